@@ -28,15 +28,15 @@ var (
 	bytesType    = reflect.TypeFor[Bytes]()
 )
 
-// reader turns YAML into values for the configuration and checks them against its structure on the
-// way, so that an error can name the line.
+// reader converts YAML nodes into values of the configuration. It checks them against the structure
+// at the same time, so that an error can name the line.
 type reader struct {
-	source string
-	lines  bool   // the nodes' line numbers mean something
-	folder string // where relative paths start; "" is the working directory
+	source    string
+	lines     bool   // whether the nodes have meaningful line numbers
+	directory string // base of relative paths; "" is the working directory
 }
 
-func (r reader) refuse(node *yaml.Node, format string, args ...any) error {
+func (r reader) errorAt(node *yaml.Node, format string, args ...any) error {
 	err := &ConfigError{Source: r.source, Problem: fmt.Sprintf(format, args...)}
 	if r.lines {
 		err.Line = node.Line
@@ -44,23 +44,24 @@ func (r reader) refuse(node *yaml.Node, format string, args ...any) error {
 	return err
 }
 
-// object reads a mapping into what a structure's fields take, by their keys.
+// object reads a mapping into values for the fields of a structure, by their keys.
 func (r reader) object(node *yaml.Node, structure reflect.Type, path string) (map[string]any, error) {
-	node = follow(node)
+	node = resolveAlias(node)
 	if node.Kind != yaml.MappingNode {
-		return nil, r.refuse(node, "%s is %s; expected keys and values (%s)", orRoot(path), describe(node),
+		return nil, r.errorAt(node, "%s is %s; expected keys and values (%s)", orWhole(path), describe(node),
 			strings.Join(keysOf(structure), ", "))
 	}
 	values, lines := map[string]any{}, map[string]int{}
 	for i := 0; i < len(node.Content); i += 2 {
-		keyNode, valueNode := node.Content[i], follow(node.Content[i+1])
+		keyNode, valueNode := node.Content[i], resolveAlias(node.Content[i+1])
 		key := keyNode.Value
 		field, ok := fieldOf(structure, key)
 		if !ok {
-			return nil, r.refuse(keyNode, "unknown key %q%s%s", key, within(path), hint(key, nearby(structure, key)))
+			return nil, r.errorAt(keyNode, "unknown key %q%s%s", key, within(path),
+				suggestion(key, candidates(structure, key)))
 		}
 		if first, twice := lines[key]; twice {
-			return nil, r.refuse(keyNode, "the key %q stands there twice%s, first in line %d; keep one",
+			return nil, r.errorAt(keyNode, "the key %q is given twice%s, first in line %d; keep one",
 				key, within(path), first)
 		}
 		lines[key] = keyNode.Line
@@ -73,68 +74,68 @@ func (r reader) object(node *yaml.Node, structure reflect.Type, path string) (ma
 		}
 		values[key] = value
 	}
-	if element, ok := reflect.Zero(structure).Interface().(interface{ lacks(map[string]any) string }); ok {
-		if lacks := element.lacks(values); lacks != "" {
-			return nil, r.refuse(node, "%s %s", path, lacks)
+	if element, ok := reflect.Zero(structure).Interface().(interface{ problem(map[string]any) string }); ok {
+		if problem := element.problem(values); problem != "" {
+			return nil, r.errorAt(node, "%s %s", path, problem)
 		}
 	}
 	return values, nil
 }
 
-func (i OSImage) lacks(given map[string]any) string {
-	places := 0
+func (i OSImage) problem(given map[string]any) string {
+	sources := 0
 	for _, key := range []string{"path", "url"} {
 		if given[key] != nil {
-			places++
+			sources++
 		}
 	}
 	if given["release"] == true {
-		places++
+		sources++
 	}
-	if places != 1 {
-		return "needs one of path (a file), url, and release: true (out of the release's payload), and no other of them"
+	if sources != 1 {
+		return "needs one of path (a file), url, and release: true (from the release's payload), and only one"
 	}
 	if given["release"] == true {
-		return lacksOneOf(given, "openshift_version", "cpu_architecture")
+		return missingKey(given, "openshift_version", "cpu_architecture")
 	}
 	return ""
 }
 
-func (i ReleaseImage) lacks(given map[string]any) string {
-	return lacksOneOf(given, "openshift_version", "cpu_architecture", "url")
+func (i ReleaseImage) problem(given map[string]any) string {
+	return missingKey(given, "openshift_version", "cpu_architecture", "url")
 }
 
-func lacksOneOf(given map[string]any, keys ...string) string {
+func missingKey(given map[string]any, keys ...string) string {
 	for _, key := range keys {
 		if given[key] == nil {
-			return "lacks the key " + key
+			return "needs the key " + key
 		}
 	}
 	return ""
 }
 
-// value reads a node into what a field takes.
+// value reads a node into a value for a field.
 func (r reader) value(node *yaml.Node, field reflect.StructField, path string) (any, error) {
-	node = follow(node)
+	node = resolveAlias(node)
 	switch {
 	case field.Type.Kind() == reflect.Struct:
 		return r.object(node, field.Type, path)
 	case field.Type.Kind() == reflect.Slice:
 		return r.list(node, field, path)
 	case node.Kind != yaml.ScalarNode:
-		return nil, r.refuse(node, "%s is %s; expected %s", path, describe(node), expected(field))
+		return nil, r.errorAt(node, "%s is %s; expected %s", path, describe(node), expected(field))
 	}
 	value, err := r.scalar(node, field)
-	if unusable, ok := errors.AsType[*fileError](err); ok {
-		return nil, r.refuse(node, "%s names %s, %s", path, unusable.path, unusable.problem)
+	if fileErr, ok := errors.AsType[*fileError](err); ok {
+		return nil, r.errorAt(node, "%s names %s, %s", path, fileErr.path, fileErr.problem)
 	}
 	if err != nil {
-		return nil, r.refuse(node, "%s is %q; expected %s", path, node.Value, expected(field))
+		return nil, r.errorAt(node, "%s is %q; expected %s", path, node.Value, expected(field))
 	}
 	return value, nil
 }
 
-// list reads a sequence; where a list of texts is expected, a single text stands for a list of one.
+// list reads a sequence. A single text is accepted as a list of one text.
 func (r reader) list(node *yaml.Node, field reflect.StructField, path string) (any, error) {
 	element := field
 	element.Type = field.Type.Elem()
@@ -142,7 +143,7 @@ func (r reader) list(node *yaml.Node, field reflect.StructField, path string) (a
 	if node.Kind == yaml.ScalarNode && element.Type.Kind() == reflect.String {
 		nodes = []*yaml.Node{node}
 	} else if node.Kind != yaml.SequenceNode {
-		return nil, r.refuse(node, "%s is %s; expected a list", path, describe(node))
+		return nil, r.errorAt(node, "%s is %s; expected a list", path, describe(node))
 	}
 	values := make([]any, 0, len(nodes))
 	for i, item := range nodes {
@@ -155,7 +156,7 @@ func (r reader) list(node *yaml.Node, field reflect.StructField, path string) (a
 	return values, nil
 }
 
-var errUnfit = errors.New("unfit value")
+var errInvalid = errors.New("invalid value")
 
 func (r reader) scalar(node *yaml.Node, field reflect.StructField) (any, error) {
 	text := node.Value
@@ -163,7 +164,7 @@ func (r reader) scalar(node *yaml.Node, field reflect.StructField) (any, error) 
 	case field.Type == durationType:
 		duration, err := time.ParseDuration(text)
 		if err != nil || duration <= 0 {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 		return duration, nil
 	case field.Type == bytesType:
@@ -172,20 +173,21 @@ func (r reader) scalar(node *yaml.Node, field reflect.StructField) (any, error) 
 		return strconv.ParseBool(text)
 	}
 	if choices := field.Tag.Get("oneof"); choices != "" && !slices.Contains(strings.Fields(choices), text) {
-		return nil, errUnfit
+		return nil, errInvalid
 	}
 	return r.checked(text, field.Tag.Get("check"))
 }
 
-// fileError is a file that is named in the configuration and can not be used.
+// fileError is an unusable file that the configuration names.
 type fileError struct{ path, problem string }
 
 func (e *fileError) Error() string { return e.path + ": " + e.problem }
 
-// A version of OpenShift: 4.19, 4.19.3, 4.20.0-rc.1.
+// versionForm matches versions of OpenShift: 4.19, 4.19.3, 4.20.0-rc.1.
 var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+(-[0-9A-Za-z.-]+)?)?$`)
 
-// A DNS name or an IP address, loosely: what no resolver would take is refused.
+// hostForm matches DNS names and IP addresses. It is loose: it only rejects what no resolver
+// accepts.
 var hostForm = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?$|^::1?$`)
 
 func (r reader) checked(text, check string) (any, error) {
@@ -193,42 +195,42 @@ func (r reader) checked(text, check string) (any, error) {
 	case "address":
 		_, port, err := net.SplitHostPort(text)
 		if err != nil {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 	case "url":
 		parsed, err := url.Parse(text)
 		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" ||
 			parsed.RawQuery != "" || parsed.Fragment != "" {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 		return strings.TrimRight(text, "/"), nil
 	case "pullspec":
 		if _, err := name.ParseReference(text, name.StrictValidation); err != nil {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 	case "sha256":
 		if digest, err := hex.DecodeString(text); err != nil || len(digest) != 32 {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 		return strings.ToLower(text), nil
 	case "version":
 		if !versionForm.MatchString(text) {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 	case "host":
 		if !hostForm.MatchString(text) {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 	case "validation":
 		if validation.CheckDisabled([]validation.ID{validation.ID(text)}) != nil {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 	case "path":
 		if text == "" {
-			return nil, errUnfit
+			return nil, errInvalid
 		}
 		return r.resolve(text), nil
 	case "file":
@@ -242,7 +244,7 @@ func (r reader) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(r.folder, path)
+	return filepath.Join(r.directory, path)
 }
 
 func checkFile(path string) error {
@@ -261,12 +263,12 @@ func checkFile(path string) error {
 	}
 	if err != nil {
 		return &fileError{path,
-			fmt.Sprintf("which can not be read (%v); give the appliance's user the right to read it", rootCause(err))}
+			fmt.Sprintf("which cannot be read (%v); give the appliance's user the right to read it", rootCause(err))}
 	}
 	return nil
 }
 
-// rootCause returns the operating system's own word for an error, without the path and the call.
+// rootCause returns the operating system's error, without the path and the call.
 func rootCause(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
@@ -288,12 +290,12 @@ func parseBytes(text string) (Bytes, error) {
 	}
 	number, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || number <= 0 || number > math.MaxInt64/int64(unit) {
-		return 0, errUnfit
+		return 0, errInvalid
 	}
 	return Bytes(number) * unit, nil
 }
 
-// String writes the size in the largest unit that it is a whole number of.
+// String formats the size in the largest unit that divides it.
 func (b Bytes) String() string {
 	for _, unit := range slices.Backward(byteUnits) {
 		if b >= unit.size && b%unit.size == 0 {
@@ -303,7 +305,7 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// expected says which values a field takes.
+// expected describes the valid values of a field.
 func expected(field reflect.StructField) string {
 	if choices := strings.Fields(field.Tag.Get("oneof")); len(choices) > 0 {
 		return "one of " + strings.Join(choices, ", ")
@@ -334,7 +336,7 @@ func expected(field reflect.StructField) string {
 	return "a text"
 }
 
-func follow(node *yaml.Node) *yaml.Node {
+func resolveAlias(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
 	}
@@ -368,9 +370,9 @@ func keysOf(structure reflect.Type) []string {
 	return keys
 }
 
-// nearby returns the keys that a wrong key may have been meant for: those of the same place and,
-// when it stands in the wrong place, the whole key that ends in it.
-func nearby(structure reflect.Type, key string) []string {
+// candidates returns the keys that the user may have meant by an unknown key: the keys of the same
+// object or, if the unknown key exists in another object, its full name.
+func candidates(structure reflect.Type, key string) []string {
 	keys := keysOf(structure)
 	for _, s := range settings() {
 		if strings.HasSuffix(s.key, "."+key) {
@@ -380,7 +382,7 @@ func nearby(structure reflect.Type, key string) []string {
 	return keys
 }
 
-func orRoot(path string) string {
+func orWhole(path string) string {
 	if path == "" {
 		return "the configuration"
 	}
@@ -401,22 +403,23 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// hint proposes the known name that is nearest to a wrong one, if one is near.
-func hint(wrong string, known []string) string {
-	best, least := "", math.MaxInt
+// suggestion proposes the known name that is closest to an unknown one. Without a close one, it
+// lists the known names.
+func suggestion(wrong string, known []string) string {
+	best, smallest := "", math.MaxInt
 	for _, candidate := range known {
-		if d := distance(wrong, candidate); d < least || strings.HasSuffix(candidate, "."+wrong) {
-			best, least = candidate, d
+		if d := distance(wrong, candidate); d < smallest || strings.HasSuffix(candidate, "."+wrong) {
+			best, smallest = candidate, d
 		}
 	}
-	if best == "" || least > max(2, len(wrong)/3) && !strings.HasSuffix(best, "."+wrong) {
+	if best == "" || smallest > max(2, len(wrong)/3) && !strings.HasSuffix(best, "."+wrong) {
 		return "; the known ones are " + strings.Join(known, ", ")
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance counts the insertions, deletions and replacements of bytes that lead from one text to
-// the other (Levenshtein).
+// distance returns the number of inserted, deleted and replaced bytes between two texts
+// (Levenshtein distance).
 func distance(from, to string) int {
 	row := make([]int, len(to)+1)
 	for j := range row {

@@ -1,5 +1,5 @@
-// Package config is the configuration of an appliance: its keys with their defaults, explanations
-// and checks. It is read from a file, the environment and flags.
+// Package config reads and checks the configuration of an appliance: its keys, their defaults and
+// their explanations. The sources are a file, the environment and flags.
 package config
 
 import (
@@ -12,20 +12,20 @@ import (
 	"landfall/appliance/engine/lifecycle"
 )
 
-// Config is what one appliance is told. Every key can be given in a YAML file, as an environment
-// variable and as a flag; see [Load]. The tags name the key, explain it (help) and say which check
-// its value must pass (check, oneof).
+// Config is the configuration of one appliance. Every key can be set in a YAML file, by an
+// environment variable and by a flag; see [Load]. The tags name the key and the check of its value
+// (check, oneof). [help] explains the keys.
 type Config struct {
-	Listen        string         `mapstructure:"listen" check:"address" help:"address and port to serve HTTP on"`
-	BootListen    string         `mapstructure:"boot_listen" check:"address" help:"address and port of a second listener that serves nothing but images and boot files; left out: none"`
-	URL           []string       `mapstructure:"url" check:"url" help:"URLs under which hosts and management controllers reach the appliance, the preferred one first; left out: taken from the machine's addresses"`
-	DataDir       string         `mapstructure:"data_dir" check:"path" help:"directory of the database, generated files and cached installers"`
-	OSImages      []OSImage      `mapstructure:"os_images" help:"live ISOs that discovery ISOs are made from, as YAML"`
-	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url" help:"URL of the proxy that live ISOs are fetched through; left out: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say"`
-	ReleaseImages []ReleaseImage `mapstructure:"release_images" help:"OpenShift releases that clusters can be made of, as YAML"`
+	Listen        string         `mapstructure:"listen" check:"address"`
+	BootListen    string         `mapstructure:"boot_listen" check:"address"`
+	URL           []string       `mapstructure:"url" check:"url"`
+	DataDir       string         `mapstructure:"data_dir" check:"path"`
+	OSImages      []OSImage      `mapstructure:"os_images"`
+	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url"`
+	ReleaseImages []ReleaseImage `mapstructure:"release_images"`
 	Mirror        Mirror         `mapstructure:"mirror"`
 	Images        Images         `mapstructure:"images"`
-	NTPSources    []string       `mapstructure:"ntp_sources" check:"host" help:"time servers that all hosts are told, names or addresses"`
+	NTPSources    []string       `mapstructure:"ntp_sources" check:"host"`
 	Validations   Validations    `mapstructure:"validations"`
 	Limits        Limits         `mapstructure:"limits"`
 	Timeouts      Timeouts       `mapstructure:"timeouts"`
@@ -36,27 +36,27 @@ type Config struct {
 	Log           Log            `mapstructure:"log"`
 }
 
-// Joining is what is done for hosts in the installed clusters that they join.
+// Joining configures how the appliance helps hosts to join installed clusters.
 type Joining struct {
-	Follow bool `mapstructure:"follow" help:"look into installed clusters that hosts join, where there is a kubeconfig: approve their certificate requests, label their nodes, wait until they are ready"`
-	// Addresses are for sites whose DNS does not tell the appliance what it tells the hosts.
-	Addresses []string      `mapstructure:"addresses" help:"addresses of clusters' APIs whose names the appliance can't resolve, NAME=ADDRESS or NAME=ADDRESS:PORT; *.DOMAIN stands for all names below"`
-	GiveUp    time.Duration `mapstructure:"give_up" help:"time after its restart that a host is waited for in a cluster that can't be reached, unless the cluster was described to the Kubernetes API"`
-	Interval  time.Duration `mapstructure:"interval" help:"time between two looks into a cluster while hosts join it"`
+	Follow bool `mapstructure:"follow"`
+	// Addresses is for sites where the appliance uses another DNS than the hosts.
+	Addresses []string      `mapstructure:"addresses"`
+	GiveUp    time.Duration `mapstructure:"give_up"`
+	Interval  time.Duration `mapstructure:"interval"`
 }
 
-// Kubernetes is the Kubernetes API.
+// Kubernetes configures the Kubernetes API.
 type Kubernetes struct {
-	Enabled bool   `mapstructure:"enabled" help:"serve the Kubernetes API, with the resources of Hive, the Assisted Installer, metal3 and ACM"`
-	Listen  string `mapstructure:"listen" check:"address" help:"address and port of a listener of its own for the Kubernetes API; left out: it is served on the address of everything else"`
-	// ImageSettles keeps a BareMetalHost from being booted several times while the manifests of its
-	// site are still coming.
-	ImageSettles time.Duration `mapstructure:"image_settles" help:"time in which an infra-env's image must not have changed before BareMetalHosts boot it"`
+	Enabled bool   `mapstructure:"enabled"`
+	Listen  string `mapstructure:"listen" check:"address"`
+	// ImageSettles prevents that a BareMetalHost is booted several times while the manifests of its
+	// site arrive one after the other.
+	ImageSettles time.Duration `mapstructure:"image_settles"`
 }
 
-// OSImage is one live ISO: a file, a URL it is fetched from, or the one in the release payload of
-// its version. Version and architecture are read from the image; they are needed where it does not
-// tell them or is not there yet.
+// OSImage is one live ISO: a file, a URL, or the ISO in the release payload of its version. The
+// appliance reads version and architecture from the image. They must be set if the image does not
+// contain them or is not available yet.
 type OSImage struct {
 	OpenshiftVersion string `mapstructure:"openshift_version" check:"version"`
 	CPUArchitecture  string `mapstructure:"cpu_architecture" oneof:"x86_64 aarch64 arm64 ppc64le s390x"`
@@ -76,55 +76,55 @@ type ReleaseImage struct {
 	SupportLevel     string `mapstructure:"support_level" oneof:"production maintenance beta end-of-life"`
 }
 
-// Mirror says what the site's mirror registry holds and how it is trusted.
+// Mirror describes the content of the site's mirror registry and how the appliance trusts it.
 type Mirror struct {
-	RegistriesConf string   `mapstructure:"registries_conf" check:"file" help:"registries.conf (version 2) with the site's mirrors"`
-	IDMSFiles      []string `mapstructure:"idms_files" check:"file" help:"files with ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, as oc-mirror writes them"`
-	CABundle       string   `mapstructure:"ca_bundle" check:"file" help:"certificates (PEM) that the mirror registry is trusted by"`
-	PullSecret     string   `mapstructure:"pull_secret" check:"file" help:"pull secret (JSON) with which the appliance itself takes live ISOs out of releases"`
+	RegistriesConf string   `mapstructure:"registries_conf" check:"file"`
+	IDMSFiles      []string `mapstructure:"idms_files" check:"file"`
+	CABundle       string   `mapstructure:"ca_bundle" check:"file"`
+	PullSecret     string   `mapstructure:"pull_secret" check:"file"`
 }
 
-// Validations alter the checks that hosts must pass before an installation.
+// Validations changes the validations that hosts must pass before an installation.
 type Validations struct {
-	Requirements         string   `mapstructure:"requirements" check:"file" help:"JSON file with minimums of hosts by version and role, in the form of the Assisted Installer's HW_VALIDATOR_REQUIREMENTS; what it does not name stays"`
-	OperatorRequirements string   `mapstructure:"operator_requirements" check:"file" help:"YAML or JSON file that maps the names of operators to what they need of hosts; what it does not name stays"`
-	DisabledHosts        []string `mapstructure:"disabled_hosts" check:"validation" help:"ids of host validations that are switched off"`
+	Requirements         string   `mapstructure:"requirements" check:"file"`
+	OperatorRequirements string   `mapstructure:"operator_requirements" check:"file"`
+	DisabledHosts        []string `mapstructure:"disabled_hosts" check:"validation"`
 }
 
-// Images are the programs that run on hosts and in the cluster; an empty one comes from the
-// cluster's release payload.
+// Images names the programs that run on hosts and in the cluster. The default of each comes from
+// the cluster's release payload.
 type Images struct {
-	Agent      string `mapstructure:"agent" check:"pullspec" help:"image of the discovery agent; left out: from the release payload"`
-	Installer  string `mapstructure:"installer" check:"pullspec" help:"image of the installer that runs on hosts; left out: from the release payload"`
-	Controller string `mapstructure:"controller" check:"pullspec" help:"image of the controller that runs in the new cluster; left out: from the release payload"`
+	Agent      string `mapstructure:"agent" check:"pullspec"`
+	Installer  string `mapstructure:"installer" check:"pullspec"`
+	Controller string `mapstructure:"controller" check:"pullspec"`
 }
 
-// Bytes is a size. In a configuration it is a whole number of bytes, or one with a unit: 512KiB,
-// 4MiB, 10GiB.
+// Bytes is a size. The configuration accepts a whole number of bytes, or a number with a unit:
+// 512KiB, 4MiB, 10GiB.
 type Bytes int64
 
-// Limits bound what the appliance takes in and keeps.
+// Limits limits the sizes of the data that the appliance accepts and stores.
 type Limits struct {
-	RequestBodyBytes    Bytes `mapstructure:"request_body_bytes" help:"largest body of a request"`
-	LogUploadBytes      Bytes `mapstructure:"log_upload_bytes" help:"largest log archive that a host or the controller may upload"`
-	ManifestBytes       Bytes `mapstructure:"manifest_bytes" help:"largest additional manifest of a cluster"`
-	OSImageBytes        Bytes `mapstructure:"os_image_bytes" help:"largest live ISO that may be uploaded"`
-	EventBytes          Bytes `mapstructure:"event_bytes" help:"space for events; the oldest go first"`
-	EventObjectBytes    Bytes `mapstructure:"event_object_bytes" help:"how much of it the events of one cluster, infra-env or host may take"`
-	JournalBytes        Bytes `mapstructure:"journal_bytes" help:"space for the journal of what happened, from which a cluster's black box is made; the oldest goes first"`
-	JournalObjectBytes  Bytes `mapstructure:"journal_object_bytes" help:"how much of the journal one cluster, infra-env or host may take"`
-	InstallerCacheBytes Bytes `mapstructure:"installer_cache_bytes" help:"space for extracted openshift-install programs; the ones not used for longest go first"`
+	RequestBodyBytes    Bytes `mapstructure:"request_body_bytes"`
+	LogUploadBytes      Bytes `mapstructure:"log_upload_bytes"`
+	ManifestBytes       Bytes `mapstructure:"manifest_bytes"`
+	OSImageBytes        Bytes `mapstructure:"os_image_bytes"`
+	EventBytes          Bytes `mapstructure:"event_bytes"`
+	EventObjectBytes    Bytes `mapstructure:"event_object_bytes"`
+	JournalBytes        Bytes `mapstructure:"journal_bytes"`
+	JournalObjectBytes  Bytes `mapstructure:"journal_object_bytes"`
+	InstallerCacheBytes Bytes `mapstructure:"installer_cache_bytes"`
 }
 
-// Timeouts bound how long the appliance waits. The limits of hosts and installations are the
-// engine's.
+// Timeouts limits how long the appliance waits. The engine defines the limits of hosts and
+// installations.
 type Timeouts struct {
 	lifecycle.Timeouts `mapstructure:",squash"`
-	Installer          time.Duration `mapstructure:"installer" help:"time for one run of openshift-install"`
-	ImageStalled       time.Duration `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
-	ImageHold          time.Duration `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
-	Shutdown           time.Duration `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
-	ExpiredStages      string        `mapstructure:"expired_stages" oneof:"fail warn" help:"effect of a stage that takes too long: fail ends the installation, warn only reports it"`
+	Installer          time.Duration `mapstructure:"installer"`
+	ImageStalled       time.Duration `mapstructure:"image_stalled"`
+	ImageHold          time.Duration `mapstructure:"image_hold"`
+	Shutdown           time.Duration `mapstructure:"shutdown"`
+	ExpiredStages      string        `mapstructure:"expired_stages" oneof:"fail warn"`
 }
 
 // Engine returns the limits of the engine.
@@ -134,35 +134,35 @@ func (t Timeouts) Engine() lifecycle.Timeouts {
 	return limits
 }
 
-// AMS says how OpenShift Cluster Manager is told of the clusters.
+// AMS configures how the appliance reports clusters to OpenShift Cluster Manager.
 type AMS struct {
-	Enabled          bool          `mapstructure:"enabled" help:"tell OpenShift Cluster Manager of the clusters when there is a connection and credentials"`
-	Connect          string        `mapstructure:"connect" oneof:"automatic by-hand" help:"automatic: whenever there is a way; by-hand: only when a person connects the site for a while"`
-	URL              string        `mapstructure:"url" check:"url" help:"URL of OpenShift Cluster Manager's API"`
-	TokenURL         string        `mapstructure:"token_url" check:"url" help:"URL at which credentials are exchanged for tokens"`
-	OfflineTokenFile string        `mapstructure:"offline_token_file" check:"path" help:"file of mode 0600 with an offline token"`
-	ClientID         string        `mapstructure:"client_id" help:"name of a service account"`
-	ClientSecretFile string        `mapstructure:"client_secret_file" check:"path" help:"file of mode 0600 with the service account's secret"`
-	Account          string        `mapstructure:"account" help:"user name that subscriptions are made for; left out: that of the credentials"`
-	Proxy            string        `mapstructure:"proxy" check:"url" help:"URL of the proxy to OpenShift Cluster Manager; left out: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say"`
-	CABundle         string        `mapstructure:"ca_bundle" check:"file" help:"certificates (PEM) that the way to OpenShift Cluster Manager is trusted by, beside those of the system"`
-	FinalStatus      string        `mapstructure:"final_status" oneof:"Active Disconnected" help:"status that an installed cluster gets in OpenShift Cluster Manager"`
-	CallInterval     time.Duration `mapstructure:"call_interval" help:"time between two calls, on average"`
+	Enabled          bool          `mapstructure:"enabled"`
+	Connect          string        `mapstructure:"connect" oneof:"automatic by-hand"`
+	URL              string        `mapstructure:"url" check:"url"`
+	TokenURL         string        `mapstructure:"token_url" check:"url"`
+	OfflineTokenFile string        `mapstructure:"offline_token_file" check:"path"`
+	ClientID         string        `mapstructure:"client_id"`
+	ClientSecretFile string        `mapstructure:"client_secret_file" check:"path"`
+	Account          string        `mapstructure:"account"`
+	Proxy            string        `mapstructure:"proxy" check:"url"`
+	CABundle         string        `mapstructure:"ca_bundle" check:"file"`
+	FinalStatus      string        `mapstructure:"final_status" oneof:"Active Disconnected"`
+	CallInterval     time.Duration `mapstructure:"call_interval"`
 }
 
-// Capabilities says whether features depend on the organization's labels (see docs/ams.md).
+// Capabilities configures whether features depend on the organization's labels (see docs/ams.md).
 type Capabilities struct {
-	Enforce bool `mapstructure:"enforce" help:"allow what the organization's labels at this appliance name alone: clusters of several architectures, ignored validations, soft time-outs"`
+	Enforce bool `mapstructure:"enforce"`
 }
 
-// Log says how the appliance writes its log to standard error.
+// Log configures the log on standard error.
 type Log struct {
-	Format string `mapstructure:"format" oneof:"auto text json" help:"text for people, json for programs; auto: text on a terminal, json elsewhere"`
-	Level  string `mapstructure:"level" oneof:"debug info warn error" help:"least level that is logged"`
+	Format string `mapstructure:"format" oneof:"auto text json"`
+	Level  string `mapstructure:"level" oneof:"debug info warn error"`
 }
 
-// Default returns the configuration of an appliance that was told nothing. The time-outs are those
-// of the Assisted Installer's own service.
+// Default returns the default configuration. The time-outs are those of the Assisted Installer's
+// own service.
 func Default() Config {
 	return Config{
 		Listen:  "0.0.0.0:8090",
@@ -200,23 +200,23 @@ func Default() Config {
 	}
 }
 
-// URLs returns the URLs under which the appliance is reached, without a trailing slash and the
-// preferred one first: the configured ones, or else one for each address of this machine that the
-// listener at address takes connections on. With none but loopback addresses it returns those.
+// URLs returns the URLs of the appliance, without a trailing slash and the preferred one first.
+// These are the configured URLs; without any, one URL for each address of this machine on which the
+// listener accepts connections. Loopback addresses are used only if there are no others.
 func (c Config) URLs(listening net.Addr) ([]string, error) {
 	if len(c.URL) > 0 {
 		return c.URL, nil
 	}
 	bound, err := netip.ParseAddrPort(listening.String())
 	if err != nil {
-		return nil, fmt.Errorf("read the address that is listened on: %w", err)
+		return nil, fmt.Errorf("read the listener's address: %w", err)
 	}
 	if !bound.Addr().IsUnspecified() {
 		return []string{urlOf(bound.Addr(), bound.Port())}, nil
 	}
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil, fmt.Errorf("list this machine's addresses, to offer one as the appliance's URL: %w", err)
+		return nil, fmt.Errorf("list this machine's addresses to find the appliance's URL: %w", err)
 	}
 	var reachable, loopback []string
 	for _, address := range addresses {
@@ -236,7 +236,7 @@ func (c Config) URLs(listening net.Addr) ([]string, error) {
 	if len(loopback) > 0 {
 		return loopback, nil
 	}
-	return nil, fmt.Errorf("this machine has no address that hosts could reach; bring an interface up or set url")
+	return nil, fmt.Errorf("this machine has no address that hosts can reach; bring an interface up or set url")
 }
 
 func urlOf(address netip.Addr, port uint16) string {

@@ -18,15 +18,15 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// written puts a configuration file, and beside it the files that it may name, into a folder of its
-// own.
-func written(t *testing.T, content string) string {
+// writeFile writes a configuration file and the files that it may name into a directory of their
+// own. It returns the path of the configuration file.
+func writeFile(t *testing.T, content string) string {
 	t.Helper()
-	folder := t.TempDir()
+	directory := t.TempDir()
 	for _, name := range []string{"live.iso", "registries.conf", "idms.yaml", "ca.pem"} {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("x"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(directory, name), []byte("x"), 0o600))
 	}
-	file := filepath.Join(folder, "config.yaml")
+	file := filepath.Join(directory, "config.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	return file
 }
@@ -43,13 +43,13 @@ func TestLoad_nothingGivenIsDefault(t *testing.T) {
 	config, err := Load("", nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, Default(), config)
-	empty, err := Load(written(t, "# nothing yet\n"), nil, nil)
+	empty, err := Load(writeFile(t, "# nothing yet\n"), nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, Default(), empty)
 }
 
 func TestLoad_allKeysOfFile(t *testing.T) {
-	file := written(t, `
+	file := writeFile(t, `
 listen: 127.0.0.1:9000
 url: http://192.0.2.10:9000/
 data_dir: data
@@ -73,21 +73,21 @@ log: {format: json}
 `)
 	config, err := Load(file, nil, nil)
 	require.NoError(t, err)
-	folder := filepath.Dir(file)
+	directory := filepath.Dir(file)
 	want := Default()
 	want.Listen = "127.0.0.1:9000"
 	want.URL = []string{"http://192.0.2.10:9000"}
-	want.DataDir = filepath.Join(folder, "data")
+	want.DataDir = filepath.Join(directory, "data")
 	want.OSImages = []OSImage{{OpenshiftVersion: "4.10", CPUArchitecture: "x86_64",
-		Path: filepath.Join(folder, "live.iso"), Version: "410.8"}}
+		Path: filepath.Join(directory, "live.iso"), Version: "410.8"}}
 	want.ReleaseImages = []ReleaseImage{{
 		OpenshiftVersion: "4.19.3", CPUArchitecture: "multi", Default: true, SupportLevel: "production",
 		URL: "quay.io/openshift-release-dev/ocp-release:4.19.3-multi",
 	}}
 	want.Mirror = Mirror{
-		RegistriesConf: filepath.Join(folder, "registries.conf"),
-		IDMSFiles:      []string{filepath.Join(folder, "idms.yaml")},
-		CABundle:       filepath.Join(folder, "ca.pem"),
+		RegistriesConf: filepath.Join(directory, "registries.conf"),
+		IDMSFiles:      []string{filepath.Join(directory, "idms.yaml")},
+		CABundle:       filepath.Join(directory, "ca.pem"),
 	}
 	want.Images.Agent = "registry.example.com/agent:v1"
 	want.NTPSources = []string{"ntp.example.com", "2001:db8::1"}
@@ -98,7 +98,8 @@ log: {format: json}
 }
 
 func TestLoad_flagThenVariableThenFile(t *testing.T) {
-	file := written(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: {installer: "+
+	file := writeFile(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: "+
+		"{installer: "+
 		"1m}\n")
 	environ := []string{"LANDFALL_LISTEN=127.0.0.1:2", "LANDFALL_DATA_DIR=variable", "LANDFALL_TIMEOUTS_INSTALLER=2m",
 		"HOME=/root", "LANDFALL_CONFIG=x"}
@@ -110,8 +111,8 @@ func TestLoad_flagThenVariableThenFile(t *testing.T) {
 	require.Equal(t, Log{Level: "warn", Format: "json"}, config.Log)
 }
 
-// sample is another value than the default for a setting, as text.
-func sample(t *testing.T, s setting, folder string) string {
+// sample returns a value of a setting, as text, that differs from the default.
+func sample(t *testing.T, s setting, directory string) string {
 	if choices := strings.Fields(s.field.Tag.Get("oneof")); len(choices) > 0 {
 		return choices[len(choices)-1]
 	}
@@ -123,14 +124,14 @@ func sample(t *testing.T, s setting, folder string) string {
 	case reflect.TypeFor[bool]():
 		return strconv.FormatBool(!reflect.ValueOf(Default()).FieldByIndex(s.index).Bool())
 	case reflect.TypeFor[[]OSImage]():
-		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(folder, "live.iso") +
+		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(directory, "live.iso") +
 			`}]`
 	case reflect.TypeFor[[]ReleaseImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, url: "quay.io/ocp/release:4.19"}]`
 	}
 	value, ok := map[string]string{
-		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(folder, "data"),
-		"file":     filepath.Join(folder, "ca.pem"),
+		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(directory, "data"),
+		"file":     filepath.Join(directory, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"": "somebody",
 	}[s.field.Tag.Get("check")]
@@ -139,17 +140,17 @@ func sample(t *testing.T, s setting, folder string) string {
 }
 
 func TestSettings_eachHasVariableAndFlag(t *testing.T) {
-	folder := filepath.Dir(written(t, ""))
+	directory := filepath.Dir(writeFile(t, ""))
 	for _, s := range settings() {
 		t.Run(s.key, func(t *testing.T) {
-			text := sample(t, s, folder)
+			text := sample(t, s, directory)
 			byVariable, err := Load("", []string{s.variable() + "=" + text}, nil)
 			require.NoError(t, err)
 			byFlag, err := Load("", nil, flagSet(t, "--"+s.flag(), text))
 			require.NoError(t, err)
 			require.Equal(t, byVariable, byFlag)
 			require.NotEqual(t, Default(), byFlag)
-			require.NotEmpty(t, s.field.Tag.Get("help"))
+			require.NotEmpty(t, helpOf(s.key))
 		})
 	}
 }
@@ -170,15 +171,15 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 			`line 2: unknown key "leevel" in log; did you mean "level"?`},
 		"a key in the wrong place": {"ca_bundle: ca.pem\n",
 			`line 1: unknown key "ca_bundle"; did you mean "mirror.ca_bundle"?`},
-		"a key like none": {"log: {colour: blue}\n",
+		"an unknown key in log": {"log: {colour: blue}\n",
 			`line 1: unknown key "colour" in log; the known ones are format, level`},
 		"a key twice": {"listen: :1\n\nlisten: :2\n",
-			`line 3: the key "listen" stands there twice, first in line 1; keep one`},
-		"no address": {"listen: here\n",
+			`line 3: the key "listen" is given twice, first in line 1; keep one`},
+		"an invalid address": {"listen: here\n",
 			`line 1: listen is "here"; expected an address and a port, such as 0.0.0.0:8090`},
-		"no port": {"listen: 127.0.0.1:99999\n",
+		"an invalid port": {"listen: 127.0.0.1:99999\n",
 			`line 1: listen is "127.0.0.1:99999"; expected an address and a port`},
-		"no URL": {"url: 192.0.2.10:8090\n",
+		"an invalid URL": {"url: 192.0.2.10:8090\n",
 			`line 1: url[0] is "192.0.2.10:8090"; expected an http:// or https:// URL`},
 		"a wrong choice": {"log:\n\n  level: loud\n",
 			`line 3: log.level is "loud"; expected one of debug, info, warn, error`},
@@ -186,11 +187,11 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 			`line 1: timeouts.installer is "10"; expected a duration above zero with its unit`},
 		"a duration below zero": {"timeouts: {installer: -1m}\n",
 			`timeouts.installer is "-1m"; expected a duration above zero`},
-		"a stage like none": {"timeouts: {stages: {reboting: 1m}}\n",
+		"an unknown stage": {"timeouts: {stages: {reboting: 1m}}\n",
 			`unknown key "reboting" in timeouts.stages; did you mean "rebooting"?`},
 		"a size with a wrong unit": {"limits: {manifest_bytes: 4 MB}\n",
 			`limits.manifest_bytes is "4 MB"; expected a size above zero in bytes`},
-		"a size beyond all bounds": {"limits: {manifest_bytes: 99999999999TiB}\n",
+		"a size that overflows": {"limits: {manifest_bytes: 99999999999TiB}\n",
 			`limits.manifest_bytes is "99999999999TiB"`},
 		"an object for a text": {"listen: {port: 1}\n",
 			`line 1: listen is an object; expected an address and a port`},
@@ -200,31 +201,31 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 		"a list for the whole": {"- listen\n", `line 1: the configuration is a list; expected keys and values`},
 		"a missing file": {"mirror:\n  ca_bundle: nowhere.pem\n",
 			`nowhere.pem, which does not exist; put the file there or correct the path`},
-		"a folder for a file": {"mirror: {idms_files: [idms.yaml, /]}\n",
+		"a directory for a file": {"mirror: {idms_files: [idms.yaml, /]}\n",
 			`mirror.idms_files[1] names /, which is a directory; name the file in it`},
 		"a release without version": {"os_images:\n  - {release: true, cpu_architecture: x86_64}\n",
-			`line 2: os_images[0] lacks the key openshift_version`},
-		"an image from nowhere": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n",
+			`line 2: os_images[0] needs the key openshift_version`},
+		"an image without a source": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n",
 			`line 2: os_images[0] needs one of path (a file), url, and release: true`},
-		"an image from two places": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64, path: " +
+		"an image with two sources": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64, path: " +
 			"live.iso, url: 'http://a/b'}\n", `os_images[0] needs one of path (a file), url, and release: true`},
-		"an architecture like none": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: amd64, path: " +
+		"an unknown architecture": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: amd64, path: " +
 			"live.iso}\n", `os_images[0].cpu_architecture is "amd64"; expected one of x86_64, aarch64`},
 		"a short digest": {"os_images:\n- {openshift_version: 4.19,\n   sha256: abc}\n",
 			`line 3: os_images[0].sha256 is "abc"; expected 64 hexadecimal digits`},
-		"a version like none": {"release_images:\n- openshift_version: newest\n",
+		"an invalid version": {"release_images:\n- openshift_version: newest\n",
 			`release_images[0].openshift_version is "newest"; expected a version such as 4.19`},
 		"a release without tag": {"release_images:\n- url: quay.io/ocp/release\n",
 			`release_images[0].url is "quay.io/ocp/release"; expected an image with its registry and its tag or digest`},
 		"a release without pull spec": {"release_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n",
-			`release_images[0] lacks the key url`},
-		"no boolean": {"release_images:\n- default: perhaps\n",
+			`release_images[0] needs the key url`},
+		"an invalid boolean": {"release_images:\n- default: perhaps\n",
 			`release_images[0].default is "perhaps"; expected true or false`},
-		"no YAML":       {"listen: 127.0.0.1:1\n\tdata_dir: x\n", `line 2: not YAML: `},
+		"invalid YAML":  {"listen: 127.0.0.1:1\n\tdata_dir: x\n", `line 2: not YAML: `},
 		"two documents": {"listen: 127.0.0.1:1\n---\nlog: {}\n", `a second document begins; keep one`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := written(t, wrong.content)
+			file := writeFile(t, wrong.content)
 			_, err := Load(file, nil, nil)
 			require.ErrorContains(t, err, wrong.sentence)
 			require.ErrorContains(t, err, file)
@@ -235,15 +236,20 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 }
 
 func TestLoad_wrongVariableIsOneSentence(t *testing.T) {
-	for entry, sentence := range map[string]string{
-		"LANDFALL_LISTN=:1":                 `environment: unknown variable LANDFALL_LISTN; did you mean "LANDFALL_LISTEN"?`,
-		"LANDFALL_LOG_LEVEL=loud":           `environment variable LANDFALL_LOG_LEVEL: log.level is "loud"; expected one of debug, info, warn, error`,
-		"LANDFALL_OS_IMAGES=[{path":         `environment variable LANDFALL_OS_IMAGES, line 1: not YAML`,
-		"LANDFALL_OS_IMAGES=[{pth: a}]":     `environment variable LANDFALL_OS_IMAGES: unknown key "pth" in os_images[0]; did you mean "path"?`,
-		"LANDFALL_MIRROR_CA_BUNDLE=nowhere": `environment variable LANDFALL_MIRROR_CA_BUNDLE: mirror.ca_bundle names nowhere, which does not exist`,
+	for _, wrong := range []struct{ variable, value, want string }{
+		{"LANDFALL_LISTN", ":1",
+			`environment: unknown variable LANDFALL_LISTN; did you mean "LANDFALL_LISTEN"?`},
+		{"LANDFALL_LOG_LEVEL", "loud",
+			`environment variable LANDFALL_LOG_LEVEL: log.level is "loud"; expected one of debug, info, warn, error`},
+		{"LANDFALL_OS_IMAGES", "[{path",
+			`environment variable LANDFALL_OS_IMAGES, line 1: not YAML`},
+		{"LANDFALL_OS_IMAGES", "[{pth: a}]",
+			`environment variable LANDFALL_OS_IMAGES: unknown key "pth" in os_images[0]; did you mean "path"?`},
+		{"LANDFALL_MIRROR_CA_BUNDLE", "nowhere",
+			`environment variable LANDFALL_MIRROR_CA_BUNDLE: mirror.ca_bundle names nowhere, which does not exist`},
 	} {
-		_, err := Load("", []string{entry}, nil)
-		require.ErrorContains(t, err, sentence)
+		_, err := Load("", []string{wrong.variable + "=" + wrong.value}, nil)
+		require.ErrorContains(t, err, wrong.want)
 		require.NotContains(t, err.Error(), "\n")
 	}
 }
@@ -259,7 +265,7 @@ func TestLoad_unreadableFileIsNamed(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
 	require.ErrorContains(t, err, "none.yaml: there is no such file; copy config.example.yaml there")
 	_, err = Load(t.TempDir(), nil, nil)
-	require.ErrorContains(t, err, "can not be read (is a directory)")
+	require.ErrorContains(t, err, "cannot be read (is a directory)")
 }
 
 func TestExample_explainsEachKeyWithItsDefault(t *testing.T) {
@@ -338,7 +344,7 @@ func FuzzLoad(f *testing.F) {
 }
 
 func TestValidationsRead(t *testing.T) {
-	file := written(t, `[{"version": "default", "sno": {"cpu_cores": 6}}]`)
+	file := writeFile(t, `[{"version": "default", "sno": {"cpu_cores": 6}}]`)
 	minimums, disabled, err := Validations{Requirements: file, DisabledHosts: []string{"mtu-valid"}}.Read()
 	require.NoError(t, err)
 	require.EqualValues(t, 6, minimums("4.20.8").SNO.CPUCores)
@@ -346,18 +352,18 @@ func TestValidationsRead(t *testing.T) {
 
 	mce, _ := operator.ByName("mce")
 	require.EqualValues(t, 8, minimums("4.20.8").Operators.For(mce).SingleNode.CPUCores)
-	own := written(t, `{"mce": {"single_node": {"cpu_cores": 6}}}`)
+	own := writeFile(t, `{"mce": {"single_node": {"cpu_cores": 6}}}`)
 	minimums, _, err = Validations{Requirements: file, OperatorRequirements: own}.Read()
 	require.NoError(t, err)
 	require.EqualValues(t, 6, minimums("4.20.8").Operators.For(mce).SingleNode.CPUCores)
-	_, _, err = Validations{OperatorRequirements: written(t, `{"coffee": {}}`)}.Read()
+	_, _, err = Validations{OperatorRequirements: writeFile(t, `{"coffee": {}}`)}.Read()
 	require.ErrorContains(t, err, `an operator "coffee"`)
 	_, _, err = Validations{OperatorRequirements: own + ".gone"}.Read()
 	require.ErrorContains(t, err, "validations.operator_requirements")
 
 	_, _, err = Validations{DisabledHosts: []string{"connected"}}.Read()
 	require.ErrorContains(t, err, "validations.disabled_hosts")
-	_, _, err = Validations{Requirements: written(t, "{}")}.Read()
+	_, _, err = Validations{Requirements: writeFile(t, "{}")}.Read()
 	require.ErrorContains(t, err, "no JSON list")
 	_, _, err = Validations{Requirements: file + ".gone"}.Read()
 	require.ErrorContains(t, err, "validations.requirements")

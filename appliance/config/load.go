@@ -20,18 +20,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// EnvPrefix begins the name of every environment variable that the configuration is read from.
+// EnvPrefix is the prefix of the environment variables that configure the appliance.
 const EnvPrefix = "LANDFALL_"
 
-// Variables with the prefix that are no keys of the configuration: the file to read, and what the
-// build and the tests are told.
+// otherVariables are environment variables with the prefix that are not keys of the configuration:
+// the path of the configuration file, and variables of the build and the tests.
 var otherVariables = []string{EnvPrefix + "CONFIG", EnvPrefix + "REALDATA", EnvPrefix + "BIN", EnvPrefix + "VERSION"}
 
-// ConfigError is a configuration that can not be used. Its text is one sentence.
+// ConfigError is an invalid configuration. Its text is one sentence.
 type ConfigError struct {
 	Source  string // the file, environment variable or flag
-	Line    int    // in the file; 0 where there are no lines
-	Problem string // the key, what is wrong with it and what was expected
+	Line    int    // in the file; 0 if the source has no lines
+	Problem string // the key, the error and the expected value
 }
 
 func (e *ConfigError) Error() string {
@@ -41,7 +41,7 @@ func (e *ConfigError) Error() string {
 	return e.Source + ": " + e.Problem
 }
 
-// setting is one key of the configuration that holds a value of its own.
+// setting is one key of the configuration that has a value.
 type setting struct {
 	key   string // dotted: limits.request_body_bytes
 	field reflect.StructField
@@ -72,7 +72,7 @@ func settingsOf(structure reflect.Type, prefix string, index []int) []setting {
 	return found
 }
 
-// fieldsOf returns the fields of a structure that are keys, with those of embedded structures.
+// fieldsOf returns the fields of a structure that are keys, including those of embedded structures.
 func fieldsOf(structure reflect.Type) []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(structure), func(field reflect.StructField) bool {
 		return field.Anonymous || keyOf(field) == "-"
@@ -81,18 +81,17 @@ func fieldsOf(structure reflect.Type) []reflect.StructField {
 
 func keyOf(field reflect.StructField) string { return field.Tag.Get("mapstructure") }
 
-// AddFlags gives a command one flag for every key of the configuration, named by the key with
-// dashes (--limits-request-body-bytes). A list of values is given with commas, a list of objects as
-// YAML.
+// AddFlags adds one flag for every key of the configuration to a command. The name of the flag is
+// the key with dashes (--limits-request-body-bytes). The value of a list is comma-separated. A list
+// of objects is written as YAML.
 func AddFlags(flags *pflag.FlagSet) {
 	defaults := reflect.ValueOf(Default())
 	for _, s := range settings() {
-		flags.Var(&flagValue{setting: s, text: valueText(defaults.FieldByIndex(s.index))}, s.flag(),
-			s.field.Tag.Get("help"))
+		flags.Var(&flagValue{setting: s, text: valueText(defaults.FieldByIndex(s.index))}, s.flag(), helpOf(s.key))
 	}
 }
 
-// valueText writes a setting's value as a person would in the file.
+// valueText returns a setting's value in the notation of the configuration file.
 func valueText(value reflect.Value) string {
 	switch v := value.Interface().(type) {
 	case []string:
@@ -107,7 +106,7 @@ func valueText(value reflect.Value) string {
 	return ""
 }
 
-// flagValue is a flag that checks its text as the file's values are checked.
+// flagValue is a flag whose value is checked like a value in the file.
 type flagValue struct {
 	setting setting
 	text    string
@@ -140,13 +139,12 @@ func (f *flagValue) Set(text string) error {
 	return err
 }
 
-// Load reads a configuration: the defaults, over them the YAML file (none if its name is empty),
-// over it the environment variables with [EnvPrefix] of environ (as os.Environ gives them), and
-// over them the flags that were set, of those that [AddFlags] made; flags may be nil. Relative
-// paths in the file start at the file's folder.
+// Load reads a configuration. Each source overrides the one before: the defaults, the YAML file
+// (none if its name is empty), the variables in environ (as returned by os.Environ) with
+// [EnvPrefix], and the flags that were set. flags may be nil; otherwise [AddFlags] created them.
+// Relative paths in the file are relative to the file's directory.
 //
-// An unknown key, a value of the wrong kind and a file that can not be read stop it with a
-// [*ConfigError].
+// Load returns a [*ConfigError] for an unknown key, an invalid value and an unreadable file.
 func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	merged := viper.New()
 	defaults := reflect.ValueOf(Default())
@@ -159,7 +157,7 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 			return Config{}, err
 		}
 		if err := merged.MergeConfigMap(values); err != nil {
-			return Config{}, fmt.Errorf("take over %s: %w", file, err)
+			return Config{}, fmt.Errorf("merge %s: %w", file, err)
 		}
 	}
 	if err := mergeEnvironment(merged, environ); err != nil {
@@ -186,7 +184,7 @@ func mergeEnvironment(merged *viper.Viper, environ []string) error {
 		s, ok := known[name]
 		if !ok {
 			names := append(slices.Sorted(maps.Keys(known)), otherVariables...)
-			return &ConfigError{Source: "environment", Problem: "unknown variable " + name + hint(name, names)}
+			return &ConfigError{Source: "environment", Problem: "unknown variable " + name + suggestion(name, names)}
 		}
 		value, err := readText(s, text, "environment variable "+name)
 		if err != nil {
@@ -215,10 +213,10 @@ func readFile(file string) (map[string]any, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &ConfigError{Source: file,
-			Problem: "there is no such file; copy config.example.yaml there, or leave --config out"}
+			Problem: "there is no such file; copy config.example.yaml there, or omit --config"}
 	case err != nil:
 		return nil, &ConfigError{Source: file,
-			Problem: fmt.Sprintf("can not be read (%v); give the appliance's user the right to read it",
+			Problem: fmt.Sprintf("cannot be read (%v); give the appliance's user the right to read it",
 				rootCause(err))}
 	}
 	document, err := parse(content)
@@ -228,7 +226,7 @@ func readFile(file string) (map[string]any, error) {
 	if document == nil {
 		return nil, nil
 	}
-	r := reader{source: file, lines: true, folder: filepath.Dir(file)}
+	r := reader{source: file, lines: true, directory: filepath.Dir(file)}
 	return r.object(document, reflect.TypeFor[Config](), "")
 }
 
@@ -242,7 +240,7 @@ func parse(content []byte) (*yaml.Node, error) {
 		return nil, err
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, errors.Join(fmt.Errorf("yaml: line %d: a second document begins; keep one", second.Line), err)
+		return nil, fmt.Errorf("yaml: line %d: a second document begins; keep one", second.Line)
 	}
 	root := document.Content[0]
 	if root.Tag == "!!null" {
@@ -265,7 +263,7 @@ func syntaxError(source string, err error) error {
 	return &ConfigError{Source: source, Line: line, Problem: "not YAML: " + parts[2]}
 }
 
-// readText reads a setting that was given as a text: an environment variable or a flag.
+// readText reads a setting from text: the value of an environment variable or a flag.
 func readText(s setting, text, source string) (any, error) {
 	r := reader{source: source}
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}

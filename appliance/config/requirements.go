@@ -8,7 +8,7 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// Read returns the minimum requirements of hosts, by the version of OpenShift, and the disabled
+// Read returns the minimum requirements of hosts by OpenShift version, and the disabled
 // validations.
 func (v Validations) Read() (func(version string) validation.Requirements, []validation.ID, error) {
 	var disabled []validation.ID
@@ -43,7 +43,8 @@ func (v Validations) Read() (func(version string) validation.Requirements, []val
 	return with(overrides.For), disabled, nil
 }
 
-// operatorRequirements reads the file with requirements of operators; nil if path is empty.
+// operatorRequirements reads the file with the requirements of operators. It returns nil if path is
+// empty.
 func operatorRequirements(path string) (*operator.Overrides, error) {
 	if path == "" {
 		return nil, nil

@@ -180,11 +180,12 @@ func writeRows[S any](b *strings.Builder, title string, l *Machine[S]) {
 	fmt.Fprintln(b)
 }
 
-// stageLimits returns limits by the names of the stages, which their explanations end in.
-func stageLimits(limits reflect.Value) map[string]time.Duration {
+// stageLimits returns the limits below a key by the names of the stages. The explanation of a limit
+// ends with the name.
+func stageLimits(key string, limits reflect.Value) map[string]time.Duration {
 	byName := map[string]time.Duration{}
 	for field, value := range limits.Fields() {
-		_, name, _ := strings.Cut(field.Tag.Get("help"), "the stage ")
+		_, name, _ := strings.Cut(TimeoutHelp[key+"."+field.Tag.Get("mapstructure")], "the stage ")
 		byName[name] = time.Duration(value.Int())
 	}
 	return byName
@@ -198,7 +199,7 @@ func writeLimits(b *strings.Builder, t Timeouts) {
 	row("preparation of a host", t.HostPreparing)
 	row("preparation of a cluster", t.ClusterPreparing)
 	row("from the order to install to the installer's first word", t.HostStarting)
-	stages := stageLimits(reflect.ValueOf(t.Stages))
+	stages := stageLimits("stages", reflect.ValueOf(t.Stages))
 	for _, stage := range slices.Sorted(maps.Keys(stages)) {
 		row("stage "+stage, stages[stage])
 	}
@@ -206,7 +207,7 @@ func writeLimits(b *strings.Builder, t Timeouts) {
 	row("a person corrects the boot order of a host that the cluster can do without", t.UserAction)
 	row("the whole installation", t.Installation)
 	row("finalizing", t.Finalizing)
-	stages = stageLimits(reflect.ValueOf(t.FinalizingStages))
+	stages = stageLimits("finalizing_stages", reflect.ValueOf(t.FinalizingStages))
 	for _, stage := range slices.Sorted(maps.Keys(stages)) {
 		row("finalizing stage "+stage, stages[stage])
 	}

@@ -8,30 +8,30 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Timeouts are the time limits of hosts and installations. The tags of a field are all that there
-// is to say of a limit: its key in the configuration under timeouts, its default and its
-// explanation. A limit of zero is the default one.
+// Timeouts holds the time limits of hosts and installations. The tags of a field name its key under
+// timeouts in the configuration and its default. [TimeoutHelp] explains it. A limit of zero means
+// the default.
 //
 // The defaults are those of the Assisted Installer's own service (internal/host/config.go,
 // internal/host/host.go, internal/cluster/cluster.go, internal/cluster/finalizing_stages.go).
 type Timeouts struct {
-	HostDisconnected time.Duration `mapstructure:"host_disconnected" default:"3m" help:"time without a poll after which a host counts as disconnected"`
-	HostPreparing    time.Duration `mapstructure:"host_preparing" default:"8m" help:"time for a host's checks before the installation"`
-	HostStarting     time.Duration `mapstructure:"host_starting" default:"20m" help:"time from the order to install to the installer's first report"`
-	ClusterPreparing time.Duration `mapstructure:"cluster_preparing" default:"10m" help:"time for a cluster's preparation before the installation"`
-	Installation     time.Duration `mapstructure:"installation" default:"24h" help:"time for a cluster's whole installation"`
-	Finalizing       time.Duration `mapstructure:"finalizing" default:"5h" help:"time from the last host's reboot to the cluster's completion"`
-	UserAction       time.Duration `mapstructure:"user_action" default:"1h" help:"time for a person to correct a host's boot order"`
-	Resetting        time.Duration `mapstructure:"resetting" default:"3m" help:"time for a host to stop its work when it is reset"`
-	Reclaiming       time.Duration `mapstructure:"reclaiming" default:"1h" help:"time for a host that is reclaimed to fetch the discovery image, and again to start it"`
+	HostDisconnected time.Duration `mapstructure:"host_disconnected" default:"3m"`
+	HostPreparing    time.Duration `mapstructure:"host_preparing" default:"8m"`
+	HostStarting     time.Duration `mapstructure:"host_starting" default:"20m"`
+	ClusterPreparing time.Duration `mapstructure:"cluster_preparing" default:"10m"`
+	Installation     time.Duration `mapstructure:"installation" default:"24h"`
+	Finalizing       time.Duration `mapstructure:"finalizing" default:"5h"`
+	UserAction       time.Duration `mapstructure:"user_action" default:"1h"`
+	Resetting        time.Duration `mapstructure:"resetting" default:"3m"`
+	Reclaiming       time.Duration `mapstructure:"reclaiming" default:"1h"`
 	// SingleNodeReboot is longer than the limit of other nodes: the node starts the whole control
 	// plane.
-	SingleNodeReboot time.Duration `mapstructure:"single_node_reboot" default:"80m" help:"time for the stage Rebooting of a single node"`
+	SingleNodeReboot time.Duration `mapstructure:"single_node_reboot" default:"80m"`
 	// The pending limits count from the end of the installation.
-	HostLogs           time.Duration `mapstructure:"host_logs" default:"10m" help:"time for a host's logs to arrive after they were announced"`
-	HostLogsPending    time.Duration `mapstructure:"host_logs_pending" default:"2m" help:"time for a host's logs to be announced"`
-	ClusterLogs        time.Duration `mapstructure:"cluster_logs" default:"1h" help:"time for a cluster's logs to arrive after they were announced"`
-	ClusterLogsPending time.Duration `mapstructure:"cluster_logs_pending" default:"10m" help:"time for a cluster's logs to be announced"`
+	HostLogs           time.Duration `mapstructure:"host_logs" default:"10m"`
+	HostLogsPending    time.Duration `mapstructure:"host_logs_pending" default:"2m"`
+	ClusterLogs        time.Duration `mapstructure:"cluster_logs" default:"1h"`
+	ClusterLogsPending time.Duration `mapstructure:"cluster_logs_pending" default:"10m"`
 
 	Stages           StageTimeouts           `mapstructure:"stages"`
 	FinalizingStages FinalizingStageTimeouts `mapstructure:"finalizing_stages"`
@@ -45,29 +45,71 @@ type Timeouts struct {
 // StageTimeouts are the limits of the stages of a host's installation. The key of a stage is its
 // name in lower case, with underscores.
 type StageTimeouts struct {
-	StartingInstallation      time.Duration `mapstructure:"starting_installation" default:"30m" help:"time for the stage Starting installation"`
-	Installing                time.Duration `mapstructure:"installing" default:"1h" help:"time for the stage Installing"`
-	WritingImageToDisk        time.Duration `mapstructure:"writing_image_to_disk" default:"30m" help:"time without progress in the stage Writing image to disk"`
-	CopyingRegistryDataToDisk time.Duration `mapstructure:"copying_registry_data_to_disk" default:"90m" help:"time for the stage Copying registry data to disk"`
-	WaitingForControlPlane    time.Duration `mapstructure:"waiting_for_control_plane" default:"1h" help:"time for the stage Waiting for control plane"`
-	WaitingForBootkube        time.Duration `mapstructure:"waiting_for_bootkube" default:"1h" help:"time for the stage Waiting for bootkube"`
-	WaitingForController      time.Duration `mapstructure:"waiting_for_controller" default:"1h" help:"time for the stage Waiting for controller"`
-	WaitingForIgnition        time.Duration `mapstructure:"waiting_for_ignition" default:"24h" help:"time for the stage Waiting for ignition"`
-	Rebooting                 time.Duration `mapstructure:"rebooting" default:"40m" help:"time for the stage Rebooting"`
-	Configuring               time.Duration `mapstructure:"configuring" default:"1h" help:"time for the stage Configuring"`
-	Joined                    time.Duration `mapstructure:"joined" default:"1h" help:"time for the stage Joined"`
+	StartingInstallation      time.Duration `mapstructure:"starting_installation" default:"30m"`
+	Installing                time.Duration `mapstructure:"installing" default:"1h"`
+	WritingImageToDisk        time.Duration `mapstructure:"writing_image_to_disk" default:"30m"`
+	CopyingRegistryDataToDisk time.Duration `mapstructure:"copying_registry_data_to_disk" default:"90m"`
+	WaitingForControlPlane    time.Duration `mapstructure:"waiting_for_control_plane" default:"1h"`
+	WaitingForBootkube        time.Duration `mapstructure:"waiting_for_bootkube" default:"1h"`
+	WaitingForController      time.Duration `mapstructure:"waiting_for_controller" default:"1h"`
+	WaitingForIgnition        time.Duration `mapstructure:"waiting_for_ignition" default:"24h"`
+	Rebooting                 time.Duration `mapstructure:"rebooting" default:"40m"`
+	Configuring               time.Duration `mapstructure:"configuring" default:"1h"`
+	Joined                    time.Duration `mapstructure:"joined" default:"1h"`
 }
 
 // FinalizingStageTimeouts are the limits of the stages of the controller in a new cluster, with
 // keys like those of [StageTimeouts].
 type FinalizingStageTimeouts struct {
-	WaitingForClusterOperators time.Duration `mapstructure:"waiting_for_cluster_operators" default:"10h" help:"time for the stage Waiting for cluster operators"`
-	AddingRouterCA             time.Duration `mapstructure:"adding_router_ca" default:"70m" help:"time for the stage Adding router ca"`
-	ApplyingManifests          time.Duration `mapstructure:"applying_olm_manifests" default:"10m" help:"time for the stage Applying olm manifests"`
-	WaitingForOperatorsInit    time.Duration `mapstructure:"waiting_for_olm_operators_csv_initialization" default:"70m" help:"time for the stage Waiting for olm operators csv initialization"`
-	WaitingForOperators        time.Duration `mapstructure:"waiting_for_olm_operators_csv" default:"70m" help:"time for the stage Waiting for olm operators csv"`
-	WaitingForSetupJobs        time.Duration `mapstructure:"waiting_for_olm_operator_setup_jobs" default:"10m" help:"time for the stage Waiting for OLM operator setup jobs"`
-	Done                       time.Duration `mapstructure:"done" default:"70m" help:"time for the stage Done"`
+	WaitingForClusterOperators time.Duration `mapstructure:"waiting_for_cluster_operators" default:"10h"`
+	AddingRouterCA             time.Duration `mapstructure:"adding_router_ca" default:"70m"`
+	ApplyingManifests          time.Duration `mapstructure:"applying_olm_manifests" default:"10m"`
+
+	WaitingForOperatorsInit time.Duration `mapstructure:"waiting_for_olm_operators_csv_initialization" default:"70m"`
+
+	WaitingForOperators time.Duration `mapstructure:"waiting_for_olm_operators_csv" default:"70m"`
+	WaitingForSetupJobs time.Duration `mapstructure:"waiting_for_olm_operator_setup_jobs" default:"10m"`
+	Done                time.Duration `mapstructure:"done" default:"70m"`
+}
+
+// TimeoutHelp explains the limits, by their keys under timeouts in the configuration.
+var TimeoutHelp = map[string]string{
+	"host_disconnected":    "time without a poll after which a host counts as disconnected",
+	"host_preparing":       "time for a host's checks before the installation",
+	"host_starting":        "time from the order to install to the installer's first report",
+	"cluster_preparing":    "time for a cluster's preparation before the installation",
+	"installation":         "time for a cluster's whole installation",
+	"finalizing":           "time from the last host's reboot to the cluster's completion",
+	"user_action":          "time for a person to correct a host's boot order",
+	"resetting":            "time for a host to stop its work when it is reset",
+	"reclaiming":           "time for a reclaimed host to fetch the discovery image, and again to start it",
+	"single_node_reboot":   "time for the stage Rebooting of a single node",
+	"host_logs":            "time for a host's logs to arrive after they were announced",
+	"host_logs_pending":    "time for a host's logs to be announced",
+	"cluster_logs":         "time for a cluster's logs to arrive after they were announced",
+	"cluster_logs_pending": "time for a cluster's logs to be announced",
+
+	"stages.starting_installation":         "time for the stage Starting installation",
+	"stages.installing":                    "time for the stage Installing",
+	"stages.writing_image_to_disk":         "time without progress in the stage Writing image to disk",
+	"stages.copying_registry_data_to_disk": "time for the stage Copying registry data to disk",
+	"stages.waiting_for_control_plane":     "time for the stage Waiting for control plane",
+	"stages.waiting_for_bootkube":          "time for the stage Waiting for bootkube",
+	"stages.waiting_for_controller":        "time for the stage Waiting for controller",
+	"stages.waiting_for_ignition":          "time for the stage Waiting for ignition",
+	"stages.rebooting":                     "time for the stage Rebooting",
+	"stages.configuring":                   "time for the stage Configuring",
+	"stages.joined":                        "time for the stage Joined",
+
+	"finalizing_stages.waiting_for_cluster_operators": "time for the stage Waiting for cluster operators",
+	"finalizing_stages.adding_router_ca":              "time for the stage Adding router ca",
+	"finalizing_stages.applying_olm_manifests":        "time for the stage Applying olm manifests",
+
+	"finalizing_stages.waiting_for_olm_operators_csv_initialization": "time for the stage Waiting for olm " +
+		"operators csv initialization",
+	"finalizing_stages.waiting_for_olm_operators_csv":       "time for the stage Waiting for olm operators csv",
+	"finalizing_stages.waiting_for_olm_operator_setup_jobs": "time for the stage Waiting for OLM operator setup jobs",
+	"finalizing_stages.done":                                "time for the stage Done",
 }
 
 // DefaultTimeouts returns the default limits.
@@ -91,7 +133,7 @@ func setDefaults(limits reflect.Value) {
 		}
 		limit, err := time.ParseDuration(text)
 		if err != nil {
-			panic(fmt.Sprintf("the default of the limit %s is no duration: %v", field.Name, err))
+			panic(fmt.Sprintf("the default of the limit %s is not a duration: %v", field.Name, err))
 		}
 		value.SetInt(int64(limit))
 	}

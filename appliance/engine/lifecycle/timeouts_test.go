@@ -13,11 +13,12 @@ func TestTimeouts_defaults(t *testing.T) {
 	limits := DefaultTimeouts()
 	require.Equal(t, 3*time.Minute, limits.HostDisconnected)
 	require.Equal(t, 80*time.Minute, limits.SingleNodeReboot)
-	for _, structure := range []any{limits, limits.Stages, limits.FinalizingStages} {
+	for prefix, structure := range map[string]any{"": limits, "stages.": limits.Stages,
+		"finalizing_stages.": limits.FinalizingStages} {
 		for field, value := range reflect.ValueOf(structure).Fields() {
 			if value.Kind() == reflect.Int64 {
 				require.Positive(t, value.Int(), field.Name)
-				require.NotEmpty(t, field.Tag.Get("help"), field.Name)
+				require.NotEmpty(t, TimeoutHelp[prefix+field.Tag.Get("mapstructure")], field.Name)
 			}
 		}
 	}

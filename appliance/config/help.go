@@ -1,0 +1,102 @@
+package config
+
+import (
+	"strings"
+
+	"landfall/appliance/engine/lifecycle"
+)
+
+// help explains the keys that are not limits of the engine, for the flags.
+var help = map[string]string{
+	"listen":      "address and port of the HTTP server",
+	"boot_listen": "address and port of a second HTTP server for images and boot files only; default: none",
+	"url": "URLs of the appliance for hosts and management controllers, the preferred one first; " +
+		"default: derived from the machine's addresses",
+	"data_dir":  "directory of the database, the generated files and the cached installers",
+	"os_images": "live ISOs, the base of discovery ISOs, as YAML",
+	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
+		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
+	"release_images": "OpenShift releases available for clusters, as YAML",
+	"ntp_sources":    "time servers for all hosts, names or addresses",
+
+	"mirror.registries_conf": "registries.conf (version 2) with the site's mirrors",
+	"mirror.idms_files": "files with ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, " +
+		"as oc-mirror writes them",
+	"mirror.ca_bundle":   "CA certificates (PEM) of the mirror registry",
+	"mirror.pull_secret": "pull secret (JSON) with which the appliance extracts live ISOs from releases",
+
+	"images.agent":      "image of the discovery agent; default: from the release payload",
+	"images.installer":  "image of the installer that runs on hosts; default: from the release payload",
+	"images.controller": "image of the controller that runs in the new cluster; default: from the release payload",
+
+	"validations.requirements": "JSON file with minimum requirements of hosts by version and role, in the format of " +
+		"the Assisted Installer's HW_VALIDATOR_REQUIREMENTS; other requirements keep their defaults",
+	"validations.operator_requirements": "YAML or JSON file that maps the names of operators to their " +
+		"requirements of hosts; other requirements keep their defaults",
+	"validations.disabled_hosts": "ids of disabled host validations",
+
+	"limits.request_body_bytes": "maximum size of a request body",
+	"limits.log_upload_bytes":   "maximum size of a log archive from a host or a controller",
+	"limits.manifest_bytes":     "maximum size of a custom manifest of a cluster",
+	"limits.os_image_bytes":     "maximum size of an uploaded live ISO",
+	"limits.event_bytes":        "space for events; the oldest are removed first",
+	"limits.event_object_bytes": "share of the events of one cluster, infra-env or host in this space",
+	"limits.journal_bytes": "space for the journals of clusters, infra-envs and hosts; the oldest " +
+		"entries are removed first",
+	"limits.journal_object_bytes": "share of one cluster, infra-env or host in this space",
+	"limits.installer_cache_bytes": "space for extracted openshift-install programs; the least recently used " +
+		"ones are removed first",
+
+	"timeouts.installer":     "time for one run of openshift-install",
+	"timeouts.image_stalled": "time without progress after which the download of an image is aborted",
+	"timeouts.image_hold": "time for which a client that reads an image in ranges continues to get the version " +
+		"that it started with",
+	"timeouts.shutdown": "time for running requests when the appliance stops",
+	"timeouts.expired_stages": "effect of a stage that takes too long: fail ends the installation, warn only " +
+		"reports it",
+
+	"ams.enabled": "report the clusters to OpenShift Cluster Manager when there is a connection and " +
+		"credentials",
+	"ams.connect": "automatic: whenever there is a connection; by-hand: only while a person connects " +
+		"the site",
+	"ams.url":                "URL of OpenShift Cluster Manager's API",
+	"ams.token_url":          "URL at which credentials are exchanged for tokens",
+	"ams.offline_token_file": "file of mode 0600 with an offline token",
+	"ams.client_id":          "name of a service account",
+	"ams.client_secret_file": "file of mode 0600 with the service account's secret",
+	"ams.account":            "user name of the owner of subscriptions; default: the user of the credentials",
+	"ams.proxy": "URL of the proxy to OpenShift Cluster Manager; " +
+		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
+	"ams.ca_bundle": "CA certificates (PEM) for the connection to OpenShift Cluster Manager, on top of the " +
+		"system's",
+	"ams.final_status":  "status of an installed cluster in OpenShift Cluster Manager",
+	"ams.call_interval": "average time between two calls",
+
+	"capabilities.enforce": "allow only the features that the organization's labels at this appliance name: " +
+		"clusters of several architectures, ignored validations, soft time-outs",
+
+	"kubernetes.enabled": "serve the Kubernetes API, with the resources of Hive, the Assisted Installer, " +
+		"metal3 and ACM",
+	"kubernetes.listen": "address and port of a separate server for the Kubernetes API; default: the " +
+		"address in listen",
+	"kubernetes.image_settles": "time for which an infra-env's image must be unchanged before BareMetalHosts boot it",
+
+	"joining.follow": "connect to installed clusters that hosts join, if there is a kubeconfig: approve the hosts' " +
+		"certificate requests, label their nodes, wait until they are ready",
+	"joining.addresses": "addresses of clusters' APIs whose names the appliance cannot resolve, NAME=ADDRESS or " +
+		"NAME=ADDRESS:PORT; *.DOMAIN means all names below DOMAIN",
+	"joining.give_up": "time after a host's restart to wait for it in an unreachable cluster; unlimited for clusters " +
+		"of the Kubernetes API",
+	"joining.interval": "time between two checks of a cluster while hosts join it",
+
+	"log.format": "text for people, json for programs; auto: text on a terminal, json elsewhere",
+	"log.level":  "minimum level of log lines",
+}
+
+// helpOf returns the explanation of a key.
+func helpOf(key string) string {
+	if limit, ok := strings.CutPrefix(key, "timeouts."); ok && lifecycle.TimeoutHelp[limit] != "" {
+		return lifecycle.TimeoutHelp[limit]
+	}
+	return help[key]
+}
