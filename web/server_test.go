@@ -50,7 +50,7 @@ func recordedLog(level slog.Level) (*slog.Logger, func() []map[string]any) {
 	}
 }
 
-func TestSlashesAreTakenAsTheyCome(t *testing.T) {
+func TestRouting_keepsSlashes(t *testing.T) {
 	server := New(Options{})
 	handle(t, server, "GET", "/", func(c echo.Context) error { return c.String(http.StatusOK, "root") })
 	handle(t, server, "GET", "/a/b", func(c echo.Context) error { return c.String(http.StatusOK, "leaf") })
@@ -65,12 +65,12 @@ func TestSlashesAreTakenAsTheyCome(t *testing.T) {
 	}
 }
 
-func TestATidyPathCostsNothing(t *testing.T) {
+func TestRouting_tidyPathAllocatesNothing(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/api/assisted-install/v2/infra-envs/x/hosts/y/instructions", nil)
 	require.Zero(t, testing.AllocsPerRun(100, func() { mergeSlashes(request.URL) }))
 }
 
-func TestARequestKeepsItsClientsIDAndGetsOneOtherwise(t *testing.T) {
+func TestRequestID_keptOrGenerated(t *testing.T) {
 	server := New(Options{})
 	handle(t, server, "GET", "/", func(c echo.Context) error {
 		return c.String(http.StatusOK, RequestID(c.Request().Context()))
@@ -88,7 +88,7 @@ func TestARequestKeepsItsClientsIDAndGetsOneOtherwise(t *testing.T) {
 	}
 }
 
-func TestALineLoggedInARequestHasItsID(t *testing.T) {
+func TestRequestID_inLogLines(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
 	server := New(Options{Logger: logger})
 	handle(t, server, "GET", "/", func(c echo.Context) error {
@@ -105,7 +105,7 @@ func TestALineLoggedInARequestHasItsID(t *testing.T) {
 	require.Equal(t, "request", logged[1]["msg"])
 }
 
-func TestPollsAreLoggedAtDebugLevelUnlessTheyAreRefused(t *testing.T) {
+func TestRequestLog_pollsAtDebugLevel(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
 	server := New(Options{Logger: logger})
 	require.NoError(t, server.Register(operation.Operation{Method: http.MethodGet, Path: "/poll/:id", Quiet: true,
@@ -150,7 +150,7 @@ func TestRegister_refusesIncompleteOperations(t *testing.T) {
 	}
 }
 
-func TestAnUnknownPathAndAWrongMethodAreAnsweredInTheAPIsShape(t *testing.T) {
+func TestRouting_unknownPathAndWrongMethod(t *testing.T) {
 	server := New(Options{})
 	handle(t, server, "POST", "/a", func(c echo.Context) error { return nil })
 	nowhere := get(server, "/nowhere")
@@ -161,13 +161,13 @@ func TestAnUnknownPathAndAWrongMethodAreAnsweredInTheAPIsShape(t *testing.T) {
 	require.Contains(t, wrong.Body.String(), "does not take GET, only OPTIONS, POST")
 }
 
-func TestAHandlersOwn404KeepsItsSentence(t *testing.T) {
+func TestRouting_handlerNotFoundKeepsReason(t *testing.T) {
 	server := New(Options{})
 	handle(t, server, "GET", "/c", func(c echo.Context) error { return problem.NotFound("there is no cluster c") })
 	require.Contains(t, get(server, "/c").Body.String(), "there is no cluster c")
 }
 
-func TestAPanickingHandlerFailsItsRequestOnly(t *testing.T) {
+func TestServer_panicFailsOneRequest(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
 	server := New(Options{Logger: logger})
 	handle(t, server, "GET", "/panic", func(c echo.Context) error { panic("index out of range") })
@@ -180,7 +180,7 @@ func TestAPanickingHandlerFailsItsRequestOnly(t *testing.T) {
 	require.Contains(t, logged[0]["stack"], "TestAPanickingHandler")
 }
 
-func TestABodyOfFiftyMegabytesIsRefused(t *testing.T) {
+func TestBodyLimit_fiftyMegabytesRefused(t *testing.T) {
 	server := New(Options{})
 	read := func(c echo.Context) error {
 		size, err := io.Copy(io.Discard, c.Request().Body)
@@ -215,7 +215,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestAnAnswerThatHasBegunIsNotFollowedByAnError(t *testing.T) {
+func TestServer_noErrorAfterResponseStarted(t *testing.T) {
 	server := New(Options{})
 	handle(t, server, "GET", "/", func(c echo.Context) error {
 		if err := c.String(http.StatusOK, "half"); err != nil {
@@ -228,7 +228,7 @@ func TestAnAnswerThatHasBegunIsNotFollowedByAnError(t *testing.T) {
 	require.Equal(t, "half", answer.Body.String())
 }
 
-func TestTheServerStopsWhenItsContextEndsAndFinishesWhatRuns(t *testing.T) {
+func TestServer_gracefulShutdown(t *testing.T) {
 	server := New(Options{})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	handle(t, server, "GET", "/slow", func(c echo.Context) error {
@@ -277,7 +277,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestRequestsThatOutliveTheShutdownTimeoutAreCutOff(t *testing.T) {
+func TestServer_shutdownTimeoutEndsRequests(t *testing.T) {
 	server := New(Options{ShutdownTimeout: time.Millisecond})
 	entered := make(chan struct{})
 	handle(t, server, "GET", "/", func(c echo.Context) error {
@@ -301,7 +301,7 @@ func TestRequestsThatOutliveTheShutdownTimeoutAreCutOff(t *testing.T) {
 	require.Error(t, <-failed)
 }
 
-func TestAnAddressThatCanNotBeUsedIsSaidInOneSentence(t *testing.T) {
+func TestListen_unusableAddress(t *testing.T) {
 	taken, err := Listen(t.Context(), "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()

@@ -157,7 +157,7 @@ const (
 )
 
 // Each line of the guide to OCM that people know, sent by what the ocm command is built of.
-func TestTheLinesThatPeopleKnowAreAnswered(t *testing.T) {
+func TestAccounts_knownRequests(t *testing.T) {
 	s := newSite(t)
 	one, _ := s.cluster("one", "")
 	two, external := s.cluster("two", "two.site.test")
@@ -256,7 +256,7 @@ func TestTheLinesThatPeopleKnowAreAnswered(t *testing.T) {
 	}
 }
 
-func TestListsAreSearchedOrderedAndPaged(t *testing.T) {
+func TestLists_searchOrderPages(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"b", "d", "a", "c"} {
 		s.cluster(name, map[bool]string{true: "site.test"}[name == "c"])
@@ -288,7 +288,7 @@ func TestListsAreSearchedOrderedAndPaged(t *testing.T) {
 	require.EqualValues(t, 1, found["total"])
 }
 
-func TestWhatIsNotUnderstoodIsRefusedInAMSsShape(t *testing.T) {
+func TestAccounts_refusalsInAMSShape(t *testing.T) {
 	s := newSite(t)
 	s.cluster("one", "")
 	ocm := s.ocm(s.token(local.Request{}).Secret)
@@ -340,7 +340,7 @@ func TestWhatIsNotUnderstoodIsRefusedInAMSsShape(t *testing.T) {
 	}
 }
 
-func TestTokensAreGoodUntilTheyEndOrAreRevoked(t *testing.T) {
+func TestTokens_expiredOrRevoked(t *testing.T) {
 	s := newSite(t)
 	person := s.token(local.Request{Username: "jane.doe", Life: 48 * time.Hour})
 	account, err := s.ocm(person.Secret).AccountsMgmt().V1().CurrentAccount().Get().SendContext(t.Context())
@@ -389,7 +389,7 @@ func TestTokensAreGoodUntilTheyEndOrAreRevoked(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, ask(person.Secret), "it has ended")
 }
 
-func TestOnlyDigestsOfTokensAreKept(t *testing.T) {
+func TestTokens_onlyDigestsAreStored(t *testing.T) {
 	s := newSite(t)
 	var secrets []string
 	for _, kind := range []local.Kind{local.Access, local.Offline, local.Client} {
@@ -407,7 +407,7 @@ func TestOnlyDigestsOfTokensAreKept(t *testing.T) {
 	}))
 }
 
-func TestATokenThatMayOnlyReadSetsNoLabels(t *testing.T) {
+func TestTokens_readOnlySetsNoLabels(t *testing.T) {
 	s := newSite(t)
 	ocm := s.ocm(s.token(local.Request{ReadOnly: true}).Secret)
 	labels := organizations + s.local.Organization().ID + "/labels"
@@ -418,7 +418,7 @@ func TestATokenThatMayOnlyReadSetsNoLabels(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-func TestReviewsReadTheLabels(t *testing.T) {
+func TestReviews_readLabels(t *testing.T) {
 	s := newSite(t)
 	cluster, _ := s.cluster("one", "")
 	ocm := s.ocm(s.token(local.Request{}).Secret)

@@ -102,7 +102,7 @@ func machine(hostname string) *models.Inventory {
 	}
 }
 
-func TestAConnectivityReportOfTenThousandHostsIsTaken(t *testing.T) {
+func TestStepReply_connectivityOfTenThousandHosts(t *testing.T) {
 	a := newServed(t).newAgent()
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000001",
 		machine("node")).Code)
@@ -128,7 +128,7 @@ func TestAConnectivityReportOfTenThousandHostsIsTaken(t *testing.T) {
 	require.Equal(t, before, a.db.Revision())
 }
 
-func TestRepliesToStepsThatWereNeverSentChangeNoState(t *testing.T) {
+func TestStepReply_unsolicitedChangesNothing(t *testing.T) {
 	a := newServed(t).newAgent()
 	require.Equal(t, []models.StepType{models.StepTypeInventory}, a.steps(""))
 	for kind, output := range map[models.StepType]any{
@@ -152,7 +152,7 @@ func TestRepliesToStepsThatWereNeverSentChangeNoState(t *testing.T) {
 		"a host that is not being installed can't fail at it")
 }
 
-func TestAReplyThatComesTwiceIsWrittenOnce(t *testing.T) {
+func TestStepReply_duplicateIsWrittenOnce(t *testing.T) {
 	a := newServed(t).newAgent()
 	for kind, output := range map[models.StepType]any{
 		models.StepTypeNtpSynchronizer: models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{
@@ -173,7 +173,7 @@ func TestAReplyThatComesTwiceIsWrittenOnce(t *testing.T) {
 	require.Equal(t, before, a.db.Revision())
 }
 
-func TestRepliesThatComeOutOfOrderEndAsThoseInOrder(t *testing.T) {
+func TestStepReply_outOfOrder(t *testing.T) {
 	s := newServed(t)
 	reports := []struct {
 		kind   models.StepType
@@ -216,7 +216,7 @@ func verdicts(t *testing.T, info string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestAReplyFromBeforeARestartIsReplacedByTheNextOne(t *testing.T) {
+func TestStepReply_beforeRestartIsReplaced(t *testing.T) {
 	a := newServed(t).newAgent()
 	old, fresh := machine("before"), machine("after")
 	fresh.Disks[0].Path, fresh.Disks[0].Name = "/dev/sdb", "sdb"
@@ -237,7 +237,7 @@ func TestAReplyFromBeforeARestartIsReplacedByTheNextOne(t *testing.T) {
 	require.Empty(t, a.host().Progress.CurrentStage, "a stage of an installation that is over")
 }
 
-func TestAHostThatWasDeletedASecondAgoIsToldSoAndCanComeBack(t *testing.T) {
+func TestHostRegistration_deletedHostComesBack(t *testing.T) {
 	a := newServed(t).newAgent()
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-1", machine("node")).Code)
 	require.Equal(t, http.StatusNoContent, a.send(http.MethodDelete, a.at()+"/"+a.id, nil, nil).Code)
@@ -249,7 +249,7 @@ func TestAHostThatWasDeletedASecondAgoIsToldSoAndCanComeBack(t *testing.T) {
 	require.Empty(t, a.host().Inventory, "it begins anew")
 }
 
-func TestAClockFromTheFutureIsNotedAndHarmsNothing(t *testing.T) {
+func TestStepReply_clockInTheFuture(t *testing.T) {
 	a := newServed(t).newAgent()
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-1", machine("node")).Code)
 	for _, clock := range []string{"4102444800", "9223372036854775807", "-9223372036854775808", "-1", "0", "1"} {
@@ -263,7 +263,7 @@ func TestAClockFromTheFutureIsNotedAndHarmsNothing(t *testing.T) {
 	require.Equal(t, http.StatusCreated, recorder.Code, recorder.Body)
 }
 
-func TestAgentsOfOtherVersionsAreUpgradedOrUnderstood(t *testing.T) {
+func TestAgent_otherVersions(t *testing.T) {
 	s := newServed(t)
 	things := s.things()
 	for _, version := range []string{"quay.io/agent:1", "quay.io/agent:99"} {
@@ -291,7 +291,7 @@ func TestAgentsOfOtherVersionsAreUpgradedOrUnderstood(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-1", inventory).Code)
 }
 
-func TestIDsOfOtherClustersLeadNowhere(t *testing.T) {
+func TestAgent_foreignIDsAreRefused(t *testing.T) {
 	s := newServed(t)
 	mine, theirs := s.newAgent(), s.newAgent()
 	before := s.db.Revision()
@@ -326,7 +326,7 @@ func TestIDsOfOtherClustersLeadNowhere(t *testing.T) {
 	require.Equal(t, theirs.id, theirs.host().RequestedHostname)
 }
 
-func TestABodyOfAHundredMegabytesIsRefusedByEveryOperation(t *testing.T) {
+func TestBodyLimit_everyOperation(t *testing.T) {
 	s := newServed(t)
 	things := s.things()
 	document := s.description()
@@ -334,7 +334,7 @@ func TestABodyOfAHundredMegabytesIsRefusedByEveryOperation(t *testing.T) {
 	for path, methods := range document.Paths {
 		for method, operation := range methods {
 			if operation.RequestBody == nil || operation.OperationID == "V2UploadLogs" {
-				continue // a form, which TestAFormOfLogsThatIsNoneIsRefused is about
+				continue // a form, which TestLogUpload_invalidForm is about
 			}
 			before := s.db.Revision()
 			body := &endless{left: 100 << 20}

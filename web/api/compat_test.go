@@ -54,7 +54,7 @@ func verdict(t testing.TB, info, id string) string {
 	return ""
 }
 
-func TestAHostIsCalledByTheNameThatIsRequestedElseByItsOwnElseByItsID(t *testing.T) {
+func TestHostname_requestedThenOwnThenID(t *testing.T) {
 	a := newServed(t).newAgent()
 	require.Equal(t, a.id, a.host().RequestedHostname)
 	a.reportMachine(machine("its-own"))
@@ -67,7 +67,7 @@ func TestAHostIsCalledByTheNameThatIsRequestedElseByItsOwnElseByItsID(t *testing
 	require.Equal(t, "arbitrary.hostname", a.host().RequestedHostname)
 }
 
-func TestTwoHostsOfOneNameAreToldUntilOneIsRenamed(t *testing.T) {
+func TestHostname_duplicateFailsUntilRenamed(t *testing.T) {
 	s := newServed(t)
 	a := s.newAgent()
 	b := &agent{s, a.cluster, a.env, "7b1c5a0e-0000-4000-8000-000000000002"}
@@ -90,7 +90,7 @@ func TestTwoHostsOfOneNameAreToldUntilOneIsRenamed(t *testing.T) {
 	require.Equal(t, "failure", verdict(t, c.host().ValidationsInfo, "hostname-valid"))
 }
 
-func TestTheInstallationDiskIsTheBestOrTheOneThatIsChosen(t *testing.T) {
+func TestInstallationDisk_bestOrChosen(t *testing.T) {
 	a := newServed(t).newAgent()
 	inventory := machine("node")
 	disk := func(id, name string, bootable bool) *models.Disk {
@@ -110,7 +110,7 @@ func TestTheInstallationDiskIsTheBestOrTheOneThatIsChosen(t *testing.T) {
 		"role": "install"}}}, http.StatusBadRequest)
 }
 
-func TestTheMachineNetworkFollowsTheVIPsAndTheHostsThatHaveIt(t *testing.T) {
+func TestMachineNetwork_followsVIPs(t *testing.T) {
 	a := newServed(t).newAgent()
 	cluster := "/v2/clusters/" + a.cluster
 	a.patch(cluster, object{"vip_dhcp_allocation": false}, http.StatusCreated)
@@ -134,7 +134,7 @@ func TestTheMachineNetworkFollowsTheVIPsAndTheHostsThatHaveIt(t *testing.T) {
 	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr, "what a person entered stays")
 }
 
-func TestAClusterMovesBetweenVIPsOfItsOwnAndOfADHCPServer(t *testing.T) {
+func TestVIPs_switchBetweenStaticAndDHCP(t *testing.T) {
 	s := newServed(t)
 	a := &agent{s, s.create("/v2/clusters", object{"name": "older", "openshift_version": "4.14",
 		"pull_secret": anyPullSecret, "base_dns_domain": "site.test"}), "", "7b1c5a0e-0000-4000-8000-000000000004"}
@@ -169,7 +169,7 @@ func TestAClusterMovesBetweenVIPsOfItsOwnAndOfADHCPServer(t *testing.T) {
 	require.Empty(t, a.clusterNow().APIVips)
 }
 
-func TestAnNTPSourceReachesTheHostsWithTheirNextPoll(t *testing.T) {
+func TestNTPSource_sentWithNextPoll(t *testing.T) {
 	a := newServed(t).newAgent()
 	a.reportMachine(machine("node"))
 	source := func() string {
@@ -192,7 +192,7 @@ func TestAnNTPSourceReachesTheHostsWithTheirNextPoll(t *testing.T) {
 	a.patch("/v2/clusters/"+a.cluster, object{"additional_ntp_source": "not a name"}, http.StatusBadRequest)
 }
 
-func TestAConnectivityReportKeepsWhatIsKnownOfIt(t *testing.T) {
+func TestConnectivityReport_keepsKnownFields(t *testing.T) {
 	a := newServed(t).newAgent()
 	const known = `{"remote_hosts":[{"host_id":"b8a1228d-1091-4e79-be66-738a160f9ff7","l2_connectivity":null,"l3_connectivity":null,"mtu_report":null}]}`
 	more := strings.Replace(known, "{", `{"extra":"data",`, 1)
@@ -207,7 +207,7 @@ func TestAConnectivityReportKeepsWhatIsKnownOfIt(t *testing.T) {
 	require.JSONEq(t, known, a.host().Connectivity)
 }
 
-func TestWhatIsUsedOfTheFeaturesIsTold(t *testing.T) {
+func TestFeatureUsage(t *testing.T) {
 	s := newServed(t)
 	usage := func(cluster string) map[string]models.Usage {
 		recorder := s.send(http.MethodGet, "/v2/clusters/"+cluster, nil, nil)
@@ -282,7 +282,7 @@ func TestWhatIsUsedOfTheFeaturesIsTold(t *testing.T) {
 	require.NotContains(t, told, "Hyperthreading")
 }
 
-func TestVIPsThatDoNotBelongTogetherAreRefused(t *testing.T) {
+func TestVIPs_inconsistentAreRefused(t *testing.T) {
 	s := newServed(t)
 	vips := func(addresses ...string) []object {
 		list := []object{}
@@ -342,7 +342,7 @@ func TestVIPsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		http.StatusCreated)
 }
 
-func TestDescriptionsOfClustersAreHeldToTheRulesOfTheAssistedInstaller(t *testing.T) {
+func TestClusterValidation_sameRulesAsUpstream(t *testing.T) {
 	s := newServed(t)
 	good := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret}
 	registered := s.things()["cluster_id"]
@@ -392,7 +392,7 @@ func TestDescriptionsOfClustersAreHeldToTheRulesOfTheAssistedInstaller(t *testin
 
 func ip(text string) *strfmt.IPv4 { address := strfmt.IPv4(text); return &address }
 
-func TestKernelArgumentsOfAnInfraEnvAreReplacedLeftAndCleared(t *testing.T) {
+func TestKernelArguments_replaceKeepClear(t *testing.T) {
 	s := newServed(t)
 	description := object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret,
 		"image_type": "minimal-iso"}
@@ -427,7 +427,7 @@ func TestKernelArgumentsOfAnInfraEnvAreReplacedLeftAndCleared(t *testing.T) {
 	}
 }
 
-func TestAnInfraEnvTakesEachOfItsFieldsAnew(t *testing.T) {
+func TestInfraEnvUpdate_everyField(t *testing.T) {
 	s := newServed(t)
 	env := "/v2/infra-envs/" + s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20",
 		"pull_secret": anyPullSecret})
@@ -446,7 +446,7 @@ func TestAnInfraEnvTakesEachOfItsFieldsAnew(t *testing.T) {
 	require.Contains(t, shown.IgnitionConfigOverride, "/tmp/example")
 }
 
-func TestAReleaseForSeveralArchitecturesIsAVersionOfItsOwn(t *testing.T) {
+func TestVersions_multiArchitectureRelease(t *testing.T) {
 	s := newServed(t)
 	for _, query := range []string{"", "?only_latest=true"} {
 		recorder := s.send(http.MethodGet, "/v2/openshift-versions"+query, nil, nil)

@@ -32,13 +32,13 @@ func answerTo(body string) *httptest.ResponseRecorder {
 	return recorder
 }
 
-func TestABodyThatFitsIsDecoded(t *testing.T) {
+func TestDecode_validBody(t *testing.T) {
 	answer := answerTo(`{"name": "east", "openshift_version": "4.19", "pull_secret": "{}"}` + "\n")
 	require.Equal(t, http.StatusCreated, answer.Code, answer.Body)
 	require.Equal(t, "east", answer.Body.String())
 }
 
-func TestABodyThatDoesNotFitIsRefusedWithItsPlace(t *testing.T) {
+func TestDecode_invalidBodyNamesField(t *testing.T) {
 	for name, refusal := range map[string]struct {
 		body   string
 		status int
@@ -80,7 +80,7 @@ func TestABodyThatDoesNotFitIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-func FuzzADecodedBodyNeverFailsTheServer(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	f.Add(`{"name": "east"}`)
 	f.Add(`{"name": {"a": [1, 2`)
 	f.Add(`[[[[[[`)

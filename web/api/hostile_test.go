@@ -377,7 +377,7 @@ func (s *served) requireHonest(what string, before uint64, recorder *httptest.Re
 		what, recorder.Body)
 }
 
-func TestNoValueOfAnyFieldOrParameterMakesTheServerFailOrLeavesSomethingHalfDone(t *testing.T) {
+func TestHostileValues_everyFieldAndParameter(t *testing.T) {
 	document := newServed(t).description()
 	paths := slices.Sorted(maps.Keys(document.Paths))
 	const shares = 6 // side by side, for most of the time goes by in waiting for the disk
@@ -481,7 +481,7 @@ func fill(path string, things map[string]string) string {
 	return path
 }
 
-func TestAFormOfLogsThatIsNoneIsRefused(t *testing.T) {
+func TestLogUpload_invalidForm(t *testing.T) {
 	s := newServed(t)
 	things := s.things()
 	at := "/v2/clusters/" + things["cluster_id"] + "/logs?logs_type=controller"

@@ -64,7 +64,7 @@ func routesOf(described document) map[string]describedRoute {
 	return routes
 }
 
-func TestTheDescriptionHasWhatTheRouterHasAndNothingElse(t *testing.T) {
+func TestOpenAPI_sameOperationsAsRouter(t *testing.T) {
 	described, _ := served(t)
 	require.Equal(t, "3.0.3", described.OpenAPI)
 	routes := routesOf(described)
@@ -78,7 +78,7 @@ func TestTheDescriptionHasWhatTheRouterHasAndNothingElse(t *testing.T) {
 	require.Empty(t, slices.Collect(maps.Keys(routes)))
 }
 
-func TestTheDescriptionsReferencesLeadSomewhere(t *testing.T) {
+func TestOpenAPI_referencesResolve(t *testing.T) {
 	described, text := served(t)
 	for rest := text; ; {
 		_, after, found := strings.Cut(rest, `"$ref":"#/components/schemas/`)
@@ -95,7 +95,7 @@ func TestTheDescriptionsReferencesLeadSomewhere(t *testing.T) {
 	require.Equal(t, "date-time", described.Components.Schemas["Event"].Properties["event_time"]["format"])
 }
 
-func TestTheDescriptionSaysOfEachOperationWhatUpstreamsDoes(t *testing.T) {
+func TestOpenAPI_sameAsUpstream(t *testing.T) {
 	folder := os.Getenv("LANDFALL_REALDATA")
 	if folder == "" {
 		t.Skip("LANDFALL_REALDATA is not set: the API's description is not here to compare with")

@@ -22,9 +22,9 @@ func searches(things map[string]string) []string {
 	}
 }
 
-// FuzzAQueryOfASearchIsAnsweredOrRefused: whatever a query says, a search answers a list or an
+// FuzzSearchQuery: whatever a query says, a search answers a list or an
 // object, or refuses it.
-func FuzzAQueryOfASearchIsAnsweredOrRefused(f *testing.F) {
+func FuzzSearchQuery(f *testing.F) {
 	for _, seed := range []string{
 		"cluster_id=x&limit=1", "limit=-1", "limit=99999999999999999999",
 		"offset=9223372036854775807&limit=9223372036854775807", "order=sideways", "severities=info,,warning",
@@ -50,7 +50,7 @@ func FuzzAQueryOfASearchIsAnsweredOrRefused(f *testing.F) {
 
 // Pages of events, laid side by side, are all events once, in the order that was asked for,
 // whatever their length; the headers count what the filter selects and not the page.
-func TestEventsArePagedInOrderWithTheirCountsInHeaders(t *testing.T) {
+func TestEvents_pagesAndCounts(t *testing.T) {
 	s := newServed(t)
 	things := s.things()
 	for i := range 25 {

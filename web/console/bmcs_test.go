@@ -41,7 +41,7 @@ func newBMCSite(t *testing.T) (*bmc.Manager, func(method, path, body string) *ht
 
 const bmcBody = `{"name": "n1", "address": "redfish://192.0.2.7", "username": "root", "password": "hunter2", "infra_env_id": "i-1"}`
 
-func TestServersAreAddedChangedAndRemoved(t *testing.T) {
+func TestServers_addChangeRemove(t *testing.T) {
 	_, ask := newBMCSite(t)
 	response := ask(http.MethodPost, "", bmcBody)
 	require.Equal(t, http.StatusCreated, response.Code, response.Body)
@@ -72,7 +72,7 @@ func TestServersAreAddedChangedAndRemoved(t *testing.T) {
 	require.Contains(t, ask(http.MethodGet, "/"+made.ID, "").Body.String(), `"state":"deleting"`)
 }
 
-func TestWhatIsWrongWithARequestAboutAServerIsSaid(t *testing.T) {
+func TestServers_invalidRequests(t *testing.T) {
 	manager, ask := newBMCSite(t)
 	require.Equal(t, http.StatusCreated, ask(http.MethodPost, "", bmcBody).Code)
 	_, err := manager.Ensure(context.Background(), "owned", bmc.Desired{Name: "site/n2", Owner: "BareMetalHost site/n2",
@@ -119,7 +119,7 @@ func TestWhatIsWrongWithARequestAboutAServerIsSaid(t *testing.T) {
 	}
 }
 
-func TestATableIsImportedRowByRow(t *testing.T) {
+func TestServers_importTable(t *testing.T) {
 	_, ask := newBMCSite(t)
 	require.Equal(t, http.StatusCreated, ask(http.MethodPost, "", bmcBody).Code)
 	table := "name,address,username,password,infra_env\nn1,192.0.2.7,root,x,\nn2,192.0.2.8,root,x,i-1\nn3,192.0.2.9,root,x,i-9\nn4,,root,x,\n"

@@ -84,7 +84,7 @@ func (s *testServer) get(path string, header ...string) *httptest.ResponseRecord
 	return recorder
 }
 
-func TestThePageIsServedForEveryPathThatItRoutesItself(t *testing.T) {
+func TestPage_clientRoutes(t *testing.T) {
 	s := newTestServer(t, application)
 	for _, path := range []string{"/", "/index.html", "/assisted-installer", "/assisted-installer/clusters/~new",
 		"/assisted-installer/clusters/a.b"} {
@@ -98,7 +98,7 @@ func TestThePageIsServedForEveryPathThatItRoutesItself(t *testing.T) {
 	}
 }
 
-func TestTheBestCompressedFormThatTheBrowserTakesIsSent(t *testing.T) {
+func TestPage_contentEncoding(t *testing.T) {
 	s := newTestServer(t, application)
 	for accepted, want := range map[string][2]string{
 		"":                     {"script", ""},
@@ -116,7 +116,7 @@ func TestTheBestCompressedFormThatTheBrowserTakesIsSent(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsThereGzippedOnlyIsUnpackedForWhoTakesNoGzip(t *testing.T) {
+func TestPage_unpackedWithoutGzip(t *testing.T) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	_, err := writer.Write([]byte("script"))
@@ -140,14 +140,14 @@ func TestAFileThatIsThereGzippedOnlyIsUnpackedForWhoTakesNoGzip(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, s.get("/assets/broken-M6U8mTkq.js").Code)
 }
 
-func TestAnUnchangedFileIsNotSentAgain(t *testing.T) {
+func TestPage_notModified(t *testing.T) {
 	s := newTestServer(t, application)
 	tag := s.get("/").Header().Get("ETag")
 	require.Equal(t, http.StatusNotModified, s.get("/", "If-None-Match", tag).Code)
 	require.NotEqual(t, tag, s.get("/", "Accept-Encoding", "gzip").Header().Get("ETag"))
 }
 
-func TestAFileThatIsGoneIsNoPage(t *testing.T) {
+func TestPage_missingFile(t *testing.T) {
 	s := newTestServer(t, application)
 	for _, path := range []string{"/assets/index-OLDOLDOL.js", "/.keep", "/api/landfall/v2/x",
 		"/assets/index-M6U8mTkq.js.gz"} {
@@ -155,13 +155,13 @@ func TestAFileThatIsGoneIsNoPage(t *testing.T) {
 	}
 }
 
-func TestABinaryWithoutThePageSaysSo(t *testing.T) {
+func TestPage_notBuilt(t *testing.T) {
 	answer := newTestServer(t, fstest.MapFS{".keep": {}}).get("/")
 	require.Equal(t, http.StatusNotFound, answer.Code)
 	require.Contains(t, answer.Body.String(), "built without its browser application")
 }
 
-func TestTheConsolesAPIAnswers(t *testing.T) {
+func TestConsole_operations(t *testing.T) {
 	s := newTestServer(t, application)
 	var status Status
 	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/status").Body.Bytes(), &status))
@@ -202,7 +202,7 @@ func (s *testServer) listen(t *testing.T, last string) func() string {
 
 const ping = "event: ping | data: {}"
 
-func TestTheFeedTellsOfEachChangeOnce(t *testing.T) {
+func TestFeed_eachChangeOnce(t *testing.T) {
 	s := newTestServer(t, application)
 	s.put(t, "env/before")
 	next := s.listen(t, "")
@@ -212,7 +212,7 @@ func TestTheFeedTellsOfEachChangeOnce(t *testing.T) {
 		`id: 2 | event: change | data: {"revision":2,"kind":"hosts","id":"after","cluster_id":"cluster of hosts env/after"}`, next())
 }
 
-func TestTheFeedContinuesAfterTheLastEventThatTheBrowserSaw(t *testing.T) {
+func TestFeed_resumesAfterLastEvent(t *testing.T) {
 	s := newTestServer(t, application)
 	for _, key := range []string{"env/a", "env/b", "env/c"} {
 		s.put(t, key)
@@ -223,7 +223,7 @@ func TestTheFeedContinuesAfterTheLastEventThatTheBrowserSaw(t *testing.T) {
 	require.Contains(t, next(), `"id":"c"`)
 }
 
-func TestABrowserWhoseRevisionIsUnknownIsToldToStartAnew(t *testing.T) {
+func TestFeed_unknownRevisionRestarts(t *testing.T) {
 	s := newTestServer(t, application)
 	s.put(t, "env/a")
 	next := s.listen(t, "99")
@@ -233,7 +233,7 @@ func TestABrowserWhoseRevisionIsUnknownIsToldToStartAnew(t *testing.T) {
 	require.Contains(t, next(), `"id":"b"`)
 }
 
-func TestTheFeedBeatsEveryFifteenSeconds(t *testing.T) {
+func TestFeed_heartbeatEvery15Seconds(t *testing.T) {
 	s := newTestServer(t, application)
 	next := s.listen(t, "")
 	require.Equal(t, ping, next())
@@ -242,13 +242,13 @@ func TestTheFeedBeatsEveryFifteenSeconds(t *testing.T) {
 	require.Equal(t, ping, next())
 }
 
-func TestAWrongLastEventIDIsRefused(t *testing.T) {
+func TestFeed_invalidLastEventID(t *testing.T) {
 	answer := newTestServer(t, application).get(FeedRoute, "Last-Event-ID", "yesterday")
 	require.Equal(t, http.StatusBadRequest, answer.Code)
 	require.Contains(t, answer.Body.String(), "yesterday")
 }
 
-func TestTheFeedEndsWhenTheServerDrains(t *testing.T) {
+func TestFeed_endsWhenServerDrains(t *testing.T) {
 	s := newTestServer(t, application)
 	ctx, stop := context.WithCancel(t.Context())
 	listener, err := web.Listen(ctx, "127.0.0.1:0")

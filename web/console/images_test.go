@@ -59,7 +59,7 @@ func ask(s *testServer, method, path, body string) *httptest.ResponseRecorder {
 	return recorder
 }
 
-func TestReadsOfAnInfraEnvAreTold(t *testing.T) {
+func TestImages_readsOfInfraEnv(t *testing.T) {
 	s := newTestServer(t, application)
 	response := ask(s, http.MethodGet, "/infra-envs/i-1/reads", "")
 	require.Equal(t, http.StatusOK, response.Code)
@@ -72,7 +72,7 @@ func TestReadsOfAnInfraEnvAreTold(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, ask(s, http.MethodGet, "/infra-envs/none/reads", "").Code)
 }
 
-func TestAShortURLIsRenewedAndRevoked(t *testing.T) {
+func TestShortURL_renewAndRevoke(t *testing.T) {
 	s := newTestServer(t, application)
 	for body, valid := range map[string]time.Duration{"": 0, "{}": 0, `{"valid_seconds": 3600}`: time.Hour} {
 		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
@@ -86,7 +86,7 @@ func TestAShortURLIsRenewedAndRevoked(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, ask(s, http.MethodDelete, "/infra-envs/none/short-url", "").Code)
 }
 
-func TestAShortURLNeedsATimeThatMakesSense(t *testing.T) {
+func TestShortURL_invalidLifetime(t *testing.T) {
 	s := newTestServer(t, application)
 	for body, sentence := range map[string]string{
 		`{"valid_seconds": 0}`:                   "valid_seconds is 0",

@@ -28,7 +28,7 @@ func (networks) PreviewStaticNetwork(id string, hosts []*models.HostStaticNetwor
 	return ignition.PreviewNetwork(all, "4.20", nil)
 }
 
-func TestAPreviewShowsWhatEachHostGets(t *testing.T) {
+func TestStaticNetwork_previewPerHost(t *testing.T) {
 	s := newTestServer(t, application)
 	response := ask(s, http.MethodPost, "/infra-envs/i-1/static-network/preview", `{"static_network_config": [
 		{"network_yaml": "interfaces:\n- name: eth0\n  ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}", "mac_interface_map": [{"mac_address": "52:54:00:00:00:01", "logical_nic_name": "eth0"}]},

@@ -39,7 +39,7 @@ func rangeOf(agent string) *http.Request {
 	return r
 }
 
-func TestReadersAreBounded(t *testing.T) {
+func TestReaders_bounded(t *testing.T) {
 	clock := clockwork.NewFakeClock()
 	s := newReaders(clock, time.Hour)
 	full, err := openBase(t).Full(isogen.Payload{Ignition: []byte("config")})
@@ -56,7 +56,7 @@ func TestReadersAreBounded(t *testing.T) {
 	require.Len(t, s.byTag, 1)
 }
 
-func TestRevisionsAreBoundedByTheMemoryThatTheyTake(t *testing.T) {
+func TestRevisions_boundedByMemory(t *testing.T) {
 	clock, base := clockwork.NewFakeClock(), openBase(t)
 	s := newReaders(clock, time.Hour)
 	require.EqualValues(t, 256<<20, s.maxHeld)
@@ -79,7 +79,7 @@ func TestRevisionsAreBoundedByTheMemoryThatTheyTake(t *testing.T) {
 	require.Empty(t, s.bound)
 }
 
-func TestACodeThatIsRevokedWhileItIsLookedUpIsNotKept(t *testing.T) {
+func TestShortCode_revokedDuringLookup(t *testing.T) {
 	c := &codes{clock: clockwork.NewFakeClock(), known: make(map[string]code)}
 	c.source = racing{codes: c}
 	found, err := c.infraEnv(t.Context(), "code")

@@ -22,10 +22,10 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// TestServedBytesAreThoseOfAnIndependentBuilder downloads images of random recipes, whole and in
+// TestDownload_sameBytesAsIndependentBuilder downloads images of random recipes, whole and in
 // random ranges of every form, and compares them byte by byte with what package plain makes of the
 // same base: so nothing differs from the base but what was put into it.
-func TestServedBytesAreThoseOfAnIndependentBuilder(t *testing.T) {
+func TestDownload_sameBytesAsIndependentBuilder(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		iso := skeleton.ISO{EmbedSize: 2048 * (1 + random.IntN(16)), RootFSSize: 1000 + random.IntN(100_000),

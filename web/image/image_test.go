@@ -198,7 +198,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-func TestRanges(t *testing.T) {
+func TestDownload_ranges(t *testing.T) {
 	i := build(t, base(t), "config")
 	want := content(t, i)
 	size := len(want)
@@ -223,7 +223,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-func TestSeveralRangesAtOnce(t *testing.T) {
+func TestDownload_multipleRanges(t *testing.T) {
 	i := build(t, base(t), "config")
 	want := content(t, i)
 	response, body := do(t, serve(t, &source{image: i}), http.MethodGet, path, "Range", "bytes=0-9,300000-300019,-5")
@@ -243,7 +243,7 @@ func TestSeveralRangesAtOnce(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-func TestConditionalRequests(t *testing.T) {
+func TestDownload_conditionalRequests(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
 	for name, c := range map[string]struct {
@@ -274,7 +274,7 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-func TestDigestBesideTheImage(t *testing.T) {
+func TestDigest_ownURL(t *testing.T) {
 	i := build(t, base(t), "config")
 	want := sha256.Sum256(content(t, i))
 	response, body := do(t, serve(t, &source{image: i}), http.MethodGet, path+".sha256")
@@ -292,7 +292,7 @@ func requireProblem(t *testing.T, response *http.Response, body []byte, status i
 	require.Contains(t, *e.Reason, reason)
 }
 
-func TestFailuresAreToldInTheAPIsShape(t *testing.T) {
+func TestDownload_failuresInAPIShape(t *testing.T) {
 	server := serve(t, &source{err: problem.Unavailable("the base ISO of 4.19 is missing: put it there")})
 	response, body := do(t, server, http.MethodGet, path)
 	requireProblem(t, response, body, http.StatusServiceUnavailable, "the base ISO of 4.19 is missing")
@@ -308,7 +308,7 @@ func TestFailuresAreToldInTheAPIsShape(t *testing.T) {
 	requireProblem(t, response, body, http.StatusConflict, "take 300000 bytes compressed")
 }
 
-func TestOnlyGetAndHead(t *testing.T) {
+func TestDownload_onlyGetAndHead(t *testing.T) {
 	server := serve(t, &source{image: build(t, base(t), "config")})
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 		response, body := do(t, server, method, path)
@@ -316,7 +316,7 @@ func TestOnlyGetAndHead(t *testing.T) {
 	}
 }
 
-func TestABaseWrittenToWhileItIsInUseIsNotServed(t *testing.T) {
+func TestBase_modifiedIsNotServed(t *testing.T) {
 	b := base(t)
 	server := serve(t, &source{image: build(t, b, "config")})
 	require.NoError(t, os.Chtimes(b.Path(), modified, modified))
@@ -324,9 +324,9 @@ func TestABaseWrittenToWhileItIsInUseIsNotServed(t *testing.T) {
 	requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
 }
 
-// TestADownloadEndsOnTheRevisionItBeganWith changes the infra-env when a part of its image has been
+// TestDownload_keepsItsRevision changes the infra-env when a part of its image has been
 // read.
-func TestADownloadEndsOnTheRevisionItBeganWith(t *testing.T) {
+func TestDownload_keepsItsRevision(t *testing.T) {
 	b := largeBase(t, 16<<20)
 	old := build(t, b, "old")
 	src := &source{image: old}
@@ -381,7 +381,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return copies{conn.(*net.TCPConn), l.files}, nil
 }
 
-func TestRangesOfTheBaseReachTheConnectionAsFiles(t *testing.T) {
+func TestDownload_baseSentAsFile(t *testing.T) {
 	s := web.New(web.Options{})
 	require.NoError(t, s.Register(image.New(image.Options{
 		Source: &source{image: build(t, base(t), "config")}, Networks: discovery.Networks{{}},

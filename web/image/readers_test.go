@@ -29,9 +29,9 @@ func get(t testing.TB, server *httptest.Server, path, agent, ranges string) (*ht
 	return do(t, server, http.MethodGet, path, header...)
 }
 
-// TestAReaderInRangesEndsOnTheRevisionItBeganWith has a management controller, which names no
+// TestReaders_rangesKeepRevision has a management controller, which names no
 // revision, read on while the infra-env changes.
-func TestAReaderInRangesEndsOnTheRevisionItBeganWith(t *testing.T) {
+func TestReaders_rangesKeepRevision(t *testing.T) {
 	b, clock := base(t), clockwork.NewFakeClock()
 	old, changed := build(t, b, "old"), build(t, b, "changed")
 	src := &source{image: old}
@@ -60,9 +60,9 @@ func TestAReaderInRangesEndsOnTheRevisionItBeganWith(t *testing.T) {
 	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "which takes nothing from one who reads in ranges")
 }
 
-// TestWhoeverOnlyAsksIsToldOfThePresentImage: a reader that has had a HEAD answered reads what that
+// TestReaders_headAnswersPresentImage: a reader that has had a HEAD answered reads what that
 // was about, and one that asks again is told of the image as it is now.
-func TestWhoeverOnlyAsksIsToldOfThePresentImage(t *testing.T) {
+func TestReaders_headAnswersPresentImage(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")
 	src := &source{image: old}
@@ -80,7 +80,7 @@ func TestWhoeverOnlyAsksIsToldOfThePresentImage(t *testing.T) {
 	require.Equal(t, changed.ETag(), asked(), "and reads now")
 }
 
-func TestAReaderBeginsAnewAfterAPause(t *testing.T) {
+func TestReaders_restartAfterPause(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")
 	for name, c := range map[string]struct {
@@ -113,7 +113,7 @@ func TestAReaderBeginsAnewAfterAPause(t *testing.T) {
 	}
 }
 
-func TestABrokenDownloadGoesOnWithItsRevision(t *testing.T) {
+func TestReaders_resumeKeepsRevision(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")
 	src := &source{image: old}
@@ -135,7 +135,7 @@ func TestABrokenDownloadGoesOnWithItsRevision(t *testing.T) {
 	require.Equal(t, http.StatusPreconditionFailed, response.StatusCode, "but only where it was given out")
 }
 
-func TestRangesOfAKnownReaderAskNobody(t *testing.T) {
+func TestReaders_knownReaderNeedsNoLookup(t *testing.T) {
 	src := &source{image: build(t, base(t), "config")}
 	server := serve(t, src)
 	for i := range 50 {
@@ -144,10 +144,10 @@ func TestRangesOfAKnownReaderAskNobody(t *testing.T) {
 	require.Equal(t, 1, src.asked)
 }
 
-// TestAnImageThatChangesUnderItsReaders has 50 clients read an image in ranges, most of them under
+// TestReaders_imageChanges has 50 clients read an image in ranges, most of them under
 // the same name and some beginning late, while it is changed 100 times: each gets one revision from
 // the first byte to the last.
-func TestAnImageThatChangesUnderItsReaders(t *testing.T) {
+func TestReaders_imageChanges(t *testing.T) {
 	const clients, changes, piece = 50, 100, 32 << 10
 	b := base(t)
 	revisions := map[[32]byte]bool{}
@@ -206,7 +206,7 @@ func TestAnImageThatChangesUnderItsReaders(t *testing.T) {
 	require.True(t, bytes.Equal(content(t, images[changes]), body))
 }
 
-func TestADeletedInfraEnvIsGoneForItsReaders(t *testing.T) {
+func TestReaders_infraEnvDeleted(t *testing.T) {
 	src := &source{image: build(t, base(t), "config")}
 	server, service := serveWith(t, image.Options{Source: src})
 	get(t, server, path, "bmc", "0-9")
@@ -220,7 +220,7 @@ func TestADeletedInfraEnvIsGoneForItsReaders(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
 }
 
-func TestAShortURLLeadsToTheImageUntilItIsRevokedOrExpires(t *testing.T) {
+func TestShortURL_revokedOrExpired(t *testing.T) {
 	const short = "/i/abcdefghijklmnop.iso"
 	clock := clockwork.NewFakeClock()
 	src := &source{image: build(t, base(t), "config"), code: "abcdefghijklmnop"}
@@ -254,13 +254,13 @@ func TestAShortURLLeadsToTheImageUntilItIsRevokedOrExpires(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, response.StatusCode, "in the middle of reading, too")
 }
 
-func TestAShortURLFitsWhatManagementControllersTake(t *testing.T) {
+func TestShortURL_fitsManagementControllers(t *testing.T) {
 	require.Less(t, len("http://fifteen-letters:65535/i/abcdefghijklmnop.iso"), 60)
 }
 
-// TestABaseThatIsChangedUnderAReaderIsNeverMixed changes the base between the ranges of a reader:
+// TestBase_changedIsNeverMixed changes the base between the ranges of a reader:
 // it gets nothing more until it begins anew with an image that is whole.
-func TestABaseThatIsChangedUnderAReaderIsNeverMixed(t *testing.T) {
+func TestBase_changedIsNeverMixed(t *testing.T) {
 	b := base(t)
 	src := &source{image: build(t, b, "config")}
 	server := serve(t, src)

@@ -26,9 +26,9 @@ func token(t testing.TB, claims map[string]any, padding bool) string {
 	return "eyJhbGciOiJFUzI1NiJ9." + encoding.EncodeToString(payload) + ".c2lnbmF0dXJl"
 }
 
-// TestTheInfraEnvIsReadOutOfTokens has claims whose encoding needs the letters in which base64url
+// TestToken_infraEnvID has claims whose encoding needs the letters in which base64url
 // differs from base64.
-func TestTheInfraEnvIsReadOutOfTokens(t *testing.T) {
+func TestToken_infraEnvID(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
 	for path, claims := range map[string]map[string]any{
@@ -43,7 +43,7 @@ func TestTheInfraEnvIsReadOutOfTokens(t *testing.T) {
 	}
 }
 
-func TestTokensOfNonsenseAreRefusedWithASentence(t *testing.T) {
+func TestToken_malformedIsRefused(t *testing.T) {
 	server := serve(t, &source{image: build(t, base(t), "config")})
 	for _, c := range []struct{ token, sentence string }{
 		{"none", "does not have a token of three parts"},
@@ -61,7 +61,7 @@ func TestTokensOfNonsenseAreRefusedWithASentence(t *testing.T) {
 	requireProblem(t, response, body, http.StatusNotFound, "there is no infra-env")
 }
 
-func TestTheDeprecatedPathsAreServed(t *testing.T) {
+func TestRoutes_deprecatedPaths(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
 	for _, query := range []string{"", "?version=4.19&arch=x86_64", "?type=full-iso&version=4.19&api_key=x"} {
@@ -87,7 +87,7 @@ func TestTheDeprecatedPathsAreServed(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
 }
 
-func TestScriptsNameTheNetworkThatTheyWereAskedFrom(t *testing.T) {
+func TestBootScript_namesRequestNetwork(t *testing.T) {
 	server, _ := serveWith(t, image.Options{
 		Source: &source{image: build(t, base(t), "config"), code: "abcdefghijklmnop"},
 		Networks: discovery.Networks{

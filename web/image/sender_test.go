@@ -75,9 +75,9 @@ func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 	return got, response.ContentLength
 }
 
-// TestClientsThatStopReadingAreDropped has hundreds of clients stop in the middle of a download,
+// TestSender_stalledClientIsDropped has hundreds of clients stop in the middle of a download,
 // while others go on.
-func TestClientsThatStopReadingAreDropped(t *testing.T) {
+func TestSender_stalledClientIsDropped(t *testing.T) {
 	const stalled = 300
 	i := build(t, largeBase(t, 24<<20), "config")
 	logger, lines := newLog()
@@ -98,9 +98,9 @@ func TestClientsThatStopReadingAreDropped(t *testing.T) {
 	require.Less(t, got, promised)
 }
 
-// TestASlowClientIsNotDropped has a client take a little again and again for many times as long as
+// TestSender_slowClientIsKept has a client take a little again and again for many times as long as
 // it may take nothing.
-func TestASlowClientIsNotDropped(t *testing.T) {
+func TestSender_slowClientIsKept(t *testing.T) {
 	const patience = 200 * time.Millisecond
 	i := build(t, largeBase(t, 24<<20), "config")
 	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: patience})
@@ -122,9 +122,9 @@ func TestASlowClientIsNotDropped(t *testing.T) {
 	require.Greater(t, time.Since(took), 3*patience)
 }
 
-// TestABaseThatChangesWhileItIsSent does to the file what people and disks do, in the middle of
+// TestSender_baseChanges does to the file what people and disks do, in the middle of
 // downloads.
-func TestABaseThatChangesWhileItIsSent(t *testing.T) {
+func TestSender_baseChanges(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"it shrinks": func(path string) error { return os.Truncate(path, 8<<20) },
 		"it grows": func(path string) error {
@@ -160,8 +160,8 @@ func TestABaseThatChangesWhileItIsSent(t *testing.T) {
 	}
 }
 
-// TestABaseThatIsRemovedOrReplacedIsSentToTheEnd: the opened file is still the same one.
-func TestABaseThatIsRemovedOrReplacedIsSentToTheEnd(t *testing.T) {
+// TestSender_baseRemovedOrReplaced: the opened file is still the same one.
+func TestSender_baseRemovedOrReplaced(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"removed":              os.Remove,
 		"replaced by renaming": func(path string) error { return os.Rename(path, path+".old") },
@@ -187,7 +187,7 @@ func TestABaseThatIsRemovedOrReplacedIsSentToTheEnd(t *testing.T) {
 	}
 }
 
-func TestRangesOfNonsenseAreRefusedWithASentence(t *testing.T) {
+func TestRanges_malformedAreRefused(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
 	for name, header := range map[string]string{
@@ -213,7 +213,7 @@ func TestRangesOfNonsenseAreRefusedWithASentence(t *testing.T) {
 	}
 }
 
-func TestManyRangesThatOverlapAreTheWhole(t *testing.T) {
+func TestRanges_overlappingGiveWhole(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
 	response, body := do(t, server, http.MethodGet, path, "Range", "bytes="+strings.Repeat("0-,", 90)+"0-")
@@ -221,7 +221,7 @@ func TestManyRangesThatOverlapAreTheWhole(t *testing.T) {
 	require.True(t, bytes.Equal(content(t, i), body))
 }
 
-func TestTheDigestIsInTheHeaderOnceItIsKnown(t *testing.T) {
+func TestDigest_headerOnceKnown(t *testing.T) {
 	i := build(t, base(t), "config")
 	sum := sha256.Sum256(content(t, i))
 	known, wanted := "", false
@@ -242,9 +242,9 @@ func TestTheDigestIsInTheHeaderOnceItIsKnown(t *testing.T) {
 	}
 }
 
-// TestAConnectionIsUsedAgain makes many requests on one connection, with a deadline that would have
+// TestSender_reusesConnection makes many requests on one connection, with a deadline that would have
 // passed for the later ones.
-func TestAConnectionIsUsedAgain(t *testing.T) {
+func TestSender_reusesConnection(t *testing.T) {
 	i := build(t, base(t), "config")
 	want := content(t, i)
 	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: 50 * time.Millisecond})
@@ -275,7 +275,7 @@ func TestAConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
-func TestManyReadersAtOnce(t *testing.T) {
+func TestSender_concurrentReaders(t *testing.T) {
 	i := build(t, largeBase(t, 4<<20), "config")
 	want := sha256.Sum256(content(t, i))
 	server := serve(t, &source{image: i})

@@ -20,7 +20,7 @@ import (
 	"landfall/store"
 )
 
-func TestAnErrorIsWrittenInTheAPIsShape(t *testing.T) {
+func TestProblem_apiShape(t *testing.T) {
 	for name, shape := range map[string]struct {
 		err  *Error
 		body string
@@ -45,7 +45,7 @@ func TestAnErrorIsWrittenInTheAPIsShape(t *testing.T) {
 	}
 }
 
-func TestAnErrorsShapeFitsItsModel(t *testing.T) {
+func TestProblem_matchesModel(t *testing.T) {
 	encoded, err := json.Marshal(Conflict("installing").Body())
 	require.NoError(t, err)
 	var model models.Error
@@ -53,14 +53,14 @@ func TestAnErrorsShapeFitsItsModel(t *testing.T) {
 	require.NoError(t, model.Validate(nil))
 }
 
-func TestTheAnswerToHEADHasNoBody(t *testing.T) {
+func TestProblem_headHasNoBody(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	require.NoError(t, Write(recorder, httptest.NewRequest(http.MethodHead, "/", nil), NotFound("no image")))
 	require.Equal(t, http.StatusNotFound, recorder.Code)
 	require.Empty(t, recorder.Body.String())
 }
 
-func TestAnyErrorBecomesOneForTheClient(t *testing.T) {
+func TestFrom_anyError(t *testing.T) {
 	cause := errors.New("disk full")
 	for name, known := range map[string]struct {
 		err    error
@@ -88,7 +88,7 @@ func TestAnyErrorBecomesOneForTheClient(t *testing.T) {
 	require.ErrorIs(t, From(fmt.Errorf("write: %w", cause)), cause)
 }
 
-func TestSchemaFailuresKeepTheFirstCodeAndAllSentences(t *testing.T) {
+func TestFrom_schemaFailures(t *testing.T) {
 	err := Schema(openapi.CompositeValidationError(
 		openapi.CompositeValidationError(openapi.Required("name", "body", nil)),
 		openapi.FailedPattern("vip", "body", "^x$", "y"),
@@ -99,7 +99,7 @@ func TestSchemaFailuresKeepTheFirstCodeAndAllSentences(t *testing.T) {
 	require.Zero(t, Schema(errors.New("odd")).Code)
 }
 
-func TestPatternsAreSaidInWords(t *testing.T) {
+func TestFrom_patternsInWords(t *testing.T) {
 	for want, value := range map[string]interface {
 		Validate(strfmt.Registry) error
 	}{
@@ -113,7 +113,7 @@ func TestPatternsAreSaidInWords(t *testing.T) {
 	}
 }
 
-func TestASentenceIsOneReadableLineWhateverItQuotes(t *testing.T) {
+func TestReason_oneReadableLine(t *testing.T) {
 	said := func(reason string) string {
 		recorder := httptest.NewRecorder()
 		require.NoError(t, Write(recorder, httptest.NewRequest(http.MethodGet, "/", nil),

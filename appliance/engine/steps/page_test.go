@@ -162,7 +162,7 @@ func stepsPage(t *testing.T) string {
 	line("Beyond these: an answer that the schema does not fit, or to a step of an unknown type, is 400; an exit " +
 		"code other than 0 is an event with what the step said, and 256 means that the " +
 		"discovery image is lost. An answer to a step that was never sent, that comes twice, late, or from before a " +
-		"restart changes no state (`TestRepliesToStepsThatWereNeverSentChangeNoState`, " +
+		"restart changes no state (`TestStepReply_unsolicitedChangesNothing`, " +
 		"`TestReply_withoutNewsWritesNothing`).")
 	return b.String()
 }

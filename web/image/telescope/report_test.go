@@ -9,7 +9,7 @@ import (
 	"landfall/isogen"
 )
 
-func TestAPartInSeveralPlacesIsToldOnceAndInTheOrderOfABoot(t *testing.T) {
+func TestParts_onceInBootOrder(t *testing.T) {
 	telescope := New(clockwork.NewFakeClock())
 	read, _ := telescope.Request("10.0.0.7", "", Image{InfraEnvID: "i", Kind: "full", Size: 1000,
 		Segments: []isogen.Segment{

@@ -45,7 +45,7 @@ func only(t *testing.T, reports []Report) Report {
 	return reports[0]
 }
 
-func TestAManagementControllerIsFollowedThroughAnImage(t *testing.T) {
+func TestRecorder_managementController(t *testing.T) {
 	scope, clock := newTelescope()
 	const piece = 32 << 10
 	sweep(scope, clock, "10.0.0.7", "", full, 0, 2*mib, piece, 50*time.Millisecond)
@@ -87,7 +87,7 @@ func TestAManagementControllerIsFollowedThroughAnImage(t *testing.T) {
 	require.Equal(t, "BMC 10.0.0.7 has read all that it needs to boot (kernel, initrd and rootfs).", report.Sentence)
 }
 
-func TestWhatAReaderIsCalled(t *testing.T) {
+func TestClientName(t *testing.T) {
 	for agent, c := range map[string]struct {
 		kind, sentence string
 	}{
@@ -109,7 +109,7 @@ func TestWhatAReaderIsCalled(t *testing.T) {
 	}
 }
 
-func TestADownloadIsFollowedWhileItIsSent(t *testing.T) {
+func TestRecorder_downloadInProgress(t *testing.T) {
 	scope, clock := newTelescope()
 	read, _ := scope.Request("10.0.0.9", "curl/8.5.0", full)
 	for at := int64(0); at < 20*mib; at += 2 * mib {
@@ -135,7 +135,7 @@ func TestADownloadIsFollowedWhileItIsSent(t *testing.T) {
 	require.Equal(t, "The download by curl on 10.0.0.9 has read all of the full image, in 100 s.", report.Sentence)
 }
 
-func TestABreakOfHalfAnHourIsTheEndOfARead(t *testing.T) {
+func TestRecorder_halfHourBreakEndsRead(t *testing.T) {
 	scope, clock := newTelescope()
 	sweep(scope, clock, "10.0.0.7", "", full, 0, mib, mib, time.Second)
 	clock.Advance(sameRead + time.Second)
@@ -144,8 +144,8 @@ func TestABreakOfHalfAnHourIsTheEndOfARead(t *testing.T) {
 	require.Zero(t, only(t, scope.Reads("env")).SharePercent)
 }
 
-// TestArtifactsBelongToWhatTheirReaderNamedLast: kernel and rootfs are asked for by version only.
-func TestArtifactsBelongToWhatTheirReaderNamedLast(t *testing.T) {
+// TestRecorder_artifactsBelongToLastBootScript: kernel and rootfs are asked for by version only.
+func TestRecorder_artifactsBelongToLastBootScript(t *testing.T) {
 	scope, clock := newTelescope()
 	rootfs := Image{Kind: "rootfs", Size: mib}
 	scope.Request("10.0.0.7", "iPXE", Image{InfraEnvID: "env", Kind: "initrd", Size: mib})
@@ -157,7 +157,7 @@ func TestArtifactsBelongToWhatTheirReaderNamedLast(t *testing.T) {
 	require.Len(t, scope.Reads("env"), 2)
 }
 
-func TestReadsAreBoundedAndForgotten(t *testing.T) {
+func TestRecorder_boundedAndForgotten(t *testing.T) {
 	scope, clock := newTelescope()
 	for i := range maxReads + 50 {
 		clock.Advance(time.Second)
@@ -176,8 +176,8 @@ func TestReadsAreBoundedAndForgotten(t *testing.T) {
 	require.Empty(t, scope.Reads("env-1"))
 }
 
-// TestCoverageCountsEachByteOnce compares with a map of bytes.
-func TestCoverageCountsEachByteOnce(t *testing.T) {
+// TestCoverage_countsEachByteOnce compares with a map of bytes.
+func TestCoverage_countsEachByteOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var c coverage
@@ -206,7 +206,7 @@ func TestCoverageCountsEachByteOnce(t *testing.T) {
 	}
 }
 
-func TestCoverageIsBounded(t *testing.T) {
+func TestCoverage_bounded(t *testing.T) {
 	var c coverage
 	for i := range int64(10_000) {
 		c.add(i*100, i*100+1)
@@ -216,7 +216,7 @@ func TestCoverageIsBounded(t *testing.T) {
 	require.Positive(t, c.within(0, 1))
 }
 
-func TestASpeedIsOfTheLastSeconds(t *testing.T) {
+func TestSpeed_lastSeconds(t *testing.T) {
 	var r rate
 	for i := range 100 {
 		r.add(start.Add(time.Duration(i)*time.Second), 10)
