@@ -14,22 +14,22 @@ import (
 	"slices"
 	"time"
 
-	"landfall/appliance/architecture"
-	"landfall/appliance/config"
-	"landfall/appliance/doctor"
-	"landfall/appliance/mirror/site"
-	"landfall/appliance/osimage"
-
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/abi"
+	"landfall/appliance/architecture"
 	"landfall/appliance/bmc"
+	"landfall/appliance/config"
 	"landfall/appliance/discovery"
+	"landfall/appliance/doctor"
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/journal"
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/site"
+	"landfall/appliance/osimage"
 	"landfall/appliance/process"
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
@@ -190,7 +190,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 			Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
 		Timeouts: config.Timeouts.Engine(),
-		EventLimits: engine.EventLimits{Each: int64(config.Limits.EventObjectBytes),
+		EventLimits: event.Limits{Each: int64(config.Limits.EventObjectBytes),
 			All: int64(config.Limits.EventBytes)},
 		Requirements: minimums, DisabledValidations: disabled, Capable: a.gates(), Secrets: sealed,
 	}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 )
 
@@ -106,7 +107,7 @@ func TestReclaim(t *testing.T) {
 		b, h := reclaimed(t)
 		require.NoError(t, h.reply(answer(models.StepTypeDownloadBootArtifacts, 1)))
 		h.require(lifecycle.HostUnbindingPendingUserAction)
-		require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
+		require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), "host_step_failed")
 	})
 	t.Run("does not come back", func(t *testing.T) {
 		b, h := reclaimed(t)
@@ -149,7 +150,7 @@ func TestTimeouts_warningsOnly(t *testing.T) {
 	h.reach(models.HostStageWritingImageToDisk)
 	b.pass(31*time.Minute, h)
 	require.True(t, h.require(lifecycle.HostInstallingInProgress).Progress.StageTimedOut)
-	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventStageTimedOut)
+	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.StageTimedOut)
 	before := b.options.DB.Revision()
 	b.pass(2*time.Hour, h)
 	require.Equal(t, before, b.options.DB.Revision(), "one event")
@@ -176,7 +177,7 @@ func TestTimeouts_controllerStages(t *testing.T) {
 	b.pass(11 * time.Minute)
 	require.True(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut,
 		"operators may still become available")
-	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventFinalizingTimedOut)
+	require.Contains(t, b.names(event.Filter{ClusterID: cluster}), event.FinalizingTimedOut)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOLMOperatorSetupJobs))
 	b.pass(10*time.Minute - time.Second)
 	require.False(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
@@ -324,7 +325,7 @@ func TestAgentUpgrade_otherVersionIsReplaced(t *testing.T) {
 	require.JSONEq(t, `{"agent_image":"quay.io/parts/agent:new"}`, step.Args[0])
 	require.NoError(t, h.reply(&models.StepReply{StepType: step.StepType,
 		Output: `{"agent_image":"quay.io/parts/agent:new","result":"failure"}`}))
-	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
+	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), "host_step_failed")
 	require.Contains(t, h.require(lifecycle.HostDiscovering).ValidationsInfo,
 		`runs agent \"quay.io/parts/agent\" and \"quay.io/parts/agent:new\" is needed`)
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
@@ -320,7 +321,7 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		if _, err := c.triggerHost(h, lifecycle.OnMediaLost, ""); err != nil {
 			return err
 		}
-		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityError,
+		return c.hostEvent(h, event.MediaDisconnected, models.EventSeverityError,
 			"Host %s can no longer read its discovery image.", c.hostName(h))
 	}
 	if err := c.emitCheckEvents(h, effect); err != nil {
@@ -389,7 +390,7 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 		h.ImagesOK = h.ImagesError == ""
 	default:
 		if effect.Failure != "" {
-			return c.hostEvent(h, eventStepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h),
+			return c.hostEvent(h, event.StepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h),
 				effect.Failure)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/store"
 )
@@ -36,8 +37,8 @@ type change struct {
 	reading   bool                        // it only reads committed records
 
 	events          int
-	written         []*models.Event        // with a projector, who may want to show them
-	budgets         map[string]eventBudget // that were drawn upon
+	written         []*models.Event         // with a projector, who may want to show them
+	budgets         map[string]event.Budget // that were drawn upon
 	touchedHosts    []string
 	deletedHosts    []string // hosts that were deleted
 	deletedClusters []string // the clusters that were deleted

@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/store"
@@ -41,7 +42,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		c.settleCluster(id)
 		return errors.Join(
 			c.noteClusterObject(&fresh, of),
-			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.",
+			c.clusterEvent(&fresh, event.ClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.",
 				fresh.API.Name),
 			c.recordOperators(&fresh, nil),
 		)
@@ -246,7 +247,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		stateDeadlines.Clear(c.tx, clusterDeadline(id)),
 		pendingPreparations.Remove(c.tx, id),
 		outbox.Close(c.tx, id, c.e.options.WithoutAMS, c.now),
-		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.",
+		c.clusterEvent(row, event.ClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.",
 			row.API.Name),
 	)
 }

@@ -29,6 +29,7 @@ import (
 
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
@@ -103,7 +104,7 @@ type Options struct {
 	Requirements        func(version string) validation.Requirements // nil: the defaults
 	DisabledValidations []validation.ID                              // of hosts
 	Timeouts            lifecycle.Timeouts
-	EventLimits         EventLimits
+	EventLimits         event.Limits
 	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a
 	// cluster's own manifests; nil: none.
 	Catalogs func() []operator.Source
@@ -141,8 +142,8 @@ type Engine struct {
 	parsed              *inventory.Cache
 	validationCache     validationCache
 	renderings          renderings
-	events              eventIndex
-	budgets             eventBudgets
+	events              event.Index
+	budgets             event.Budgets
 	replies             keyedLocks
 	hosts               *lifecycle.Machine[lifecycle.HostSituation]
 	clusters            *lifecycle.Machine[lifecycle.ClusterSituation]
@@ -174,7 +175,7 @@ func New(options Options) (*Engine, error) {
 		options.Random = rand.Reader
 	}
 	options.Timeouts = options.Timeouts.OrDefaults()
-	options.EventLimits = options.EventLimits.orDefaults()
+	options.EventLimits = options.EventLimits.OrDefaults()
 	return &Engine{
 		options:             options,
 		presence:            presence.New(options.Clock.Now()),
@@ -228,7 +229,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 		return nil
 	})
 	if err != nil {
-		e.recordRefusal(ctx, err)
+		e.recordRejection(ctx, err)
 		return err
 	}
 	e.notify(committed)
@@ -324,7 +325,7 @@ func (e *Engine) notify(c *change) {
 	if e.options.Observer != nil {
 		e.options.Observer(e, c.committed())
 	}
-	e.budgets.store(c.budgets)
+	e.budgets.Store(c.budgets)
 	for _, line := range c.logLines {
 		e.options.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
 	}

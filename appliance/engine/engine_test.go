@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
@@ -206,7 +207,7 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 	})
 	require.Zero(t, b.releases.running.Load(), "the second run ended with the engine")
 	b.requireCluster(cluster, lifecycle.ClusterPreparing)
-	require.NotContains(t, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
+	require.NotContains(t, b.names(event.Filter{ClusterID: cluster}), event.PreparationFailed)
 }
 
 // The validity of certificates begins when they are made and is short, so each try has its own. The
@@ -303,8 +304,8 @@ func TestHostRegistration_oneRowPerHost(t *testing.T) {
 	require.Len(t, hosts, 1)
 	require.Len(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).Hosts, 1)
 	registered := 0
-	for _, name := range b.names(EventFilter{HostIDs: []string{h.id}}) {
-		if name == eventHostRegistered {
+	for _, name := range b.names(event.Filter{HostIDs: []string{h.id}}) {
+		if name == event.HostRegistered {
 			registered++
 		}
 	}
@@ -361,8 +362,8 @@ func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	b.requireRefused(h.progress("", ""), Invalid, "current_stage")
 	require.Equal(t, before, b.options.DB.Revision())
 	stages := 0
-	for _, name := range b.names(EventFilter{HostIDs: []string{h.id}}) {
-		if name == eventHostStage {
+	for _, name := range b.names(event.Filter{HostIDs: []string{h.id}}) {
+		if name == event.HostStage {
 			stages++
 		}
 	}
@@ -463,10 +464,10 @@ func TestUpdateHost(t *testing.T) {
 	h.report()
 	require.Equal(t, "/dev/sdb", h.require(lifecycle.HostKnown).InstallationDiskPath,
 		"a new inventory keeps it")
-	require.NotContains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole,
+	require.NotContains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.HostRole,
 		"it was the control plane of its single node before")
 	require.NoError(t, update(&models.HostUpdateParams{HostRole: conv.Pointer("worker")}))
-	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole)
+	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.HostRole)
 }
 
 func TestUpdateHost_refusedDuringInstallation(t *testing.T) {
@@ -572,7 +573,7 @@ func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
 		return errors.Join(
 			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows),
 			requireStandardRows(t, tx, hostRows),
-			requireStandardRows(t, tx, eventRows), requireStandardRows(t, tx, outbox.DesiredRows),
+			requireStandardRows(t, tx, event.Rows), requireStandardRows(t, tx, outbox.DesiredRows),
 		)
 	}))
 }

@@ -1,281 +1,277 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
-	"strings"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/steps"
 	"landfall/store"
-	"landfall/store/fastjson"
 )
 
-// event is a record for people. Names are those of the Assisted Installer's events, so that
-// programs find them. The texts are ours.
-type event struct {
-	name     string
-	severity string // info, warning, error, critical
-	message  string
-	category string // "" is user
-	props    props
-	rawProps string // JSON that came as it is
-	cluster  *strfmt.UUID
-	infraEnv *strfmt.UUID
-	host     *strfmt.UUID
-}
-
-// props are the properties of an event, for programs.
-type props map[string]any
-
-func (p props) json() (string, error) {
-	if len(p) == 0 {
-		return "", nil
+// emit writes an event within the change, and a line of the log after it. It does not if the budget
+// of the event's subject is spent.
+func (c *change) emit(ev event.Event) error {
+	subjects := ev.Subjects()
+	admitted, notice := c.e.budgets.Admit(&c.budgets, &c.e.options.EventLimits, c.now, &ev, subjects)
+	if notice != nil {
+		if err := c.writeEvent(notice, subjects); err != nil {
+			return err
+		}
 	}
-	text, err := fastjson.Marshal(p)
-	return string(text), err
-}
-
-// eventName names the kinds of event that the engine writes.
-const (
-	eventClusterRegistered      = "cluster_registration_succeeded"
-	eventClusterDeregistered    = "cluster_deregistered"
-	eventClusterStatus          = "cluster_status_updated"
-	eventClusterPrepared        = "cluster_prepare_installation_started"
-	eventInstallConfig          = "installer_files_generated" // ours
-	eventPreparationFailed      = "prepare_installation_failed"
-	eventInstallationCanceled   = "cluster_installation_canceled"
-	eventInstallationReset      = "cluster_installation_reset"
-	eventInstallationCompleted  = "cluster_installation_completed"
-	eventInstallationFailed     = "cluster_installation_failed"
-	eventIngressCert            = "ingress_certificate_received" // ours
-	eventFinalizingStage        = "cluster_finalizing_stage_updated"
-	eventOperatorStatus         = "cluster_operator_status"
-	eventInfraEnvRegistered     = "infra_env_registered"
-	eventInfraEnvDeregistered   = "infra_env_deregistered"
-	eventImageUpdated           = "image_info_updated"
-	eventImageURLUpdated        = "image_url_updated" // ours: of the short URL
-	eventHostRegistered         = "host_registration_succeeded"
-	eventHostDeregistered       = "host_deregistered"
-	eventHostStatus             = "host_status_updated"
-	eventHostStage              = "host_install_progress_updated"
-	eventHostBound              = "host_bind_succeeded"
-	eventHostUnbound            = "host_unbind_succeeded"
-	eventHostRole               = "host_role_updated"
-	eventHostBootstrap          = "host_bootstrap_set"
-	eventValidationFixed        = "host_validation_fixed"
-	eventValidationFailed       = "host_validation_failed"
-	eventClusterValidationFixed = "cluster_validation_fixed"
-	eventClusterValidationFail  = "cluster_validation_failed"
-	eventLogsUploaded           = "cluster_logs_uploaded"
-	eventHostLogsUploaded       = "host_logs_uploaded"
-	eventMediaDisconnected      = "host_media_disconnected"
-	eventVIPsUpdated            = "api_ingress_vip_updated"
-	eventStageTimedOut          = "host_stage_timed_out"
-	eventFinalizingTimedOut     = "finalizing_stage_timed_out"
-)
-
-// emit writes an event within the change and a line of the log after it, unless there are too many
-// of them.
-func (c *change) emit(ev event) error {
-	subjects := ev.subjects()
-	admitted, err := c.admit(ev, subjects)
-	if err != nil || !admitted {
-		return err
+	if !admitted {
+		return nil
 	}
-	return c.writeEvent(ev, subjects)
+	return c.writeEvent(&ev, subjects)
 }
 
-func (c *change) writeEvent(ev event, subjects []subject) error {
-	about, err := ev.props.json()
+func (c *change) writeEvent(ev *event.Event, subjects []event.Subject) error {
+	row, err := ev.Row(c.now, causeOf(c.ctx).ID)
 	if err != nil {
 		return err
 	}
-	key := eventKey(eventID{c.tx.Revision(), c.events}, subjects)
+	key := event.Key(event.ID{Revision: c.tx.Revision(), Number: c.events}, subjects)
 	c.events++
-	at := c.dateTime()
-	row := &models.Event{
-		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at,
-		Category: orText(ev.category, models.EventCategoryUser), Props: orText(ev.rawProps, about),
-		ClusterID: ev.cluster, InfraEnvID: ev.infraEnv, HostID: ev.host,
-		RequestID: strfmt.UUID(causeOf(c.ctx).ID),
-	}
-	if err := eventRows.Put(c.tx, key, row); err != nil {
+	if err := event.Rows.Put(c.tx, key, row); err != nil {
 		return err
 	}
 	if c.e.options.Projector != nil {
 		c.written = append(c.written, row)
 	}
-	attrs := []any{"event", ev.name}
+	attrs := []any{"event", ev.Name}
 	for _, subject := range subjects {
-		attrs = append(attrs, subject.kind, subject.id)
+		attrs = append(attrs, subject.Kind, subject.ID)
 	}
-	c.log(eventLevel(ev.severity), ev.message, attrs...)
+	c.log(ev.Level(), ev.Message, attrs...)
 	return nil
-}
-
-// subject is an object that an event belongs to.
-type subject struct{ kind, id string }
-
-func (ev event) subjects() []subject {
-	var subjects []subject
-	for _, s := range []struct {
-		kind string
-		id   *strfmt.UUID
-	}{{"cluster", ev.cluster}, {"infra_env", ev.infraEnv}, {"host", ev.host}} {
-		if s.id != nil && *s.id != "" {
-			subjects = append(subjects, subject{s.kind, s.id.String()})
-		}
-	}
-	return subjects
-}
-
-func eventLevel(severity string) slog.Level {
-	switch severity {
-	case models.EventSeverityWarning:
-		return slog.LevelWarn
-	case models.EventSeverityError, models.EventSeverityCritical:
-		return slog.LevelError
-	}
-	return slog.LevelInfo
 }
 
 func (c *change) clusterEvent(row *clusterRecord, name, severity, format string, args ...any) error {
 	return c.clusterEventOf(row, nil, name, severity, format, args...)
 }
 
-func (c *change) clusterEventOf(row *clusterRecord, about props, name, severity, format string, args ...any) error {
-	return c.emit(event{name: name, severity: severity, message: fmt.Sprintf(format, args...), cluster: row.API.ID,
-		props: about})
+func (c *change) clusterEventOf(row *clusterRecord, about event.Props, name, severity, format string,
+	args ...any) error {
+	return c.emit(event.Event{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...),
+		Cluster: row.API.ID, Props: about})
 }
 
 func (c *change) hostEvent(h *hostRecord, name, severity, format string, args ...any) error {
-	return c.hostEventOf(h, props{}, name, severity, format, args...)
+	return c.hostEventOf(h, nil, name, severity, format, args...)
 }
 
-// hostEventOf is hostEvent with properties beside the host's name.
-func (c *change) hostEventOf(h *hostRecord, about props, name, severity, format string, args ...any) error {
-	about["host_name"] = c.hostName(h)
-	return c.emit(event{
-		name: name, severity: severity, message: fmt.Sprintf(format, args...), props: about,
-		cluster: h.API.ClusterID, infraEnv: &h.API.InfraEnvID, host: h.API.ID,
-	})
+// hostEventOf is hostEvent with properties in addition to the host's name.
+func (c *change) hostEventOf(h *hostRecord, about event.Props, name, severity, format string, args ...any) error {
+	return c.emitForHost(h, event.Event{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...),
+		Props: about})
+}
+
+// emitForHost emits events about a host.
+func (c *change) emitForHost(h *hostRecord, events ...event.Event) error {
+	var errs []error
+	for _, ev := range events {
+		if ev.Props == nil {
+			ev.Props = event.Props{}
+		}
+		ev.Props["host_name"] = c.hostName(h)
+		ev.Cluster, ev.InfraEnv, ev.Host = h.API.ClusterID, &h.API.InfraEnvID, h.API.ID
+		if err := c.emit(ev); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *change) infraEnvEvent(row *infraEnvRecord, name, severity, format string, args ...any) error {
-	ev := event{name: name, severity: severity, message: fmt.Sprintf(format, args...), infraEnv: row.API.ID}
+	ev := event.Event{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), InfraEnv: row.API.ID}
 	if row.API.ClusterID != "" {
-		ev.cluster = &row.API.ClusterID
+		ev.Cluster = &row.API.ClusterID
 	}
 	return c.emit(ev)
 }
 
-// EventFilter selects events; empty fields select all.
-type EventFilter struct {
-	ClusterID, InfraEnvID string
-	HostIDs               []string
-	Severities            []string
-	Categories            []string // none means user
-	Message               string   // a part of the message, in any case
-	ClusterLevel          bool     // events of the cluster itself
-	DeletedHosts          bool     // events of hosts that are no more; those three together select any of them
-	Descending            bool
-	Limit, Offset         int // Limit 0 means all
+// emitHostStateEvents emits the events of a host that entered a state.
+func (c *change) emitHostStateEvents(h *hostRecord, from, to string) error {
+	if to == lifecycle.HostInstalling {
+		return c.emitDiskEvents(h)
+	}
+	return c.emitForHost(h, event.OfHostState(c.hostName(h), from, to)...)
 }
 
-// EventPage is a page of events with the number of all that the filter selects, by severity too.
-type EventPage struct {
-	Events     []*models.Event
-	Total      int
-	BySeverity map[string]int
+func (c *change) emitDiskEvents(h *hostRecord) error {
+	facts, err := c.hostFacts(h)
+	if err != nil || facts.Inventory == nil {
+		return err
+	}
+	return c.emitForHost(h, event.OfDisks(c.hostName(h), facts.Inventory, commaList(h.API.DisksToBeFormatted),
+		commaList(h.API.SkipFormattingDisks))...)
 }
 
-// Events returns the events that the filter selects, the oldest first unless it says otherwise.
-func (e *Engine) Events(filter EventFilter) (*EventPage, error) {
-	page := &EventPage{BySeverity: make(map[string]int)}
-	var all []*models.Event
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		gone := func(ev *models.Event) bool {
-			return ev.InfraEnvID == nil || !hostRows.Exists(tx, ev.InfraEnvID.String()+"/"+ev.HostID.String())
-		}
-		keep := func(ev *models.Event) {
-			if filter.matches(ev, gone) {
-				all = append(all, ev)
+// emitClusterStateEvents emits the events of a cluster that left a state.
+func (c *change) emitClusterStateEvents(row *clusterRecord, from string, timedOut bool) error {
+	if from != lifecycle.ClusterPreparing || !timedOut {
+		return nil
+	}
+	return c.clusterEventOf(row, event.Props{"reason": *row.API.StatusInfo}, event.PreparationTimedOut,
+		models.EventSeverityWarning, "Cluster %s was not prepared for its installation in time.", row.API.Name)
+}
+
+// emitOperatorReport emits an event with the operators that a late stage may wait for.
+func (c *change) emitOperatorReport(row *clusterRecord) error {
+	ev, ok := event.OfOperators(&row.API)
+	if !ok {
+		return nil
+	}
+	ev.Cluster = row.API.ID
+	return c.emit(ev)
+}
+
+// emitCheckEvents emits the events about new results of a host's checks. It must run before the
+// reply is stored.
+func (c *change) emitCheckEvents(h *hostRecord, effect *steps.Effect) error {
+	if effect.Images == nil && effect.DiskSpeed == nil && effect.Upgrade == nil {
+		return nil
+	}
+	facts, err := c.hostFacts(h)
+	if err != nil {
+		return err
+	}
+	return c.emitForHost(h, event.OfChecks(c.hostName(h), facts, effect)...)
+}
+
+// emitUpgradeStarted emits an event if the agent of a host that polled is told to upgrade itself to
+// that of its cluster's release.
+func (c *change) emitUpgradeStarted(h *hostRecord) error {
+	if h.API.ClusterID == nil {
+		return nil
+	}
+	row, err := c.cluster(h.API.ClusterID.String())
+	if err != nil || row.Release == nil || !steps.Upgrades(&h.API, row.Release.Agent) {
+		return err
+	}
+	return c.emitForHost(h, event.OfUpgrade(c.hostName(h), row.Release.Agent))
+}
+
+// emitProxyChange emits an event if the proxy settings of a cluster changed.
+func (c *change) emitProxyChange(row *clusterRecord, before models.Cluster) error {
+	api := &row.API
+	if api.HTTPProxy == before.HTTPProxy && api.HTTPSProxy == before.HTTPSProxy && api.NoProxy == before.NoProxy {
+		return nil
+	}
+	return c.clusterEvent(row, event.ProxyChanged, models.EventSeverityInfo,
+		"Cluster %s: the proxy settings were changed.", api.Name)
+}
+
+// recordRejection writes the event of a request that was rejected. A failure to write it is only
+// logged, because the client must receive the rejection.
+func (e *Engine) recordRejection(ctx context.Context, rejected error) {
+	why := causeOf(ctx)
+	ev, ok := event.OfRejection(why.Operation, rejected)
+	if !ok || KindOf(rejected) != Conflict {
+		return
+	}
+	err := e.update(withOperation(ctx, why.Operation+" refused"), func(c *change) error {
+		ev := ev
+		for _, subject := range []struct {
+			id     string
+			field  **strfmt.UUID
+			exists bool
+		}{
+			{why.Cluster, &ev.Cluster, clusterRows.Exists(c.tx, why.Cluster)},
+			{why.InfraEnv, &ev.InfraEnv, infraEnvRows.Exists(c.tx, why.InfraEnv)},
+			{why.Host, &ev.Host, hostRows.Exists(c.tx, why.InfraEnv+"/"+why.Host)},
+		} {
+			if subject.exists {
+				id := strfmt.UUID(subject.id)
+				*subject.field = &id
 			}
 		}
-		subject := filter.subject()
-		if subject == "" {
-			return eventRows.Each(tx, "", func(_ string, ev *models.Event) error { keep(ev); return nil })
+		if ev.InfraEnv != nil && ev.Cluster == nil {
+			if row, err := c.infraEnv(why.InfraEnv); err == nil && row.API.ClusterID != "" {
+				ev.Cluster = &row.API.ClusterID
+			}
 		}
-		ids, err := e.events.of(tx, subject)
-		for _, id := range ids {
-			if err := eventRows.Each(tx, id.String(), func(_ string,
-				ev *models.Event) error {
-				keep(ev)
-				return store.ErrStop
-			}); err != nil {
+		if len(ev.Subjects()) == 0 {
+			return nil
+		}
+		return c.emit(ev)
+	})
+	if err != nil {
+		e.options.Logger.WarnContext(ctx, "The event about a rejected request could not be written.", "rejection",
+			rejected, "error", err)
+	}
+}
+
+// Events returns the events that the filter selects.
+func (e *Engine) Events(filter event.Filter) (page *event.Page, err error) {
+	err = e.options.DB.View(func(tx *store.Tx) (err error) {
+		page, err = e.events.Select(tx, filter, func(host string) bool { return hostRows.Exists(tx, host) })
+		return err
+	})
+	return page, err
+}
+
+// TrimEvents removes the oldest events beyond the limits. It must be called regularly.
+func (e *Engine) TrimEvents(ctx context.Context) error {
+	e.budgets.DropFull(e.options.Clock.Now(), e.options.EventLimits.PerHour)
+	var excess map[string][]string
+	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
+		excess, err = event.Excess(tx, e.options.EventLimits)
+		return err
+	}); err != nil || len(excess) == 0 {
+		return err
+	}
+	const batchSize = 500
+	for subject, keys := range excess {
+		total := len(keys)
+		for len(keys) > 0 {
+			batch := keys[:min(len(keys), batchSize)]
+			keys = keys[len(batch):]
+			err := e.update(withOperation(ctx, operationTrim), func(c *change) error {
+				for _, key := range batch {
+					if err := event.Rows.Delete(c.tx, key); err != nil {
+						return err
+					}
+				}
+				if len(keys) > 0 {
+					return nil
+				}
+				return c.emitEventsRemoved(subject, batch[len(batch)-1], total)
+			})
+			if err != nil {
 				return err
 			}
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
 	}
-	for _, ev := range all {
-		page.BySeverity[*ev.Severity]++
-	}
-	if len(filter.Severities) > 0 {
-		all = slices.DeleteFunc(all, func(ev *models.Event) bool {
-			return !slices.Contains(filter.Severities,
-				*ev.Severity)
-		})
-	}
-	page.Total = len(all)
-	if filter.Descending {
-		slices.Reverse(all)
-	}
-	all = all[min(filter.Offset, len(all)):]
-	if filter.Limit > 0 {
-		all = all[:min(filter.Limit, len(all))]
-	}
-	page.Events = all
-	return page, nil
+	e.events.Reset()
+	return nil
 }
 
-// subject returns the id under which the index finds the fewest events that may match.
-func (f EventFilter) subject() string {
+// emitEventsRemoved writes the event about the removed events of an object that still exists.
+func (c *change) emitEventsRemoved(about, key string, count int) error {
+	ev := event.RemovedNotice(count)
+	id := strfmt.UUID(about)
+	_, subjects, err := event.ParseKey(key)
 	switch {
-	case len(f.HostIDs) == 1 && !f.ClusterLevel && !f.DeletedHosts:
-		return f.HostIDs[0]
-	case f.InfraEnvID != "":
-		return f.InfraEnvID
+	case err != nil:
+		return err
+	case clusterRows.Exists(c.tx, about):
+		ev.Cluster = &id
+	case infraEnvRows.Exists(c.tx, about):
+		ev.InfraEnv = &id
+	case len(subjects) > 1 && hostRows.Exists(c.tx, subjects[len(subjects)-2]+"/"+about):
+		env := strfmt.UUID(subjects[len(subjects)-2])
+		ev.Host, ev.InfraEnv = &id, &env
+		if h, err := c.host(subjects[len(subjects)-2] + "/" + about); err == nil {
+			ev.Cluster = h.API.ClusterID
+		}
+	default:
+		return nil
 	}
-	return f.ClusterID
-}
-
-// ofHosts tells whether an event is of one of the hosts that are asked for, or of none where such
-// are asked for.
-func (f EventFilter) ofHosts(ev *models.Event, gone func(*models.Event) bool) bool {
-	if ev.HostID == nil {
-		return f.ClusterLevel
-	}
-	return slices.Contains(f.HostIDs, ev.HostID.String()) || f.DeletedHosts && gone(ev)
-}
-
-func (f EventFilter) matches(ev *models.Event, gone func(*models.Event) bool) bool {
-	is := func(id *strfmt.UUID, want string) bool { return want == "" || id != nil && id.String() == want }
-	if !is(ev.ClusterID, f.ClusterID) || !is(ev.InfraEnvID, f.InfraEnvID) {
-		return false
-	}
-	if chosen := len(f.HostIDs) > 0 || f.ClusterLevel || f.DeletedHosts; chosen && !f.ofHosts(ev, gone) {
-		return false
-	}
-	if len(f.Categories) == 0 && ev.Category != models.EventCategoryUser || len(f.Categories) > 0 &&
-		!slices.Contains(f.Categories, ev.Category) {
-		return false
-	}
-	return f.Message == "" || strings.Contains(strings.ToLower(*ev.Message), strings.ToLower(f.Message))
+	return c.writeEvent(&ev, ev.Subjects())
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/store"
@@ -110,7 +111,7 @@ func TestEventList_isTheAssistedInstallers(t *testing.T) {
 // mentions returns the files of the package that quote each text.
 func mentions(t *testing.T, texts []string) map[string][]string {
 	t.Helper()
-	names, err := filepath.Glob("*.go")
+	names, err := filepath.Glob("event/*.go")
 	require.NoError(t, err)
 	found := make(map[string][]string)
 	for _, name := range names {
@@ -143,7 +144,7 @@ func TestEventList_unusedEventsHaveAReason(t *testing.T) {
 }
 
 // eventsOf returns all events, the oldest first.
-func (b *harness) eventsOf(filter EventFilter) []*models.Event {
+func (b *harness) eventsOf(filter event.Filter) []*models.Event {
 	b.Helper()
 	page, err := b.Events(filter)
 	require.NoError(b, err)
@@ -153,7 +154,7 @@ func (b *harness) eventsOf(filter EventFilter) []*models.Event {
 // event returns the newest event of a name and its properties. It fails if there is none.
 func (b *harness) event(name string) (*models.Event, map[string]any) {
 	b.Helper()
-	events := b.eventsOf(EventFilter{})
+	events := b.eventsOf(event.Filter{})
 	for _, ev := range slices.Backward(events) {
 		if ev.Name != name {
 			continue
@@ -290,11 +291,11 @@ func TestEvents_refusals(t *testing.T) {
 	b.requireRefused(b.DeregisterCluster(WithRequest(t.Context(), asked("v2DeregisterCluster")), cluster), Conflict, "")
 	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")
 
-	before := len(b.eventsOf(EventFilter{}))
+	before := len(b.eventsOf(event.Filter{}))
 	_, err := b.CancelInstallation(WithRequest(t.Context(), asked("V2CancelInstallation")),
 		"00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "")
-	require.Len(t, b.eventsOf(EventFilter{}), before, "unknown objects have no events")
+	require.Len(t, b.eventsOf(event.Filter{}), before, "unknown objects have no events")
 }
 
 func TestEvents_disksProxiesAndAgents(t *testing.T) {
@@ -356,32 +357,32 @@ func TestEvents_query(t *testing.T) {
 	cluster, env := b.singleNode()
 	first, second := b.host(env, 1), b.host(env, 2)
 	require.NoError(t, b.DeregisterHost(t.Context(), env, second.id))
-	count := func(f EventFilter) int {
+	count := func(f event.Filter) int {
 		f.ClusterID = cluster
 		return len(b.eventsOf(f))
 	}
-	ofCluster, ofFirst, ofSecond := count(EventFilter{ClusterLevel: true}),
-		count(EventFilter{HostIDs: []string{first.id}}), count(EventFilter{HostIDs: []string{second.id}})
+	ofCluster, ofFirst, ofSecond := count(event.Filter{ClusterLevel: true}),
+		count(event.Filter{HostIDs: []string{first.id}}), count(event.Filter{HostIDs: []string{second.id}})
 	require.NotZero(t, ofCluster*ofFirst*ofSecond)
-	require.Equal(t, ofSecond, count(EventFilter{DeletedHosts: true}))
-	require.Equal(t, ofCluster+ofSecond, count(EventFilter{DeletedHosts: true, ClusterLevel: true}),
+	require.Equal(t, ofSecond, count(event.Filter{DeletedHosts: true}))
+	require.Equal(t, ofCluster+ofSecond, count(event.Filter{DeletedHosts: true, ClusterLevel: true}),
 		"filters without effect")
-	require.Equal(t, ofFirst+ofSecond, count(EventFilter{DeletedHosts: true, HostIDs: []string{first.id}}))
-	require.Equal(t, ofCluster+ofFirst, count(EventFilter{ClusterLevel: true, HostIDs: []string{first.id}}))
-	require.Equal(t, count(EventFilter{}), ofCluster+ofFirst+ofSecond)
-	require.Zero(t, count(EventFilter{Categories: []string{"metrics"}}))
+	require.Equal(t, ofFirst+ofSecond, count(event.Filter{DeletedHosts: true, HostIDs: []string{first.id}}))
+	require.Equal(t, ofCluster+ofFirst, count(event.Filter{ClusterLevel: true, HostIDs: []string{first.id}}))
+	require.Equal(t, count(event.Filter{}), ofCluster+ofFirst+ofSecond)
+	require.Zero(t, count(event.Filter{Categories: []string{"metrics"}}))
 }
 
 // newLimitedHarness returns a harness with limits for events.
-func newLimitedHarness(t *testing.T, limits EventLimits) *harness {
+func newLimitedHarness(t *testing.T, limits event.Limits) *harness {
 	t.Helper()
 	b := newHarness(t)
-	b.options.EventLimits = limits.orDefaults()
+	b.options.EventLimits = limits.OrDefaults()
 	return b
 }
 
 func TestEventLimits_limitIsReportedOnce(t *testing.T) {
-	b := newLimitedHarness(t, EventLimits{Burst: 40, PerHour: 60})
+	b := newLimitedHarness(t, event.Limits{Burst: 40, PerHour: 60})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	id, host := strfmt.UUID(cluster), strfmt.UUID(h.id)
@@ -395,23 +396,23 @@ func TestEventLimits_limitIsReportedOnce(t *testing.T) {
 	for range 200 {
 		report("warning")
 	}
-	names := b.names(EventFilter{HostIDs: []string{h.id}})
+	names := b.names(event.Filter{HostIDs: []string{h.id}})
 	require.LessOrEqual(t, len(names), 41)
-	require.Equal(t, eventsLeftOut, names[len(names)-1])
-	require.Equal(t, 1, strings.Count(fmt.Sprint(names), eventsLeftOut))
+	require.Equal(t, event.LeftOut, names[len(names)-1])
+	require.Equal(t, 1, strings.Count(fmt.Sprint(names), event.LeftOut))
 	report("critical")
-	require.Equal(t, "chatter", last(b.names(EventFilter{HostIDs: []string{h.id}})),
+	require.Equal(t, "chatter", last(b.names(event.Filter{HostIDs: []string{h.id}})),
 		"critical events are always written")
-	quiet := len(b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}))
+	quiet := len(b.names(event.Filter{ClusterID: cluster, ClusterLevel: true}))
 	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "other", Severity: conv.Pointer("info"),
 		Message: conv.Pointer("x"), ClusterID: &id}))
-	require.Len(t, b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}), quiet+1,
+	require.Len(t, b.names(event.Filter{ClusterID: cluster, ClusterLevel: true}), quiet+1,
 		"each host has its own budget")
 
 	b.clock.Advance(time.Hour)
 	report("warning")
-	events := b.eventsOf(EventFilter{HostIDs: []string{h.id}})
-	require.Equal(t, eventsLeftOut, events[len(events)-2].Name)
+	events := b.eventsOf(event.Filter{HostIDs: []string{h.id}})
+	require.Equal(t, event.LeftOut, events[len(events)-2].Name)
 	require.Regexp(t, `^1[5-9]\d events of this host were left out; now they are written again\.$`,
 		*events[len(events)-2].Message)
 	require.Equal(t, "chatter", events[len(events)-1].Name)
@@ -420,7 +421,7 @@ func TestEventLimits_limitIsReportedOnce(t *testing.T) {
 func last(list []string) string { return list[len(list)-1] }
 
 func TestEventLimits_largeEventCostsMore(t *testing.T) {
-	b := newLimitedHarness(t, EventLimits{Burst: 100, PerHour: 60})
+	b := newLimitedHarness(t, event.Limits{Burst: 100, PerHour: 60})
 	cluster, _ := b.singleNode()
 	id := strfmt.UUID(cluster)
 	for range 20 {
@@ -429,11 +430,11 @@ func TestEventLimits_largeEventCostsMore(t *testing.T) {
 			Props: `"` + strings.Repeat("x", 60<<10) + `"`,
 		}))
 	}
-	require.Equal(t, 1, strings.Count(strings.Join(b.names(EventFilter{ClusterID: cluster}), " "), "large"))
+	require.Equal(t, 1, strings.Count(strings.Join(b.names(event.Filter{ClusterID: cluster}), " "), "large"))
 }
 
 func TestEventLimits_oldEventsAreRemovedWithNotice(t *testing.T) {
-	b := newLimitedHarness(t, EventLimits{Each: 20 << 10, All: 64 << 20})
+	b := newLimitedHarness(t, event.Limits{Each: 20 << 10, All: 64 << 20})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	id := strfmt.UUID(cluster)
@@ -442,23 +443,23 @@ func TestEventLimits_oldEventsAreRemovedWithNotice(t *testing.T) {
 		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "n", Severity: conv.Pointer("info"),
 			Message: conv.Pointer(fmt.Sprint("number ", i)), ClusterID: &id}))
 	}
-	ofHost := len(b.names(EventFilter{HostIDs: []string{h.id}}))
+	ofHost := len(b.names(event.Filter{HostIDs: []string{h.id}}))
 	require.NoError(t, b.TrimEvents(t.Context()))
-	events := b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true})
+	events := b.eventsOf(event.Filter{ClusterID: cluster, ClusterLevel: true})
 	require.Greater(t, len(events), 30)
 	require.Less(t, len(events), 90)
-	require.Equal(t, eventsRemoved, events[len(events)-1].Name)
+	require.Equal(t, event.Removed, events[len(events)-1].Name)
 	require.Equal(t, "number 99", *events[len(events)-2].Message)
-	require.Len(t, b.names(EventFilter{HostIDs: []string{h.id}}), ofHost, "events of others are kept")
+	require.Len(t, b.names(event.Filter{HostIDs: []string{h.id}}), ofHost, "events of others are kept")
 	require.NoError(t, b.TrimEvents(t.Context()))
-	require.Len(t, b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true}), len(events),
+	require.Len(t, b.eventsOf(event.Filter{ClusterID: cluster, ClusterLevel: true}), len(events),
 		"no events are left to remove")
 
 	b.options.EventLimits.All = 10 << 10
 	require.NoError(t, b.TrimEvents(t.Context()))
 	var size int
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-		return eventRows.Sizes(tx, "", func(_ string, bytes int) error { size += bytes; return nil })
+		return event.Rows.Sizes(tx, "", func(_ string, bytes int) error { size += bytes; return nil })
 	}))
 	require.Less(t, size, 11<<10)
 }

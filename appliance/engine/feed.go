@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"landfall/appliance/engine/event"
 	"landfall/store"
 )
 
@@ -26,7 +27,7 @@ func (e *Engine) ClusterOf(_ context.Context, kind, key string) (string, error) 
 			}
 			return err
 		case "events":
-			row, err := eventRows.Get(tx, key)
+			row, err := event.Rows.Get(tx, key)
 			if err == nil && row.ClusterID != nil {
 				id = row.ClusterID.String()
 			}

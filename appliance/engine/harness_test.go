@@ -26,6 +26,7 @@ import (
 
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/audit"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -271,7 +272,7 @@ func (b *harness) requireCluster(id, status string) *models.Cluster {
 }
 
 // names lists the names of the events about a cluster, infra-env or host, in order.
-func (b *harness) names(filter EventFilter) []string {
+func (b *harness) names(filter event.Filter) []string {
 	b.Helper()
 	page, err := b.Events(filter)
 	require.NoError(b, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/journal"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -27,8 +28,8 @@ func JournalLayout() journal.Layout {
 		PasswordFiles: []string{fileKubeadminPassword},
 		Kubeconfigs:   []string{fileKubeconfig, fileKubeconfigNoIngress},
 		Events: func(tx *store.Tx, visit func(subjects []string) error) error {
-			return eventRows.Keys(tx, "", func(key string) error {
-				_, subjects, err := parseEventKey(key)
+			return event.Rows.Keys(tx, "", func(key string) error {
+				_, subjects, err := event.ParseKey(key)
 				if err != nil {
 					return err
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
@@ -116,7 +117,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 	}
 	c.saveHost(h)
 	c.settleLater(h)
-	return h, c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.",
+	return h, c.hostEvent(h, event.HostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.",
 		id, *env.API.Name)
 }
 
@@ -258,7 +259,7 @@ func (c *change) removeHost(h *hostRecord) error {
 		c.removeReports(key),
 		hostInfraEnvs.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
 		stateDeadlines.Clear(c.tx, hostDeadline(key)),
-		c.hostEvent(h, eventHostDeregistered, models.EventSeverityInfo, "Host %s was deleted.", name),
+		c.hostEvent(h, event.HostDeregistered, models.EventSeverityInfo, "Host %s was deleted.", name),
 	)
 }
 
@@ -398,7 +399,7 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 		}
 		if role != h.API.Role {
 			h.API.Role = role
-			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo,
+			if err := c.hostEventOf(h, event.Props{"suggested_role": role}, event.HostRole, models.EventSeverityInfo,
 				"Host %s: role set to %s.", c.hostName(h), role); err != nil {
 				return err
 			}
@@ -550,7 +551,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	c.settleCluster(clusterID)
 	return errors.Join(
 		clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
-		c.hostEvent(h, eventHostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h),
+		c.hostEvent(h, event.HostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h),
 			cluster.API.Name),
 	)
 }

@@ -8,11 +8,10 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/validation"
 )
-
-const eventValidationsIgnored = "validations_ignored"
 
 // IgnoredValidations returns the validations that don't prevent a cluster's installation: those of
 // the cluster and those of its hosts, each a JSON list of ids.
@@ -64,7 +63,7 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 		}
 		return errors.Join(
 			c.setUsage(row, usageIgnored, some),
-			c.clusterEvent(row, eventValidationsIgnored, models.EventSeverityInfo, message, row.API.Name),
+			c.clusterEvent(row, event.ValidationsIgnored, models.EventSeverityInfo, message, row.API.Name),
 		)
 	})
 	return shown, err

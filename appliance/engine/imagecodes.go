@@ -8,6 +8,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/store"
 )
 
@@ -95,7 +96,7 @@ func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,
 		if err := c.setImageCode(row, code, expires); err != nil {
 			return err
 		}
-		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo,
+		return c.infraEnvEvent(row, event.ImageURLUpdated, models.EventSeverityInfo,
 			"Infra-env %s has a new short image URL; the one before it holds no more.", *row.API.Name)
 	})
 	return code, expires, err
@@ -124,7 +125,7 @@ func (e *Engine) RevokeImageCode(ctx context.Context, infraEnvID string) error {
 		if err := c.setImageCode(row, "", time.Time{}); err != nil {
 			return err
 		}
-		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo,
+		return c.infraEnvEvent(row, event.ImageURLUpdated, models.EventSeverityInfo,
 			"The short image URL of infra-env %s was revoked.", *row.API.Name)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
 	"landfall/store"
 )
@@ -54,7 +55,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 			c.noteInfraEnvObject(row, of),
 			c.keepRecipe(row, made),
 			c.setImageCode(row, code, time.Time{}),
-			c.infraEnvEvent(row, eventInfraEnvRegistered, models.EventSeverityInfo,
+			c.infraEnvEvent(row, event.InfraEnvRegistered, models.EventSeverityInfo,
 				"Infra-env %s was created; its discovery image can be downloaded.", *row.API.Name),
 		)
 	}); err != nil {
@@ -189,7 +190,7 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 		}
 		return errors.Join(
 			c.keepRecipe(row, made),
-			c.infraEnvEvent(row, eventImageUpdated, models.EventSeverityInfo,
+			c.infraEnvEvent(row, event.ImageUpdated, models.EventSeverityInfo,
 				"The discovery image of infra-env %s was changed; download it again.", *row.API.Name),
 		)
 	}); err != nil {
@@ -264,7 +265,7 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 		c.dropImageCode(row),
 		recipeFiles.Delete(c.tx, id),
 		infraEnvRows.Delete(c.tx, id),
-		c.infraEnvEvent(row, eventInfraEnvDeregistered, models.EventSeverityInfo, "Infra-env %s was deleted.",
+		c.infraEnvEvent(row, event.InfraEnvDeregistered, models.EventSeverityInfo, "Infra-env %s was deleted.",
 			*row.API.Name),
 	)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
 	"landfall/ignition"
 	"landfall/store"
@@ -91,8 +92,8 @@ func TestRecipe_frozenWithItsInfraEnv(t *testing.T) {
 		shown, err := b.InfraEnv(env.ID.String())
 		require.NoError(t, err)
 		require.Equal(t, changed.Modified, *shown.UpdatedAt)
-		require.Equal(t, []string{eventInfraEnvRegistered, eventImageUpdated},
-			b.names(EventFilter{InfraEnvID: env.ID.String()}))
+		require.Equal(t, []string{event.InfraEnvRegistered, event.ImageUpdated},
+			b.names(event.Filter{InfraEnvID: env.ID.String()}))
 		before := b.options.DB.Revision()
 		require.NoError(t, b.refreeze(t.Context(), env.ID.String()))
 		require.Equal(t, before, b.options.DB.Revision(), "once")
@@ -602,7 +603,7 @@ func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
 		c.saveInfraEnv(row)
 		return recipeFiles.Delete(c.tx, id)
 	}))
-	events := b.names(EventFilter{InfraEnvID: id})
+	events := b.names(event.Filter{InfraEnvID: id})
 	require.NoError(t, b.refreeze(t.Context(), id))
 	digest, err := b.RecipeDigest(id)
 	require.NoError(t, err)
@@ -610,7 +611,7 @@ func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
 	code, _, err := b.CodeOfImage(id)
 	require.NoError(t, err)
 	require.Len(t, code, imageCodeLength)
-	require.Equal(t, events, b.names(EventFilter{InfraEnvID: id}), "no event")
+	require.Equal(t, events, b.names(event.Filter{InfraEnvID: id}), "no event")
 }
 
 func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
@@ -49,7 +50,7 @@ func (c *change) installCluster(id string) error {
 		return err
 	}
 	c.settleCluster(id)
-	return c.clusterEvent(row, eventClusterPrepared, models.EventSeverityInfo,
+	return c.clusterEvent(row, event.ClusterPrepared, models.EventSeverityInfo,
 		"Cluster %s: the installation is being prepared.", row.API.Name)
 }
 
@@ -88,13 +89,13 @@ func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 	}
 	c.settleCluster(id)
 	if on == lifecycle.OnCancel {
-		return c.clusterEvent(row, eventInstallationCanceled, models.EventSeverityInfo,
+		return c.clusterEvent(row, event.InstallationCanceled, models.EventSeverityInfo,
 			"Cluster %s: the installation was cancelled.", row.API.Name)
 	}
 	if err := c.forgetInstallation(row, hosts); err != nil {
 		return err
 	}
-	return c.clusterEvent(row, eventInstallationReset, models.EventSeverityInfo,
+	return c.clusterEvent(row, event.InstallationReset, models.EventSeverityInfo,
 		"Cluster %s was reset to its description.", row.API.Name)
 }
 
@@ -173,7 +174,7 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 			FinalizingStageStartedAt: row.API.Progress.FinalizingStageStartedAt,
 		}
 		return errors.Join(
-			c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo,
+			c.clusterEvent(row, event.InstallationCompleted, models.EventSeverityInfo,
 				"Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API)),
 			c.recordDegraded(row),
 		)
@@ -181,7 +182,7 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 		row.API.InstallCompletedAt = c.dateTime()
 	case lifecycle.ClusterFailed:
 		row.API.InstallCompletedAt = c.dateTime()
-		return c.clusterEventOf(row, props{"failure_reason": info}, eventInstallationFailed,
+		return c.clusterEventOf(row, event.Props{"failure_reason": info}, event.InstallationFailed,
 			models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)
 	}
 	return nil
@@ -235,7 +236,7 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 		h.API.ProgressStages = stagesOf(h, row.API.ControlPlaneCount == 1)
 		if h.API.Bootstrap {
 			bootstrap = true
-			if err := c.hostEvent(h, eventHostBootstrap, models.EventSeverityInfo, "Host %s is the bootstrap host.",
+			if err := c.hostEvent(h, event.HostBootstrap, models.EventSeverityInfo, "Host %s is the bootstrap host.",
 				c.hostName(h)); err != nil {
 				return err
 			}
@@ -347,7 +348,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if known.CurrentStage == stage {
 		return nil
 	}
-	return c.hostEventOf(h, props{"event": stageText(stage, progress.ProgressInfo)}, eventHostStage,
+	return c.hostEventOf(h, event.Props{"event": stageText(stage, progress.ProgressInfo)}, event.HostStage,
 		models.EventSeverityInfo, "Host %s: %s", c.hostName(h), stageText(stage, progress.ProgressInfo))
 }
 
@@ -386,7 +387,8 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	}
 	row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
 	c.saveCluster(row)
-	return c.clusterEventOf(row, props{"finalizing_stage": stage}, eventFinalizingStage, models.EventSeverityInfo,
+	return c.clusterEventOf(row, event.Props{"finalizing_stage": stage}, event.FinalizingStage,
+		models.EventSeverityInfo,
 		"Cluster %s: %s.", row.API.Name, stage)
 }
 
@@ -450,8 +452,8 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 				severity, says = models.EventSeverityWarning, ": "+orText(report.StatusInfo,
 					"the controller gave no reason.")
 			}
-			return c.clusterEventOf(row, props{"operator_name": report.Name, "status": report.Status,
-				"status_info": report.StatusInfo}, eventOperatorStatus, severity, "Cluster %s: operator %s is %s%s",
+			return c.clusterEventOf(row, event.Props{"operator_name": report.Name, "status": report.Status,
+				"status_info": report.StatusInfo}, event.OperatorStatus, severity, "Cluster %s: operator %s is %s%s",
 				row.API.Name, report.Name, report.Status, says)
 		}
 		return notFound("Cluster %s has no operator %q that is watched.", row.API.Name, report.Name)
@@ -499,7 +501,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		c.settleCluster(id)
 		return errors.Join(
 			installerFiles.Put(c.tx, id+"/"+fileKubeconfig, staged, c.now),
-			c.clusterEvent(row, eventIngressCert, models.EventSeverityInfo,
+			c.clusterEvent(row, event.IngressCert, models.EventSeverityInfo,
 				"Cluster %s: the kubeconfig is complete and can be downloaded.", row.API.Name),
 		)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
@@ -29,12 +30,9 @@ import (
 // its lifecycle says of it is in package lifecycle.
 
 const (
-	eventHostReset        = "host_installation_reset"
-	eventHostInstall      = "host_installation_started"
-	eventClusterAddsHosts = "cluster_adding_hosts"
-	kindDisconnected      = "DisconnectedCluster" // newer than the models of the API
-	statusUnmonitored     = "unmonitored"         // likewise
-	joiningControlPlanes  = 3                     // what is assumed of a cluster that is only known here
+	kindDisconnected     = "DisconnectedCluster" // newer than the models of the API
+	statusUnmonitored    = "unmonitored"         // likewise
+	joiningControlPlanes = 3                     // what is assumed of a cluster that is only known here
 )
 
 // ImportCluster makes a cluster that exists already known, so that hosts can join it. Its name and
@@ -123,7 +121,7 @@ func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Objec
 		c.saveCluster(&fresh)
 		return errors.Join(
 			c.noteClusterObject(&fresh, of),
-			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was made known.",
+			c.clusterEvent(&fresh, event.ClusterRegistered, models.EventSeverityInfo, "Cluster %s was made known.",
 				fresh.API.Name),
 		)
 	})
@@ -155,7 +153,7 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 		c.settleCluster(id)
 		return errors.Join(
 			c.setUsage(row, usageDayTwo, true),
-			c.clusterEvent(row, eventClusterAddsHosts, models.EventSeverityInfo,
+			c.clusterEvent(row, event.ClusterAddsHosts, models.EventSeverityInfo,
 				"Cluster %s takes more hosts: boot them from an image of its own infra-env.", row.API.Name),
 		)
 	})
@@ -234,7 +232,7 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	}
 	return errors.Join(
 		installerFiles.Put(c.tx, row.API.ID.String()+"/"+installconfig.HostIgnition(host), config, c.now),
-		c.hostEvent(h, eventHostInstall, models.EventSeverityInfo, "Host %s: the installation was started.",
+		c.hostEvent(h, event.HostInstall, models.EventSeverityInfo, "Host %s: the installation was started.",
 			c.hostName(h)),
 	)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
@@ -17,11 +18,6 @@ import (
 // What becomes of a host that joins an installed cluster, from its restart on, only that cluster
 // can tell. Where somebody looks there ([Options.Follows]), the host's installation ends when its
 // node is ready; else with its restart.
-
-const (
-	eventHostCertificate    = "host_certificate_approved"
-	eventHostJoiningProblem = "host_joining_problem"
-)
 
 // joiningHosts are the keys of the hosts that have restarted and are waited for in their clusters.
 var joiningHosts = store.NewIndex("hosts-joining") // <infra-env id>/<host id>
@@ -132,7 +128,7 @@ func (c *change) noteApprovals(h *hostRecord, approved []CertificateRequest) err
 		if request.Serving {
 			what = "serving"
 		}
-		if err := c.hostEvent(h, eventHostCertificate, models.EventSeverityInfo,
+		if err := c.hostEvent(h, event.HostCertificate, models.EventSeverityInfo,
 			"Host %s: its %s certificate request %s was approved in its cluster.", c.hostName(h), what,
 			request.Name); err != nil {
 			return err
@@ -150,7 +146,7 @@ func (c *change) noteProblem(h *hostRecord, problem JoiningProblem) error {
 	if problem.Message == "" {
 		return nil
 	}
-	return c.hostEvent(h, eventHostJoiningProblem, models.EventSeverityWarning, "Host %s: %s", c.hostName(h),
+	return c.hostEvent(h, event.HostJoiningProblem, models.EventSeverityWarning, "Host %s: %s", c.hostName(h),
 		problem.Message)
 }
 

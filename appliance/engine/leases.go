@@ -3,10 +3,11 @@ package engine
 import (
 	"slices"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/lifecycle"
 )
 
 // applyLease notes the addresses that a DHCP server gave for a cluster that asks for them there.
@@ -28,7 +29,7 @@ func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse)
 		verified := models.VipVerificationSucceeded
 		row.API.APIVips = []*models.APIVip{{IP: api, ClusterID: *row.API.ID, Verification: &verified}}
 		row.API.IngressVips = []*models.IngressVip{{IP: ingress, ClusterID: *row.API.ID, Verification: &verified}}
-		if err := c.clusterEventOf(row, props{"api_vip": api, "ingress_vip": ingress}, eventVIPsUpdated,
+		if err := c.clusterEventOf(row, event.Props{"api_vip": api, "ingress_vip": ingress}, event.VIPsUpdated,
 			models.EventSeverityInfo, "Cluster %s got its addresses by DHCP: %s for the API, %s for ingress.",
 			row.API.Name, api, ingress); err != nil {
 			return err

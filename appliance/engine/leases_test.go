@@ -7,6 +7,8 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/event"
 )
 
 func TestVIPs_leasedByDHCP(t *testing.T) {
@@ -45,7 +47,7 @@ func TestVIPs_leasedByDHCP(t *testing.T) {
 	require.Equal(t, models.IP("192.168.10.5"), got.IngressVips[0].IP)
 	require.Equal(t, models.VipVerificationSucceeded, *got.APIVips[0].Verification)
 	require.Equal(t, lease, asked().APIVipLease, "the lease is renewed")
-	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventVIPsUpdated)
+	require.Contains(t, b.names(event.Filter{ClusterID: cluster}), event.VIPsUpdated)
 
 	b.requireRefused(answer("10.0.0.4", lease), Invalid, "not in machine network")
 	row, err := b.clusterRow(cluster)

@@ -4,10 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/lifecycle"
 )
 
 // TestLifecycles runs one scenario of hosts and clusters in each case. The random walks of
@@ -207,9 +208,9 @@ func testDiskCheckFails(b *harness) {
 	h.report()
 	require.Contains(b, *h.require(lifecycle.HostInsufficient).StatusInfo, "disk")
 	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
-	before := len(b.names(EventFilter{HostIDs: []string{h.id}}))
+	before := len(b.names(event.Filter{HostIDs: []string{h.id}}))
 	b.pass(10*time.Minute, h)
-	require.Len(b, b.names(EventFilter{HostIDs: []string{h.id}}), before, "the host stays as it is")
+	require.Len(b, b.names(event.Filter{HostIDs: []string{h.id}}), before, "the host stays as it is")
 
 	_, err := b.UpdateHost(b.Context(), h.env, h.id,
 		&models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &secondDisk,
@@ -258,7 +259,7 @@ func testInstallerFails(b *harness) {
 	got := b.requireCluster(cluster, lifecycle.ClusterReady)
 	require.Equal(b, models.LastInstallationPreparationStatusFailed, got.LastInstallationPreparation.Status)
 	require.Contains(b, got.LastInstallationPreparation.Reason, "no machine has that address")
-	require.Contains(b, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
+	require.Contains(b, b.names(event.Filter{ClusterID: cluster}), event.PreparationFailed)
 
 	// The host knows the images to pull and is prepared. The run of the installer does not end.
 	b.press(cluster)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/event"
 )
 
 // HostLogs keeps the logs of a host and notes when they were collected. Those of a host that the
@@ -33,7 +35,7 @@ func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content
 			c.saveHost(h)
 			return errors.Join(
 				installerFiles.Put(c.tx, clusterID+"/"+logFile(hostID), staged, c.now),
-				c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.",
+				c.hostEvent(h, event.HostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.",
 					c.hostName(h)),
 			)
 		}
@@ -57,7 +59,7 @@ func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reade
 		c.saveCluster(row)
 		return errors.Join(
 			installerFiles.Put(c.tx, id+"/"+logFile("controller"), staged, c.now),
-			c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo,
+			c.clusterEvent(row, event.LogsUploaded, models.EventSeverityInfo,
 				"Cluster %s: the controller's logs were collected.", row.API.Name),
 		)
 	})

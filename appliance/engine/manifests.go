@@ -13,6 +13,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/store"
 )
@@ -20,12 +21,6 @@ import (
 // manifestFolder holds the users' manifests among a cluster's files, each as
 // manifests/<folder>/<name>.
 const manifestFolder = "manifests/"
-
-const (
-	eventManifestAdded   = "custom_manifest_added"
-	eventManifestChanged = "custom_manifest_changed"
-	eventManifestDeleted = "custom_manifest_deleted"
-)
 
 // Manifest is a manifest that users add to the installation of a cluster.
 type Manifest = installconfig.Manifest
@@ -127,7 +122,7 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 		c.settleCluster(id)
 		return errors.Join(
 			installerFiles.Put(c.tx, id+"/"+manifestFolder+m.Path(), staged, c.now),
-			c.clusterEvent(row, eventManifestAdded, models.EventSeverityInfo, "Cluster %s: the manifest %s was added.",
+			c.clusterEvent(row, event.ManifestAdded, models.EventSeverityInfo, "Cluster %s: the manifest %s was added.",
 				row.API.Name, m.Path()),
 		)
 	})
@@ -207,7 +202,7 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 	}
 	return errors.Join(
 		installerFiles.Put(c.tx, id+"/"+manifestFolder+to.Path(), staged, c.now),
-		c.clusterEvent(row, eventManifestChanged, models.EventSeverityInfo, "%s", message),
+		c.clusterEvent(row, event.ManifestChanged, models.EventSeverityInfo, "%s", message),
 	)
 }
 
@@ -253,7 +248,7 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 				return err
 			}
 		}
-		return c.clusterEvent(row, eventManifestDeleted, models.EventSeverityInfo,
+		return c.clusterEvent(row, event.ManifestDeleted, models.EventSeverityInfo,
 			"Cluster %s: the manifest %s was deleted.", row.API.Name, m.Path())
 	})
 }

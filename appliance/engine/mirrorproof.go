@@ -9,14 +9,9 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/mirror"
 	"landfall/store"
-)
-
-const (
-	eventMirrorProven       = "mirror_proven"        // ours: the mirror has all images of an installation
-	eventMirrorGaps         = "mirror_gaps_found"    // ours: the mirror lacks images
-	eventMirrorGapsAccepted = "mirror_gaps_accepted" // ours: a person accepted the gaps
 )
 
 // InstallSource describes the images that an installation pulls, and the credentials for them.
@@ -105,10 +100,10 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 		row.MirrorGapsAccepted = accept
 		c.saveCluster(row)
 		if !accept {
-			return c.clusterEvent(row, eventMirrorGapsAccepted, models.EventSeverityInfo,
+			return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityInfo,
 				"Cluster %s: gaps of the mirror keep it from being installed again.", row.API.Name)
 		}
-		return c.clusterEvent(row, eventMirrorGapsAccepted, models.EventSeverityWarning,
+		return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityWarning,
 			"Cluster %s: it is to be installed although images are missing in the mirror, at the wish of a person.",
 			row.API.Name)
 	})
@@ -125,10 +120,10 @@ func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorPro
 			return err
 		}
 		if proof.Complete {
-			return c.clusterEvent(row, eventMirrorProven, models.EventSeverityInfo, "Cluster %s: %s", row.API.Name,
+			return c.clusterEvent(row, event.MirrorProven, models.EventSeverityInfo, "Cluster %s: %s", row.API.Name,
 				proof.Summary)
 		}
-		return c.clusterEvent(row, eventMirrorGaps, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name,
+		return c.clusterEvent(row, event.MirrorGaps, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name,
 			proof.Summary)
 	})
 }

@@ -9,14 +9,10 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/catalog"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/mirror"
 	"landfall/appliance/sentence"
-)
-
-const (
-	eventOperatorsSelected = "cluster_operators_updated" // an event of Landfall
-	eventDegraded          = "cluster_degraded_OLM_operators_failed"
 )
 
 // recordOperators records which operators a cluster gets if that has changed: in an event and among
@@ -43,7 +39,7 @@ func (c *change) recordOperators(row *clusterRecord, before []string) error {
 		message = fmt.Sprintf("Cluster %s: the operators that are installed with it are %s.", row.API.Name,
 			strings.Join(now, ", "))
 	}
-	return c.clusterEvent(row, eventOperatorsSelected, models.EventSeverityInfo, "%s", message)
+	return c.clusterEvent(row, event.OperatorsSelected, models.EventSeverityInfo, "%s", message)
 }
 
 // recordDegraded adds an event that names the operators without which a cluster was installed, if
@@ -53,7 +49,7 @@ func (c *change) recordDegraded(row *clusterRecord) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return c.clusterEvent(row, eventDegraded, models.EventSeverityWarning,
+	return c.clusterEvent(row, event.Degraded, models.EventSeverityWarning,
 		"Cluster %s is degraded. Failed OLM operators: %s.", row.API.Name, strings.Join(names, ", "))
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 )
@@ -56,7 +57,7 @@ func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 	b.reportOperator(cluster, "oadp", models.OperatorStatusFailed, "Waiting for operator timed out")
 	got := b.requireCluster(cluster, lifecycle.ClusterInstalled)
 	require.Equal(t, "The cluster is installed but degraded. Failed OLM operators: oadp.", *got.StatusInfo)
-	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventDegraded)
+	require.Contains(t, b.names(event.Filter{ClusterID: cluster}), event.Degraded)
 }
 
 func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
@@ -54,12 +55,6 @@ func desiredEntry(held outbox.Desired, row *clusterRecord) outbox.Desired {
 	return held
 }
 
-// The events of a cluster's subscription.
-const (
-	eventSubscriptionTold    = "cluster_subscription_updated" // ours, as all of AMS's: upstream has none
-	eventSubscriptionRefused = "cluster_subscription_refused"
-)
-
 // RecordSubscription writes what AMS was told of a cluster, or answered, together with the event
 // that people read and the id that the API shows; "" leaves the id as it is, and a note of no words
 // is no event. Of a cluster that is gone only what write writes is kept.
@@ -86,9 +81,9 @@ func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscription
 		if note == "" {
 			return nil
 		}
-		name, severity := eventSubscriptionTold, models.EventSeverityInfo
+		name, severity := event.SubscriptionUpdated, models.EventSeverityInfo
 		if refused {
-			name, severity = eventSubscriptionRefused, models.EventSeverityWarning
+			name, severity = event.SubscriptionRefused, models.EventSeverityWarning
 		}
 		return c.clusterEvent(row, name, severity, "Cluster %s: %s", row.API.Name, note)
 	})

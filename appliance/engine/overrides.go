@@ -10,6 +10,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/sentence"
 	"landfall/ignition"
@@ -18,12 +19,6 @@ import (
 // Users may override fields of the install-config, the ignition config of a host, and the arguments
 // of coreos-installer, which writes a host's disk. Invalid overrides are rejected when they are set
 // and not when an installation uses them.
-
-const (
-	eventInstallConfigApplied = "install_config_applied"
-	eventHostIgnitionApplied  = "host_discovery_ignition_config_applied"
-	eventInstallerArgsApplied = "host_installer_args_applied"
-)
 
 // SetInstallConfigOverride replaces the overrides of a cluster's install-config: a JSON object that
 // is merged into the install-config of the appliance, or "" for none. It fails with kind Invalid if
@@ -57,7 +52,7 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 		c.settleCluster(id)
 		return errors.Join(
 			c.setUsage(row, usageInstallConfig, override != ""),
-			c.clusterEvent(row, eventInstallConfigApplied, models.EventSeverityInfo,
+			c.clusterEvent(row, event.InstallConfigApplied, models.EventSeverityInfo,
 				"Cluster %s: the install-config was overridden.", row.API.Name),
 		)
 	})
@@ -85,7 +80,7 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 			func(other *hostRecord) bool { return other.API.IgnitionConfigOverrides != "" }); err != nil {
 			return err
 		}
-		return c.hostEvent(h, eventHostIgnitionApplied, models.EventSeverityInfo,
+		return c.hostEvent(h, event.HostIgnitionApplied, models.EventSeverityInfo,
 			"Host %s: its ignition config was overridden.", c.hostName(h))
 	})
 }
@@ -143,7 +138,7 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 		}
 		h.API.InstallerArgs = string(text)
 		c.saveHost(h)
-		return c.hostEvent(h, eventInstallerArgsApplied, models.EventSeverityInfo,
+		return c.hostEvent(h, event.InstallerArgsApplied, models.EventSeverityInfo,
 			"Host %s: the installer's arguments were set.", c.hostName(h))
 	})
 }

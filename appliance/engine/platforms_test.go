@@ -8,12 +8,13 @@ import (
 	"slices"
 	"testing"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/lifecycle"
 )
 
 // topology is a kind of cluster: its request, its hosts, and what its install-config shows.
@@ -208,7 +209,7 @@ func TestFencing_credentialsStaySecret(t *testing.T) {
 	h := shown.Hosts[0]
 	require.JSONEq(t,
 		`{"address":"redfish+https://192.168.20.11/redfish/v1/Systems/1","username":"admin","certificate_verification":"Enabled"}`, h.FencingCredentials)
-	page, err := b.Events(EventFilter{ClusterID: cluster})
+	page, err := b.Events(event.Filter{ClusterID: cluster})
 	require.NoError(t, err)
 	for _, event := range page.Events {
 		require.NotContains(t, *event.Message, "redfish")

@@ -13,6 +13,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/mirror"
@@ -101,7 +102,7 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 		row.Preparation.Failed = sentence.Ending(err)
 		return errors.Join(
 			pendingPreparations.Remove(c.tx, id),
-			c.clusterEventOf(row, props{"error": sentence.Ending(err)}, eventPreparationFailed,
+			c.clusterEventOf(row, event.Props{"error": sentence.Ending(err)}, event.PreparationFailed,
 				models.EventSeverityError,
 				"Cluster %s: the installation could not be prepared: %s", row.API.Name, sentence.Ending(err)),
 		)
@@ -274,7 +275,7 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 		row.API.StatusInfo = &text
 		return errors.Join(
 			pendingPreparations.Remove(c.tx, id),
-			c.clusterEvent(row, eventInstallConfig, models.EventSeverityInfo,
+			c.clusterEvent(row, event.InstallerFiles, models.EventSeverityInfo,
 				"Cluster %s: manifests and ignition configs were generated.", row.API.Name),
 		)
 	})

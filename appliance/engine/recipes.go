@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
 	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
@@ -235,9 +236,9 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 }
 
 // freeze makes the recipe of an infra-env and stores it if it has changed. If need be, it asks the
-// release payload for the agent's image. If event is not "", it is the text of the event about a
+// release payload for the agent's image. If text is not "", it is the text of the event about a
 // changed recipe; the infra-env's name is inserted.
-func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
+func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
 		return err
@@ -259,10 +260,10 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
 		if err := c.keepRecipe(row, made); err != nil {
 			return err
 		}
-		if event == "" || before == "" || row.Recipe.Digest == before {
+		if text == "" || before == "" || row.Recipe.Digest == before {
 			return nil
 		}
-		return c.infraEnvEvent(row, eventImageUpdated, models.EventSeverityInfo, event, *row.API.Name)
+		return c.infraEnvEvent(row, event.ImageUpdated, models.EventSeverityInfo, text, *row.API.Name)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
@@ -57,7 +58,7 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger
 		return err
 	}
 	clusterID := h.API.ClusterID.String()
-	if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.",
+	if err := c.hostEvent(h, event.HostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.",
 		c.hostName(h)); err != nil {
 		return err
 	}
@@ -101,7 +102,8 @@ func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 	}
 	_, err := c.triggerHost(h, on, "")
 	if err == nil && effect.Failure != "" {
-		err = c.hostEvent(h, eventStepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
+		err = c.hostEvent(h, event.StepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h),
+			effect.Failure)
 	}
 	return err
 }

@@ -19,7 +19,6 @@ var (
 	reportRows   = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
 	// cluster/<id>, host/<infra-env id>/<host id>
 	validationRows = store.NewBucket[json.RawMessage]("validations", 1)
-	eventRows      = store.NewBucket[models.Event]("events", 1)         // see eventKey
 	recipeOrigins  = store.NewBucket[recipeOrigin]("recipe-origins", 1) // frozenFrom
 	payloadRows    = store.NewBucket[payloadRecord]("payloads", 1)      // <pull spec>
 

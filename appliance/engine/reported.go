@@ -7,6 +7,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/store"
 )
 
@@ -32,10 +33,10 @@ func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error 
 		if err := c.checkSubjects(reported); err != nil {
 			return err
 		}
-		return c.emit(event{
-			name: reported.Name, severity: *reported.Severity, message: *reported.Message, category: reported.Category,
-			rawProps: reported.Props,
-			cluster:  reported.ClusterID, infraEnv: reported.InfraEnvID, host: reported.HostID,
+		return c.emit(event.Event{
+			Name: reported.Name, Severity: *reported.Severity, Message: *reported.Message, Category: reported.Category,
+			RawProps: reported.Props,
+			Cluster:  reported.ClusterID, InfraEnv: reported.InfraEnvID, Host: reported.HostID,
 		})
 	})
 }

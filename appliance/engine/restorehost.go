@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/sentence"
@@ -63,7 +64,7 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 		return errors.Join(
 			hostInfraEnvs.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
 			c.noteHostObject(h, of),
-			c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.",
+			c.hostEvent(h, event.HostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.",
 				lost.ID),
 		)
 	})

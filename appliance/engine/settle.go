@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
@@ -106,7 +107,7 @@ func (c *change) deriveClusterFields(w *clusterMembers) error {
 	for _, h := range w.records {
 		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
 			c.saveHost(h)
-			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo,
+			if err := c.hostEventOf(h, event.Props{"suggested_role": role}, event.HostRole, models.EventSeverityInfo,
 				"Host %s: its role will be %s.", c.hostName(h), role); err != nil {
 				return err
 			}
@@ -235,8 +236,8 @@ func (c *change) runHostValidations(h *hostRecord, host *inventory.Host, env *in
 	if changed {
 		c.saveHost(h)
 		for _, change := range validation.Changes(before, report.Results()) {
-			if err := c.hostEventOf(h, props(change.Properties()), validationEvent(change, eventValidationFailed,
-				eventValidationFixed),
+			if err := c.hostEventOf(h, event.Props(change.Properties()), validationEvent(change, event.ValidationFailed,
+				event.ValidationFixed),
 				validationSeverity(change), "Host %s: validation %s %s", host.Name(), change.ID,
 				change.Text()); err != nil {
 				return nil, err
@@ -318,7 +319,8 @@ func (c *change) transitionHost(h *hostRecord, on lifecycle.Trigger, s lifecycle
 	c.saveHost(h)
 	if to == from {
 		if marked && row.Event != "" {
-			return false, c.hostEventOf(h, props{"stage": s.Stage, "minutes": int64(s.Limit.Minutes())}, row.Event,
+			return false, c.hostEventOf(h, event.Props{"stage": s.Stage, "minutes": int64(s.Limit.Minutes())},
+				row.Event,
 				models.EventSeverityWarning, "Host %s: %s", name, info)
 		}
 		return false, nil
@@ -327,7 +329,8 @@ func (c *change) transitionHost(h *hostRecord, on lifecycle.Trigger, s lifecycle
 		return true, nil
 	}
 	return true, errors.Join(
-		c.hostEventOf(h, props{"src_status": from, "new_status": to, "info": info}, eventHostStatus, severityOf(to),
+		c.hostEventOf(h, event.Props{"src_status": from, "new_status": to, "info": info}, event.HostStatus,
+			severityOf(to),
 			"Host %s: %s -> %s. %s", name, from, to, info),
 		c.emitHostStateEvents(h, from, to),
 	)
@@ -456,8 +459,9 @@ func (c *change) runClusterValidations(row *clusterRecord, input validation.Clus
 	}
 	c.saveCluster(row)
 	for _, change := range validation.Changes(before, report.Results()) {
-		if err := c.clusterEventOf(row, props(change.Properties()), validationEvent(change, eventClusterValidationFail,
-			eventClusterValidationFixed), validationSeverity(change), "Cluster %s: validation %s %s", row.API.Name,
+		if err := c.clusterEventOf(row, event.Props(change.Properties()), validationEvent(change,
+			event.ClusterValidationFailed,
+			event.ClusterValidationFixed), validationSeverity(change), "Cluster %s: validation %s %s", row.API.Name,
 			change.ID,
 			change.Text()); err != nil {
 			return nil, err
@@ -555,7 +559,7 @@ func (c *change) transitionCluster(row *clusterRecord, on lifecycle.Trigger,
 	if to == from {
 		if marked && rule.Event != "" {
 			return false, errors.Join(
-				c.clusterEventOf(row, props{"stage": row.API.Progress.FinalizingStage,
+				c.clusterEventOf(row, event.Props{"stage": row.API.Progress.FinalizingStage,
 					"minutes": int64(s.StageLimit.Minutes())}, rule.Event, models.EventSeverityWarning,
 					"Cluster %s: %s", row.API.Name, info),
 				c.emitOperatorReport(row),
@@ -568,7 +572,8 @@ func (c *change) transitionCluster(row *clusterRecord, on lifecycle.Trigger,
 		return false, err
 	}
 	return true, errors.Join(
-		c.clusterEventOf(row, props{"cluster_status": to, "status_info": info}, eventClusterStatus, severityOf(to),
+		c.clusterEventOf(row, event.Props{"cluster_status": to, "status_info": info}, event.ClusterStatus,
+			severityOf(to),
 			"Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
 		c.emitClusterStateEvents(row, from, s.TimedOut),
 	)

@@ -6,6 +6,7 @@ import (
 
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/audit"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 )
 
@@ -111,7 +112,7 @@ func (s *site) checkEmpty() {
 		hostRows.Keys(s.tx, "", s.auditor.Leftover("the site", "a host")), clusterRows.Keys(s.tx, "",
 			s.auditor.Leftover("the site", "a cluster")),
 		s.auditor.CheckRest(s.tx, s.audited(), nil, nil),
-		eventRows.Keys(s.tx, "", func(string) error { events++; return nil }),
+		event.Rows.Keys(s.tx, "", func(string) error { events++; return nil }),
 	} {
 		if err != nil {
 			s.fail("%v", err)

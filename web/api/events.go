@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/event"
 	"landfall/web/operation"
 )
 
@@ -67,7 +67,7 @@ func (s *Service) listEvents(c echo.Context) error {
 }
 
 // eventFilter reads the filter of a list of events from the query.
-func eventFilter(c echo.Context) (filter engine.EventFilter, err error) {
+func eventFilter(c echo.Context) (filter event.Filter, err error) {
 	var host, order string
 	read := func(into *string, from func() (string, error)) {
 		if err == nil {

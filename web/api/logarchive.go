@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/event"
 	"landfall/store"
 )
 
@@ -23,7 +24,7 @@ import (
 // each host <cluster>_<role>_<host>.tar, which contains the archive of the host.
 func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err error) {
 	id := cluster.ID.String()
-	page, err := s.Engine.Events(engine.EventFilter{ClusterID: id})
+	page, err := s.Engine.Events(event.Filter{ClusterID: id})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/event"
 )
 
 // Options configure a run.
@@ -146,7 +146,7 @@ func (s *site) sum() *Stats {
 		s.stats.Changes = s.db.Revision()
 	}
 	if s.up {
-		page, err := s.engine.Events(engine.EventFilter{Limit: 1})
+		page, err := s.engine.Events(event.Filter{Limit: 1})
 		s.fail(err)
 		if err == nil {
 			s.stats.Events = page.Total

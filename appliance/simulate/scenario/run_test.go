@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/event"
 	"landfall/store"
 )
 
@@ -44,7 +44,7 @@ func runSite(t *testing.T, example string, seed uint64, number int, days int, al
 		also(s)
 	}
 	s.run(s.began.AddDate(0, 0, days))
-	page, err := s.engine.Events(engine.EventFilter{})
+	page, err := s.engine.Events(event.Filter{})
 	require.NoError(t, err)
 	var told []string
 	for _, ev := range page.Events {

@@ -51,14 +51,14 @@ func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func (c *clock) realTime() time.Time { return c.FakeClock.Now() }
 
-// event is a scheduled function.
-type event struct {
+// task is a scheduled function.
+type task struct {
 	at     time.Time
 	number uint64 // order of two events at the same time
 	do     func()
 }
 
-type queue []*event
+type queue []*task
 
 func (q queue) Len() int      { return len(q) }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
@@ -68,7 +68,7 @@ func (q queue) Less(i, j int) bool {
 	}
 	return q[i].at.Before(q[j].at)
 }
-func (q *queue) Push(x any) { *q = append(*q, x.(*event)) }
+func (q *queue) Push(x any) { *q = append(*q, x.(*task)) }
 func (q *queue) Pop() any {
 	old := *q
 	last := old[len(old)-1]
@@ -80,7 +80,7 @@ func (q *queue) Pop() any {
 // after schedules a function.
 func (s *site) after(wait time.Duration, do func()) {
 	s.planned++
-	heap.Push(&s.queue, &event{s.clock.realTime().Add(max(wait, 0)), s.planned, do})
+	heap.Push(&s.queue, &task{s.clock.realTime().Add(max(wait, 0)), s.planned, do})
 }
 
 // every repeats a function at random intervals with the given mean; never if mean is zero.
@@ -218,8 +218,8 @@ func (s *site) run(until time.Time) {
 		}
 		if waits && !due.After(next) {
 			s.handleDue()
-		} else if event := heap.Pop(&s.queue).(*event); event != nil {
-			event.do()
+		} else if next := heap.Pop(&s.queue).(*task); next != nil {
+			next.do()
 			s.stats.Happenings++
 		}
 		if found := s.auditor.Violation(); found != nil {

@@ -1,0 +1,128 @@
+package event
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+)
+
+// Filter selects events. An empty field selects all of them.
+type Filter struct {
+	ClusterID, InfraEnvID string
+	HostIDs               []string
+	Severities            []string
+	Categories            []string // none means user
+	Message               string   // a part of the message, in any case
+	// ClusterLevel selects the events of the cluster itself, and DeletedHosts those of deleted hosts.
+	// These two and HostIDs together select the events that any of them selects.
+	ClusterLevel, DeletedHosts bool
+	Descending                 bool
+	Limit, Offset              int // Limit 0 means all
+}
+
+// Page is a page of events. Total and BySeverity count all selected events; BySeverity also counts
+// those of other severities.
+type Page struct {
+	Events     []*models.Event
+	Total      int
+	BySeverity map[string]int
+}
+
+// Select returns the page of events that a filter selects, the oldest first unless the filter is
+// descending. HostExists reports whether the host of a key exists.
+func (x *Index) Select(tx *store.Tx, filter Filter, hostExists func(key string) bool) (*Page, error) {
+	var all []*models.Event
+	deleted := func(ev *models.Event) bool {
+		return ev.InfraEnvID == nil || !hostExists(ev.InfraEnvID.String()+"/"+ev.HostID.String())
+	}
+	keep := func(_ string, ev *models.Event) error {
+		if filter.matches(ev, deleted) {
+			all = append(all, ev)
+		}
+		return nil
+	}
+	subject := filter.subject()
+	if subject == "" {
+		if err := Rows.Each(tx, "", keep); err != nil {
+			return nil, err
+		}
+		return filter.page(all), nil
+	}
+	ids, err := x.Of(tx, subject)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		err := Rows.Each(tx, id.String(), func(key string, ev *models.Event) error {
+			_ = keep(key, ev)
+			return store.ErrStop
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return filter.page(all), nil
+}
+
+// page returns the page of the selected events that the filter asks for.
+func (f *Filter) page(all []*models.Event) *Page {
+	page := &Page{BySeverity: make(map[string]int)}
+	for _, ev := range all {
+		page.BySeverity[*ev.Severity]++
+	}
+	if len(f.Severities) > 0 {
+		all = slices.DeleteFunc(all, func(ev *models.Event) bool {
+			return !slices.Contains(f.Severities, *ev.Severity)
+		})
+	}
+	page.Total = len(all)
+	if f.Descending {
+		slices.Reverse(all)
+	}
+	all = all[min(f.Offset, len(all)):]
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	page.Events = all
+	return page
+}
+
+// subject returns the id for which the index has the fewest events that may match; "" for none.
+func (f *Filter) subject() string {
+	switch {
+	case len(f.HostIDs) == 1 && !f.ClusterLevel && !f.DeletedHosts:
+		return f.HostIDs[0]
+	case f.InfraEnvID != "":
+		return f.InfraEnvID
+	}
+	return f.ClusterID
+}
+
+// matchesHost reports whether HostIDs, ClusterLevel or DeletedHosts select an event.
+func (f *Filter) matchesHost(ev *models.Event, deleted func(*models.Event) bool) bool {
+	if ev.HostID == nil {
+		return f.ClusterLevel
+	}
+	return slices.Contains(f.HostIDs, ev.HostID.String()) || f.DeletedHosts && deleted(ev)
+}
+
+// matches reports whether the filter selects an event. It does not check the severity, because a
+// page counts all severities.
+func (f *Filter) matches(ev *models.Event, deleted func(*models.Event) bool) bool {
+	is := func(id *strfmt.UUID, want string) bool { return want == "" || id != nil && id.String() == want }
+	if !is(ev.ClusterID, f.ClusterID) || !is(ev.InfraEnvID, f.InfraEnvID) {
+		return false
+	}
+	if byHost := len(f.HostIDs) > 0 || f.ClusterLevel || f.DeletedHosts; byHost && !f.matchesHost(ev, deleted) {
+		return false
+	}
+	if len(f.Categories) == 0 && ev.Category != models.EventCategoryUser || len(f.Categories) > 0 &&
+		!slices.Contains(f.Categories, ev.Category) {
+		return false
+	}
+	return f.Message == "" || strings.Contains(strings.ToLower(*ev.Message), strings.ToLower(f.Message))
+}
