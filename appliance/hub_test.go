@@ -35,7 +35,8 @@ func (k *kubectlOnce) program() (string, error) {
 		if k.dir, k.err = os.MkdirTemp("", "landfall-kubectl-"); k.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", k.dir, "landfall/web/kube/kubectl")
+		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", k.dir, "./kubectl")
+		build.Dir = filepath.Join("..", "web", "clients") // a module of its own
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if said, err := build.CombinedOutput(); err != nil {
 			k.err = fmt.Errorf("build kubectl: %w: %s", err, said)

@@ -20,7 +20,8 @@ type kubectl struct{ program, config string }
 
 func newKubectl(t *testing.T, s *site) kubectl {
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "landfall/web/kube/kubectl")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "./kubectl")
+	build.Dir = filepath.Join("..", "clients") // a module of its own
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))

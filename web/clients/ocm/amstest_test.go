@@ -1,4 +1,4 @@
-package amstest_test
+package ocm_test
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package accounts_test
+package ocm_test
 
 import (
 	"context"
