@@ -18,7 +18,7 @@ import (
 	"landfall/appliance/discovery"
 	"landfall/isogen"
 	"landfall/web/console"
-	"landfall/web/image/telescope"
+	"landfall/web/image/progress"
 )
 
 // fetch downloads something, or a range of it, as a client with a name of its own.
@@ -148,7 +148,7 @@ func TestImageReads_showProgress(t *testing.T) {
 	for at := int64(0); at < image.Full.SizeBytes/2; at += piece {
 		fetch(t, image.ShortURL, "bmc", fmt.Sprintf("%d-%d", at, at+piece-1))
 	}
-	var told struct{ Reads []telescope.Report }
+	var told struct{ Reads []progress.Report }
 	ask(t, http.MethodGet, d.console(env.ID, "reads"), nil).read(t, http.StatusOK, &told)
 	require.Len(t, told.Reads, 1)
 	read := told.Reads[0]
@@ -157,7 +157,7 @@ func TestImageReads_showProgress(t *testing.T) {
 	require.Equal(t, image.ETag, read.Image)
 	require.InDelta(t, 50, read.SharePercent, 1)
 	require.NotEmpty(t, read.Segments)
-	require.Equal(t, telescope.Reading, read.State)
+	require.Equal(t, progress.Reading, read.State)
 	require.Contains(t, read.Sentence, "BMC 127.0.0.1 is reading")
 }
 

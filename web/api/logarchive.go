@@ -28,7 +28,7 @@ func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err erro
 	if err != nil {
 		return err
 	}
-	// our own are there when its installation was prepared
+	// The system manifests exist once an installation of the cluster was prepared.
 	manifests, err := s.Engine.Manifests(id, cluster.OpenshiftClusterID != "")
 	if err != nil {
 		return err
@@ -38,46 +38,51 @@ func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err erro
 		return err
 	}
 	attach(c, cluster.Name+"_"+id+".tar")
-	// the one type of files that API clients take
+	// API clients accept files of this type only.
 	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream)
 	archive := tar.NewWriter(c.Response())
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	err = errors.Join(
-		archiveJSON(archive, "cluster_metadata.json", cluster.UpdatedAt, cluster),
-		archiveJSON(archive, "cluster_events.json", cluster.UpdatedAt, page.Events),
-	)
+	if err := archiveJSON(archive, "cluster_metadata.json", cluster.UpdatedAt, cluster); err != nil {
+		return err
+	}
+	if err := archiveJSON(archive, "cluster_events.json", cluster.UpdatedAt, page.Events); err != nil {
+		return err
+	}
 	for _, m := range manifests {
-		if err != nil {
+		if err := s.archiveManifest(archive, id, m); err != nil {
 			return err
-		}
-		name := "cluster_manifest_" + m.ManifestSource + "_" + m.Folder + "_" + m.FileName
-		var file io.ReadSeekCloser
-		var info store.FileInfo
-		if file, info, err = s.Engine.OpenManifest(id, engine.Manifest{Folder: m.Folder,
-			Name: m.FileName}); err == nil {
-			err = errors.Join(archiveFile(archive, name, info, file), file.Close())
 		}
 	}
 	for _, name := range names {
-		if err != nil {
+		if err := s.archiveLogs(archive, cluster, name); err != nil {
 			return err
 		}
-		err = s.archiveLogs(archive, cluster, name)
 	}
-	return err
+	return nil
+}
+
+// archiveManifest adds a manifest of a cluster to an archive.
+func (s *Service) archiveManifest(archive *tar.Writer, clusterID string, m *models.Manifest) (err error) {
+	file, info, err := s.Engine.OpenManifest(clusterID, engine.Manifest{Folder: m.Folder, Name: m.FileName})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return archiveFile(archive, "cluster_manifest_"+m.ManifestSource+"_"+m.Folder+"_"+m.FileName, info, file)
 }
 
 // archiveLogs adds the logs of the controller or of a host to an archive.
-func (s *Service) archiveLogs(archive *tar.Writer, cluster *models.Cluster, name string) error {
+func (s *Service) archiveLogs(archive *tar.Writer, cluster *models.Cluster, name string) (err error) {
 	file, info, err := s.Engine.OpenFile(cluster.ID.String(), name)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, file.Close()) }()
 	if name == controllerLogs {
-		return errors.Join(archiveFile(archive, "controller_logs"+logEnding, info, file), file.Close())
+		return archiveFile(archive, "controller_logs"+logEnding, info, file)
 	}
-	of := archiveName(cluster, name)
-	return errors.Join(archiveWithin(archive, of+".tar", of+logEnding, info, file), file.Close())
+	base := archiveName(cluster, name)
+	return archiveWithin(archive, base+".tar", base+logEnding, info, file)
 }
 
 // notInFileName matches the characters that must not occur in a file name.
@@ -85,9 +90,9 @@ var notInFileName = regexp.MustCompile(`[^a-z0-9.-]+`)
 
 // archiveName returns the download name of the logs of a host or of the controller.
 func archiveName(cluster *models.Cluster, name string) string {
-	of := strings.TrimSuffix(strings.TrimPrefix(name, logFolder), logEnding)
+	source := strings.TrimSuffix(strings.TrimPrefix(name, logFolder), logEnding)
 	for _, h := range cluster.Hosts {
-		if h.ID.String() != of {
+		if h.ID.String() != source {
 			continue
 		}
 		role := string(h.Role)
@@ -97,7 +102,7 @@ func archiveName(cluster *models.Cluster, name string) string {
 		return cluster.Name + "_" + role + "_" + notInFileName.ReplaceAllString(strings.ToLower(h.RequestedHostname),
 			"-")
 	}
-	return cluster.Name + "_" + cluster.ID.String() + "_" + of
+	return cluster.Name + "_" + cluster.ID.String() + "_" + source
 }
 
 func archiveJSON(archive *tar.Writer, name string, modified time.Time, value any) error {
@@ -130,12 +135,15 @@ func archiveWithin(archive *tar.Writer, outer, inner string, info store.FileInfo
 	}
 	const block = 512
 	whole := info
-	whole.Size = int64(head) + (info.Size+block-1)/block*block + 2*block // the end of an archive is two empty blocks
+	whole.Size = int64(head) + (info.Size+block-1)/block*block + 2*block // an archive ends with two empty blocks
 	if err := archive.WriteHeader(archived(outer, whole)); err != nil {
 		return err
 	}
 	within := tar.NewWriter(archive)
-	return errors.Join(archiveFile(within, inner, info, content), within.Close())
+	if err := archiveFile(within, inner, info, content); err != nil {
+		return err
+	}
+	return within.Close()
 }
 
 // length counts the bytes that are written to it.

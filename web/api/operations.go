@@ -148,10 +148,6 @@ func prepare(operationID string, handler echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Problem returns err as it is: package problem understands the errors of the domain packages by
-// their kind, so callers need no conversion.
-func Problem(err error) error { return err }
-
 // answer writes a value with a status, or returns the error.
 func answer[T any](c echo.Context, status int, value T, err error) error {
 	if err != nil {

@@ -2,11 +2,11 @@ package api
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/engine/support"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -82,7 +82,7 @@ func lacking() []models.FeatureSupportLevelID {
 
 // supportQuery reads the query of a support level.
 func supportQuery(c echo.Context) (support.Query, error) {
-	q := support.Query{Architecture: "x86_64", External: c.QueryParam("external_platform_name")}
+	q := support.Query{Architecture: architecture.X86.API(), External: c.QueryParam("external_platform_name")}
 	version, err := required(c, "openshift_version")
 	if err != nil {
 		return q, err
@@ -91,12 +91,12 @@ func supportQuery(c echo.Context) (support.Query, error) {
 		return q, problem.BadRequest("%s", err)
 	}
 	q.Version = version
-	architecture, err := oneOf(c, "cpu_architecture", "x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi")
+	arch, err := oneOf(c, "cpu_architecture", "x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi")
 	if err != nil {
 		return q, err
 	}
-	if architecture != "" {
-		q.Architecture = architecture
+	if arch != "" {
+		q.Architecture = arch
 	}
 	platform, err := oneOf(c, "platform_type", "baremetal", "none", "nutanix", "vsphere", "external")
 	q.Platform = models.PlatformType(platform)
@@ -153,26 +153,25 @@ func (s *Service) supportedArchitectures(c echo.Context) error {
 		return problem.BadRequest("%s", err)
 	}
 	levels := support.Architectures(version)
-	for id, names := range map[models.ArchitectureSupportLevelID][]string{
-		models.ArchitectureSupportLevelIDX8664ARCHITECTURE:     {"x86_64"},
-		models.ArchitectureSupportLevelIDARM64ARCHITECTURE:     {"arm64", "aarch64"},
-		models.ArchitectureSupportLevelIDS390XARCHITECTURE:     {"s390x"},
-		models.ArchitectureSupportLevelIDPPC64LEARCHITECTURE:   {"ppc64le"},
-		models.ArchitectureSupportLevelIDMULTIARCHRELEASEIMAGE: {"multi"},
+	for id, a := range map[models.ArchitectureSupportLevelID]architecture.Architecture{
+		models.ArchitectureSupportLevelIDX8664ARCHITECTURE:     architecture.X86,
+		models.ArchitectureSupportLevelIDARM64ARCHITECTURE:     architecture.ARM,
+		models.ArchitectureSupportLevelIDS390XARCHITECTURE:     architecture.Z,
+		models.ArchitectureSupportLevelIDPPC64LEARCHITECTURE:   architecture.Power,
+		models.ArchitectureSupportLevelIDMULTIARCHRELEASEIMAGE: architecture.Multi,
 	} {
-		if !s.hasRelease(names) {
+		if !s.hasRelease(a) {
 			levels[string(id)] = models.SupportLevelUnavailable
 		}
 	}
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"architectures": levels})
 }
 
-// hasRelease reports whether a release is configured for one of the architectures, be it for that
-// one alone or for several.
-func (s *Service) hasRelease(architectures []string) bool {
+// hasRelease reports whether a release is configured for an architecture, either for that one alone
+// or for several.
+func (s *Service) hasRelease(a architecture.Architecture) bool {
 	for _, image := range s.Engine.ReleaseList() {
-		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti || slices.Contains(architectures,
-			image.CPUArchitecture) {
+		if of := architecture.Of(image.CPUArchitecture); of == architecture.Multi || of == a {
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/discovery"
-	"landfall/web/image/telescope"
+	"landfall/web/image/progress"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -31,7 +31,7 @@ type Images interface {
 // Downloads serves the images.
 type Downloads interface {
 	// Reads reports the clients that have read an infra-env's images, with their progress.
-	Reads(infraEnvID string) ([]telescope.Report, error)
+	Reads(infraEnvID string) ([]progress.Report, error)
 	// ForgetCodes makes the next request resolve the short codes of an infra-env again.
 	ForgetCodes(infraEnvID string)
 }
@@ -57,7 +57,7 @@ func ImageOperations(images Images, downloads Downloads) []operation.Operation {
 		{ID: "listImageReads", Method: http.MethodGet, Path: infraEnvPath + "/reads",
 			Access: operation.Anyone, Handler: i.reads,
 			Summary: "List the clients that have read an infra-env's images, with their progress",
-			Status:  http.StatusOK, Answer: map[string][]telescope.Report{}, Errors: []int{404}},
+			Status:  http.StatusOK, Answer: map[string][]progress.Report{}, Errors: []int{404}},
 		{ID: "renewShortURL", Method: http.MethodPost, Path: infraEnvPath + "/short-url",
 			Access: operation.Anyone, Handler: i.renew,
 			Summary: "Replace the short URL of an infra-env's image",
@@ -77,7 +77,7 @@ func (i infraEnvImages) show(c echo.Context) error {
 
 func (i infraEnvImages) reads(c echo.Context) error {
 	reads, err := i.downloads.Reads(c.Param("infra_env_id"))
-	return answer(c, map[string][]telescope.Report{"reads": reads}, err)
+	return answer(c, map[string][]progress.Report{"reads": reads}, err)
 }
 
 func (i infraEnvImages) renew(c echo.Context) error {

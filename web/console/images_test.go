@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/discovery"
-	"landfall/web/image/telescope"
+	"landfall/web/image/progress"
 	"landfall/web/problem"
 )
 
@@ -34,8 +34,8 @@ func (i *images) Describe(_ context.Context, id string) (*discovery.Description,
 	return &discovery.Description{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, i.find(id)
 }
 
-func (i *images) Reads(id string) ([]telescope.Report, error) {
-	return []telescope.Report{{Client: "10.0.0.7", State: telescope.Stopped, Sentence: "BMC 10.0.0.7 has stopped."}},
+func (i *images) Reads(id string) ([]progress.Report, error) {
+	return []progress.Report{{Client: "10.0.0.7", State: progress.Stopped, Sentence: "BMC 10.0.0.7 has stopped."}},
 		i.find(id)
 }
 

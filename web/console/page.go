@@ -79,22 +79,22 @@ type form struct {
 var encodings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
 func newPage(ui fs.FS) (*page, error) {
-	p := &page{ui: ui, files: map[string]*file{}}
+	files := map[string]*file{}
 	err := fs.WalkDir(ui, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasPrefix(path.Base(name), ".") || compressedForm(ui, name) {
 			return err
 		}
 		if plain, ok := packedOnly(name); ok {
-			p.files[plain], err = readFile(ui, plain)
+			files[plain], err = readFile(ui, plain)
 			return err
 		}
-		p.files[name], err = readFile(ui, name)
+		files[name], err = readFile(ui, name)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the browser application: %w", err)
 	}
-	return p, nil
+	return &page{ui: ui, files: files}, nil
 }
 
 func compressedForm(ui fs.FS, name string) bool {
@@ -115,31 +115,40 @@ func packedOnly(name string) (plain string, ok bool) {
 }
 
 func readFile(ui fs.FS, name string) (*file, error) {
-	read := &file{contentType: mime.TypeByExtension(path.Ext(name)), immutable: hashedName.MatchString(name)}
-	if read.contentType == "" {
-		read.contentType = "application/octet-stream"
+	contentType := mime.TypeByExtension(path.Ext(name))
+	if contentType == "" {
+		contentType = "application/octet-stream"
 	}
+	immutable := hashedName.MatchString(name)
+	var forms []form
 	for _, encoding := range encodings {
-		if _, err := fs.Stat(ui, name+encoding.suffix); err == nil {
-			read.forms = append(read.forms, form{name: name + encoding.suffix, encoding: encoding.name})
+		if _, err := fs.Stat(ui, name+encoding.suffix); err != nil {
+			continue
 		}
-	}
-	last := form{name: name}
-	if _, err := fs.Stat(ui, name); errors.Is(err, fs.ErrNotExist) {
-		last = form{name: name + ".gz", packed: true}
-	}
-	read.forms = append(read.forms, last)
-	for i, form := range read.forms {
-		tag, err := tagOf(ui, form.name, read.immutable)
+		tag, err := tagOf(ui, name+encoding.suffix, immutable)
 		if err != nil {
 			return nil, err
 		}
-		if form.packed {
-			tag = `"plain-` + tag[1:]
-		}
-		read.forms[i].etag = tag
+		forms = append(forms, form{name: name + encoding.suffix, encoding: encoding.name, etag: tag})
 	}
-	return read, nil
+	plain, err := uncompressedForm(ui, name, immutable)
+	if err != nil {
+		return nil, err
+	}
+	return &file{contentType: contentType, immutable: immutable, forms: append(forms, plain)}, nil
+}
+
+// uncompressedForm returns the form of a file for clients that accept no compression.
+func uncompressedForm(ui fs.FS, name string, immutable bool) (form, error) {
+	if _, err := fs.Stat(ui, name); errors.Is(err, fs.ErrNotExist) {
+		tag, err := tagOf(ui, name+".gz", immutable)
+		if err != nil {
+			return form{}, err
+		}
+		return form{name: name + ".gz", packed: true, etag: `"plain-` + tag[1:]}, nil
+	}
+	tag, err := tagOf(ui, name, immutable)
+	return form{name: name, etag: tag}, err
 }
 
 // tagOf returns the entity tag of a file: its name if that changes with the content, or a digest.

@@ -16,7 +16,7 @@ import (
 	"landfall/appliance/discovery"
 	"landfall/appliance/sentence"
 	"landfall/isogen"
-	"landfall/web/image/telescope"
+	"landfall/web/image/progress"
 	"landfall/web/problem"
 )
 
@@ -38,9 +38,9 @@ type Options struct {
 	Patience time.Duration
 	// Hold is the time for which an idle client that reads in ranges keeps the revision with which it
 	// began; 0 means [DefaultHold].
-	Hold      time.Duration
-	Telescope *telescope.Telescope // records the progress of the clients; nil makes a new one
-	Clock     clockwork.Clock      // nil is the real clock
+	Hold     time.Duration
+	Progress *progress.Recorder // records the progress of the clients; nil makes a new one
+	Clock    clockwork.Clock    // nil is the real clock
 	// Logger receives the clients that begin to read and the answers that failed; nil discards them.
 	Logger *slog.Logger
 }
@@ -67,8 +67,8 @@ func New(options Options) *Service {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	if options.Telescope == nil {
-		options.Telescope = telescope.New(options.Clock)
+	if options.Progress == nil {
+		options.Progress = progress.NewRecorder(options.Clock)
 	}
 	return &Service{
 		options: options, readers: newReaders(options.Clock, options.Hold),
@@ -81,7 +81,7 @@ func New(options Options) *Service {
 func (s *Service) Forget(infraEnvID string) {
 	s.codes.forget(infraEnvID)
 	s.readers.forget(infraEnvID)
-	s.options.Telescope.Forget(infraEnvID)
+	s.options.Progress.Forget(infraEnvID)
 }
 
 // ForgetCodes makes the next request resolve the short codes of an infra-env again: one may have
@@ -89,12 +89,12 @@ func (s *Service) Forget(infraEnvID string) {
 func (s *Service) ForgetCodes(infraEnvID string) { s.codes.forget(infraEnvID) }
 
 // Reads reports the reads of an infra-env's images.
-func (s *Service) Reads(infraEnvID string) ([]telescope.Report, error) {
+func (s *Service) Reads(infraEnvID string) ([]progress.Report, error) {
 	registrations, err := s.options.Source.Registrations(infraEnvID)
 	if err != nil {
 		return nil, err
 	}
-	return s.options.Telescope.Reads(infraEnvID, registrations...), nil
+	return s.options.Progress.Reads(infraEnvID, registrations...), nil
 }
 
 // network returns the network that a request came from.
@@ -164,7 +164,7 @@ func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 		return refuse(response, image, http.StatusRequestedRangeNotSatisfiable,
 			fmt.Sprintf("the Range header names more than %d ranges; ask for fewer at a time", maxRanges))
 	}
-	var read *telescope.Read
+	var read *progress.Read
 	if r.Method != http.MethodHead { // HEAD reads nothing
 		read = s.follow(r, k, image)
 	}
@@ -190,9 +190,9 @@ func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 			shorten(r.Header.Get("Range")), image.Size()))
 }
 
-// follow records what a request reads in the telescope.
-func (s *Service) follow(r *http.Request, k readerKey, image *download) *telescope.Read {
-	read, first := s.options.Telescope.Request(k.client, k.agent, telescope.Image{
+// follow records the progress of a request.
+func (s *Service) follow(r *http.Request, k readerKey, image *download) *progress.Read {
+	read, first := s.options.Progress.Request(k.client, k.agent, progress.Image{
 		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(),
 		Segments: image.Segments(),
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/discovery"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -131,7 +132,7 @@ func (s *Service) artifact(kind discovery.Kind) find {
 			return nil, problem.BadRequest("the query names no version; add ?version=4.20&arch=x86_64")
 		}
 		if arch == "" {
-			arch = "x86_64"
+			arch = architecture.X86.API()
 		}
 		artifact, err := s.options.Source.BootFile(c.Request().Context(), version, arch, kind)
 		if err != nil {

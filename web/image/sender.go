@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/isogen"
-	"landfall/web/image/telescope"
+	"landfall/web/image/progress"
 )
 
 const (
@@ -41,14 +41,14 @@ type sender struct {
 	direct              bool          // the connection supports copying in the kernel
 	image               *download
 	reader              *isogen.Reader
-	read                *telescope.Read // nil for a HEAD
-	pieces              *sync.Pool      // of buffers of pieceSize bytes
-	pos                 int64           // position of the next byte in the image
-	refused             int             // status of the refusal; 0 if there is none
-	failure             error           // cause of a broken answer
+	read                *progress.Read // nil for a HEAD
+	pieces              *sync.Pool     // of buffers of pieceSize bytes
+	pos                 int64          // position of the next byte in the image
+	refused             int            // status of the refusal; 0 if there is none
+	failure             error          // cause of a broken answer
 }
 
-func (s *Service) newSender(response *echo.Response, r *http.Request, image *download, read *telescope.Read) *sender {
+func (s *Service) newSender(response *echo.Response, r *http.Request, image *download, read *progress.Read) *sender {
 	w := &sender{
 		ResponseWriter: response.Writer, echo: response, control: http.NewResponseController(response.Writer),
 		patience: s.options.Patience, direct: r.TLS == nil && r.ProtoMajor == 1,

@@ -1,4 +1,4 @@
-package telescope
+package progress
 
 import (
 	"fmt"
@@ -6,50 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
-
-	"landfall/isogen"
 )
 
-const mib = 1 << 20
-
-var start = time.Date(2026, 5, 23, 12, 0, 0, 0, time.UTC)
-
-// full is an image of 100 MiB with the parts that a CoreOS image has.
-var full = Image{InfraEnvID: "env", Kind: "full", Revision: `"a"`, Size: 100 * mib, Segments: []isogen.Segment{
-	{Name: "boot loader", Start: 0, End: 4 * mib}, {Name: "kernel", Start: 4 * mib, End: 14 * mib},
-	{Name: "initrd", Start: 14 * mib, End: 39 * mib}, {Name: "config", Start: 39 * mib, End: 40 * mib},
-	{Name: "rootfs", Start: 40 * mib, End: 100 * mib},
-}}
-
-func newTelescope() (*Telescope, *clockwork.FakeClock) {
-	clock := clockwork.NewFakeClockAt(start)
-	return New(clock), clock
-}
-
-// sweep reads a range in pieces, each one taking so long.
-func sweep(t *Telescope, clock *clockwork.FakeClock, client, agent string, image Image, from, to, piece int64,
-	each time.Duration) {
-	for at := from; at < to; at += piece {
-		read, _ := t.Request(client, agent, image)
-		clock.Advance(each)
-		read.Sent(at, min(piece, to-at))
-		read.Done("")
-	}
-}
-
-func only(t *testing.T, reports []Report) Report {
-	t.Helper()
-	require.Len(t, reports, 1)
-	return reports[0]
-}
-
 func TestRecorder_managementController(t *testing.T) {
-	scope, clock := newTelescope()
+	recorder, clock := newRecorder()
 	const piece = 32 << 10
-	sweep(scope, clock, "10.0.0.7", "", full, 0, 2*mib, piece, 50*time.Millisecond)
-	report := only(t, scope.Reads("env"))
+	sweep(recorder, clock, "10.0.0.7", "", full, 0, 2*mib, piece, 50*time.Millisecond)
+	report := only(t, recorder.Reads("env"))
 	require.Equal(t, "BMC 10.0.0.7 is reading the boot loader, 50 % of it so far, at 655 kB/s in 20 ranges a second.",
 		report.Sentence)
 	require.Equal(t, Reading, report.State)
@@ -57,12 +21,12 @@ func TestRecorder_managementController(t *testing.T) {
 	clock.Advance(time.Minute)
 	require.Equal(t, "BMC 10.0.0.7 stopped 60 s ago in the boot loader at 50 %: the machine has not started the "+
 		"kernel; look at its boot order and its console.",
-		only(t, scope.Reads("env")).Sentence)
+		only(t, recorder.Reads("env")).Sentence)
 
-	sweep(scope, clock, "10.0.0.7", "", full, 4*mib, 39*mib, piece, time.Millisecond)
-	sweep(scope, clock, "10.0.0.7", "", full, 40*mib, 40*mib+23*mib, piece, time.Millisecond)
+	sweep(recorder, clock, "10.0.0.7", "", full, 4*mib, 39*mib, piece, time.Millisecond)
+	sweep(recorder, clock, "10.0.0.7", "", full, 40*mib, 40*mib+23*mib, piece, time.Millisecond)
 	clock.Advance(40 * time.Second)
-	report = only(t, scope.Reads("env"))
+	report = only(t, recorder.Reads("env"))
 	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, stopped 40 s ago in the rootfs at 38 %: link too slow "+
 		"or mount lost.", report.Sentence)
 	require.Equal(t, Stopped, report.State)
@@ -74,15 +38,15 @@ func TestRecorder_managementController(t *testing.T) {
 	require.Equal(t, clock.Now().Add(-40*time.Second), report.LastRead)
 	require.Zero(t, report.BytesPerSecond)
 
-	registered := only(t, scope.Reads("env", clock.Now().Add(-time.Second)))
+	registered := only(t, recorder.Reads("env", clock.Now().Add(-time.Second)))
 	require.Equal(t, Finished, registered.State)
 	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, and a host of this infra-env has registered since.",
 		registered.Sentence)
-	require.Equal(t, Stopped, only(t, scope.Reads("env", start.Add(-time.Hour))).State,
+	require.Equal(t, Stopped, only(t, recorder.Reads("env", start.Add(-time.Hour))).State,
 		"a host of long ago says nothing")
 
-	sweep(scope, clock, "10.0.0.7", "", full, 40*mib, 100*mib, piece, time.Millisecond)
-	report = only(t, scope.Reads("env"))
+	sweep(recorder, clock, "10.0.0.7", "", full, 40*mib, 100*mib, piece, time.Millisecond)
+	report = only(t, recorder.Reads("env"))
 	require.Equal(t, Finished, report.State)
 	require.Equal(t, "BMC 10.0.0.7 has read all that it needs to boot (kernel, initrd and rootfs).", report.Sentence)
 }
@@ -100,83 +64,84 @@ func TestClientName(t *testing.T) {
 		"UefiHttpBoot/1.0":                {"full", "The firmware of 10.0.0.8 is reading"},
 		"":                                {"full", "The client 10.0.0.8 is reading"},
 	} {
-		scope, clock := newTelescope()
-		read, first := scope.Request("10.0.0.8", agent, Image{InfraEnvID: "env", Kind: c.kind, Size: 50 * mib})
+		recorder, clock := newRecorder()
+		read, first := recorder.Request("10.0.0.8", agent, Image{InfraEnvID: "env", Kind: c.kind, Size: 50 * mib})
 		require.True(t, first)
 		clock.Advance(time.Second)
 		read.Sent(0, 10*mib)
-		require.Contains(t, only(t, scope.Reads("env")).Sentence, c.sentence, agent)
+		require.Contains(t, only(t, recorder.Reads("env")).Sentence, c.sentence, agent)
 	}
 }
 
 func TestRecorder_downloadInProgress(t *testing.T) {
-	scope, clock := newTelescope()
-	read, _ := scope.Request("10.0.0.9", "curl/8.5.0", full)
+	recorder, clock := newRecorder()
+	read, _ := recorder.Request("10.0.0.9", "curl/8.5.0", full)
 	for at := int64(0); at < 20*mib; at += 2 * mib {
 		clock.Advance(time.Second)
 		read.Sent(at, 2*mib)
 	}
-	report := only(t, scope.Reads("env"))
+	report := only(t, recorder.Reads("env"))
 	require.Equal(t, 20.0, report.SharePercent)
 	require.InDelta(t, 2*mib, report.BytesPerSecond, 0.5*mib)
 
 	read.Done("it took nothing any more and was dropped")
 	require.Equal(t, "The download by curl on 10.0.0.9 has read kernel, stopped 0 s ago in the initrd at 24 %: it "+
 		"took nothing any more and was dropped.",
-		only(t, scope.Reads("env")).Sentence)
+		only(t, recorder.Reads("env")).Sentence)
 
-	read, first := scope.Request("10.0.0.9", "curl/8.5.0", full)
+	read, first := recorder.Request("10.0.0.9", "curl/8.5.0", full)
 	require.False(t, first, "it goes on")
 	clock.Advance(90 * time.Second)
 	read.Sent(20*mib, 80*mib)
 	read.Done("")
-	report = only(t, scope.Reads("env"))
+	report = only(t, recorder.Reads("env"))
 	require.Equal(t, Finished, report.State)
 	require.Equal(t, "The download by curl on 10.0.0.9 has read all of the full image, in 100 s.", report.Sentence)
 }
 
 func TestRecorder_halfHourBreakEndsRead(t *testing.T) {
-	scope, clock := newTelescope()
-	sweep(scope, clock, "10.0.0.7", "", full, 0, mib, mib, time.Second)
+	recorder, clock := newRecorder()
+	sweep(recorder, clock, "10.0.0.7", "", full, 0, mib, mib, time.Second)
 	clock.Advance(sameRead + time.Second)
-	_, first := scope.Request("10.0.0.7", "", full)
+	_, first := recorder.Request("10.0.0.7", "", full)
 	require.True(t, first)
-	require.Zero(t, only(t, scope.Reads("env")).SharePercent)
+	require.Zero(t, only(t, recorder.Reads("env")).SharePercent)
 }
 
-// TestRecorder_artifactsBelongToLastBootScript: kernel and rootfs are asked for by version only.
+// TestRecorder_artifactsBelongToLastBootScript covers kernel and rootfs, whose URLs name only a
+// version.
 func TestRecorder_artifactsBelongToLastBootScript(t *testing.T) {
-	scope, clock := newTelescope()
+	recorder, clock := newRecorder()
 	rootfs := Image{Kind: "rootfs", Size: mib}
-	scope.Request("10.0.0.7", "iPXE", Image{InfraEnvID: "env", Kind: "initrd", Size: mib})
-	scope.Request("10.0.0.7", "curl", rootfs)
-	scope.Request("10.0.0.8", "curl", rootfs)
-	require.Len(t, scope.Reads("env"), 2)
-	clock.Advance(belongs)
-	scope.Request("10.0.0.7", "another", rootfs)
-	require.Len(t, scope.Reads("env"), 2)
+	recorder.Request("10.0.0.7", "iPXE", Image{InfraEnvID: "env", Kind: "initrd", Size: mib})
+	recorder.Request("10.0.0.7", "curl", rootfs)
+	recorder.Request("10.0.0.8", "curl", rootfs)
+	require.Len(t, recorder.Reads("env"), 2)
+	clock.Advance(ownership)
+	recorder.Request("10.0.0.7", "another", rootfs)
+	require.Len(t, recorder.Reads("env"), 2)
 }
 
 func TestRecorder_boundedAndForgotten(t *testing.T) {
-	scope, clock := newTelescope()
+	recorder, clock := newRecorder()
 	for i := range maxReads + 50 {
 		clock.Advance(time.Second)
 		image := full
 		image.InfraEnvID = fmt.Sprintf("env-%d", i/100)
-		read, _ := scope.Request(fmt.Sprintf("10.0.%d.%d", i/200, i%200), "", image)
+		read, _ := recorder.Request(fmt.Sprintf("10.0.%d.%d", i/200, i%200), "", image)
 		read.Sent(0, 1)
 	}
-	require.Len(t, scope.reads, maxReads)
-	require.Len(t, scope.last, maxReads)
-	require.Len(t, scope.Reads("env-0"), 50, "those that were quiet for longest are gone")
-	reports := scope.Reads("env-1")
+	require.Len(t, recorder.reads, maxReads)
+	require.Len(t, recorder.last, maxReads)
+	require.Len(t, recorder.Reads("env-0"), 50, "those that were quiet for longest are gone")
+	reports := recorder.Reads("env-1")
 	require.Len(t, reports, 100)
 	require.True(t, reports[0].LastRead.After(reports[99].LastRead))
-	scope.Forget("env-1")
-	require.Empty(t, scope.Reads("env-1"))
+	recorder.Forget("env-1")
+	require.Empty(t, recorder.Reads("env-1"))
 }
 
-// TestCoverage_countsEachByteOnce compares with a map of bytes.
+// TestCoverage_countsEachByteOnce compares the coverage with one flag per byte.
 func TestCoverage_countsEachByteOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

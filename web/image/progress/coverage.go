@@ -1,18 +1,18 @@
-package telescope
+package progress
 
 import "slices"
 
-// maxSpans bounds how many separate spans of an image are told apart; the nearest two become one
-// beyond that.
+// maxSpans bounds the number of spans of an image. Beyond it, the two nearest spans become one.
 const maxSpans = 128
 
-// coverage is which bytes of an image were read at least once: spans in order, which do not touch.
+// coverage holds the bytes of an image that were read at least once, as ordered spans that do not
+// touch.
 type coverage struct{ spans []span }
 
 type span struct{ from, to int64 }
 
 func (c *coverage) add(from, to int64) {
-	// first is the span before which, or in which, the new one begins.
+	// first is the index of the span before which, or in which, the new span begins.
 	first, _ := slices.BinarySearchFunc(c.spans, from, func(s span, from int64) int {
 		if s.to < from {
 			return -1
@@ -25,7 +25,7 @@ func (c *coverage) add(from, to int64) {
 		last++
 	}
 	if last == first+1 {
-		c.spans[first] = span{from, to} // which is how nearly every read goes on: no span is moved
+		c.spans[first] = span{from, to} // nearly every read continues a span; no other span moves
 		return
 	}
 	c.spans = slices.Replace(c.spans, first, last, span{from, to})
@@ -48,7 +48,7 @@ func (c *coverage) merge() {
 
 func (c *coverage) gap(i int) int64 { return c.spans[i].from - c.spans[i-1].to }
 
-// within counts the bytes of a range that were read.
+// within returns the number of bytes of a range that were read.
 func (c *coverage) within(from, to int64) int64 {
 	sum := int64(0)
 	for _, s := range c.spans {

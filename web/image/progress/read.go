@@ -1,4 +1,4 @@
-package telescope
+package progress
 
 import (
 	"sync"
@@ -7,7 +7,7 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Read is one client's reading of one image.
+// Read is the reading of one image by one client.
 type Read struct {
 	client, agent string
 	image         Image
@@ -15,22 +15,24 @@ type Read struct {
 
 	mu          sync.Mutex
 	first, last time.Time
-	seen        coverage
-	bytes       int64 // sent, repetitions included
+	covered     coverage
+	bytes       int64 // sent, including repeated ones
 	requests    int64
-	at          int64 // behind the last byte sent
+	position    int64 // the end of the last byte range that was sent
 	running     int   // requests being answered
-	speed, pace rate  // bytes and requests
+	byteRate    rate
+	requestRate rate
 	dropped     string
 }
 
 func newRead(client, agent string, image Image, clock clockwork.Clock, now time.Time) *Read {
 	r := &Read{client: client, agent: agent, image: image, clock: clock, first: now, last: now, requests: 1, running: 1}
-	r.pace.add(now, 1)
+	r.requestRate.add(now, 1)
 	return r
 }
 
-// resume notes another request, unless the client was away for so long that it is another read.
+// resume records another request. It returns false if the pause was so long that the request starts
+// a new read.
 func (r *Read) resume(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +42,7 @@ func (r *Read) resume(now time.Time) bool {
 	r.requests++
 	r.running++
 	r.dropped = ""
-	r.pace.add(now, 1)
+	r.requestRate.add(now, 1)
 	return true
 }
 
@@ -50,7 +52,7 @@ func (r *Read) lastRead() time.Time {
 	return r.last
 }
 
-// Sent notes that the n bytes from offset on were taken by the connection.
+// Sent records that the connection accepted n bytes from an offset on.
 func (r *Read) Sent(offset, n int64) {
 	if n <= 0 {
 		return
@@ -60,13 +62,13 @@ func (r *Read) Sent(offset, n int64) {
 	defer r.mu.Unlock()
 	r.last = now
 	r.bytes += n
-	r.at = offset + n
-	r.seen.add(offset, offset+n)
-	r.speed.add(now, n)
+	r.position = offset + n
+	r.covered.add(offset, offset+n)
+	r.byteRate.add(now, n)
 }
 
-// Done ends a request. A reason says in a few words why it was cut off by the appliance; it is
-// empty otherwise.
+// Done ends a request. The reason says in a few words why the appliance cut it off; otherwise it is
+// empty.
 func (r *Read) Done(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,36 +76,37 @@ func (r *Read) Done(reason string) {
 	r.dropped = reason
 }
 
-// window is how long a rate looks back: one to two of them.
+// window is the length of the windows of a rate, which covers one to two of them.
 const window = 4 * time.Second
 
-// rate counts what happens in windows of time, the running one and the one before it.
+// rate counts in windows of time: the current one and the previous one.
 type rate struct {
-	start          time.Time // of the running window
-	before, during int64
+	start             time.Time // of the current window
+	previous, current int64
 }
 
 func (r *rate) add(now time.Time, n int64) {
-	r.turn(now)
-	r.during += n
+	r.advance(now)
+	r.current += n
 }
 
-func (r *rate) turn(now time.Time) {
+func (r *rate) advance(now time.Time) {
 	switch passed := now.Sub(r.start); {
 	case passed < window:
 	case passed < 2*window:
-		r.start, r.before, r.during = r.start.Add(window), r.during, 0
+		r.start, r.previous, r.current = r.start.Add(window), r.current, 0
 	default:
-		r.start, r.before, r.during = now, 0, 0
+		r.start, r.previous, r.current = now, 0, 0
 	}
 }
 
-// perSecond is the rate of late; a read that has just begun (at first) is given at least a second.
+// perSecond returns the recent rate. A read that began at first less than a second ago counts as a
+// second long.
 func (r *rate) perSecond(now, first time.Time) float64 {
-	r.turn(now)
+	r.advance(now)
 	since := r.start.Add(-window)
 	if first.After(since) {
 		since = first
 	}
-	return float64(r.before+r.during) / max(now.Sub(since), time.Second).Seconds()
+	return float64(r.previous+r.current) / max(now.Sub(since), time.Second).Seconds()
 }

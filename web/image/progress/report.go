@@ -1,43 +1,46 @@
-package telescope
+package progress
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 	"time"
+
+	"landfall/appliance/sentence"
 )
 
-// State is what a reader is doing.
+// State is the state of a read.
 type State string
 
 // The states of a read.
 const (
-	Reading  State = "reading"  // bytes went out a moment ago
-	Finished State = "finished" // all that a boot or a download needs was read
-	Stopped  State = "stopped"  // it is silent and had not finished
+	Reading  State = "reading"  // bytes were sent a moment ago
+	Finished State = "finished" // everything that the boot or the download needs was read
+	Stopped  State = "stopped"  // the client is silent and has not finished
 )
 
-// quiet is how long a reader may be silent before it counts as stopped.
+// quiet is the silence after which a read counts as stopped.
 const quiet = 15 * time.Second
 
-// Report is what is told of a read.
+// Report describes the progress of a read.
 type Report struct {
 	Client          string    `json:"client"`     // address
 	Image           string    `json:"image"`      // the revision
 	Kind            string    `json:"kind"`       // full, minimal, initrd, rootfs, …
 	FirstRead       time.Time `json:"first_read"` // UTC
-	LastRead        time.Time `json:"last_read"`  // UTC; of the last byte
-	Bytes           int64     `json:"bytes"`      // sent, repetitions included
+	LastRead        time.Time `json:"last_read"`  // UTC; the time of the last byte
+	Bytes           int64     `json:"bytes"`      // sent, including repeated ones
 	Requests        int64     `json:"requests"`
-	SharePercent    float64   `json:"share_percent"` // of the image, repetitions left out
+	SharePercent    float64   `json:"share_percent"` // of the image; repeated bytes count once
 	Segments        []Share   `json:"segments"`
-	BytesPerSecond  float64   `json:"bytes_per_second"` // of the last seconds
+	BytesPerSecond  float64   `json:"bytes_per_second"` // over the last seconds
 	RangesPerSecond float64   `json:"ranges_per_second"`
 	State           State     `json:"state"`
 	Sentence        string    `json:"sentence"` // for a person
 }
 
-// Share is how much of a part of an image was read.
+// Share is the share of a part of an image that was read.
 type Share struct {
 	Name         string  `json:"name"`
 	SharePercent float64 `json:"share_percent"`
@@ -48,10 +51,10 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	defer r.mu.Unlock()
 	report := Report{
 		Client: r.client, Image: r.image.Revision, Kind: r.image.Kind, FirstRead: r.first.UTC(), LastRead: r.last.UTC(),
-		Bytes: r.bytes, Requests: r.requests, SharePercent: percent(r.seen.within(0, r.image.Size), r.image.Size),
+		Bytes: r.bytes, Requests: r.requests, SharePercent: percent(r.covered.within(0, r.image.Size), r.image.Size),
 		Segments:        r.parts(),
-		BytesPerSecond:  math.Round(r.speed.perSecond(now, r.first)),
-		RangesPerSecond: math.Round(10*r.pace.perSecond(now, r.first)) / 10,
+		BytesPerSecond:  math.Round(r.byteRate.perSecond(now, r.first)),
+		RangesPerSecond: math.Round(10*r.requestRate.perSecond(now, r.first)) / 10,
 	}
 	report.State = r.state(now)
 	registered := false
@@ -65,15 +68,15 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	return report
 }
 
-// parts is how much was read of each part that a boot goes through, in that order. A part may lie
-// in several places; directories and files that no boot waits for are left out.
+// parts returns the share that was read of each part, in the order in which a boot reads them. A
+// part may lie in several places. Directories and files that no boot waits for are left out.
 func (r *Read) parts() []Share {
 	var parts []Share
 	for _, name := range []string{"boot loader", "kernel", "initrd", "boot image", "config", "rootfs"} {
 		read, size := int64(0), int64(0)
 		for _, s := range r.image.Segments {
 			if s.Name == name {
-				read += r.seen.within(s.Start, s.End)
+				read += r.covered.within(s.Start, s.End)
 				size += s.End - s.Start
 			}
 		}
@@ -84,7 +87,7 @@ func (r *Read) parts() []Share {
 	return parts
 }
 
-// percent is a share with one digit behind the point; it is 100 only for all of it.
+// percent returns a share with one decimal. It returns 100 only if nothing is missing.
 func percent(part, whole int64) float64 {
 	if part >= whole {
 		return 100
@@ -94,7 +97,7 @@ func percent(part, whole int64) float64 {
 
 func (r *Read) state(now time.Time) State {
 	switch {
-	case r.whole():
+	case r.complete():
 		return Finished
 	case r.dropped != "" || now.Sub(r.last) > quiet:
 		return Stopped
@@ -102,10 +105,10 @@ func (r *Read) state(now time.Time) State {
 	return Reading
 }
 
-// whole tells whether everything that matters was read: the image, or all that a booting machine
-// wants of it.
-func (r *Read) whole() bool {
-	if r.seen.within(0, r.image.Size) >= r.image.Size {
+// complete reports whether everything necessary was read: the whole image, or all that a booting
+// machine needs of it.
+func (r *Read) complete() bool {
+	if r.covered.within(0, r.image.Size) >= r.image.Size {
 		return true
 	}
 	wanted := 0
@@ -114,25 +117,25 @@ func (r *Read) whole() bool {
 			continue
 		}
 		wanted++
-		if r.seen.within(s.Start, s.End) < s.End-s.Start {
+		if r.covered.within(s.Start, s.End) < s.End-s.Start {
 			return false
 		}
 	}
 	return wanted > 0 && r.booting()
 }
 
-// bootNeeds tells the parts that every boot reads to their last byte from those that depend on the
-// firmware, and from the config's, of which the firmware reads as much as is in use.
+// bootNeeds reports whether every boot reads the whole segment. The other segments depend on the
+// firmware; of the config it reads only the part in use.
 func bootNeeds(segment string) bool {
 	return segment == "kernel" || segment == "initrd" || segment == "rootfs"
 }
 
-// booting tells a machine from a person who downloads.
-func (r *Read) booting() bool { return !strings.HasPrefix(r.who(), "the ") }
+// booting reports whether the client is a booting machine, and not a person's download.
+func (r *Read) booting() bool { return !strings.HasPrefix(r.clientName(), "the ") }
 
-// who names the reader by what its requests look like. Management controllers call themselves all
-// kinds of names; what they have in common is that they read small pieces.
-func (r *Read) who() string {
+// clientName names the client by its requests. Management controllers send all kinds of agent
+// names, but all of them read small pieces.
+func (r *Read) clientName() string {
 	agent := strings.ToLower(r.agent)
 	for _, known := range []struct{ part, name string }{
 		{"ipxe", "iPXE on "}, {"grub", "GRUB on "}, {"uefihttpboot", "the firmware of "},
@@ -142,7 +145,7 @@ func (r *Read) who() string {
 	} {
 		if strings.Contains(agent, known.part) {
 			if r.smallPieces() || known.part == "curl" && r.image.Kind == "rootfs" {
-				break // virtual media through curl's library; a live system that fetches its rootfs
+				break // virtual media through curl's library, or a live system that fetches its rootfs
 			}
 			return known.name + r.client
 		}
@@ -158,24 +161,25 @@ func (r *Read) who() string {
 
 func (r *Read) smallPieces() bool { return r.requests > 4 && r.bytes/r.requests < 1<<20 }
 
-// isPart tells what is read for a boot over the network from what people download.
+// isPart reports whether an image of that kind is read only for a boot over the network.
 func isPart(kind string) bool { return kind == "kernel" || kind == "initrd" || kind == "rootfs" }
 
 func (r *Read) sentence(report Report, now time.Time, registered bool) string {
-	who, what := r.who(), r.noun()
+	client, image := r.clientName(), r.imageName()
 	done, current, share := r.progress()
 	switch report.State {
 	case Finished:
 		if registered {
-			return upper(fmt.Sprintf("%s has read %s, and a host of this infra-env has registered since.", who,
-				orElse(done, "a part of "+what)))
+			return capitalize(fmt.Sprintf("%s has read %s, and a host of this infra-env has registered since.", client,
+				cmp.Or(done, "a part of "+image)))
 		}
 		if report.SharePercent < 100 {
-			return upper(fmt.Sprintf("%s has read all that it needs to boot (%s).", who, done))
+			return capitalize(fmt.Sprintf("%s has read all that it needs to boot (%s).", client, done))
 		}
-		return upper(fmt.Sprintf("%s has read all of %s, in %s.", who, what, roughly(r.last.Sub(r.first))))
+		return capitalize(fmt.Sprintf("%s has read all of %s, in %s.", client, image,
+			roundedDuration(r.last.Sub(r.first))))
 	case Reading:
-		text := fmt.Sprintf("%s is reading %s, %s of it so far", who, orElse(current, what), share)
+		text := fmt.Sprintf("%s is reading %s, %s of it so far", client, cmp.Or(current, image), share)
 		if report.BytesPerSecond > 0 {
 			text += fmt.Sprintf(", at %s", speed(report.BytesPerSecond))
 		}
@@ -185,28 +189,29 @@ func (r *Read) sentence(report Report, now time.Time, registered bool) string {
 		if done != "" {
 			text += "; it has read " + done
 		}
-		return upper(text + ".")
+		return capitalize(text + ".")
 	}
-	text := who + " "
+	text := client + " "
 	if done != "" {
 		text += "has read " + done + ", "
 	}
-	text += fmt.Sprintf("stopped %s ago in %s at %s: %s.", roughly(now.Sub(r.last)), orElse(current, what), share,
-		r.cause(current))
-	return upper(text)
+	text += fmt.Sprintf("stopped %s ago in %s at %s: %s.", roundedDuration(now.Sub(r.last)), cmp.Or(current, image),
+		share, r.cause(current))
+	return capitalize(text)
 }
 
-// progress says what was read to its end, where the reader is, and how much of that it has.
+// progress returns the parts that were read to the end, the part at the current position, and the
+// share of that part that was read.
 func (r *Read) progress() (done, current, share string) {
 	whole := map[string]bool{}
-	current, share = "", fmt.Sprintf("%.0f %%", math.Floor(percent(r.seen.within(0, r.image.Size), r.image.Size)))
+	current, share = "", fmt.Sprintf("%.0f %%", math.Floor(percent(r.covered.within(0, r.image.Size), r.image.Size)))
 	for _, s := range r.image.Segments {
-		read := r.seen.within(s.Start, s.End)
+		read := r.covered.within(s.Start, s.End)
 		if bootNeeds(s.Name) {
 			before, several := whole[s.Name]
 			whole[s.Name] = read >= s.End-s.Start && (before || !several)
 		}
-		if r.at > s.Start && r.at <= s.End {
+		if r.position > s.Start && r.position <= s.End {
 			current, share = "the "+s.Name, fmt.Sprintf("%.0f %%", math.Floor(percent(read, s.End-s.Start)))
 		}
 	}
@@ -214,7 +219,7 @@ func (r *Read) progress() (done, current, share string) {
 		return "", "", share
 	}
 	var names []string
-	for _, name := range []string{"kernel", "initrd", "rootfs"} { // as they are read by a boot, not as they lie
+	for _, name := range []string{"kernel", "initrd", "rootfs"} { // in the order of a boot, not of the image
 		if whole[name] {
 			names = append(names, name)
 		}
@@ -222,7 +227,7 @@ func (r *Read) progress() (done, current, share string) {
 	return list(names), current, share
 }
 
-// cause is what most likely stands in the way of one who stopped in a part.
+// cause returns the most likely reason why the client stopped in a part.
 func (r *Read) cause(current string) string {
 	switch {
 	case r.dropped != "":
@@ -237,17 +242,17 @@ func (r *Read) cause(current string) string {
 	return "the machine has not started the kernel; look at its boot order and its console"
 }
 
-// started tells whether the boot got as far as the kernel.
+// started reports whether the boot has reached the kernel.
 func (r *Read) started() bool {
 	for _, s := range r.image.Segments {
-		if s.Name == "kernel" && r.seen.within(s.Start, s.End) > 0 {
+		if s.Name == "kernel" && r.covered.within(s.Start, s.End) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *Read) noun() string {
+func (r *Read) imageName() string {
 	switch r.image.Kind {
 	case "kernel", "initrd", "rootfs":
 		return "the " + r.image.Kind
@@ -267,19 +272,12 @@ func list(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
-
-// upper begins a sentence; a name such as iPXE is left as it is written.
-func upper(text string) string {
+// capitalize makes the first letter a capital, except in a name such as iPXE.
+func capitalize(text string) string {
 	if strings.HasPrefix(text, "iPXE") {
 		return text
 	}
-	return strings.ToUpper(text[:1]) + text[1:]
+	return sentence.Capitalize(text)
 }
 
 func speed(bytesPerSecond float64) string {
@@ -292,8 +290,8 @@ func speed(bytesPerSecond float64) string {
 	return fmt.Sprintf("%.0f B/s", bytesPerSecond)
 }
 
-// roughly is a length of time as people say it, no finer than it matters.
-func roughly(d time.Duration) string {
+// roundedDuration returns a duration in words, in seconds, minutes or hours.
+func roundedDuration(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))

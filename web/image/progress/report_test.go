@@ -1,4 +1,4 @@
-package telescope
+package progress
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ import (
 )
 
 func TestParts_onceInBootOrder(t *testing.T) {
-	telescope := New(clockwork.NewFakeClock())
-	read, _ := telescope.Request("10.0.0.7", "", Image{InfraEnvID: "i", Kind: "full", Size: 1000,
+	recorder := NewRecorder(clockwork.NewFakeClock())
+	read, _ := recorder.Request("10.0.0.7", "", Image{InfraEnvID: "i", Kind: "full", Size: 1000,
 		Segments: []isogen.Segment{
 			{Name: "boot loader", Start: 0, End: 100},
 			{Name: "directory", Start: 100, End: 200},

@@ -1,0 +1,147 @@
+// Package progress records how far machines have read their discovery images, so that a person sees
+// where a boot stops before any agent can report: the client, the image, the position, the speed
+// and the time of the last byte.
+//
+// Its callers report ranges that were sent, not bytes, so recording costs next to nothing; see
+// [Read.Sent]. It keeps the records of the most recent clients in memory only.
+package progress
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/isogen"
+)
+
+const (
+	// maxReads bounds the number of recorded reads; one takes about 2 KiB.
+	maxReads = 1024
+	// sameRead is the longest pause within one read. A client that reads the image again later
+	// starts a new one.
+	sameRead = 30 * time.Minute
+	// ownership is how long a boot artifact that names no infra-env (kernel, rootfs) counts for the
+	// infra-env that its client named last.
+	ownership = time.Hour
+)
+
+// Image describes the image of a read.
+type Image struct {
+	InfraEnvID string // "" for a boot artifact, which belongs to the infra-env that its client named before
+	Kind       string // full, minimal, initrd, rootfs, …
+	Revision   string // changes with the content
+	Size       int64  // bytes
+	Segments   []isogen.Segment
+}
+
+// Recorder records reads. It is safe for concurrent use.
+type Recorder struct {
+	clock clockwork.Clock
+
+	mu    sync.Mutex
+	reads map[key]*Read
+	last  map[string]owner // by client; the infra-env that it named last
+}
+
+type key struct{ client, agent, infraEnvID, kind, revision string }
+
+type owner struct {
+	infraEnvID string
+	at         time.Time
+}
+
+// NewRecorder returns a recorder without reads.
+func NewRecorder(clock clockwork.Clock) *Recorder {
+	return &Recorder{clock: clock, reads: make(map[key]*Read), last: make(map[string]owner)}
+}
+
+// Request records that a client (its address and its User-Agent) requests a part of an image. It
+// returns the read of that request, and true for the first request of the read. The caller reports
+// the bytes that it sends with [Read.Sent] and calls [Read.Done] at the end.
+func (r *Recorder) Request(client, agent string, image Image) (read *Read, first bool) {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if image.InfraEnvID == "" {
+		if o, ok := r.last[client]; ok && now.Sub(o.at) < ownership {
+			image.InfraEnvID = o.infraEnvID
+		}
+	} else {
+		r.remember(client, owner{image.InfraEnvID, now})
+	}
+	k := key{client, agent, image.InfraEnvID, image.Kind, image.Revision}
+	read = r.reads[k]
+	if read == nil || !read.resume(now) {
+		r.makeRoom()
+		read, first = newRead(client, agent, image, r.clock, now), true
+		r.reads[k] = read
+	}
+	return read, first
+}
+
+func (r *Recorder) remember(client string, o owner) {
+	if _, ok := r.last[client]; !ok && len(r.last) >= maxReads {
+		oldest, at := "", o.at
+		for client, o := range r.last {
+			if !o.at.After(at) {
+				oldest, at = client, o.at
+			}
+		}
+		delete(r.last, oldest)
+	}
+	r.last[client] = o
+}
+
+// makeRoom drops the read with the oldest last byte if there are too many.
+func (r *Recorder) makeRoom() {
+	if len(r.reads) < maxReads {
+		return
+	}
+	var oldest key
+	var at time.Time
+	for k, read := range r.reads {
+		if last := read.lastRead(); at.IsZero() || last.Before(at) {
+			oldest, at = k, last
+		}
+	}
+	delete(r.reads, oldest)
+}
+
+// Forget drops the reads of an infra-env.
+func (r *Recorder) Forget(infraEnvID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.reads {
+		if k.infraEnvID == infraEnvID {
+			delete(r.reads, k)
+		}
+	}
+}
+
+// Reads reports the reads of an infra-env's images; the one with the latest byte comes first. hosts
+// holds the registration times of its hosts: a registration after the begin of a read shows that
+// the boot succeeded.
+func (r *Recorder) Reads(infraEnvID string, hosts ...time.Time) []Report {
+	now := r.clock.Now()
+	r.mu.Lock()
+	var found []*Read
+	for k, read := range r.reads {
+		if k.infraEnvID == infraEnvID {
+			found = append(found, read)
+		}
+	}
+	r.mu.Unlock()
+	reports := make([]Report, 0, len(found))
+	for _, read := range found {
+		reports = append(reports, read.report(now, hosts))
+	}
+	slices.SortFunc(reports, func(a, b Report) int {
+		if order := b.LastRead.Compare(a.LastRead); order != 0 {
+			return order
+		}
+		return b.FirstRead.Compare(a.FirstRead)
+	})
+	return reports
+}
