@@ -38,12 +38,12 @@ export default defineConfig({
         'Assisted Clusters': 'Clusters',
         'Create new assisted cluster': 'No cluster yet',
         'There are no clusters yet. This wizard is going to guide you through the OpenShift cluster deployment.':
-          'A wizard leads through the installation of one.',
+          'A wizard guides you through the installation of a cluster.',
       },
       'ocm/components/clusters/ClusterPage.tsx': {
-        'Cluster details not found': 'There is nothing to boot hosts from',
+        'Cluster details not found': 'There is no image to boot hosts from',
         'Check to make sure the cluster-ID is valid. Otherwise, the cluster details may have been deleted.':
-          'The cluster has no infra-env. Make one for it, or bind hosts to it, and load this page again.',
+          'The cluster has no infra-env. Create one for it, or bind hosts to it, and reload this page.',
       },
       'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
     }),
@@ -51,7 +51,8 @@ export default defineConfig({
     gzipVariants(),
   ],
   resolve: {
-    // The library's own sources, not its CommonJS build: only so can parts of it be left out or replaced.
+    // Use the library's sources instead of its CommonJS build: only then can modules be left out or
+    // replaced.
     conditions: ['source', ...defaultClientConditions],
     alias: [
       { find: /^ui-lib\//, replacement: `${library}/` },
@@ -62,7 +63,7 @@ export default defineConfig({
     dedupe: ['react', 'react-dom', 'react-redux', 'react-router-dom', 'react-i18next'],
   },
   define: {
-    // The library looks for settings there; it needs none of them.
+    // The library reads settings from here; it needs none of them.
     'process.env': '{}',
   },
   build: {

@@ -8,8 +8,8 @@ const compress = promisify(gzip);
 const compressible = /\.(js|css|html|svg|json|ttf)$/;
 
 /**
- * Puts `name.gz` in place of each text file in `assets/` that gains by it, for the server to send as it is; whoever takes no gzip is
- * sent it unpacked. `index.html` stays beside its `.gz`.
+ * Replaces each text file in `assets/` that compresses well with `name.gz`. The server sends that
+ * file unchanged, or decompresses it for clients without gzip. `index.html` stays beside its `.gz`.
  */
 export const gzipVariants = (): Plugin => ({
   name: 'landfall:gzip-variants',

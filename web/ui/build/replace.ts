@@ -2,15 +2,16 @@ import { dirname, join } from 'node:path';
 import type { Plugin } from 'vite';
 
 /**
- * Puts modules of ours in the place of single modules of a library that is built from its sources. A replacement may
- * import the module it stands in for (by its full path) to wrap it: only its own imports are left alone.
+ * Replaces single modules of a library that is built from its sources. A replacement may import the
+ * original module (by its full path) to wrap it: imports of replacements are not replaced.
  *
- * A name that no longer exists in the library stops the build, so that an update of the library can't silently bring
- * back what was replaced.
+ * A module that no longer exists in the library fails the build. So an update of the library can't
+ * silently restore the original.
  *
  * @param library absolute path of the library's source root
- * @param replacements module of the library (relative to `library`) -> module of ours (relative to `ours`)
- * @param ours absolute path of the folder that holds our modules
+ * @param replacements module of the library (relative to `library`) -> our module (relative to
+ * `ours`)
+ * @param ours absolute path of the directory of our modules
  */
 export const replaceModules = (
   library: string,
@@ -39,7 +40,7 @@ export const replaceModules = (
     buildEnd(error) {
       const unused = [...byPath.keys()].filter((path) => !used.has(path));
       if (!error && unused.length > 0) {
-        this.error(`the library no longer imports ${unused.join(', ')}: look at what took its place`);
+        this.error(`the library no longer imports ${unused.join(', ')}: check what replaced it`);
       }
     },
   };

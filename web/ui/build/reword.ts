@@ -2,12 +2,14 @@ import { join } from 'node:path';
 import type { Plugin } from 'vite';
 
 /**
- * Says in our words what a library, built from its sources, has written into its code (and not into its translations).
+ * Replaces texts that are written into the code of a library (and not into its translations). The
+ * library is built from its sources.
  *
- * Words that are no longer there stop the build, so that an update of the library can't silently bring others.
+ * A text that no longer exists fails the build. So an update of the library can't silently bring
+ * other texts.
  *
  * @param library absolute path of the library's source root
- * @param words module of the library (relative to `library`) -> its words -> ours
+ * @param words module of the library (relative to `library`) -> its text -> our text
  */
 export const reword = (library: string, words: Record<string, Record<string, string>>): Plugin => {
   const byPath = new Map(
@@ -26,7 +28,7 @@ export const reword = (library: string, words: Record<string, Record<string, str
       let reworded = code;
       for (const [theirs, ours] of pairs) {
         if (!reworded.includes(theirs)) {
-          this.error(`${id} no longer says "${theirs}": look at what it says now`);
+          this.error(`${id} no longer contains "${theirs}": check its new text`);
         }
         reworded = reworded.replaceAll(theirs, ours);
       }
@@ -35,7 +37,7 @@ export const reword = (library: string, words: Record<string, Record<string, str
     buildEnd(error) {
       const missing = [...byPath.keys()].filter((path) => !met.has(path));
       if (!error && missing.length > 0) {
-        this.error(`the library no longer has ${missing.join(', ')}: look at what took its place`);
+        this.error(`the library no longer has ${missing.join(', ')}: check what replaced it`);
       }
     },
   };

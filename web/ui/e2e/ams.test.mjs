@@ -1,4 +1,5 @@
-// OpenShift Cluster Manager as a person at the site sees it: offline, waiting, told, in need of attention, tried again.
+// The page of OpenShift Cluster Manager: offline, pending changes, sent changes, clusters that need
+// attention, retries.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -8,10 +9,12 @@ import { startSite } from './site.mjs';
 import { prepareStandIn } from './standin.mjs';
 
 const minute = 60_000;
-const release = '[{openshift_version: 4.20.8, cpu_architecture: x86_64, url: "quay.io/openshift-release-dev/ocp-release:4.20.8-x86_64", default: true}]';
+const release =
+  '[{openshift_version: 4.20.8, cpu_architecture: x86_64, default: true, ' +
+  'url: "quay.io/openshift-release-dev/ocp-release:4.20.8-x86_64"}]';
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 
-describe('a person who looks after OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
+describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
   let ams;
   let site;
   let browser;
@@ -47,7 +50,7 @@ describe('a person who looks after OpenShift Cluster Manager', { timeout: 3 * mi
     await ams?.end();
   });
 
-  it('sees what waits while nobody is logged in', async () => {
+  it('shows pending changes without a login', async () => {
     await state('Not logged in');
     await row('harbor').getByText('Waiting', { exact: true }).waitFor();
     await row('harbor').getByText('There are no credentials').waitFor();
@@ -55,32 +58,32 @@ describe('a person who looks after OpenShift Cluster Manager', { timeout: 3 * mi
     await picture('waiting', 'harbor');
   });
 
-  it('logs in, and reads that the site is offline', async () => {
+  it('logs in while the site is offline', async () => {
     await button('Log in').click();
     await page.getByLabel('Client ID').fill('site');
     await page.getByLabel('Client secret').fill('secret');
-    await button('Give the credentials').click();
+    await button('Save the credentials').click();
     await state('Offline');
-    await page.getByText('Next try').waitFor();
+    await page.getByText('Next attempt').waitFor();
     await picture('offline', 'harbor');
   });
 
-  it('takes along for a courier what waits, and says that the courier is lost', async () => {
+  it('exports for a courier and reports it as lost', async () => {
     const [download] = await Promise.all([page.waitForEvent('download'), button('Export for a courier').click()]);
     assert.match(download.suggestedFilename(), /^landfall-ams-.+\.lfc$/);
     const file = await readFile(await download.path());
     assert.equal(file.readUInt16BE(), 0x1f8b, 'gzip');
-    await page.getByText('is out with 1 cluster').waitFor();
+    await page.getByText('is on its way with 1 cluster').waitFor();
     await row('harbor').getByText('A courier has it').waitFor();
     await picture('a-courier-is-out', 'harbor');
-    await button('It is lost').click();
-    await page.getByText('is out with 1 cluster').waitFor({ state: 'detached' });
+    await button('Report as lost').click();
+    await page.getByText('is on its way with 1 cluster').waitFor({ state: 'detached' });
   });
 
-  it('connects for ten minutes, and all is told', async () => {
+  it('connects for ten minutes and sends all changes', async () => {
     await ams.start();
     await button('Connect for ten minutes').click();
-    await row('harbor').getByText('Told', { exact: true }).waitFor();
+    await row('harbor').getByText('Sent', { exact: true }).waitFor();
     await row('harbor').getByText('Reserved: name harbor').waitFor();
     await state('Connected');
     await page.getByText('Example (2GOuxr72XcFbrWvyA9rS9McOUjO)').waitFor();
@@ -90,47 +93,52 @@ describe('a person who looks after OpenShift Cluster Manager', { timeout: 3 * mi
       [['harbor', 'Reserved']],
     );
     await row('harbor').getByText(rows[0].id).waitFor();
-    await picture('told', 'harbor');
+    await picture('sent', 'harbor');
   });
 
-  it('reads what needs attention, why, and what to do', async () => {
+  it('shows a cluster that needs attention, with a remedy', async () => {
     await ams.break('create', 400, 8, 'The display name is not allowed');
     await register('pier');
     await row('pier').getByText('Needs attention', { exact: true }).waitFor();
     await row('pier').getByText('The display name is not allowed.').waitFor();
     await row('pier').getByText('400 ACCT-MGMT-8').waitFor();
-    await row('pier').getByTestId('ams-todo').filter({ hasText: 'Edit what is told' }).waitFor();
+    await row('pier').getByTestId('ams-todo').filter({ hasText: 'Edit the values to send' }).waitFor();
     await picture('needs-attention', 'pier');
   });
 
-  it('has it tried again once the reason is gone', async () => {
+  it('retries after the cause is removed', async () => {
     await ams.heal();
     await page.getByRole('textbox', { name: 'Your name, for the events' }).fill('Ann');
     await row('pier').getByRole('button', { name: 'Try again', exact: true }).click();
-    await row('pier').getByText('Told', { exact: true }).waitFor();
+    await row('pier').getByText('Sent', { exact: true }).waitFor();
     const events = await site.get('/v2/events');
-    assert.ok(events.some(({ message }) => /pier.*Ann gave the order/.test(message)), 'the event says who');
+    assert.ok(
+      events.some(({ message }) => /pier.*Ann gave the order/.test(message)),
+      'the event names the user',
+    );
     await picture('retried', 'pier');
   });
 
-  it('has another name told than the cluster has', async () => {
+  it("sends another name than the cluster's", async () => {
     await row('pier').getByRole('button', { name: 'Edit', exact: true }).click();
     await page.getByLabel('Name', { exact: true }).fill('the northern pier');
-    await button('Tell it so').click();
+    await button('Send').click();
     await row('pier').getByText('Reserved: name the northern pier').waitFor();
     const names = (await ams.rows()).map(({ display_name: name }) => name);
     assert.deepEqual(names.sort(), ['harbor', 'the northern pier']);
   });
 
-  it('makes a token for the ocm command', async () => {
+  it('creates a token for the ocm command', async () => {
     await button('Make a token').click();
     const command = await page.locator('input[value^="ocm login --token "]').inputValue();
     const [, token] = /--token (\S+) /.exec(command);
-    const answer = await fetch(`${site.url}/api/accounts_mgmt/v1/current_account`, { headers: { Authorization: `Bearer ${token}` } });
+    const answer = await fetch(`${site.url}/api/accounts_mgmt/v1/current_account`, {
+      headers: { Authorization: `Bearer ${token}` },
+    });
     assert.equal((await answer.json()).organization.id, '2GOuxr72XcFbrWvyA9rS9McOUjO');
   });
 
-  it('asked nobody but the appliance, and nothing went wrong in the page', () => {
+  it('no requests to other origins, no uncaught errors', () => {
     assert.deepEqual(browser.foreign, []);
     assert.deepEqual(browser.errors, []);
   });

@@ -1,5 +1,5 @@
-// Debian's Chromium with a page that remembers what must not happen: requests to another origin and uncaught errors.
-// CHROMIUM names another browser; SCREENSHOTS another folder for the pictures.
+// Debian's Chromium with a page that records forbidden events: requests to other origins and
+// uncaught errors. CHROMIUM sets another browser, SCREENSHOTS another directory for the pictures.
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,10 @@ import { chromium } from 'playwright-core';
 
 const pictures = process.env.SCREENSHOTS ?? fileURLToPath(new URL('../../../screenshots', import.meta.url));
 
-/** Opens a page for the site at that address; its pictures' names begin with the name of the walk. */
+/**
+ * Opens a page for the site at this address; the names of its pictures begin with the name of the
+ * walk.
+ */
 export const openBrowser = async (siteUrl, walk = 'install') => {
   await mkdir(pictures, { recursive: true });
   const browser = await chromium.launch({
@@ -51,9 +54,9 @@ export const openBrowser = async (siteUrl, walk = 'install') => {
     page,
     foreign,
     errors,
-    /** What the page has written to its console, for a failed test. */
+    /** The output of the page's console, for a failed test. */
     output: () => messages.slice(-20).join('\n'),
-    /** Keeps a picture of the page. */
+    /** Takes a picture of the page. */
     picture: async (name) => {
       count += 1;
       await page.screenshot({ path: join(pictures, `${walk}-${String(count).padStart(2, '0')}-${name}.png`) });

@@ -1,5 +1,5 @@
-// Images as a person has them: a base ISO uploaded in the browser, images downloaded and compared, and a machine that
-// boots from the short address while the page shows how far it is. Each test goes on where the one before it stopped.
+// Images: an uploaded base ISO, downloaded and compared images, and a machine that boots from the
+// short address while the page shows its progress. Each step continues after the one before.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -18,8 +18,8 @@ const minute = 60_000;
 const mebibyte = 1024 ** 2;
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 
-describe('a person with a live ISO', { timeout: 6 * minute }, () => {
-  let folder;
+describe('images from a live ISO', { timeout: 6 * minute }, () => {
+  let directory;
   let iso;
   let site;
   let browser;
@@ -44,7 +44,7 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await response.body?.cancel();
     return response.status;
   };
-  /** As fast as a link of that many bytes a second; 0 is as fast as it goes. */
+  /** Limits the link to this number of bytes a second; 0 means no limit. */
   const link = async (bytesPerSecond) => {
     const session = await page.context().newCDPSession(page);
     await session.send('Network.emulateNetworkConditions', {
@@ -54,17 +54,19 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
       uploadThroughput: bytesPerSecond || -1,
     });
   };
-  const until = async (what, holds, patience = minute) => {
+  const waitFor = async (what, holds, patience = minute) => {
     const deadline = Date.now() + patience;
     while (!(await holds())) {
-      assert.ok(Date.now() < deadline, `it did not come to this: ${what}`);
+      assert.ok(Date.now() < deadline, `timeout: ${what}`);
       await page.waitForTimeout(100);
     }
   };
   const downloadShown = async () => {
     await page.getByTestId('image-sha256').waitFor({ timeout: minute });
     const digest = (await page.getByTestId('image-sha256').innerText()).match(/[0-9a-f]{64}/)?.[0];
-    const size = Number((await page.getByTestId('image-size').innerText()).match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', ''));
+    const size = Number(
+      (await page.getByTestId('image-size').innerText()).match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', ''),
+    );
     const [download] = await Promise.all([
       page.waitForEvent('download', { timeout: minute }),
       page.getByTestId('image-download').click(),
@@ -77,8 +79,8 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
   };
 
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'landfall-e2e-images-'));
-    [iso, site] = await Promise.all([makeLiveISO(folder), startSite()]);
+    directory = await mkdtemp(join(tmpdir(), 'landfall-e2e-images-'));
+    [iso, site] = await Promise.all([makeLiveISO(directory), startSite()]);
     browser = await openBrowser(site.url, 'images');
     page = browser.page;
     const { releases } = await (await fetch(`${site.url}/api/landfall/v1/status`)).json();
@@ -89,10 +91,10 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     mirror?.close();
     await browser?.close();
     await site?.end();
-    await rm(folder, { recursive: true, force: true });
+    await rm(directory, { recursive: true, force: true });
   });
 
-  step('finds the OS images of the appliance', async () => {
+  step('lists the OS images of the appliance', async () => {
     await page.goto(site.url);
     await page.getByRole('link', { name: 'OS images' }).click();
     await page.waitForURL('**/os-images');
@@ -100,11 +102,11 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     assert.equal(await page.title(), 'OS images · Landfall');
     await page.getByRole('button', { name: /^Actions for OpenShift/ }).click();
     assert.ok(await page.getByRole('menuitem', { name: /^Remove/ }).isDisabled());
-    await page.getByText('It is named in the configuration file').waitFor();
+    await page.getByText('The configuration file contains it').waitFor();
     await page.keyboard.press('Escape');
   });
 
-  step('has the appliance fetch a live ISO by itself, and removes it again', async () => {
+  step('has the appliance fetch a live ISO and removes it', async () => {
     mirror = createServer((_, response) => {
       response.setHeader('Content-Length', statSync(iso).size);
       createReadStream(iso).pipe(response);
@@ -124,16 +126,16 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await row('4.99').waitFor({ state: 'detached' });
   });
 
-  step('is told at once that a file is no ISO', async () => {
-    const text = join(folder, 'readme.txt');
-    await writeFile(text, 'This is no ISO.');
+  step('rejects a file that is not an ISO', async () => {
+    const text = join(directory, 'readme.txt');
+    await writeFile(text, 'This is not an ISO.');
     await button('Upload an ISO').click();
     await page.locator('#upload-iso input[type=file]').setInputFiles(text);
-    await page.getByText('readme.txt is no ISO.').waitFor();
+    await page.getByText('readme.txt is not an ISO.').waitFor();
     assert.ok(await button('Upload').isDisabled());
   });
 
-  step('uploads a live ISO and sees how far it is', async () => {
+  step('shows the progress of an upload', async () => {
     await page.locator('#upload-iso input[type=file]').setInputFiles(iso);
     await page.getByRole('dialog').getByText(volumeId).waitFor();
     await page.getByLabel('OpenShift version').fill(version);
@@ -141,36 +143,40 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await page.getByRole('textbox', { name: 'SHA-256' }).fill(sha256(await readFile(iso)));
     await link(8 * mebibyte);
     await button('Upload').click();
-    await until('a part of it has arrived', async () => (await percent()) >= 5);
+    await waitFor('a part of it has arrived', async () => (await percent()) >= 5);
     const before = await percent();
-    await until('the progress moves', async () => (await percent()) > before);
+    await waitFor('the progress moves', async () => (await percent()) > before);
   });
 
-  step('pauses, leaves the page, and goes on with the same file', async () => {
+  step('resumes with the same file after a reload', async () => {
     await page.getByRole('button', { name: /^Pause/ }).click();
-    await upload().getByText(/^Paused/).waitFor();
+    await upload()
+      .getByText(/^Paused/)
+      .waitFor();
     const before = await percent();
     await page.reload();
-    await upload().getByText('Choose the same file to go on').waitFor();
+    await upload().getByText('Choose the same file to resume').waitFor();
     await browser.picture('an-unfinished-upload');
-    await page.getByTestId('choose-again').setInputFiles(join(folder, 'readme.txt'));
+    await page.getByTestId('choose-again').setInputFiles(join(directory, 'readme.txt'));
     await upload().getByText('another file').waitFor();
     await page.getByTestId('choose-again').setInputFiles(iso);
-    await until('it goes on', async () => (await percent()) > before);
+    await waitFor('it goes on', async () => (await percent()) > before);
     assert.ok(before > 0);
   });
 
-  step('sees it go on by itself after the appliance was away', async () => {
+  step('resumes after a restart of the appliance', async () => {
     await site.stop();
-    await upload().getByText('It goes on by itself').waitFor();
+    await upload().getByText('It resumes automatically').waitFor();
     await page.getByTestId('away').waitFor();
     await browser.picture('an-upload-waits-for-the-appliance');
     await site.start();
-    await upload().getByText(/^Uploaded/).waitFor({ timeout: minute });
+    await upload()
+      .getByText(/^Uploaded/)
+      .waitFor({ timeout: minute });
     await link(0);
   });
 
-  step('sees the image listed with what it boots, and verifies it', async () => {
+  step('lists the image with its boot methods and verifies it', async () => {
     const listed = row(version);
     await listed.getByText('Ready').waitFor();
     await listed.getByText('x86_64').waitFor();
@@ -182,7 +188,7 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await page.getByText(volumeId, { exact: true }).waitFor();
   });
 
-  step('finds every way to boot at the discovery step of a cluster', async () => {
+  step('shows all ways to boot at the discovery step', async () => {
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('pier');
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
@@ -194,24 +200,31 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await page.getByTestId('telescope-empty').waitFor();
   });
 
-  step('downloads the full image and finds its digest right', async () => {
+  step('downloads the full image with the correct digest', async () => {
     await button('Full').click();
     const image = await downloadShown();
     assert.ok(image.length >= (await readFile(iso)).length);
   });
 
-  step('downloads the minimal image and finds its digest right', async () => {
+  step('downloads the minimal image with the correct digest', async () => {
     await button('Minimal').click();
-    await page.getByText('the rest is fetched from the appliance while booting').waitFor();
+    await page.getByText('hosts fetch the rest from the appliance while booting').waitFor();
     const image = await downloadShown();
     assert.ok(image.length < (await readFile(iso)).length / 2);
   });
 
-  step('copies what network boot takes', async () => {
+  step('copies the addresses for network boot', async () => {
     await page.getByTestId('way-network-boot').click();
     const copyButtons = page.getByTestId('network-boot').getByRole('button', { name: /^Copy/ });
     const addresses = new Map();
-    for (const [place, what] of ['iPXE script', 'UEFI HTTP boot', 'GRUB menu', 'Kernel', 'Initrd', 'Root file system'].entries()) {
+    for (const [place, what] of [
+      'iPXE script',
+      'UEFI HTTP boot',
+      'GRUB menu',
+      'Kernel',
+      'Initrd',
+      'Root file system',
+    ].entries()) {
       await copyButtons.nth(place).click();
       addresses.set(what, await clipboard());
     }
@@ -243,36 +256,44 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     assert.equal(await status(shortURL), 200);
   });
 
-  step('watches a machine boot from it', async () => {
+  step('shows the progress of a booting machine', async () => {
     machine = bootFrom(shortURL, 6 * mebibyte);
-    const read = page.getByTestId('read').filter({ has: page.getByText('BMC 127.0.0.1') }).first();
+    const read = page
+      .getByTestId('read')
+      .filter({ has: page.getByText('BMC 127.0.0.1') })
+      .first();
     const share = async (name) =>
       Number(await read.locator(`[data-testid=read-segment][data-name="${name}"]`).getAttribute('data-percent'));
     await read.getByText('Reading', { exact: true }).waitFor();
     await browser.picture('a-machine-begins-to-boot');
-    await until('the kernel is read', async () => (await share('kernel')) === 100);
-    await until('the root file system is being read', async () => {
+    await waitFor('the kernel is read', async () => (await share('kernel')) === 100);
+    await waitFor('the root file system is being read', async () => {
       const now = await share('rootfs');
       return now > 0 && now < 100;
     });
     await browser.picture('a-machine-boots');
     const before = await share('rootfs');
-    await until('the telescope moves', async () => (await share('rootfs')) > before);
+    await waitFor('the telescope moves', async () => (await share('rootfs')) > before);
     await read.getByText('Finished', { exact: true }).waitFor({ timeout: minute });
     for (const name of ['kernel', 'initrd', 'rootfs']) {
       assert.equal(await share(name), 100, name);
     }
-    const config = await fetch(`${site.url}/api/assisted-install/v2/infra-envs/${await infraEnvId()}/downloads/files?file_name=discovery.ign`);
+    const config = await fetch(
+      `${site.url}/api/assisted-install/v2/infra-envs/${await infraEnvId()}/downloads/files?file_name=discovery.ign`,
+    );
     assert.ok((await machine.ended).includes(`CONFIG ${sha256(Buffer.from(await config.arrayBuffer()))}`));
   });
 
-  step('chooses the minimal image for the hosts', async () => {
+  step('selects the minimal image for the hosts', async () => {
     await button('Add hosts').click();
     await page.getByTestId('discovery-image-type-dropdown-toggle').click();
     await page.getByRole('menuitem', { name: /^Minimal image file/ }).click();
     await button('Generate Discovery ISO').click();
     await page.getByTestId('iso-size').getByText('minimal image').waitFor();
-    const { size } = await page.getByTestId('iso-size').innerText().then((text) => ({ size: Number(text.match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', '')) }));
+    const { size } = await page
+      .getByTestId('iso-size')
+      .innerText()
+      .then((text) => ({ size: Number(text.match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', '')) }));
     const response = await fetch(shortURL, { method: 'HEAD' });
     assert.equal(Number(response.headers.get('Content-Length')), size);
     await browser.picture('the-minimal-image');
@@ -280,14 +301,14 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await page.getByText('the minimal image at a short address').waitFor();
   });
 
-  step('renews the short address, which ends the old one', async () => {
+  step('renews the short address, the old one becomes invalid', async () => {
     await button('Renew').click();
     await page.getByLabel('Valid for').selectOption({ label: '7 days' });
     await page.getByRole('dialog').getByRole('button', { name: 'Renew' }).click();
-    await page.getByTestId('short-url-expires').getByText('Valid until ').waitFor();
-    await until('the old one has ended', async () => (await status(shortURL)) === 404);
+    await page.getByTestId('short-url-expires').getByText('Valid waitFor ').waitFor();
+    await waitFor('the old one has ended', async () => (await status(shortURL)) === 404);
     let renewed;
-    await until('the page shows the new one', async () => {
+    await waitFor('the page shows the new one', async () => {
       await page.getByTestId('short-url').getByRole('button', { name: /^Copy/ }).click();
       renewed = await clipboard();
       return renewed !== shortURL;
@@ -296,14 +317,14 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     shortURL = renewed;
   });
 
-  step('revokes it', async () => {
+  step('revokes the short address', async () => {
     await button('Revoke').click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
     await page.getByTestId('short-url-none').waitFor();
     assert.equal(await status(shortURL), 404);
   });
 
-  step('is kept from removing an image that is in use', async () => {
+  step('does not remove an image in use', async () => {
     await page.getByRole('link', { name: 'OS images' }).click();
     await page.getByRole('button', { name: `Actions for OpenShift ${version} x86_64` }).click();
     await page.getByText(/infra-envs? uses? it/).waitFor();
@@ -311,11 +332,11 @@ describe('a person with a live ISO', { timeout: 6 * minute }, () => {
     await page.keyboard.press('Escape');
   });
 
-  it('never asked another origin for anything', () => {
+  it('no requests to other origins', () => {
     assert.deepEqual(browser.foreign, []);
   });
 
-  it('met no error that was not handled', () => {
+  it('no uncaught errors', () => {
     assert.deepEqual(browser.errors, []);
   });
 });

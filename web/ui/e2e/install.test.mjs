@@ -1,5 +1,5 @@
-// The main job as a person does it: from the wizard to the installed cluster's kubeconfig, in a real browser, against
-// the built binary and simulated hosts. Each test goes on where the one before it stopped.
+// The main task: from the wizard to the installed cluster's kubeconfig, in a real browser, with the
+// built binary and simulated hosts. Each step continues after the one before.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -13,7 +13,7 @@ const minute = 60_000;
 const clusterName = 'harbour';
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 
-describe('a person at the browser', { timeout: 8 * minute }, () => {
+describe('installation of a cluster', { timeout: 8 * minute }, () => {
   let site;
   let browser;
   let page;
@@ -37,19 +37,23 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     await site?.end();
   });
 
-  step('sees the list of clusters', async () => {
+  step('shows the list of clusters', async () => {
     await page.goto(site.url);
     await page.waitForURL('**/assisted-installer/clusters');
     assert.equal(await page.title(), 'Landfall');
-    await page.getByRole('button', { name: /create new cluster/i }).or(page.getByRole('button', { name: /create cluster/i })).first().waitFor();
+    await page
+      .getByRole('button', { name: /create new cluster/i })
+      .or(page.getByRole('button', { name: /create cluster/i }))
+      .first()
+      .waitFor();
   });
 
-  step('reads what the appliance says about itself', async () => {
+  step('shows the status of the appliance', async () => {
     await page.getByTestId('status').click();
     await page.getByTestId('status-facts').getByText('x86_64').first().waitFor();
   });
 
-  step('describes a cluster in the wizard', async () => {
+  step('creates a cluster in the wizard', async () => {
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
     await page.getByRole('textbox', { name: 'Cluster name' }).fill(clusterName);
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
@@ -58,14 +62,16 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     await heading('Operators').waitFor();
   });
 
-  step('sees the ISO with its size and digest and downloads exactly that', async () => {
+  step('downloads the ISO with its size and digest', async () => {
     await next();
     await heading('Host discovery').waitFor();
     await page.getByRole('button', { name: 'Add hosts' }).click();
     await page.getByRole('button', { name: 'Generate Discovery ISO' }).click();
     await page.getByTestId('iso-sha256').waitFor({ timeout: minute });
     const digest = (await page.getByTestId('iso-sha256').innerText()).match(/[0-9a-f]{64}/)?.[0];
-    const size = Number((await page.getByTestId('iso-size').innerText()).match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', ''));
+    const size = Number(
+      (await page.getByTestId('iso-size').innerText()).match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', ''),
+    );
     const [download] = await Promise.all([
       page.waitForEvent('download', { timeout: minute }),
       page.getByTestId('download-iso-btn').click(),
@@ -76,26 +82,29 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     assert.equal(createHash('sha256').update(image).digest('hex'), digest);
   });
 
-  step('sees hosts appear by themselves and become ready', async () => {
+  step('shows new hosts until they are ready', async () => {
     await page.getByTestId('close-iso-btn').click();
     site.bootHosts(await infraEnvId(), 3);
-    await page.getByRole('button', { name: 'Ready', exact: true }).nth(2).waitFor({ timeout: 2 * minute });
+    await page
+      .getByRole('button', { name: 'Ready', exact: true })
+      .nth(2)
+      .waitFor({ timeout: 2 * minute });
   });
 
-  step('looks into what was checked of a host', async () => {
+  step("shows a host's validations", async () => {
     await page.getByRole('button', { name: 'Ready', exact: true }).first().click();
     await page.getByRole('dialog').getByText('Hardware', { exact: true }).waitFor();
     await browser.picture('the-validations-of-a-host');
     await page.keyboard.press('Escape');
   });
 
-  step('finds the same page after a reload', async () => {
+  step('shows the same page after a reload', async () => {
     await page.reload();
     await heading('Host discovery').waitFor();
     await page.getByRole('button', { name: 'Ready', exact: true }).nth(2).waitFor();
   });
 
-  step('gives the networks and addresses', async () => {
+  step('sets networks and addresses', async () => {
     await next();
     await heading('Storage').waitFor();
     await next();
@@ -111,20 +120,26 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
   step('reviews and installs', async () => {
     await next();
     await heading('Review and create').waitFor();
-    await page.getByRole('button', { name: 'Install cluster', exact: true, disabled: false }).click({ timeout: minute });
+    await page
+      .getByRole('button', { name: 'Install cluster', exact: true, disabled: false })
+      .click({ timeout: minute });
     await heading('Installation progress').waitFor({ timeout: minute });
   });
 
   step('follows the progress of each host', async () => {
     await page.getByRole('button', { name: /^Host inventory/ }).click();
-    await page.getByText(/^\d+\/\d+$/).or(page.getByText(/^[A-Za-z ]+ \d+\/\d+$/)).first().waitFor();
+    await page
+      .getByText(/^\d+\/\d+$/)
+      .or(page.getByText(/^[A-Za-z ]+ \d+\/\d+$/))
+      .first()
+      .waitFor();
   });
 
-  step('sees events as they happen, without asking', async () => {
+  step('shows new events without a reload', async () => {
     await page.getByRole('button', { name: 'View cluster events' }).click();
     const latest = page.locator('#events-modal tr').nth(1);
     const before = await latest.innerText();
-    // The list itself looks once a minute: what comes sooner comes by the feed.
+    // The list itself is polled once a minute: an earlier event comes from the feed.
     const patience = Date.now() + minute / 2;
     while ((await latest.innerText()) === before) {
       assert.ok(Date.now() < patience, `no event came after "${before}"`);
@@ -132,17 +147,17 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     }
   });
 
-  step('takes the black box along', async () => {
-    const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#black-box').click()]);
+  step('downloads the journal', async () => {
+    const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#journal').click()]);
     assert.match(download.suggestedFilename(), /^.+-\d{8}T\d{6}Z\.journal$/);
   });
 
-  step('sees the installation finish', async () => {
+  step('shows the completed installation', async () => {
     await page.getByTestId('close-events-modal').click();
     await page.getByText('Installation completed successfully').waitFor({ timeout: 3 * minute });
   });
 
-  step('takes the kubeconfig, the password and the address of the console', async () => {
+  step('downloads the kubeconfig, copies password and console URL', async () => {
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Download kubeconfig' }).click(),
@@ -154,16 +169,19 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), credentials.password);
   });
 
-  step('has the site looked at for the cluster', async () => {
+  step('checks the site for the cluster', async () => {
     await page.getByRole('link', { name: 'Doctor', exact: true }).click();
-    await page.getByTestId('summary').getByText(/would stop an installation|should be looked at/).waitFor();
+    await page
+      .getByTestId('summary')
+      .getByText(/would prevent an installation|should be checked/)
+      .waitFor();
     await page.getByLabel('Cluster', { exact: true }).selectOption({ label: `Cluster ${clusterName}` });
     await page.getByTestId('finding').filter({ hasText: 'Names' }).first().waitFor();
-    await page.getByLabel('Show what is well, too').check();
-    await page.getByTestId('finding').filter({ hasText: 'What hosts found' }).first().waitFor();
+    await page.getByLabel('Show passed checks').check();
+    await page.getByTestId('finding').filter({ hasText: 'Hosts' }).first().waitFor();
   });
 
-  step('is told when the appliance is away, and finds everything when it is back', async () => {
+  step('shows an outage of the appliance and its end', async () => {
     await page.goBack();
     await site.stop();
     await page.getByTestId('away').waitFor();
@@ -174,11 +192,11 @@ describe('a person at the browser', { timeout: 8 * minute }, () => {
     await page.getByText('Installation completed successfully').waitFor();
   });
 
-  it('never asked another origin for anything', () => {
+  it('no requests to other origins', () => {
     assert.deepEqual(browser.foreign, []);
   });
 
-  it('met no error that was not handled', () => {
+  it('no uncaught errors', () => {
     assert.deepEqual(browser.errors, []);
   });
 });

@@ -1,5 +1,6 @@
-// A machine for the tests: a live ISO that really boots, laid out as CoreOS's, and an emulator that boots from an address
-// as a server does from virtual media. What they need is installed by .ci/install-emulator.
+// A machine for the tests: a live ISO that boots, with the layout of CoreOS's, and an emulator that
+// boots it from an address, as a server does from virtual media. .ci/install-emulator installs
+// their dependencies.
 
 import { execFile, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -16,10 +17,14 @@ const isolinux = '/usr/lib/ISOLINUX';
 const syslinux = '/usr/lib/syslinux/modules/bios';
 const busybox = '/bin/busybox';
 
-/** What the live ISO's volume is called: as CoreOS's is from OpenShift 4.19 on, which does not say for which version it is. */
+/**
+ * The volume id of the live ISO: as CoreOS's from OpenShift 4.19 on, without an OpenShift version.
+ */
 export const volumeId = 'rhcos-9.6.20250523-0';
 
-/** The live system says on the serial line which config it was given, and turns the machine off. */
+/**
+ * The live system writes the digest of its config to the serial line and powers the machine off.
+ */
 const init = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -29,10 +34,12 @@ echo "CONFIG $(sha256sum < /config.ign | cut -d' ' -f1)"
 poweroff -f
 `;
 
-// The boot loader loads the root file system too, so that a boot reads all of the image.
+// The boot loader also loads the root file system, so that a boot reads the whole image.
 const initrds = ['initrd.img', 'rootfs.img'].map((name) => `/images/pxeboot/${name}`).concat('/images/ignition.img');
-// Without no_timer_check a kernel in an emulator that gets little time may lose the serial line's interrupts.
-const kernelArguments = `coreos.liveiso=${volumeId} ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1 no_timer_check`;
+// Without no_timer_check, the kernel of a slow emulator can lose the serial line's interrupts.
+const kernelArguments =
+  `coreos.liveiso=${volumeId} ignition.firstboot ignition.platform.id=metal ` +
+  `console=ttyS0,115200n8 quiet panic=-1 no_timer_check`;
 const areaSize = 1139;
 const areaStart = `serial 0 115200
 default linux
@@ -43,49 +50,81 @@ label linux
   append initrd=${initrds.join(',')} `;
 const area = `${kernelArguments}\n`.padEnd(areaSize, '#');
 
-/** Makes the live ISO in that folder and answers its path; its root file system has that many bytes of noise. */
-export const makeLiveISO = async (folder, rootfsBytes = 24 * 1024 ** 2) => {
-  const tree = join(folder, 'tree');
+/**
+ * Creates the live ISO in this directory and returns its path; its root file system has this number
+ * of random bytes.
+ */
+export const makeLiveISO = async (directory, rootfsBytes = 24 * 1024 ** 2) => {
+  const tree = join(directory, 'tree');
   const put = async (path, content) => {
     await mkdir(dirname(join(tree, path)), { recursive: true });
     await writeFile(join(tree, path), content);
   };
   await put('images/pxeboot/vmlinuz', await readFile(kernel));
-  await put('images/pxeboot/initrd.img', await archive(join(folder, 'initrd'), {
-    'bin/busybox': await readFile(busybox),
-    init,
-    'dev/.keep': '',
-  }));
-  await put('images/pxeboot/rootfs.img', await archive(join(folder, 'rootfs'), { 'root.squashfs': randomBytes(rootfsBytes) }));
+  await put(
+    'images/pxeboot/initrd.img',
+    await archive(join(directory, 'initrd'), {
+      'bin/busybox': await readFile(busybox),
+      init,
+      'dev/.keep': '',
+    }),
+  );
+  await put(
+    'images/pxeboot/rootfs.img',
+    await archive(join(directory, 'rootfs'), { 'root.squashfs': randomBytes(rootfsBytes) }),
+  );
   await put('images/ignition.img', Buffer.alloc(256 * 1024));
   await put('coreos/igninfo.json', JSON.stringify({ file: 'images/ignition.img' }));
-  await put('coreos/kargs.json', JSON.stringify({
-    default: kernelArguments,
-    files: [{ path: 'isolinux/isolinux.cfg', offset: areaStart.length, end: '\n', pad: '#' }],
-    size: areaSize,
-  }));
+  await put(
+    'coreos/kargs.json',
+    JSON.stringify({
+      default: kernelArguments,
+      files: [{ path: 'isolinux/isolinux.cfg', offset: areaStart.length, end: '\n', pad: '#' }],
+      size: areaSize,
+    }),
+  );
   await put('isolinux/isolinux.cfg', `${areaStart}${area}# COREOS_KARG_EMBED_AREA\n`);
   await copyFile(join(isolinux, 'isolinux.bin'), join(tree, 'isolinux/isolinux.bin'));
   await chmod(join(tree, 'isolinux/isolinux.bin'), 0o644);
   await copyFile(join(syslinux, 'ldlinux.c32'), join(tree, 'isolinux/ldlinux.c32'));
-  const iso = join(folder, 'rhcos-live.iso');
+  const iso = join(directory, 'rhcos-live.iso');
   await run('xorriso', [
-    '-as', 'mkisofs', '-quiet', '-o', iso, '-V', volumeId, '-iso-level', '1', '-r', '-J', '-joliet-long',
-    '-isohybrid-mbr', join(isolinux, 'isohdpfx.bin'), '-c', 'isolinux/boot.cat', '-b', 'isolinux/isolinux.bin',
-    '-no-emul-boot', '-boot-load-size', '4', '-boot-info-table', tree,
+    '-as',
+    'mkisofs',
+    '-quiet',
+    '-o',
+    iso,
+    '-V',
+    volumeId,
+    '-iso-level',
+    '1',
+    '-r',
+    '-J',
+    '-joliet-long',
+    '-isohybrid-mbr',
+    join(isolinux, 'isohdpfx.bin'),
+    '-c',
+    'isolinux/boot.cat',
+    '-b',
+    'isolinux/isolinux.bin',
+    '-no-emul-boot',
+    '-boot-load-size',
+    '4',
+    '-boot-info-table',
+    tree,
   ]);
   return iso;
 };
 
-/** A cpio archive of files, as the kernel unpacks it. */
-const archive = async (folder, files) => {
+/** Packs files into a cpio archive that the kernel can unpack. */
+const archive = async (directory, files) => {
   for (const [path, content] of Object.entries(files)) {
-    await mkdir(dirname(join(folder, path)), { recursive: true });
-    await writeFile(join(folder, path), content);
-    await chmod(join(folder, path), 0o755);
+    await mkdir(dirname(join(directory, path)), { recursive: true });
+    await writeFile(join(directory, path), content);
+    await chmod(join(directory, path), 0o755);
   }
   const { stdout } = await run('sh', ['-c', `find . | ${busybox} cpio -o -H newc`], {
-    cwd: folder,
+    cwd: directory,
     encoding: 'buffer',
     maxBuffer: 1024 ** 3,
   });
@@ -93,15 +132,33 @@ const archive = async (folder, files) => {
 };
 
 /**
- * Boots a machine whose CD is at that address, read in ranges as fast as that many bytes a second; `ended` gives what it
- * wrote on the serial line.
+ * Boots a machine whose CD is at this address. It reads ranges with a limit in bytes a second.
+ * `ended` resolves to its output on the serial line.
  */
 export const bootFrom = (url, bytesPerSecond) => {
-  const machine = spawn('qemu-system-x86_64', [
-    '-machine', 'q35,accel=tcg', '-cpu', 'max', '-m', '768', '-nographic', '-nodefaults', '-no-reboot', '-net', 'none',
-    '-serial', 'stdio', '-boot', 'd',
-    '-drive', `file=${url},format=raw,media=cdrom,readonly=on,throttling.bps-read=${String(bytesPerSecond)}`,
-  ], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const machine = spawn(
+    'qemu-system-x86_64',
+    [
+      '-machine',
+      'q35,accel=tcg',
+      '-cpu',
+      'max',
+      '-m',
+      '768',
+      '-nographic',
+      '-nodefaults',
+      '-no-reboot',
+      '-net',
+      'none',
+      '-serial',
+      'stdio',
+      '-boot',
+      'd',
+      '-drive',
+      `file=${url},format=raw,media=cdrom,readonly=on,throttling.bps-read=${String(bytesPerSecond)}`,
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
   let written = '';
   for (const stream of [machine.stdout, machine.stderr]) {
     stream.on('data', (part) => {

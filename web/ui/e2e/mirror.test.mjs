@@ -1,5 +1,5 @@
-// The mirror as a person has it: rules dropped onto the page, an image explained, a release asked for, what is missing listed,
-// and the doctor, who says the same.
+// The page of the mirror: dropped rules, an explained image, a proof, missing images, and the same
+// findings by the doctor.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -19,7 +19,10 @@ spec:
     mirrors: [mirror.example.com:5000/team]
 `;
 
-/** A mirror before another one, which lacks the first image that it is asked for, and answers for a few of them alone until it is told to go on. */
+/**
+ * A proxy of a mirror that lacks the first image of a proof. It responds to a few other images only
+ * until `goOn` is called.
+ */
 const startLossyMirror = async (behind) => {
   let missing;
   let asked = 0;
@@ -40,7 +43,10 @@ const startLossyMirror = async (behind) => {
         response.writeHead(404, { 'Content-Type': 'application/json' }).end('{"errors":[{"code":"MANIFEST_UNKNOWN"}]}');
         return;
       }
-      const answer = await fetch(`http://${behind}${request.url}`, { method: request.method, headers: { accept: request.headers.accept ?? '*/*' } });
+      const answer = await fetch(`http://${behind}${request.url}`, {
+        method: request.method,
+        headers: { accept: request.headers.accept ?? '*/*' },
+      });
       response.writeHead(answer.status, Object.fromEntries(answer.headers));
       response.end(request.method === 'HEAD' ? undefined : Buffer.from(await answer.arrayBuffer()));
     };
@@ -71,7 +77,7 @@ const drop = async (page, name, text) => {
   await page.getByTestId('mirror').dispatchEvent('drop', { dataTransfer: data });
 };
 
-describe('a person with a mirror', { timeout: 4 * minute }, () => {
+describe('the mirror', { timeout: 4 * minute }, () => {
   let site;
   let browser;
   let page;
@@ -87,14 +93,14 @@ describe('a person with a mirror', { timeout: 4 * minute }, () => {
     await site?.end();
   });
 
-  it('sees the rules and whether the mirror holds the release', async () => {
+  it('shows the rules and proves the release', async () => {
     await page.getByTestId('rule').first().waitFor();
-    await page.getByRole('button', { name: 'Ask the mirror', exact: true }).click();
+    await page.getByRole('button', { name: 'Check the mirror', exact: true }).click();
     await page.getByTestId('proof').filter({ hasText: 'The mirror holds all' }).waitFor({ timeout: minute });
     await browser.picture('the-mirror-holds-the-release');
   });
 
-  it('drops rules onto the page and takes them back', async () => {
+  it('imports dropped rules and removes them', async () => {
     await drop(page, 'idms-team.yaml', rules);
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor();
     await page.getByRole('textbox', { name: 'Image to explain' }).fill('quay.io/team/app:1');
@@ -105,14 +111,14 @@ describe('a person with a mirror', { timeout: 4 * minute }, () => {
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor({ state: 'detached' });
   });
 
-  it('is told what is wrong with what was dropped', async () => {
+  it('reports an unusable file', async () => {
     await drop(page, 'pod.yaml', 'kind: Pod');
     const alert = page.getByText('holds nothing of a mirror');
     await alert.waitFor();
     assert.match(await alert.innerText(), /pod\.yaml/i);
   });
 
-  it('gives a cluster a mirror of its own, sees how far its proof is, and takes the list of what is missing', async () => {
+  it("proves a cluster's own mirror and lists missing images", async () => {
     const { rules: known } = await (await fetch(`${site.url}/api/landfall/v1/mirror`)).json();
     const lossy = await startLossyMirror(known[0].mirrors[0].location.split('/')[0]);
     try {
@@ -129,13 +135,17 @@ describe('a person with a mirror', { timeout: 4 * minute }, () => {
       await page.getByLabel('Rules for').selectOption({ label: 'Rules for cluster far' });
       const tables = known.map(
         ({ prefix, mirrors }) =>
-          `[[registry]]\nlocation = "${prefix}"\nblocked = true\n[[registry.mirror]]\nlocation = "${lossy.address}/${mirrors[0].location.split('/').slice(1).join('/')}"\n`,
+          `[[registry]]\nlocation = "${prefix}"\nblocked = true\n[[registry.mirror]]\n` +
+          `location = "${lossy.address}/${mirrors[0].location.split('/').slice(1).join('/')}"\n`,
       );
       await drop(page, 'far.conf', tables.join('\n'));
       await page.getByTestId('import').filter({ hasText: 'far.conf, for cluster far' }).waitFor();
       await page.getByTestId('rule').filter({ hasText: lossy.address }).first().waitFor();
-      await page.getByRole('button', { name: 'Ask the mirror', exact: true }).click();
-      await page.getByTestId('progress').filter({ hasText: /\d of 1\d/ }).waitFor();
+      await page.getByRole('button', { name: 'Check the mirror', exact: true }).click();
+      await page
+        .getByTestId('progress')
+        .filter({ hasText: /\d of 1\d/ })
+        .waitFor();
       await browser.picture('how-far-a-proof-is');
       lossy.goOn();
       await page.getByTestId('proof').filter({ hasText: "can't be had" }).waitFor({ timeout: minute });

@@ -1,11 +1,11 @@
-// The API's own description, rendered in the page without another origin being asked.
+// The page of the API's description, rendered without requests to other origins.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
 
-describe('a person who writes a script', { timeout: 60_000 }, () => {
+describe('description of the API', { timeout: 60_000 }, () => {
   let site;
   let browser;
 
@@ -18,7 +18,7 @@ describe('a person who writes a script', { timeout: 60_000 }, () => {
     await site?.end();
   });
 
-  it('finds an operation with what it takes and answers', async () => {
+  it('finds an operation with its fields', async () => {
     const { page } = browser;
     await page.goto(site.url);
     await page.getByRole('link', { name: 'API', exact: true }).click();

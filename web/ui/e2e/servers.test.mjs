@@ -1,5 +1,5 @@
-// Servers as a person has them who never writes YAML: added one by one and as a table, booted from a cluster's image, switched,
-// asked why, and removed. The BMCs are the demo's.
+// The page of the servers without YAML: adding one, importing a table, booting from a cluster's
+// image, power, conversations, removal. The BMCs are those of the demo.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
@@ -10,7 +10,7 @@ import { startWalk } from './walk.mjs';
 const minute = 60_000;
 const pullSecret = '{"auths":{"example.com":{"auth":"YTpi"}}}';
 
-describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
+describe('servers with BMCs', { timeout: 2 * minute }, () => {
   let site;
   let browser;
   let page;
@@ -29,7 +29,12 @@ describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
       pull_secret: pullSecret,
       control_plane_count: 1,
     });
-    await site.post('/v2/infra-envs', { name: 'berlin', cluster_id: id, pull_secret: pullSecret, openshift_version: version });
+    await site.post('/v2/infra-envs', {
+      name: 'berlin',
+      cluster_id: id,
+      pull_secret: pullSecret,
+      openshift_version: version,
+    });
     browser = await openBrowser(site.url, 'servers');
     ({ page } = browser);
     await page.goto(`${site.url}/assisted-installer/clusters`);
@@ -39,16 +44,18 @@ describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
     await site?.end();
   });
 
-  step('sees the servers with what their BMCs say of them', async () => {
+  step('shows the servers with the data of their BMCs', async () => {
     await page.getByRole('link', { name: 'Servers', exact: true }).click();
     await row('server-1').filter({ hasText: 'Dell Inc. PowerEdge R650' }).filter({ hasText: 'Available' }).waitFor();
     assert.match(await row('server-1').innerText(), /DEMO0001/);
   });
 
-  step('adds one whose BMC does not answer and is told why', async () => {
+  step('adds a server whose BMC does not respond', async () => {
     await page.getByRole('button', { name: 'Add a server' }).click();
     await dialog().getByLabel('Name', { exact: false }).first().fill('quiet');
-    await dialog().getByLabel('Address of the BMC').fill(`redfish-virtualmedia+http://127.0.0.1:${String(await freePort())}`);
+    await dialog()
+      .getByLabel('Address of the BMC')
+      .fill(`redfish-virtualmedia+http://127.0.0.1:${String(await freePort())}`);
     await dialog().getByLabel('User name').fill('root');
     await dialog().getByLabel('Password').fill('secret');
     await dialog().getByLabel('Boots the image of').selectOption({ label: 'berlin' });
@@ -56,11 +63,17 @@ describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
     await row('quiet').getByTestId('bmc-error').waitFor();
   });
 
-  step('pastes a table and is told row by row what is wrong with it', async () => {
+  step('checks a pasted table row by row', async () => {
     await page.getByRole('button', { name: 'Paste a table' }).click();
     await dialog()
       .getByLabel('Table')
-      .fill('name;address;username;password;infra_env\nrack-1;ftp://192.0.2.1;root;a;berlin\nrack-2;192.0.2.2;root;b;nowhere\nserver-1;192.0.2.3;root;c;\nrack-4;192.0.2.4;root;d;berlin');
+      .fill(
+        'name;address;username;password;infra_env\n' +
+          'rack-1;ftp://192.0.2.1;root;a;berlin\n' +
+          'rack-2;192.0.2.2;root;b;nowhere\n' +
+          'server-1;192.0.2.3;root;c;\n' +
+          'rack-4;192.0.2.4;root;d;berlin',
+      );
     await dialog().getByRole('button', { name: 'Check' }).click();
     const rows = dialog().getByTestId('bmc-rows');
     await rows.getByText('1 can be added, 3 not.').waitFor();
@@ -70,7 +83,7 @@ describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
     }
   });
 
-  step('boots a server now and comes to the host that registers', async () => {
+  step('boots a server and links to its host', async () => {
     await dialog().getByRole('button', { name: 'Close' }).last().click();
     await row('server-1').getByRole('button', { name: 'Boot now' }).click();
     await dialog().getByLabel('From the image of').selectOption({ label: 'berlin' });
@@ -83,7 +96,7 @@ describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
     await row('server-2').getByText('Off', { exact: true }).waitFor();
   });
 
-  step('reads what was said to the BMC, without secrets', async () => {
+  step('shows conversations with the BMC without secrets', async () => {
     await row('server-1').getByRole('button', { name: 'Conversations' }).click();
     const said = dialog().getByTestId('bmc-conversation').filter({ hasText: 'boot: ' });
     await said.getByText('VirtualMedia.InsertMedia').first().waitFor();
@@ -100,7 +113,7 @@ describe('a person with servers behind BMCs', { timeout: 2 * minute }, () => {
     assert.deepEqual(browser.errors, []);
   });
 
-  step('finds the pages and the servers in a narrow window, too', async () => {
+  step('shows pages and servers in a narrow window', async () => {
     await page.setViewportSize({ width: 420, height: 900 });
     const place = (locator) => locator.boundingBox();
     const link = await place(page.getByRole('link', { name: 'Servers', exact: true }));

@@ -1,5 +1,5 @@
-// A rehearsal site for the tests: the built binary's `demo` on a free port, and simulated hosts by its `simulate hosts`.
-// LANDFALL_BIN names the binary; without it, bin/landfall of this checkout.
+// A site for the tests: the built binary's `demo` on a free port, and hosts of its `simulate
+// hosts`. LANDFALL_BIN sets the binary; the default is bin/landfall of this checkout.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,21 +10,20 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-const binary =
-  process.env.LANDFALL_BIN ?? fileURLToPath(new URL('../../../bin/landfall', import.meta.url));
+const binary = process.env.LANDFALL_BIN ?? fileURLToPath(new URL('../../../bin/landfall', import.meta.url));
 
 const readyWithin = 60_000;
 const stoppedWithin = 15_000;
 
 /**
- * Starts a site with a demo of that many hosts at that speed, or with an appliance alone that gets these flags; it ends with
- * `end`, which also removes its data.
+ * Starts a site: a demo with this number of hosts and speed, or an appliance with the flags in
+ * `serve`. `end` stops it and removes its data.
  */
 export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
   const data = await mkdtemp(join(tmpdir(), 'landfall-e2e-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${String(port)}`;
-  const crews = [];
+  const hostGroups = [];
   let appliance;
 
   const start = async () => {
@@ -47,7 +46,7 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
     url,
     start,
     stop,
-    /** Asks the API as a script would. */
+    /** Sends a GET request to the API. */
     get: async (path) => {
       const response = await fetch(`${url}/api/assisted-install${path}`);
       if (!response.ok) {
@@ -55,7 +54,7 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
       }
       return response.json();
     },
-    /** Sends the API something as a script would, and gives back what it answers. */
+    /** Sends a POST request to the API and returns the response. */
     post: async (path, body) => {
       const response = await fetch(`${url}/api/assisted-install${path}`, {
         method: 'POST',
@@ -67,21 +66,38 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
       }
       return response.json();
     },
-    /** Boots simulated hosts from an infra-env's ISO; booted again, they are the same machines. */
+    /**
+     * Boots simulated hosts from an infra-env's ISO. Hosts that boot again are the same machines.
+     */
     bootHosts: (infraEnvId, count, { speed = 40, faults = '', first = 1 } = {}) => {
-      const crew = run('simulate', 'hosts', '--url', url, '--infra-env', infraEnvId, '--first', String(first), '--count', String(count), '--speed', String(speed), '--faults', faults);
-      crews.push(crew);
+      const hostGroup = run(
+        'simulate',
+        'hosts',
+        '--url',
+        url,
+        '--infra-env',
+        infraEnvId,
+        '--first',
+        String(first),
+        '--count',
+        String(count),
+        '--speed',
+        String(speed),
+        '--faults',
+        faults,
+      );
+      hostGroups.push(hostGroup);
       return {
-        powerOff: () => finish(crew),
-        /** Holds the hosts where they are, or lets them go on. */
-        hold: () => crew.child.kill('SIGSTOP'),
-        release: () => crew.child.kill('SIGCONT'),
+        powerOff: () => finish(hostGroup),
+        /** Stops the processes of the hosts, and continues them. */
+        hold: () => hostGroup.child.kill('SIGSTOP'),
+        release: () => hostGroup.child.kill('SIGCONT'),
       };
     },
-    /** What the appliance and the hosts have written, for a failed test. */
-    output: () => [appliance, ...crews].map((program) => program.output()).join('\n'),
+    /** The output of the appliance and the hosts, for a failed test. */
+    output: () => [appliance, ...hostGroups].map((program) => program.output()).join('\n'),
     end: async () => {
-      await Promise.all(crews.map(finish));
+      await Promise.all(hostGroups.map(finish));
       await stop();
       await rm(data, { recursive: true, force: true });
     },

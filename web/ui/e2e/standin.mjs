@@ -1,4 +1,4 @@
-// The stand-in for AMS as a process of its own; the product knows its address and nothing else of it.
+// The stand-in for AMS as a separate process; the appliance gets its address only.
 
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,10 +12,10 @@ import { freePort } from './site.mjs';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** Builds the stand-in and finds a port for it, where nobody answers before `start`. */
+/** Builds the stand-in and reserves a port for it; nothing listens there before `start`. */
 export const prepareStandIn = async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'landfall-ams-'));
-  const program = join(folder, 'standin');
+  const directory = await mkdtemp(join(tmpdir(), 'landfall-ams-'));
+  const program = join(directory, 'standin');
   await promisify(execFile)('go', ['build', '-o', program, './appliance/ams/amstest/standin'], {
     cwd: root,
     env: { ...process.env, CGO_ENABLED: '0' },
@@ -60,7 +60,7 @@ export const prepareStandIn = async () => {
     heal: () => order('heal'),
     end: async () => {
       await stop();
-      await rm(folder, { recursive: true, force: true });
+      await rm(directory, { recursive: true, force: true });
     },
   };
 };

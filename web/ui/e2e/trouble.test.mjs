@@ -1,5 +1,5 @@
-// What does not go as planned, and a single node: hosts that do not meet the requirements, an installation that fails,
-// one that is cancelled. Each test goes on where the one before it stopped.
+// Failures, and a single node: hosts that do not meet the requirements, a failed installation, a
+// cancelled one. Each step continues after the one before.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ const minute = 60_000;
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 const fast = 200;
 
-describe('a person whose plans do not work out', { timeout: 4 * minute }, () => {
+describe('failures, and a single node', { timeout: 4 * minute }, () => {
   let site;
   let browser;
   let page;
@@ -54,7 +54,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await site?.end();
   });
 
-  step('finds the fields of the wizard in a narrow window, too', async () => {
+  step('shows the fields of the wizard in a narrow window', async () => {
     const wide = page.viewportSize();
     await page.setViewportSize({ width: 420, height: 900 });
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
@@ -65,7 +65,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.setViewportSize(wide);
   });
 
-  step('describes a single node', async () => {
+  step('creates a single-node cluster', async () => {
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');
     assert.equal(await page.title(), 'New cluster · Landfall');
@@ -78,12 +78,12 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     assert.equal(await page.title(), 'solo · Landfall');
   });
 
-  step('is offered each kind of image with what it is for', async () => {
+  step('offers each kind of image with its purpose', async () => {
     await next();
     await shows('Host discovery');
     await button('Add host').click();
     await page.getByTestId('discovery-image-type-dropdown-toggle').click();
-    await page.getByText('the rest is fetched while booting').waitFor();
+    await page.getByText('hosts fetch the rest while booting').waitFor();
     for (const kind of [/^Full image file/, /^Minimal image file/, /^iPXE/]) {
       assert.ok(await page.getByRole('menuitem', { name: kind }).isEnabled());
     }
@@ -93,7 +93,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByText('iPXE script file is ready to be downloaded').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Close', exact: true }).last().click();
     await button('Add host').click();
-    // The dialog may show the script that there is already; Back leads to the choice.
+    // The dialog may show an existing script; Back leads to the selection.
     const toggle = page.getByTestId('discovery-image-type-dropdown-toggle');
     const back = page.getByRole('dialog').getByRole('button', { name: 'Back', exact: true });
     await toggle.or(back).first().waitFor();
@@ -107,7 +107,7 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByTestId('close-iso-btn').click();
   });
 
-  step('installs the single node on the network that it was found in', async () => {
+  step("installs the single node on its host's network", async () => {
     const id = new URL(page.url()).pathname.split('/')[3];
     const [env] = await site.get(`/v2/infra-envs?cluster_id=${id}`);
     site.bootHosts(env.id, 1, { speed: fast });
@@ -128,19 +128,23 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByText('Installation completed successfully').waitFor();
   });
 
-  step('opens the installed cluster for more hosts, and has its kubeconfig there, too', async () => {
+  step('adds hosts to the cluster, with its kubeconfig', async () => {
     await button('Add hosts').click();
     await heading('Host discovery').waitFor();
     await heading('solo').waitFor();
     await Promise.all([page.waitForEvent('download'), button('Download kubeconfig').click()]);
   });
 
-  step('is told why another host can not be installed', async () => {
+  step('shows why another host can not be installed', async () => {
     const id = new URL(page.url()).pathname.split('/')[3];
     const [env] = await site.get(`/v2/infra-envs?cluster_id=${id}`);
     const another = site.bootHosts(env.id, 1, { speed: fast, first: 2 });
     await button('Ready').waitFor({ timeout: minute });
-    const refused = { status: 409, contentType: 'application/json', body: JSON.stringify({ reason: 'The host is too late.' }) };
+    const refused = {
+      status: 409,
+      contentType: 'application/json',
+      body: JSON.stringify({ reason: 'The host is too late.' }),
+    };
     await page.route('**/actions/install', (route) => route.fulfill(refused));
     await page.getByRole('button', { name: 'Install ready hosts', disabled: false }).click();
     await page.getByText('The host is too late.').waitFor();
@@ -150,31 +154,43 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await heading('Clusters').waitFor();
   });
 
-  step('can not give a second cluster the same name', async () => {
+  step('rejects a second cluster of the same name', async () => {
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('solo');
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
     await page.keyboard.press('Tab');
-    await page.getByText('There is a cluster of this name and base domain already').waitFor();
+    await page.getByText('A cluster with this name and base domain exists already').waitFor();
     await page.getByRole('textbox', { name: 'Base domain' }).fill('other.test');
-    await page.getByText('There is a cluster of this name and base domain already').waitFor({ state: 'detached' });
+    await page.getByText('A cluster with this name and base domain exists already').waitFor({ state: 'detached' });
   });
 
-  step('reads what a host lacks', async () => {
+  step("shows a host's missing requirements", async () => {
     cluster = await site.post('/v2/clusters', {
-      name: 'reef', base_dns_domain: 'site.test', openshift_version: (await site.get('/v2/clusters'))[0].openshift_version,
-      pull_secret: pullSecret, api_vips: [{ ip: '192.168.100.200' }], ingress_vips: [{ ip: '192.168.100.201' }],
+      name: 'reef',
+      base_dns_domain: 'site.test',
+      openshift_version: (await site.get('/v2/clusters'))[0].openshift_version,
+      pull_secret: pullSecret,
+      api_vips: [{ ip: '192.168.100.200' }],
+      ingress_vips: [{ ip: '192.168.100.201' }],
     });
-    infraEnv = await site.post('/v2/infra-envs', { name: 'reef_infra-env', cluster_id: cluster.id, pull_secret: pullSecret });
+    infraEnv = await site.post('/v2/infra-envs', {
+      name: 'reef_infra-env',
+      cluster_id: cluster.id,
+      pull_secret: pullSecret,
+    });
     hosts = site.bootHosts(infraEnv.id, 3, { speed: fast, faults: 'host=2:low-memory' });
     await page.goto(`${site.url}/assisted-installer/clusters/${cluster.id}`);
     await heading('Host discovery').waitFor();
     await button('Ready').nth(1).waitFor({ timeout: minute });
     await button('Insufficient').click();
-    await page.getByRole('dialog').getByText(/memory|RAM/i).first().waitFor();
+    await page
+      .getByRole('dialog')
+      .getByText(/memory|RAM/i)
+      .first()
+      .waitFor();
   });
 
-  step('sees the host ready when it has what it lacked', async () => {
+  step('shows the host as ready after the repair', async () => {
     await page.keyboard.press('Escape');
     await hosts.powerOff();
     hosts = site.bootHosts(infraEnv.id, 3, { speed: fast, faults: 'host=2:fail-at=Writing image to disk' });
@@ -182,38 +198,50 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
   });
 
   step('renames a host', async () => {
-    await page.getByRole('row', { name: /host-1/ }).getByRole('button', { name: 'Kebab toggle' }).click();
+    await page
+      .getByRole('row', { name: /host-1/ })
+      .getByRole('button', { name: 'Kebab toggle' })
+      .click();
     await page.getByRole('menuitem', { name: 'Change hostname' }).click();
     await page.getByRole('dialog').getByRole('textbox').fill('anchor');
     await page.getByTestId('change-hostname-form__button-change').click();
     await page.getByRole('row', { name: /anchor/ }).waitFor();
   });
 
-  step('sees which host failed and why', async () => {
+  step('shows the failed host with its error', async () => {
     await button('Ready').nth(2).waitFor();
     await install();
     await page.getByText('Control plane was not installed').waitFor({ timeout: minute });
-    await page.getByTestId('why-it-failed').getByText(/host-2: the installation broke off at the stage "Writing image to disk"/).waitFor();
-    await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // on the internet
+    await page
+      .getByTestId('why-it-failed')
+      .getByText(/host-2: the installation broke off at the stage "Writing image to disk"/)
+      .waitFor();
+    await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // it links to the internet
     await browser.picture('a-failed-installation');
     await page.getByRole('button', { name: /^Host inventory/ }).click();
     await browser.picture('the-hosts-of-a-failed-installation');
     const culprit = page.getByRole('row', { name: /host-2/ });
     await culprit.getByRole('button', { name: /Error|Failed/ }).click();
-    await page.getByText(/broke off at the stage "Writing image to disk"/).first().waitFor();
+    await page
+      .getByText(/broke off at the stage "Writing image to disk"/)
+      .first()
+      .waitFor();
   });
 
-  step('takes the logs of the failed installation', async () => {
+  step('downloads the logs of the failed installation', async () => {
     await page.keyboard.press('Escape');
     const [logs] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('button', { name: /^Download Installation Logs$/i, disabled: false }).first().click({ timeout: minute }),
+      page
+        .getByRole('button', { name: /^Download Installation Logs$/i, disabled: false })
+        .first()
+        .click({ timeout: minute }),
     ]);
     assert.match(logs.suggestedFilename(), /^reef_[0-9a-f-]{36}\.tar$/);
     assert.notEqual((await readFile(await logs.path())).length, 0);
   });
 
-  step('resets the cluster and finds its hosts again', async () => {
+  step('resets the cluster, hosts come back', async () => {
     await page.getByRole('button', { name: 'Reset Cluster' }).first().click();
     await page.getByRole('dialog').getByRole('button', { name: 'Reset Cluster' }).click();
     await heading('Host discovery').waitFor({ timeout: minute });
@@ -227,8 +255,8 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByRole('dialog').getByRole('button', { name: 'Abort installation' }).click();
   };
 
-  step('cancels while the installation is prepared, and can start it again at once', async () => {
-    await install(() => hosts.hold()); // the preparation lasts until they have done what they are asked for
+  step('cancels the preparation of an installation', async () => {
+    await install(() => hosts.hold()); // the preparation lasts until the hosts have run their steps
     await abort();
     hosts.release();
     await heading('Review and create').waitFor();
@@ -269,25 +297,28 @@ describe('a person whose plans do not work out', { timeout: 4 * minute }, () => 
     await page.getByTestId('cluster-row-solo').waitFor();
   });
 
-  step('reads on its page that a cluster has no infra-env, and then that somebody has deleted it', async () => {
+  step('shows a missing infra-env, then a deleted cluster', async () => {
     const { id } = await site.post('/v2/clusters', {
-      name: 'wreck', base_dns_domain: 'site.test', openshift_version: (await site.get('/v2/clusters'))[0].openshift_version, pull_secret: pullSecret,
+      name: 'wreck',
+      base_dns_domain: 'site.test',
+      openshift_version: (await site.get('/v2/clusters'))[0].openshift_version,
+      pull_secret: pullSecret,
     });
     await page.goto(`${site.url}/assisted-installer/clusters/${id}`);
     await page.getByText(/The cluster has no infra-env/).waitFor();
     await fetch(`${site.url}/api/assisted-install/v2/clusters/${id}`, { method: 'DELETE' });
-    await heading('There is no such cluster').waitFor();
+    await heading('This cluster does not exist').waitFor();
     await page.reload();
-    await heading('There is no such cluster').waitFor();
+    await heading('This cluster does not exist').waitFor();
     await page.getByTestId('no-cluster').getByRole('link', { name: 'All clusters' }).click();
     await page.getByTestId('cluster-row-solo').waitFor();
   });
 
-  it('never asked another origin for anything', () => {
+  it('no requests to other origins', () => {
     assert.deepEqual(browser.foreign, []);
   });
 
-  it('met no error that was not handled', () => {
+  it('no uncaught errors', () => {
     assert.deepEqual(browser.errors, []);
   });
 });

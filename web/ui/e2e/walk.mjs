@@ -1,12 +1,12 @@
-// A walk: steps that go on where the one before stopped.
+// A walk: steps that depend on each other.
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 
 /**
- * Makes the function that adds a step to a walk. A step keeps a picture, also of how it failed, and is left out once one has
- * failed.
- * @param parts gives the walk's browser, and whatever else has output that tells why a step failed
+ * Creates the function that adds a step to a walk. A step takes a picture when it ends, also if it
+ * fails. After a failure, the other steps are skipped.
+ * @param parts returns the walk's browser, and other parts whose output helps to explain a failure
  */
 export const startWalk = (parts) => {
   let failed = false;

@@ -16,7 +16,10 @@ const BmcPage = lazy(() => import('./bmc/BmcPage'));
 const AmsPage = lazy(() => import('./ams/AmsPage'));
 const ReferencePage = lazy(() => import('./reference/ReferencePage'));
 
-/** The page: our header and banner around the Assisted Installer's own screens and ours, kept live by the appliance's feed. */
+/**
+ * The page: our header and banner around the Assisted Installer's screens and ours. The feed of the
+ * appliance keeps it up to date.
+ */
 export const App = () => (
   <BrowserRouter>
     <LiveProvider>

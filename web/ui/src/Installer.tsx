@@ -6,10 +6,10 @@ import { pageTitle, shownPage } from './live/page';
 import { NoCluster } from './shell/NoCluster';
 import { useLocation } from 'react-router-dom-v5-compat';
 
-// Where the library's own links lead to; it is told in no other way.
+// The base path of the library's own links; there is no other way to set it.
 Config.setRouteBasePath('/assisted-installer');
 
-/** The Assisted Installer's screens, with the store behind them told what the feed says. */
+/** The Assisted Installer's screens. Notices of the feed refresh the store behind them. */
 const Installer = () => {
   const live = useLive();
   useEffect(() => {
@@ -36,7 +36,8 @@ const Installer = () => {
       }
     });
   }, [pathname, key]);
-  // The library's page of a cluster that there is not turns for ever, and one of a cluster that was deleted stays.
+  // For a missing cluster, the library's page shows a spinner forever; for a deleted cluster, it
+  // does not change.
   if (missingAt === key) {
     return <NoCluster />;
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ClusterLine } from '../src/ams/api';
-import { describeFields, fingerprintIn, knows, waits, whatToDo, standing } from '../src/ams/words';
+import { describeFields, fingerprintIn, confirmedText, pendingText, remedy, relayStatus } from '../src/ams/words';
 
 const line = (alter: Partial<ClusterLine>): ClusterLine => ({
   cluster_id: 'c',
@@ -14,8 +14,8 @@ const line = (alter: Partial<ClusterLine>): ClusterLine => ({
   ...alter,
 });
 
-describe('what people read of a cluster in AMS', () => {
-  it('names the fields', () => {
+describe('texts about a cluster in AMS', () => {
+  it('names of the fields', () => {
     expect(describeFields({ display_name: 'one', console_url: 'https://c' })).toBe("name one, console's URL https://c");
     expect(describeFields({})).toBe('');
   });
@@ -23,43 +23,46 @@ describe('what people read of a cluster in AMS', () => {
   it.each<[Partial<ClusterLine>, string]>([
     [{}, 'Nothing'],
     [{ ams_status: 'Reserved', told: { display_name: 'one' } }, 'Reserved: name one'],
-  ])('says what AMS knows of %j', (alter, words) => {
-    expect(knows(line(alter))).toBe(words);
+  ])('confirmed data of %j', (alter, words) => {
+    expect(confirmedText(line(alter))).toBe(words);
   });
 
   it.each<[Partial<ClusterLine>, string]>([
     [{ state: 'sent' }, ''],
     [{ to_tell: { display_name: 'two' } }, 'name two'],
-    [{ to_become: 'absent' }, 'that it is gone'],
+    [{ to_become: 'absent' }, 'that it is deleted'],
     [{ to_become: 'active', to_tell: { console_url: 'u' } }, "console's URL u, that it is installed"],
-    [{ to_become: 'active', ams_status: 'Active' }, 'something that changed and changed back'],
-    [{ to_become: 'active', deleted: true }, 'that it is installed, and nothing more: it is gone here'],
-  ])('says what waits of %j', (alter, words) => {
-    expect(waits(line(alter))).toBe(words);
+    [{ to_become: 'active', ams_status: 'Active' }, 'a change that was reverted'],
+    [{ to_become: 'active', deleted: true }, 'that it is installed, and nothing more: it is deleted here'],
+  ])('pending changes of %j', (alter, words) => {
+    expect(pendingText(line(alter))).toBe(words);
   });
 
   it.each<[Partial<ClusterLine>, RegExp]>([
     [{ state: 'sent' }, /^$/],
-    [{ state: 'attention', kind: 'blocked', http: 409 }, /has the cluster/],
-    [{ state: 'attention', kind: 'blocked', http: 403 }, /given the right/],
-    [{ state: 'attention', kind: 'dead', http: 400 }, /Edit what is told/],
-    [{ state: 'attention', kind: 'blocked' }, /Look at the subscription/],
-    [{ state: 'attention', kind: 'attention', ams_status: 'Active' }, /created again/],
-    [{ state: 'attention', kind: 'attention' }, /once it is settled/],
-  ])('says what to do about %j', (alter, words) => {
-    expect(whatToDo(line(alter))).toMatch(words);
+    [{ state: 'attention', kind: 'blocked', http: 409 }, /owns the cluster/],
+    [{ state: 'attention', kind: 'blocked', http: 403 }, /the permission/],
+    [{ state: 'attention', kind: 'dead', http: 400 }, /Edit the values to send/],
+    [{ state: 'attention', kind: 'blocked' }, /Check the subscription/],
+    [{ state: 'attention', kind: 'attention', ams_status: 'Active' }, /^Create it again/],
+    [{ state: 'attention', kind: 'attention' }, /^Solve the problem/],
+  ])('remedy for %j', (alter, words) => {
+    expect(remedy(line(alter))).toMatch(words);
   });
 
-  it('finds a fingerprint', () => {
+  it('fingerprint in an error', () => {
     const print = `SHA256:${'a'.repeat(43)}`;
     expect(fingerprintIn(`it is ${print}; compare it`)).toBe(print);
     expect(fingerprintIn('no key')).toBe('');
   });
 });
 
-describe('standing', () => {
-  it('is no warning before a connection was tried for', () => {
-    expect(standing({ state: 'offline' })).toEqual({ name: 'Not connected: nothing waits to be told', variant: 'info' });
-    expect(standing({ state: 'offline', problem: 'api.openshift.com does not answer.' }).variant).toBe('warning');
+describe('relayStatus', () => {
+  it('does not warn before the first attempt', () => {
+    expect(relayStatus({ state: 'offline' })).toEqual({
+      name: 'Not connected: there are no pending changes',
+      variant: 'info',
+    });
+    expect(relayStatus({ state: 'offline', problem: 'api.openshift.com does not answer.' }).variant).toBe('warning');
   });
 });

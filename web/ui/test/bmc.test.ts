@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Conversation, Exchange, Server } from '../src/bmc/api';
-import { doing, factsOf, isMoving, mediaOf, modelOf, powerOf, titleOf, transcript } from '../src/bmc/words';
+import { activityOf, factsOf, isMoving, mediaOf, modelOf, powerOf, titleOf, transcript } from '../src/bmc/words';
 
 const server = (alter: Partial<Server>): Server => ({
   id: 's',
@@ -11,7 +11,13 @@ const server = (alter: Partial<Server>): Server => ({
   ...alter,
 });
 
-const exchange: Exchange = { at: '2026-01-01T00:00:00Z', took_ns: 12_400_000, method: 'GET', path: '/redfish/v1', status: 200 };
+const exchange: Exchange = {
+  at: '2026-01-01T00:00:00Z',
+  took_ns: 12_400_000,
+  method: 'GET',
+  path: '/redfish/v1',
+  status: 200,
+};
 
 const conversation = (alter: Partial<Conversation>): Conversation => ({
   id: 'c',
@@ -21,14 +27,14 @@ const conversation = (alter: Partial<Conversation>): Conversation => ({
   ...alter,
 });
 
-describe('what people read of a server', () => {
+describe('texts about a server', () => {
   it.each<[Partial<Server>, string]>([
     [{}, ''],
     [{ doing: 'waits for the power' }, 'waits for the power'],
     [{ pending: { kind: 'soft', at: '' } }, 'Ordered: shut down.'],
     [{ pending: { kind: 'new', at: '' } }, 'Ordered: new.'],
-  ])('says what goes on of %j', (alter, words) => {
-    expect(doing(server(alter))).toBe(words);
+  ])('activity of %j', (alter, words) => {
+    expect(activityOf(server(alter))).toBe(words);
   });
 
   it.each<[Partial<Server>, string]>([
@@ -37,17 +43,17 @@ describe('what people read of a server', () => {
     [{ media: { slot: '/1', inserted: true } }, 'Inserted'],
     [{ media: { slot: '/1', inserted: true, image: 'http://a/i/x.iso' } }, 'x.iso'],
     [{ infra_env_id: 'e', media: { slot: '/1', inserted: true, image: 'http://a/i/x.iso' } }, 'Image of site'],
-  ])('says what is in the drive of %j', (alter, words) => {
+  ])('drive of %j', (alter, words) => {
     expect(mediaOf(server(alter), [{ id: 'e', name: 'site' }])).toBe(words);
   });
 
-  it('names the maker once', () => {
+  it('names the manufacturer once', () => {
     expect(modelOf(server({ system: { manufacturer: 'HPE', model: 'ProLiant' } }))).toBe('HPE ProLiant');
     expect(modelOf(server({ system: { manufacturer: 'Dell', model: 'Dell R650' } }))).toBe('Dell R650');
     expect(modelOf(server({}))).toBe('');
   });
 
-  it('says how the power is, and whether something moves', () => {
+  it('power state and pending changes', () => {
     expect(powerOf(server({ power: '' }))).toBe('Unknown');
     expect(isMoving(server({}))).toBe(false);
     expect(isMoving(server({ power: 'powering-on' }))).toBe(true);
@@ -55,25 +61,33 @@ describe('what people read of a server', () => {
     expect(isMoving(server({ pending: { kind: 'on', at: '' } }))).toBe(true);
   });
 
-  it('tells of an error what its sentence does not', () => {
+  it('code and count of an error', () => {
     expect(factsOf({ type: 't', message: 'm', count: 1 })).toBe('');
     expect(factsOf({ type: 't', message: 'm', count: 3, code: 'RAC0904' })).toBe('RAC0904, 3 times');
   });
 });
 
-describe('what people read of a conversation', () => {
+describe('texts about a conversation', () => {
   it.each<[Partial<Conversation>, string]>([
     [{}, 'boot: 1 request'],
     [{ left_out: 2, repeated: 1, outcome: 'The BMC refuses.' }, 'boot: 3 requests, 2 times. The BMC refuses.'],
-  ])('puts %j in a line', (alter, words) => {
+  ])('summary of %j', (alter, words) => {
     expect(titleOf(conversation(alter))).toBe(words);
   });
 
-  it('writes what was said and answered', () => {
-    expect(transcript(exchange)).toBe('GET /redfish/v1\n\nAnswer 200 after 12 ms');
-    expect(transcript({ ...exchange, headers: ['If-Match: "1"'], request: '{}', answer_headers: ['Location: /x'], answer: '{"a":1}' })).toBe(
-      'GET /redfish/v1\nIf-Match: "1"\n\n{}\n\nAnswer 200 after 12 ms\nLocation: /x\n\n{"a":1}',
+  it('transcript of a request', () => {
+    expect(transcript(exchange)).toBe('GET /redfish/v1\n\nResponse 200 after 12 ms');
+    expect(
+      transcript({
+        ...exchange,
+        headers: ['If-Match: "1"'],
+        request: '{}',
+        answer_headers: ['Location: /x'],
+        answer: '{"a":1}',
+      }),
+    ).toBe('GET /redfish/v1\nIf-Match: "1"\n\n{}\n\nResponse 200 after 12 ms\nLocation: /x\n\n{"a":1}');
+    expect(transcript({ at: '', took_ns: 0, method: 'GET', path: '/redfish/v1', error: 'connection refused' })).toBe(
+      'GET /redfish/v1\n\nNo response: connection refused',
     );
-    expect(transcript({ at: '', took_ns: 0, method: 'GET', path: '/redfish/v1', error: 'connection refused' })).toBe('GET /redfish/v1\n\nNo answer: connection refused');
   });
 });

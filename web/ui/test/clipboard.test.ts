@@ -20,7 +20,7 @@ describe('provideClipboard', () => {
     return selected;
   };
 
-  it('copies the old way where the browser offers no clipboard', async () => {
+  it('copies a selection if there is no clipboard', async () => {
     const selected = oldWay(true);
     provideClipboard(window);
     await window.navigator.clipboard.writeText('secret');
@@ -28,13 +28,13 @@ describe('provideClipboard', () => {
     expect(document.querySelector('textarea')).toBeNull();
   });
 
-  it('says so when the browser refuses', async () => {
+  it('throws if the browser refuses', async () => {
     oldWay(false);
     provideClipboard(window);
-    await expect(window.navigator.clipboard.writeText('secret')).rejects.toThrow('did not let');
+    await expect(window.navigator.clipboard.writeText('secret')).rejects.toThrow('does not allow');
   });
 
-  it('leaves a clipboard that is there alone', () => {
+  it('keeps an existing clipboard', () => {
     const theirs = { writeText: vi.fn() };
     Object.defineProperty(window.navigator, 'clipboard', { configurable: true, value: theirs });
     provideClipboard(window);

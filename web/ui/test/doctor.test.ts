@@ -11,19 +11,25 @@ const found = (subject: string, verdict: Verdict): Finding => ({
 });
 
 describe('findings', () => {
-  const findings = [found('a', 'green'), found('b', 'amber'), found('c', 'red'), found('d', 'unknown'), found('e', 'red')];
+  const findings = [
+    found('a', 'green'),
+    found('b', 'amber'),
+    found('c', 'red'),
+    found('d', 'unknown'),
+    found('e', 'red'),
+  ];
 
-  it('are shown with the worst first, in their order otherwise', () => {
+  it('worst first, otherwise in order', () => {
     expect(inOrder(findings, false).map(({ subject }) => subject)).toEqual(['c', 'e', 'b', 'd']);
     expect(inOrder(findings, true).map(({ subject }) => subject)).toEqual(['c', 'e', 'b', 'd', 'a']);
   });
 
   it.each([
-    [findings, '2 things would stop an installation.'],
-    [findings.slice(0, 2), 'Nothing would stop an installation; one thing should be looked at.'],
-    [findings.slice(0, 1), 'Nothing is in the way of an installation.'],
-    [[], 'Nothing is in the way of an installation.'],
-  ])('come to one sentence', (some, sentence) => {
+    [findings, '2 things would prevent an installation.'],
+    [findings.slice(0, 2), 'Nothing would prevent an installation; one thing should be checked.'],
+    [findings.slice(0, 1), 'Nothing prevents an installation.'],
+    [[], 'Nothing prevents an installation.'],
+  ])('summary %#', (some, sentence) => {
     expect(summary(some)).toBe(sentence);
   });
 });

@@ -24,41 +24,41 @@ const facts: ImageFacts = {
 };
 
 describe('describeSize', () => {
-  it('says gibibytes, the exact bytes and the kind', () => {
+  it('gibibytes, exact bytes and kind', () => {
     expect(describeSize(facts)).toBe('1.2 GiB (1,288,490,189 bytes), full image');
   });
 
-  it('says mebibytes of a small image', () => {
+  it('mebibytes for a small image', () => {
     expect(describeSize({ ...facts, size_bytes: 104_857_600, type: 'minimal-iso' })).toBe(
       '100.0 MiB (104,857,600 bytes), minimal image',
     );
   });
 
-  it('leaves out a kind that is not said', () => {
+  it('omits an unknown kind', () => {
     expect(describeSize({ ...facts, type: '' })).toBe('1.2 GiB (1,288,490,189 bytes)');
   });
 });
 
 describe('downloadCommand', () => {
-  it('goes on where a download broke off', () => {
+  it('resumes a download', () => {
     expect(downloadCommand('discovery.iso', facts.url)).toBe(
       "curl -fL -C - -o 'discovery.iso' 'http://192.0.2.2/full.iso'",
     );
   });
 
-  it('checks the digest once it is known', () => {
+  it('verifies a known digest', () => {
     expect(downloadCommand('d.iso', facts.url, facts.sha256)).toContain(
       `&& echo '${facts.sha256}  d.iso' | sha256sum -c`,
     );
   });
 
-  it('keeps a name from being read as shell', () => {
+  it('quotes names for the shell', () => {
     expect(downloadCommand("a'; rm -rf b", facts.url)).toContain(`'a'\\''; rm -rf b'`);
   });
 });
 
 describe('isBeingComputed', () => {
-  it('asks again until the digest is there', () => {
+  it('until the digest is known', () => {
     expect(isBeingComputed(undefined)).toBe(true);
     expect(isBeingComputed({ ...facts, sha256: '' })).toBe(true);
     expect(isBeingComputed(facts)).toBe(false);
@@ -66,19 +66,19 @@ describe('isBeingComputed', () => {
 });
 
 describe('whyNoMinimal', () => {
-  it('says nothing while it is not known, and where there is one', () => {
+  it('empty if unknown or if there is one', () => {
     expect(whyNoMinimal(undefined)).toBe('');
     expect(whyNoMinimal({ ...facts, minimal: { url: 'http://x' } })).toBe('');
   });
 
-  it('says the reason, or that it is so', () => {
+  it('gives the reason or a default', () => {
     expect(whyNoMinimal({ ...facts, minimal: { reason: 'It has no table.' } })).toBe('It has no table.');
     expect(whyNoMinimal(facts)).toMatch(/minimal/);
   });
 });
 
 describe('whyNoNetworkBoot', () => {
-  it('says the reason, or that it is so', () => {
+  it('gives the reason or a default', () => {
     const boot = { reason: 'It has no kernel.' };
     expect(whyNoNetworkBoot(undefined)).toBe('');
     expect(whyNoNetworkBoot({ ...facts, network_boot: { ...boot, kernel_url: 'http://x' } })).toBe('');
@@ -88,7 +88,7 @@ describe('whyNoNetworkBoot', () => {
 });
 
 describe('fileNameOf', () => {
-  it('tells the kinds apart', () => {
+  it('contains the kind', () => {
     expect(fileNameOf('a.iso', 'full')).toBe('a.iso');
     expect(fileNameOf('a.iso', 'minimal')).toBe('a-minimal.iso');
     expect(fileNameOf('a', 'minimal')).toBe('a-minimal.iso');
@@ -96,20 +96,27 @@ describe('fileNameOf', () => {
 });
 
 describe('sameOrigin', () => {
-  it('keeps the path and the query', () => {
-    expect(sameOrigin('http://192.0.2.2:8090/i/c.iso?a=b', 'https://localhost:1')).toBe('https://localhost:1/i/c.iso?a=b');
+  it('keeps path and query', () => {
+    expect(sameOrigin('http://192.0.2.2:8090/i/c.iso?a=b', 'https://localhost:1')).toBe(
+      'https://localhost:1/i/c.iso?a=b',
+    );
     expect(sameOrigin('http://[', 'https://localhost')).toBe('http://[');
   });
 });
 
 describe('atNetwork', () => {
-  const on = (base: string) => ({ url: 'https://page', full: `${base}/byid/1/4.20/x86_64/full.iso`, minimal: '', short: '' });
+  const on = (base: string) => ({
+    url: 'https://page',
+    full: `${base}/byid/1/4.20/x86_64/full.iso`,
+    minimal: '',
+    short: '',
+  });
 
-  it('puts an address on that network', () => {
+  it('converts an address to the network', () => {
     expect(atNetwork('http://a:1/x/i/c.iso', on('http://a:1/x'), on('http://b'))).toBe('http://b/i/c.iso');
   });
 
-  it('leaves alone what it does not know', () => {
+  it('keeps unknown addresses', () => {
     expect(atNetwork('http://a/i/c.iso', undefined, undefined)).toBe('http://a/i/c.iso');
     expect(atNetwork('http://c/i/c.iso', on('http://a'), on('http://b'))).toBe('http://c/i/c.iso');
     expect(atNetwork('http://a/i/c.iso', { ...on('http://a'), full: '' }, on('http://b'))).toBe('http://a/i/c.iso');
@@ -132,14 +139,14 @@ const read = (client: string, state: Read['state'], last = '2026-11-21T14:00:00Z
 });
 
 describe('digestIn', () => {
-  it('reads what sha256sum writes', () => {
+  it('parses the output of sha256sum', () => {
     expect(digestIn(`${'ab'.repeat(32)}  a.iso\n`)).toBe('ab'.repeat(32));
     expect(digestIn('<html>')).toBe('');
   });
 });
 
 describe('inOrder', () => {
-  it('puts those first that read now, then those that read last', () => {
+  it('current readers first, then the most recent', () => {
     const reads = [
       read('old', 'finished', '2026-11-21T14:00:00Z'),
       read('new', 'stopped', '2026-11-21T15:00:00Z'),
@@ -150,11 +157,11 @@ describe('inOrder', () => {
 });
 
 describe('announce', () => {
-  it('says who began, finished and stopped, and nothing of the others', () => {
+  it('announces new states only', () => {
     const before = [read('a', 'reading'), read('b', 'reading'), read('c', 'reading')];
     const after = [read('a', 'finished'), read('b', 'stopped'), read('c', 'reading'), read('d', 'reading')];
     expect(announce(before, after)).toBe(
-      'a has read what it needs. b has stopped reading. d reads the image',
+      'a has read the parts that it needs. b has stopped reading. d reads the image',
     );
     expect(announce(after, after)).toBe('');
   });

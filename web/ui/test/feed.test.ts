@@ -13,7 +13,7 @@ import {
 const connecting = 0;
 const closed = 2;
 
-/** A server's end of the stream, played by the test. */
+/** The server's end of the stream. */
 class FakeSource extends EventTarget implements Source {
   readyState = connecting;
   close = vi.fn(() => {
@@ -24,13 +24,13 @@ class FakeSource extends EventTarget implements Source {
     this.dispatchEvent(new MessageEvent(type, { data }));
   }
 
-  /** The connection broke and the browser connects again by itself. */
+  /** The connection breaks and the browser reconnects. */
   breaks(): void {
     this.readyState = connecting;
     this.send('error');
   }
 
-  /** The answer was no stream: the browser gives up. */
+  /** The response is not a stream: the browser gives up. */
   fails(): void {
     this.readyState = closed;
     this.send('error');
@@ -42,7 +42,7 @@ const change = { revision: 7, kind: 'hosts', id: 'h', cluster_id: 'c' };
 describe('Feed', () => {
   let sources: FakeSource[];
   let feed: Feed;
-  let heard: Notice[];
+  let notices: Notice[];
   const source = (): FakeSource => {
     const last = sources.at(-1);
     if (!last) {
@@ -54,13 +54,13 @@ describe('Feed', () => {
   beforeEach(() => {
     vi.useFakeTimers();
     sources = [];
-    heard = [];
+    notices = [];
     feed = new Feed((url) => {
       expect(url).toBe(feedUrl);
       sources.push(new FakeSource());
       return source();
     });
-    feed.subscribe((notice) => heard.push(notice));
+    feed.subscribe((notice) => notices.push(notice));
     feed.start();
   });
   afterEach(() => {
@@ -69,24 +69,24 @@ describe('Feed', () => {
     vi.useRealTimers();
   });
 
-  it('is waiting until it is connected, then live', () => {
+  it('waits until it is connected, then is live', () => {
     expect(feed.state).toBe('waiting');
     source().send('open');
     expect(feed.state).toBe('live');
   });
 
-  it('tells everything after connecting, then each change', () => {
+  it('sends everything after connecting, then changes', () => {
     source().send('open');
     source().send('change', JSON.stringify(change));
-    expect(heard).toEqual(['everything', change]);
+    expect(notices).toEqual(['everything', change]);
   });
 
-  it('takes a change that it does not understand for any change', () => {
+  it('sends everything for an invalid change', () => {
     source().send('change', '{"kind":"moons"}');
-    expect(heard).toEqual(['everything']);
+    expect(notices).toEqual(['everything']);
   });
 
-  it('says nothing about an interruption shorter than the grace', () => {
+  it('ignores a short interruption', () => {
     source().send('open');
     source().breaks();
     vi.advanceTimersByTime(graceMilliseconds - 1);
@@ -95,21 +95,21 @@ describe('Feed', () => {
     expect(feed.state).toBe('live');
   });
 
-  it('is away when the interruption lasts, and live again by itself', () => {
-    const look = vi.fn();
+  it('is away during a long interruption, then live again', () => {
+    const onChange = vi.fn();
     source().send('open');
-    feed.watch(look);
+    feed.watch(onChange);
     source().breaks();
     source().breaks();
     vi.advanceTimersByTime(graceMilliseconds);
     expect(feed.state).toBe('away');
     source().send('open');
     expect(feed.state).toBe('live');
-    expect(look).toHaveBeenCalledTimes(2);
-    expect(heard).toEqual(['everything', 'everything']);
+    expect(onChange).toHaveBeenCalledTimes(2);
+    expect(notices).toEqual(['everything', 'everything']);
   });
 
-  it('connects anew where the browser has given up, as often as it takes', () => {
+  it('reconnects after the browser gave up', () => {
     for (let attempt = 1; attempt <= 5; attempt += 1) {
       expect(sources).toHaveLength(attempt);
       source().fails();
@@ -120,7 +120,7 @@ describe('Feed', () => {
     expect(feed.state).toBe('live');
   });
 
-  it('does not listen to a connection that it has left', () => {
+  it('ignores a closed connection', () => {
     const first = source();
     first.fails();
     vi.advanceTimersByTime(retryMilliseconds);
@@ -131,7 +131,7 @@ describe('Feed', () => {
     expect(sources).toHaveLength(2);
   });
 
-  it('takes silence for a dead connection once the server has pinged', () => {
+  it('reconnects after silence if the server sent pings', () => {
     source().send('open');
     vi.advanceTimersByTime(silenceMilliseconds * 10);
     expect(sources).toHaveLength(1);
@@ -141,7 +141,7 @@ describe('Feed', () => {
     expect(feed.state).toBe('away');
   });
 
-  it('stays connected as long as pings come', () => {
+  it('stays connected while pings arrive', () => {
     source().send('open');
     for (let round = 0; round < 10; round += 1) {
       source().send('ping');
@@ -150,7 +150,7 @@ describe('Feed', () => {
     expect(sources).toHaveLength(1);
   });
 
-  it('rests when stopped and catches up when started again', () => {
+  it('stops, and sends everything after a restart', () => {
     source().send('open');
     feed.stop();
     expect(source().close).toHaveBeenCalledOnce();
@@ -160,23 +160,23 @@ describe('Feed', () => {
     feed.start();
     expect(sources).toHaveLength(2);
     source().send('open');
-    expect(heard).toEqual(['everything', 'everything']);
+    expect(notices).toEqual(['everything', 'everything']);
   });
 
-  it('tells nothing to those who have left', () => {
-    const hear = vi.fn();
-    feed.subscribe(hear)();
+  it('does not notify former subscribers', () => {
+    const onNotice = vi.fn();
+    feed.subscribe(onNotice)();
     source().send('open');
-    expect(hear).not.toHaveBeenCalled();
+    expect(onNotice).not.toHaveBeenCalled();
   });
 });
 
 describe('parseChange', () => {
-  it('reads what the feed promises', () => {
+  it('valid change', () => {
     expect(parseChange(JSON.stringify(change))).toEqual(change);
   });
 
-  it('knows an object without a cluster', () => {
+  it('object without a cluster', () => {
     expect(parseChange('{"revision":1,"kind":"infra-envs","id":"i"}')).toEqual({
       revision: 1,
       kind: 'infra-envs',
@@ -192,7 +192,7 @@ describe('parseChange', () => {
     ['an unknown kind', '{"revision":1,"kind":"moons","id":"i"}'],
     ['no revision', '{"kind":"hosts","id":"i"}'],
     ['no id', '{"revision":1,"kind":"hosts"}'],
-  ])('refuses %s', (_, data) => {
+  ])('rejects %s', (_, data) => {
     expect(parseChange(data)).toBeUndefined();
   });
 });

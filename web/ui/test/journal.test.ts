@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { journalUrl } from '../src/journal/api';
 
-it('asks the appliance itself for a journal, by an id that is no part of a path', () => {
+it('the URL of a journal escapes the id', () => {
   expect(journalUrl('0e25fe43-7113-4f09-b796-e8e0dc5c9d8b')).toBe(
     '/api/landfall/v1/clusters/0e25fe43-7113-4f09-b796-e8e0dc5c9d8b/journal',
   );

@@ -14,7 +14,7 @@ describe('needsInternet', () => {
     'https://console.redhat.com/openshift/install/pull-secret',
     'https://nmstate.io/examples.html',
     'http://192.0.2.2:8090/openshift/releases',
-  ])('is so of %s', (address) => {
+  ])('true for %s', (address) => {
     expect(needsInternet(address, base)).toBe(true);
   });
 
@@ -26,18 +26,18 @@ describe('needsInternet', () => {
     'blob:http://192.0.2.2:8090/1',
     'mailto:root@site.test',
     'http://[',
-  ])('is not so of %s', (address) => {
+  ])('false for %s', (address) => {
     expect(needsInternet(address, base)).toBe(false);
   });
 
-  it('knows every site that the library links to', async () => {
+  it("contains all sites of the library's links", async () => {
     const links = await readFile(join(library, 'common/config/docs_links.ts'), 'utf8');
     const addresses = [...links.matchAll(/https?:\/\/[a-z.]+/g)].map(([address]) => address);
     expect(addresses.length).toBeGreaterThan(20);
     expect(addresses.filter((address) => !needsInternet(address, base))).toEqual([]);
   });
 
-  it('is so of every address elsewhere in the library that a person could follow', async () => {
+  it('covers all other addresses in the library', async () => {
     const followed = /(?:href=|window\.open\()\{?["'`](https?:\/\/[a-z.]+)/g;
     for (const part of ['common', 'ocm']) {
       for (const file of await readdir(join(library, part), { recursive: true })) {
@@ -51,7 +51,7 @@ describe('needsInternet', () => {
     }
   });
 
-  it('covers the sites that the style sheet marks', async () => {
+  it('has the same sites as the style sheet', async () => {
     const styles = await readFile('src/landfall.css', 'utf8');
     const marked = [...styles.matchAll(/a\[href\*='([a-z.]+)'\]/g)].map(([, site]) => site);
     expect(marked).toEqual([...internetSites]);
@@ -60,19 +60,19 @@ describe('needsInternet', () => {
 
 describe('guardLinks', () => {
   const blocked = vi.fn();
-  const hear = (event: Event) => {
+  const onBlocked = (event: Event) => {
     blocked((event as CustomEvent<string>).detail);
   };
   let takeAway: () => void;
 
   beforeEach(() => {
     blocked.mockReset();
-    window.addEventListener(blockedLink, hear);
+    window.addEventListener(blockedLink, onBlocked);
     takeAway = guardLinks(window);
   });
   afterEach(() => {
     takeAway();
-    window.removeEventListener(blockedLink, hear);
+    window.removeEventListener(blockedLink, onBlocked);
     document.body.innerHTML = '';
   });
 
@@ -82,18 +82,18 @@ describe('guardLinks', () => {
     return target?.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true })) ?? false;
   };
 
-  it('announces a link to the internet instead of following it', () => {
+  it('reports a link to the internet instead of opening it', () => {
     expect(click('<a href="https://docs.redhat.com/x"><b>Learn more</b></a>')).toBe(false);
     expect(blocked).toHaveBeenCalledWith('https://docs.redhat.com/x');
   });
 
-  it('leaves the links of the site alone', () => {
+  it('allows links of the site', () => {
     expect(click('<a href="#here"><b>here</b></a>')).toBe(true);
     expect(click('<b>no link</b>')).toBe(true);
     expect(blocked).not.toHaveBeenCalled();
   });
 
-  it('keeps pop-ups from the internet', () => {
+  it('blocks pop-ups to the internet', () => {
     expect(window.open('https://console.redhat.com/openshift', '_blank')).toBeNull();
     expect(blocked).toHaveBeenCalledWith('https://console.redhat.com/openshift');
   });

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { fromConfig, newHost, toConfig, toYAML, type Host } from '../src/networks/hosts';
 
-const cards = [
+const nics = [
   { mac: '52:54:00:00:00:0a', name: 'eth0' },
   { mac: '52:54:00:00:00:0b', name: 'eth1' },
 ];
 const plain: Host = {
   ...newHost(),
-  cards: cards.slice(0, 1),
+  nics: nics.slice(0, 1),
   v4: { way: 'static', address: '192.0.2.10/24', gateway: '192.0.2.1' },
   dns: '192.0.2.53, 2001:db8::53',
 };
 
-describe('a host in the form', () => {
-  it('becomes nmstate', () => {
+describe('networks form', () => {
+  it('formats nmstate YAML', () => {
     expect(toYAML(plain)).toBe(`interfaces:
 - name: eth0
   type: ethernet
@@ -36,10 +36,13 @@ dns-resolver:
 `);
   });
 
-  it('has its addresses on the VLAN on the bond', () => {
-    const yaml = toYAML({ ...plain, cards, bond: '802.3ad', vlan: '100', mtu: '9000' });
+  it('sets the addresses on the VLAN of the bond', () => {
+    const yaml = toYAML({ ...plain, nics, bond: '802.3ad', vlan: '100', mtu: '9000' });
     expect(yaml).toContain('port: [eth0, eth1]');
-    expect(yaml).toContain('- name: bond0.100\n  type: vlan\n  state: up\n  mtu: 9000\n  vlan:\n    base-iface: bond0\n    id: 100\n  ipv4:\n    enabled: true');
+    expect(yaml).toContain(
+      '- name: bond0.100\n  type: vlan\n  state: up\n  mtu: 9000\n' +
+        '  vlan:\n    base-iface: bond0\n    id: 100\n  ipv4:\n    enabled: true',
+    );
     expect(yaml).toContain('next-hop-interface: bond0.100');
     expect(yaml.match(/ipv4:/g)).toHaveLength(1);
   });
@@ -48,23 +51,26 @@ dns-resolver:
     ['one address', plain],
     ['several addresses', { ...plain, v4: { way: 'static', address: '192.0.2.10/24, 192.0.2.11/25', gateway: '' } }],
     ['both families', { ...plain, v6: { way: 'static', address: '2001:db8::a/64', gateway: '2001:db8::1' } }],
-    ['DHCP and router advertisements', { ...plain, v4: { way: 'auto', address: '', gateway: '' }, v6: { way: 'auto', address: '', gateway: '' } }],
-    ['a bond', { ...plain, cards, bond: 'active-backup', search: 'site.example, example' }],
+    [
+      'DHCP and router advertisements',
+      { ...plain, v4: { way: 'auto', address: '', gateway: '' }, v6: { way: 'auto', address: '', gateway: '' } },
+    ],
+    ['a bond', { ...plain, nics, bond: 'active-backup', search: 'site.example, example' }],
     ['a VLAN', { ...plain, vlan: '7' }],
-    ['a VLAN on a bond', { ...plain, cards, bond: 'balance-xor', vlan: '7', mtu: '9000' }],
-    ['nothing filled in', { ...newHost(), cards: cards.slice(0, 1) }],
+    ['a VLAN on a bond', { ...plain, nics, bond: 'balance-xor', vlan: '7', mtu: '9000' }],
+    ['nothing filled in', { ...newHost(), nics: nics.slice(0, 1) }],
     ['nonsense', { ...plain, mtu: 'a: "b"', v4: { way: 'static', address: 'x/y', gateway: '{}' }, dns: '#' }],
-  ])('is opened again as it was saved: %s', (_, host) => {
+  ])('round trip: %s', (_, host) => {
     const opened = fromConfig(toConfig({ host }));
     expect(opened.yaml).toBeUndefined();
     expect(opened.host).toEqual(host);
   });
 
-  it('stays YAML where it says more than the form', () => {
+  it('keeps YAML that the form can not express', () => {
     const yaml = `${toYAML(plain)}# by hand\n`;
     const opened = fromConfig({ ...toConfig({ host: plain }), network_yaml: yaml });
     expect(opened.yaml).toBe(yaml);
-    expect(opened.host.cards).toEqual(plain.cards);
+    expect(opened.host.nics).toEqual(plain.nics);
     expect(toConfig(opened).network_yaml).toBe(yaml);
   });
 });

@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { isArriving, type OsImage } from '../src/osimages/api';
-import { describeBoots, describeSource, describeUpload, isMoving, shareOf, whyNotRemovable } from '../src/osimages/describe';
+import {
+  describeBoots,
+  describeSource,
+  describeUpload,
+  isMoving,
+  shareOf,
+  whyNotRemovable,
+} from '../src/osimages/describe';
 import type { UploadState, UploadView } from '../src/osimages/upload';
 import { isCoreOS, isDigest, isVersion, readVolumeId, versionOf } from '../src/osimages/volume';
 
@@ -20,27 +27,31 @@ describe('describeUpload', () => {
   it.each<[UploadState, Partial<UploadView>, string]>([
     ['sending', {}, '256.0 MiB of 1.0 GiB'],
     ['sending', { speed: 64 * 1024 ** 2 }, '256.0 MiB of 1.0 GiB, 64.0 MiB/s, 12 s left'],
-    ['waiting', { message: 'The appliance does not answer.' }, 'The appliance does not answer. It goes on by itself; 256.0 MiB of 1.0 GiB arrived.'],
+    [
+      'waiting',
+      { message: 'The appliance does not respond.' },
+      'The appliance does not respond. It resumes automatically; 256.0 MiB of 1.0 GiB arrived.',
+    ],
     ['paused', {}, 'Paused; 256.0 MiB of 1.0 GiB arrived.'],
-    ['unfinished', {}, '256.0 MiB of 1.0 GiB arrived before this page was left. Choose the same file to go on.'],
+    ['unfinished', {}, '256.0 MiB of 1.0 GiB arrived before this page was left. Choose the same file to resume.'],
     ['unfinished', { message: 'b.iso is another file.' }, 'b.iso is another file.'],
-    ['checking', {}, 'The appliance is looking at it.'],
+    ['checking', {}, 'The appliance is checking it.'],
     ['failed', { message: 'It is no ISO.' }, 'It is no ISO.'],
     ['done', {}, 'Uploaded, 1.0 GiB.'],
-  ])('says of one that is %s (%j): %s', (state, more, sentence) => {
+  ])('%s (%j): %s', (state, more, sentence) => {
     expect(describeUpload(view(state, more))).toBe(sentence);
   });
 });
 
 describe('shareOf', () => {
-  it('is that of all that are under way together', () => {
+  it('progress of all active uploads', () => {
     expect(shareOf([view('sending'), view('waiting', { sent: 1024 ** 3 }), view('paused')])).toBe(62);
     expect(shareOf([view('paused'), view('done')])).toBeUndefined();
   });
 });
 
 describe('describeBoots', () => {
-  it('says firmware, media and the network', () => {
+  it('firmware, media and network', () => {
     expect(describeBoots({ boots: ['BIOS CD', 'BIOS USB', 'UEFI CD', 'UEFI USB'], network_boot: true })).toBe(
       'BIOS and UEFI, as CD and USB stick, over the network',
     );
@@ -58,13 +69,13 @@ describe('describeSource', () => {
     [{ source: 'import' }, 'uploaded or imported'],
     [{ source: 'payload', release: 'quay.io/r@sha256:1' }, 'the release quay.io/r@sha256:1'],
     [{ source: 'payload' }, 'a release'],
-  ])('says of %j: %s', (image, text) => {
+  ])('%j: %s', (image, text) => {
     expect(describeSource(image as OsImage)).toBe(text);
   });
 });
 
 describe('isArriving', () => {
-  it('is so of an upload that is not whole', () => {
+  it('true for an incomplete upload', () => {
     expect(isArriving({ source: 'import', state: 'waiting' } as OsImage)).toBe(true);
     expect(isArriving({ source: 'import', state: 'ready' } as OsImage)).toBe(false);
     expect(isArriving({ source: 'url', state: 'downloading' } as OsImage)).toBe(false);
@@ -79,14 +90,14 @@ describe('whyNotRemovable', () => {
     [{ in_use_by: 2 }, /^2 infra-envs use it\.$/],
     [{ configured: true, in_use_by: 2 }, /configuration file/],
     [{}, /in use/],
-  ])('says of %j: %s', (facts, sentence) => {
+  ])('%j: %s', (facts, sentence) => {
     expect(whyNotRemovable({ ...image, ...facts })).toMatch(sentence);
   });
 });
 
 describe('isMoving', () => {
   const of = (state: OsImage['state']) => [{ state } as OsImage];
-  it('is so as long as something is done with an image', () => {
+  it('true while an image changes', () => {
     expect(isMoving(undefined)).toBe(true);
     expect(isMoving(of('verifying'))).toBe(true);
     expect(isMoving(of('ready'))).toBe(false);
@@ -105,7 +116,7 @@ describe('readVolumeId', () => {
     return new Blob([block]);
   };
 
-  it('reads the name of an ISO', async () => {
+  it('volume id of an ISO', async () => {
     expect(await readVolumeId(iso('\u0001CD001\u0001', 'rhcos-9.6.20250523-0'))).toBe('rhcos-9.6.20250523-0');
   });
 
@@ -114,16 +125,19 @@ describe('readVolumeId', () => {
     ['a descriptor of another type', iso('\u0002CD001\u0001', 'x')],
     ['an empty file', new Blob([])],
     ['a file that ends early', iso('\u0001CD001\u0001', 'x').slice(0, 16 * 2048 + 60)],
-  ])('finds none in %s', async (_, file) => {
+  ])('undefined for %s', async (_, file) => {
     expect(await readVolumeId(file)).toBeUndefined();
   });
 });
 
 describe('isCoreOS', () => {
-  it.each(['rhcos-9.6.20250523-0', 'rhcos-418.94.202501221327-0', 'fedora-coreos-41.20250105.3.0', 'scos-10.0'])('knows %s', (id) => {
-    expect(isCoreOS(id)).toBe(true);
-  });
-  it('does not know others', () => {
+  it.each(['rhcos-9.6.20250523-0', 'rhcos-418.94.202501221327-0', 'fedora-coreos-41.20250105.3.0', 'scos-10.0'])(
+    'true for %s',
+    (id) => {
+      expect(isCoreOS(id)).toBe(true);
+    },
+  );
+  it('false for other volume ids', () => {
     expect(isCoreOS('RHEL-9-5-0-BaseOS-x86_64')).toBe(false);
   });
 });
@@ -136,20 +150,20 @@ describe('versionOf', () => {
     ['rhcos-10.1.20260101-0', undefined],
     ['fedora-coreos-41.20250105.3.0', undefined],
     ['', undefined],
-  ])('reads %s', (id, version) => {
+  ])('version of %s', (id, version) => {
     expect(versionOf(id)).toBe(version);
   });
 });
 
 describe('isVersion', () => {
-  it('takes two or three numbers', () => {
+  it('two or three numbers', () => {
     expect(['4.20', '4.20.8', '4.21.0-rc.1'].every(isVersion)).toBe(true);
     expect(['', '4', '4.', 'four', '4.20.8.1'].some(isVersion)).toBe(false);
   });
 });
 
 describe('isDigest', () => {
-  it('takes 64 hexadecimal digits', () => {
+  it('64 hexadecimal digits', () => {
     expect(isDigest('aB'.repeat(32))).toBe(true);
     expect(isDigest('ab'.repeat(31))).toBe(false);
     expect(isDigest('gg'.repeat(32))).toBe(false);

@@ -10,7 +10,7 @@ describe('shownPage', () => {
     ['/assisted-installer/clusters/~new/', { name: 'new' }],
     ['/assisted-installer/clusters/4f63', { name: 'cluster', clusterId: '4f63' }],
     ['/assisted-installer/clusters/4f63/', { name: 'cluster', clusterId: '4f63' }],
-  ])('reads %s', (path, page) => {
+  ])('page at %s', (path, page) => {
     expect(shownPage(path)).toEqual(page);
   });
 });
@@ -20,11 +20,11 @@ describe('pageTitle', () => {
     ['the list', '/', 'Landfall'],
     ['a new cluster', '/assisted-installer/clusters/~new', 'New cluster · Landfall'],
     ['a cluster', '/assisted-installer/clusters/4f63', 'harbour · Landfall'],
-  ])('names %s', (_, path, title) => {
+  ])('title of %s', (_, path, title) => {
     expect(pageTitle(shownPage(path), 'harbour')).toBe(title);
   });
 
-  it('is the product as long as the cluster has no name', () => {
+  it("is the product's name without a cluster name", () => {
     expect(pageTitle({ name: 'cluster', clusterId: '4f63' })).toBe('Landfall');
   });
 });

@@ -1,4 +1,4 @@
-// Which proof the mirror's page shows.
+// The selection of the proof on the mirror's page.
 
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { shownProof } from '../src/mirror/api';
@@ -11,18 +11,18 @@ const kept = [
 
 const answer = (value: unknown) => Promise.resolve(new Response(JSON.stringify(value)));
 
-describe('the proof that is shown', () => {
+describe('shownProof', () => {
   afterEach(() => {
     vi.unstubAllGlobals();
   });
 
   it.each([
-    ['the one that was asked for, though an installation began another', { asked: 'asked', cluster: undefined }, 'asked'],
-    ['the newest, if none was asked for', { asked: undefined, cluster: undefined }, 'install'],
+    ['the requested proof despite a newer one', { asked: 'asked', cluster: undefined }, 'asked'],
+    ['the newest without a request', { asked: undefined, cluster: undefined }, 'install'],
     ['the newest of its cluster', { asked: undefined, cluster: 'mine' }, 'asked'],
-    ['the newest of its cluster, if the one that was asked for is not kept any more', { asked: 'gone', cluster: 'other' }, 'install'],
-    ['none, if its cluster has none', { asked: undefined, cluster: 'new' }, undefined],
-  ])('is %s', async (_name, wanted, shown) => {
+    ['the newest of its cluster if the requested one is gone', { asked: 'gone', cluster: 'other' }, 'install'],
+    ['none if its cluster has none', { asked: undefined, cluster: 'new' }, undefined],
+  ])('%s', async (_name, wanted, shown) => {
     vi.stubGlobal('fetch', (url: string) =>
       url.endsWith('/proofs') ? answer({ proofs: kept }) : answer({ id: url.slice(url.lastIndexOf('/') + 1) }),
     );

@@ -9,11 +9,11 @@ describe('bytes', () => {
     [6_840_320, '6.5 MiB'],
     [1_288_490_189, '1.2 GiB'],
     [3 * 1024 ** 5, '3072.0 TiB'],
-  ])('says %d as %s', (count, text) => {
+  ])('%d is %s', (count, text) => {
     expect(bytes(count)).toBe(text);
   });
 
-  it('says the exact count too, where it is asked for', () => {
+  it('exactBytes adds the count', () => {
     expect(exactBytes(1_288_490_189)).toBe('1.2 GiB (1,288,490,189 bytes)');
     expect(exactBytes(7)).toBe('7 bytes');
   });
@@ -28,20 +28,20 @@ describe('duration', () => {
     [3_600, '1 h'],
     [7_505, '2 h 5 min'],
     [3 * 86_400 + 4 * 3_600 + 59, '3 d 4 h'],
-  ])('says %d seconds as %s', (seconds, text) => {
+  ])('%d seconds are %s', (seconds, text) => {
     expect(duration(seconds)).toBe(text);
   });
 });
 
 describe('moment', () => {
-  it('says nothing of what is no moment', () => {
+  it('empty for an invalid time', () => {
     expect(moment('soon')).toBe('');
     expect(moment('2026-11-21T14:00:00Z')).toMatch(/2026/);
   });
 });
 
 describe('percentOf', () => {
-  it('stays between none and all, and is none of an unknown whole', () => {
+  it('stays in 0..100, and is 0 of an unknown whole', () => {
     expect(percentOf(1, 4)).toBe(25);
     expect(percentOf(9, 4)).toBe(100);
     expect(percentOf(9, 0)).toBe(0);
@@ -49,7 +49,7 @@ describe('percentOf', () => {
 });
 
 describe('asSentence', () => {
-  it('has a capital and an end', () => {
+  it('adds a capital letter and a full stop', () => {
     expect(asSentence('it has no kernel')).toBe('It has no kernel.');
     expect(asSentence('It has none.')).toBe('It has none.');
     expect(asSentence('')).toBe('');

@@ -12,7 +12,10 @@ const api: Document = {
         summary: 'Show a host',
         parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string', format: 'uuid' } }],
         responses: {
-          '200': { description: 'OK', content: { 'application/json': { schema: { $ref: '#/components/schemas/Host' } } } },
+          '200': {
+            description: 'OK',
+            content: { 'application/json': { schema: { $ref: '#/components/schemas/Host' } } },
+          },
         },
       },
     },
@@ -28,7 +31,10 @@ const api: Document = {
   },
   components: {
     schemas: {
-      Host: { type: 'object', properties: { name: { type: 'string' }, cluster: { $ref: '#/components/schemas/Cluster' } } },
+      Host: {
+        type: 'object',
+        properties: { name: { type: 'string' }, cluster: { $ref: '#/components/schemas/Cluster' } },
+      },
       Cluster: {
         type: 'object',
         required: ['name'],
@@ -42,8 +48,8 @@ const api: Document = {
   },
 };
 
-describe('the description of the API', () => {
-  it('is grouped by noun, with reading before writing', () => {
+describe('description of the API', () => {
+  it('groups by noun, reads before writes', () => {
     const groups = groupsOf(api, '');
     expect(groups.map(({ name }) => name)).toEqual(['clusters', 'hosts']);
     expect(groups[1]?.operations.map(({ id }) => id)).toEqual(['getHost', 'dropHost']);
@@ -60,11 +66,11 @@ describe('the description of the API', () => {
     ['host show', ['getHost']],
     ['CLUSTER', ['makeCluster']],
     ['nothing', []],
-  ])('is searched by all words of %j', (search, found) => {
+  ])('search for %j', (search, found) => {
     expect(groupsOf(api, search).flatMap(({ operations }) => operations.map(({ id }) => id))).toEqual(found);
   });
 
-  it('shows the fields of a body, and of what lies in it once', () => {
+  it('lists nested fields of a body once', () => {
     expect(fieldsOf(api, { $ref: '#/components/schemas/Cluster' })).toEqual([
       { name: 'hosts', depth: 0, required: false, type: 'list of Host' },
       { name: 'cluster', depth: 1, required: false, type: 'Cluster' },
@@ -80,7 +86,7 @@ describe('the description of the API', () => {
     [{}, 'anything'],
     [{ type: 'object', additionalProperties: { type: 'integer' } }, 'map of integer'],
     [{ type: 'array' }, 'list of anything'],
-  ])('names the type of %j', (schema, name) => {
+  ])('type of %j', (schema, name) => {
     expect(typeOf(schema)).toBe(name);
   });
 });

@@ -12,7 +12,7 @@ describe('Refresh', () => {
     vi.useRealTimers();
   });
 
-  it('acts once for all changes of 250 ms', () => {
+  it('acts once for all changes in 250 ms', () => {
     const refresh = new Refresh(act);
     for (let count = 0; count < 100; count += 1) {
       refresh.changed();
@@ -23,7 +23,7 @@ describe('Refresh', () => {
     expect(act).toHaveBeenCalledOnce();
   });
 
-  it('does not starve while changes never pause', () => {
+  it('does not starve during constant changes', () => {
     const refresh = new Refresh(act);
     for (let elapsed = 0; elapsed < 10_000; elapsed += 10) {
       refresh.changed();
@@ -32,7 +32,7 @@ describe('Refresh', () => {
     expect(act).toHaveBeenCalledTimes(10_000 / collectMilliseconds);
   });
 
-  it('waits for the refresh under way instead of losing the change', () => {
+  it('waits for a refresh in progress', () => {
     let busy = true;
     const refresh = new Refresh(act, () => busy);
     refresh.changed();
@@ -43,7 +43,7 @@ describe('Refresh', () => {
     expect(act).toHaveBeenCalledOnce();
   });
 
-  it('forgets what was waiting when stopped', () => {
+  it('cancels a pending call when stopped', () => {
     const refresh = new Refresh(act);
     refresh.changed();
     refresh.stop();

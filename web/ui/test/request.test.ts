@@ -12,34 +12,38 @@ describe('request', () => {
     vi.unstubAllGlobals();
   });
 
-  it('gives what was answered', async () => {
+  it('returns the response', async () => {
     answer(200, '{"a":1}');
     expect(await getJSON('/x')).toEqual({ a: 1 });
   });
 
-  it('sends JSON as such', async () => {
+  it('sends JSON', async () => {
     const fetched = answer(200, '');
     await request('POST', '/x', { json: { a: 1 } });
-    expect(fetched.mock.calls[0]?.[1]).toMatchObject({ method: 'POST', body: '{"a":1}', headers: { 'Content-Type': 'application/json' } });
+    expect(fetched.mock.calls[0]?.[1]).toMatchObject({
+      method: 'POST',
+      body: '{"a":1}',
+      headers: { 'Content-Type': 'application/json' },
+    });
   });
 
   it.each([
     ['a reason', 409, '{"reason":"two infra-envs use it"}', 'Two infra-envs use it.'],
     ['a message', 404, '{"message":"There is none."}', 'There is none.'],
     ['a message behind an empty reason', 404, '{"reason":"","message":"none"}', 'None.'],
-    ['a page of a proxy', 502, '<html>', 'The appliance answered 502 to GET /x.'],
-    ['null', 500, 'null', 'The appliance answered 500 to GET /x.'],
-  ])('tells a refusal by %s', async (_, status, body, sentence) => {
+    ['a page of a proxy', 502, '<html>', 'The appliance responded 502 to GET /x.'],
+    ['null', 500, 'null', 'The appliance responded 500 to GET /x.'],
+  ])('error from %s', async (_, status, body, sentence) => {
     answer(status, body);
     await expect(request('GET', '/x')).rejects.toMatchObject({ status, message: sentence });
   });
 
-  it('says that nobody answered', async () => {
+  it('error without a response', async () => {
     vi.stubGlobal('fetch', () => Promise.reject(new TypeError('Failed to fetch')));
-    await expect(request('GET', '/x')).rejects.toMatchObject({ status: 0, message: 'The appliance does not answer.' });
+    await expect(request('GET', '/x')).rejects.toMatchObject({ status: 0, message: 'The appliance does not respond.' });
   });
 
-  it('lets an aborted request be one', async () => {
+  it('passes on an abort', async () => {
     const aborted = new AbortController();
     aborted.abort();
     vi.stubGlobal('fetch', () => Promise.reject(new DOMException('aborted', 'AbortError')));
@@ -53,11 +57,11 @@ describe('request', () => {
     [507, false],
     [409, false],
     [500, false],
-  ])('knows whether %d passes by itself', (status, passes) => {
+  ])('isPassing of %d', (status, passes) => {
     expect(new ApplianceError(status, '').isPassing).toBe(passes);
   });
 
-  it('has a sentence for whatever was thrown', () => {
+  it('sentenceOf any thrown value', () => {
     expect(sentenceOf('text')).toBe('text');
     expect(sentenceOf(new Error('broken'))).toBe('broken');
   });

@@ -12,8 +12,12 @@ describe('untilAnswered', () => {
     vi.useRealTimers();
   });
 
-  it('asks again once a second until there is an answer', async () => {
-    const ask = vi.fn<() => Promise<string>>().mockRejectedValueOnce(noAnswer()).mockRejectedValueOnce(noAnswer()).mockResolvedValue('here');
+  it('repeats once a second until a response', async () => {
+    const ask = vi
+      .fn<() => Promise<string>>()
+      .mockRejectedValueOnce(noAnswer())
+      .mockRejectedValueOnce(noAnswer())
+      .mockResolvedValue('here');
     const answer = untilAnswered(ask);
     await vi.advanceTimersByTimeAsync(1_999);
     expect(ask).toHaveBeenCalledTimes(2);
@@ -23,9 +27,9 @@ describe('untilAnswered', () => {
 
   it.each([
     ['a refusal', new AxiosError('no', 'ERR_BAD_REQUEST', undefined, undefined, { status: 404 } as AxiosResponse)],
-    ['a request that was given up', new CanceledError()],
-    ['a mistake of the page', new TypeError('undefined')],
-  ])('hands on %s', async (_, error) => {
+    ['a cancelled request', new CanceledError()],
+    ['an error of the page', new TypeError('undefined')],
+  ])('passes on %s', async (_, error) => {
     const ask = vi.fn<() => Promise<string>>().mockRejectedValue(error);
     await expect(untilAnswered(ask)).rejects.toBe(error);
     expect(ask).toHaveBeenCalledTimes(1);

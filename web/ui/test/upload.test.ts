@@ -4,7 +4,7 @@ import { Upload, retryDelays, type Remembered, type Surroundings, type UploadVie
 
 const mebibyte = 1024 ** 2;
 
-/** An appliance that keeps what it is sent, and fails as it is told to. */
+/** An appliance in memory that stores parts and fails on request. */
 class Appliance {
   now = 0;
   received = new Map<string, Uint8Array>();
@@ -14,11 +14,11 @@ class Appliance {
   waits: number[] = [];
   views: UploadView[] = [];
   remembered: Remembered | undefined;
-  /** Thrown by the next calls, one each. */
+  /** Errors of the next calls, one each. */
   failures: Error[] = [];
-  /** Milliseconds that a part takes. */
+  /** The duration of one part in milliseconds. */
   slowness = 500;
-  /** Called before a part is kept. */
+  /** Called before a part is stored. */
   onPart: (count: number) => void = () => undefined;
 
   readonly surroundings: Surroundings = {
@@ -70,7 +70,7 @@ class Appliance {
     },
   };
 
-  /** Whether that is what it was sent. (Comparing element by element takes seconds.) */
+  /** Reports whether it has these bytes. (A comparison of single elements takes seconds.) */
   has(id: string, bytes: Uint8Array): boolean {
     return Buffer.from(bytes).equals(this.received.get(id) ?? new Uint8Array());
   }
@@ -96,12 +96,12 @@ class Appliance {
 }
 
 const pattern = Uint8Array.from({ length: 251 }, (_, index) => index);
-/** So many bytes of a pattern. (Making them one by one takes seconds, too.) */
+/** Bytes of a pattern. (Creating them one by one takes seconds.) */
 const content = (size: number) => new Uint8Array(Buffer.alloc(size, pattern));
 const file = (size: number, lastModified = 1) => new File([content(size)], 'live.iso', { lastModified });
-const away = () => new ApplianceError(0, 'The appliance does not answer.');
+const away = () => new ApplianceError(0, 'The appliance does not respond.');
 
-/** Lets everything happen that waits for nothing but promises. */
+/** Waits until all pending promises are settled. */
 const settle = () => new Promise((done) => setTimeout(done, 20));
 
 const begin = async (appliance: Appliance, size = 3 * mebibyte) => {
@@ -110,8 +110,8 @@ const begin = async (appliance: Appliance, size = 3 * mebibyte) => {
   return upload;
 };
 
-describe('an upload', () => {
-  it('sends the whole file, byte for byte', async () => {
+describe('Upload', () => {
+  it('sends the whole file', async () => {
     const appliance = new Appliance();
     await begin(appliance);
     await settle();
@@ -121,7 +121,7 @@ describe('an upload', () => {
     expect(appliance.remembered).toBeUndefined();
   });
 
-  it('begins with a small part and makes them as large as the link carries in a second', async () => {
+  it('adapts the part size to the speed of the link', async () => {
     const appliance = new Appliance();
     await begin(appliance);
     await settle();
@@ -129,7 +129,7 @@ describe('an upload', () => {
     expect(appliance.parts[1]).toBe(512 * 1024);
   });
 
-  it('says how fast it is and when the appliance looks at the whole', async () => {
+  it('shows the speed and the check', async () => {
     const appliance = new Appliance();
     await begin(appliance, mebibyte);
     await settle();
@@ -137,13 +137,13 @@ describe('an upload', () => {
     expect(appliance.views.map(({ state }) => state).slice(-2)).toEqual(['checking', 'done']);
   });
 
-  it('throws what it was refused with before the first byte', async () => {
+  it('throws the error of a refused announcement', async () => {
     const appliance = new Appliance();
     appliance.failures = [new ApplianceError(507, 'The disk has 2 GiB left.')];
     await expect(begin(appliance)).rejects.toThrow('The disk has 2 GiB left.');
   });
 
-  it('waits for an appliance that is away, ever longer, and goes on where that stopped', async () => {
+  it('waits with growing delays, then resumes', async () => {
     const appliance = new Appliance();
     appliance.onPart = (count) => {
       if (count === 2 && appliance.waits.length === 0) {
@@ -153,12 +153,12 @@ describe('an upload', () => {
     await begin(appliance);
     await settle();
     expect(appliance.waits).toEqual([...retryDelays, retryDelays.at(-1), retryDelays.at(-1)]);
-    expect(appliance.views.find(({ state }) => state === 'waiting')?.message).toBe('The appliance does not answer.');
+    expect(appliance.views.find(({ state }) => state === 'waiting')?.message).toBe('The appliance does not respond.');
     expect(appliance.last?.state).toBe('done');
     expect(appliance.has('id-1', content(3 * mebibyte))).toBe(true);
   });
 
-  it('asks how much arrived when the appliance has another number', async () => {
+  it('asks for the offset after a conflict', async () => {
     const appliance = new Appliance();
     appliance.onPart = (count) => {
       if (count === 2) {
@@ -171,7 +171,7 @@ describe('an upload', () => {
     expect(appliance.has('id-1', content(3 * mebibyte))).toBe(true);
   });
 
-  it('does not quarrel about the number for ever', async () => {
+  it('fails after repeated conflicts', async () => {
     const appliance = new Appliance();
     appliance.onPart = () => {
       appliance.failures = [new ApplianceError(409, 'Somebody else sends it too.')];
@@ -182,7 +182,7 @@ describe('an upload', () => {
     expect(appliance.waits).toHaveLength(retryDelays.length);
   });
 
-  it('begins anew when the appliance has forgotten it', async () => {
+  it('starts over if the appliance does not know it', async () => {
     const appliance = new Appliance();
     appliance.onPart = (count) => {
       if (count === 2) {
@@ -195,7 +195,7 @@ describe('an upload', () => {
     expect(appliance.has('id-2', content(3 * mebibyte))).toBe(true);
   });
 
-  it('is done when only the last answer was lost', async () => {
+  it('is done if only the last response was lost', async () => {
     const appliance = new Appliance();
     appliance.onPart = (count) => {
       if (count === 4) {
@@ -210,7 +210,7 @@ describe('an upload', () => {
     expect(appliance.announced).toHaveLength(1);
   });
 
-  it('ends with what the appliance has against the file, and can be tried again', async () => {
+  it('fails if the file is refused, and can be retried', async () => {
     const appliance = new Appliance();
     appliance.onPart = () => {
       appliance.failures = [new ApplianceError(400, 'It is no live ISO.')];
@@ -224,7 +224,7 @@ describe('an upload', () => {
     expect(appliance.last?.state).toBe('done');
   });
 
-  it('is not sent again when the appliance has that image already', async () => {
+  it('fails if the image exists already', async () => {
     const appliance = new Appliance();
     appliance.onPart = (count) => {
       if (count === 4) {
@@ -238,7 +238,7 @@ describe('an upload', () => {
     expect(appliance.announced).toHaveLength(1);
   });
 
-  it('rests while it is paused and goes on after that', async () => {
+  it('pauses and resumes', async () => {
     const appliance = new Appliance();
     const upload = Upload.of('key', file(3 * mebibyte), {}, appliance.surroundings);
     appliance.onPart = (count) => {
@@ -257,7 +257,7 @@ describe('an upload', () => {
     expect(appliance.has('id-1', content(3 * mebibyte))).toBe(true);
   });
 
-  it('is given up at the appliance too', async () => {
+  it('cancels at the appliance', async () => {
     const appliance = new Appliance();
     const upload = await begin(appliance);
     await upload.cancel();
@@ -267,20 +267,23 @@ describe('an upload', () => {
     expect(appliance.remembered).toBeUndefined();
   });
 
-  it('is given up also when the appliance has forgotten it, and not when that does not answer', async () => {
+  it('cancels if unknown, not without a response', async () => {
     const appliance = new Appliance();
     const upload = await begin(appliance);
     upload.pause();
     appliance.failures = [away()];
     await upload.cancel();
-    expect(appliance.last).toMatchObject({ state: 'failed', message: 'It could not be cancelled: The appliance does not answer.' });
+    expect(appliance.last).toMatchObject({
+      state: 'failed',
+      message: 'It could not be cancelled: The appliance does not respond.',
+    });
     appliance.received.clear();
     await upload.cancel();
     expect(appliance.last?.state).toBe('cancelled');
   });
 });
 
-describe('an upload that was begun before the page was loaded', () => {
+describe('Upload after a reload', () => {
   const interrupted = async () => {
     const appliance = new Appliance();
     const upload = Upload.of('key', file(3 * mebibyte), {}, appliance.surroundings);
@@ -296,10 +299,10 @@ describe('an upload that was begun before the page was loaded', () => {
     if (!remembered) {
       throw new Error('nothing is remembered');
     }
-    return { appliance, again: Upload.recall('again', remembered, appliance.surroundings) };
+    return { appliance, again: Upload.restore('again', remembered, appliance.surroundings) };
   };
 
-  it('shows how much there is and goes on with the same file', async () => {
+  it('shows the progress and resumes with the same file', async () => {
     const { appliance, again } = await interrupted();
     expect(again.view.state).toBe('unfinished');
     expect(again.view.sent).toBeGreaterThan(0);
@@ -314,7 +317,7 @@ describe('an upload that was begun before the page was loaded', () => {
     ['another size', file(2 * mebibyte)],
     ['another time', file(3 * mebibyte, 2)],
     ['another name', new File([content(3 * mebibyte)], 'other.iso', { lastModified: 1 })],
-  ])('refuses a file of %s', async (_, other) => {
+  ])('rejects a file of %s', async (_, other) => {
     const { appliance, again } = await interrupted();
     again.resume(other);
     await settle();

@@ -31,20 +31,20 @@ const surroundings = (transport: Partial<Transport> = {}, kept?: string) => {
 
 const unanswered = () => new Promise<never>(() => undefined);
 
-describe('the uploads of a browser', () => {
-  it('are shown until they are dismissed', async () => {
+describe('Uploads', () => {
+  it('shown until dismissed', async () => {
     const uploads = new Uploads(surroundings());
-    const look = vi.fn();
-    uploads.watch(look);
+    const onChange = vi.fn();
+    uploads.watch(onChange);
     await uploads.add(file, {});
     await settle();
     expect(uploads.views()).toMatchObject([{ name: 'live.iso', state: 'done' }]);
-    expect(look).toHaveBeenCalled();
+    expect(onChange).toHaveBeenCalled();
     uploads.forget(uploads.views()[0]?.key ?? '');
     expect(uploads.views()).toEqual([]);
   });
 
-  it('are not there when the appliance refuses them', async () => {
+  it('not listed if refused', async () => {
     const around = surroundings({ announce: () => Promise.reject(new ApplianceError(507, 'The disk is full.')) });
     const uploads = new Uploads(around);
     await expect(uploads.add(file, {})).rejects.toThrow('The disk is full.');
@@ -52,7 +52,7 @@ describe('the uploads of a browser', () => {
     expect(around.kept()).toBe('[]');
   });
 
-  it('are remembered for after a reload, and go on when the same file is chosen in whichever way', async () => {
+  it('resume after a reload with the same file', async () => {
     const before = surroundings({ append: unanswered });
     await new Uploads(before).add(file, { openshift_version: '4.20' });
     await settle();
@@ -67,7 +67,7 @@ describe('the uploads of a browser', () => {
     expect(after.kept()).toBe('[]');
   });
 
-  it('are gone once they are cancelled', async () => {
+  it('not listed after cancellation', async () => {
     const around = surroundings({ append: unanswered });
     const uploads = new Uploads(around);
     await uploads.add(file, {});
@@ -77,7 +77,7 @@ describe('the uploads of a browser', () => {
     expect(around.kept()).toBe('[]');
   });
 
-  it('can be done twice with the same file', async () => {
+  it('same file twice', async () => {
     const around = surroundings();
     const uploads = new Uploads(around);
     await uploads.add(file, {});
@@ -87,7 +87,7 @@ describe('the uploads of a browser', () => {
     expect(around.transport.announce).toHaveBeenCalledTimes(2);
   });
 
-  it.each(['no JSON', '{}', '[null,{"id":7}]'])('begin with none when what was remembered is %s', (kept) => {
+  it.each(['no JSON', '{}', '[null,{"id":7}]'])('empty if the storage contains %s', (kept) => {
     expect(new Uploads(surroundings({}, kept)).views()).toEqual([]);
   });
 });

@@ -1,11 +1,12 @@
-// The mock's part for images: base ISOs with uploads, an infra-env's image with its addresses, and machines that read it.
+// The mock's images: base ISOs with uploads, the addresses of an infra-env's image, and machines
+// that read it.
 
 import { createHash, randomUUID } from 'node:crypto';
 
 const gib = 1024 ** 3;
 const gone = [404, { code: 404, message: 'there is no such upload; begin it again' }];
 
-/** What is downloaded as a discovery ISO, whatever is asked for. */
+/** The content of every downloaded discovery ISO. */
 export const image = Buffer.alloc(3 * 1024 ** 2, 'mock');
 const digest = createHash('sha256').update(image).digest('hex');
 
@@ -32,7 +33,10 @@ const osImage = (facts) => ({
   ...facts,
 });
 
-/** The answers for /api/landfall/v1/os-images and /api/landfall/v1/infra-envs; `answer` gives undefined for other paths. */
+/**
+ * Handles requests to /api/landfall/v1/os-images and /api/landfall/v1/infra-envs; returns undefined
+ * for other paths.
+ */
 export const imageMock = ({ isEmpty = false } = {}) => {
   const uploads = new Map();
   const codes = new Map();
@@ -40,16 +44,63 @@ export const imageMock = ({ isEmpty = false } = {}) => {
   let images = isEmpty
     ? []
     : [
-        osImage({ source: 'file', configured: true, path: '/srv/rhcos-4.20-x86_64-live.iso', in_use_by: 2, removable: false }),
-        osImage({ cpu_architecture: 'arm64', boots: ['UEFI CD', 'UEFI USB'], minimal: false, minimal_reason: 'The ISO has no table for it (coreos/miniso.dat). Upload the ISO again and let the appliance make one.' }),
-        osImage({ openshift_version: '4.19', state: 'downloading', source: 'url', configured: true, url: 'https://mirror.site.test/rhcos-4.19-live.iso', done_bytes: 0.5 * gib, total_bytes: 1.2 * gib, minimal: false, network_boot: false, boots: [], sha256: '', volume_id: '', coreos_version: '', size_bytes: 0 }),
-        osImage({ openshift_version: '4.18', state: 'bad', message: 'The file ends after 12 MiB; its volume descriptor says 1.1 GiB. Upload it again.', minimal: false, network_boot: false, boots: [] }),
+        osImage({
+          source: 'file',
+          configured: true,
+          path: '/srv/rhcos-4.20-x86_64-live.iso',
+          in_use_by: 2,
+          removable: false,
+        }),
+        osImage({
+          cpu_architecture: 'arm64',
+          boots: ['UEFI CD', 'UEFI USB'],
+          minimal: false,
+          minimal_reason:
+            'The ISO has no table for it (coreos/miniso.dat). Upload the ISO again and let the appliance make one.',
+        }),
+        osImage({
+          openshift_version: '4.19',
+          state: 'downloading',
+          source: 'url',
+          configured: true,
+          url: 'https://mirror.site.test/rhcos-4.19-live.iso',
+          done_bytes: 0.5 * gib,
+          total_bytes: 1.2 * gib,
+          minimal: false,
+          network_boot: false,
+          boots: [],
+          sha256: '',
+          volume_id: '',
+          coreos_version: '',
+          size_bytes: 0,
+        }),
+        osImage({
+          openshift_version: '4.18',
+          state: 'bad',
+          message: 'The file ends after 12 MiB; its volume descriptor says 1.1 GiB. Upload it again.',
+          minimal: false,
+          network_boot: false,
+          boots: [],
+        }),
       ];
 
   const osImages = (method, path, headers, body) => {
     if (path.length === 0 && method === 'GET') {
       const arriving = [...uploads.values()].map(({ id, facts, offset }) =>
-        osImage({ id, name: facts.name, state: 'waiting', message: 'The upload was interrupted.', done_bytes: offset, total_bytes: facts.size_bytes, size_bytes: 0, sha256: '', boots: [], minimal: false, network_boot: false }));
+        osImage({
+          id,
+          name: facts.name,
+          state: 'waiting',
+          message: 'The upload was interrupted.',
+          done_bytes: offset,
+          total_bytes: facts.size_bytes,
+          size_bytes: 0,
+          sha256: '',
+          boots: [],
+          minimal: false,
+          network_boot: false,
+        }),
+      );
       return [200, { os_images: [...arriving, ...images] }];
     }
     if (path[0] === 'uploads') {
@@ -98,7 +149,12 @@ export const imageMock = ({ isEmpty = false } = {}) => {
       return [204, undefined, { 'Upload-Offset': String(found.offset) }];
     }
     uploads.delete(id);
-    const made = osImage({ id, name: found.facts.name, size_bytes: found.offset, openshift_version: found.facts.openshift_version ?? '4.21' });
+    const made = osImage({
+      id,
+      name: found.facts.name,
+      size_bytes: found.offset,
+      openshift_version: found.facts.openshift_version ?? '4.21',
+    });
     images.push(made);
     return [201, made];
   };
@@ -130,7 +186,10 @@ export const imageMock = ({ isEmpty = false } = {}) => {
       urls: [here, kinds('http://192.0.2.2:8090')],
       network_boot: {
         ipxe_url: `${url}/ipxe/${id}`,
-        ipxe_script: `#!ipxe\ninitrd --name initrd ${url}/images/${id}/pxe-initrd\nkernel ${url}/boot-artifacts/kernel initrd=initrd ignition.firstboot ignition.platform.id=metal\nboot\n`,
+        ipxe_script: 
+          `#!ipxe\ninitrd --name initrd ${url}/images/${id}/pxe-initrd\n` +
+          `kernel ${url}/boot-artifacts/kernel initrd=initrd ` +
+          `ignition.firstboot ignition.platform.id=metal\nboot\n`,
         kernel_url: `${url}/boot-artifacts/kernel?version=4.20&arch=x86_64`,
         initrd_url: `${url}/images/${id}/pxe-initrd?version=4.20&arch=x86_64`,
         rootfs_url: `${url}/boot-artifacts/rootfs?version=4.20&arch=x86_64`,
@@ -144,7 +203,10 @@ export const imageMock = ({ isEmpty = false } = {}) => {
 
   const shares = (share) => {
     const parts = ['boot loader', 'kernel', 'initrd', 'config', 'rootfs'];
-    return parts.map((name, index) => ({ name, share_percent: Math.max(0, Math.min(100, share * parts.length - index * 100)) }));
+    return parts.map((name, index) => ({
+      name,
+      share_percent: Math.max(0, Math.min(100, share * parts.length - index * 100)),
+    }));
   };
   const reads = () => {
     const now = Date.now();
@@ -166,8 +228,21 @@ export const imageMock = ({ isEmpty = false } = {}) => {
     });
     return {
       reads: [
-        read('10.0.0.7', 'stopped', 68, 40, '10.0.0.7 has read kernel and initrd, stopped 40 s ago in the rootfs at 38 %: link too slow or mount lost.'),
-        read('10.0.0.8', share < 100 ? 'reading' : 'finished', share, 0, `10.0.0.8 reads the image: ${share.toFixed(0)} %.`, { bytes_per_second: 11_300_000, ranges_per_second: 344 }),
+        read(
+          '10.0.0.7',
+          'stopped',
+          68,
+          40,
+          '10.0.0.7 has read kernel and initrd, stopped 40 s ago in the rootfs at 38 %: link too slow or mount lost.',
+        ),
+        read(
+          '10.0.0.8',
+          share < 100 ? 'reading' : 'finished',
+          share,
+          0,
+          `10.0.0.8 reads the image: ${share.toFixed(0)} %.`,
+          { bytes_per_second: 11_300_000, ranges_per_second: 344 },
+        ),
         read('10.0.0.9', 'finished', 100, 300, '10.0.0.9 has read all of the image in 60 s.'),
       ],
     };
@@ -189,7 +264,9 @@ export const imageMock = ({ isEmpty = false } = {}) => {
         return [200, isEmpty ? { reads: [] } : reads()];
       case 'short-url':
         codes.set(id, method === 'DELETE' ? '' : randomUUID().replaceAll('-', '').slice(0, 16));
-        return method === 'DELETE' ? [204] : [200, { short_url: facts(id, typeOf(id), url).short_url, short_url_expires: null }];
+        return method === 'DELETE'
+          ? [204]
+          : [200, { short_url: facts(id, typeOf(id), url).short_url, short_url_expires: null }];
       default:
         return undefined;
     }

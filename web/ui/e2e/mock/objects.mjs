@@ -1,4 +1,4 @@
-// The objects that the mock appliance keeps: the fewest fields of the v2 API with which the pages work.
+// The objects of the mock appliance, with the minimal fields of the v2 API that the pages need.
 
 const gib = 1024 ** 3;
 const never = '0001-01-01T00:00:00.000Z';
@@ -122,12 +122,14 @@ const inventoryOf = (number, hostname) => ({
   routes: [{ family: 2, gateway: '192.0.2.1', interface: 'eno1', destination: '0.0.0.0' }],
 });
 
-/** The operators whose checks the wizard's steps look for by name, in the cluster and in each host. */
+/**
+ * The operators whose validations the wizard's steps find by name, in the cluster and in each host.
+ */
 const operatorChecks = ['lso', 'odf', 'lvm', 'cnv', 'nvidia-gpu', 'openshift-ai', 'osc', 'amd-gpu'].map(
   (operator) => `${operator}-requirements-satisfied`,
 );
 
-const passed = (ids) => ids.map((id) => ({ id, status: 'success', message: `${id}: as it should be` }));
+const passed = (ids) => ids.map((id) => ({ id, status: 'success', message: `${id}: valid` }));
 
 export const hostOf = (id, infraEnv, number) => {
   const hostname = `host-${String(number)}`;
@@ -156,22 +158,44 @@ export const hostOf = (id, infraEnv, number) => {
     logs_collected_at: never,
     logs_started_at: never,
     validations_info: JSON.stringify({
-      hardware: passed(['has-inventory', 'has-min-cpu-cores', 'has-min-memory', 'has-min-valid-disks', 'has-cpu-cores-for-role', 'has-memory-for-role', 'hostname-unique', 'hostname-valid', 'compatible-with-cluster-platform']),
-      network: passed(['connected', 'media-connected', 'machine-cidr-defined', 'belongs-to-machine-cidr', 'belongs-to-majority-group', 'has-default-route', 'ntp-synced', 'container-images-available', 'no-ip-collisions-in-network', 'no-skip-installation-disk', 'no-skip-missing-disk']),
+      hardware: passed([
+        'has-inventory',
+        'has-min-cpu-cores',
+        'has-min-memory',
+        'has-min-valid-disks',
+        'has-cpu-cores-for-role',
+        'has-memory-for-role',
+        'hostname-unique',
+        'hostname-valid',
+        'compatible-with-cluster-platform',
+      ]),
+      network: passed([
+        'connected',
+        'media-connected',
+        'machine-cidr-defined',
+        'belongs-to-machine-cidr',
+        'belongs-to-majority-group',
+        'has-default-route',
+        'ntp-synced',
+        'container-images-available',
+        'no-ip-collisions-in-network',
+        'no-skip-installation-disk',
+        'no-skip-missing-disk',
+      ]),
       operators: passed(operatorChecks),
     }),
   };
 };
 
-/** The cluster's validations and status as they follow from the rest of it. */
-export const judge = (cluster) => {
+/** Sets the cluster's validations and status from its other fields. */
+export const validate = (cluster) => {
   const enough = cluster.hosts.length >= (cluster.control_plane_count === 1 ? 1 : 3);
   const single = cluster.control_plane_count === 1;
   const vips = single || (cluster.api_vips.length > 0 && cluster.ingress_vips.length > 0);
   const check = (id, ok) => ({
     id,
     status: ok ? 'success' : 'failure',
-    message: ok ? `${id}: as it should be` : `${id}: not yet`,
+    message: ok ? `${id}: valid` : `${id}: not yet`,
   });
   cluster.validations_info = JSON.stringify({
     configuration: [check('pull-secret-set', true), check('dns-domain-defined', cluster.base_dns_domain !== '')],
@@ -196,7 +220,5 @@ export const judge = (cluster) => {
   cluster.enabled_host_count = cluster.hosts.length;
   cluster.ready_host_count = cluster.hosts.length;
   cluster.host_networks =
-    cluster.hosts.length > 0
-      ? [{ cidr: '192.0.2.0/24', host_ids: cluster.hosts.map((host) => host.id) }]
-      : [];
+    cluster.hosts.length > 0 ? [{ cidr: '192.0.2.0/24', host_ids: cluster.hosts.map((host) => host.id) }] : [];
 };

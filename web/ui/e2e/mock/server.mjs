@@ -1,8 +1,9 @@
-// A mock of the appliance for work on the pages: it serves the built application and answers the API's requests from
-// memory, with hosts that appear and install themselves. The end-to-end tests use the real binary; this is for looking.
+// A mock of the appliance for development of the pages. It serves the built application and the API
+// from memory, with hosts that appear and install themselves. The end-to-end tests use the real
+// binary instead.
 //
-//   node e2e/mock/server.mjs [port] [empty]  then open the address it prints
-//   curl -X POST :port/mock/hosts?count=3  lets hosts appear in the newest infra-env
+// node e2e/mock/server.mjs [port] [empty] then open the printed address
+// curl -X POST :port/mock/hosts?count=3 adds hosts to the newest infra-env
 
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, statSync } from 'node:fs';
@@ -10,7 +11,7 @@ import { createServer } from 'node:http';
 import { extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { image, imageMock } from './images.mjs';
-import { clusterOf, hostOf, infraEnvOf, judge, stages } from './objects.mjs';
+import { clusterOf, hostOf, infraEnvOf, validate, stages } from './objects.mjs';
 
 const assets = fileURLToPath(new URL('../../../../assets/ui', import.meta.url));
 const types = {
@@ -35,7 +36,10 @@ export const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Starts the mock at 127.0.0.1; answers its address, the requests it has seen and a way to end it. */
+/**
+ * Starts the mock at 127.0.0.1; returns its address, the received requests and a function that
+ * stops it.
+ */
 export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy, isEmpty = false } = {}) => {
   const imagesOf = imageMock({ isEmpty });
   const state = { clusters: new Map(), infraEnvs: new Map(), settings: new Map(), events: [] };
@@ -43,7 +47,7 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
   const requests = [];
   let revision = 0;
 
-  const tell = (kind, id, clusterId) => {
+  const notify = (kind, id, clusterId) => {
     revision += 1;
     const data = JSON.stringify({ revision, kind, id, cluster_id: clusterId ?? '' });
     for (const listener of listeners) {
@@ -59,12 +63,12 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
       name: 'mock_event',
       category: 'user',
     });
-    tell('events', randomUUID(), cluster.id);
+    notify('events', randomUUID(), cluster.id);
   };
   const touched = (cluster) => {
-    judge(cluster);
+    validate(cluster);
     cluster.updated_at = new Date().toISOString();
-    tell('clusters', cluster.id, cluster.id);
+    notify('clusters', cluster.id, cluster.id);
   };
 
   const install = (cluster) => {
@@ -116,7 +120,7 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
       const host = hostOf(randomUUID(), infraEnv, cluster.hosts.length + 1);
       cluster.hosts.push(host);
       note(cluster, `Host ${host.requested_hostname}: registered`);
-      tell('hosts', host.id, cluster.id);
+      notify('hosts', host.id, cluster.id);
     }
     if (cluster.hosts.length > 0) {
       cluster.machine_networks = [{ cidr: '192.0.2.0/24' }];
@@ -220,16 +224,29 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
         },
       ],
     ],
-    ['GET', /^\/clusters\/([^/]+)\/downloads\/credentials-presigned$/, ([id]) => [200, { url: `/mock/kubeconfig/${id}` }]],
+    [
+      'GET',
+      /^\/clusters\/([^/]+)\/downloads\/credentials-presigned$/,
+      ([id]) => [200, { url: `/mock/kubeconfig/${id}` }],
+    ],
     ['GET', /^\/clusters\/([^/]+)\/downloads\/credentials$/, () => [200, 'apiVersion: v1\nkind: Config\n']],
-    ['GET', /^\/infra-envs$/, ([], _, query) => [200, [...state.infraEnvs.values()].filter((one) => !query.get('cluster_id') || one.cluster_id === query.get('cluster_id'))]],
+    [
+      'GET',
+      /^\/infra-envs$/,
+      ([], _, query) => [
+        200,
+        [...state.infraEnvs.values()].filter(
+          (one) => !query.get('cluster_id') || one.cluster_id === query.get('cluster_id'),
+        ),
+      ],
+    ],
     [
       'POST',
       /^\/infra-envs$/,
       (_, body) => {
         const infraEnv = infraEnvOf(randomUUID(), body);
         state.infraEnvs.set(infraEnv.id, infraEnv);
-        tell('infra-envs', infraEnv.id, infraEnv.cluster_id);
+        notify('infra-envs', infraEnv.id, infraEnv.cluster_id);
         return [201, infraEnv];
       },
     ],
@@ -248,7 +265,13 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
     [
       'GET',
       /^\/infra-envs\/([^/]+)\/downloads\/image-url$/,
-      ([id]) => [200, { url: `http://127.0.0.1:${String(server.address().port)}/images/${id}/full.iso`, expires_at: '0001-01-01T00:00:00.000Z' }],
+      ([id]) => [
+        200,
+        {
+          url: `http://127.0.0.1:${String(server.address().port)}/images/${id}/full.iso`,
+          expires_at: '0001-01-01T00:00:00.000Z',
+        },
+      ],
     ],
     ['GET', /^\/infra-envs\/([^/]+)\/hosts$/, ([id]) => [200, hostsOf(id)]],
     [
@@ -362,7 +385,7 @@ export const startMock = async ({ port = 0, step = 1_500, contentPolicy = policy
 const found = (object) =>
   object ? [200, object] : [404, { code: '404', href: '', id: 404, kind: 'Error', reason: 'not found' }];
 
-/** The whole body; undefined when the browser gave up sending it. */
+/** Reads the whole body; undefined if the browser cancels the request. */
 const read = async (request) => {
   const parts = [];
   try {
@@ -377,16 +400,53 @@ const read = async (request) => {
 
 const features = () =>
   Object.fromEntries(
-    ['SNO', 'VIP_AUTO_ALLOC', 'CUSTOM_MANIFEST', 'USER_MANAGED_NETWORKING', 'CLUSTER_MANAGED_NETWORKING', 'DUAL_STACK_VIPS', 'BAREMETAL_PLATFORM', 'NONE_PLATFORM', 'MINIMAL_ISO', 'FULL_ISO', 'OVN_NETWORK_TYPE', 'DUAL_STACK']
+    [
+      'SNO',
+      'VIP_AUTO_ALLOC',
+      'CUSTOM_MANIFEST',
+      'USER_MANAGED_NETWORKING',
+      'CLUSTER_MANAGED_NETWORKING',
+      'DUAL_STACK_VIPS',
+      'BAREMETAL_PLATFORM',
+      'NONE_PLATFORM',
+      'MINIMAL_ISO',
+      'FULL_ISO',
+      'OVN_NETWORK_TYPE',
+      'DUAL_STACK',
+    ]
       .map((id) => [id, 'supported'])
       .concat(
-        ['SDN_NETWORK_TYPE', 'NUTANIX_INTEGRATION', 'VSPHERE_INTEGRATION', 'EXTERNAL_PLATFORM_OCI', 'EXTERNAL_PLATFORM', 'ODF', 'LSO', 'LVM', 'CNV', 'MCE', 'MTV', 'OPENSHIFT_AI', 'OSC', 'NON_STANDARD_HA_CONTROL_PLANE', 'TNA', 'TNF'].map((id) => [id, 'unavailable']),
+        [
+          'SDN_NETWORK_TYPE',
+          'NUTANIX_INTEGRATION',
+          'VSPHERE_INTEGRATION',
+          'EXTERNAL_PLATFORM_OCI',
+          'EXTERNAL_PLATFORM',
+          'ODF',
+          'LSO',
+          'LVM',
+          'CNV',
+          'MCE',
+          'MTV',
+          'OPENSHIFT_AI',
+          'OSC',
+          'NON_STANDARD_HA_CONTROL_PLANE',
+          'TNA',
+          'TNF',
+        ].map((id) => [id, 'unavailable']),
       ),
   );
 
 const requirements = () => {
   const role = (cores, ram) => ({
-    quantitative: { cpu_cores: cores, ram_mib: ram, disk_size_gb: 100, installation_disk_speed_threshold_ms: 10, network_latency_threshold_ms: 100, packet_loss_percentage: 0 },
+    quantitative: {
+      cpu_cores: cores,
+      ram_mib: ram,
+      disk_size_gb: 100,
+      installation_disk_speed_threshold_ms: 10,
+      network_latency_threshold_ms: 100,
+      packet_loss_percentage: 0,
+    },
     qualitative: [],
   });
   return {

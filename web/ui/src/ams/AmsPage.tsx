@@ -1,6 +1,6 @@
 import { Content, Grid, GridItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState } from 'react';
-import { Standing } from '../shell/Standing';
+import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { readAms, type AmsStatus, type Selection } from './api';
@@ -9,11 +9,14 @@ import { Connection } from './Connection';
 import { Couriers } from './Couriers';
 import { Tokens } from './Tokens';
 
-// Thousands of clusters take the appliance some tenths of a second to look at.
+// The appliance needs some tenths of a second for the status of thousands of clusters.
 const wait = (status: AmsStatus | undefined) => ((status?.waiting ?? 0) + (status?.sent ?? 0) > 1_000 ? 10_000 : 2_000);
 const pageSize = 50;
 
-/** What OpenShift Cluster Manager knows of this site's clusters, what waits and for what, and what to do about it. */
+/**
+ * The page of OpenShift Cluster Manager: its data on this site's clusters, pending changes with
+ * their reasons, and remedies.
+ */
 const AmsPage = () => {
   const [selection, setSelection] = useState<Selection>({ state: '', name: '', offset: 0, limit: pageSize });
   const ask = useCallback((signal: AbortSignal) => readAms(selection, signal), [selection]);
@@ -21,7 +24,7 @@ const AmsPage = () => {
   const [shown, setShown] = useState(answer);
   const { act, failure, setFailure } = useAct(askAgain);
   if (answer && answer !== shown) {
-    setShown(answer); // what was there stays while another selection is asked for
+    setShown(answer); // keeps the last clusters while others load
   }
   useEffect(() => {
     document.title = 'OpenShift Cluster Manager · Landfall';
@@ -31,12 +34,18 @@ const AmsPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">OpenShift Cluster Manager</Content>
         <Content component="p">
-          What it knows of this site&apos;s clusters. It is told whenever there is a way; no cluster ever waits for it.
+          Its data on this site&apos;s clusters. Changes are sent whenever there is a connection; no cluster waits for
+          it.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          <Standing failure={failure} error={error} hasAnswer={shown !== undefined} waiting="Asking how the site stands with OpenShift Cluster Manager" />
+          <PageStatus
+            failure={failure}
+            error={error}
+            hasAnswer={shown !== undefined}
+            waiting="Reading the status of OpenShift Cluster Manager"
+          />
           {shown && (
             <>
               <StackItem>

@@ -21,15 +21,17 @@ import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Order, type Selection } from './api';
 import { EditDialog } from './EditDialog';
-import { knows, lineStates, waits, whatToDo } from './words';
+import { confirmedText, lineStates, pendingText, remedy } from './words';
 
 type Props = { status: AmsStatus; selection: Selection; select: (selection: Selection) => void; act: Act };
 
-const remembered = 'landfall-name';
+const storageKey = 'landfall-name';
 
-/** All clusters: what AMS knows, what waits and for what, and what needs attention. */
+/**
+ * All clusters: AMS's data, pending changes with their reasons, and clusters that need attention.
+ */
 export const ClusterTable = ({ status, selection, select, act }: Props) => {
-  const [by, setBy] = useState(() => localStorage.getItem(remembered) ?? '');
+  const [by, setBy] = useState(() => localStorage.getItem(storageKey) ?? '');
   const [edited, setEdited] = useState<ClusterLine>();
   const counts: [LineState | '', string][] = [
     ['', 'All'],
@@ -38,13 +40,13 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
     ['sent', `${lineStates.sent.name} (${String(status.sent)})`],
     ['left', `${lineStates.left.name} (${String(status.left)})`],
   ];
-  const who = by.trim() || 'Somebody at the page';
+  const user = by.trim() || 'A user of the page';
   return (
     <Card>
       <CardTitle>Clusters</CardTitle>
       <CardBody>
         <Flex gap={{ default: 'gapMd' }}>
-          <ToggleGroup aria-label="Which clusters">
+          <ToggleGroup aria-label="Clusters by state">
             {counts.map(([state, name]) => (
               <ToggleGroupItem
                 key={name}
@@ -77,7 +79,7 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
               value={by}
               onChange={(_event, name) => {
                 setBy(name);
-                localStorage.setItem(remembered, name);
+                localStorage.setItem(storageKey, name);
               }}
             />
           </FlexItem>
@@ -96,7 +98,7 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
         </Flex>
         {status.clusters.length === 0 ? (
           <EmptyState titleText="No clusters" headingLevel="h2" variant="sm">
-            <EmptyStateBody>There is nothing here that OpenShift Cluster Manager should know.</EmptyStateBody>
+            <EmptyStateBody>This site has no clusters for OpenShift Cluster Manager.</EmptyStateBody>
           </EmptyState>
         ) : (
           <Table aria-label="Clusters in OpenShift Cluster Manager" variant="compact">
@@ -104,8 +106,8 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
               <Tr>
                 <Th>Cluster</Th>
                 <Th width={30}>State</Th>
-                <Th modifier="wrap">It knows</Th>
-                <Th modifier="wrap">It has yet to hear</Th>
+                <Th modifier="wrap">Confirmed</Th>
+                <Th modifier="wrap">Pending</Th>
                 <Th screenReaderText="Actions" />
               </Tr>
             </Thead>
@@ -115,7 +117,7 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
                   key={line.cluster_id}
                   line={line}
                   off={status.state === 'off'}
-                  order={(order) => void act(() => orderCluster(line.cluster_id, order, who))}
+                  order={(order) => void act(() => orderCluster(line.cluster_id, order, user))}
                   edit={() => {
                     setEdited(line);
                   }}
@@ -127,7 +129,7 @@ export const ClusterTable = ({ status, selection, select, act }: Props) => {
         {edited && (
           <EditDialog
             line={edited}
-            by={who}
+            by={user}
             act={act}
             onClose={() => {
               setEdited(undefined);
@@ -143,7 +145,7 @@ type RowProps = { line: ClusterLine; off: boolean; order: (order: Order) => void
 
 const Row = ({ line, off, order, edit }: RowProps) => {
   const { name, color } = lineStates[line.state];
-  const todo = whatToDo(line);
+  const todo = remedy(line);
   const stuck = line.state === 'attention';
   return (
     <Tr data-testid="ams-cluster">
@@ -163,8 +165,8 @@ const Row = ({ line, off, order, edit }: RowProps) => {
         {todo && <div data-testid="ams-todo">{todo}</div>}
         {line.note && <div className="landfall-subtle">{line.note}</div>}
       </Td>
-      <Td dataLabel="It knows">{knows(line)}</Td>
-      <Td dataLabel="It has yet to hear">{waits(line)}</Td>
+      <Td dataLabel="Confirmed">{confirmedText(line)}</Td>
+      <Td dataLabel="Pending">{pendingText(line)}</Td>
       <Td dataLabel="Actions" isActionCell>
         {!off && line.state !== 'left' && (
           <Flex gap={{ default: 'gapSm' }} flexWrap={{ default: 'nowrap' }}>

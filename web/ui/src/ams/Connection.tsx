@@ -15,27 +15,27 @@ import { duration, moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
 import { LoginDialog } from './LoginDialog';
-import { standing } from './words';
+import { relayStatus } from './words';
 
 const noticeable = 60;
 
-/** How the site stands with AMS, and what can be done about the connection. */
+/** The connection of the site to AMS, with its actions. */
 export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => {
   const [login, setLogin] = useState(false);
-  const { name, variant } = standing(status);
+  const { name, variant } = relayStatus(status);
   const facts: [string, string | undefined][] = [
     ['API', status.api_url],
     ['Organization', status.organization],
     ['Account', status.account],
     ['Last contact', status.last_contact && moment(status.last_contact)],
-    ['Next try', status.next_try && moment(status.next_try)],
-    ['Oldest that waits', status.oldest_waiting && moment(status.oldest_waiting)],
-    ['Time to tell it all', status.waiting > 0 ? duration(status.seconds_left) : undefined],
-    ['Token good until', status.token_until && moment(status.token_until)],
+    ['Next attempt', status.next_try && moment(status.next_try)],
+    ['Oldest pending change', status.oldest_waiting && moment(status.oldest_waiting)],
+    ['Time to send all', status.waiting > 0 ? duration(status.seconds_left) : undefined],
+    ['Token valid until', status.token_until && moment(status.token_until)],
     [
       'Clock',
       Math.abs(status.clock_skew_seconds) > noticeable
-        ? `off by ${duration(Math.abs(status.clock_skew_seconds))}; look at this machine's`
+        ? `off by ${duration(Math.abs(status.clock_skew_seconds))}; check this machine's clock`
         : undefined,
     ],
     ['Connected until', isAhead(status.connected_till) ? moment(status.connected_till ?? '') : undefined],
@@ -66,7 +66,7 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
             </Button>
             {['paused-identity', 'paused-person'].includes(status.state) && (
               <Button variant="warning" onClick={() => void act(acceptIdentity)}>
-                This site speaks from now on
+                Send from this site from now on
               </Button>
             )}
             <Button

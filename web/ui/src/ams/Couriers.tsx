@@ -8,19 +8,19 @@ import { fingerprintIn } from './words';
 
 type Props = { status: AmsStatus; act: Act; failed: (sentence: string) => void; changed: () => void };
 
-/** What a courier with a USB stick takes along and brings back. */
+/** The files that couriers carry on a USB stick: exports and receipts. */
 export const Couriers = ({ status, act, failed, changed }: Props) => {
   const input = useRef<HTMLInputElement>(null);
-  const [came, setCame] = useState<Imported>();
-  const [stranger, setStranger] = useState<{ file: File; key: string }>();
-  const take = async (file: File, trust = '') => {
+  const [imported, setImported] = useState<Imported>();
+  const [untrusted, setUntrusted] = useState<{ file: File; key: string }>();
+  const importFile = async (file: File, trust = '') => {
     try {
-      setCame(await importReceipts(file, trust));
-      setStranger(undefined);
+      setImported(await importReceipts(file, trust));
+      setUntrusted(undefined);
       failed('');
     } catch (thrown) {
       const key = fingerprintIn(sentenceOf(thrown));
-      setStranger(key === '' ? undefined : { file, key });
+      setUntrusted(key === '' ? undefined : { file, key });
       failed(key === '' ? sentenceOf(thrown) : '');
     }
     changed();
@@ -31,8 +31,8 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
       <CardTitle>Courier</CardTitle>
       <CardBody>
         <Content component="p">
-          Without a connection, a USB stick does it: take the file along, tell with it on a connected machine (landfall
-          ams push FILE), and bring the receipts back. There is no token and no pull secret in it.
+          Without a connection, use a USB stick: export the file, send its changes from a connected machine (landfall
+          ams push FILE), and import the receipts. The file contains no token and no pull secret.
         </Content>
         <Flex gap={{ default: 'gapSm' }}>
           <Button
@@ -58,38 +58,40 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
             onChange={(event) => {
               const file = event.target.files?.[0];
               if (file) {
-                void take(file);
+                void importFile(file);
               }
               event.target.value = '';
             }}
           />
         </Flex>
-        {stranger && (
+        {untrusted && (
           <Alert
             isInline
             variant="warning"
-            title="These receipts come from a machine that is not known here."
+            title="These receipts come from an unknown machine."
             actionLinks={
-              <Button variant="link" isInline onClick={() => void take(stranger.file, stranger.key)}>
+              <Button variant="link" isInline onClick={() => void importFile(untrusted.file, untrusted.key)}>
                 Trust it and import
               </Button>
             }
           >
-            Its key is {stranger.key}. Compare it with what the push showed.
+            Its key is {untrusted.key}. Compare it with the output of the push.
           </Alert>
         )}
-        {came && (
-          <Alert isInline variant="success" title="The receipts are in.">
-            {came.told} told, {came.already} known already, {came.stopped} need attention, {came.unknown} not of this site.
+        {imported && (
+          <Alert isInline variant="success" title="The receipts are imported.">
+            {imported.told} sent, {imported.already} known already, {imported.stopped} need attention,{' '}
+            {imported.unknown} not of this site.
           </Alert>
         )}
         {status.couriers.length > 0 && (
-          <List isPlain aria-label="Couriers that are out">
+          <List isPlain aria-label="Couriers on their way">
             {status.couriers.map(({ export_id: id, until, clusters }) => (
               <ListItem key={id}>
-                {id} is out with {clusters} {clusters === 1 ? 'cluster' : 'clusters'}, expected back by {moment(until)}{' '}
+                {id} is on its way with {clusters} {clusters === 1 ? 'cluster' : 'clusters'}, expected back by{' '}
+                {moment(until)}{' '}
                 <Button variant="link" isInline onClick={() => void act(() => revokeCourier(id))}>
-                  It is lost
+                  Report as lost
                 </Button>
               </ListItem>
             ))}

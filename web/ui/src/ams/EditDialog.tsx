@@ -15,7 +15,7 @@ import { editCluster, type ClusterLine } from './api';
 
 type Props = { line: ClusterLine; by: string; act: Act; onClose: () => void };
 
-/** What AMS is told in place of what a cluster has. */
+/** Values that are sent to AMS instead of the cluster's own. */
 export const EditDialog = ({ line, by, act, onClose }: Props) => {
   const [name, setName] = useState(line.edited.display_name ?? '');
   const [url, setURL] = useState(line.edited.console_url ?? '');
@@ -28,10 +28,10 @@ export const EditDialog = ({ line, by, act, onClose }: Props) => {
     onClose();
   };
   return (
-    <Modal isOpen variant="small" onClose={onClose} aria-label="Edit what is told">
-      <ModalHeader title={`What OpenShift Cluster Manager is told of ${line.name}`} />
+    <Modal isOpen variant="small" onClose={onClose} aria-label="Edit the values to send">
+      <ModalHeader title={`Values that OpenShift Cluster Manager gets for ${line.name}`} />
       <ModalBody>
-        <Content component="p">What is left empty is told as the cluster has it.</Content>
+        <Content component="p">An empty field stands for the cluster&apos;s own value.</Content>
         <Form
           onSubmit={(event) => {
             event.preventDefault();
@@ -59,7 +59,7 @@ export const EditDialog = ({ line, by, act, onClose }: Props) => {
         </Form>
       </ModalBody>
       <ModalFooter>
-        <Button onClick={() => void send()}>Tell it so</Button>
+        <Button onClick={() => void send()}>Send</Button>
         <Button variant="link" onClick={onClose}>
           Cancel
         </Button>

@@ -16,13 +16,15 @@ import { useState } from 'react';
 import type { Act } from '../shell/useAct';
 import { logIn } from './api';
 
-/** Asks for the credentials; they are sealed at the appliance and never shown again. */
+/** Asks for the credentials. The appliance stores them encrypted and never shows them again. */
 export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void }) => {
   const [robot, setRobot] = useState(true);
   const [id, setId] = useState('');
   const [secret, setSecret] = useState('');
   const send = async () => {
-    const credentials = robot ? { client_id: id.trim(), client_secret: secret.trim() } : { offline_token: secret.trim() };
+    const credentials = robot
+      ? { client_id: id.trim(), client_secret: secret.trim() }
+      : { offline_token: secret.trim() };
     await act(() => logIn(credentials));
     onClose();
   };
@@ -81,7 +83,7 @@ export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void })
             />
             <FormHelperText>
               <HelperText>
-                <HelperTextItem>It is sealed with a key of the appliance&apos;s and shown to nobody.</HelperTextItem>
+                <HelperTextItem>The appliance stores it encrypted with its own key and never shows it.</HelperTextItem>
               </HelperText>
             </FormHelperText>
           </FormGroup>
@@ -89,7 +91,7 @@ export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void })
       </ModalBody>
       <ModalFooter>
         <Button isDisabled={!complete} onClick={() => void send()}>
-          Give the credentials
+          Save the credentials
         </Button>
         <Button variant="link" onClick={onClose}>
           Cancel

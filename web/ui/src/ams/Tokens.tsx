@@ -1,4 +1,14 @@
-import { Alert, Button, Card, CardBody, CardTitle, ClipboardCopy, Content, List, ListItem } from '@patternfly/react-core';
+import {
+  Alert,
+  Button,
+  Card,
+  CardBody,
+  CardTitle,
+  ClipboardCopy,
+  Content,
+  List,
+  ListItem,
+} from '@patternfly/react-core';
 import { useState } from 'react';
 import { moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
@@ -8,7 +18,7 @@ import { listTokens, makeToken, revokeToken } from './api';
 const seldom = () => 30_000;
 const year = 365;
 
-/** The tokens by which the ocm command and other programs ask this appliance in AMS's place. */
+/** The tokens for the ocm command and other programs that use this appliance instead of AMS. */
 export const Tokens = ({ act }: { act: Act }) => {
   const { answer: tokens = [], askAgain } = useAnswer(listTokens, seldom);
   const [made, setMade] = useState('');
@@ -23,11 +33,11 @@ export const Tokens = ({ act }: { act: Act }) => {
       <CardTitle>The ocm command at this site</CardTitle>
       <CardBody>
         <Content component="p">
-          The appliance answers what is read of OpenShift Cluster Manager itself, so the ocm command works here without a
-          connection. Use tokens of the appliance for that, never one of Red Hat&apos;s.
+          The appliance answers what is read of OpenShift Cluster Manager itself, so the ocm command works here without
+          a connection. Use tokens of the appliance for that, never one of Red Hat&apos;s.
         </Content>
         {made !== '' && (
-          <Alert isInline variant="info" title="This is shown once; the appliance keeps only a digest of the token.">
+          <Alert isInline variant="info" title="This token is shown once; the appliance stores only its digest.">
             <ClipboardCopy isReadOnly>{`ocm login --token ${made} --url ${window.location.origin}`}</ClipboardCopy>
           </Alert>
         )}
@@ -35,12 +45,8 @@ export const Tokens = ({ act }: { act: Act }) => {
           {tokens.map(({ id, kind, username, read_only: readOnly, created_at: at, expires_at: until }) => (
             <ListItem key={id}>
               {id}: {kind}, {username}
-              {readOnly && ', may only read'}, made {moment(at)}, good {until ? `until ${moment(until)}` : 'for ever'}{' '}
-              <Button
-                variant="link"
-                isInline
-                onClick={() => void act(() => revokeToken(id)).then(askAgain)}
-              >
+              {readOnly && ', read-only'}, made {moment(at)}, valid {until ? `until ${moment(until)}` : 'forever'}{' '}
+              <Button variant="link" isInline onClick={() => void act(() => revokeToken(id)).then(askAgain)}>
                 Revoke
               </Button>
             </ListItem>

@@ -2,12 +2,12 @@ import { getJSON, request } from '../shell/request';
 
 const root = '/api/landfall/v1/ams';
 
-/** What AMS is told of a cluster beside its status. */
+/** The fields of a cluster that are sent to AMS in addition to its status. */
 export type Fields = { display_name?: string; external_cluster_id?: string; console_url?: string };
 
 export type LineState = 'waiting' | 'sent' | 'attention' | 'left';
 
-/** What AMS knows of one cluster, and what not yet. */
+/** The state of one cluster in AMS: confirmed and pending fields. */
 export type ClusterLine = {
   cluster_id: string;
   name: string;
@@ -42,7 +42,7 @@ export type RelayState =
   | 'paused-identity'
   | 'paused-person';
 
-/** How the site stands with AMS, as `GET /api/landfall/v1/ams` tells it. */
+/** The status of the connection to AMS, from `GET /api/landfall/v1/ams`. */
 export type AmsStatus = {
   state: RelayState;
   since?: string;
@@ -76,18 +76,20 @@ export const readAms = ({ state, name, offset, limit }: Selection, signal?: Abor
 
 export type Order = 'retry' | 'create-again' | 'leave';
 
-/** Has a cluster told again, made anew, or left as it is; the event says who ordered it. */
+/**
+ * Orders that a cluster is sent again, created again, or no longer sent; the event names the user.
+ */
 export const orderCluster = (clusterId: string, order: Order, by: string) =>
   request('POST', `${root}/clusters/${encodeURIComponent(clusterId)}/${order}`, { json: { by } });
 
-/** Has other values told than the cluster has; those that are empty are its own. */
+/** Sets values to send instead of the cluster's own; empty values stand for the cluster's own. */
 export const editCluster = (clusterId: string, fields: Fields, by: string) =>
   request('POST', `${root}/clusters/${encodeURIComponent(clusterId)}/edit`, { json: { by, ...fields } });
 
-/** Ends all waits, and lets a site that connects by hand speak for so long. */
+/** Ends all waits. A site that connects by hand may then send for so many minutes. */
 export const connectFor = (minutes: number) => request('POST', `${root}/connect`, { json: { minutes } });
 
-/** Ends a pause that a person decides. */
+/** Ends a pause that needs a decision of the user. */
 export const acceptIdentity = () => request('POST', `${root}/accept`);
 
 export type Credentials = { offline_token: string } | { client_id: string; client_secret: string };
@@ -96,26 +98,36 @@ export const logIn = (credentials: Credentials) => request('POST', `${root}/cred
 
 export const logOut = () => request('DELETE', `${root}/credentials`);
 
-/** Writes what waits as a courier's file. */
+/** Writes the pending changes to a courier's file. */
 export const exportCourier = async (): Promise<{ name: string; file: Blob }> => {
   const response = await request('POST', `${root}/exports`);
   const name = /filename="([^"]+)"/.exec(response.headers.get('Content-Disposition') ?? '')?.[1];
   return { name: name ?? 'landfall-ams.lfc', file: await response.blob() };
 };
 
-/** Gives back to the relay what a courier was sent with that does not return. */
+/** Returns the changes of a lost courier to the relay. */
 export const revokeCourier = (exportId: string) => request('DELETE', `${root}/exports/${encodeURIComponent(exportId)}`);
 
 export type Imported = { told: number; already: number; stopped: number; unknown: number };
 
-/** Takes what a courier brings back; `trust` is the fingerprint of a key that comes for the first time. */
+/**
+ * Imports a courier's receipts; `trust` is the fingerprint of a key that is used for the first
+ * time.
+ */
 export const importReceipts = async (file: Blob, trust: string): Promise<Imported> =>
   (await (
     await request('POST', `${root}/receipts?${new URLSearchParams({ trust }).toString()}`, { body: file })
   ).json()) as Imported;
 
-/** A token with which programs, such as the ocm command, ask the site in AMS's place. */
-export type Token = { id: string; kind: string; username: string; read_only?: boolean; created_at: string; expires_at?: string };
+/** A token with which programs, such as the ocm command, use the site instead of AMS. */
+export type Token = {
+  id: string;
+  kind: string;
+  username: string;
+  read_only?: boolean;
+  created_at: string;
+  expires_at?: string;
+};
 
 export const listTokens = (signal?: AbortSignal) => getJSON<Token[]>(`${root}/tokens`, signal);
 

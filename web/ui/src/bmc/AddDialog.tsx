@@ -30,18 +30,27 @@ const fields: { key: TextField; label: string; help?: string; required?: boolean
     required: true,
   },
   { key: 'username', label: 'User name' },
-  { key: 'password', label: 'Password', help: 'It is sealed at the appliance and never shown again.' },
-  { key: 'boot_mac', label: 'MAC address', help: "One of the server's, to know its host by; without it serial number and UUID have to do." },
+  { key: 'password', label: 'Password', help: 'The appliance stores it encrypted and never shows it again.' },
+  {
+    key: 'boot_mac',
+    label: 'MAC address',
+    help: "One of the server's, to identify its host; without it, serial number and UUID are used.",
+  },
 ];
 
-/** Asks for a server; nothing is done to its power by adding it. */
+/** Adds a server; this does not change its power state. */
 export const AddDialog = ({ infraEnvs, onClose }: { infraEnvs: InfraEnv[]; onClose: () => void }) => {
   const [server, setServer] = useState(empty);
   const [failure, setFailure] = useState('');
   const complete = server.name.trim() !== '' && server.address.trim() !== '';
   const send = async () => {
     try {
-      await addServer({ ...server, name: server.name.trim(), address: server.address.trim(), boot_mac: server.boot_mac.trim() });
+      await addServer({
+        ...server,
+        name: server.name.trim(),
+        address: server.address.trim(),
+        boot_mac: server.boot_mac.trim(),
+      });
       onClose();
     } catch (thrown) {
       setFailure(sentenceOf(thrown));
@@ -94,7 +103,7 @@ export const AddDialog = ({ infraEnvs, onClose }: { infraEnvs: InfraEnv[]; onClo
           <Checkbox
             id="bmc-skip-verify"
             label="Accept any certificate of the BMC"
-            description="For one that signs its own: whoever stands between could read the password."
+            description="For self-signed certificates. A machine in between could read the password."
             isChecked={server.skip_verify}
             onChange={(_event, checked) => {
               setServer({ ...server, skip_verify: checked });

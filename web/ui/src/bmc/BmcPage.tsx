@@ -1,6 +1,6 @@
 import { Button, Content, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useEffect, useState } from 'react';
-import { Standing } from '../shell/Standing';
+import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { AddDialog } from './AddDialog';
@@ -11,7 +11,7 @@ import { useServers } from './useServers';
 
 const seldom = () => 10_000;
 
-/** The servers that are booted and switched by their management controllers. */
+/** The page of the servers that are controlled by their BMCs. */
 const BmcPage = () => {
   const { answer, error, askAgain } = useServers();
   const infraEnvs = useAnswer(listInfraEnvs, seldom).answer ?? [];
@@ -29,8 +29,8 @@ const BmcPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Servers</Content>
         <Content component="p">
-          Servers whose management controllers (BMCs) speak Redfish. They are booted once from an infra-env&apos;s image by
-          virtual media, which is taken out again when they restart into their disks.
+          Servers whose management controllers (BMCs) speak Redfish. They are booted once from an infra-env&apos;s image
+          by virtual media, which is taken out again when they restart into their disks.
         </Content>
         <Flex gap={{ default: 'gapSm' }}>
           <Button
@@ -52,7 +52,7 @@ const BmcPage = () => {
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          <Standing failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the servers" />
+          <PageStatus failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the servers" />
           {answer && (
             <StackItem>
               <ServerTable servers={answer} infraEnvs={infraEnvs} act={act} />

@@ -6,7 +6,7 @@ import { InfraEnvSelect } from './InfraEnvSelect';
 
 type Props = { server: Server; infraEnvs: InfraEnv[]; act: Act; onClose: () => void };
 
-/** Boots a server now. */
+/** Boots a server at once. */
 export const BootDialog = ({ server, infraEnvs, act, onClose }: Props) => {
   const [infraEnv, setInfraEnv] = useState(server.infra_env_id ?? '');
   const send = async () => {
@@ -14,13 +14,21 @@ export const BootDialog = ({ server, infraEnvs, act, onClose }: Props) => {
     onClose();
   };
   return (
-    <Modal isOpen variant="small" onClose={onClose} aria-label="Boot this now">
+    <Modal isOpen variant="small" onClose={onClose} aria-label="Boot this server now">
       <ModalHeader title={`Boot ${server.name} now`} />
       <ModalBody>
-        <Content component="p">The server is restarted, whatever runs on it, and boots the image once.</Content>
+        <Content component="p">
+          The server restarts at once, also if a system runs on it, and boots the image once.
+        </Content>
         <Form>
           <FormGroup label="From the image of" fieldId="bmc-boot">
-            <InfraEnvSelect id="bmc-boot" infraEnvs={infraEnvs} none="choose an infra-env" value={infraEnv} onChange={setInfraEnv} />
+            <InfraEnvSelect
+              id="bmc-boot"
+              infraEnvs={infraEnvs}
+              none="choose an infra-env"
+              value={infraEnv}
+              onChange={setInfraEnv}
+            />
           </FormGroup>
         </Form>
       </ModalBody>

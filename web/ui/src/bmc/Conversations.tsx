@@ -19,13 +19,16 @@ import { titleOf, transcript } from './words';
 
 const wait = () => 3_000;
 
-/** What was said to a server's BMC and answered, the newest first; the first one is open. */
+/** The requests to a server's BMC with their responses, the newest first; the first one is open. */
 export const Conversations = ({ server, onClose }: { server: Server; onClose: () => void }) => {
   const ask = useCallback((signal: AbortSignal) => listConversations(server.id, signal), [server.id]);
   const { answer, error } = useAnswer(ask, wait);
   return (
     <Modal isOpen variant="large" onClose={onClose} aria-label="Conversations with the BMC">
-      <ModalHeader title={`What was said to the BMC of ${server.name}`} description="The newest first; secrets are left out." />
+      <ModalHeader
+        title={`Conversations with the BMC of ${server.name}`}
+        description="The newest first, without secrets."
+      />
       <ModalBody>
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
         {!answer && !error && (
@@ -33,8 +36,10 @@ export const Conversations = ({ server, onClose }: { server: Server; onClose: ()
             <Spinner aria-label="Reading the conversations" />
           </Bullseye>
         )}
-        {answer?.length === 0 && <EmptyState titleText="Nothing was said yet" headingLevel="h2" variant="sm" />}
-        {answer?.map((conversation, i) => <Talk key={conversation.id} conversation={conversation} open={i === 0} />)}
+        {answer?.length === 0 && <EmptyState titleText="No conversations yet" headingLevel="h2" variant="sm" />}
+        {answer?.map((conversation, i) => (
+          <Talk key={conversation.id} conversation={conversation} open={i === 0} />
+        ))}
       </ModalBody>
       <ModalFooter>
         <Button onClick={onClose}>Close</Button>
@@ -56,7 +61,7 @@ const Talk = ({ conversation, open }: { conversation: Conversation; open: boolea
         <>
           <span className="landfall-subtle">{new Date(start).toLocaleString()}</span>{' '}
           <Label isCompact color={outcome ? 'red' : 'green'}>
-            {outcome ? 'Failed' : 'Went well'}
+            {outcome ? 'Failed' : 'Succeeded'}
           </Label>{' '}
           {titleOf(conversation)}
         </>
@@ -64,11 +69,17 @@ const Talk = ({ conversation, open }: { conversation: Conversation; open: boolea
       data-testid="bmc-conversation"
     >
       {exchanges.map((exchange, i) => (
-        <pre key={`${exchange.at} ${String(i)}`} className="landfall-exchange" data-failed={!exchange.status || exchange.status >= 400}>
+        <pre
+          key={`${exchange.at} ${String(i)}`}
+          className="landfall-exchange"
+          data-failed={!exchange.status || exchange.status >= 400}
+        >
           {transcript(exchange)}
         </pre>
       ))}
-      {left !== undefined && left > 0 && <p className="landfall-subtle">{left} requests in the middle were not kept.</p>}
+      {left !== undefined && left > 0 && (
+        <p className="landfall-subtle">{left} requests in the middle were not stored.</p>
+      )}
     </ExpandableSection>
   );
 };

@@ -6,7 +6,7 @@ import { readHost } from './api';
 
 const wait = () => 10_000;
 
-/** The host that came up on a server, as a way to its cluster. */
+/** A link from a server to the cluster of its host. */
 export const HostLink = ({ infraEnvId, id }: { infraEnvId: string; id: string }) => {
   const ask = useCallback((signal: AbortSignal) => readHost(infraEnvId, id, signal), [infraEnvId, id]);
   const { answer, error } = useAnswer(ask, wait);

@@ -3,7 +3,7 @@ import type { InfraEnv } from './api';
 
 type Props = { id: string; infraEnvs: InfraEnv[]; none: string; value: string; onChange: (id: string) => void };
 
-/** Chooses the infra-env whose image a server boots. */
+/** Selects the infra-env whose image a server boots. */
 export const InfraEnvSelect = ({ id, infraEnvs, none, value, onChange }: Props) => (
   <FormSelect
     id={id}

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { remove, type Server } from './api';
 import type { Act } from '../shell/useAct';
 
-/** Forgets a server, with its media ejected and, if wanted, its power off. */
+/** Removes a server: ejects its media and optionally powers it off. */
 export const RemoveDialog = ({ server, act, onClose }: { server: Server; act: Act; onClose: () => void }) => {
   const [off, setOff] = useState(false);
   const send = async () => {
@@ -14,10 +14,10 @@ export const RemoveDialog = ({ server, act, onClose }: { server: Server; act: Ac
     <Modal isOpen variant="small" onClose={onClose} aria-label="Remove a server">
       <ModalHeader title={`Remove ${server.name}`} />
       <ModalBody>
-        <p>The image is taken out of its drive, and the appliance forgets the server and its credentials.</p>
+        <p>The appliance ejects the image and deletes the server with its credentials.</p>
         <Checkbox
           id="bmc-power-off"
-          label="Switch it off, too"
+          label="Power it off, too"
           isChecked={off}
           onChange={(_event, checked) => {
             setOff(checked);

@@ -23,14 +23,14 @@ import { BootDialog } from './BootDialog';
 import { Conversations } from './Conversations';
 import { HostLink } from './HostLink';
 import { RemoveDialog } from './RemoveDialog';
-import { doing, factsOf, mediaOf, modelOf, powerOf, states } from './words';
+import { activityOf, factsOf, mediaOf, modelOf, powerOf, states } from './words';
 
 type Props = { servers: Server[]; infraEnvs: InfraEnv[]; act: Act };
-type Dialog = { kind: 'boot' | 'remove' | 'said'; server: Server };
+type Dialog = { kind: 'boot' | 'remove' | 'conversations'; server: Server };
 
 const pageSize = 50;
 
-/** All servers: what they are, what goes on, and what is wrong. */
+/** All servers with their models, activities and errors. */
 export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
   const [part, setPart] = useState('');
   const [wrong, setWrong] = useState(false);
@@ -49,7 +49,7 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
   if (servers.length === 0) {
     return (
       <EmptyState titleText="No servers" headingLevel="h2" variant="sm">
-        <EmptyStateBody>Add servers by the addresses of their BMCs, or boot hosts by hand: both ways lead to a cluster.</EmptyStateBody>
+        <EmptyStateBody>Add servers by the addresses of their BMCs, or boot hosts by hand.</EmptyStateBody>
       </EmptyState>
     );
   }
@@ -57,7 +57,7 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
     <Card>
       <CardBody>
         <Flex gap={{ default: 'gapMd' }}>
-          <ToggleGroup aria-label="Which servers">
+          <ToggleGroup aria-label="Servers by state">
             <ToggleGroupItem
               text={`All (${String(servers.length)})`}
               isSelected={!wrong}
@@ -118,9 +118,11 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
             ))}
           </Tbody>
         </Table>
-        {dialog?.kind === 'boot' && <BootDialog server={dialog.server} infraEnvs={infraEnvs} act={act} onClose={close} />}
+        {dialog?.kind === 'boot' && (
+          <BootDialog server={dialog.server} infraEnvs={infraEnvs} act={act} onClose={close} />
+        )}
         {dialog?.kind === 'remove' && <RemoveDialog server={dialog.server} act={act} onClose={close} />}
-        {dialog?.kind === 'said' && <Conversations server={dialog.server} onClose={close} />}
+        {dialog?.kind === 'conversations' && <Conversations server={dialog.server} onClose={close} />}
       </CardBody>
     </Card>
   );
@@ -142,7 +144,7 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
     order('Power off', () => switchPower(server.id, 'off'), server.power === 'off'),
     order('Restart', () => switchPower(server.id, 'reset'), server.power === 'off'),
     order('Eject the image', () => eject(server.id)),
-    order('Ask the BMC anew', () => inspect(server.id)),
+    order('Query the BMC again', () => inspect(server.id)),
     { isSeparator: true },
     {
       title: 'Remove',
@@ -157,7 +159,7 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
       <Td dataLabel="Server">
         <div>{server.name}</div>
         <div className="landfall-subtle landfall-address">{server.address}</div>
-        {owner && <div className="landfall-subtle">Decided by {owner}</div>}
+        {owner && <div className="landfall-subtle">Managed by {owner}</div>}
       </Td>
       <Td dataLabel="State">
         <Label color={error ? 'red' : color}>{name}</Label> {detached && <Label>Detached</Label>}
@@ -165,10 +167,10 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
           <div data-testid="bmc-error">
             {asSentence(error.message)}
             <div className="landfall-subtle">{factsOf(error)}</div>
-            {seen && <div className="landfall-subtle">It answered last at {moment(seen)}.</div>}
+            {seen && <div className="landfall-subtle">Last response: {moment(seen)}.</div>}
           </div>
         )}
-        <div className="landfall-subtle">{asSentence(doing(server))}</div>
+        <div className="landfall-subtle">{asSentence(activityOf(server))}</div>
       </Td>
       <Td dataLabel="Power">{powerOf(server)}</Td>
       <Td dataLabel="Drive">{mediaOf(server, infraEnvs)}</Td>
@@ -193,7 +195,7 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
             variant="link"
             size="sm"
             onClick={() => {
-              open({ kind: 'said', server });
+              open({ kind: 'conversations', server });
             }}
           >
             Conversations

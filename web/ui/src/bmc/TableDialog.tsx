@@ -17,7 +17,7 @@ import { sentenceOf } from '../shell/request';
 import { importTable, type Imported } from './api';
 import { columns } from './words';
 
-/** Takes a table of servers as it is pasted from a spreadsheet, and says row by row what came of it. */
+/** Imports a table of servers, as pasted from a spreadsheet, and reports the result of each row. */
 export const TableDialog = ({ onClose }: { onClose: () => void }) => {
   const [table, setTable] = useState('');
   const [checked, setChecked] = useState<{ dry: boolean; outcome: Imported }>();
@@ -42,8 +42,8 @@ export const TableDialog = ({ onClose }: { onClose: () => void }) => {
       <ModalHeader title="Paste a table of servers" />
       <ModalBody>
         <Content component="p">
-          A row a server, with commas, semicolons or tabs between the columns. With a first row of names the columns may be
-          in any order; without it they are {columns}.
+          One row for each server, with commas, semicolons or tabs between the columns. With a header row, the columns
+          may be in any order; without it they are {columns}.
         </Content>
         <Form>
           <FormGroup label="Table" fieldId="bmc-table">

@@ -4,11 +4,11 @@ const root = '/api/landfall/v1/bmcs';
 
 export type State = 'registering' | 'available' | 'provisioning' | 'provisioned' | 'deprovisioning' | 'deleting';
 
-/** A server as its BMC and the appliance know it; `GET /api/landfall/v1/bmcs` lists them. */
+/** A server, as listed by `GET /api/landfall/v1/bmcs`. */
 export type Server = {
   id: string;
   name: string;
-  /** What decides about the server when people do not, such as a BareMetalHost. */
+  /** The object that manages the server instead of users, such as a BareMetalHost. */
   owner?: string;
   address: string;
   infra_env_id?: string;
@@ -40,7 +40,7 @@ export type Imported = {
   rows: { line: number; name: string; id?: string; error?: string }[];
 };
 
-/** One request to a BMC and what it answered. */
+/** One request to a BMC with its response. */
 export type Exchange = {
   at: string;
   took_ns: number;
@@ -54,7 +54,7 @@ export type Exchange = {
   error?: string;
 };
 
-/** What was said to a BMC from login to logout, without secrets. */
+/** The requests to a BMC from login to logout, without secrets. */
 export type Conversation = {
   id: string;
   about: string;
@@ -75,16 +75,20 @@ export const listServers = async (signal?: AbortSignal): Promise<Server[]> =>
 
 export const addServer = (server: NewServer) => request('POST', root, { json: server });
 
-/** Adds the servers of a table; with `dry` it is only said what would come of it. */
+/** Adds the servers of a table; with `dry`, it only checks them. */
 export const importTable = async (table: string, dry: boolean): Promise<Imported> =>
   (await (
-    await request('POST', `${root}/import${dry ? '?dry_run=true' : ''}`, { headers: { 'Content-Type': 'text/csv' }, body: table })
+    await request('POST', `${root}/import${dry ? '?dry_run=true' : ''}`, {
+      headers: { 'Content-Type': 'text/csv' },
+      body: table,
+    })
   ).json()) as Imported;
 
 export const boot = (id: string, infraEnvId: string) =>
   request('POST', `${one(id)}/actions/boot`, { json: { infra_env_id: infraEnvId } });
 
-export const switchPower = (id: string, action: Power) => request('POST', `${one(id)}/actions/power`, { json: { action } });
+export const switchPower = (id: string, action: Power) =>
+  request('POST', `${one(id)}/actions/power`, { json: { action } });
 
 export const eject = (id: string) => request('POST', `${one(id)}/actions/eject`);
 
@@ -101,7 +105,7 @@ export type InfraEnv = { id: string; name: string };
 export const listInfraEnvs = (signal?: AbortSignal): Promise<InfraEnv[]> =>
   getJSON<InfraEnv[]>('/api/assisted-install/v2/infra-envs', signal);
 
-/** A host that came up on a server. */
+/** A host that registered from a server. */
 export type Host = { id: string; requested_hostname?: string; cluster_id?: string; status?: string };
 
 export const readHost = (infraEnvId: string, id: string, signal?: AbortSignal): Promise<Host> =>

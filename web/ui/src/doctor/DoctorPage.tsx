@@ -19,20 +19,20 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useEffect, useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { examine, listClusters, type Finding, type Report, type Verdict } from './api';
+import { diagnose, listClusters, type Finding, type Report, type Verdict } from './api';
 import { inOrder, summary, titleOf } from './findings';
 
 const clusterListEvery = 10_000;
 const everyTime = () => clusterListEvery;
 const once = () => undefined;
 
-/** The page on which the appliance says what of the site would be in the way of an installation. */
+/** The page of the doctor: findings about the site that may prevent an installation. */
 const DoctorPage = () => {
   const clusters = useAnswer(listClusters, everyTime).answer ?? [];
   const [cluster, setCluster] = useState('');
   const [withGreen, setWithGreen] = useState(false);
   const [dhcp, setDHCP] = useState(false);
-  const ask = useCallback((signal: AbortSignal) => examine(cluster, dhcp, signal), [cluster, dhcp]);
+  const ask = useCallback((signal: AbortSignal) => diagnose(cluster, dhcp, signal), [cluster, dhcp]);
   const { answer, error, askAgain } = useAnswer(ask, once);
   useEffect(() => {
     document.title = 'Doctor · Landfall';
@@ -42,8 +42,8 @@ const DoctorPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Doctor</Content>
         <Content component="p">
-          What the site gives an installation, seen from the machine that Landfall runs on, with what the hosts found
-          themselves.
+          Checks whether the site is ready for an installation, from the machine that runs Landfall. Findings of the
+          hosts are included.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
@@ -57,7 +57,7 @@ const DoctorPage = () => {
                   setCluster(value);
                 }}
               >
-                <FormSelectOption value="" label="What all clusters need" />
+                <FormSelectOption value="" label="All clusters" />
                 {clusters.map(({ id, name }) => (
                   <FormSelectOption key={id} value={id} label={`Cluster ${name}`} />
                 ))}
@@ -65,7 +65,7 @@ const DoctorPage = () => {
             </ToolbarItem>
             <ToolbarItem>
               <Button variant="secondary" onClick={askAgain}>
-                Look again
+                Check again
               </Button>
             </ToolbarItem>
             <ToolbarItem>
@@ -81,7 +81,7 @@ const DoctorPage = () => {
             <ToolbarItem>
               <Checkbox
                 id="with-green"
-                label="Show what is well, too"
+                label="Show passed checks"
                 isChecked={withGreen}
                 onChange={(_event, checked) => {
                   setWithGreen(checked);
@@ -107,7 +107,7 @@ const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
   if (!report) {
     return (
       <Bullseye>
-        <Spinner aria-label="The site is being looked at" />
+        <Spinner aria-label="Checking the site" />
       </Bullseye>
     );
   }
@@ -116,7 +116,7 @@ const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
     <Stack hasGutter>
       <StackItem>
         <Alert isInline variant={alerts[report.verdict]} title={summary(report.findings)} data-testid="summary">
-          Looked at {new Date(report.at).toLocaleTimeString()}.
+          Checked at {new Date(report.at).toLocaleTimeString()}.
         </Alert>
       </StackItem>
       <StackItem>{shown.length > 0 && <Findings findings={shown} />}</StackItem>
@@ -126,15 +126,15 @@ const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
 
 const alerts = { red: 'danger', amber: 'warning', unknown: 'info', green: 'success' } as const;
 const colors = { red: 'red', amber: 'orange', unknown: 'grey', green: 'green' } as const;
-const words: Record<Verdict, string> = { red: 'Red', amber: 'Amber', unknown: 'Not known', green: 'Green' };
+const words: Record<Verdict, string> = { red: 'Red', amber: 'Amber', unknown: 'Unknown', green: 'Green' };
 
 const Findings = ({ findings }: { findings: Finding[] }) => (
   <Table aria-label="Findings" variant="compact" data-testid="findings">
     <Thead>
       <Tr>
-        <Th width={10}>Verdict</Th>
+        <Th width={10}>Result</Th>
         <Th width={10}>About</Th>
-        <Th width={20}>Looked at</Th>
+        <Th width={20}>Checked</Th>
         <Th width={25}>Found</Th>
         <Th>What to do</Th>
       </Tr>
@@ -142,11 +142,11 @@ const Findings = ({ findings }: { findings: Finding[] }) => (
     <Tbody>
       {findings.map((finding) => (
         <Tr key={[finding.area, finding.subject, finding.asked].join('\n')} data-testid="finding">
-          <Td dataLabel="Verdict">
+          <Td dataLabel="Result">
             <Label color={colors[finding.verdict]}>{words[finding.verdict]}</Label>
           </Td>
           <Td dataLabel="About">{titleOf(finding.area)}</Td>
-          <Td dataLabel="Looked at" modifier="breakWord">
+          <Td dataLabel="Checked" modifier="breakWord">
             {finding.subject}
             <Content component="small">{finding.asked}</Content>
           </Td>

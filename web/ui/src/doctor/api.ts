@@ -2,7 +2,7 @@ import { getJSON } from '../shell/request';
 
 export type Verdict = 'green' | 'unknown' | 'amber' | 'red';
 
-/** One thing that was looked at, as `GET /api/landfall/v1/doctor` tells it. */
+/** One finding of `GET /api/landfall/v1/doctor`. */
 export type Finding = {
   area: string;
   subject: string;
@@ -22,10 +22,11 @@ export type Report = {
 export type Cluster = { id: string; name: string };
 
 /**
- * Has the appliance look at the site, which takes some seconds; for a cluster, at what that one needs too. DHCP servers are
- * asked only if that is wanted: it sends packets to all machines of the appliance's networks.
+ * Has the appliance check the site, which takes some seconds. With a cluster, it also checks the
+ * cluster's needs. DHCP servers are queried on request only, because that sends packets to all
+ * machines of the appliance's networks.
  */
-export const examine = (clusterId: string, dhcp: boolean, signal?: AbortSignal) =>
+export const diagnose = (clusterId: string, dhcp: boolean, signal?: AbortSignal) =>
   getJSON<Report>(
     `/api/landfall/v1/doctor?${new URLSearchParams({
       ...(clusterId && { cluster_id: clusterId }),

@@ -14,19 +14,28 @@ import { asSentence, exactBytes, moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import { getDigest, type ImageFacts, type ImageKind, type NetworkAddresses, type NetworkBoot } from './api';
 import { Copyable, Digest, Fact } from './Copyable';
-import { atNetwork, describeType, downloadCommand, fileNameOf, isMade, sameOrigin, whyNoMinimal, whyNoNetworkBoot } from './facts';
+import {
+  atNetwork,
+  describeType,
+  downloadCommand,
+  fileNameOf,
+  isMade,
+  sameOrigin,
+  whyNoMinimal,
+  whyNoNetworkBoot,
+} from './facts';
 import { ShortAddress } from './ShortAddress';
 
 type Props = {
   facts: ImageFacts;
-  /** The network on which the person's hosts are: one of those in the facts. */
+  /** The network of the user's hosts: one of the networks in the facts. */
   there: NetworkAddresses | undefined;
 };
 
-/** Whether that is the network to which the facts themselves belong. */
+/** Reports whether `there` is the network of the facts. */
 const isPreferred = ({ facts, there }: Props): boolean => !there || there.url === facts.urls?.[0]?.url;
 
-/** The image as a file: both kinds, each with its size and digest. */
+/** The image as a file: full and minimal, each with size and digest. */
 export const Download = ({ facts, there }: Props) => {
   const [kind, setKind] = useState<'full' | 'minimal'>(facts.type === 'minimal-iso' ? 'minimal' : 'full');
   const reason = whyNoMinimal(facts);
@@ -53,8 +62,8 @@ export const Download = ({ facts, there }: Props) => {
           {reason
             ? reason
             : shown === 'full'
-              ? 'All that is needed to boot is in it.'
-              : 'Small, for slow links: the rest is fetched from the appliance while booting.'}
+              ? 'It contains everything needed to boot.'
+              : 'Small, for slow links: hosts fetch the rest from the appliance while booting.'}
         </p>
       </StackItem>
       <StackItem>
@@ -63,7 +72,8 @@ export const Download = ({ facts, there }: Props) => {
           isOwnKind={shown === (facts.type === 'minimal-iso' ? 'minimal' : 'full')}
           name={fileNameOf(facts.file_name, shown)}
           url={there?.[shown] ?? image.url ?? ''}
-          // A minimal image fetches the rest from an address on its network: each network has its own.
+          // A minimal image fetches the rest from an address on its network, so each network has
+          // its own image.
           isOwnOfNetwork={shown === 'minimal'}
           isDigestKnown={shown === 'full' || isPreferred({ facts, there })}
           modified={facts.modified}
@@ -75,7 +85,7 @@ export const Download = ({ facts, there }: Props) => {
 
 type OneImageProps = {
   image: ImageKind;
-  /** Whether it is what hosts boot, as the infra-env says. */
+  /** Whether hosts of the infra-env boot this kind. */
   isOwnKind: boolean;
   name: string;
   url: string;
@@ -87,7 +97,7 @@ type OneImageProps = {
 const OneImage = ({ image, isOwnKind, name, url, isOwnOfNetwork, isDigestKnown, modified }: OneImageProps) => {
   const sha256 = useDigest(image, isOwnKind);
   if (!isMade(image)) {
-    return <p>{asSentence(image.reason ?? 'There is no such image.')}</p>;
+    return <p>{asSentence(image.reason ?? 'This image does not exist.')}</p>;
   }
   return (
     <>
@@ -106,8 +116,8 @@ const OneImage = ({ image, isOwnKind, name, url, isOwnOfNetwork, isDigestKnown, 
         <Fact term="Address">
           <Copyable label="Address of the image">{url}</Copyable>
         </Fact>
-        <Fact term="Shell line">
-          <Copyable label="Shell line">{downloadCommand(name, url, isDigestKnown ? sha256 : '')}</Copyable>
+        <Fact term="Shell command">
+          <Copyable label="Shell command">{downloadCommand(name, url, isDigestKnown ? sha256 : '')}</Copyable>
         </Fact>
       </DescriptionList>
       <Button
@@ -124,7 +134,10 @@ const OneImage = ({ image, isOwnKind, name, url, isOwnOfNetwork, isDigestKnown, 
   );
 };
 
-/** The image's digest. The appliance computes that of the kind that hosts boot by itself; the other's when it is asked. */
+/**
+ * The image's digest. The appliance computes the digest of the infra-env's own kind automatically,
+ * and that of the other kind on request.
+ */
 const useDigest = ({ url, sha256 }: ImageKind, isOwn: boolean): string => {
   const known = sha256 ?? '';
   const ask = useCallback(
@@ -140,13 +153,13 @@ const untilKnown = (digest: string | undefined) => (digest ? undefined : 3_000);
 
 type ChangeableProps = Props & { infraEnvId: string; onChange: () => void };
 
-/** The image for management controllers: a short address without a query string. */
+/** The image for BMCs: a short address without a query string. */
 export const VirtualMedia = ({ infraEnvId, facts, there, onChange }: ChangeableProps) => (
   <Stack hasGutter>
     <StackItem>
       <Content component="p">
         For the virtual CD of a server&apos;s management controller (BMC): the {describeType(facts.type) || 'image'} at
-        a short address. Who has it can read the pull secret.
+        a short address. Anyone with this address can read the pull secret.
       </Content>
     </StackItem>
     <StackItem>
@@ -155,7 +168,7 @@ export const VirtualMedia = ({ infraEnvId, facts, there, onChange }: ChangeableP
   </Stack>
 );
 
-/** All that PXE, iPXE, GRUB and UEFI HTTP boot take. */
+/** All addresses for PXE, iPXE, GRUB and UEFI HTTP boot. */
 export const NetworkBootAddresses = ({ facts, there }: Props) => {
   const { network_boot: boot, urls } = facts;
   const isHere = isPreferred({ facts, there });
@@ -175,7 +188,7 @@ export const NetworkBootAddresses = ({ facts, there }: Props) => {
         </Fact>
       )}
       {isHere && boot.ipxe_script && (
-        <Fact term="The iPXE script itself">
+        <Fact term="Text of the iPXE script">
           <ClipboardCopy
             isReadOnly
             isCode
@@ -205,14 +218,13 @@ const addresses = (boot: NetworkBoot): [term: string, url: string][] =>
     ] as [string, string | undefined][]
   ).filter((address): address is [string, string] => !!address[1]);
 
-/** The image that holds the settings alone. */
+/** The image with the settings only. */
 export const ConfigImage = ({ facts: { config_image_url: url, urls }, there }: Props) =>
   url ? (
     <Stack hasGutter>
       <StackItem>
         <Content component="p">
-          A small ISO that holds the settings alone, for hosts that boot the plain live ISO from a USB stick: attach
-          both.
+          A small ISO with the settings only, for hosts that boot the plain live ISO from a USB stick: attach both.
         </Content>
       </StackItem>
       <StackItem>

@@ -7,14 +7,14 @@ import {
 } from '@patternfly/react-core';
 import type { ReactNode } from 'react';
 
-/** A text that is there to be copied. */
+/** A text with a copy button. */
 export const Copyable = ({ label, children }: { label: string; children: string }) => (
   <ClipboardCopy isReadOnly hoverTip={`Copy: ${label}`} clickTip="Copied" textAriaLabel={label}>
     {children}
   </ClipboardCopy>
 );
 
-/** A SHA-256, or that it is being computed. */
+/** A SHA-256, or a note that it is being computed. */
 export const Digest = ({ sha256, testId }: { sha256: string | undefined; testId?: string }) =>
   sha256 ? (
     <span className="landfall-digest" data-testid={testId}>
@@ -26,14 +26,14 @@ export const Digest = ({ sha256, testId }: { sha256: string | undefined; testId?
     <Asking>being computed</Asking>
   );
 
-/** What is shown while something is asked for. */
+/** A spinner with a text while a request is pending. */
 export const Asking = ({ children }: { children?: ReactNode }) => (
   <>
     <Spinner size="sm" aria-hidden /> {children}
   </>
 );
 
-/** One fact of a description list. */
+/** One entry of a description list. */
 export const Fact = ({ term, children }: { term: string; children: ReactNode }) => (
   <DescriptionListGroup>
     <DescriptionListTerm>{term}</DescriptionListTerm>

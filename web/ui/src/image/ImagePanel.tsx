@@ -30,14 +30,14 @@ const wait = (infraEnvs: InfraEnv[] | undefined) => (infraEnvs?.length ? undefin
 
 type Props = { clusterId: string; hasHosts: boolean };
 
-/** What a cluster's hosts boot from, every way to it, and who is reading it. */
+/** The image of a cluster's hosts, all ways to boot it, and the machines that read it. */
 export const ImagePanel = ({ clusterId, hasHosts }: Props) => {
   const ask = useCallback((signal: AbortSignal) => listInfraEnvs(clusterId, signal), [clusterId]);
   const { answer } = useAnswer(ask, wait);
   const [chosen, setChosen] = useState<string>();
   const infraEnv = answer?.find(({ id }) => id === chosen) ?? answer?.[0];
   if (!answer || !infraEnv) {
-    return null; // the wizard is still making it
+    return null; // the wizard is creating it
   }
   return (
     <>
@@ -83,7 +83,7 @@ const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsO
       {isOpen && <Divider />}
       <CardBody>
         <Title headingLevel="h4" size="md" className="pf-v6-u-mb-sm">
-          Machines that read it
+          Machines that read the image
         </Title>
         <Telescope infraEnvId={infraEnvId} />
       </CardBody>
@@ -94,7 +94,7 @@ const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsO
 const Addresses = ({ infraEnvId }: { infraEnvId: string }) => {
   const { answer: facts, error, askAgain } = useImageFacts(infraEnvId);
   if (!facts) {
-    return error ? <NoImage error={error} onRetry={askAgain} /> : <Spinner size="lg" aria-label="Asking for the image" />;
+    return error ? <NoImage error={error} onRetry={askAgain} /> : <Spinner size="lg" aria-label="Reading the image" />;
   }
   return (
     <>
@@ -135,7 +135,7 @@ const Ways = ({ infraEnvId, facts, onChange }: { infraEnvId: string; facts: Imag
     <>
       {networks.length > 1 && there && (
         <Choice
-          label="Hosts reach the appliance at"
+          label="Address of the appliance for hosts"
           id="image-network"
           value={there.url}
           options={networks.map(({ url }) => [url, url])}

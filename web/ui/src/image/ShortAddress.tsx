@@ -19,12 +19,12 @@ import { Copyable } from './Copyable';
 type Props = {
   infraEnvId: string;
   facts: Pick<ImageFacts, 'short_url' | 'short_url_expires'>;
-  /** The same address on the network that was chosen. */
+  /** The short address on the chosen network. */
   url?: string | undefined;
   onChange: () => void;
 };
 
-/** The short address for virtual media, and how to have another one or none. */
+/** The short address for virtual media, with buttons to renew and revoke it. */
 export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
   const [dialog, setDialog] = useState<'renew' | 'revoke'>();
   const shown = facts.short_url ? (url ?? facts.short_url) : '';
@@ -38,7 +38,7 @@ export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
           <Copyable label="Short address">{shown}</Copyable>
         </div>
       ) : (
-        <p data-testid="short-url-none">It was revoked: nothing boots from it.</p>
+        <p data-testid="short-url-none">It was revoked: no machine can boot from it.</p>
       )}
       <Flex gap={{ default: 'gapMd' }} className="pf-v6-u-mt-xs" alignItems={{ default: 'alignItemsCenter' }}>
         {shown && (
@@ -53,7 +53,7 @@ export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
             setDialog('renew');
           }}
         >
-          {shown ? 'Renew' : 'Make a new one'}
+          {shown ? 'Renew' : 'Create a new one'}
         </Button>
         {shown && (
           <Button
@@ -101,9 +101,9 @@ const Renew = ({ infraEnvId, isFirst, onClose, onDone }: DialogProps & { isFirst
   );
   return (
     <Modal isOpen onClose={onClose} variant="small" aria-label="Renew the short address">
-      <ModalHeader title={isFirst ? 'Make a new short address?' : 'Renew the short address?'} />
+      <ModalHeader title={isFirst ? 'Create a new short address?' : 'Renew the short address?'} />
       <ModalBody>
-        {!isFirst && <p>The old one ends at once, also for machines that are booting from it.</p>}
+        {!isFirst && <p>The old address becomes invalid at once, also for machines that are booting from it.</p>}
         <FormGroup label="Valid for" fieldId="short-url-validity" className="pf-v6-u-mt-md">
           <FormSelect
             id="short-url-validity"
@@ -121,7 +121,7 @@ const Renew = ({ infraEnvId, isFirst, onClose, onDone }: DialogProps & { isFirst
       </ModalBody>
       <ModalFooter>
         <Button onClick={act} isLoading={isActing} isDisabled={isActing}>
-          {isFirst ? 'Make it' : 'Renew'}
+          {isFirst ? 'Create' : 'Renew'}
         </Button>
         <Button variant="link" onClick={onClose}>
           Cancel
@@ -143,7 +143,7 @@ const Revoke = ({ infraEnvId, onClose, onDone }: DialogProps) => {
     <Modal isOpen onClose={onClose} variant="small" aria-label="Revoke the short address">
       <ModalHeader title="Revoke the short address?" titleIconVariant="warning" />
       <ModalBody>
-        It ends at once, also for machines that are booting from it. The other addresses stay.
+        It becomes invalid at once, also for machines that are booting from it. The other addresses stay valid.
         {refusal && <Alert isInline variant="danger" title={refusal} className="pf-v6-u-mt-md" />}
       </ModalBody>
       <ModalFooter>

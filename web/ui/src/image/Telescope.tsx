@@ -8,13 +8,15 @@ import { useAnswer } from '../shell/useAnswer';
 import { getReads, type Read, type ReadSegment } from './api';
 import { announce, describeType, inOrder } from './facts';
 
-/** Live enough to see a bar move, seldom enough for a page that is left open. */
+/** Intervals in milliseconds: short while a bar moves, long for a page that is left open. */
 const whileReading = 1_000;
 const otherwise = 3_000;
 const wait = (reads: Read[] | undefined) =>
   reads?.some(({ state }) => state === 'reading') ? whileReading : otherwise;
 
-/** The machines that read an infra-env's image, each with how far it has come: where a boot hangs is seen here. */
+/**
+ * The machines that read an infra-env's image, with their progress. They show where a boot stops.
+ */
 export const Telescope = ({ infraEnvId }: { infraEnvId: string }) => {
   const ask = useCallback((signal: AbortSignal) => getReads(infraEnvId, signal), [infraEnvId]);
   const { answer, error } = useAnswer(ask, wait);
@@ -29,7 +31,7 @@ export const Telescope = ({ infraEnvId }: { infraEnvId: string }) => {
           isInline
           isPlain
           variant="warning"
-          title={`${answer ? 'This may be out of date.' : 'What machines read can’t be shown.'} ${error.message}`}
+          title={`${answer ? 'This may be out of date.' : 'Progress can’t be shown.'} ${error.message}`}
         />
       )}
       <Reads reads={answer} isAsking={!error} />
@@ -39,12 +41,12 @@ export const Telescope = ({ infraEnvId }: { infraEnvId: string }) => {
 
 const Reads = ({ reads, isAsking }: { reads: Read[] | undefined; isAsking: boolean }) => {
   if (!reads) {
-    return isAsking ? <Spinner size="md" aria-label="Asking what machines have read" /> : null;
+    return isAsking ? <Spinner size="md" aria-label="Reading the progress of machines" /> : null;
   }
   if (reads.length === 0) {
     return (
       <p className="landfall-subtle" data-testid="telescope-empty">
-        No machine has read the image yet. Boot one from it, and see here how far it comes.
+        No machine has read the image yet. Boot a machine from it to see its progress here.
       </p>
     );
   }
@@ -71,7 +73,7 @@ const OneRead = ({ read }: { read: Read }) => (
       <FlexItem className="landfall-subtle">{facts(read).join(' · ')}</FlexItem>
     </Flex>
     <p data-testid="read-sentence">{read.sentence}</p>
-    <ol className="landfall-segments" aria-label="How much of each part was read">
+    <ol className="landfall-segments" aria-label="Share of each part that was read">
       {(read.segments ?? []).map((segment) => (
         <Segment key={segment.name} segment={segment} />
       ))}
@@ -124,7 +126,15 @@ const StateLabel = ({ state }: { state: Read['state'] }) => {
   }
 };
 
-const facts = ({ kind, bytes: count, bytes_per_second: speed, ranges_per_second: ranges, first_read: first, last_read: last, state }: Read): string[] =>
+const facts = ({
+  kind,
+  bytes: count,
+  bytes_per_second: speed,
+  ranges_per_second: ranges,
+  first_read: first,
+  last_read: last,
+  state,
+}: Read): string[] =>
   [
     describeType(kind),
     bytes(count),
@@ -133,7 +143,10 @@ const facts = ({ kind, bytes: count, bytes_per_second: speed, ranges_per_second:
     `from ${moment(first)}, for ${duration((Date.parse(last) - Date.parse(first)) / 1_000)}`,
   ].filter((fact): fact is string => typeof fact === 'string' && fact !== '');
 
-/** Says changes of state and nothing else: the numbers change each second. */
+/**
+ * Announces changes of state to screen readers. The numbers change each second and are not
+ * announced.
+ */
 const useAnnouncement = (reads: Read[] | undefined): string => {
   const before = useRef<Read[]>(undefined);
   const [spoken, setSpoken] = useState('');

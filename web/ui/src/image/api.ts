@@ -20,10 +20,10 @@ export type NetworkAddresses = {
   short: string;
 };
 
-/** What network boot takes. */
+/** The files and addresses for network boot. */
 export type NetworkBoot = {
   ipxe_url?: string;
-  /** The script itself. */
+  /** The text of the script. */
   ipxe_script?: string;
   kernel_url?: string;
   initrd_url?: string;
@@ -32,13 +32,13 @@ export type NetworkBoot = {
   grub_url?: string;
   /** For UEFI firmware that boots from an ISO over HTTP. */
   http_boot_url?: string;
-  /** Why there is none of this. */
+  /** The reason if network boot is not possible. */
   reason?: string;
 };
 
-/** What `GET /api/landfall/v1/infra-envs/{id}/image` answers. */
+/** The response of `GET /api/landfall/v1/infra-envs/{id}/image`. */
 export type ImageFacts = {
-  /** The first six are of the kind that the infra-env asks for. */
+  /** The first six fields describe the infra-env's own kind. */
   url: string;
   file_name: string;
   size_bytes: number;
@@ -46,12 +46,12 @@ export type ImageFacts = {
   sha256: string;
   etag: string;
   type: string;
-  /** Another revision is another image. */
+  /** Each new image has a new revision. */
   revision?: string;
   modified?: string;
   full?: ImageKind | null;
   minimal?: ImageKind | null;
-  /** Empty after it was revoked. */
+  /** Empty after a revocation. */
   short_url?: string;
   short_url_expires?: string | null;
   urls?: NetworkAddresses[] | null;
@@ -59,12 +59,15 @@ export type ImageFacts = {
   config_image_url?: string;
 };
 
-/** How much of a part of the image one machine has read. */
+/** One machine's progress in one part of the image. */
 export type ReadSegment = { name: string; share_percent: number };
 
-/** What one machine has read of an infra-env's image: an entry of `GET /api/landfall/v1/infra-envs/{id}/reads`. */
+/**
+ * One machine's progress with an infra-env's image: an entry of `GET
+ * /api/landfall/v1/infra-envs/{id}/reads`.
+ */
 export type Read = {
-  /** Its address, or that of its management controller. */
+  /** The address of the machine or of its BMC. */
   client: string;
   image: string;
   kind: string;
@@ -79,7 +82,7 @@ export type Read = {
   sentence: string;
 };
 
-/** The part of the API's infra-env that is looked at. */
+/** The fields of the API's infra-env that the page uses. */
 export type InfraEnv = { id: string; name: string; cpu_architecture?: string; type?: string };
 
 const ofInfraEnv = (id: string, what: string) =>
@@ -91,11 +94,15 @@ export const getImageFacts = (infraEnvId: string, signal?: AbortSignal): Promise
 export const getReads = async (infraEnvId: string, signal: AbortSignal): Promise<Read[]> =>
   (await getJSON<{ reads: Read[] | null }>(ofInfraEnv(infraEnvId, 'reads'), signal)).reads ?? [];
 
-/** The digest of an image from the file beside it; the answer comes when it is computed. */
+/**
+ * Reads the digest of an image from the file beside it; the response arrives when it is computed.
+ */
 export const getDigest = async (url: string, signal: AbortSignal): Promise<string> =>
   digestIn(await (await request('GET', sameOrigin(`${url}.sha256`, window.location.origin), { signal })).text());
 
-/** Makes another short address; the old one leads nowhere from then on. Without `seconds` it has no end. */
+/**
+ * Creates another short address; the old one becomes invalid. Without `seconds` it does not expire.
+ */
 export const renewShortURL = async (infraEnvId: string, seconds?: number): Promise<void> => {
   await request('POST', ofInfraEnv(infraEnvId, 'short-url'), {
     json: seconds === undefined ? {} : { valid_seconds: seconds },

@@ -1,7 +1,7 @@
 import { asSentence, exactBytes } from '../shell/quantities';
 import type { ImageFacts, ImageKind, NetworkAddresses, Read } from './api';
 
-/** The image's kind as a person calls it. */
+/** The image's kind in words for the user. */
 export const describeType = (type: string): string => {
   switch (type) {
     case 'full':
@@ -17,11 +17,17 @@ export const describeType = (type: string): string => {
   }
 };
 
-/** The size in binary units and to the byte, with the kind: "1.2 GiB (1,288,490,189 bytes), full image". */
+/**
+ * Formats the size in binary units and in bytes, with the kind: "1.2 GiB (1,288,490,189 bytes),
+ * full image".
+ */
 export const describeSize = ({ size_bytes: size, type }: Pick<ImageFacts, 'size_bytes' | 'type'>): string =>
   type ? `${exactBytes(size)}, ${describeType(type)}` : exactBytes(size);
 
-/** A shell line that downloads the image, going on where it broke off, and checks it once its digest is known. */
+/**
+ * A shell command that downloads the image, resumes an interrupted download, and verifies the
+ * digest if it is known.
+ */
 export const downloadCommand = (file: string, url: string, sha256?: string): string => {
   const download = `curl -fL -C - -o ${quote(file)} ${quote(url)}`;
   return sha256 ? `${download} && echo ${quote(`${sha256}  ${file}`)} | sha256sum -c` : download;
@@ -29,30 +35,30 @@ export const downloadCommand = (file: string, url: string, sha256?: string): str
 
 const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Whether it is worth asking again soon: there is no answer yet, or the digest is still being computed. */
+/** Reports whether to ask again soon: there is no response yet, or the digest is being computed. */
 export const isBeingComputed = (facts: ImageFacts | undefined): boolean => !facts?.sha256;
 
-/** Whether there is an image of that kind. */
+/** Reports whether the image of this kind exists. */
 export const isMade = (kind: ImageKind | null | undefined): kind is ImageKind & { url: string } =>
   !!kind?.url;
 
-/** Why no minimal image can be made; "" if one can, or while that is not known. */
+/** The reason why no minimal image can be made; "" if one can, or if that is not known. */
 export const whyNoMinimal = (facts: ImageFacts | undefined): string =>
   !facts || isMade(facts.minimal)
     ? ''
-    : asSentence(facts.minimal?.reason ?? 'The OS image has no part from which a minimal image could be made.');
+    : asSentence(facts.minimal?.reason ?? 'The OS image lacks the part that a minimal image is made of.');
 
-/** Why nothing boots it over the network; "" if something does, or while that is not known. */
+/** The reason why network boot is impossible; "" if it is possible, or if that is not known. */
 export const whyNoNetworkBoot = (facts: ImageFacts | undefined): string =>
   !facts || facts.network_boot?.kernel_url
     ? ''
-    : asSentence(facts.network_boot?.reason ?? 'The OS image has nothing to boot over the network.');
+    : asSentence(facts.network_boot?.reason ?? 'The OS image has no files for network boot.');
 
-/** The file's name with the kind in it, so that both kinds can lie side by side. */
+/** The file's name with the kind in it, so that both kinds fit in one directory. */
 export const fileNameOf = (name: string, kind: 'full' | 'minimal'): string =>
   kind === 'full' ? name : name.replace(/(\.iso)?$/i, '-minimal.iso');
 
-/** The address under which a browser asks this page's own appliance for what has another of its addresses. */
+/** The URL on this page's origin of a file that has another address of the appliance. */
 export const sameOrigin = (url: string, origin: string): string => {
   try {
     const { pathname, search } = new URL(url, origin);
@@ -62,10 +68,10 @@ export const sameOrigin = (url: string, origin: string): string => {
   }
 };
 
-/** The digest in a line as sha256sum writes it; "" in anything else. */
+/** The digest in a line of sha256sum; "" in other texts. */
 export const digestIn = (line: string): string => /^([0-9a-f]{64}) [ *]/.exec(line)?.[1] ?? '';
 
-/** Those that read now first, then those that read last. */
+/** Sorts by activity: current readers first, then the most recent. */
 export const inOrder = (reads: readonly Read[]): Read[] =>
   [...reads].sort(
     (a, b) =>
@@ -73,23 +79,23 @@ export const inOrder = (reads: readonly Read[]): Read[] =>
       Date.parse(b.last_read) - Date.parse(a.last_read),
   );
 
-/** What an ear hears of a change between two answers: who began, finished or stopped. */
+/** The announcement for screen readers of new states between two responses. */
 export const announce = (before: readonly Read[], after: readonly Read[]): string =>
   after
     .filter((read) => before.find((old) => isSame(old, read))?.state !== read.state)
-    .map(({ client, state }) => `${client} ${spoken[state]}`)
+    .map(({ client, state }) => `${client} ${announcements[state]}`)
     .join('. ');
 
-const spoken: Record<Read['state'], string> = {
+const announcements: Record<Read['state'], string> = {
   reading: 'reads the image',
-  finished: 'has read what it needs',
+  finished: 'has read the parts that it needs',
   stopped: 'has stopped reading',
 };
 
 const isSame = (a: Read, b: Read): boolean =>
   a.client === b.client && a.image === b.image && a.kind === b.kind && a.first_read === b.first_read;
 
-/** An address on the preferred network, the first one, as it is on another. */
+/** Converts an address on the preferred network (the first one) to another network. */
 export const atNetwork = (
   url: string,
   preferred: NetworkAddresses | undefined,
@@ -99,7 +105,7 @@ export const atNetwork = (
   return base && there && url.startsWith(base) ? bootBase(there) + url.slice(base.length) : url;
 };
 
-/** What the addresses of images begin with: not always what those of the page do. */
+/** The common prefix of images' addresses, which can differ from the page's own. */
 const bootBase = ({ full }: NetworkAddresses): string => {
   const end = full.indexOf('/byid/');
   return end < 0 ? '' : full.slice(0, end);

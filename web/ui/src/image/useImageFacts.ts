@@ -9,7 +9,10 @@ const whileComputing = 1_000;
 const otherwise = 10_000;
 const wait = (facts: ImageFacts | undefined) => (isBeingComputed(facts) ? whileComputing : otherwise);
 
-/** What is known of an infra-env's image, asked for again when the feed tells that the infra-env changed. */
+/**
+ * The facts about an infra-env's image, fetched again when the feed reports a change of the
+ * infra-env.
+ */
 export const useImageFacts = (infraEnvId: string): Asked<ImageFacts> => {
   const live = useLive();
   const ask = useCallback((signal: AbortSignal) => getImageFacts(infraEnvId, signal), [infraEnvId]);

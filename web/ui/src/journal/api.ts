@@ -1,3 +1,3 @@
-/** Where a cluster's journal is downloaded from: all that happened to it, signed and without secrets. */
+/** The URL of a cluster's journal: a signed file of its events, without secrets. */
 export const journalUrl = (clusterId: string): string =>
   `/api/landfall/v1/clusters/${encodeURIComponent(clusterId)}/journal`;

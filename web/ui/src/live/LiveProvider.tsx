@@ -10,7 +10,7 @@ import { Feed, type FeedState } from './feed';
 
 const LiveContext = createContext<Feed | undefined>(undefined);
 
-/** Holds the one feed of the page; it rests while the page is hidden and catches up when it is shown again. */
+/** Provides the one feed of the page. The feed is stopped while the page is hidden. */
 export const LiveProvider = ({ children }: { children: ReactNode }) => {
   const [feed] = useState(() => new Feed());
   useEffect(() => {

@@ -1,4 +1,7 @@
-/** One entry of the appliance's change feed: an object of that kind was written or deleted at that revision. */
+/**
+ * One entry of the appliance's change feed: an object of this kind was written or deleted at this
+ * revision.
+ */
 export type Change = {
   revision: number;
   kind: 'clusters' | 'hosts' | 'infra-envs' | 'events' | 'bmcs';
@@ -7,32 +10,39 @@ export type Change = {
   cluster_id: string;
 };
 
-/** What subscribers are told: one change, or that any number of changes may have been missed. */
+/**
+ * A notice to subscribers: one change, or `everything` if any number of changes may have been
+ * missed.
+ */
 export type Notice = Change | 'everything';
 
 /** `waiting` until the first connection, `away` once the appliance has not answered for a while. */
 export type FeedState = 'waiting' | 'live' | 'away';
 
-/** The part of `EventSource` that the client uses; tests give their own. */
+/** The part of `EventSource` that the feed uses; tests pass their own. */
 export type Source = Pick<EventSource, 'close' | 'readyState'> & {
-  addEventListener(type: string, hear: (event: Event) => void): void;
+  addEventListener(type: string, listener: (event: Event) => void): void;
 };
 
 export const feedUrl = '/api/landfall/v1/feed';
 
-/** A broken connection is no news for this long: a restart of the appliance takes less. */
+/** Time until a broken connection is reported. A restart of the appliance takes less. */
 export const graceMilliseconds = 1_500;
 /** Time between two attempts to connect. */
 export const retryMilliseconds = 2_000;
-/** A server that has sent a `ping` once and then nothing for this long is taken for dead. */
+/**
+ * Time without data after which the connection counts as dead, if the server has sent a `ping`
+ * before.
+ */
 export const silenceMilliseconds = 45_000;
 
 const closed = 2;
 
 /**
- * Follows the appliance's change feed (Server-Sent Events) and connects again by itself for as long as it is open,
- * also where the browser's `EventSource` gives up (an answer that is no stream) or does not notice (a cut cable).
- * After each new connection subscribers hear `everything`, for the changes that nobody heard.
+ * Follows the appliance's change feed (Server-Sent Events). It reconnects as long as it is open,
+ * also if the browser's `EventSource` gives up (the response is not a stream) or does not notice a
+ * broken connection (a cut cable). After each new connection, subscribers get `everything`, because
+ * changes may have been missed.
  */
 export class Feed {
   readonly #open: (url: string) => Source;
@@ -53,26 +63,29 @@ export class Feed {
     return this.#state;
   }
 
-  /** Calls `hear` with each notice until the returned function is called. */
-  subscribe = (hear: (notice: Notice) => void): (() => void) => {
-    this.#subscribers.add(hear);
-    return () => this.#subscribers.delete(hear);
+  /** Calls `onNotice` with each notice until the returned function is called. */
+  subscribe = (onNotice: (notice: Notice) => void): (() => void) => {
+    this.#subscribers.add(onNotice);
+    return () => this.#subscribers.delete(onNotice);
   };
 
-  /** Calls `look` whenever `state` has changed until the returned function is called. */
-  watch = (look: () => void): (() => void) => {
-    this.#watchers.add(look);
-    return () => this.#watchers.delete(look);
+  /** Calls `onChange` after each change of `state` until the returned function is called. */
+  watch = (onChange: () => void): (() => void) => {
+    this.#watchers.add(onChange);
+    return () => this.#watchers.delete(onChange);
   };
 
-  /** Connects, if it is not connected or about to be. */
+  /** Connects, unless it is connected or about to connect. */
   start = (): void => {
     if (!this.#source && !this.#retry) {
       this.#connect();
     }
   };
 
-  /** Disconnects and stays so until `start`. A browser allows six connections to one origin: hidden pages give theirs back. */
+  /**
+   * Disconnects until `start` is called. A browser allows six connections to one origin, so hidden
+   * pages release theirs.
+   */
   stop = (): void => {
     clearTimeout(this.#retry);
     clearTimeout(this.#grace);
@@ -88,30 +101,30 @@ export class Feed {
     source.addEventListener('open', () => {
       clearTimeout(this.#grace);
       this.#grace = undefined;
-      this.#heard();
-      this.#become('live');
-      this.#tell('everything');
+      this.#restartSilenceTimer();
+      this.#setState('live');
+      this.#notify('everything');
     });
     source.addEventListener('ping', () => {
       this.#pings = true;
-      this.#heard();
+      this.#restartSilenceTimer();
     });
     source.addEventListener('change', (event) => {
-      this.#heard();
+      this.#restartSilenceTimer();
       const change = parseChange((event as MessageEvent<string>).data);
-      this.#tell(change ?? 'everything');
+      this.#notify(change ?? 'everything');
     });
     source.addEventListener('error', () => {
-      this.#lost(source);
+      this.#handleError(source);
     });
   }
 
-  #lost(source: Source): void {
+  #handleError(source: Source): void {
     if (source !== this.#source) {
       return;
     }
     this.#grace ??= setTimeout(() => {
-      this.#become('away');
+      this.#setState('away');
     }, graceMilliseconds);
     if (source.readyState === closed) {
       this.#disconnect();
@@ -127,36 +140,36 @@ export class Feed {
     this.#source = undefined;
   }
 
-  #heard(): void {
+  #restartSilenceTimer(): void {
     clearTimeout(this.#silence);
     if (!this.#pings) {
       return;
     }
     this.#silence = setTimeout(() => {
       this.#disconnect();
-      this.#become('away');
+      this.#setState('away');
       this.#connect();
     }, silenceMilliseconds);
   }
 
-  #become(state: FeedState): void {
+  #setState(state: FeedState): void {
     if (state === this.#state) {
       return;
     }
     this.#state = state;
-    for (const look of this.#watchers) {
-      look();
+    for (const onChange of this.#watchers) {
+      onChange();
     }
   }
 
-  #tell(notice: Notice): void {
-    for (const hear of this.#subscribers) {
-      hear(notice);
+  #notify(notice: Notice): void {
+    for (const onNotice of this.#subscribers) {
+      onNotice(notice);
     }
   }
 }
 
-/** Reads one `change` event; undefined if it is not what the feed promises. */
+/** Parses one `change` event; returns undefined if it is not valid. */
 export const parseChange = (data: string): Change | undefined => {
   let value: unknown;
   try {

@@ -12,7 +12,10 @@ export const shownPage = (path: string): ShownPage => {
   return name === '~new' ? { name: 'new' } : { name: 'cluster', clusterId: name };
 };
 
-/** The title of the browser's window or tab; a cluster's has its name as soon as that is known. */
+/**
+ * The title of the browser's window or tab. A cluster's page has the cluster's name once it is
+ * known.
+ */
 export const pageTitle = (page: ShownPage, clusterName?: string): string => {
   switch (page.name) {
     case 'list':

@@ -1,11 +1,11 @@
-/** How long changes are collected before they are asked for together. */
+/** Time during which changes are collected for one call. */
 export const collectMilliseconds = 250;
 
 /**
- * Turns a stream of "something changed" into few calls of `act`: the first change starts a wait of 250 ms, all that
- * come meanwhile join it. (A wait that began anew with each change would starve while hosts report progress.) While
- * `busy` says that an earlier refresh is under way, the next one waits for it, so that no change is lost to an answer
- * that was already being written when the change came.
+ * Combines many "something changed" notices into few calls of `act`. The first change starts a wait
+ * of 250 ms, and all changes during the wait join it. (A wait that restarts with each change would
+ * starve while hosts report progress.) While `busy` reports that an earlier refresh is in progress,
+ * the next one waits: its response may have been written before the change.
  */
 export class Refresh {
   readonly #act: () => void;
@@ -17,7 +17,7 @@ export class Refresh {
     this.#busy = busy;
   }
 
-  /** Notes that something changed. */
+  /** Records that something changed. */
   changed(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
@@ -29,7 +29,7 @@ export class Refresh {
     }, collectMilliseconds);
   }
 
-  /** Forgets what was waiting. */
+  /** Cancels a pending call. */
   stop(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -6,7 +6,10 @@ import type { Notice } from './feed';
 import { shownPage } from './page';
 import { Refresh } from './refresh';
 
-/** The part of the library's store that is looked at. (Its published types leave the state's type open.) */
+/**
+ * The part of the library's store that this module reads. (The library's published types leave the
+ * type of the state open.)
+ */
 type State = {
   clusters: { uiState: ResourceUIState };
   currentCluster: {
@@ -18,9 +21,12 @@ type State = {
 
 const store = Store.storeDay1;
 const state = (): State => store.getState();
-const underWay = new Set([ResourceUIState.LOADING, ResourceUIState.RELOADING]);
+const loading = new Set([ResourceUIState.LOADING, ResourceUIState.RELOADING]);
 
-/** Makes the library's store ask again for what the page shows when the feed says that it changed. */
+/**
+ * Has the library's store fetch the objects on the page again when the feed reports a change of
+ * them.
+ */
 export class StoreRefresher {
   readonly #list = new Refresh(
     () => void store.dispatch(fetchClustersAsync()),
@@ -28,10 +34,10 @@ export class StoreRefresher {
   );
 
   readonly #cluster = new Refresh(reloadCluster, () =>
-    underWay.has(state().currentCluster.uiState),
+    loading.has(state().currentCluster.uiState),
   );
 
-  /** Notes a notice of the feed; those that do not concern the page that is shown are dropped. */
+  /** Handles a notice of the feed. Notices that do not concern the page are ignored. */
   changed(notice: Notice): void {
     const page = shownPage(window.location.pathname);
     if (page.name === 'list' && (notice === 'everything' || notice.kind !== 'events')) {
@@ -42,7 +48,7 @@ export class StoreRefresher {
     }
   }
 
-  /** Forgets what was waiting. */
+  /** Cancels pending refreshes. */
   stop(): void {
     this.#list.stop();
     this.#cluster.stop();
@@ -60,26 +66,29 @@ const reloadCluster = (): void => {
   }
   const { data, uiState } = state().currentCluster;
   if (!data && uiState === ResourceUIState.POLLING_ERROR) {
-    // The library never tries a failed first load again by itself.
+    // The library does not retry a failed first load.
     void store.dispatch(fetchClusterAsync(page.clusterId));
   } else {
     store.dispatch(forceReload());
   }
 };
 
-/** What the store knows of the cluster that the page shows. */
+/** The store's data about the cluster on the page. */
 export type Shown = { name?: string | undefined; isMissing: boolean };
 
-/** What the appliance answers for an id that no cluster has, and for one that none can have. */
+/** The status codes for an unknown cluster id and for an invalid one. */
 const missing = new Set([404, 422]);
 
-/** Tells of every change of what is shown: the cluster's name, as far as it is known, and that there is no such cluster. */
-export const followShownCluster = (tell: (shown: Shown) => void): (() => void) =>
+/**
+ * Calls `notify` after each change: with the cluster's name, if known, and whether the cluster is
+ * missing.
+ */
+export const followShownCluster = (notify: (shown: Shown) => void): (() => void) =>
   store.subscribe(() => {
     const page = shownPage(window.location.pathname);
     const { data, uiState, errorDetail } = state().currentCluster;
     const isShown = page.name === 'cluster';
-    tell({
+    notify({
       name: isShown && data?.id === page.clusterId ? data.name : undefined,
       isMissing: isShown && uiState === ResourceUIState.POLLING_ERROR && missing.has(Number(errorDetail?.code)),
     });

@@ -8,8 +8,9 @@ const pause = () =>
   });
 
 /**
- * Asks once a second until the appliance answers, whatever it says: for what the library asks only once, and shows a page
- * that stays broken where that falls into a restart. The banner says meanwhile that the appliance is away.
+ * Sends a request once a second until the appliance responds, with success or failure. It is for
+ * requests that the library sends only once: if they fell into a restart, the page would stay
+ * broken. Meanwhile the banner shows that the appliance does not respond.
  */
 export const untilAnswered = async <T>(ask: () => Promise<T>): Promise<T> => {
   for (;;) {

@@ -12,7 +12,7 @@ type Props = {
   failed: (sentence: string) => void;
 };
 
-/** What was imported, and how to import more. */
+/** The list of imports, and a form for another one. */
 export const ImportBox = ({ imports, places, take, changed, failed }: Props) => {
   const input = useRef<HTMLInputElement>(null);
   const remove = async (gone: Import) => {
@@ -28,14 +28,14 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
       <CardTitle>Imports</CardTitle>
       <CardBody>
         <Content component="p">
-          Drop a folder of oc-mirror, an archive of one, a registries.conf, mirror sets or CA certificates anywhere on
-          this page. Imports go over what the configuration says; those for an infra-env over those for all, and those for
-          a cluster over both.
+          Drop a directory of oc-mirror, its archive, a registries.conf, mirror sets or CA certificates anywhere on this
+          page. Imports override the configuration; imports for an infra-env override those for all clusters, and those
+          for a cluster over both.
         </Content>
         <List isPlain aria-label="Imports">
           {imports.map((one) => (
             <ListItem key={[one.cluster_id, one.infra_env_id, one.name].join('/')} data-testid="import">
-              {one.name}, for {places.find(({ level }) => sameLevel(level, one))?.label ?? 'what is gone'},{' '}
+              {one.name}, for {places.find(({ level }) => sameLevel(level, one))?.label ?? 'a deleted object'},{' '}
               {new Date(one.imported).toLocaleString()}: {one.files.length} files
               {one.ignored.length > 0 && `, ${String(one.ignored.length)} left out`}{' '}
               <Button variant="link" isInline onClick={() => void remove(one)}>

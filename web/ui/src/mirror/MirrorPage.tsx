@@ -1,6 +1,6 @@
 import { Content, FormSelect, FormSelectOption, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState, type DragEvent } from 'react';
-import { Standing } from '../shell/Standing';
+import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { importMirror, listPlaces, readMirror, type Place } from './api';
@@ -12,7 +12,7 @@ import { Rules } from './Rules';
 const now = () => 10_000;
 const forAll: Place[] = [{ level: {}, label: 'all clusters' }];
 
-/** The page of the site's mirror: its rules, whether it holds a release, and what is to be brought. */
+/** The page of the site's mirror: its rules, its completeness for a release, and missing images. */
 const MirrorPage = () => {
   const places = useAnswer(listPlaces, now).answer ?? forAll;
   const [chosen, setChosen] = useState('');
@@ -20,7 +20,8 @@ const MirrorPage = () => {
   const level = places.find((place) => key(place) === chosen)?.level;
   const { cluster_id: cluster, infra_env_id: infraEnv } = level ?? {};
   const read = useCallback(
-    (signal: AbortSignal) => readMirror({ ...(cluster && { cluster_id: cluster }), ...(infraEnv && { infra_env_id: infraEnv }) }, signal),
+    (signal: AbortSignal) =>
+      readMirror({ ...(cluster && { cluster_id: cluster }), ...(infraEnv && { infra_env_id: infraEnv }) }, signal),
     [cluster, infraEnv],
   );
   const { answer, error, askAgain } = useAnswer(read, now);
@@ -49,12 +50,17 @@ const MirrorPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Mirror</Content>
         <Content component="p">
-          Where this site pulls images from, and whether everything is there that an installation needs.
+          The sources of images at this site, and whether the mirror has all images for an installation.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          <Standing failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the mirror's rules" />
+          <PageStatus
+            failure={failure}
+            error={error}
+            hasAnswer={answer !== undefined}
+            waiting="Reading the mirror's rules"
+          />
           <StackItem>
             <FormSelect
               aria-label="Rules for"
@@ -82,7 +88,13 @@ const MirrorPage = () => {
                 <Rules model={answer} />
               </StackItem>
               <StackItem>
-                <ImportBox imports={answer.imports} places={places} take={take} changed={askAgain} failed={setFailure} />
+                <ImportBox
+                  imports={answer.imports}
+                  places={places}
+                  take={take}
+                  changed={askAgain}
+                  failed={setFailure}
+                />
               </StackItem>
             </>
           )}

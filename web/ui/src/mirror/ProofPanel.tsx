@@ -24,14 +24,17 @@ const often = 500;
 const seldom = 5_000;
 const wait = (shown: Shown | undefined) => (shown?.proof?.state === 'running' ? often : seldom);
 
-/** Whether the mirror holds a release, or what a cluster needs, with what is to be brought if it does not. */
+/**
+ * Checks whether the mirror has all images of a release or of a cluster, and lists the missing
+ * ones.
+ */
 export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
   const { answer: listed } = useAnswer(listReleases, once);
   const releases = listed ?? [];
-  // Others may be begun meanwhile: by an installation, by another person.
+  // Installations and other users may start proofs meanwhile.
   const [asked, setAsked] = useState<string>();
-  const look = useCallback((signal: AbortSignal) => shownProof({ asked, cluster }, signal), [asked, cluster]);
-  const { answer: shown, askAgain } = useAnswer(look, wait);
+  const readProof = useCallback((signal: AbortSignal) => shownProof({ asked, cluster }, signal), [asked, cluster]);
+  const { answer: shown, askAgain } = useAnswer(readProof, wait);
   const [chosen, setChosen] = useState('');
   const [failure, setFailure] = useState('');
   const proof = shown?.proof;
@@ -48,13 +51,13 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
   };
   return (
     <Card>
-      <CardTitle>Is everything there?</CardTitle>
+      <CardTitle>Completeness</CardTitle>
       <CardBody>
         <Stack hasGutter>
           {!cluster && listed?.length === 0 && (
             <Content component="p">
-              This appliance has no release to ask for: name one under &quot;release_images&quot; in its configuration and start
-              it again.
+              This appliance has no release to check: add one to &quot;release_images&quot; in its configuration and
+              start it again.
             </Content>
           )}
           <Flex>
@@ -74,8 +77,11 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
                 </FormSelect>
               </FlexItem>
             )}
-            <Button isDisabled={(!cluster && release === '') || proof?.state === 'running'} onClick={() => void prove()}>
-              Ask the mirror
+            <Button
+              isDisabled={(!cluster && release === '') || proof?.state === 'running'}
+              onClick={() => void prove()}
+            >
+              Check the mirror
             </Button>
           </Flex>
           {failure !== '' && <Alert isInline variant="danger" title={failure} />}
@@ -91,7 +97,7 @@ const Outcome = ({ proof }: { proof: Proof }) => {
     return (
       <Progress
         data-testid="progress"
-        title={`Asking for the images of ${proof.release}`}
+        title={`Checking the images of ${proof.release}`}
         value={proof.images}
         max={Math.max(proof.total, 1)}
         label={`${String(proof.images)} of ${String(proof.total)}`}
@@ -104,7 +110,7 @@ const Outcome = ({ proof }: { proof: Proof }) => {
       isInline
       data-testid="proof"
       variant={proof.complete ? 'success' : 'danger'}
-      title={proof.message ?? 'The proof ended without a word.'}
+      title={proof.message ?? 'The proof ended without a message.'}
     >
       <List>
         {proof.report?.faults.map(({ text, images }) => (
@@ -117,7 +123,8 @@ const Outcome = ({ proof }: { proof: Proof }) => {
           <ListItem key={warning}>{warning}</ListItem>
         ))}
       </List>
-      {(proof.awaited ?? 0) > 0 && `${String(proof.arrived ?? 0)} of ${String(proof.awaited)} images of the last list have arrived. `}
+      {(proof.awaited ?? 0) > 0 &&
+        `${String(proof.arrived ?? 0)} of ${String(proof.awaited)} images of the last list have arrived. `}
       {bad.length > 0 && (
         <Flex>
           <a href={listURL(proof, 'text')}>List for the courier</a>

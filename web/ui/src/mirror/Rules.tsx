@@ -5,9 +5,9 @@ import { sentenceOf } from '../shell/request';
 import { explain, type Explanation, type MirrorModel, type Rule } from './api';
 
 const uses = { all: '', 'digest-only': ' (digests)', 'tag-only': ' (tags)' } as const;
-const spell = ({ mirrors }: Rule) => mirrors.map((m) => m.location + uses[m.for]).join(', ') || 'none';
+const mirrorsOf = ({ mirrors }: Rule) => mirrors.map((m) => m.location + uses[m.for]).join(', ') || 'none';
 
-/** The rules, what is doubtful about them, and what they make of an image. */
+/** The rules, doubts about them, and their effect on an image. */
 export const Rules = ({ model }: { model: MirrorModel }) => (
   <Card>
     <CardTitle>Rules</CardTitle>
@@ -19,7 +19,7 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
       {model.rules.length > 0 ? (
         <RuleTable rules={model.rules} />
       ) : (
-        <Content component="p">There are none: each image is pulled from where its name says.</Content>
+        <Content component="p">There are no rules: each image is pulled from the registry in its name.</Content>
       )}
       {model.rules.length + model.catalogs.length + model.signatures.length > 0 && (
         <Content component="small">
@@ -49,7 +49,7 @@ const RuleTable = ({ rules }: { rules: Rule[] }) => (
             {rule.prefix}
           </Td>
           <Td dataLabel="Mirrors, in order" modifier="breakWord">
-            {spell(rule)}
+            {mirrorsOf(rule)}
           </Td>
           <Td dataLabel="Then the source">{rule.blocked ? 'never' : 'last'}</Td>
           <Td dataLabel="From" modifier="breakWord">
@@ -95,7 +95,7 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
       {failure !== '' && <Alert isInline isPlain variant="danger" title={failure} />}
       {explained && (
         <>
-          <List component="ol" aria-label="Where it is tried">
+          <List component="ol" aria-label="Sources in order">
             {explained.steps.map((step) => (
               <ListItem key={step.image}>
                 {step.image} <Content component="small">{step.rule}</Content>

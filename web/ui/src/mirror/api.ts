@@ -1,6 +1,6 @@
 import { getJSON, request } from '../shell/request';
 
-/** A rule of the site's, as `GET /api/landfall/v1/mirror` lists it. */
+/** A rule of the site, as listed by `GET /api/landfall/v1/mirror`. */
 export type Rule = {
   prefix: string;
   location?: string;
@@ -12,7 +12,10 @@ export type Rule = {
 
 export type Hole = { kind: string; prefix: string; text: string; grave: boolean };
 
-/** What rules are for: all clusters, or one infra-env or cluster, whose own go over the others. */
+/**
+ * The scope of rules: all clusters, or one infra-env or cluster, whose own rules override the
+ * others.
+ */
 export type Level = { cluster_id?: string; infra_env_id?: string };
 
 export type MirrorModel = Level & {
@@ -73,7 +76,7 @@ const query = (level: Level, others: Record<string, string> = {}) => {
 export const readMirror = (level: Level, signal?: AbortSignal): Promise<MirrorModel> =>
   getJSON(root + query(level), signal);
 
-/** A cluster or an infra-env that may have rules of its own. */
+/** A cluster or infra-env that can have its own rules. */
 export type Place = { level: Level; label: string };
 
 export const listPlaces = async (signal?: AbortSignal): Promise<Place[]> => {
@@ -92,10 +95,10 @@ export const listPlaces = async (signal?: AbortSignal): Promise<Place[]> => {
 export const sameLevel = (a: Level, b: Level) =>
   (a.cluster_id ?? '') === (b.cluster_id ?? '') && (a.infra_env_id ?? '') === (b.infra_env_id ?? '');
 
-/** A file of a folder, with its path within it. */
+/** A file of a directory, with its path in it. */
 export type DroppedFile = { path: string; file: File };
 
-/** Imports a dropped folder, or a single file as it is: an archive or a document. */
+/** Imports a dropped directory, or a single file (an archive or a document). */
 export const importMirror = async (level: Level, name: string, files: DroppedFile[]): Promise<void> => {
   let body: File | FormData | undefined = files[0]?.file;
   if (files.length !== 1) {
@@ -119,20 +122,24 @@ export const listReleases = async (signal?: AbortSignal): Promise<string[]> => {
   return [...new Set(status.releases.map((release) => release.openshift_version))];
 };
 
-/** Begins a proof of a release, or of all that a cluster needs. */
+/** Starts a proof of a release, or of all images that a cluster needs. */
 export const startProof = async (wanted: { release: string } | { cluster_id: string }): Promise<Proof> =>
   (await (await request('POST', `${root}/proofs`, { json: { ...wanted, fresh: true } })).json()) as Proof;
 
 export type Shown = { proof?: Proof };
 
-/** The proof that was asked for here with its results; else, or if it is not kept any more, the newest of the cluster, or of all if there is none. */
+/**
+ * The proof that was started here, with its results. If there is none any more: the newest proof of
+ * the cluster, or the newest of all.
+ */
 export const shownProof = async (
   { asked, cluster }: { asked: string | undefined; cluster: string | undefined },
   signal?: AbortSignal,
 ): Promise<Shown> => {
   const { proofs } = await getJSON<{ proofs: Proof[] }>(`${root}/proofs`, signal);
   const shown =
-    proofs.find(({ id }) => id === asked) ?? proofs.find(({ cluster_id }) => cluster === undefined || cluster_id === cluster);
+    proofs.find(({ id }) => id === asked) ??
+    proofs.find(({ cluster_id }) => cluster === undefined || cluster_id === cluster);
   return shown ? { proof: await getJSON<Proof>(`${root}/proofs/${shown.id}`, signal) } : {};
 };
 

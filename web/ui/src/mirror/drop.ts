@@ -1,16 +1,19 @@
 import type { DroppedFile } from './api';
 
-/** Kinds of files that mirror rules are in; the rest of a workspace is large and stays where it is. */
+/**
+ * The types of files with mirror rules; the other files of a workspace are large and are not
+ * uploaded.
+ */
 const wanted = /\.(ya?ml|json|conf|pem|crt|txt|list)$/i;
 
-/** No file with rules is larger, in bytes. */
+/** The maximum size of a file with rules, in bytes. */
 const largest = 4 * 1024 ** 2;
 
 export type Dropped = { name: string; files: DroppedFile[] };
 
-/** What was dropped: a folder with the files that may be of a mirror's, or single files as they are. */
+/** The dropped files: the relevant files of a directory, or single files. */
 export const readDrop = async (items: DataTransferItemList): Promise<Dropped | undefined> => {
-  // The list is empty once this turn is over.
+  // The browser empties the list when the event handler returns.
   const plain = [...items].map((item) => item.getAsFile()).filter((file) => file !== null);
   const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
   const first = entries[0] ?? plain[0];
@@ -24,26 +27,29 @@ export const readDrop = async (items: DataTransferItemList): Promise<Dropped | u
   return { name: first.name, files };
 };
 
-const collect = async (entry: FileSystemEntry, folder: string, into: DroppedFile[]): Promise<void> => {
+const collect = async (entry: FileSystemEntry, directory: string, into: DroppedFile[]): Promise<void> => {
   if (isFile(entry)) {
     const file = await new Promise<File>((resolve, reject) => {
       entry.file(resolve, reject);
     });
-    if (folder === '' || (wanted.test(entry.name) && file.size <= largest)) {
-      into.push({ path: folder + entry.name, file });
+    if (directory === '' || (wanted.test(entry.name) && file.size <= largest)) {
+      into.push({ path: directory + entry.name, file });
     }
     return;
   }
-  if (isFolder(entry)) {
+  if (isDirectory(entry)) {
     for (const child of await childrenOf(entry)) {
-      await collect(child, `${folder}${entry.name}/`, into);
+      await collect(child, `${directory}${entry.name}/`, into);
     }
   }
 };
 
-/** Browsers give the children of a folder in portions; an empty one is the last. */
-const childrenOf = async (folder: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> => {
-  const reader = folder.createReader();
+/**
+ * Reads the children of a directory. Browsers return them in portions; an empty portion is the
+ * last.
+ */
+const childrenOf = async (directory: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> => {
+  const reader = directory.createReader();
   const children: FileSystemEntry[] = [];
   for (;;) {
     const portion = await new Promise<FileSystemEntry[]>((resolve, reject) => {
@@ -57,4 +63,4 @@ const childrenOf = async (folder: FileSystemDirectoryEntry): Promise<FileSystemE
 };
 
 const isFile = (entry: FileSystemEntry): entry is FileSystemFileEntry => entry.isFile;
-const isFolder = (entry: FileSystemEntry): entry is FileSystemDirectoryEntry => entry.isDirectory;
+const isDirectory = (entry: FileSystemEntry): entry is FileSystemDirectoryEntry => entry.isDirectory;

@@ -25,7 +25,7 @@ type Props = {
   onRemove: () => void;
 };
 
-/** One host: closed, a line with its card and addresses; open, the form beside what comes of it. */
+/** One host. Collapsed: its MAC and IP addresses. Expanded: the form beside the preview. */
 export const HostCard = ({ number, described, preview, isOpen, onToggle, onChange, onRemove }: Props) => {
   const id = `network-host-${String(number)}`;
   const title = `Host ${String(number)}`;
@@ -45,10 +45,10 @@ export const HostCard = ({ number, described, preview, isOpen, onToggle, onChang
         <CardTitle component="h3">
           <Flex gap={{ default: 'gapSm' }}>
             <span>{title}</span>
-            <span className="landfall-subtle">{described.host.cards.map(({ mac }) => mac).join(', ')}</span>
+            <span className="landfall-subtle">{described.host.nics.map(({ mac }) => mac).join(', ')}</span>
             {preview?.fault ? (
               <Label isCompact color="red">
-                can’t be used
+                invalid
               </Label>
             ) : (
               preview?.addresses.map(({ address }) => (

@@ -13,11 +13,11 @@ import {
   TextInput,
 } from '@patternfly/react-core';
 import type { ReactNode } from 'react';
-import { bondModes, toYAML, topInterface, type Card, type Described, type Family, type Host } from './hosts';
+import { bondModes, toYAML, topInterface, type NIC, type Described, type Family, type Host } from './hosts';
 
 type Props = { id: string; described: Described; onChange: (described: Described) => void };
 
-/** A host's network, in the form or as YAML. */
+/** The form of a host's network, or its YAML. */
 export const HostForm = ({ id, described, onChange }: Props) => {
   const { host, yaml } = described;
   const change = (part: Partial<Host>) => {
@@ -30,18 +30,63 @@ export const HostForm = ({ id, described, onChange }: Props) => {
         event.preventDefault();
       }}
     >
-      <Cards id={id} cards={host.cards} onChange={(cards) => { change({ cards }); }} />
+      <NICs
+        id={id}
+        nics={host.nics}
+        onChange={(nics) => {
+          change({ nics });
+        }}
+      />
       {yaml === undefined ? (
         <>
           <Links id={id} host={host} change={change} />
-          <Addresses id={`${id}-ipv4`} title="IPv4" auto="DHCP" example="192.0.2.10/24" family={host.v4} onChange={(v4) => { change({ v4 }); }} />
-          <Addresses id={`${id}-ipv6`} title="IPv6" auto="automatic" example="2001:db8::a/64" family={host.v6} onChange={(v6) => { change({ v6 }); }} />
+          <Addresses
+            id={`${id}-ipv4`}
+            title="IPv4"
+            auto="DHCP"
+            example="192.0.2.10/24"
+            family={host.v4}
+            onChange={(v4) => {
+              change({ v4 });
+            }}
+          />
+          <Addresses
+            id={`${id}-ipv6`}
+            title="IPv6"
+            auto="automatic"
+            example="2001:db8::a/64"
+            family={host.v6}
+            onChange={(v6) => {
+              change({ v6 });
+            }}
+          />
           <Grid hasGutter md={6}>
-            <Text id={`${id}-dns`} label="Name servers" value={host.dns} hint="With commas between them." onChange={(dns) => { change({ dns }); }} />
-            <Text id={`${id}-search`} label="Search domains" value={host.search} onChange={(search) => { change({ search }); }} />
+            <Text
+              id={`${id}-dns`}
+              label="Name servers"
+              value={host.dns}
+              hint="Separated by commas."
+              onChange={(dns) => {
+                change({ dns });
+              }}
+            />
+            <Text
+              id={`${id}-search`}
+              label="Search domains"
+              value={host.search}
+              onChange={(search) => {
+                change({ search });
+              }}
+            />
           </Grid>
           <div>
-            <Button variant="link" isInline onClick={() => { onChange({ host, yaml: toYAML(host) }); }}>
+            <Button
+              variant="link"
+              isInline
+              onClick={() => {
+                onChange({ host, yaml: toYAML(host) });
+              }}
+            >
               Edit as YAML
             </Button>
           </div>
@@ -65,44 +110,59 @@ export const HostForm = ({ id, described, onChange }: Props) => {
   );
 };
 
-type CardsProps = { id: string; cards: Card[]; onChange: (cards: Card[]) => void };
+type NICsProps = { id: string; nics: NIC[]; onChange: (nics: NIC[]) => void };
 
-const Cards = ({ id, cards, onChange }: CardsProps) => {
-  const replace = (place: number, part: Partial<Card>) => {
-    onChange(cards.map((card, i) => (i === place ? { ...card, ...part } : card)));
+const NICs = ({ id, nics, onChange }: NICsProps) => {
+  const replace = (place: number, part: Partial<NIC>) => {
+    onChange(nics.map((nic, i) => (i === place ? { ...nic, ...part } : nic)));
   };
   return (
-    <FormGroup label="Network cards" role="group" fieldId={`${id}-cards`}>
-      {cards.map((card, place) => (
+    <FormGroup label="NICs" role="group" fieldId={`${id}-nics`}>
+      {nics.map((nic, place) => (
         <Grid hasGutter key={place} className="pf-v6-u-mb-sm">
           <GridItem span={6}>
             <TextInput
               aria-label={`MAC address ${String(place + 1)}`}
               placeholder="52:54:00:12:34:56"
-              value={card.mac}
-              onChange={(_, mac) => { replace(place, { mac }); }}
+              value={nic.mac}
+              onChange={(_, mac) => {
+                replace(place, { mac });
+              }}
             />
           </GridItem>
           <GridItem span={4}>
             <TextInput
               aria-label={`Interface name ${String(place + 1)}`}
-              value={card.name}
-              onChange={(_, name) => { replace(place, { name }); }}
+              value={nic.name}
+              onChange={(_, name) => {
+                replace(place, { name });
+              }}
             />
           </GridItem>
           <GridItem span={2}>
-            {cards.length > 1 && (
-              <Button variant="link" onClick={() => { onChange(cards.filter((_, i) => i !== place)); }}>
+            {nics.length > 1 && (
+              <Button
+                variant="link"
+                onClick={() => {
+                  onChange(nics.filter((_, i) => i !== place));
+                }}
+              >
                 Remove
               </Button>
             )}
           </GridItem>
         </Grid>
       ))}
-      <Button variant="link" isInline onClick={() => { onChange([...cards, { mac: '', name: `eth${String(cards.length)}` }]); }}>
-        Add a card
+      <Button
+        variant="link"
+        isInline
+        onClick={() => {
+          onChange([...nics, { mac: '', name: `eth${String(nics.length)}` }]);
+        }}
+      >
+        Add a NIC
       </Button>
-      <Hint text="The MAC address finds the card; the name is what the rest of this description calls it." />
+      <Hint text="The MAC address identifies the NIC. The rest of this description refers to it by the name." />
     </FormGroup>
   );
 };
@@ -112,15 +172,36 @@ type LinksProps = { id: string; host: Host; change: (part: Partial<Host>) => voi
 const Links = ({ id, host, change }: LinksProps) => (
   <Grid hasGutter md={4}>
     <FormGroup label="Bond" fieldId={`${id}-bond`}>
-      <FormSelect id={`${id}-bond`} value={host.bond} onChange={(_, bond) => { change({ bond }); }}>
-        <FormSelectOption value="" label="None: the first card" />
+      <FormSelect
+        id={`${id}-bond`}
+        value={host.bond}
+        onChange={(_, bond) => {
+          change({ bond });
+        }}
+      >
+        <FormSelectOption value="" label="None: the first NIC" />
         {bondModes.map((mode) => (
-          <FormSelectOption key={mode} value={mode} label={`All cards, ${mode}`} />
+          <FormSelectOption key={mode} value={mode} label={`All NICs, ${mode}`} />
         ))}
       </FormSelect>
     </FormGroup>
-    <Text id={`${id}-vlan`} label="VLAN" value={host.vlan} hint={host.vlan && `The interface is ${topInterface(host)}.`} onChange={(vlan) => { change({ vlan: vlan.trim() }); }} />
-    <Text id={`${id}-mtu`} label="MTU" value={host.mtu} onChange={(mtu) => { change({ mtu: mtu.trim() }); }} />
+    <Text
+      id={`${id}-vlan`}
+      label="VLAN"
+      value={host.vlan}
+      hint={host.vlan && `The interface is ${topInterface(host)}.`}
+      onChange={(vlan) => {
+        change({ vlan: vlan.trim() });
+      }}
+    />
+    <Text
+      id={`${id}-mtu`}
+      label="MTU"
+      value={host.mtu}
+      onChange={(mtu) => {
+        change({ mtu: mtu.trim() });
+      }}
+    />
   </Grid>
 );
 
@@ -147,17 +228,32 @@ const Addresses = ({ id, title, auto, example, family, onChange }: AddressesProp
         >
           <FormSelectOption value="off" label="none" />
           <FormSelectOption value="auto" label={auto} />
-          <FormSelectOption value="static" label="given here" />
+          <FormSelectOption value="static" label="static" />
         </FormSelect>
       </FormGroup>
     </GridItem>
     {family.way === 'static' && (
       <>
         <GridItem md={5}>
-          <Text id={`${id}-address`} label={`${title} address`} value={family.address} hint={`Such as ${example}.`} onChange={(address) => { onChange({ ...family, address }); }} />
+          <Text
+            id={`${id}-address`}
+            label={`${title} address`}
+            value={family.address}
+            hint={`Such as ${example}.`}
+            onChange={(address) => {
+              onChange({ ...family, address });
+            }}
+          />
         </GridItem>
         <GridItem md={4}>
-          <Text id={`${id}-gateway`} label={`${title} gateway`} value={family.gateway} onChange={(gateway) => { onChange({ ...family, gateway }); }} />
+          <Text
+            id={`${id}-gateway`}
+            label={`${title} gateway`}
+            value={family.gateway}
+            onChange={(gateway) => {
+              onChange({ ...family, gateway });
+            }}
+          />
         </GridItem>
       </>
     )}

@@ -1,10 +1,19 @@
-import { Alert, CodeBlock, CodeBlockCode, Content, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm } from '@patternfly/react-core';
+import {
+  Alert,
+  CodeBlock,
+  CodeBlockCode,
+  Content,
+  DescriptionList,
+  DescriptionListDescription,
+  DescriptionListGroup,
+  DescriptionListTerm,
+} from '@patternfly/react-core';
 import type { HostPreview } from './api';
 
-/** What one host would get. */
+/** The network settings that one host would get. */
 export const HostPreviewPanel = ({ preview }: { preview: HostPreview | undefined }) => {
   if (!preview) {
-    return <Content component="small">What this host gets is shown here.</Content>;
+    return <Content component="small">The settings of this host will appear here.</Content>;
   }
   if (preview.fault) {
     return <Alert isInline variant="danger" title={`${preview.fault.message}.`} data-testid="network-fault" />;

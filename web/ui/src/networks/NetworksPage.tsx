@@ -24,7 +24,9 @@ const everyTime = () => 10_000;
 const once = () => undefined;
 const settledAfter = 300;
 
-/** The page of hosts' networks: one infra-env's hosts, each in a form or as YAML, with what it would get. */
+/**
+ * The page of hosts' networks: the hosts of one infra-env, each as a form or YAML, with a preview.
+ */
 const NetworksPage = () => {
   const { answer: infraEnvs, error } = useAnswer(listInfraEnvs, everyTime);
   const [query, setQuery] = useSearchParams();
@@ -37,7 +39,7 @@ const NetworksPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Networks</Content>
         <Content component="p">
-          The network of hosts that do without DHCP. It goes with the discovery image, and stays when they are installed.
+          Static networks of hosts without DHCP. The discovery image contains them, and installed hosts keep them.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
@@ -76,7 +78,7 @@ const NetworksPage = () => {
 
 export default NetworksPage;
 
-/** Reads what is saved once; what a person alters is not overwritten by it. */
+/** Reads the saved networks once, so that they do not overwrite the user's changes. */
 const Saved = ({ infraEnvId }: { infraEnvId: string }) => {
   const ask = useCallback((signal: AbortSignal) => readHosts(infraEnvId, signal), [infraEnvId]);
   const { answer, error, askAgain } = useAnswer(ask, once);
@@ -97,7 +99,7 @@ const Saved = ({ infraEnvId }: { infraEnvId: string }) => {
   return answer ? <Hosts infraEnvId={infraEnvId} saved={answer} /> : <Spinner aria-label="Reading the networks" />;
 };
 
-/** The value as it is once it has been the same for a while. */
+/** Returns the value once it has not changed for a while. */
 const useSettled = <T,>(value: T): T => {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
@@ -133,7 +135,7 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
     saveHosts(infraEnvId, hosts.map(toConfig))
       .then(
         () => {
-          setOutcome({ text: 'Saved. Images that are downloaded from now on have it.', isWrong: false });
+          setOutcome({ text: 'Saved. Images that are downloaded from now on contain it.', isWrong: false });
         },
         (thrown: unknown) => {
           setOutcome({ text: sentenceOf(thrown), isWrong: true });
@@ -188,7 +190,12 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
       )}
       {outcome && (
         <StackItem>
-          <Alert isInline variant={outcome.isWrong ? 'danger' : 'success'} title={outcome.text} data-testid="networks-outcome" />
+          <Alert
+            isInline
+            variant={outcome.isWrong ? 'danger' : 'success'}
+            title={outcome.text}
+            data-testid="networks-outcome"
+          />
         </StackItem>
       )}
       <StackItem>
@@ -200,14 +207,14 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
   );
 };
 
-/** A new host with what hosts of a site have in common. */
+/** A new host with the settings that hosts of a site share. */
 const nextHost = (hosts: Described[]) => {
   const last = hosts.at(-1)?.host;
   const host = newHost();
   return last
     ? {
         ...last,
-        cards: last.cards.map(({ name }) => ({ mac: '', name })),
+        cards: last.nics.map(({ name }) => ({ mac: '', name })),
         v4: { ...last.v4, address: '' },
         v6: { ...last.v6, address: '' },
       }
@@ -215,13 +222,17 @@ const nextHost = (hosts: Described[]) => {
 };
 
 const ways = {
-  keyfiles: 'NetworkManager finds each host’s settings by its MAC addresses. They work with every release and kind of image.',
-  script: 'A script in the image chooses each host’s settings by its MAC addresses. They work with every release and kind of image.',
-  policy: 'nmstate on the hosts applies this, which takes OpenShift 4.18 and the full image.',
+  keyfiles:
+    'NetworkManager selects each host’s settings by its MAC addresses. ' +
+    'They work with every release and kind of image.',
+  script:
+    'A script in the image selects each host’s settings by its MAC addresses. ' +
+    'They work with every release and kind of image.',
+  policy: 'nmstate on the hosts applies this; it requires OpenShift 4.18 and the full image.',
 };
 
 const Way = ({ preview: { way, reason } }: { preview: Preview }) => (
   <Alert isInline isPlain variant={way === 'policy' ? 'warning' : 'info'} title={ways[way]} data-testid="networks-way">
-    {reason !== undefined && `Because of ${reason}.`}
+    {reason !== undefined && `Reason: ${reason}.`}
   </Alert>
 );

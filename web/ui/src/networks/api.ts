@@ -1,6 +1,6 @@
 import { getJSON, request } from '../shell/request';
 
-/** A host's network as the API has it. */
+/** A host's network in the format of the API. */
 export type HostConfig = {
   network_yaml: string;
   mac_interface_map: { mac_address: string; logical_nic_name: string }[];
@@ -33,7 +33,7 @@ export const saveHosts = async (id: string, hosts: HostConfig[]): Promise<void> 
   await request('PATCH', `${root}/${id}`, { json: { static_network_config: hosts } });
 };
 
-/** What each host would get; nothing is kept. */
+/** The settings that each host would get; nothing is stored. */
 export const previewHosts = async (id: string, hosts: HostConfig[], signal?: AbortSignal): Promise<Preview> =>
   (await (
     await request('POST', `/api/landfall/v1/infra-envs/${id}/static-network/preview`, {

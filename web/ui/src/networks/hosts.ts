@@ -1,34 +1,42 @@
 import type { HostConfig } from './api';
 
-export type Card = { mac: string; name: string };
+export type NIC = { mac: string; name: string };
 
-/** How an interface gets its addresses of one family. */
+/** An interface's addresses of one IP family. */
 export type Family = { way: 'off' | 'auto' | 'static'; address: string; gateway: string };
 
-/** A host as the form has it; texts are as a person typed them. */
+/** A host's network in the form; texts are as typed by the user. */
 export type Host = {
-  cards: Card[];
-  /** The mode of a bond of all cards; '' uses the first card as it is. */
+  nics: NIC[];
+  /** The mode of a bond of all NICs; '' means no bond, with the first NIC. */
   bond: string;
-  /** The id of a VLAN; '' is none. */
+  /** The id of a VLAN; '' means none. */
   vlan: string;
   mtu: string;
   v4: Family;
   v6: Family;
-  /** Name servers and search domains, with commas or blanks between them. */
+  /** Name servers and search domains, separated by commas or blanks. */
   dns: string;
   search: string;
 };
 
-/** A host that is described in the form, or in YAML of a person's own. */
+/** A host's network: described in the form, or in the user's own YAML. */
 export type Described = { host: Host; yaml?: string };
 
-export const bondModes = ['active-backup', '802.3ad', 'balance-xor', 'balance-rr', 'balance-tlb', 'balance-alb', 'broadcast'];
+export const bondModes = [
+  'active-backup',
+  '802.3ad',
+  'balance-xor',
+  'balance-rr',
+  'balance-tlb',
+  'balance-alb',
+  'broadcast',
+];
 
 const off: Family = { way: 'off', address: '', gateway: '' };
 
 export const newHost = (): Host => ({
-  cards: [{ mac: '', name: 'eth0' }],
+  nics: [{ mac: '', name: 'eth0' }],
   bond: '',
   vlan: '',
   mtu: '',
@@ -40,14 +48,14 @@ export const newHost = (): Host => ({
 
 const words = (text: string): string[] => text.split(/[\s,]+/).filter((word) => word !== '');
 
-/** A text as YAML has it: quoted wherever it could be taken for something else. */
+/** Formats a text as a YAML scalar: quoted if YAML could read it as something else. */
 const scalar = (text: string): string => (/^[A-Za-z0-9][A-Za-z0-9._/-]*$/.test(text) ? text : JSON.stringify(text));
 
 const list = (texts: string[]): string => `[${texts.map(scalar).join(', ')}]`;
 
-/** The interface that has the addresses. */
-export const topInterface = ({ cards, bond, vlan }: Host): string => {
-  const below = bond ? 'bond0' : (cards[0]?.name ?? '');
+/** The name of the interface that has the addresses. */
+export const topInterface = ({ nics, bond, vlan }: Host): string => {
+  const below = bond ? 'bond0' : (nics[0]?.name ?? '');
   return vlan ? `${below}.${vlan}` : below;
 };
 
@@ -72,7 +80,7 @@ const familyLines = (name: 'ipv4' | 'ipv6', { way, address }: Family): string[] 
 };
 
 const linkLines = (host: Host): string[] => {
-  const { cards, bond, vlan, mtu } = host;
+  const { nics, bond, vlan, mtu } = host;
   const mtuLines = mtu ? [`  mtu: ${scalar(mtu)}`] : [];
   const addresses = [...familyLines('ipv4', host.v4), ...familyLines('ipv6', host.v6)];
   const own = vlan ? [] : addresses;
@@ -86,14 +94,14 @@ const linkLines = (host: Host): string[] => {
         `    mode: ${bond}`,
         '    options:',
         '      miimon: 100',
-        `    port: ${list(cards.map(({ name }) => name))}`,
+        `    port: ${list(nics.map(({ name }) => name))}`,
         ...own,
       ]
-    : [`- name: ${scalar(cards[0]?.name ?? '')}`, '  type: ethernet', '  state: up', ...mtuLines, ...own];
+    : [`- name: ${scalar(nics[0]?.name ?? '')}`, '  type: ethernet', '  state: up', ...mtuLines, ...own];
   if (!vlan) {
     return below;
   }
-  const base = bond ? 'bond0' : (cards[0]?.name ?? '');
+  const base = bond ? 'bond0' : (nics[0]?.name ?? '');
   return [
     ...below,
     `- name: ${scalar(topInterface(host))}`,
@@ -107,7 +115,7 @@ const linkLines = (host: Host): string[] => {
   ];
 };
 
-/** The description of a host in nmstate's YAML. */
+/** Formats a host's network as nmstate YAML. */
 export const toYAML = (host: Host): string => {
   const lines = ['interfaces:', ...linkLines(host)];
   const gateways = (
@@ -140,7 +148,7 @@ export const toYAML = (host: Host): string => {
 
 export const toConfig = ({ host, yaml }: Described): HostConfig => ({
   network_yaml: yaml ?? toYAML(host),
-  mac_interface_map: host.cards.map(({ mac, name }) => ({ mac_address: mac.trim(), logical_nic_name: name.trim() })),
+  mac_interface_map: host.nics.map(({ mac, name }) => ({ mac_address: mac.trim(), logical_nic_name: name.trim() })),
 });
 
 const unquoted = (text: string): string => (text.startsWith('"') ? (JSON.parse(text) as string) : text);
@@ -168,10 +176,12 @@ const readFamily = (yaml: string, name: 'ipv4' | 'ipv6'): Family => {
   return section.includes('enabled: true') ? { way: 'static', address: addresses.join(', '), gateway } : off;
 };
 
-/** Opens a description in the form if it says no more than the form can; else it stays YAML. */
+/**
+ * Reads a description into the form if the form can express all of it; otherwise keeps the YAML.
+ */
 export const fromConfig = ({ network_yaml: yaml, mac_interface_map: map }: HostConfig): Described => {
   const host: Host = {
-    cards: map.map(({ mac_address: mac, logical_nic_name: name }) => ({ mac, name })),
+    nics: map.map(({ mac_address: mac, logical_nic_name: name }) => ({ mac, name })),
     bond: '',
     vlan: '',
     mtu: '',
@@ -195,7 +205,7 @@ export const fromConfig = ({ network_yaml: yaml, mac_interface_map: map }: HostC
       return { host: read };
     }
   } catch {
-    // A quoted text that is no JSON: not of the form.
+    // A quoted text that is not JSON is not from the form.
   }
   return { host, yaml };
 };

@@ -9,7 +9,10 @@ import {
 import { useEffect, useState } from 'react';
 import { blockedLink } from './links';
 
-/** Shows the address of a page on the internet that a person wanted to follow, for a machine that can. */
+/**
+ * Shows the address of an internet page that the user wanted to open, to open it on a connected
+ * machine.
+ */
 export const NeedsInternet = () => {
   const [address, setAddress] = useState<string>();
   useEffect(() => {
@@ -33,7 +36,7 @@ export const NeedsInternet = () => {
     >
       <ModalHeader title="This page needs the internet" />
       <ModalBody>
-        <p>Landfall does not open it. Read it on a machine that has a connection:</p>
+        <p>Landfall does not open it. Open it on a machine with internet access:</p>
         <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied">
           {address ?? ''}
         </ClipboardCopy>

@@ -1,7 +1,7 @@
 /**
- * The sites that the library's texts link to for further reading. None of them is ever asked for anything by the page;
- * a link to one is shown with a word that it needs the internet, and following it shows its address instead.
- * (`landfall.css` names the same sites; a test holds both against the library's sources.)
+ * The sites that the library's texts link to for further reading. The page never sends requests to
+ * them. A link to one of them is marked as needing the internet, and a click shows its address
+ * instead. (`landfall.css` lists the same sites; a test compares both with the library's sources.)
  */
 export const internetSites = [
   'redhat.com',
@@ -13,7 +13,7 @@ export const internetSites = [
   'intersight.com',
 ] as const;
 
-/** Whether the address is on one of the internet sites that the library links to. */
+/** Reports whether the address is on one of the internet sites that the library links to. */
 export const needsInternet = (address: string, base: string): boolean => {
   let url: URL;
   try {

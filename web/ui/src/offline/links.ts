@@ -1,12 +1,12 @@
 import { needsInternet } from './hosts';
 
-/** The DOM event, on `window`, that tells which address was kept from being followed. */
+/** The DOM event, on `window`, that reports the address of a blocked link. */
 export const blockedLink = 'landfall:blocked-link';
 
 /**
- * Keeps the page's links and pop-ups from leading to the internet: instead of being followed, the address is announced
- * by a `blockedLink` event. Links to a cluster's console, to the appliance and to anything else of the site are left
- * alone. Returns a function that takes the guard away.
+ * Prevents links and pop-ups of the page from opening internet sites. A `blockedLink` event reports
+ * the address instead. Links to a cluster's console, the appliance and other machines of the site
+ * are not changed. Returns a function that removes the guard.
  */
 export const guardLinks = (page: Window): (() => void) => {
   const announce = (address: string) => {

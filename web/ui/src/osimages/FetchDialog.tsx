@@ -27,7 +27,7 @@ const architectures = ['x86_64', 'arm64', 'ppc64le', 's390x'];
 
 type From = 'url' | 'release';
 
-/** Has the appliance fetch an ISO by itself: from a URL, or out of a release that its mirror has. */
+/** Has the appliance fetch an ISO: from a URL, or from a release in its mirror. */
 export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
   const [from, setFrom] = useState<From>('url');
   const [url, setURL] = useState('');
@@ -58,7 +58,10 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
 
   return (
     <Modal isOpen onClose={onClose} variant="small" aria-label="Fetch an ISO">
-      <ModalHeader title="Fetch an ISO" description="The appliance fetches it by itself, and goes on after a restart." />
+      <ModalHeader
+        title="Fetch an ISO"
+        description="The appliance fetches it in the background and resumes after a restart."
+      />
       <ModalBody>
         <Form id="fetch-iso" onSubmit={submit}>
           <FormGroup role="radiogroup" label="From" isInline fieldId="fetch-iso-from">
@@ -91,7 +94,9 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
                 id="version"
                 label="OpenShift version"
                 isWrong={versionIsWrong}
-                hint={versionIsWrong ? 'A version is such as 4.20 or 4.20.8.' : 'ISOs from 4.19 on do not say it themselves.'}
+                hint={
+                  versionIsWrong ? 'A version has the form 4.20 or 4.20.8.' : 'ISOs from 4.19 on do not contain it.'
+                }
               >
                 <TextInput
                   id="fetch-iso-version"
@@ -107,7 +112,11 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
                 id="sha256"
                 label="SHA-256"
                 isWrong={digestIsWrong}
-                hint={digestIsWrong ? 'A SHA-256 is 64 digits and letters from a to f.' : 'If you have it, what arrives is compared with it.'}
+                hint={
+                  digestIsWrong
+                    ? 'A SHA-256 has 64 digits and letters from a to f.'
+                    : 'Optional: the appliance compares the ISO with it.'
+                }
               >
                 <TextInput
                   id="fetch-iso-sha256"
@@ -184,7 +193,7 @@ const Field = ({ id, label, hint, isRequired = false, isWrong = false, children 
 
 const never = () => undefined;
 
-/** A version that the configuration names, or any pull spec. */
+/** A version from the configuration, or any pull spec. */
 const Release = ({ value, onChange }: { value: string; onChange: (value: string) => void }) => {
   const { answer } = useAnswer(getStatus, never);
   const versions = [...new Set((answer?.releases ?? []).map((one) => one.openshift_version))];

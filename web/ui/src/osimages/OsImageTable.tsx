@@ -11,16 +11,7 @@ import {
   Progress,
   ProgressMeasureLocation,
 } from '@patternfly/react-core';
-import {
-  ActionsColumn,
-  ExpandableRowContent,
-  Table,
-  Tbody,
-  Td,
-  Th,
-  Thead,
-  Tr,
-} from '@patternfly/react-table';
+import { ActionsColumn, ExpandableRowContent, Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import CheckCircleIcon from '@patternfly/react-icons/dist/esm/icons/check-circle-icon';
 import EllipsisVIcon from '@patternfly/react-icons/dist/esm/icons/ellipsis-v-icon';
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
@@ -36,7 +27,7 @@ type Props = {
   onRemove: (image: OsImage) => void;
 };
 
-/** The base ISOs, one row each; a row unfolds to all that is known of it. */
+/** The table of base ISOs; a row expands to show all details. */
 export const OsImageTable = ({ images, onVerify, onRemove }: Props) => {
   const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
   const toggle = (id: string) => {
@@ -97,8 +88,8 @@ const Rows = ({ image, index, isUnfolded, onToggle, onVerify, onRemove }: RowPro
           expandId: 'os-image',
         }}
       />
-      <Td dataLabel="OpenShift">{image.openshift_version || 'not known'}</Td>
-      <Td dataLabel="Architecture">{image.cpu_architecture || 'not known'}</Td>
+      <Td dataLabel="OpenShift">{image.openshift_version || 'unknown'}</Td>
+      <Td dataLabel="Architecture">{image.cpu_architecture || 'unknown'}</Td>
       <Td dataLabel="State">
         <State image={image} />
       </Td>
@@ -152,8 +143,12 @@ const Rows = ({ image, index, isUnfolded, onToggle, onVerify, onRemove }: RowPro
   </Tbody>
 );
 
-/** The words by which a person knows an image. */
-export const nameOf = ({ openshift_version: version, cpu_architecture: architecture, volume_id: volume }: OsImage): string =>
+/** A name of the image for the user. */
+export const nameOf = ({
+  openshift_version: version,
+  cpu_architecture: architecture,
+  volume_id: volume,
+}: OsImage): string =>
   [version && `OpenShift ${version}`, architecture].filter(Boolean).join(' ') || volume || 'the image';
 
 const State = ({ image }: { image: OsImage }) => {
@@ -235,7 +230,7 @@ const Details = ({ image }: { image: OsImage }) => (
   <DescriptionList isCompact isHorizontal aria-label={`Details of ${nameOf(image)}`}>
     <Fact term="Volume id">{image.volume_id}</Fact>
     <Fact term="CoreOS version">{image.coreos_version}</Fact>
-    <Fact term="Comes from">{describeSource(image)}</Fact>
+    <Fact term="Source">{describeSource(image)}</Fact>
     <Fact term="Size">{image.size_bytes > 0 && exactBytes(image.size_bytes)}</Fact>
     <Fact term="SHA-256">
       {image.sha256 && (
@@ -248,9 +243,7 @@ const Details = ({ image }: { image: OsImage }) => (
     </Fact>
     <Fact term="Minimal image">{asSentence(image.minimal_reason ?? '')}</Fact>
     <Fact term="Network boot">{asSentence(image.network_boot_reason ?? '')}</Fact>
-    <Fact term="Used by">
-      {`${String(image.in_use_by)} ${image.in_use_by === 1 ? 'infra-env' : 'infra-envs'}`}
-    </Fact>
+    <Fact term="Used by">{`${String(image.in_use_by)} ${image.in_use_by === 1 ? 'infra-env' : 'infra-envs'}`}</Fact>
   </DescriptionList>
 );
 

@@ -35,7 +35,7 @@ const often = 1_000;
 const seldom = 5_000;
 const wait = (images: OsImage[] | undefined) => (isMoving(images) ? often : seldom);
 
-/** The page of the base ISOs: what is there, and how to bring another one. */
+/** The page of the base ISOs: the list, and dialogs to add one. */
 export const OsImagesPage = () => {
   const asked = useAnswer(listOsImages, wait);
   const [dialog, setDialog] = useState<{ name: 'upload'; dropped?: File | undefined } | { name: 'fetch' }>();
@@ -69,7 +69,7 @@ export const OsImagesPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">OS images</Content>
         <Content component="p">
-          Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. What hosts boot from is made of
+          Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Discovery images are made of
           them.
         </Content>
       </PageSection>
@@ -101,7 +101,7 @@ export const OsImagesPage = () => {
 
 export default OsImagesPage;
 
-/** Asks for the list as soon as an upload is over. */
+/** Fetches the list when an upload ends. */
 const useListAfterUploads = (askAgain: () => void) => {
   const done = useUploadViews().filter(({ state }) => state === 'done').length;
   useEffect(() => {
@@ -129,7 +129,7 @@ const List = ({ asked: { answer, error, askAgain }, onUpload, onFetch }: ListPro
   if (!answer) {
     return error ? <Unlisted error={error} onRetry={askAgain} /> : <Loading />;
   }
-  // What this browser uploads is shown above, with what can be done with it.
+  // Uploads of this browser are shown above, with their actions.
   const images = answer.filter((image) => !isArriving(image) || !uploads.some(({ id }) => id === image.id));
   if (images.length === 0) {
     return uploads.length > 0 ? null : <None onUpload={onUpload} onFetch={onFetch} />;
@@ -191,7 +191,7 @@ const Unlisted = ({ error, onRetry }: { error: Error; onRetry: () => void }) => 
 const None = ({ onUpload, onFetch }: Pick<ListProps, 'onUpload' | 'onFetch'>) => (
   <EmptyState icon={CubesIcon} titleText="No OS image yet" headingLevel="h2" data-testid="os-images-empty">
     <EmptyStateBody>
-      Hosts boot from images that are made of a live ISO of RHEL CoreOS. Upload one, drop it here, or name it in the
+      Discovery images are made of a live ISO of RHEL CoreOS. Upload one, drop it here, or add it to the
       appliance&apos;s configuration.
     </EmptyStateBody>
     <EmptyStateFooter>
@@ -226,7 +226,7 @@ const RemoveDialog = ({ image, onClose }: { image: OsImage; onClose: () => void 
     <Modal isOpen onClose={onClose} variant="small" aria-label="Remove the OS image">
       <ModalHeader title={`Remove ${nameOf(image)}?`} titleIconVariant="warning" />
       <ModalBody>
-        <p>The file is deleted from the appliance. No image can be made of it any more.</p>
+        <p>The appliance deletes the file. No discovery image can be made of it any more.</p>
         {refusal && <Alert isInline variant="danger" title={refusal} />}
       </ModalBody>
       <ModalFooter>

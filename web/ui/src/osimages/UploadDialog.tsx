@@ -28,7 +28,7 @@ type Props = {
   onClose: () => void;
 };
 
-/** Asks for an ISO and what is known of it, and begins its upload. */
+/** Asks for an ISO and its version, and starts the upload. */
 export const UploadDialog = ({ dropped, onClose }: Props) => {
   const uploads = useUploads();
   const [file, setFile] = useState(dropped);
@@ -36,28 +36,24 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
   const [digest, setDigest] = useState('');
   const [isSubmitting, setSubmitting] = useState(false);
   const [refusal, setRefusal] = useState('');
-  const verdict = useVerdict(file);
+  const check = useFileCheck(file);
   const digestIsWrong = digest !== '' && !isDigest(digest);
-  const told = versionOf(verdict?.volumeId ?? '');
-  const shownVersion = told ?? version;
+  const knownVersion = versionOf(check?.volumeId ?? '');
+  const shownVersion = knownVersion ?? version;
   const versionIsWrong = shownVersion !== '' && !isVersion(shownVersion);
   const versions = useKnownVersions();
-  const mayBegin =
-    file !== undefined &&
-    verdict?.isFine === true &&
-    isVersion(shownVersion) &&
-    !digestIsWrong &&
-    !isSubmitting;
+  const canUpload =
+    file !== undefined && check?.isFine === true && isVersion(shownVersion) && !digestIsWrong && !isSubmitting;
 
-  const begin = async () => {
-    if (!file || !mayBegin) {
+  const upload = async () => {
+    if (!file || !canUpload) {
       return;
     }
     setSubmitting(true);
     setRefusal('');
     try {
       await uploads.add(file, {
-        ...(told ? {} : { openshift_version: version }),
+        ...(knownVersion ? {} : { openshift_version: version }),
         ...(digest ? { sha256: digest.toLowerCase() } : {}),
       });
       onClose();
@@ -68,7 +64,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    void begin();
+    void upload();
   };
 
   return (
@@ -93,14 +89,12 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
               onClearClick={() => {
                 setFile(undefined);
               }}
-              validated={verdict && !verdict.isFine ? 'error' : 'default'}
+              validated={check && !check.isFine ? 'error' : 'default'}
             />
-            {verdict && (
+            {check && (
               <FormHelperText>
                 <HelperText isLiveRegion>
-                  <HelperTextItem variant={verdict.isFine ? 'default' : 'error'}>
-                    {verdict.sentence}
-                  </HelperTextItem>
+                  <HelperTextItem variant={check.isFine ? 'default' : 'error'}>{check.sentence}</HelperTextItem>
                 </HelperText>
               </FormHelperText>
             )}
@@ -110,7 +104,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
               id="upload-iso-version"
               value={shownVersion}
               placeholder="4.20"
-              isDisabled={told !== undefined}
+              isDisabled={knownVersion !== undefined}
               validated={versionIsWrong ? 'error' : 'default'}
               list="upload-iso-versions"
               onChange={(_, text) => {
@@ -125,7 +119,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
             <FormHelperText>
               <HelperText isLiveRegion>
                 <HelperTextItem variant={versionIsWrong ? 'error' : 'default'}>
-                  {versionHint(told, versionIsWrong)}
+                  {versionHint(knownVersion, versionIsWrong)}
                 </HelperTextItem>
               </HelperText>
             </FormHelperText>
@@ -144,8 +138,8 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
                 <HelperText isLiveRegion>
                   <HelperTextItem variant={digestIsWrong ? 'error' : 'default'}>
                     {digestIsWrong
-                      ? 'A SHA-256 is 64 digits and letters from a to f.'
-                      : 'As its publisher gives it: what arrives is compared with it.'}
+                      ? 'A SHA-256 has 64 digits and letters from a to f.'
+                      : 'From the publisher: the appliance compares the ISO with it.'}
                   </HelperTextItem>
                 </HelperText>
               </FormHelperText>
@@ -155,7 +149,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
         </Form>
       </ModalBody>
       <ModalFooter>
-        <Button type="submit" form="upload-iso" isDisabled={!mayBegin} isLoading={isSubmitting}>
+        <Button type="submit" form="upload-iso" isDisabled={!canUpload} isLoading={isSubmitting}>
           Upload
         </Button>
         <Button variant="link" onClick={onClose}>
@@ -166,48 +160,49 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
   );
 };
 
-const versionHint = (told: string | undefined, isWrong: boolean): string => {
-  if (told) {
-    return 'The ISO says it.';
+const versionHint = (knownVersion: string | undefined, isWrong: boolean): string => {
+  if (knownVersion) {
+    return 'The ISO contains it.';
   }
-  return isWrong
-    ? 'A version is two or three numbers with points, such as 4.20 or 4.20.8.'
-    : 'ISOs from 4.19 on do not say for which version they are.';
+  return isWrong ? 'A version has the form 4.20 or 4.20.8.' : 'ISOs from 4.19 on do not contain their version.';
 };
 
 const never = () => undefined;
 
-/** The versions of the releases that the appliance knows, without their last number. */
+/** The minor versions of the releases that the appliance knows. */
 const useKnownVersions = (): string[] => {
   const { answer } = useAnswer(getStatus, never);
   const minors = (answer?.releases ?? []).map(({ openshift_version: one }) => one.split('.').slice(0, 2).join('.'));
   return [...new Set(minors)];
 };
 
-type Verdict = { isFine: boolean; sentence: string; volumeId?: string };
+type FileCheck = { isFine: boolean; sentence: string; volumeId?: string };
 
-/** What the beginning of the file says of it; undefined while it is read, and without one. */
-const useVerdict = (file: File | undefined): Verdict | undefined => {
-  const [verdict, setVerdict] = useState<{ file: File; verdict: Verdict }>();
+/**
+ * The result of checking the beginning of the file; undefined while the check runs, and without a
+ * file.
+ */
+const useFileCheck = (file: File | undefined): FileCheck | undefined => {
+  const [check, setCheck] = useState<{ file: File; check: FileCheck }>();
   useEffect(() => {
     let isGone = false;
-    const look = async (of: File) => {
-      const found = await judge(of);
+    const runCheck = async (of: File) => {
+      const result = await checkFile(of);
       if (!isGone) {
-        setVerdict({ file: of, verdict: found });
+        setCheck({ file: of, check: result });
       }
     };
     if (file) {
-      void look(file);
+      void runCheck(file);
     }
     return () => {
       isGone = true;
     };
   }, [file]);
-  return verdict?.file === file ? verdict?.verdict : undefined;
+  return check?.file === file ? check?.check : undefined;
 };
 
-const judge = async (file: File): Promise<Verdict> => {
+const checkFile = async (file: File): Promise<FileCheck> => {
   let id: string | undefined;
   try {
     id = await readVolumeId(file);
@@ -215,10 +210,14 @@ const judge = async (file: File): Promise<Verdict> => {
     return { isFine: false, sentence: `The browser can't read ${file.name}: ${sentenceOf(error)}` };
   }
   if (id === undefined) {
-    return { isFine: false, sentence: `${file.name} is no ISO.` };
+    return { isFine: false, sentence: `${file.name} is not an ISO.` };
   }
   const size = bytes(file.size);
   return isCoreOS(id)
     ? { isFine: true, volumeId: id, sentence: `${id}, ${size}` }
-    : { isFine: true, volumeId: id, sentence: `${id || 'A volume without a name'}, ${size}. It is not called as live ISOs of CoreOS are.` };
+    : {
+        isFine: true,
+        volumeId: id,
+        sentence: `${id || 'A volume without a name'}, ${size}. Live ISOs of CoreOS have other names.`,
+      };
 };

@@ -14,7 +14,7 @@ import { describeUpload } from './describe';
 import type { UploadView } from './upload';
 import { useUploads, useUploadViews } from './UploadsProvider';
 
-/** The uploads of this browser, each with its progress and what can be done with it. */
+/** The uploads of this browser, with progress and actions. */
 export const UploadList = () => {
   const views = useUploadViews();
   if (views.length === 0) {
@@ -98,9 +98,9 @@ const Actions = ({ view: { key, name, state } }: { view: UploadView }) => {
           onClick={() => {
             upload.resume();
           }}
-          aria-label={`${state === 'paused' ? 'Go on with' : 'Try again'} the upload of ${name}`}
+          aria-label={`${state === 'paused' ? 'Resume' : 'Try again'} the upload of ${name}`}
         >
-          {state === 'paused' ? 'Go on' : 'Try again'}
+          {state === 'paused' ? 'Resume' : 'Try again'}
         </Button>
       )}
       {state === 'unfinished' && <ChooseAgain name={name} onChoose={upload.resume} />}

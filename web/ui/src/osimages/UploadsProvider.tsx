@@ -5,7 +5,7 @@ import { Uploads } from './uploads';
 
 const UploadsContext = createContext<Uploads | undefined>(undefined);
 
-/** Holds the uploads, so that they go on while the person looks at other pages. */
+/** Provides the uploads, so that they continue while the user opens other pages. */
 export const UploadsProvider = ({ children }: { children: ReactNode }) => {
   const [uploads] = useState(
     () =>
@@ -34,7 +34,7 @@ export const useUploads = (): Uploads => {
   return uploads;
 };
 
-/** What there is to show of the uploads, up to date. */
+/** The current state of the uploads. */
 export const useUploadViews = (): readonly UploadView[] => {
   const uploads = useUploads();
   return useSyncExternalStore(uploads.watch, uploads.views);

@@ -1,10 +1,10 @@
 import { getJSON, request } from '../shell/request';
 import type { Announcement, Transport } from './upload';
 
-/** A base ISO as `GET /api/landfall/v1/os-images` lists it. */
+/** A base ISO, as listed by `GET /api/landfall/v1/os-images`. */
 export type OsImage = {
   id: string;
-  /** The file's, as it was given. */
+  /** The given name of the file. */
   name?: string;
   openshift_version: string;
   cpu_architecture: string;
@@ -12,28 +12,28 @@ export type OsImage = {
   coreos_version: string;
   size_bytes: number;
   state: 'waiting' | 'downloading' | 'verifying' | 'ready' | 'bad';
-  /** A sentence, when it is not ready. */
+  /** A sentence if the image is not ready. */
   message: string;
   done_bytes: number;
   total_bytes: number;
   source: 'file' | 'url' | 'import' | 'payload';
   path?: string;
   url?: string;
-  /** The release image that it was taken out of. */
+  /** The release image that contained it. */
   release?: string;
-  /** Hexadecimal; empty while it is not known. */
+  /** Hexadecimal; empty while it is unknown. */
   sha256: string;
   minimal: boolean;
-  /** Why there is no minimal image, and what helps. */
+  /** The reason why there is no minimal image, with a remedy. */
   minimal_reason?: string;
   network_boot: boolean;
-  /** Why nothing boots it over the network. */
+  /** The reason why network boot is impossible. */
   network_boot_reason?: string;
-  /** What boots it, such as "BIOS CD" and "UEFI USB"; absent while it is not known. */
+  /** The supported ways to boot, such as "BIOS CD" and "UEFI USB"; absent while unknown. */
   boots?: string[] | null;
-  /** Whether the configuration file names it. */
+  /** Whether the configuration file contains it. */
   configured?: boolean;
-  /** The number of infra-envs whose images are made from it. */
+  /** The number of infra-envs whose images are made of it. */
   in_use_by: number;
   removable: boolean;
 };
@@ -45,11 +45,11 @@ const upload = (id: string) => `${root}/uploads/${encodeURIComponent(id)}`;
 export const listOsImages = async (signal?: AbortSignal): Promise<OsImage[]> =>
   (await getJSON<{ os_images: OsImage[] | null }>(root, signal)).os_images ?? [];
 
-/** Whether it is an upload that is not whole yet. */
+/** Reports whether it is an incomplete upload. */
 export const isArriving = ({ source, state }: OsImage): boolean =>
   source === 'import' && (state === 'waiting' || state === 'downloading');
 
-/** What the appliance is to fetch by itself; empty is not said. */
+/** A request that the appliance fetches an ISO; empty fields are not set. */
 export type FetchRequest =
   | { url: string; openshift_version: string; sha256: string }
   | { release: string; cpu_architecture: string; pull_secret: string };
@@ -66,7 +66,7 @@ export const removeOsImage = async (id: string): Promise<void> => {
   await request('DELETE', one(id));
 };
 
-/** Uploads in parts, each with the offset that it begins at, as tus 1.0 does it (https://tus.io). */
+/** Uploads in parts, each with its offset, as in tus 1.0 (https://tus.io). */
 export const transport: Transport = {
   announce: async (announcement: Announcement) =>
     (await (await request('POST', `${root}/uploads`, { json: announcement })).json()) as {
@@ -77,7 +77,7 @@ export const transport: Transport = {
     const response = await request('HEAD', upload(id));
     const offset = response.headers.get('Upload-Offset');
     if (offset === null) {
-      throw new Error('The appliance did not say how much of the upload it has.');
+      throw new Error('The response of the appliance lacks the offset of the upload.');
     }
     return Number(offset);
   },

@@ -2,22 +2,20 @@ import { bytes, duration } from '../shell/quantities';
 import type { OsImage } from './api';
 import type { UploadView } from './upload';
 
-/** One line on where an upload is. */
+/** The state of an upload in one line. */
 export const describeUpload = ({ state, sent, size, speed, message }: UploadView): string => {
   const progress = `${bytes(sent)} of ${bytes(size)}`;
   switch (state) {
     case 'sending':
-      return speed > 0
-        ? `${progress}, ${bytes(speed)}/s, ${duration((size - sent) / speed)} left`
-        : progress;
+      return speed > 0 ? `${progress}, ${bytes(speed)}/s, ${duration((size - sent) / speed)} left` : progress;
     case 'waiting':
-      return `${message} It goes on by itself; ${progress} arrived.`;
+      return `${message} It resumes automatically; ${progress} arrived.`;
     case 'paused':
       return `Paused; ${progress} arrived.`;
     case 'unfinished':
-      return message || `${progress} arrived before this page was left. Choose the same file to go on.`;
+      return message || `${progress} arrived before this page was left. Choose the same file to resume.`;
     case 'checking':
-      return 'The appliance is looking at it.';
+      return 'The appliance is checking it.';
     case 'failed':
       return message;
     case 'done':
@@ -27,7 +25,7 @@ export const describeUpload = ({ state, sent, size, speed, message }: UploadView
   }
 };
 
-/** The share that all uploads together have reached, in whole percent; undefined when none is under way. */
+/** The progress of all uploads together in whole percent; undefined if none is active. */
 export const shareOf = (views: readonly UploadView[]): number | undefined => {
   const underWay = views.filter(({ state }) => ['sending', 'waiting', 'checking'].includes(state));
   const size = underWay.reduce((sum, view) => sum + view.size, 0);
@@ -35,7 +33,7 @@ export const shareOf = (views: readonly UploadView[]): number | undefined => {
   return size > 0 ? Math.floor((100 * sent) / size) : undefined;
 };
 
-/** Where an image comes from, as a person says it. */
+/** The source of an image in words for the user. */
 export const describeSource = ({ source, name, path, url, release }: OsImage): string => {
   switch (source) {
     case 'file':
@@ -49,7 +47,7 @@ export const describeSource = ({ source, name, path, url, release }: OsImage): s
   }
 };
 
-/** What boots the image, and how: "BIOS and UEFI, as CD and USB stick, over the network". */
+/** The ways to boot the image: "BIOS and UEFI, as CD and USB stick, over the network". */
 export const describeBoots = ({ boots, network_boot: network }: Pick<OsImage, 'boots' | 'network_boot'>): string => {
   const words = (boots ?? []).map((one) => one.split(' '));
   const firmware = unique(words.map(([first]) => first ?? ''));
@@ -64,13 +62,13 @@ export const describeBoots = ({ boots, network_boot: network }: Pick<OsImage, 'b
   return parts.join(', ');
 };
 
-/** Why an image can't be removed; "" if it can. */
+/** The reason why an image can't be removed; "" if it can. */
 export const whyNotRemovable = ({ removable, configured, in_use_by: users }: OsImage): string => {
   if (removable) {
     return '';
   }
   if (configured) {
-    return 'It is named in the configuration file: take it out there.';
+    return 'The configuration file contains it: remove it there.';
   }
   if (users > 0) {
     return `${String(users)} ${users === 1 ? 'infra-env uses' : 'infra-envs use'} it.`;
@@ -78,8 +76,9 @@ export const whyNotRemovable = ({ removable, configured, in_use_by: users }: OsI
   return 'It is in use.';
 };
 
-/** Whether the list will look different soon: it is worth asking often. */
+/** Reports whether the list will change soon, so that it is fetched often. */
 export const isMoving = (images: OsImage[] | undefined): boolean =>
-  images === undefined || images.some(({ state }) => state === 'downloading' || state === 'verifying' || state === 'waiting');
+  images === undefined ||
+  images.some(({ state }) => state === 'downloading' || state === 'verifying' || state === 'waiting');
 
 const unique = (words: string[]): string[] => [...new Set(words)];

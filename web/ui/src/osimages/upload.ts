@@ -1,6 +1,6 @@
 import { ApplianceError, sentenceOf } from '../shell/request';
 
-/** What the appliance is told before the first byte: what `POST /api/landfall/v1/os-images/uploads` takes. */
+/** The announcement of an upload: the body of `POST /api/landfall/v1/os-images/uploads`. */
 export type Announcement = {
   name: string;
   size_bytes: number;
@@ -10,25 +10,29 @@ export type Announcement = {
   cpu_architecture?: string;
 };
 
-/** How an upload reaches the appliance. Each call throws an `ApplianceError` when it was refused or not answered. */
+/**
+ * The requests of an upload. Each call throws an `ApplianceError` if it is refused or gets no
+ * response.
+ */
 export type Transport = {
   announce(announcement: Announcement): Promise<{ id: string; offset_bytes: number }>;
   /** The number of bytes that the appliance has. */
   offset(id: string): Promise<number>;
-  /** Whether all of it has arrived and has become an OS image. Then it is no upload any more. */
+  /** Whether all of it has arrived and is an OS image. Then the upload no longer exists. */
   isWhole(id: string): Promise<boolean>;
   append(id: string, offset: number, part: Blob, signal: AbortSignal): Promise<void>;
   abandon(id: string): Promise<void>;
 };
 
 /**
- * - `sending`: parts are on their way
- * - `waiting`: the appliance does not answer; it is asked again until it does
- * - `paused`: the person said so
- * - `unfinished`: begun before the page was loaded; goes on when the person chooses the file again
- * - `checking`: all bytes are there, the appliance looks at them
- * - `failed`: it was refused, `message` says why; `resume` tries again
- * - `done`, `cancelled`: it is over
+ * - `sending`: parts are being sent
+ * - `waiting`: the appliance does not respond; the upload retries until it does
+ * - `paused`: paused by the user
+ * - `unfinished`: started before the page was loaded; resumes when the user chooses the file
+ *   again
+ * - `checking`: all bytes have arrived, the appliance checks them
+ * - `failed`: refused, with the reason in `message`; `resume` tries again
+ * - `done`, `cancelled`: ended
  */
 export type UploadState =
   | 'sending'
@@ -40,51 +44,60 @@ export type UploadState =
   | 'done'
   | 'cancelled';
 
-/** What is shown of an upload; each change makes another one. */
+/** The state of an upload for the page. Each change creates a new object. */
 export type UploadView = {
-  /** Of this object in this page; the appliance's id comes later. */
+  /** The key of this object in this page; the appliance's id comes later. */
   key: string;
-  /** The appliance's; undefined until it took the upload. */
+  /** The appliance's id; undefined until it has accepted the upload. */
   id: string | undefined;
   name: string;
   size: number;
   state: UploadState;
   /** Bytes that the appliance has. */
   sent: number;
-  /** Bytes per second of late; 0 while that is not known. */
+  /** Recent bytes per second; 0 while unknown. */
   speed: number;
-  /** A sentence for `waiting` and `failed`, else "". */
+  /** A sentence for `waiting` and `failed`, otherwise "". */
   message: string;
 };
 
-/** What is kept of an upload for the time after a reload. */
+/** The data of an upload that is stored for the time after a reload. */
 export type Remembered = {
   id: string;
   announcement: Announcement;
-  /** The file's own last modification, milliseconds since 1970: another one means another content. */
+  /**
+   * The time of the file's last change, in milliseconds since 1970: another time means other
+   * content.
+   */
   modified: number;
   sent: number;
 };
 
-/** The first part is small, so that there is progress to see on a slow link too; then parts take about a second. */
+/** The first part is small, to show progress on a slow link; later parts take about a second. */
 const firstPart = 256 * 1024;
 const largestPart = 16 * 1024 ** 2;
 const secondsPerPart = 1;
-/** Waits between attempts while the appliance does not answer, milliseconds; the last one is repeated. */
+/**
+ * Delays between attempts while the appliance does not respond, in milliseconds; the last one
+ * repeats.
+ */
 export const retryDelays = [500, 1_000, 2_000, 5_000];
 
-/** What an upload needs of its surroundings; tests give their own. */
+/** The environment of an upload; tests pass their own. */
 export type Surroundings = {
   transport: Transport;
-  /** Milliseconds, of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   now(): number;
-  /** Ends after that time, or earlier when the signal does. */
+  /** Resolves after this time, or earlier when the signal aborts. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
-  /** Called with each change, with what to remember of it: undefined when that is nothing. */
+  /** Called after each change, with the data to store; undefined if there is none. */
   changed(view: UploadView, remembered: Remembered | undefined): void;
 };
 
-/** One file on its way to the appliance. It goes on by itself after a lost connection, and after a reload with `resume`. */
+/**
+ * The upload of one file. It resumes automatically after a lost connection, and after a reload with
+ * `resume`.
+ */
 export class Upload {
   readonly #around: Surroundings;
   readonly #announcement: Announcement;
@@ -115,7 +128,7 @@ export class Upload {
     };
   }
 
-  /** An upload of a file that the person has just chosen; it begins with `start`. */
+  /** An upload of a newly chosen file; `start` starts it. */
   static of(
     key: string,
     file: File,
@@ -128,8 +141,8 @@ export class Upload {
     return upload;
   }
 
-  /** An upload that was begun before the page was loaded. */
-  static recall(key: string, { id, announcement, modified, sent }: Remembered, around: Surroundings): Upload {
+  /** An upload that was started before the page was loaded. */
+  static restore(key: string, { id, announcement, modified, sent }: Remembered, around: Surroundings): Upload {
     const upload = new Upload(key, announcement, modified, around, { state: 'unfinished', sent });
     upload.#id = id;
     return upload;
@@ -139,15 +152,15 @@ export class Upload {
     return this.#view;
   }
 
-  /** Whether that is the file that this upload is of. */
+  /** Reports whether this upload is of that file. */
   isOf = (file: File): boolean =>
     file.name === this.#announcement.name &&
     file.size === this.#announcement.size_bytes &&
     file.lastModified === this.#modified;
 
   /**
-   * Announces the upload; ends when the appliance took it, and throws what it refused it with, so that a form can say
-   * so. The bytes follow by themselves.
+   * Announces the upload. It resolves when the appliance accepts it, and throws the error if the
+   * appliance refuses it, so that a form can show it. The bytes are sent afterwards.
    */
   start = async (): Promise<void> => {
     const { id, offset_bytes: sent } = await this.#around.transport.announce(this.#announcement);
@@ -156,13 +169,13 @@ export class Upload {
     void this.#run(sent);
   };
 
-  /** Goes on after `pause` or a failure; an unfinished upload needs its file again. */
+  /** Resumes after `pause` or a failure; an unfinished upload needs its file again. */
   resume = (file: File | undefined = this.#file): void => {
     if (!file) {
       return;
     }
     if (!this.isOf(file)) {
-      this.#show({ message: `${file.name} is another file than the one whose upload was begun.` });
+      this.#show({ message: `${file.name} is another file than that of the started upload.` });
       return;
     }
     this.#file = file;
@@ -176,7 +189,7 @@ export class Upload {
     this.#show({ state: 'paused', speed: 0, message: '' });
   };
 
-  /** Gives up, here and at the appliance. */
+  /** Cancels the upload, here and at the appliance. */
   cancel = async (): Promise<void> => {
     this.#stop();
     if (this.#id !== undefined) {
@@ -192,7 +205,7 @@ export class Upload {
     this.#show({ state: 'cancelled', speed: 0, message: '' });
   };
 
-  /** Leaves everything as it is, at the appliance too. */
+  /** Stops without a change of state, here and at the appliance. */
   leave(): void {
     this.#stop();
   }
@@ -202,7 +215,7 @@ export class Upload {
     this.#running = undefined;
   }
 
-  /** Sends until all is sent, from an offset that is known or is asked for. */
+  /** Sends until the end of the file. It starts at a known offset, or asks the appliance for it. */
   async #run(from?: number): Promise<void> {
     const running = new AbortController();
     this.#running = running;
@@ -219,10 +232,10 @@ export class Upload {
         this.#running = undefined;
         return;
       } catch (error) {
-        if (!this.#goesOn(error, signal, failures)) {
+        if (!this.#retries(error, signal, failures)) {
           return;
         }
-        known = undefined; // what had arrived before it broke off is for the appliance to say
+        known = undefined; // only the appliance knows the bytes that arrived before the error
         const delay = retryDelays[Math.min(failures, retryDelays.length - 1)] ?? 0;
         failures += 1;
         await this.#around.wait(delay, signal);
@@ -230,7 +243,7 @@ export class Upload {
     }
   }
 
-  /** The number of bytes that the appliance has; all of them, when it is no upload any more but an OS image. */
+  /** The number of bytes that the appliance has; the size, if the upload has become an OS image. */
   async #arrived(): Promise<number> {
     const { transport } = this.#around;
     const id = await this.#announced();
@@ -244,7 +257,10 @@ export class Upload {
     }
   }
 
-  /** The appliance's id of this upload, which is announced again if the appliance has forgotten it. */
+  /**
+   * The appliance's id of this upload. The upload is announced again if the appliance does not know
+   * it any more.
+   */
   async #announced(): Promise<string> {
     this.#id ??= (await this.#around.transport.announce(this.#announcement)).id;
     return this.#id;
@@ -255,7 +271,7 @@ export class Upload {
     const file = this.#file;
     const id = await this.#announced();
     if (!file) {
-      throw new Error('The file is not chosen yet.');
+      throw new Error('No file has been chosen yet.');
     }
     let sent = from;
     let part = firstPart;
@@ -280,8 +296,8 @@ export class Upload {
     }
   }
 
-  /** Whether another attempt is worth it by itself after that error; if not, it is shown. */
-  #goesOn(error: unknown, signal: AbortSignal, failures: number): boolean {
+  /** Reports whether to retry automatically after this error; otherwise shows the error. */
+  #retries(error: unknown, signal: AbortSignal, failures: number): boolean {
     if (signal.aborted) {
       return false;
     }
@@ -290,15 +306,15 @@ export class Upload {
         this.#show({ state: 'waiting', speed: 0, message: error.message });
         return true;
       }
-      // What is said of the last part is said of the whole file.
+      // An error at the last part is about the whole file.
       const mayBeMended = failures < retryDelays.length && this.#view.state !== 'checking';
       if (error.status === 404 && this.#id !== undefined && mayBeMended) {
-        this.#id = undefined; // it was given up elsewhere: from the beginning
+        this.#id = undefined; // it was cancelled elsewhere: start over
         this.#show({ sent: 0 });
         return true;
       }
       if (error.status === 409 && mayBeMended) {
-        return true; // it has another number of bytes than was thought
+        return true; // the appliance has another number of bytes
       }
     }
     this.#running = undefined;

@@ -7,8 +7,8 @@ export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait
 };
 
 /**
- * All uploads of this browser: those on their way, and those that were on their way when the page was left. They go on
- * whichever page is shown.
+ * All uploads of this browser: active ones, and those that were active when the page was closed.
+ * They continue on every page.
  */
 export class Uploads {
   readonly #around: UploadsSurroundings;
@@ -20,27 +20,29 @@ export class Uploads {
 
   constructor(around: UploadsSurroundings) {
     this.#around = around;
-    for (const remembered of recall(around.memory)) {
+    for (const remembered of readRemembered(around.memory)) {
       const key = this.#nextKey();
-      const upload = Upload.recall(key, remembered, this.#surroundings());
+      const upload = Upload.restore(key, remembered, this.#surroundings());
       this.#uploads.set(key, upload);
       this.#remembered.set(key, remembered);
     }
-    this.#look();
+    this.#notify();
   }
 
-  /** What there is to show, in the order of their beginning; the same array until something changes. */
+  /**
+   * The states of all uploads in the order of their start. The array stays the same until a change.
+   */
   views = (): readonly UploadView[] => this.#views;
 
-  /** Calls `look` after each change until the returned function is called. */
-  watch = (look: () => void): (() => void) => {
-    this.#watchers.add(look);
-    return () => this.#watchers.delete(look);
+  /** Calls `onChange` after each change until the returned function is called. */
+  watch = (onChange: () => void): (() => void) => {
+    this.#watchers.add(onChange);
+    return () => this.#watchers.delete(onChange);
   };
 
   /**
-   * Begins with a file, or goes on with the upload of it that was begun earlier. Throws what the appliance refused it
-   * with; then there is no upload.
+   * Starts the upload of a file, or resumes an earlier upload of it. It throws if the appliance
+   * refuses the file; then there is no upload.
    */
   add = async (file: File, facts: Omit<Announcement, 'name' | 'size_bytes'>): Promise<void> => {
     const earlier = [...this.#uploads.values()].find(
@@ -63,13 +65,13 @@ export class Uploads {
 
   of = (key: string): Upload | undefined => this.#uploads.get(key);
 
-  /** Takes an upload that is over out of the list. */
+  /** Removes an ended upload from the list. */
   forget = (key: string): void => {
     this.#uploads.get(key)?.leave();
     this.#uploads.delete(key);
     this.#remembered.delete(key);
     this.#remember();
-    this.#look();
+    this.#notify();
   };
 
   #nextKey(): string {
@@ -94,7 +96,7 @@ export class Uploads {
           this.#remembered.delete(view.key);
         }
         this.#remember();
-        this.#look();
+        this.#notify();
       },
     };
   }
@@ -103,15 +105,15 @@ export class Uploads {
     this.#around.memory.setItem(memoryKey, JSON.stringify([...this.#remembered.values()]));
   }
 
-  #look(): void {
+  #notify(): void {
     this.#views = [...this.#uploads.values()].map((upload) => upload.view);
-    for (const look of this.#watchers) {
-      look();
+    for (const onChange of this.#watchers) {
+      onChange();
     }
   }
 }
 
-const recall = (memory: UploadsSurroundings['memory']): Remembered[] => {
+const readRemembered = (memory: UploadsSurroundings['memory']): Remembered[] => {
   try {
     const kept: unknown = JSON.parse(memory.getItem(memoryKey) ?? '[]');
     return Array.isArray(kept) ? kept.filter(isRemembered) : [];

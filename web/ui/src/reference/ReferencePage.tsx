@@ -25,7 +25,7 @@ const address = '/api/assisted-install/v2/openapi';
 const askForDocument = (signal: AbortSignal) => getJSON<Document>(address, signal);
 const once = () => undefined;
 
-/** The page that shows the API's own description, as the appliance serves it. */
+/** The page of the API's description, which the appliance serves. */
 const ReferencePage = () => {
   const { answer, error } = useAnswer(askForDocument, once);
   const [search, setSearch] = useState('');
@@ -39,7 +39,7 @@ const ReferencePage = () => {
   if (!answer) {
     return (
       <Bullseye>
-        <Spinner aria-label="The description is being read" />
+        <Spinner aria-label="Reading the description" />
       </Bullseye>
     );
   }
@@ -73,7 +73,7 @@ const ReferencePage = () => {
             </ToolbarItem>
           </ToolbarContent>
         </Toolbar>
-        {groups.length === 0 && <EmptyState headingLevel="h2" titleText="No operation has these words" />}
+        {groups.length === 0 && <EmptyState headingLevel="h2" titleText="No operation contains these words" />}
         <Stack hasGutter>
           {groups.map(({ name, operations }) => (
             <StackItem key={name}>
@@ -99,7 +99,7 @@ const colors: Record<string, 'blue' | 'green' | 'orange' | 'teal' | 'red'> = {
   DELETE: 'red',
 };
 
-/** One operation; what it takes and answers is made when it is opened. */
+/** One operation; its parameters and responses are rendered when it is opened. */
 const OperationSection = ({ operation }: { operation: Operation }) => {
   const [open, setOpen] = useState(false);
   return (
@@ -111,7 +111,8 @@ const OperationSection = ({ operation }: { operation: Operation }) => {
       }}
       toggleContent={
         <>
-          <Label color={colors[operation.method] ?? 'grey'}>{operation.method}</Label> <code>{operation.path}</code>{' '}
+          <Label color={colors[operation.method] ?? 'grey'}>{operation.method}</Label>{' '}
+          <code>{operation.path}</code>{' '}
           {operation.summary}
           {operation.added && (
             <>

@@ -1,4 +1,4 @@
-/** What the page reads of the API's OpenAPI 3 document. */
+/** The parts of the API's OpenAPI 3 document that the page uses. */
 export type Document = {
   info: { title: string; version: string; description?: string };
   servers?: { url: string }[];
@@ -48,7 +48,7 @@ const referred = /^#\/components\/schemas\/(.+)$/;
 
 const nameOf = (schema: Schema): string | undefined => referred.exec(schema.$ref ?? '')?.[1];
 
-/** A schema in a few words: its name where it has one. */
+/** The type of a schema in a few words: its name if it has one. */
 export const typeOf = (schema: Schema | undefined): string => {
   if (!schema) {
     return '';
@@ -69,10 +69,10 @@ export const typeOf = (schema: Schema | undefined): string => {
   return [schema.type ?? 'anything', schema.format].filter(Boolean).join(', ');
 };
 
-/** How deep fields within fields are shown. */
+/** The maximum depth of nested fields. */
 const deepest = 3;
 
-/** The fields of a schema, each after the one that it lies in. A schema within itself is not opened again. */
+/** The fields of a schema, each after its parent. A recursive schema is not expanded again. */
 export const fieldsOf = (document: Document, schema: Schema | undefined): Field[] => {
   const visit = (at: Schema, depth: number, opened: string[]): Field[] => {
     const name = nameOf(at);
@@ -99,15 +99,15 @@ export const fieldsOf = (document: Document, schema: Schema | undefined): Field[
 const contentOf = (content: Record<string, { schema: Schema }> | undefined): Schema | undefined =>
   Object.values(content ?? {})[0]?.schema;
 
-const operationOf = (document: Document, method: string, path: string, said: Described): Operation => {
-  const body = contentOf(said.requestBody?.content);
+const operationOf = (document: Document, method: string, path: string, described: Described): Operation => {
+  const body = contentOf(described.requestBody?.content);
   return {
-    id: said.operationId,
+    id: described.operationId,
     method: method.toUpperCase(),
     path: (document.servers?.[0]?.url ?? '') + path,
-    summary: said.summary ?? '',
-    added: said['x-landfall-addition'] ?? false,
-    parameters: (said.parameters ?? []).map(({ name, in: place, required, schema }) => ({
+    summary: described.summary ?? '',
+    added: described['x-landfall-addition'] ?? false,
+    parameters: (described.parameters ?? []).map(({ name, in: place, required, schema }) => ({
       name,
       place,
       required: required ?? false,
@@ -115,7 +115,7 @@ const operationOf = (document: Document, method: string, path: string, said: Des
     })),
     body: fieldsOf(document, body),
     bodyType: typeOf(body),
-    answers: Object.entries(said.responses).map(([status, { description, content }]) => ({
+    answers: Object.entries(described.responses).map(([status, { description, content }]) => ({
       status,
       meaning: description,
       type: typeOf(contentOf(content)),
@@ -125,14 +125,17 @@ const operationOf = (document: Document, method: string, path: string, said: Des
 
 const order = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-/** The operations whose id, path or summary has all of the words, by the noun that their path begins with. */
+/**
+ * The operations that contain all words in id, path or summary, grouped by the first noun of their
+ * path.
+ */
 export const groupsOf = (document: Document, search: string): Group[] => {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const groups = new Map<string, Operation[]>();
   for (const path of Object.keys(document.paths).sort()) {
     const noun = path.split('/')[2] ?? path;
     const operations = Object.entries(document.paths[path] ?? {})
-      .map(([method, said]) => operationOf(document, method, path, said))
+      .map(([method, described]) => operationOf(document, method, path, described))
       .filter(({ id, path: at, summary }) => {
         const text = `${id} ${at} ${summary}`.toLowerCase();
         return words.every((word) => text.includes(word));

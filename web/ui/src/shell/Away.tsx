@@ -1,7 +1,7 @@
 import { Banner, Flex, FlexItem, Spinner } from '@patternfly/react-core';
 import { useFeedState } from '../live/LiveProvider';
 
-/** A line above the page while the appliance does not answer; it goes by itself when the appliance is back. */
+/** A banner above the page while the appliance does not respond. */
 export const Away = () => {
   if (useFeedState() !== 'away') {
     return null;
@@ -12,7 +12,7 @@ export const Away = () => {
         <FlexItem>
           <Spinner size="sm" aria-hidden />
         </FlexItem>
-        <FlexItem>The appliance is not answering; retrying</FlexItem>
+        <FlexItem>The appliance does not respond; retrying</FlexItem>
       </Flex>
     </Banner>
   );

@@ -36,7 +36,7 @@ const pages = [
   { path: '/reference', name: 'API' },
 ];
 
-/** The pages; that of the OS images says how far uploads are. */
+/** The links to the pages. The link to the OS images shows the progress of uploads. */
 const Pages = () => {
   const { pathname } = useLocation();
   const share = shareOf(useUploadViews());
@@ -56,7 +56,9 @@ const Pages = () => {
   );
 };
 
-/** The masthead: the product's name as the way home, the pages, the theme and the appliance's status. */
+/**
+ * The masthead: the product's name as home link, the pages, the theme and the appliance's status.
+ */
 export const Header = () => {
   const [theme, setTheme] = useState(preferredTheme);
   const other = theme === 'dark' ? 'light' : 'dark';

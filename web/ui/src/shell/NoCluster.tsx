@@ -2,11 +2,11 @@ import { EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter, PageSe
 import SearchIcon from '@patternfly/react-icons/dist/esm/icons/search-icon';
 import { Link } from 'react-router-dom-v5-compat';
 
-/** In place of a cluster's page: the appliance has no cluster of that id. */
+/** Replaces a cluster's page if the appliance has no cluster with this id. */
 export const NoCluster = () => (
   <PageSection hasBodyWrapper={false} isFilled>
-    <EmptyState icon={SearchIcon} titleText="There is no such cluster" headingLevel="h1" data-testid="no-cluster">
-      <EmptyStateBody>It was deleted, or the address of this page is not right.</EmptyStateBody>
+    <EmptyState icon={SearchIcon} titleText="This cluster does not exist" headingLevel="h1" data-testid="no-cluster">
+      <EmptyStateBody>It was deleted, or the address of this page is wrong.</EmptyStateBody>
       <EmptyStateFooter>
         <EmptyStateActions>
           <Link to="/assisted-installer/clusters">All clusters</Link>

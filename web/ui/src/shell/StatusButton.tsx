@@ -19,7 +19,7 @@ import { useAnswer } from './useAnswer';
 
 const always = () => 5_000;
 
-/** Opens what the appliance says about itself: its version, addresses, live ISOs and releases. */
+/** Opens the appliance's status: version, addresses, live ISOs and releases. */
 export const StatusButton = () => (
   <Popover
     headerContent="This appliance"
@@ -36,7 +36,7 @@ export const StatusButton = () => (
 
 const StatusFacts = () => {
   const { answer: status } = useAnswer(getStatus, always);
-  return status ? <StatusList status={status} /> : <Spinner aria-label="Asking the appliance" />;
+  return status ? <StatusList status={status} /> : <Spinner aria-label="Reading the status" />;
 };
 
 const StatusList = ({ status }: { status: Status }) => (

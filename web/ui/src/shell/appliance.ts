@@ -1,9 +1,9 @@
 import { getJSON } from './request';
 
-/** What `GET /api/landfall/v1/status` answers. */
+/** The response of `GET /api/landfall/v1/status`. */
 export type Status = {
   version: string;
-  /** The address that hosts and their management controllers are given. */
+  /** The address that the appliance gives to hosts and BMCs. */
   url: string;
   addresses: string[];
   os_images: OsImage[];

@@ -1,6 +1,8 @@
 /**
- * Browsers offer the clipboard only to pages from HTTPS or from their own machine. The appliance is mostly reached by
- * plain HTTP at a site's address, where every copy button would fail: there, copying goes the old way.
+ * Provides `navigator.clipboard` where the browser has none. Browsers offer the clipboard to pages
+ * over HTTPS or from localhost only. The appliance is mostly opened over plain HTTP at an address
+ * of the site, where every copy button would fail. This version copies a selection with
+ * `execCommand`.
  */
 export const provideClipboard = (page: Window): void => {
   if ('clipboard' in page.navigator) {
@@ -9,7 +11,7 @@ export const provideClipboard = (page: Window): void => {
   const writeText = (text: string): Promise<void> =>
     copyBySelection(page.document, text)
       ? Promise.resolve()
-      : Promise.reject(new Error('The browser did not let the page copy.'));
+      : Promise.reject(new Error('The browser does not allow the page to copy.'));
   Object.defineProperty(page.navigator, 'clipboard', { configurable: true, value: { writeText } });
 };
 
@@ -22,7 +24,7 @@ const copyBySelection = (document: Document, text: string): boolean => {
   const dialogs = document.querySelectorAll('[role="dialog"]');
   (dialogs[dialogs.length - 1] ?? document.body).append(area);
   area.select();
-  // eslint-disable-next-line @typescript-eslint/no-deprecated -- the one way that plain HTTP leaves
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- the only way with plain HTTP
   const copied = document.execCommand('copy');
   area.remove();
   return copied;

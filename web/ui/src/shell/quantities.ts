@@ -1,6 +1,8 @@
 const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** Bytes in the largest binary unit that leaves a whole number before the point: "1.2 GiB", "6.5 MiB", "512 bytes". */
+/**
+ * Formats bytes in the largest unit with a nonzero integer part: "1.2 GiB", "6.5 MiB", "512 bytes".
+ */
 export const bytes = (count: number): string => {
   let value = count;
   let unit = 0;
@@ -11,11 +13,11 @@ export const bytes = (count: number): string => {
   return `${unit === 0 ? String(Math.round(value)) : value.toFixed(1)} ${units[unit] ?? ''}`;
 };
 
-/** Bytes with the exact count: "1.2 GiB (1,288,490,189 bytes)". */
+/** Formats bytes with the exact count: "1.2 GiB (1,288,490,189 bytes)". */
 export const exactBytes = (count: number): string =>
   count < 1024 ? bytes(count) : `${bytes(count)} (${count.toLocaleString('en')} bytes)`;
 
-/** A duration in its two largest units: "3 s", "4 min 10 s", "2 h 5 min", "3 d 4 h". */
+/** Formats a duration in its two largest units: "3 s", "4 min 10 s", "2 h 5 min", "3 d 4 h". */
 export const duration = (seconds: number): string => {
   const whole = Math.max(0, Math.round(seconds));
   const parts: [number, string][] = [
@@ -37,16 +39,16 @@ export const duration = (seconds: number): string => {
 
 const moments = new Intl.DateTimeFormat('default', { dateStyle: 'medium', timeStyle: 'short' });
 
-/** A moment on this browser's clock and in its language; "" of what is no moment. */
+/** Formats a time in the browser's time zone and language; "" if the text is not a time. */
 export const moment = (time: string): string => {
   const at = new Date(time);
   return Number.isNaN(at.getTime()) ? '' : moments.format(at);
 };
 
-/** The share of a whole in percent, 0 of a whole that is not known. */
+/** The share of a whole in percent; 0 if the whole is unknown. */
 export const percentOf = (part: number, whole: number): number =>
   whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;
 
-/** A reason as the API words it, as a sentence: with a capital and a full stop. */
+/** Makes a sentence of a reason from the API: with a capital letter and a full stop. */
 export const asSentence = (reason: string): string =>
   reason === '' ? '' : `${reason.charAt(0).toUpperCase()}${reason.slice(1)}${/[.!?]$/.test(reason) ? '' : '.'}`;

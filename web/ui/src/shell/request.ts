@@ -1,8 +1,8 @@
 import { asSentence } from './quantities';
 
-/** An answer of the appliance that is no success; the message is a sentence for a person. */
+/** An error response of the appliance; the message is a sentence for the user. */
 export class ApplianceError extends Error {
-  /** The HTTP status; 0 when no answer came. */
+  /** The HTTP status; 0 if there was no response. */
   readonly status: number;
 
   constructor(status: number, message: string, options?: ErrorOptions) {
@@ -11,7 +11,10 @@ export class ApplianceError extends Error {
     this.status = status;
   }
 
-  /** Whether the same may succeed later without anybody's doing: no answer, or a server that is busy or not up yet. */
+  /**
+   * Whether a retry may succeed without a correction: no response, or a server that is busy or
+   * starting.
+   */
   get isPassing(): boolean {
     return [0, 429, 502, 503, 504].includes(this.status);
   }
@@ -21,11 +24,11 @@ export type RequestOptions = {
   signal?: AbortSignal | undefined;
   headers?: Record<string, string>;
   body?: BodyInit;
-  /** Sent as JSON, in place of `body`. */
+  /** Sent as JSON, instead of `body`. */
   json?: unknown;
 };
 
-/** Asks the appliance; whatever is no success is thrown as an `ApplianceError`. */
+/** Sends a request to the appliance; throws an `ApplianceError` unless it succeeds. */
 export const request = async (
   method: string,
   path: string,
@@ -47,7 +50,7 @@ export const request = async (
     if (signal?.aborted) {
       throw error;
     }
-    throw new ApplianceError(0, 'The appliance does not answer.', { cause: error });
+    throw new ApplianceError(0, 'The appliance does not respond.', { cause: error });
   }
   if (!response.ok) {
     throw new ApplianceError(response.status, await explain(response, method, path));
@@ -55,11 +58,11 @@ export const request = async (
   return response;
 };
 
-/** Asks the appliance for JSON. */
+/** Requests JSON from the appliance. */
 export const getJSON = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
   (await (await request('GET', path, { signal })).json()) as T;
 
-/** What a person is told of anything that was thrown. */
+/** The text for the user of any thrown value. */
 export const sentenceOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
@@ -72,7 +75,7 @@ const explain = async (response: Response, method: string, path: string): Promis
       }
     }
   } catch {
-    // A proxy's page, or nothing: the status has to do.
+    // A page of a proxy, or no body: only the status is known.
   }
-  return `The appliance answered ${String(response.status)} to ${method} ${path}.`;
+  return `The appliance responded ${String(response.status)} to ${method} ${path}.`;
 };

@@ -3,7 +3,7 @@ export type Theme = 'light' | 'dark';
 const key = 'landfall-theme';
 const darkClass = 'pf-v6-theme-dark';
 
-/** What the person chose on this browser, else what the browser prefers. */
+/** The user's choice in this browser, otherwise the preference of the browser. */
 export const preferredTheme = (): Theme => {
   const chosen = localStorage.getItem(key);
   if (chosen === 'light' || chosen === 'dark') {
@@ -12,16 +12,16 @@ export const preferredTheme = (): Theme => {
   return window.matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 };
 
-/** The theme that the page is shown in. */
+/** The current theme of the page. */
 export const shownTheme = (): Theme =>
   document.documentElement.classList.contains(darkClass) ? 'dark' : 'light';
 
-/** Shows the page in that theme. */
+/** Applies the theme to the page. */
 export const applyTheme = (theme: Theme): void => {
   document.documentElement.classList.toggle(darkClass, theme === 'dark');
 };
 
-/** Shows the page in that theme and remembers the choice. */
+/** Applies the theme to the page and stores the choice. */
 export const chooseTheme = (theme: Theme): void => {
   localStorage.setItem(key, theme);
   applyTheme(theme);

@@ -1,10 +1,12 @@
 import { useState } from 'react';
 import { sentenceOf } from './request';
 
-/** Does something and tells whether it could be done; then everything is asked for again. */
+/**
+ * Performs an action, then requests the page's data again. Returns whether the action succeeded.
+ */
 export type Act = (work: () => Promise<unknown>) => Promise<boolean>;
 
-/** What a page's person does, and how the last of it failed: '' when it did not. */
+/** Actions of a page's user, and the error of the last one: '' if it succeeded. */
 export const useAct = (askAgain: () => void): { act: Act; failure: string; setFailure: (failure: string) => void } => {
   const [failure, setFailure] = useState('');
   const act = async (work: () => Promise<unknown>): Promise<boolean> => {

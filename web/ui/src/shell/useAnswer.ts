@@ -1,18 +1,18 @@
 import { useCallback, useEffect, useState } from 'react';
 
 export type Asked<T> = {
-  /** The last answer; undefined until the first one came. */
+  /** The last response; undefined until the first one. */
   answer: T | undefined;
-  /** Why the last attempt failed; undefined when it did not. */
+  /** The error of the last attempt; undefined if it succeeded. */
   error: Error | undefined;
-  /** Asks again at once. */
+  /** Sends the request again at once. */
   askAgain: () => void;
 };
 
 /**
- * Asks at once, and again after as many milliseconds as `wait` says of the answer (of undefined, when there was none);
- * undefined ends it. A failed attempt keeps the last answer. Both functions should stay the same between renderings:
- * another `ask` begins anew.
+ * Sends a request at once and repeats it. `wait` returns the pause in milliseconds for a response
+ * (undefined if there was none); undefined ends the repetition. A failed attempt keeps the last
+ * response. Both functions should be stable between renderings: another `ask` starts over.
  */
 export const useAnswer = <T>(
   ask: (signal: AbortSignal) => Promise<T>,

@@ -1,4 +1,15 @@
-import { Button, Card, CardBody, CardFooter, CardTitle, Content, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import {
+  Button,
+  Card,
+  CardBody,
+  CardFooter,
+  CardTitle,
+  Content,
+  Flex,
+  PageSection,
+  Stack,
+  StackItem,
+} from '@patternfly/react-core';
 import type { Cluster } from '@openshift-assisted/types/assisted-installer-service';
 import { useContext, useState } from 'react';
 import { getApiErrorMessage } from 'ui-lib/common/api/utils';
@@ -17,8 +28,8 @@ import { onFetchEvents } from 'ui-lib/ocm/components/fetching/fetchEvents';
 import HostsService from 'ui-lib/ocm/services/HostsService';
 
 /**
- * The page of a cluster that hosts are added to. In the library's one nothing says which cluster it is, there is no way back and
- * no kubeconfig, and an installation that is refused is not heard of.
+ * The page to add hosts to a cluster. The library's page does not show the cluster's name, has no
+ * link back and no kubeconfig, and ignores errors of an installation.
  */
 export const AddHosts = () => {
   const { cluster } = useContext(AddHostsContext);

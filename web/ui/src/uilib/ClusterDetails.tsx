@@ -6,7 +6,10 @@ import LibraryClusterDetails from 'ui-lib/ocm/components/clusterWizard/ClusterDe
 import ClusterWizardNavigation from 'ui-lib/ocm/components/clusterWizard/ClusterWizardNavigation';
 import { useOpenShiftVersionsContext } from 'ui-lib/ocm/components/clusterWizard/OpenShiftVersionsContext';
 
-/** The wizard's first step. Where the library says "Check your connection" when there are no versions, this says why. */
+/**
+ * The wizard's first step. Without versions, the library shows "Check your connection"; this
+ * component shows the reason.
+ */
 const ClusterDetails = (props: ComponentProps<typeof LibraryClusterDetails>) => {
   const { error } = useOpenShiftVersionsContext();
   if (props.cluster || !error) {
@@ -15,7 +18,7 @@ const ClusterDetails = (props: ComponentProps<typeof LibraryClusterDetails>) => 
   return (
     <ClusterWizardStep navigation={<ClusterWizardNavigation />}>
       <ErrorState
-        title="No cluster can be made yet"
+        title="No cluster can be created yet"
         content={error.message}
         primaryAction={
           <Button
@@ -23,7 +26,7 @@ const ClusterDetails = (props: ComponentProps<typeof LibraryClusterDetails>) => 
               window.location.reload();
             }}
           >
-            Look again
+            Check again
           </Button>
         }
       />

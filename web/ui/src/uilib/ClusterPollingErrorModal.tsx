@@ -1,6 +1,6 @@
 /**
- * In place of the library's dialog that covers the page when a refresh failed: the banner says it (`shell/Away.tsx`),
- * and the page can be read on meanwhile.
+ * Replaces the library's dialog that covers the page after a failed refresh: the banner
+ * (`shell/Away.tsx`) reports the failure, and the page stays readable.
  */
 const ClusterPollingErrorModal = () => null;
 

@@ -20,8 +20,8 @@ export { discoveryImageTypes };
 type ImageType = keyof typeof discoveryImageTypes;
 
 /**
- * The choice of what hosts boot from. The library's one offers every kind; this one says of those that can't be made of
- * the OS image why that is so, instead of letting a person find out afterwards.
+ * The selection of the image type. The library's component offers every type; this one gives the
+ * reason if the OS image does not support a type.
  */
 const DiscoveryImageTypeDropdown = ({
   name,
@@ -72,11 +72,11 @@ const DiscoveryImageTypeDropdown = ({
         )}
       >
         <DropdownList>
-          {choice('full-iso', '', 'Everything needed to boot is in the image')}
+          {choice('full-iso', '', 'The image contains everything needed to boot')}
           {choice(
             'minimal-iso',
             whyNoMinimal(facts),
-            'A small image, for slow virtual media: the rest is fetched while booting',
+            'A small image for slow virtual media: hosts fetch the rest while booting',
           )}
           {choice(
             'discovery-image-ipxe',

@@ -15,8 +15,9 @@ import { describeSize, downloadCommand, isBeingComputed, sameOrigin } from '../i
 import { useShownInfraEnv } from './shownInfraEnv';
 
 /**
- * The last page of the discovery ISO dialog: the library's one shows the address alone; here a person also sees what
- * will be downloaded (kind, size, SHA-256), how to check and resume it, and the short address for virtual media.
+ * The last page of the discovery ISO dialog. The library's page shows the address only; this one
+ * adds the kind, size and SHA-256 of the image, a command that resumes and verifies the download,
+ * and the short address for virtual media.
  */
 const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset, isSNO }: DownloadISOProps) => {
   const { answer: facts } = useShownInfraEnv(getImageFacts, whileComputing);
@@ -47,8 +48,8 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
               <Fact term="Address">
                 <Copyable label="Address">{url}</Copyable>
               </Fact>
-              <Fact term="Download from a shell, going on where it broke off">
-                <Copyable label="Shell line">{downloadCommand(name, url, facts?.sha256)}</Copyable>
+              <Fact term="Shell command that resumes an interrupted download">
+                <Copyable label="Shell command">{downloadCommand(name, url, facts?.sha256)}</Copyable>
               </Fact>
             </DescriptionList>
           </StackItem>
@@ -56,7 +57,7 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
             <Alert
               isInline
               variant="info"
-              title="The ISO holds the pull secret: give it to nobody who may not have that."
+              title="The ISO contains the pull secret: give it only to people who may have the pull secret."
             />
           </StackItem>
         </Stack>

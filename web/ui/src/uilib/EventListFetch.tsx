@@ -2,13 +2,13 @@ import { useCallback, useEffect, useState, type ComponentProps } from 'react';
 import { EventListFetch as LibraryEventListFetch } from 'ui-lib/common/components/fetching/EventListFetch';
 import { useLive } from '../live/LiveProvider';
 import { Refresh } from '../live/refresh';
-import { BlackBox } from '../journal/BlackBox';
+import { JournalLink } from '../journal/JournalLink';
 
 type Props = ComponentProps<typeof LibraryEventListFetch>;
 
 /**
- * The library's list of events (which looks once a minute), fetched again as soon as the feed tells of an event, with the
- * way to take all that happened along.
+ * The library's list of events, which is polled once a minute. It is fetched again when the feed
+ * reports an event, and has a link to the journal.
  */
 export const EventListFetch = ({ onFetchEvents, ...props }: Props) => {
   const live = useLive();
@@ -28,7 +28,7 @@ export const EventListFetch = ({ onFetchEvents, ...props }: Props) => {
       refresh.stop();
     };
   }, [live, clusterId]);
-  // The library fetches whenever this function is another one.
+  // The library fetches again if this function changes.
   const fetchAgain = useCallback<Props['onFetchEvents']>(
     (...rest) => {
       onFetchEvents(...rest);
@@ -38,7 +38,7 @@ export const EventListFetch = ({ onFetchEvents, ...props }: Props) => {
   );
   return (
     <>
-      {clusterId && <BlackBox clusterId={clusterId} />}
+      {clusterId && <JournalLink clusterId={clusterId} />}
       <LibraryEventListFetch {...props} onFetchEvents={fetchAgain} />
     </>
   );

@@ -3,7 +3,7 @@ import type { ComponentProps } from 'react';
 import LibraryInformation from 'ui-lib/ocm/components/clusterConfiguration/InformationAndAlerts';
 import { ImagePanel } from '../image/ImagePanel';
 
-/** What the library says above its table of hosts, and before it what they boot from. */
+/** The library's texts above its table of hosts, preceded by the hosts' image. */
 const InformationAndAlerts = (props: ComponentProps<typeof LibraryInformation>) => (
   <Stack hasGutter>
     <StackItem>

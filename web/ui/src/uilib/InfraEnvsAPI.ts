@@ -1,7 +1,10 @@
 import Library from 'ui-lib/common/api/assisted-service/InfraEnvsAPI';
 import { untilAnswered } from '../live/untilAnswered';
 
-/** The library's requests for infra-envs, where those that begin a page wait for an appliance that is away. */
+/**
+ * The library's requests for infra-envs. The requests that load a page wait until the appliance
+ * responds.
+ */
 const InfraEnvsAPI: typeof Library = {
   ...Library,
   list: (...which) => untilAnswered(() => Library.list(...which)),

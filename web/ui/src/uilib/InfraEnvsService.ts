@@ -3,12 +3,13 @@ import LibraryClusters from 'ui-lib/common/api/assisted-service/ClustersAPI';
 import Library from 'ui-lib/ocm/services/InfraEnvsService';
 import { untilAnswered } from '../live/untilAnswered';
 
-// Its published types are written for another axios.
+// Its published types are for another version of axios.
 const clusters = LibraryClusters as { get(id: string): Promise<{ data: Cluster }> };
 
 /**
- * The library's way from a cluster to its infra-env, which takes only one that was made for the cluster and waits for ever
- * where there is none: for hosts of an infra-env of its own that were bound to the cluster later, it is theirs.
+ * Finds a cluster's infra-env. The library accepts only an infra-env that was made for the cluster
+ * and waits forever if there is none. This version also accepts the infra-env of hosts that were
+ * bound to the cluster later.
  */
 const InfraEnvsService: typeof Library = {
   ...Library,

@@ -1,6 +1,6 @@
 /**
- * In place of the library's switch for sites without internet, which leads to an image that installs without an
- * appliance. `landfall.css` leaves out the whole line that this stands in.
+ * Replaces the library's switch for disconnected sites, which leads to an image that installs
+ * without an appliance. `landfall.css` hides the whole row of the switch.
  */
 const InstallDisconnectedSwitch = () => <span className="landfall-left-out" />;
 

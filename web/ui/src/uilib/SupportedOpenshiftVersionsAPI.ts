@@ -1,11 +1,11 @@
 import Library from 'ui-lib/common/api/assisted-service/SupportedOpenshiftVersionsAPI';
 
-// Its published types are written for another axios.
+// Its published types are for another version of axios.
 const library = Library as { list(latestRelease: boolean): Promise<{ data: object }> };
 
 /**
- * The library's request for the versions that can be installed, which it would repeat without a pause as long as there
- * are none: without a release, that is said.
+ * The library's request for the installable versions. The library repeats it without a pause while
+ * there are none; this version throws an error if there is no release.
  */
 const SupportedOpenshiftVersionsAPI = {
   makeBaseURI: (latestRelease: boolean) => Library.makeBaseURI(latestRelease),
@@ -13,7 +13,8 @@ const SupportedOpenshiftVersionsAPI = {
     const response = await library.list(latestRelease);
     if (Object.keys(response.data).length === 0) {
       throw new Error(
-        'This appliance has no release to install: name one under "release_images" in its configuration and start it again.',
+        'This appliance has no release to install: add one to "release_images" in its configuration and ' +
+          'restart it.',
       );
     }
     return response;

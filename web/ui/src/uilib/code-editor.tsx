@@ -6,14 +6,15 @@ import { shownTheme } from '../shell/theme';
 export { CodeEditorControl } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditorControl';
 export type { CodeEditorProps };
 
-/** The languages that the library's screens edit. */
+/** The languages of the editors in the library's screens. */
 export const Language = { yaml: 'yaml' } as const;
 
 const Editor = lazy(() => import('./monaco'));
 
 /**
- * Stands in for `@patternfly/react-code-editor`: the same editor, but loaded (monaco is half of the application) only
- * when a screen shows one, and from the appliance, where the original would ask a public CDN.
+ * Replaces `@patternfly/react-code-editor`: the same editor, but loaded from the appliance, and
+ * only when a screen shows it (monaco is half of the application). The original loads it from a
+ * public CDN.
  */
 export const CodeEditor = (props: Omit<CodeEditorProps, 'ref'>) => (
   <Suspense

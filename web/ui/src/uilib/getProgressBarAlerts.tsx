@@ -1,7 +1,10 @@
 import { Alert, Stack, StackItem } from '@patternfly/react-core';
 import { getClusterProgressAlerts as libraryAlerts } from 'ui-lib/ocm/components/clusterDetail/getProgressBarAlerts';
 
-/** What the library says of an installation, and why it failed, which it leaves to the logs. */
+/**
+ * The library's alerts about an installation. A failed one also gets its reason, which the library
+ * leaves to the logs.
+ */
 export const getClusterProgressAlerts: typeof libraryAlerts = (hosts, cluster, olmOperators) => {
   const alerts = libraryAlerts(hosts, cluster, olmOperators);
   if (cluster.status !== 'error' || !cluster.statusInfo) {

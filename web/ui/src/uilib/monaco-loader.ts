@@ -1,17 +1,18 @@
 import * as monaco from 'monaco-editor/esm/vs/editor/editor.api';
 
-/** The reason that a cancelled `init` gives; the editor's component knows it by this. */
+/** The error of a cancelled `init`; the editor's component recognizes it by these fields. */
 const cancelled = { type: 'cancelation', msg: 'operation is manually canceled' };
 
 /**
- * Stands in for `@monaco-editor/loader`, which loads the editor from a public CDN: here it is part of the application.
+ * Replaces `@monaco-editor/loader`, which loads the editor from a public CDN. Here the editor is
+ * part of the application.
  */
 const loader = {
   init: () => {
     const cancelling = new AbortController();
     const ready = new Promise<typeof monaco>((resolve, reject) => {
       cancelling.signal.addEventListener('abort', () => {
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what the component looks for
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the component expects it
         reject(cancelled);
       });
       queueMicrotask(() => {

@@ -1,6 +1,6 @@
 /**
- * Stands in for `@sentry/browser`, which the library imports: nothing that happens in the page is told to anyone
- * outside. What would have been reported goes to the browser's console.
+ * Replaces `@sentry/browser`, which the library imports: the page reports nothing to other sites.
+ * Reports go to the browser's console.
  */
 export const captureException = (error: unknown): void => {
   console.warn(error);
@@ -10,8 +10,9 @@ export const captureMessage = (message: string): void => {
   console.warn(message);
 };
 
-// The library's error handling reads the status of an unanswered request from the field that Sentry adds to requests,
-// and itself fails where that is missing: the page would stay dead after a restart of the appliance.
+// The library's error handling reads the status of a request without a response from the field that
+// Sentry adds to requests. It throws if the field is missing, and the page would stay broken after
+// a restart of the appliance.
 Object.defineProperty(XMLHttpRequest.prototype, '__sentry_xhr__', {
   configurable: true,
   get(this: XMLHttpRequest) {

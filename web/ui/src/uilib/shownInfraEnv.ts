@@ -4,7 +4,7 @@ import { CpuArchitecture } from 'ui-lib/common/types/cpuArchitecture';
 import { shownPage } from '../live/page';
 import { useAnswer, type Asked } from '../shell/useAnswer';
 
-/** Asks something of the infra-env of the cluster that the page shows; see `useAnswer`. */
+/** Sends a request about the infra-env of the cluster on the page; see `useAnswer`. */
 export const useShownInfraEnv = <T>(
   ask: (infraEnvId: string, signal: AbortSignal) => Promise<T>,
   wait: (answer: T | undefined) => number | undefined,

@@ -2,18 +2,18 @@ import { Alert, Bullseye, Spinner, StackItem } from '@patternfly/react-core';
 import { sentenceOf } from './request';
 
 type Props = {
-  /** How the last thing that was done failed; '' when it did not. */
+  /** The error of the last action; '' if it succeeded. */
   failure: string;
-  /** Why what the page shows could not be asked for. */
+  /** The error of the last request for the page's data. */
   error: Error | undefined;
-  /** Whether there is something to show. */
+  /** Whether there is data to show. */
   hasAnswer: boolean;
-  /** What is being done until then. */
+  /** The label of the spinner until then. */
   waiting: string;
 };
 
-/** The head of a page's stack: what went wrong, and that its first answer is awaited. */
-export const Standing = ({ failure, error, hasAnswer, waiting }: Props) => (
+/** The head of a page's stack: errors, and a spinner until the first response. */
+export const PageStatus = ({ failure, error, hasAnswer, waiting }: Props) => (
   <>
     {failure !== '' && (
       <StackItem>

@@ -1,0 +1,24 @@
+import { Button, Tooltip } from '@patternfly/react-core';
+import DownloadIcon from '@patternfly/react-icons/dist/esm/icons/download-icon';
+import { journalUrl } from './api';
+
+const explanation =
+  'All events of this cluster in one signed file without secrets. Others can replay it with: ' +
+  'landfall journal replay FILE';
+
+/** The link that downloads a cluster's journal. */
+export const JournalLink = ({ clusterId }: { clusterId: string }) => (
+  <Tooltip content={explanation}>
+    <Button
+      component="a"
+      variant="link"
+      isInline
+      icon={<DownloadIcon />}
+      href={journalUrl(clusterId)}
+      download
+      id="journal"
+    >
+      Journal
+    </Button>
+  </Tooltip>
+);
