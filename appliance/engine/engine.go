@@ -117,8 +117,9 @@ type Options struct {
 	Capable func(capability string) bool
 	// BeforeInstall is called before the installation of a cluster begins; may be nil.
 	BeforeInstall func(ctx context.Context, e *Engine, clusterID string) error
-	// Follows tells, in a change's transaction, whether somebody looks after the hosts that join a
-	// cluster, in that cluster, and will say so by [Engine.HostSeen]; nil: nobody does, anywhere.
+	// Follows reports whether joining hosts are followed in a cluster, with calls of
+	// [Engine.UpdateJoining]. It runs in a change's transaction. Nil means that no cluster is
+	// followed.
 	Follows func(tx *store.Tx, rows Rows, clusterID string) (bool, error)
 	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed
 	// cluster that is deleted is not kept for it to hear of.

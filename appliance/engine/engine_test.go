@@ -334,7 +334,7 @@ func TestHostRegistration_noMoveDuringInstallation(t *testing.T) {
 	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+
 		h.env)
 	h.require(lifecycle.HostInstalling)
-	b.requireRefused(b.newHost(h.env, 2).register(), Unavailable, "takes no new hosts now")
+	b.requireRefused(b.newHost(h.env, 2).register(), Unavailable, "accepts no new hosts now")
 	_, err := b.Host(h.env, b.newHost(h.env, 2).id)
 	b.requireRefused(err, NotFound, "no host")
 }

@@ -28,9 +28,9 @@ type Registration struct {
 	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand
 }
 
-// RegisterHost records that an agent started on a host. A known id is the same host, which was
-// restarted: its lifecycle decides. A host that turns up
-// from another infra-env's image moves there, unless it is in the middle of an installation.
+// RegisterHost records that the agent of a host started. A known id is a host that was restarted;
+// its lifecycle determines the consequences. A host that boots the image of another infra-env moves
+// to that infra-env, unless it is being installed.
 func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	params *models.HostCreateParams) (*Registration, error) {
 	if params.HostID == nil || *params.HostID == "" {
@@ -101,7 +101,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing,
 			lifecycle.ClusterInstalled, lifecycle.ClusterFailed, lifecycle.ClusterCancelled}, *cluster.API.Status) {
 			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status +
-				" and takes no new hosts now."}
+				" and accepts no new hosts now."}
 		}
 		h.API.ClusterID = &clusterID
 		h.belongTo(&cluster.API)
@@ -121,7 +121,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 		id, *env.API.Name)
 }
 
-// registerAgain follows an agent that starts on a known host.
+// registerAgain handles the start of an agent on a known host.
 func (c *change) registerAgain(h *hostRecord) error {
 	if _, err := c.triggerHost(h, lifecycle.OnRegister, ""); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (c *change) registerAgain(h *hostRecord) error {
 	c.saveHost(h)
 	switch *h.API.Status {
 	case lifecycle.HostDiscovering, lifecycle.HostDiscoveringUnbound:
-		// What was known of the machine may have been changed while it was off.
+		// The machine may have been changed while it was off, so its reports are discarded.
 		c.clearPreparation(h)
 		forgetProgress(h)
 		h.API.Bootstrap, h.API.MediaStatus = false, conv.Pointer(models.HostMediaStatusConnected)
@@ -145,7 +145,7 @@ func (c *change) registerAgain(h *hostRecord) error {
 			return err
 		}
 	case lifecycle.HostKnown:
-		// It started again while it was prepared: what it pulled was in its memory.
+		// It restarted during the preparation and lost the pulled images, which were in its memory.
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusConnected)
 		h.ImagesOK, h.ImagesError = false, ""
 		if err := c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
@@ -156,11 +156,11 @@ func (c *change) registerAgain(h *hostRecord) error {
 	return nil
 }
 
-// RestartHost notes that a host's machine is about to be restarted to boot a newer image of its
-// infra-env. The host counts as disconnected until its agent registers again, so that no
-// installation begins with a machine that is about to go; should that never happen, a host that is
-// still heard counts again after Timeouts.HostDisconnected. It is refused with kind Conflict when
-// an installation has the host.
+// RestartHost records that a machine is about to restart from a newer image of its infra-env. The
+// host counts as disconnected until its agent registers again, so no installation begins with a
+// machine that is about to restart. If the machine does not restart and its agent still polls, the
+// host counts as connected again after Timeouts.HostDisconnected. RestartHost fails with kind
+// Conflict if the host is part of an installation.
 func (e *Engine) RestartHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -181,8 +181,8 @@ func (c *change) restartHost(h *hostRecord) error {
 	return nil
 }
 
-// leaveOtherInfraEnvs takes a host out of the infra-envs that it was in before: a machine is in one
-// place.
+// leaveOtherInfraEnvs removes a host from its former infra-envs: a machine belongs to one
+// infra-env.
 func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	prefix := id.String() + "/"
 	var others []string
@@ -202,7 +202,7 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 		if slices.Contains([]string{lifecycle.HostInstalling, lifecycle.HostInstallingInProgress,
 			lifecycle.HostPendingUserAction, lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status) {
 			return &Error{Kind: Unavailable, Reason: "Host " + c.hostName(h) + " is being installed from infra-env " +
-				other + "; it can register here when that has ended or was cancelled."}
+				other + "; it can register here when that installation has ended or was cancelled."}
 		}
 		if err := c.removeHost(h); err != nil {
 			return err
@@ -211,8 +211,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	return nil
 }
 
-// DeregisterHost deletes a host. It is refused with kind Conflict while the host is being
-// installed; one that has restarted to join an installed cluster is not any more.
+// DeregisterHost deletes a host. It fails with kind Conflict while the host is being installed. A
+// host that joins an installed cluster may be deleted once it has restarted.
 func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -296,8 +296,7 @@ func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
 	return hosts, err
 }
 
-// ClusterHosts returns the hosts of a cluster; what their agents found out is left out unless asked
-// for.
+// ClusterHosts returns the hosts of a cluster. The reports of their agents are included on request.
 func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
 	hosts := []*models.Host{}
 	err := e.options.DB.View(func(tx *store.Tx) error {
@@ -326,7 +325,7 @@ func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host,
 
 func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.Host, error) {
 	shown := h.API
-	// as the Assisted Installer shows it
+	// as in the Assisted Installer
 	shown.RequestedHostname = orText(orText(shown.RequestedHostname, h.Hostname), shown.ID.String())
 	key := hostKey(h)
 	if seen, ok := e.presence.Polled(key); ok {
@@ -352,8 +351,8 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 	return &shown, nil
 }
 
-// UpdateHost alters what a person decides about a host: its name, role, disks and labels. An object
-// that describes it is noted in the same transaction.
+// UpdateHost changes a person's settings for a host: its name, role, disks and labels. It records
+// the object that describes the host in the same transaction.
 func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams,
 	of ...Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
@@ -439,7 +438,7 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 	return nil
 }
 
-// clusterOf is a host's cluster, nil when it has none.
+// clusterOf returns the cluster of a host, or nil if it has none.
 func (c *change) clusterOf(h *hostRecord) (*models.Cluster, error) {
 	if h.API.ClusterID == nil {
 		return nil, nil
@@ -472,7 +471,7 @@ func (c *change) chooseDisk(h *hostRecord, id string) error {
 	return invalid("Host %s has no disk %s.", c.hostName(h), id)
 }
 
-// skipFormatting sets which disks the installation leaves as they are.
+// skipFormatting sets the disks that the installation does not format.
 func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormattingParams) error {
 	if len(choices) == 0 {
 		return nil
@@ -496,8 +495,8 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 	return nil
 }
 
-// BindHost gives a host of an infra-env that belongs to no cluster to a cluster. An object that
-// describes the host is noted in the same transaction.
+// BindHost adds a host to a cluster. The infra-env of the host must not belong to a cluster.
+// BindHost records the object that describes the host in the same transaction.
 func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string,
 	of ...Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
@@ -518,7 +517,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	}
 	cluster, err := c.cluster(clusterID)
 	if KindOf(err) == NotFound {
-		return invalid("There is no cluster %s that host %s could be given to.", clusterID, c.hostName(h))
+		return invalid("There is no cluster %s to bind host %s to.", clusterID, c.hostName(h))
 	}
 	if err != nil {
 		return err
@@ -528,7 +527,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 		return err
 	}
 	if arch := cluster.API.CPUArchitecture; !description.Serves(arch, env.API.CPUArchitecture) {
-		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name,
+		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be bound to it.", *env.API.Name,
 			env.API.CPUArchitecture, cluster.API.Name, arch)
 	}
 	if err := description.CheckHostArchitecture(&cluster.API, env.API.CPUArchitecture); err != nil {
@@ -537,7 +536,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
 		lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
 		*cluster.API.Status) {
-		return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
+		return conflict("Cluster %s is %s and accepts no hosts now.", cluster.API.Name, *cluster.API.Status)
 	}
 	if err := description.CheckHostFeatures(&h.API, h.Fencing != nil, &cluster.API); err != nil {
 		return err
@@ -551,12 +550,13 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	c.settleCluster(clusterID)
 	return errors.Join(
 		clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
-		c.hostEvent(h, event.HostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h),
+		c.hostEvent(h, event.HostBound, models.EventSeverityInfo, "Host %s was bound to cluster %s.", c.hostName(h),
 			cluster.API.Name),
 	)
 }
 
-// hostName is what people call a host: the name they gave it, the name it has, or its id.
+// hostName returns the display name of a host: the requested name, else its own hostname, else its
+// id.
 func (c *change) hostName(h *hostRecord) string {
 	host, err := c.inventoryHost(h)
 	if err != nil {

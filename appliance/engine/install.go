@@ -29,8 +29,8 @@ const (
 	fileBootstrap           = release.BootstrapIgnition
 )
 
-// InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the
-// hosts measure their disks and pull images, and when all of that is done the hosts install
+// InstallCluster starts the installation of a cluster that is ready. The installer generates its
+// files, and the hosts measure their disks and pull images. After that the hosts install
 // themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
 	if e.options.BeforeInstall != nil {
@@ -54,14 +54,14 @@ func (c *change) installCluster(id string) error {
 		"Cluster %s: the installation is being prepared.", row.API.Name)
 }
 
-// CancelInstallation ends an installation or its preparation. Hosts that are still in the discovery
-// image stop what they do.
+// CancelInstallation ends an installation or its preparation. Hosts that still run the discovery
+// image stop their work.
 func (e *Engine) CancelInstallation(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.endInstallation(ctx, id, lifecycle.OnCancel)
 }
 
-// ResetCluster takes a cluster whose installation failed, was cancelled or is under way back to its
-// description. Its hosts must be restarted from the discovery image.
+// ResetCluster returns a cluster to its state before the installation. The installation may be
+// running, failed or cancelled. The hosts must be restarted from the discovery image.
 func (e *Engine) ResetCluster(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.endInstallation(ctx, id, lifecycle.OnReset)
 }
@@ -99,7 +99,7 @@ func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 		"Cluster %s was reset to its description.", row.API.Name)
 }
 
-// forgetInstallation clears what an installation left in a cluster and its hosts.
+// forgetInstallation clears the results of an installation in a cluster and its hosts.
 func (c *change) forgetInstallation(row *clusterRecord, hosts []*hostRecord) error {
 	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
 	row.API.OpenshiftClusterID = ""
@@ -122,9 +122,8 @@ func (c *change) clearPreparation(h *hostRecord) {
 	c.saveHost(h)
 }
 
-// startHostPreparation has a host make the checks before an installation. A disk that was measured
-// is not measured again, and images that the host has are not asked for again: an agent does not
-// repeat an answer.
+// startHostPreparation starts the checks of a host before an installation. Disks that were measured
+// and images that the host has are not checked again, because an agent does not repeat a reply.
 func (c *change) startHostPreparation(h *hostRecord) error {
 	pulled := h.ImagesOK
 	c.clearPreparation(h)
@@ -139,7 +138,7 @@ func (c *change) startHostPreparation(h *hostRecord) error {
 	return c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil })
 }
 
-// enterClusterState does what belongs to a cluster's coming into a state.
+// enterClusterState runs the entry actions of a cluster's state.
 func (c *change) enterClusterState(row *clusterRecord, from, to, info string) error {
 	id := row.API.ID.String()
 	if from == lifecycle.ClusterPreparing && to != lifecycle.ClusterInstalling {
@@ -188,8 +187,8 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 	return nil
 }
 
-// resumeStages gives hosts that could not go on while a person was waited for the whole time of
-// their stage again.
+// resumeStages restarts the time-outs of hosts that were blocked while another host waited for a
+// person.
 func (c *change) resumeStages(row *clusterRecord) error {
 	hosts, err := c.hostsOf(row.API.ID.String())
 	if err != nil {
@@ -206,7 +205,7 @@ func (c *change) resumeStages(row *clusterRecord) error {
 	return nil
 }
 
-// enterPreparing chooses the bootstrap host, fixes roles and asks for the installer's run.
+// enterPreparing chooses the bootstrap host, fixes the roles and requests the run of the installer.
 func (c *change) enterPreparing(row *clusterRecord) error {
 	id := row.API.ID.String()
 	row.Installs++
@@ -254,7 +253,7 @@ func (c *change) enterInstalling(row *clusterRecord) error {
 	return nil
 }
 
-// stagesOf lists the stages that a host's installation goes through, by its role.
+// stagesOf lists the stages of a host's installation by role.
 func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
 	head := []models.HostStage{models.HostStageStartingInstallation, models.HostStageInstalling}
 	switch {
@@ -278,8 +277,8 @@ func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
 		models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
 }
 
-// HostProgress notes a stage that the installer on a host, or the controller in the cluster,
-// reported. A report that comes again or late is no error.
+// HostProgress records a stage that was reported by the installer on a host or by the controller in
+// the cluster. A repeated or late report is no error.
 func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, progress *models.HostProgress) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -298,7 +297,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	}
 	if stage == models.HostStageFailed {
 		reason := orText(progress.ProgressInfo,
-			"The installer on the host failed without saying why; download the host's logs.")
+			"The installer on the host failed without a reason; download the host's logs.")
 		if _, err := c.triggerHost(h, lifecycle.OnFailure, reason); err != nil {
 			return err
 		}
@@ -307,11 +306,11 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	}
 	known := *h.API.Progress
 	if stage == models.HostStageRebooting && h.day2() && h.Joining == nil {
-		stage = models.HostStageDone // nobody reports the stages behind it
+		stage = models.HostStageDone // no one reports the later stages
 	}
 	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) &&
 		stage != "" && slices.Contains(h.API.ProgressStages, stage) {
-		return nil // a report that was overtaken
+		return nil // an older report arrived late
 	}
 	if known.CurrentStage == stage && known.ProgressInfo == progress.ProgressInfo {
 		return nil
@@ -331,7 +330,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if _, err := c.triggerHost(h, lifecycle.OnProgress, ""); err != nil ||
 		!slices.Contains(lifecycle.HostInstallingStates,
 			from) {
-		h.API.Progress = before // the host's installation is over
+		h.API.Progress = before // the installation of the host is over
 		return err
 	}
 	h.API.StageStartedAt, h.API.StageUpdatedAt = next.StageStartedAt, next.StageUpdatedAt
@@ -340,7 +339,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	}
 	c.saveHost(h)
 	c.settleLater(h)
-	if h.API.ClusterID != nil && !h.day2() { // a host that joins is no part of the cluster's installation
+	if h.API.ClusterID != nil && !h.day2() { // a joining host is no part of the cluster's installation
 		if err := c.clusterProgress(h.API.ClusterID.String()); err != nil {
 			return err
 		}
@@ -359,7 +358,7 @@ func stageText(stage models.HostStage, info string) string {
 	return string(stage) + " (" + info + ")."
 }
 
-// finalizingStages are the stages of the end of an installation, in order.
+// finalizingStages lists the stages of finalizing, in order.
 func finalizingStages() []models.FinalizingStage {
 	return []models.FinalizingStage{
 		models.FinalizingStageWaitingForClusterOperators, models.FinalizingStageAddingRouterCa,
@@ -369,7 +368,8 @@ func finalizingStages() []models.FinalizingStage {
 	}
 }
 
-// FinalizingProgress notes the stage that the controller in the cluster is at.
+// FinalizingProgress records the current finalizing stage. The controller in the cluster reports
+// it.
 func (e *Engine) FinalizingProgress(ctx context.Context, id string, stage models.FinalizingStage) error {
 	return e.update(ctx, func(c *change) error { return c.finalizingProgress(id, stage) })
 }
@@ -392,8 +392,8 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 		"Cluster %s: %s.", row.API.Name, stage)
 }
 
-// CompleteInstallation notes what the controller in the cluster says of the end of the
-// installation.
+// CompleteInstallation records the result of the installation. The controller in the cluster
+// reports it.
 func (e *Engine) CompleteInstallation(ctx context.Context, id string, success bool,
 	reason string) (*models.Cluster, error) {
 	return e.changeCluster(ctx, id, func(c *change) error { return c.completeInstallation(id, success, reason) })
@@ -419,7 +419,7 @@ func (c *change) completeInstallation(id string, success bool, reason string) er
 	return nil
 }
 
-// ReportOperator notes the state of an operator that the controller in the cluster watches.
+// ReportOperator records the state of an operator that the controller in the cluster monitors.
 func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.OperatorMonitorReport) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -430,7 +430,7 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			if operator.Name != report.Name {
 				continue
 			}
-			report := *report // what it leaves out stays
+			report := *report // omitted fields keep their values
 			report.Status, report.StatusInfo = cmp.Or(report.Status, operator.Status),
 				cmp.Or(report.StatusInfo, operator.StatusInfo)
 			report.Version = cmp.Or(report.Version, operator.Version)
@@ -456,12 +456,12 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 				"status_info": report.StatusInfo}, event.OperatorStatus, severity, "Cluster %s: operator %s is %s%s",
 				row.API.Name, report.Name, report.Status, says)
 		}
-		return notFound("Cluster %s has no operator %q that is watched.", row.API.Name, report.Name)
+		return notFound("Cluster %s has no monitored operator %q.", row.API.Name, report.Name)
 	})
 }
 
-// UploadIngressCert makes the kubeconfig that people take: the one from the installer with the
-// certificate authority of the cluster's ingress beside its own.
+// UploadIngressCert makes the kubeconfig for users: the kubeconfig of the installer plus the
+// certificate authority of the cluster's ingress.
 func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) error {
 	if err := installconfig.CheckIngressCA(certificate); err != nil {
 		return err
@@ -471,7 +471,8 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		return err
 	}
 	if row.Preparation == nil || !row.Preparation.Done {
-		return invalid("Cluster %s has no kubeconfig yet that an ingress certificate could go into.", row.API.Name)
+		return invalid("Cluster %s has no kubeconfig yet, so an ingress certificate can't be added to it.",
+			row.API.Name)
 	}
 	kubeconfig, err := e.readFile(id, fileKubeconfigNoIngress)
 	if err != nil {
@@ -507,8 +508,8 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	})
 }
 
-// Credentials returns the console's address and the first administrator's password. It is refused
-// with kind Conflict until the installation generated them.
+// Credentials returns the console's address and the password of the kubeadmin user. It fails with
+// kind Conflict until the installation has generated them.
 func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -526,7 +527,7 @@ func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 		ConsoleURL: consoleURL(&row.API)}, nil
 }
 
-// InstallConfig renders the install-config that the cluster's installation would get now.
+// InstallConfig renders the install-config that an installation of the cluster would use now.
 func (e *Engine) InstallConfig(id string) (string, error) {
 	if _, err := e.clusterRow(id); err != nil {
 		return "", err
@@ -539,7 +540,7 @@ func (e *Engine) InstallConfig(id string) (string, error) {
 	return string(text), err
 }
 
-// Preflight returns what a cluster's hosts need, by role.
+// Preflight returns the hardware requirements of a cluster's hosts by role.
 func (e *Engine) Preflight(id string) (*models.PreflightHardwareRequirements, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {

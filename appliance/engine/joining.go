@@ -24,20 +24,19 @@ import (
 	"landfall/store"
 )
 
-// Hosts join a cluster that is installed already: one that this appliance installed and that was
-// opened for more hosts, or one that is only known here ("imported"). Each such host is installed
-// by itself, with an ignition config that sends it to the cluster's own machine config server. What
-// its lifecycle says of it is in package lifecycle.
+// Hosts can join an installed cluster. This appliance installed the cluster and opened it for more
+// hosts, or the cluster was imported. Each such host is installed on its own. Its ignition config
+// refers to the cluster's machine config server. Package lifecycle has its states.
 
 const (
 	kindDisconnected     = "DisconnectedCluster" // newer than the models of the API
-	statusUnmonitored    = "unmonitored"         // likewise
-	joiningControlPlanes = 3                     // what is assumed of a cluster that is only known here
+	statusUnmonitored    = "unmonitored"         // newer than the models of the API
+	joiningControlPlanes = 3                     // assumed for imported clusters
 )
 
-// ImportCluster makes a cluster that exists already known, so that hosts can join it. Its name and
-// base domain follow from the API's address when that is api.<name>.<domain>. An object that
-// describes it is noted in the same transaction.
+// ImportCluster registers an existing cluster, so that hosts can join it. Its name and base domain
+// follow from an API address of the form api.<name>.<domain>. ImportCluster records the object that
+// describes the cluster in the same transaction.
 func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams,
 	of ...Object) (*models.Cluster, error) {
 	address := strings.TrimSpace(conv.Value(params.APIVipDnsname))
@@ -59,15 +58,15 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 		return nil, err
 	}
 	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, lifecycle.ClusterAddingHosts,
-		"The cluster exists already and takes more hosts.")
+		"The cluster exists already and accepts more hosts.")
 	api := &row.API
 	api.BaseDNSDomain, api.APIVipDNSName, api.OpenshiftVersion = domain, &address, params.OpenshiftVersion
 	api.OpenshiftClusterID, api.Imported = *params.OpenshiftClusterID, conv.Pointer(true)
 	return e.addCluster(ctx, row, of...)
 }
 
-// RegisterDisconnectedCluster makes a cluster known that is installed elsewhere without this
-// appliance; it is shown and nothing is done to it.
+// RegisterDisconnectedCluster registers a cluster that is installed without this appliance. The
+// appliance shows the cluster and runs no operation on it.
 func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version string) (*models.Cluster, error) {
 	if strings.TrimSpace(name) == "" {
 		return nil, invalid("The cluster's name is empty.")
@@ -83,7 +82,7 @@ func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version 
 	return e.addCluster(ctx, row)
 }
 
-// emptyCluster is a cluster of which only the name is known.
+// emptyCluster returns a cluster that has only a name.
 func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
 	id := e.newID()
 	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
@@ -116,12 +115,12 @@ func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
 func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Object) (*models.Cluster, error) {
 	var fresh clusterRecord
 	err := e.update(ctx, func(c *change) error {
-		fresh = *row // the function may be run again: each run starts from what was asked for
+		fresh = *row // the function may run several times; each run starts from the request
 		fresh.API.CreatedAt, fresh.API.StatusUpdatedAt = c.now, c.dateTime()
 		c.saveCluster(&fresh)
 		return errors.Join(
 			c.noteClusterObject(&fresh, of),
-			c.clusterEvent(&fresh, event.ClusterRegistered, models.EventSeverityInfo, "Cluster %s was made known.",
+			c.clusterEvent(&fresh, event.ClusterRegistered, models.EventSeverityInfo, "Cluster %s was imported.",
 				fresh.API.Name),
 		)
 	})
@@ -136,8 +135,8 @@ func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Objec
 	return shown, err
 }
 
-// AllowAddHosts opens a cluster that this appliance installed for more hosts. It is refused with
-// kind Conflict unless the cluster is installed.
+// AllowAddHosts opens a cluster that this appliance installed for more hosts. It fails with kind
+// Conflict unless the cluster is installed.
 func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.changeCluster(ctx, id, func(c *change) error {
 		row, err := c.cluster(id)
@@ -154,13 +153,13 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 		return errors.Join(
 			c.setUsage(row, usageDayTwo, true),
 			c.clusterEvent(row, event.ClusterAddsHosts, models.EventSeverityInfo,
-				"Cluster %s takes more hosts: boot them from an image of its own infra-env.", row.API.Name),
+				"Cluster %s accepts more hosts: boot them from an image of its own infra-env.", row.API.Name),
 		)
 	})
 }
 
-// apiAddress is where hosts that join reach a cluster's API: its virtual address where it has one,
-// else its name.
+// apiAddress returns the address of a cluster's API for joining hosts: its virtual address, else
+// its name.
 func apiAddress(cluster *models.Cluster) string {
 	if !conv.Value(cluster.UserManagedNetworking) && len(cluster.APIVips) > 0 {
 		return string(cluster.APIVips[0].IP)
@@ -168,15 +167,15 @@ func apiAddress(cluster *models.Cluster) string {
 	return "api." + cluster.Name + "." + cluster.BaseDNSDomain
 }
 
-// InstallHost installs a host that joins an installed cluster. It is refused with kind NotFound for
-// a host of no cluster and with kind Conflict for one that is part of the cluster's own
-// installation or that is not known to be fit.
+// InstallHost installs a host that joins an installed cluster. It fails with kind NotFound for a
+// host without a cluster. It fails with kind Conflict for a host that belongs to the cluster's own
+// installation or that is not in state known.
 func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	var h *hostRecord
 	var row *clusterRecord
 	var config []byte
-	// Reading the payload may take its time, so it comes before the transaction, which looks at the
-	// host again.
+	// Reading the payload can take a while, so it precedes the transaction. The transaction
+	// validates the host again.
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(ctx, e, tx)
 		var err error
@@ -214,7 +213,7 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 		h.API.Role = h.API.SuggestedRole
 	}
 	h.API.Progress = &models.HostProgressInfo{}
-	followed, err := c.followed(row.API.ID.String())
+	followed, err := c.isFollowed(row.API.ID.String())
 	if err != nil {
 		return err
 	}
@@ -237,22 +236,22 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	)
 }
 
-// joiningStages are the stages of a host that joins an installed cluster where nobody reports what
-// comes after its restart.
+// joiningStages lists the stages of a joining host in a cluster that is not followed: no one
+// reports the stages after its restart.
 func joiningStages(h *hostRecord) []models.HostStage {
 	stages := stagesOf(h, false)
 	return stages[:slices.Index(stages, models.HostStageRebooting)+1]
 }
 
-// joiningHost returns a host that can be installed to join its cluster, and the ignition config
-// that it gets.
+// joiningHost returns a host that can be installed to join its cluster, with its cluster and its
+// ignition config.
 func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRecord, []byte, error) {
 	h, err := c.hostIn(infraEnvID, hostID)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if h.API.ClusterID == nil {
-		return nil, nil, nil, notFound("Host %s belongs to no cluster that it could be installed for.", c.hostName(h))
+		return nil, nil, nil, notFound("Host %s belongs to no cluster and can't be installed.", c.hostName(h))
 	}
 	row, err := c.cluster(h.API.ClusterID.String())
 	if err != nil {
@@ -275,7 +274,7 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 	h.authorize(&endpoint)
 	if endpoint.URL == "" {
 		return nil, nil, nil,
-			conflict("Cluster %s has no address (api_vip_dns_name) from which host %s could get its configuration.",
+			conflict("Cluster %s has no address (api_vip_dns_name), so host %s can't fetch its ignition config.",
 				row.API.Name, c.hostName(h))
 	}
 	pointer, err := endpoint.Pointer()
@@ -290,13 +289,13 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 // headerName is the form of an HTTP header's name (RFC 9110, token).
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// authorize adds what a host shows the machine config server.
+// authorize adds the host's credentials for the machine config server.
 func (h *hostRecord) authorize(endpoint *steps.IgnitionEndpoint) {
 	endpoint.Token, endpoint.Headers = h.EndpointToken, h.EndpointHeaders
 }
 
-// setEndpoint keeps what people give a host to show the machine config server; an empty token and
-// an empty list take it away.
+// setEndpoint stores a host's credentials for the machine config server. An empty token and an
+// empty list remove them.
 func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
 	if params.IgnitionEndpointToken != nil {
 		h.EndpointToken = *params.IgnitionEndpointToken
@@ -310,7 +309,7 @@ func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
 		name, value := conv.Value(header.Key), conv.Value(header.Value)
 		if !headerName.MatchString(name) || strings.ContainsFunc(value, unicode.IsControl) {
 			return invalid("The ignition endpoint's header %q can't be sent: its name or its value has characters "+
-				"that a header does not have.", name)
+				"that HTTP headers can't contain.", name)
 		}
 		headers[name] = value
 	}
@@ -318,8 +317,8 @@ func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
 	return nil
 }
 
-// joiningImages finds the programs that run on a host which joins a cluster that this appliance did
-// not install: those of the release of the cluster's version, or the configured ones.
+// joiningImages returns the images that run on a host which joins an imported cluster: the
+// configured images, or those of the release of the cluster's version.
 func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterRecord) (*releaseRecord, error) {
 	env, err := e.infraEnvRow(h.API.InfraEnvID.String())
 	if err != nil {
@@ -334,15 +333,16 @@ func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterR
 	payload, err := e.payload(ctx, e.infraEnvAccess(&env.API).Releases, image.URL, arch,
 		orText(row.PullSecret, env.PullSecret))
 	if err != nil {
-		return nil, unavailable(err, "The release of cluster %s, which names what runs on its hosts, can't be read: %s",
+		return nil, unavailable(err,
+			"The release of cluster %s, which lists the images for its hosts, can't be read: %s",
 			row.API.Name, sentence.Ending(err))
 	}
 	return e.releaseImages(payload)
 }
 
-// ResetHost takes a host that joins an installed cluster back from its installation; it must be
-// restarted from the discovery image. Other hosts are reset with their cluster and refused with
-// kind Conflict.
+// ResetHost cancels the installation of a host that joins an installed cluster. The host must be
+// restarted from the discovery image. ResetHost fails with kind Conflict for other hosts, which are
+// reset with their cluster.
 func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)

@@ -15,47 +15,50 @@ import (
 	"landfall/store"
 )
 
-// What becomes of a host that joins an installed cluster, from its restart on, only that cluster
-// can tell. Where somebody looks there ([Options.Follows]), the host's installation ends when its
-// node is ready; else with its restart.
+// After its restart, only the cluster knows the state of a host that joins it. If the cluster is
+// followed ([Options.Follows]), the host's installation ends when its node is ready; otherwise it
+// ends with the restart.
 
-// joiningHosts are the keys of the hosts that have restarted and are waited for in their clusters.
+// joiningHosts is the index of the hosts that have restarted and are awaited in their clusters.
 var joiningHosts = store.NewIndex("hosts-joining") // <infra-env id>/<host id>
 
-// Joining is what is known of a host in the cluster that it joins.
+// Joining is the state of a host in the cluster that it joins.
 type Joining struct {
-	Started   time.Time            `json:"started"`            // its installation, UTC
-	Restarted time.Time            `json:"restarted,omitzero"` // from its disk, as its installer has announced it
-	Approved  []CertificateRequest `json:"approved,omitempty"` // for it, oldest first
-	// when requests were looked for last and something had changed
+	Started time.Time `json:"started"` // start of its installation, UTC
+	// its restart from disk, as reported by its installer
+	Restarted time.Time            `json:"restarted,omitzero"`
+	Approved  []CertificateRequest `json:"approved,omitempty"` // requests of this host, oldest first
+	// last check of the requests that changed something
 	Attempted time.Time      `json:"attempted,omitzero"`
 	Problem   JoiningProblem `json:"problem,omitzero"`
 }
 
-// CertificateRequest is one of the kubelet's that was approved.
+// CertificateRequest is an approved certificate request of a kubelet.
 type CertificateRequest struct {
 	Name string `json:"name"`
-	// for the kubelet's own server; else for its calls of the cluster's API
+	// a serving certificate; else a client certificate for the cluster's API
 	Serving    bool      `json:"serving,omitempty"`
 	ApprovedAt time.Time `json:"approved_at"`
 }
 
-// JoiningProblem is why a host's way into its cluster can't be followed; zero if it can.
+// JoiningProblem is the reason why a host can't be followed into its cluster. The zero value means
+// no problem.
 type JoiningProblem struct {
 	Reason  string `json:"reason,omitempty"`  // one word, in CamelCase
 	Message string `json:"message,omitempty"` // one sentence: what was tried, and what a person can do
 }
 
-// Seen is what a look into a host's cluster has found.
-type Seen struct {
-	Approved []CertificateRequest // all that are known by now; those that the host has noted already may be left out
+// JoiningUpdate is the result of a check of a host's cluster.
+type JoiningUpdate struct {
+	// all known requests; those that the host has recorded already may be omitted
+	Approved []CertificateRequest
 	Problem  JoiningProblem
-	// Stage is how far the host has come: Joined when it is a node, Done when that is ready, or
-	// when nobody will look any more; empty leaves it.
+	// Stage is the new stage of the host: Joined when it is a node, and Done when the node is ready
+	// or no longer checked. Empty keeps the stage.
 	Stage models.HostStage
 }
 
-// AwaitedHost is a host that has restarted and is waited for in the cluster that it joins.
+// AwaitedHost is a host that has restarted and is awaited in the cluster that it joins.
 type AwaitedHost struct {
 	Key     string // <infra-env id>/<host id>
 	Cluster string
@@ -63,11 +66,10 @@ type AwaitedHost struct {
 	Role    models.HostRole
 	Stage   models.HostStage
 	Joining Joining
-	Labels  map[string]string // that its node is to have
+	Labels  map[string]string // requested labels of its node
 }
 
-// Awaited lists the hosts that are waited for in the clusters that they join, in the order of their
-// keys.
+// Awaited lists the awaited hosts in the order of their keys.
 func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	var awaited []AwaitedHost
 	err := e.options.DB.View(func(tx *store.Tx) error {
@@ -94,12 +96,12 @@ func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	return awaited, err
 }
 
-// AwaitedChanged is told when [Engine.Awaited] may list others than before.
+// AwaitedChanged receives a value when the result of [Engine.Awaited] may have changed.
 func (e *Engine) AwaitedChanged() <-chan struct{} { return e.awaitedChange }
 
-// HostSeen notes what was found of a host in the cluster that it joins. What is known already is no
-// change. It is no error if the host is not waited for any more.
-func (e *Engine) HostSeen(ctx context.Context, key string, seen Seen) error {
+// UpdateJoining records the result of a check of a host's cluster. Known results change nothing. A
+// host that is no longer awaited is no error.
+func (e *Engine) UpdateJoining(ctx context.Context, key string, seen JoiningUpdate) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.host(key)
 		if KindOf(err) == NotFound || err == nil && !h.isAwaited() {
@@ -150,7 +152,7 @@ func (c *change) noteProblem(h *hostRecord, problem JoiningProblem) error {
 		problem.Message)
 }
 
-// isAwaited tells whether the host has restarted and is waited for in the cluster that it joins.
+// isAwaited reports whether the host has restarted and is awaited in the cluster that it joins.
 func (h *hostRecord) isAwaited() bool {
 	return h.Joining != nil && h.day2() && h.API.ClusterID != nil &&
 		slices.Contains([]string{lifecycle.HostInstallingInProgress,
@@ -158,15 +160,15 @@ func (h *hostRecord) isAwaited() bool {
 		lifecycle.AfterReboot(h.API.Progress.CurrentStage) && h.API.Progress.CurrentStage != models.HostStageDone
 }
 
-// followed tells whether somebody looks after a host that joins a cluster, in that cluster.
-func (c *change) followed(clusterID string) (bool, error) {
+// isFollowed reports whether joining hosts are followed in a cluster.
+func (c *change) isFollowed(clusterID string) (bool, error) {
 	if c.e.options.Follows == nil {
 		return false, nil
 	}
 	return c.e.options.Follows(c.tx, Rows{c.e, c.tx}, clusterID)
 }
 
-// indexJoining keeps the index of hosts that are waited for, when a host is written.
+// indexJoining updates the index of awaited hosts when a host is written.
 func (c *change) indexJoining(key string, h *hostRecord) error {
 	if h.Joining == nil {
 		return nil
@@ -178,7 +180,7 @@ func (c *change) indexJoining(key string, h *hostRecord) error {
 	return joiningHosts.Remove(c.tx, key)
 }
 
-// forgetJoining clears what is known of a host in a cluster that it does not join any more.
+// forgetJoining clears the state of a host in a cluster that it no longer joins.
 func (c *change) forgetJoining(h *hostRecord) error {
 	if h.Joining == nil {
 		return nil
@@ -187,7 +189,7 @@ func (c *change) forgetJoining(h *hostRecord) error {
 	return joiningHosts.Remove(c.tx, hostKey(h))
 }
 
-// facts returns what the table of hosts reads of a host that joins a cluster.
+// facts returns the facts about a joining host that its state machine reads.
 func (j *Joining) facts() lifecycle.JoiningFacts {
 	facts := lifecycle.JoiningFacts{Followed: true, Problem: j.Problem.Message}
 	for _, request := range j.Approved {

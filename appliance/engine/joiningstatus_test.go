@@ -43,19 +43,20 @@ func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 	}
 
 	client := CertificateRequest{Name: "csr-1", ApprovedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	seen := func(s Seen) {
-		require.NoError(t, b.HostSeen(t.Context(), awaited[0].Key, s))
+	seen := func(s JoiningUpdate) {
+		require.NoError(t, b.UpdateJoining(t.Context(), awaited[0].Key, s))
 	}
-	seen(Seen{Approved: []CertificateRequest{client}})
-	seen(Seen{Approved: []CertificateRequest{client, {Name: "csr-2", Serving: true}}, Stage: models.HostStageJoined})
+	seen(JoiningUpdate{Approved: []CertificateRequest{client}})
+	seen(JoiningUpdate{Approved: []CertificateRequest{client, {Name: "csr-2", Serving: true}},
+		Stage: models.HostStageJoined})
 	require.Equal(t, models.HostStageJoined, h.require(lifecycle.HostInstallingInProgress).Progress.CurrentStage)
 	require.Len(t, b.awaited()[0].Joining.Approved, 2, "each request is recorded once")
-	seen(Seen{Stage: models.HostStageDone})
+	seen(JoiningUpdate{Stage: models.HostStageDone})
 	done := h.require(lifecycle.HostAdded)
 	require.Equal(t, "The host is a node of its cluster, and ready.", *done.StatusInfo)
 	require.EqualValues(t, 100, done.Progress.InstallationPercentage)
 	require.Empty(t, b.awaited())
-	seen(Seen{Stage: models.HostStageJoined})
+	seen(JoiningUpdate{Stage: models.HostStageJoined})
 	h.require(lifecycle.HostAdded)
 }
 
@@ -68,14 +69,14 @@ func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 		Message: "The cluster's API at https://api does not answer."}
 	revision := uint64(0)
 	for range 3 {
-		require.NoError(t, b.HostSeen(t.Context(), key, Seen{Problem: problem}))
+		require.NoError(t, b.UpdateJoining(t.Context(), key, JoiningUpdate{Problem: problem}))
 		if revision == 0 {
 			revision = b.options.DB.Revision()
 		}
 	}
 	require.Equal(t, revision, b.options.DB.Revision(), "a repeated report writes nothing")
 	require.Equal(t, problem, b.awaited()[0].Joining.Problem)
-	require.NoError(t, b.HostSeen(t.Context(), key, Seen{Problem: problem, Stage: models.HostStageDone}))
+	require.NoError(t, b.UpdateJoining(t.Context(), key, JoiningUpdate{Problem: problem, Stage: models.HostStageDone}))
 	require.Contains(t, *h.require(lifecycle.HostAdded).StatusInfo, problem.Message)
 }
 
@@ -96,33 +97,36 @@ func TestJoiningHost_removedHostIsNotAwaited(t *testing.T) {
 			key := b.awaited()[0].Key
 			leave(t, b, h)
 			require.Empty(t, b.awaited())
-			require.NoError(t, b.HostSeen(t.Context(), key, Seen{Stage: models.HostStageDone}), "it comes late")
+			require.NoError(t, b.UpdateJoining(t.Context(), key, JoiningUpdate{Stage: models.HostStageDone}),
+				"it comes late")
 		})
 	}
 }
 
 func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
-	approved := func(serving bool) Seen {
-		return Seen{Approved: []CertificateRequest{{Name: "csr-1", Serving: serving}}}
+	approved := func(serving bool) JoiningUpdate {
+		return JoiningUpdate{Approved: []CertificateRequest{{Name: "csr-1", Serving: serving}}}
 	}
 	for name, c := range map[string]struct {
-		seen  []Seen
+		seen  []JoiningUpdate
 		state string
 		says  []string
 	}{
 		"nothing was heard of it": {nil, lifecycle.HostPendingUserAction, []string{"has not come back from its restart",
 			"has asked its cluster for no certificate", "correct the boot order"}},
-		"its request was denied": {[]Seen{{Problem: JoiningProblem{Reason: "x", Message: "Its request was denied."}}},
+		"its request was denied": {[]JoiningUpdate{{Problem: JoiningProblem{Reason: "x",
+			Message: "Its request was denied."}}},
 			lifecycle.HostPendingUserAction,
 			[]string{
 				"has not come back from its restart. In its cluster this was found last: Its request was denied."}},
-		"its kubelet stopped behind its certificate": {[]Seen{approved(false)}, lifecycle.HostPendingUserAction,
+		"its kubelet stopped behind its certificate": {[]JoiningUpdate{approved(false)},
+			lifecycle.HostPendingUserAction,
 			[]string{"client certificate was approved, and it has not become a node"}},
-		"its node is not ready": {[]Seen{approved(false), {Stage: models.HostStageJoined,
+		"its node is not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,
 			Approved: []CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,
 			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node",
 				"install the host again"}},
-		"its node has no serving certificate": {[]Seen{approved(false), {Stage: models.HostStageJoined}},
+		"its node has no serving certificate": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined}},
 			lifecycle.HostFailed,
 			[]string{"has asked for no serving certificate"}},
 	} {
@@ -131,7 +135,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 			_, h := b.joining()
 			require.NoError(t, h.progress(models.HostStageRebooting, ""))
 			for _, seen := range c.seen {
-				require.NoError(t, b.HostSeen(t.Context(), h.env+"/"+h.id, seen))
+				require.NoError(t, b.UpdateJoining(t.Context(), h.env+"/"+h.id, seen))
 			}
 			b.pass(81 * time.Minute) // the time-out of a single-node cluster is longer
 			for _, says := range c.says {

@@ -158,7 +158,7 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 	if err != nil || row.MirrorGapsAccepted {
 		return err
 	}
-	return fmt.Errorf("%s Bring what is missing (the Mirror page has the list), or have it installed all the same: "+
+	return fmt.Errorf("%s Import the missing images (the Mirror page lists them), or accept the gaps: "+
 		"landfall mirror accept-gaps --cluster %s", proof.Summary, id)
 }
 

@@ -97,8 +97,8 @@ func (e *Engine) RefreshOperators(ctx context.Context) {
 	}
 }
 
-// OperatorAvailability reports for each operator that a cluster could have what it needs from the
-// mirror, and whether mirror rules lead there.
+// OperatorAvailability reports for each operator of a cluster's version its requirements on the
+// mirror and whether the mirror rules cover them.
 func (e *Engine) OperatorAvailability(id string) ([]catalog.Availability, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -113,7 +113,7 @@ func (e *Engine) OperatorAvailabilityFor(version string) []catalog.Availability 
 	return e.catalogs(&clusterRecord{API: models.Cluster{OpenshiftVersion: version}}).Availability()
 }
 
-// OperatorImageSet returns the configuration by which oc-mirror copies the images of a cluster's
+// OperatorImageSet returns the configuration with which oc-mirror copies the images of a cluster's
 // operators.
 func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
 	row, err := e.clusterRow(id)
@@ -124,7 +124,7 @@ func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
 }
 
 // CheckOperators checks that the mirror holds every image that the newest bundles of a cluster's
-// operators need. It takes as long as the catalogs take to be read.
+// operators need. It reads all catalogs, which can take a while.
 func (e *Engine) CheckOperators(ctx context.Context, id string) ([]catalog.CheckResult, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {

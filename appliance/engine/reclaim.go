@@ -16,15 +16,15 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// UnbindHost takes a host from its cluster. It is refused with kind Conflict while the host is
-// being installed, and where the host's infra-env was made for one cluster. An object that
-// describes the host is noted in the same transaction.
+// UnbindHost removes a host from its cluster. It fails with kind Conflict while the host is being
+// installed, and if the host's infra-env belongs to a cluster. UnbindHost records the object that
+// describes the host in the same transaction.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...Object) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
 }
 
-// ReclaimHost takes a host from its cluster, as UnbindHost does. A host that was installed fetches
-// the discovery image and restarts from it by itself, where an agent still runs on it.
+// ReclaimHost removes a host from its cluster, as UnbindHost does. An installed host fetches the
+// discovery image and restarts from it, if an agent still runs on it.
 func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnReclaim, nil)
 }
@@ -52,13 +52,13 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger
 		return err
 	}
 	if env.API.ClusterID != "" {
-		return conflict("Infra-env %s was made for one cluster; its hosts can't be taken from it.", *env.API.Name)
+		return conflict("Infra-env %s was made for one cluster; its hosts can't be unbound from it.", *env.API.Name)
 	}
 	if _, err := c.triggerHost(h, on, ""); err != nil {
 		return err
 	}
 	clusterID := h.API.ClusterID.String()
-	if err := c.hostEvent(h, event.HostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.",
+	if err := c.hostEvent(h, event.HostUnbound, models.EventSeverityInfo, "Host %s was unbound from its cluster.",
 		c.hostName(h)); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger
 	return errors.Join(c.forgetJoining(h), clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h)))
 }
 
-// forgetCluster clears what a host was and got in its cluster.
+// forgetCluster clears the state of a host in its cluster.
 func (c *change) forgetCluster(h *hostRecord) {
 	h.API.ClusterID, h.API.Kind = nil, conv.Pointer(models.HostKindHost)
 	h.API.Role, h.API.SuggestedRole, h.API.Bootstrap = models.HostRoleAutoAssign, models.HostRoleAutoAssign, false
@@ -77,7 +77,7 @@ func (c *change) forgetCluster(h *hostRecord) {
 	forgetProgress(h)
 }
 
-// forgetProgress clears what an installation has told of a host.
+// forgetProgress clears the progress of a host's installation.
 func forgetProgress(h *hostRecord) {
 	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
 	h.API.ConnectionTimedOut = false
@@ -85,8 +85,8 @@ func forgetProgress(h *hostRecord) {
 		strfmt.DateTime{}
 }
 
-// applyReclaim follows what a host that is reclaimed says of fetching and starting the discovery
-// image. It may come late: the host may have been started by hand meanwhile.
+// applyReclaim applies a reply of a reclaimed host about the download and start of the discovery
+// image. The reply may be late: the host may have been started by hand.
 func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 	on := lifecycle.OnReclaimReboot
 	switch {
@@ -108,7 +108,7 @@ func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 	return err
 }
 
-// bootArtifacts are the files that a host which is reclaimed boots the discovery image from.
+// bootArtifacts returns the files from which a reclaimed host boots the discovery image.
 func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
 	query := "?" + url.Values{"version": {env.OpenshiftVersion}, "arch": {env.CPUArchitecture}}.Encode()
 	return steps.BootArtifacts{
@@ -118,9 +118,9 @@ func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
 	}
 }
 
-// belongTo makes a host that registers part of its cluster, or one that joins it when it is
-// installed. A host that joins is a worker, and the host of a single node its control plane, until
-// a person says otherwise.
+// belongTo makes a registering host part of its cluster, or a joining host if the cluster is
+// installed. A joining host is a worker, and the host of a single node is its control plane, until
+// a person changes the role.
 func (h *hostRecord) belongTo(cluster *models.Cluster) {
 	h.API.Kind = kindOfHost(cluster)
 	role := models.HostRoleAutoAssign

@@ -53,8 +53,8 @@ func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infr
 	return made.ID.String(), nil
 }
 
-// forCopy returns a cluster in its state before the installation, and the infra-env whose image its
-// hosts boot: its own, or else that of its first host, or nil.
+// forCopy returns a cluster in its state before the installation. It also returns the infra-env
+// whose image its hosts boot: the cluster's own, else that of its first host, else nil.
 func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	held, err := e.clusterRow(id)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	}
 	if status := *held.API.Status; status == clusterInstalled || status == clusterAddingHosts ||
 		*held.API.Kind != models.ClusterKindCluster {
-		return nil, nil, conflict("Cluster %s is %s; there is no installation of it to rehearse.", held.API.Name,
+		return nil, nil, conflict("Cluster %s is %s; its installation can't be rehearsed.", held.API.Name,
 			status)
 	}
 	text, err := json.Marshal(held)

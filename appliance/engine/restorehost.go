@@ -17,20 +17,20 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// LostHost is a host that the engine does not know any more, as another record of it remembers it.
+// LostHost is the record of a host that is no longer in the store. The record comes from elsewhere.
 type LostHost struct {
 	ID           strfmt.UUID
-	ClusterID    string // "": of none
-	Status       string // a status in the middle of an installation counts as one before it
+	ClusterID    string // "": no cluster
+	Status       string // a status during an installation is replaced by one before it
 	Role         models.HostRole
-	Inventory    string // JSON, "" for none
+	Inventory    string // JSON, "" if unknown
 	Stage        models.HostStage
 	RegisteredAt time.Time
 }
 
-// RestoreHost makes a host known again, whose agent may never come back: it is installed. It is
-// refused with kind Conflict while the machine is known in any infra-env. An object that describes
-// the host is noted in the same transaction.
+// RestoreHost adds a host to the store again. Its agent may never poll again, because the host is
+// installed. RestoreHost fails with kind Conflict if an infra-env has the machine. It records the
+// object that describes the host in the same transaction.
 func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...Object) error {
 	var reported *models.Inventory
 	if lost.Inventory != "" {
@@ -72,11 +72,11 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 
 func (c *change) refuseKnownHost(id strfmt.UUID) error {
 	return hostInfraEnvs.Keys(c.tx, id.String()+"/", func(key string) error {
-		return conflict("Host %s is known in infra-env %s already.", id, strings.TrimPrefix(key, id.String()+"/"))
+		return conflict("Host %s is registered in infra-env %s already.", id, strings.TrimPrefix(key, id.String()+"/"))
 	})
 }
 
-// lostHost is the row of a host that is restored.
+// lostHost returns the row of a restored host.
 func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, error) {
 	id, infraEnvID := lost.ID, *env.API.ID
 	h := &hostRecord{API: models.Host{

@@ -159,7 +159,7 @@ func (s *Service) Start(_ context.Context, clusterID string, request Request) (*
 		return nil, err
 	}
 	if status := *cluster.Status; status == models.ClusterStatusInstalled || status == models.ClusterStatusAddingHosts {
-		return nil, fault.New(fault.Conflict, "Cluster %s is %s; there is no installation of it to rehearse.",
+		return nil, fault.New(fault.Conflict, "Cluster %s is %s; its installation can't be rehearsed.",
 			cluster.Name, status)
 	}
 	hosts, err := s.simulatedHosts(cluster, request)

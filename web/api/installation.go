@@ -126,7 +126,7 @@ func (s *Service) listOperators(c echo.Context) error {
 		}
 	}
 	if name != "" && len(operators) == 0 {
-		return problem.NotFound("cluster %s has no operator %q that is watched", cluster.Name, name)
+		return problem.NotFound("cluster %s has no monitored operator %q", cluster.Name, name)
 	}
 	return c.JSON(http.StatusOK, operators)
 }

@@ -40,10 +40,10 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	key := late.InfraEnv + "/" + late.ID
 	problem := engine.JoiningProblem{Reason: "ClusterUnreachable",
 		Message: "The cluster's API at https://api.one.site.test:6443 does not answer."}
-	require.NoError(t, b.Engine.HostSeen(t.Context(), key, engine.Seen{Problem: problem}))
+	require.NoError(t, b.Engine.UpdateJoining(t.Context(), key, engine.JoiningUpdate{Problem: problem}))
 	require.Equal(t, problem.Message, agentCondition(b.Agent(late).Status.Conditions, "Joining").Message)
 	at := kubetest.Morning.Add(time.Hour)
-	require.NoError(t, b.Engine.HostSeen(t.Context(), key, engine.Seen{
+	require.NoError(t, b.Engine.UpdateJoining(t.Context(), key, engine.JoiningUpdate{
 		Approved: []engine.CertificateRequest{{Name: "csr-a", ApprovedAt: at}, {Name: "csr-b", Serving: true,
 			ApprovedAt: at}}, Stage: models.HostStageJoined,
 	}))
@@ -54,7 +54,7 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 		agent.Status.CSRStatus.ApprovedCSRs[1].Name + " " + agent.Status.CSRStatus.ApprovedCSRs[1].Type,
 	})
 	require.Equal(t, corev1.ConditionTrue, agentCondition(agent.Status.Conditions, "Joining").Status)
-	require.NoError(t, b.Engine.HostSeen(t.Context(), key, engine.Seen{Stage: models.HostStageDone}))
+	require.NoError(t, b.Engine.UpdateJoining(t.Context(), key, engine.JoiningUpdate{Stage: models.HostStageDone}))
 	require.Equal(t, models.HostStatusAddedToExistingCluster, b.Agent(late).Status.DebugInfo.State)
 
 	seen.Fail(errors.New("The cluster's API does not answer."))

@@ -35,7 +35,7 @@ func newBackoff() wait.Backoff {
 type Engine interface {
 	Awaited() ([]engine.AwaitedHost, error)
 	AwaitedChanged() <-chan struct{}
-	HostSeen(ctx context.Context, key string, seen engine.Seen) error
+	UpdateJoining(ctx context.Context, key string, seen engine.JoiningUpdate) error
 }
 
 // Cluster is the access to a cluster, and how its hosts are followed.
@@ -207,21 +207,22 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 			Known: known(host.Joining.Approved),
 		}, requests)
 		if len(sight.Approved) > 0 && failed != nil { // the approvals are recorded even if the rest failed
-			err = f.Engine.HostSeen(ctx, host.Key, engine.Seen{Approved: noted(sight.Approved),
+			err = f.Engine.UpdateJoining(ctx, host.Key, engine.JoiningUpdate{Approved: noted(sight.Approved),
 				Problem: host.Joining.Problem})
 		}
 		if err != nil || failed != nil {
 			return failed, err
 		}
-		seen := engine.Seen{Approved: noted(sight.Approved), Problem: engine.JoiningProblem{Reason: sight.Reason,
-			Message: sight.Problem}}
+		seen := engine.JoiningUpdate{Approved: noted(sight.Approved),
+			Problem: engine.JoiningProblem{Reason: sight.Reason,
+				Message: sight.Problem}}
 		switch {
 		case sight.Ready:
 			seen.Stage = models.HostStageDone
 		case sight.Node:
 			seen.Stage = models.HostStageJoined
 		}
-		if err := f.Engine.HostSeen(ctx, host.Key, seen); err != nil {
+		if err := f.Engine.UpdateJoining(ctx, host.Key, seen); err != nil {
 			return nil, err
 		}
 	}
@@ -232,11 +233,11 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 func (f *Follower) reportProblem(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
 	problem engine.JoiningProblem) error {
 	for _, host := range hosts {
-		seen := engine.Seen{Problem: problem}
+		seen := engine.JoiningUpdate{Problem: problem}
 		if lenient && f.Clock.Since(host.Joining.Restarted) >= f.GiveUp {
 			seen.Stage = models.HostStageDone
 		}
-		if err := f.Engine.HostSeen(ctx, host.Key, seen); err != nil {
+		if err := f.Engine.UpdateJoining(ctx, host.Key, seen); err != nil {
 			return err
 		}
 	}

@@ -70,7 +70,7 @@ func (s *site) Awaited() (awaited []engine.AwaitedHost, err error) {
 
 func (s *site) AwaitedChanged() <-chan struct{} { return s.changed }
 
-func (s *site) HostSeen(_ context.Context, key string, seen engine.Seen) error {
+func (s *site) UpdateJoining(_ context.Context, key string, seen engine.JoiningUpdate) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	host := s.hosts[key]
