@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Listen opens the TCP address ("host:port") that the appliance serves on. Its error is one
-// sentence that names the address and says what to do; a port in use, one that takes more rights
-// and an address of another machine are told apart.
+// Listen opens the TCP address ("host:port") on which the appliance serves. Its error is one
+// sentence that names the address and the remedy. It distinguishes a port in use, a port that needs
+// more rights, and an address of another machine.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)

@@ -11,23 +11,23 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// mergeSlashes makes "//" one slash and drops a trailing one: real clients send both, and a
-// redirect would lose the body of a POST. A path without them, which is nearly every one, is left
-// as it is at no cost.
+// mergeSlashes replaces "//" by one slash and removes a trailing slash. Real clients send both, and
+// a redirect would lose the body of a POST. For other paths, which are nearly all, it allocates
+// nothing.
 func mergeSlashes(u *url.URL) {
-	if untidy(u.Path) {
-		u.Path = tidy(u.Path)
+	if hasNeedlessSlash(u.Path) {
+		u.Path = removeNeedlessSlashes(u.Path)
 	}
-	if u.RawPath != "" && untidy(u.RawPath) {
-		u.RawPath = tidy(u.RawPath)
+	if u.RawPath != "" && hasNeedlessSlash(u.RawPath) {
+		u.RawPath = removeNeedlessSlashes(u.RawPath)
 	}
 }
 
-func untidy(path string) bool {
+func hasNeedlessSlash(path string) bool {
 	return strings.Contains(path, "//") || len(path) > 1 && path[len(path)-1] == '/'
 }
 
-func tidy(path string) string {
+func removeNeedlessSlashes(path string) string {
 	var clean strings.Builder
 	clean.Grow(len(path))
 	for i := range len(path) {
@@ -42,18 +42,19 @@ func tidy(path string) string {
 	return clean.String()
 }
 
-const maxRequestID = 128 // characters of a client's own request id that are taken over
+const maxRequestID = 128 // characters of a client's own request id that the server accepts
 
 type requestIDKey struct{}
 
-// RequestID returns the id of the request that a context belongs to, or "".
+// RequestID returns the id of the request that a context belongs to. It returns "" outside of
+// requests.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
 }
 
-// identify gives the request the id that the client sent in X-Request-Id, or a new one if there is
-// none or none that is fit for a log line, and says it in the answer.
+// identify gives the request the id that the client sent in X-Request-Id. It makes a new one if the
+// client sent none or one that does not fit into a log line. The answer has the id in its header.
 func identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := r.Header.Get(echo.HeaderXRequestID)
 	if !printable(id) {
@@ -63,8 +64,8 @@ func identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
 }
 
-// headerRequestID is the header's name as net/http keeps it, so that setting it costs no
-// conversion.
+// headerRequestID is the header's name in the canonical form of net/http, so that setting it needs
+// no conversion.
 const headerRequestID = "X-Request-Id"
 
 func printable(id string) bool {
@@ -79,7 +80,7 @@ func printable(id string) bool {
 	return true
 }
 
-// LogHandler returns a handler that adds the request's id to every line that is logged in the
+// LogHandler returns a handler that adds the request's id to every line that is logged with the
 // context of a request.
 func LogHandler(inner slog.Handler) slog.Handler { return logHandler{inner} }
 

@@ -8,9 +8,9 @@ import (
 	"landfall/store/fastjson"
 )
 
-// serializer renders the answers of all handlers. An answer is rendered before its header is sent,
-// so that one that can't be rendered becomes an error and not half an answer, and the header says
-// how long it is.
+// serializer renders the answers of all handlers. It renders the whole answer before it sends the
+// header, so that a failure becomes an error instead of half an answer, and the header has the
+// length.
 type serializer struct{ echo.DefaultJSONSerializer }
 
 // Serialize implements echo.JSONSerializer.
@@ -21,7 +21,8 @@ func (s serializer) Serialize(c echo.Context, value any, indent string) error {
 	return fastjson.Write(wholeAnswer{c.Response()}, value)
 }
 
-// wholeAnswer is for an answer that is written at once: its header says how long that is.
+// wholeAnswer is the response of an answer that is written at once. It sets the length in the
+// header.
 type wholeAnswer struct{ *echo.Response }
 
 // Write implements io.Writer.

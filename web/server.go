@@ -1,7 +1,6 @@
-// Package web is the HTTP server that the appliance's API, image downloads and console are hung
-// into. It does what all of them need: it takes slashes as they come, gives each request an id,
-// limits bodies, survives a panicking handler and answers every error in the API's own shape
-// (package problem).
+// Package web is the HTTP server of the appliance's APIs, image downloads and console. It does what
+// all of them need: it normalizes slashes, gives each request an id, limits bodies, recovers from
+// panics of handlers and answers every error in the shape of the API (package problem).
 package web
 
 import (
@@ -20,7 +19,7 @@ import (
 	"landfall/web/problem"
 )
 
-// What a server does when its options leave something out.
+// Defaults of the options.
 const (
 	DefaultBodyLimit       = 4 << 20 // bytes
 	DefaultShutdownTimeout = 10 * time.Second
@@ -79,15 +78,15 @@ func New(options Options) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
-		// No ReadTimeout and no WriteTimeout: a management controller may need half an hour for an
-		// image, and a host sends its logs over a slow line.
+		// There is no ReadTimeout and no WriteTimeout: a management controller may need half an
+		// hour for an image, and a host may send its logs over a slow line.
 	}
 	s.http.RegisterOnShutdown(func() { close(s.draining) })
 	return s
 }
 
-// Register adds operations to the server. It returns an error, and adds none of them, if an
-// operation has no access rule or no handler, or if its route is taken.
+// Register adds operations to the server. If an operation has no access rule or no handler, or if
+// its route is taken, it returns an error and adds no operation.
 func (s *Server) Register(operations ...operation.Operation) error {
 	added := make(map[route]bool)
 	for _, o := range operations {
@@ -114,8 +113,8 @@ func (s *Server) Register(operations ...operation.Operation) error {
 	return nil
 }
 
-// Routes returns all routes of the router, and for each the operation that it was registered with;
-// the operation is the zero value if a route was added past [Server.Register].
+// Routes returns all routes of the router with their operations. The operation is the zero value
+// for a route that was added without [Server.Register].
 func (s *Server) Routes() map[*echo.Route]operation.Operation {
 	routes := make(map[*echo.Route]operation.Operation)
 	for _, r := range s.router.Routes() {
@@ -124,20 +123,20 @@ func (s *Server) Routes() map[*echo.Route]operation.Operation {
 	return routes
 }
 
-// Draining is closed when the server begins to shut down: answers that never end by themselves,
-// such as a live feed, end then.
+// Draining returns a channel that is closed when the server begins to shut down. Answers that have
+// no end of their own, such as a live feed, must end then.
 func (s *Server) Draining() <-chan struct{} { return s.draining }
 
-// ServeHTTP answers one request. It is the whole of the server but for the connection's time-outs,
-// so tests can call it.
+// ServeHTTP answers one request. It does everything but the time-outs of the connection, so tests
+// can call it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mergeSlashes(r.URL)
 	s.router.ServeHTTP(w, identify(w, r))
 }
 
-// Serve answers requests from a listener until the context ends; then it takes no new ones, lets
-// the running ones end within the shutdown timeout, and returns when all have. It returns nil after
-// such an orderly end and closes the listener in every case.
+// Serve answers requests from a listener until the context ends. Then it accepts no new ones, waits
+// for the running ones within the shutdown timeout, and returns nil. It closes the listener in
+// every case.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.http.Serve(listener) }()
@@ -156,7 +155,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.options.Logger.Info("requests were still running at the end of the shutdown timeout and are cut off",
+		s.options.Logger.Info("The shutdown timeout ended; the server closes the connections of the running requests.",
 			"timeout", s.options.ShutdownTimeout)
 		err = s.http.Close()
 	}
@@ -166,8 +165,8 @@ func (s *Server) shutDown(ctx context.Context) error {
 	return nil
 }
 
-// recoverPanics lets one request fail instead of the whole appliance. The panic that ends an answer
-// by intention ([http.ErrAbortHandler]) goes on to net/http.
+// recoverPanics makes a panic fail only its own request, not the appliance. A panic with
+// [http.ErrAbortHandler], which ends an answer on purpose, continues to net/http.
 func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -207,8 +206,8 @@ func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// logRequests answers a failed request itself, so that the line it writes has the status that the
-// client saw.
+// logRequests answers a failed request itself, so that the log line has the status that the client
+// received.
 func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, level := c.Request(), slog.LevelInfo
@@ -217,7 +216,7 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		if status := c.Response().Status; status >= http.StatusInternalServerError {
-			return nil // answerError has said it
+			return nil // answerError has logged it
 		} else if status < http.StatusBadRequest && s.operations[route{r.Method, c.Path()}].Quiet {
 			level = slog.LevelDebug
 		}
@@ -230,8 +229,7 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// answerError is echo's error handler. An error after the first byte of an answer can not be told
-// to the client any more: it is logged.
+// answerError is echo's error handler. After the first byte of an answer, it can only log an error.
 func (s *Server) answerError(err error, c echo.Context) {
 	r, failure := c.Request(), problem.From(err)
 	if failure.Status == http.StatusNotFound && errors.Is(err, echo.ErrNotFound) {

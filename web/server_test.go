@@ -34,7 +34,7 @@ func get(server http.Handler, path string) *httptest.ResponseRecorder {
 	return recorder
 }
 
-// recordedLog returns a logger and a function that gives what it logged, a line an element.
+// recordedLog returns a logger and a function that returns the logged lines.
 func recordedLog(level slog.Level) (*slog.Logger, func() []map[string]any) {
 	var lines bytes.Buffer
 	logger := slog.New(LogHandler(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: level})))

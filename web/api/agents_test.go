@@ -18,10 +18,10 @@ import (
 	"landfall/web/api"
 )
 
-// agentImage is the agent of the appliance's own age.
+// agentImage is the agent image of the appliance's own version.
 const agentImage = "quay.io/agent:2"
 
-// agent is a host as its agent speaks for it.
+// agent is the agent of a host.
 type agent struct {
 	*served
 	cluster, env, id string
@@ -51,7 +51,7 @@ func (a *agent) register(version string) int {
 	return a.post(a.at(), object{"host_id": a.id, "discovery_agent_version": version}).Code
 }
 
-// reply answers a step.
+// reply sends the reply to a step.
 func (a *agent) reply(kind models.StepType, step string, output any) *httptest.ResponseRecorder {
 	a.Helper()
 	text, ok := output.(string)
@@ -87,7 +87,7 @@ func (a *agent) host() *models.Host {
 	return host
 }
 
-// machine is what an agent reports of a machine that fits every role.
+// machine returns the inventory of a machine that fits every role.
 func machine(hostname string) *models.Inventory {
 	return &models.Inventory{
 		Hostname: hostname, CPU: &models.CPU{Count: 16, Architecture: "x86_64"},
@@ -193,7 +193,7 @@ func TestStepReply_outOfOrder(t *testing.T) {
 		}
 		host := a.host()
 		return []string{*host.Status, host.RequestedHostname, host.InstallationDiskPath, host.NtpSources,
-			host.Connectivity, verdicts(t, host.ValidationsInfo)}
+			host.Connectivity, validationStatuses(t, host.ValidationsInfo)}
 	}
 	inOrder := end([]int{0, 1, 2})
 	for _, order := range [][]int{{2, 1, 0}, {1, 2, 0}, {2, 0, 1}} {
@@ -201,8 +201,9 @@ func TestStepReply_outOfOrder(t *testing.T) {
 	}
 }
 
-// verdicts are the outcomes of validations without their messages, which name the host.
-func verdicts(t *testing.T, info string) string {
+// validationStatuses returns the statuses of validations without their messages, which contain the
+// host's name.
+func validationStatuses(t *testing.T, info string) string {
 	t.Helper()
 	var groups map[string][]struct{ ID, Status string }
 	require.NoError(t, json.Unmarshal([]byte(info), &groups))
@@ -254,10 +255,11 @@ func TestStepReply_clockInTheFuture(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-1", machine("node")).Code)
 	for _, clock := range []string{"4102444800", "9223372036854775807", "-9223372036854775808", "-1", "0", "1"} {
 		require.NotEmpty(t, a.steps("&timestamp="+clock), clock)
-		require.Contains(t, verdicts(t, a.host().ValidationsInfo), "time-synced-between-host-and-service ", clock)
+		require.Contains(t, validationStatuses(t, a.host().ValidationsInfo), "time-synced-between-host-and-service ",
+			clock)
 	}
 	require.NotEmpty(t, a.steps("&timestamp=4102444800"))
-	require.Contains(t, verdicts(t, a.host().ValidationsInfo), "time-synced-between-host-and-service failure")
+	require.Contains(t, validationStatuses(t, a.host().ValidationsInfo), "time-synced-between-host-and-service failure")
 	recorder := a.post("/v2/events", object{"name": "x", "severity": "info", "message": "from the future",
 		"event_time": "2199-01-01T00:00:00Z", "host_id": a.id, "infra_env_id": a.env, "cluster_id": a.cluster})
 	require.Equal(t, http.StatusCreated, recorder.Code, recorder.Body)
@@ -334,7 +336,7 @@ func TestBodyLimit_everyOperation(t *testing.T) {
 	for path, methods := range document.Paths {
 		for method, operation := range methods {
 			if operation.RequestBody == nil || operation.OperationID == "V2UploadLogs" {
-				continue // a form, which TestLogUpload_invalidForm is about
+				continue // a form; TestLogUpload_invalidForm covers it
 			}
 			before := s.db.Revision()
 			body := &endless{left: 100 << 20}
@@ -354,7 +356,7 @@ func TestBodyLimit_everyOperation(t *testing.T) {
 
 var blanks = strings.Repeat(" ", 1<<20)
 
-// endless is a body of blanks, so many bytes long.
+// endless is a body of so many blanks.
 type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {

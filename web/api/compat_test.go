@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of hosts and
-// what their agents report, in words of our own; docs/compatibility.md says which is which.
+// The tests here cover what upstream's tests over HTTP (folder subsystem) describe of hosts and of
+// agents' reports. docs/compatibility.md maps one to the other.
 
 func (s *served) patch(path string, body any, status int) []byte {
 	s.Helper()
@@ -39,8 +39,8 @@ func (a *agent) reportMachine(inventory *models.Inventory) {
 	require.Equal(a, http.StatusNoContent, recorder.Code, recorder.Body)
 }
 
-// verdict is the status of one validation of a cluster or host.
-func verdict(t testing.TB, info, id string) string {
+// validationStatus returns the status of one validation of a cluster or host.
+func validationStatus(t testing.TB, info, id string) string {
 	t.Helper()
 	var groups map[string][]struct{ ID, Status string }
 	require.NoError(t, json.Unmarshal([]byte(info), &groups))
@@ -76,18 +76,18 @@ func TestHostname_duplicateFailsUntilRenamed(t *testing.T) {
 	other := machine("same")
 	other.Interfaces[0].IPV4Addresses, other.Interfaces[0].MacAddress = []string{"192.0.2.11/24"}, "52:54:00:00:00:02"
 	b.reportMachine(other)
-	require.Equal(t, "failure", verdict(t, a.host().ValidationsInfo, "hostname-unique"))
+	require.Equal(t, "failure", validationStatus(t, a.host().ValidationsInfo, "hostname-unique"))
 	b.patch(b.at()+"/"+b.id, object{"host_name": "another"}, http.StatusCreated)
 	for _, host := range []*agent{a, b} {
-		require.Equal(t, "success", verdict(t, host.host().ValidationsInfo, "hostname-unique"))
+		require.Equal(t, "success", validationStatus(t, host.host().ValidationsInfo, "hostname-unique"))
 	}
 	b.reportMachine(machine("localhost"))
-	require.Equal(t, "success", verdict(t, b.host().ValidationsInfo, "hostname-valid"),
+	require.Equal(t, "success", validationStatus(t, b.host().ValidationsInfo, "hostname-valid"),
 		"the requested name goes over its own")
 	c := &agent{s, a.cluster, a.env, "7b1c5a0e-0000-4000-8000-000000000003"}
 	require.Equal(t, http.StatusCreated, c.register(agentImage))
 	c.reportMachine(machine("localhost"))
-	require.Equal(t, "failure", verdict(t, c.host().ValidationsInfo, "hostname-valid"))
+	require.Equal(t, "failure", validationStatus(t, c.host().ValidationsInfo, "hostname-valid"))
 }
 
 func TestInstallationDisk_bestOrChosen(t *testing.T) {
@@ -121,7 +121,7 @@ func TestMachineNetwork_followsVIPs(t *testing.T) {
 		http.StatusCreated)
 	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr)
 	require.Equal(t, models.Subnet("192.0.2.0/24"), a.clusterNow().MachineNetworks[0].Cidr)
-	require.Equal(t, "success", verdict(t, a.clusterNow().ValidationsInfo, "machine-cidr-defined"))
+	require.Equal(t, "success", validationStatus(t, a.clusterNow().ValidationsInfo, "machine-cidr-defined"))
 	require.Equal(t, http.StatusNoContent, a.send(http.MethodDelete, a.at()+"/"+a.id, nil, nil).Code)
 	require.Empty(t, a.clusterNow().MachineNetworks)
 	require.Empty(t, a.clusterNow().MachineNetworkCidr)

@@ -17,14 +17,14 @@ import (
 	"landfall/web/problem"
 )
 
-// decode reads a request's body as one JSON value of type T, as strictly as the API's own server
-// does: a body that is empty, no JSON, of the wrong type, followed by something else, or that has a
-// field the API does not know is refused with 400, and one that its model's Validate method refuses
-// with 422. The error says which field or position it is.
+// decode reads a request's body as one JSON value of type T. It is as strict as upstream's server:
+// it returns a 400 for a body that is empty, is not JSON, has a wrong type or an unknown field, or
+// continues after the value, and a 422 for a value that its model's Validate method refuses. The
+// error names the field or the position.
 func decode[T any](c echo.Context) (*T, error) { return read[T](c, true) }
 
-// decodeLeniently is decode for what agents and installers send: fields that are not known here are
-// left aside, because a program of another age than the appliance must not be stopped by them.
+// decodeLeniently is decode for the requests of agents and installers. It ignores unknown fields,
+// because a program of another version than the appliance must continue to work.
 func decodeLeniently[T any](c echo.Context) (*T, error) { return read[T](c, false) }
 
 func read[T any](c echo.Context, strict bool) (*T, error) {
@@ -40,7 +40,7 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 		if err := fastjson.Unmarshal(body, value); err == nil {
 			return valid(value)
 		}
-		value = new(T) // and again, for the error and its place
+		value = new(T) // decoded again for the error and its position
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if strict {
@@ -56,8 +56,7 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 	return valid(value)
 }
 
-// presized is up to how many bytes a body's memory is taken at once, by what the client says of its
-// length.
+// presized is the largest Content-Length for which the memory of a body is allocated at once.
 const presized = 64 << 10
 
 func readAll(r *http.Request) ([]byte, error) {
@@ -67,7 +66,7 @@ func readAll(r *http.Request) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// valid returns the value if its lists have no null in them and its model's Validate method accepts
+// valid returns the value if no list in it contains a null and its model's Validate method accepts
 // it.
 func valid[T any](value *T) (*T, error) {
 	if place := nullMember(reflect.ValueOf(value)); place != "" {
@@ -83,8 +82,8 @@ func valid[T any](value *T) (*T, error) {
 	return value, nil
 }
 
-// nullMember finds a null in a list of a value, which no model's Validate method minds, and names
-// its place, which begins with a dot; "" if there is none.
+// nullMember returns the path of a null in a list of a value, which no model's Validate method
+// detects. The path begins with a dot; it is "" if there is no null.
 func nullMember(value reflect.Value) string {
 	switch value.Kind() {
 	case reflect.Pointer:
@@ -122,7 +121,7 @@ func nullMember(value reflect.Value) string {
 	return ""
 }
 
-// mayHoldList tells whether nullMember looks into a value of the kind.
+// mayHoldList reports whether nullMember searches values of a kind.
 func mayHoldList(kind reflect.Kind) bool {
 	return kind == reflect.Pointer || kind == reflect.Struct || kind == reflect.Slice
 }
@@ -150,7 +149,7 @@ func refuse(err error, body []byte, offset int64) error {
 	return problem.BadRequest("the request body can not be read at %s: %s", position(body, offset), err)
 }
 
-// jsonType names a Go type as the person who wrote the JSON knows it.
+// jsonType returns the JSON name of a Go type.
 func jsonType(mismatch *json.UnmarshalTypeError) string {
 	kind := mismatch.Type.Kind().String()
 	switch {
@@ -168,7 +167,7 @@ func jsonType(mismatch *json.UnmarshalTypeError) string {
 	return "a " + kind
 }
 
-// position says where in a body a byte offset is, as an editor shows it.
+// position returns the line and column of a byte offset in a body.
 func position(body []byte, offset int64) string {
 	before := body[:min(offset, int64(len(body)))]
 	line := bytes.Count(before, []byte("\n")) + 1

@@ -14,7 +14,7 @@ import (
 	"landfall/web/operation"
 )
 
-// answerTo sends a body to a handler that decodes it as new-cluster parameters.
+// answerTo sends a body to a handler that decodes it as parameters of a new cluster.
 func answerTo(body string) *httptest.ResponseRecorder {
 	server := web.New(web.Options{BodyLimit: 1 << 10})
 	if err := server.Register(operation.Operation{Method: http.MethodPost, Path: "/", Access: operation.Anyone,

@@ -31,12 +31,11 @@ import (
 	"landfall/web/api"
 )
 
-// The tests here send every operation every field and parameter that its description has with
-// values that no honest client sends. The table of them is made from the OpenAPI document, so an
-// operation or a field that is added is in it.
+// The tests here send hostile values in every field and parameter of every operation. They read the
+// operations from the OpenAPI document, so they cover new operations and fields without a change.
 
-// served is the API over an engine whose clock and timers nobody moves: what is written is written
-// by a request.
+// served is the API over an engine whose clock and timers do not advance: only requests write to
+// the store.
 type served struct {
 	testing.TB
 	server *web.Server
@@ -69,7 +68,7 @@ func newServed(t testing.TB) *served {
 	return &served{t, server, db}
 }
 
-// onlyPayload is a release that can be described, not installed.
+// onlyPayload is a release that clusters can be described with, but not installed.
 type onlyPayload struct{}
 
 func (onlyPayload) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
@@ -120,7 +119,7 @@ type object = map[string]any
 
 const anyPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
-// things are the objects that a request's path names.
+// things holds the objects that the path of a request names.
 func (s *served) things() map[string]string {
 	s.Helper()
 	cluster := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20",
@@ -134,7 +133,7 @@ func (s *served) things() map[string]string {
 	}
 }
 
-// openAPI is what the tests read of the description that is served.
+// openAPI is the part of the served description that the tests read.
 type openAPI struct {
 	Paths      map[string]map[string]described
 	Components struct{ Schemas map[string]*schema }
@@ -179,7 +178,7 @@ func (s *served) description() *openAPI {
 	return described
 }
 
-// fitting are values of fields for which a schema does not say enough to make one up.
+// fitting holds values of fields whose schema alone does not give a valid value.
 func fitting() map[string]any {
 	return object{
 		"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret,
@@ -189,7 +188,7 @@ func fitting() map[string]any {
 	}
 }
 
-// fit makes a value that a schema takes, with no field but those that are required.
+// fit makes a valid value of a schema with only the required fields.
 func (d *openAPI) fit(name string, s *schema) any {
 	if known, ok := fitting()[name]; ok {
 		return known
@@ -220,10 +219,10 @@ func (d *openAPI) fit(name string, s *schema) any {
 	return "{}"
 }
 
-// raw is JSON as it is.
+// raw is JSON that is sent unchanged.
 type raw string
 
-// hostileTexts are texts that no field has a use for.
+// hostileTexts are texts that are useless in every field.
 func hostileTexts() []string {
 	return []string{
 		"", " ", strings.Repeat("x", 1<<14), "\x00", "a\r\nX-Evil: 1\x1b[31m", "\u202eevil\u2066",
@@ -233,8 +232,8 @@ func hostileTexts() []string {
 	}
 }
 
-// hostile are values for a field, as JSON; those that are no field's own are sent for a body's own
-// fields only.
+// hostile returns values for a field, as JSON. Values that fit no field are sent only in the
+// top-level fields of a body.
 func hostile(s *schema, depth int) []raw {
 	values := []raw{"null", "7", "-1", "1e400", "9223372036854775808", "{}", `[null]`, "\"\xff\xfe\xc3\x28\"", ""}
 	if depth < bodyDepth-1 {
@@ -273,7 +272,7 @@ func quote(text string) raw {
 	return raw(quoted)
 }
 
-// write is JSON of a value in which raw values stand as they are, valid or not.
+// write encodes a value as JSON. Raw values stay unchanged, valid or not.
 func write(value any) []byte {
 	var out bytes.Buffer
 	var visit func(any)
@@ -312,11 +311,10 @@ func write(value any) []byte {
 	return out.Bytes()
 }
 
-// bodyDepth is how deep in a body values are replaced.
+// bodyDepth is the depth in a body down to which values are replaced.
 const bodyDepth = 3
 
-// mutants calls for each value that a body can have with one thing wrong in it, however deep it
-// lies.
+// mutants calls a function with each variant of a body that has one wrong value, at any depth.
 func (d *openAPI) mutants(name string, s *schema, depth int, call func(where string, value any)) {
 	s = d.resolve(s)
 	for _, value := range hostile(s, depth) {
@@ -346,9 +344,9 @@ func (d *openAPI) mutants(name string, s *schema, depth int, call func(where str
 	}
 }
 
-// requireHonest checks an answer to a request that is wrong, or may be: no failure of the server,
-// and a refusal in the shape of the API's errors that wrote nothing but, where a state forbids what
-// was asked for, the event that says so.
+// requireHonest checks the answer to a request that is or may be wrong: it must not be a failure of
+// the server, and a refusal has the shape of the API's errors and writes nothing except, where a
+// state forbids the request, the event about that.
 func (s *served) requireHonest(what string, before uint64, recorder *httptest.ResponseRecorder) {
 	s.Helper()
 	require.Less(s, recorder.Code, 500, "%s: %.500s", what, recorder.Body)
@@ -380,7 +378,7 @@ func (s *served) requireHonest(what string, before uint64, recorder *httptest.Re
 func TestHostileValues_everyFieldAndParameter(t *testing.T) {
 	document := newServed(t).description()
 	paths := slices.Sorted(maps.Keys(document.Paths))
-	const shares = 6 // side by side, for most of the time goes by in waiting for the disk
+	const shares = 6 // concurrent, because most of the time is spent waiting for the disk
 	for share := range shares {
 		t.Run(fmt.Sprintf("share %d of %d", share+1, shares), func(t *testing.T) {
 			t.Parallel()
@@ -398,7 +396,7 @@ func TestHostileValues_everyFieldAndParameter(t *testing.T) {
 	}
 }
 
-// attack sends operations what they can't take.
+// attack sends invalid requests to operations.
 type attack struct {
 	*served
 	document      *openAPI
@@ -416,7 +414,7 @@ func (a *attack) ask(what, method, at string, header http.Header, body []byte) {
 	}
 }
 
-// operation replaces, one after the other, what an operation takes.
+// operation replaces the inputs of an operation one after the other.
 func (a *attack) operation(method, path string, operation described) {
 	things, query := a.things(), url.Values{}
 	at := fill(path, things)
@@ -459,7 +457,7 @@ func (a *attack) operation(method, path string, operation described) {
 	}
 }
 
-// text is a value of a parameter that its schema takes.
+// text returns a valid value of a parameter.
 func (d *openAPI) text(name string, s *schema) string {
 	text, ok := d.fit(name, s).(string)
 	if !ok {

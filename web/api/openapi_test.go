@@ -17,7 +17,7 @@ import (
 	"landfall/web"
 )
 
-// document is what the tests read of an API's description.
+// document is the part of an API description that the tests read.
 type document struct {
 	OpenAPI    string                               `json:"openapi"`
 	Paths      map[string]map[string]describedRoute `json:"paths"`
@@ -41,7 +41,7 @@ type describedSchema struct {
 	Required   []string                  `json:"required"`
 }
 
-// served is the description as a running API answers it.
+// served returns the description in the answer of a running API.
 func served(t *testing.T) (document, string) {
 	t.Helper()
 	server := web.New(web.Options{})

@@ -12,8 +12,8 @@ import (
 	"landfall/web/problem"
 )
 
-// required reads a query parameter that an operation can't do without. One that is missing does not
-// fit the API's schema, which is 422.
+// required reads a mandatory query parameter. A missing one does not fit the API's schema, which is
+// a 422.
 func required(c echo.Context, name string) (string, error) {
 	value := c.QueryParam(name)
 	if value == "" {
@@ -22,7 +22,8 @@ func required(c echo.Context, name string) (string, error) {
 	return value, nil
 }
 
-// oneOf reads a query parameter that takes one of some values; one that is left out is "".
+// oneOf reads an optional query parameter with a fixed set of values. It returns "" for a missing
+// one.
 func oneOf(c echo.Context, name string, values ...string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !slices.Contains(values, value) {
@@ -31,7 +32,7 @@ func oneOf(c echo.Context, name string, values ...string) (string, error) {
 	return value, nil
 }
 
-// number reads a query parameter that counts something; one that is left out is 0.
+// number reads an optional query parameter that is a count. It returns 0 for a missing one.
 func number(c echo.Context, name string) (int, error) {
 	text := c.QueryParam(name)
 	if text == "" {
@@ -44,7 +45,7 @@ func number(c echo.Context, name string) (int, error) {
 	return n, nil
 }
 
-// list reads a query parameter that holds several values, separated by commas.
+// list reads a query parameter with several values, separated by commas.
 func list(c echo.Context, name string) []string {
 	var values []string
 	for _, text := range c.QueryParams()[name] {
@@ -57,7 +58,7 @@ func list(c echo.Context, name string) []string {
 	return values
 }
 
-// listOf reads a query parameter that holds several of some values, separated by commas.
+// listOf reads a query parameter with several values of a fixed set, separated by commas.
 func listOf(c echo.Context, name string, values ...string) ([]string, error) {
 	given := list(c, name)
 	for _, value := range given {
@@ -68,7 +69,7 @@ func listOf(c echo.Context, name string, values ...string) ([]string, error) {
 	return given, nil
 }
 
-// uuids reads a query parameter that holds several ids, separated by commas.
+// uuids reads a query parameter with several ids, separated by commas.
 func uuids(c echo.Context, name string) ([]string, error) {
 	given := list(c, name)
 	for _, value := range given {
@@ -79,14 +80,14 @@ func uuids(c echo.Context, name string) ([]string, error) {
 	return given, nil
 }
 
-// flag reads a query parameter that is true or false. The Assisted Installer takes several words
-// for true and every other text for false.
+// flag reads a query parameter that is true or false. Like the Assisted Installer, it accepts
+// several words for true and reads every other text as false.
 func flag(c echo.Context, name string) bool {
 	yes, err := conv.ConvertBool(c.QueryParam(name))
 	return yes && err == nil
 }
 
-// uuid reads a query parameter that is an id, or "".
+// uuid reads a query parameter that is an id or empty.
 func uuid(c echo.Context, name string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !isUUID(value) {
@@ -95,7 +96,7 @@ func uuid(c echo.Context, name string) (string, error) {
 	return value, nil
 }
 
-// checkIDs refuses a path one of whose ids is no UUID.
+// checkIDs refuses a path in which an id is not a UUID.
 func checkIDs(c echo.Context) error {
 	values := c.ParamValues()
 	for i, name := range c.ParamNames() {
@@ -106,8 +107,8 @@ func checkIDs(c echo.Context) error {
 	return nil
 }
 
-// isUUID tells whether a text has a UUID's form. Each poll of each host asks twice, so it takes no
-// regular expression.
+// isUUID reports whether a text has the form of a UUID. It uses no regular expression, because each
+// poll of each host calls it twice.
 func isUUID(text string) bool {
 	if len(text) != 36 {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// searches are the operations that filter and page by their query.
+// searches lists the operations that filter and page by their query.
 func searches(things map[string]string) []string {
 	return []string{
 		"/v2/events", "/v2/clusters", "/v2/infra-envs", "/v2/clusters/" + things["cluster_id"] + "/hosts",
@@ -22,8 +22,7 @@ func searches(things map[string]string) []string {
 	}
 }
 
-// FuzzSearchQuery: whatever a query says, a search answers a list or an
-// object, or refuses it.
+// FuzzSearchQuery asserts that a search answers every query with a list, an object or a refusal.
 func FuzzSearchQuery(f *testing.F) {
 	for _, seed := range []string{
 		"cluster_id=x&limit=1", "limit=-1", "limit=99999999999999999999",
@@ -48,8 +47,8 @@ func FuzzSearchQuery(f *testing.F) {
 	})
 }
 
-// Pages of events, laid side by side, are all events once, in the order that was asked for,
-// whatever their length; the headers count what the filter selects and not the page.
+// The pages of a search contain every event once, in the requested order, for every page size. The
+// headers count the events that the filter selects, not those of the page.
 func TestEvents_pagesAndCounts(t *testing.T) {
 	s := newServed(t)
 	things := s.things()

@@ -15,7 +15,7 @@ import (
 	"landfall/web"
 )
 
-// servers is a manager that nobody runs: what is asked for stays asked for.
+// servers is a manager that does not run: ordered actions stay ordered.
 type servers struct{ *bmc.Manager }
 
 func (servers) InfraEnv(name string) (string, error) {

@@ -175,8 +175,8 @@ func TestConsole_operations(t *testing.T) {
 	require.Contains(t, missing.Body.String(), "there is no infra-env i-2")
 }
 
-// listen opens the feed and returns a function that reads its next event, its fields joined by " |
-// ".
+// listen opens the feed. It returns a function that reads the next event and joins its fields with
+// " | ".
 func (s *testServer) listen(t *testing.T, last string) func() string {
 	t.Helper()
 	server := httptest.NewServer(s.server)

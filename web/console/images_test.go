@@ -16,7 +16,7 @@ import (
 	"landfall/web/problem"
 )
 
-// images knows the infra-env i-1.
+// images contains the infra-env i-1.
 type images struct {
 	valid   time.Duration
 	renewed int
@@ -31,7 +31,8 @@ func (*images) find(id string) error {
 }
 
 func (i *images) Describe(_ context.Context, id string) (*discovery.Description, error) {
-	return &discovery.Description{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, i.find(id)
+	return &discovery.Description{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`,
+		Type: "full-iso"}, i.find(id)
 }
 
 func (i *images) Reads(id string) ([]progress.Report, error) {

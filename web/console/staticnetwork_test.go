@@ -11,7 +11,7 @@ import (
 	"landfall/web/problem"
 )
 
-// networks knows the infra-env i-1.
+// networks contains the infra-env i-1.
 type networks struct{}
 
 func (networks) PreviewStaticNetwork(id string, hosts []*models.HostStaticNetworkConfig) (

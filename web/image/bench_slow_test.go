@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// What the slow clients of [BenchmarkImageSlowClients] are.
+// Parameters of [BenchmarkImageSlowClients].
 const (
 	slowClients = 1000
-	slowPiece   = 4 << 10 // bytes that each takes in a second
+	slowPiece   = 4 << 10 // bytes that each client reads in a second
 	slowTime    = time.Minute
 	calmTime    = 10 * time.Second
 )
 
 // BenchmarkImageSlowClients has 1,000 clients download an image at 4 KiB a second for a minute,
-// while one reads ranges of 32 KiB as fast as it goes: what that one gets of what it gets alone,
-// and what the others cost.
+// while another one reads ranges of 32 KiB as fast as possible. It measures the throughput of that
+// one alone and beside the others, and the cost of the others.
 func BenchmarkImageSlowClients(b *testing.B) {
 	c, used := startContest(b, 64<<20)
 	for b.Loop() {
@@ -34,7 +34,7 @@ func BenchmarkImageSlowClients(b *testing.B) {
 			slow[i] = c.dial(b, true)
 			conn, ok := slow[i].conn.(*net.TCPConn)
 			require.True(b, ok)
-			require.NoError(b, conn.SetReadBuffer(slowPiece)) // or the system took the image for them
+			require.NoError(b, conn.SetReadBuffer(slowPiece)) // or the system would buffer the image for them
 			_, err := io.WriteString(conn, slow[i].request+"\r\n")
 			require.NoError(b, err)
 		}
@@ -56,8 +56,8 @@ func BenchmarkImageSlowClients(b *testing.B) {
 	}
 }
 
-// readSlowly takes a piece for each client once a second. How soon the system has the next one
-// there, with a buffer so small, is its own affair.
+// readSlowly reads a piece for each client once a second. With so small a buffer, the system
+// decides when it has the next piece.
 func readSlowly(clients []*rawClient) error {
 	var reading errgroup.Group
 	for _, client := range clients {
@@ -75,7 +75,7 @@ func readSlowly(clients []*rawClient) error {
 	return reading.Wait()
 }
 
-// readRanges reads one range after the other for so long, and returns how long each took.
+// readRanges reads ranges one after the other for some time, and returns the duration of each.
 func (c *rawClient) readRanges(b *testing.B, during time.Duration) []time.Duration {
 	const size = 32 << 10
 	var took []time.Duration
@@ -90,7 +90,7 @@ func (c *rawClient) readRanges(b *testing.B, during time.Duration) []time.Durati
 	return took
 }
 
-// percentile is in milliseconds.
+// percentile returns milliseconds.
 func percentile(took []time.Duration, p int) float64 {
 	slices.Sort(took)
 	return took[(len(took)-1)*p/100].Seconds() * 1e3

@@ -32,14 +32,14 @@ import (
 	"landfall/web/image"
 )
 
-// The benchmarks compare downloads of an image with http.ServeFile on the bare base ISO, which no
-// server written in Go beats by much. Both are served by one process, the program under test run
-// once more, so that the CPU time and the memory that it reports are a server's alone; clients are
-// in this one. They take turns, so that a machine whose speed drifts favours none.
-// docs/performance.md says what the figures mean.
+// The benchmarks compare downloads of an image with http.ServeFile on the bare base ISO, which a
+// server written in Go can hardly beat. Both servers run in one child process of the test program,
+// so that the measured CPU time and memory are those of a server alone; the clients run in this
+// process. The two servers alternate, so that a machine with a drifting speed favours neither.
+// docs/performance.md explains the figures.
 
 const (
-	serveVariable = "LANDFALL_BENCH_SERVE" // names the base that this process is to serve
+	serveVariable = "LANDFALL_BENCH_SERVE" // holds the path of the base that this process must serve
 	benchBase     = 1 << 30
 	benchTurn     = 500 // requests
 )
@@ -55,23 +55,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// usage is what a serving process has taken so far.
+// usage is the resource usage of a serving process.
 type usage struct {
 	CPU     time.Duration
 	RSS     int64 // bytes
-	Written int64 // bytes to disk
+	Written int64 // bytes written to disk
 }
 
-// contest is what a serving process says of itself: addresses of both servers, and how long the
-// base took to be ready.
+// contest describes a serving process: the addresses of both servers, and the time until the base
+// was ready.
 type contest struct {
 	Image, File       string
 	ImageTLS, FileTLS string
 	Ready             time.Duration
 }
 
-// serveForBenchmarks serves an image over a base as the appliance does, and the base as
-// http.ServeFile does, until standard input ends.
+// serveForBenchmarks serves an image as the appliance does, and its base with http.ServeFile, until
+// standard input ends.
 func serveForBenchmarks(path string) error {
 	start := time.Now()
 	base, err := isogen.Open(path)
@@ -87,7 +87,8 @@ func serveForBenchmarks(path string) error {
 	server := web.New(web.Options{Logger: logger})
 	served := &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full, FileName: "discovery.iso",
 		Modified: modified}
-	service := image.New(image.Options{Source: &source{image: served}, Networks: discovery.Networks{{}}, Logger: logger})
+	service := image.New(image.Options{Source: &source{image: served}, Networks: discovery.Networks{{}},
+		Logger: logger})
 	if err := server.Register(service.Operations()...); err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func serveForBenchmarks(path string) error {
 	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin) // the process ends with its servers
+	_, err = io.Copy(io.Discard, os.Stdin) // the process ends with its parent
 	return err
 }
 
@@ -165,7 +166,7 @@ func startContest(b *testing.B, size int) (*contest, func() usage) {
 	}
 }
 
-// rawClient is an HTTP client that takes as little of the machine as it can.
+// rawClient is an HTTP client with little cost of its own.
 type rawClient struct {
 	conn    net.Conn
 	reader  *bufio.Reader
@@ -188,7 +189,8 @@ func (c *contest) dialTLS(b *testing.B, ofImage bool) *rawClient {
 	if ofImage {
 		address, target = c.ImageTLS, path
 	}
-	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // of a certificate made for this run
+	// a certificate for this run only
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	require.NoError(b, err)
 	return newRawClient(b, conn, address, target)
 }
@@ -199,8 +201,8 @@ func newRawClient(b *testing.B, conn net.Conn, address, target string) *rawClien
 		"\r\nUser-Agent: bmc\r\n", make([]byte, 256<<10)}
 }
 
-// get asks for a range ("" for all), and returns the length of the body when the first byte of it
-// is there.
+// get requests a range ("" for all). When the first byte of the body is there, it returns the
+// length of the body.
 func (c *rawClient) get(ranges string) (int64, error) {
 	header := c.request
 	if ranges != "" {
@@ -238,12 +240,12 @@ func (c *rawClient) skip(n int64) error {
 	return nil
 }
 
-// BenchmarkImageDownload downloads whole images of 1 GiB: the server's CPU time for a GiB, the time
-// to the first byte and the throughput as the client sees it.
+// BenchmarkImageDownload downloads whole images of 1 GiB. It measures the server's CPU time for a
+// GiB, and the time to the first byte and the throughput at the client.
 func BenchmarkImageDownload(b *testing.B) {
 	c, used := startContest(b, benchBase)
 	b.Run("http", func(b *testing.B) { benchmarkDownload(b, c, used, c.dial) })
-	// Over TLS nothing goes from file to socket in the kernel, here or there.
+	// Over TLS the kernel sends no file directly to a socket, with either server.
 	b.Run("https", func(b *testing.B) { benchmarkDownload(b, c, used, c.dialTLS) })
 }
 
@@ -272,7 +274,7 @@ func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b 
 	spent, sent, first, cpu = [2]time.Duration{}, [2]int64{}, [2][]float64{}, [2][]float64{}
 	begun, turn := used(), 0
 	for b.Loop() {
-		download(turn%2, true) // now this one first, now that: what one leaves behind falls to the other
+		download(turn%2, true) // The order alternates, because each download affects the next one.
 		download(1-turn%2, true)
 		turn++
 		for range 10 {
@@ -284,7 +286,7 @@ func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b 
 		slices.Sort(values)
 		return values[len(values)/2]
 	}
-	var ratios []float64 // turn by turn
+	var ratios []float64 // one for each turn
 	for i, ofFile := range cpu[0] {
 		ratios = append(ratios, cpu[1][i]/ofFile)
 	}
@@ -341,8 +343,8 @@ func BenchmarkImageRanges(b *testing.B) {
 	}
 }
 
-// BenchmarkImageCrowd has 64 clients in the middle of a download at once, and then 1,000: the
-// memory that the server takes for them above what it takes at rest.
+// BenchmarkImageCrowd has 64 and then 1,000 clients in the middle of a download at once. It
+// measures the server's memory for them, above that at rest.
 func BenchmarkImageCrowd(b *testing.B) {
 	c, used := startContest(b, 256<<20)
 	for _, size := range []int{64, 1000} {

@@ -69,7 +69,8 @@ func TestRevisions_boundedByMemory(t *testing.T) {
 	require.Greater(t, image.Held(), int64(500_000))
 	for i := range 40 {
 		clock.Advance(time.Second)
-		s.bind(readerKey{client: "c", path: fmt.Sprint(i)}, rangeOf("bmc"), &download{Image: &discovery.Image{Image: image, InfraEnvID: "env"}})
+		s.bind(readerKey{client: "c", path: fmt.Sprint(i)}, rangeOf("bmc"),
+			&download{Image: &discovery.Image{Image: image, InfraEnvID: "env"}})
 		require.LessOrEqual(t, s.held, s.maxHeld)
 	}
 	require.Less(t, len(s.byTag), 30)
@@ -88,7 +89,7 @@ func TestShortCode_revokedDuringLookup(t *testing.T) {
 	require.Empty(t, c.known)
 }
 
-// racing revokes a code between finding it and saying so.
+// racing revokes a code after the lookup has found it and before it returns.
 type racing struct {
 	Source
 	codes *codes

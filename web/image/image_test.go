@@ -37,18 +37,19 @@ const (
 
 var modified = time.Date(2025, 5, 23, 12, 0, 0, 0, time.UTC)
 
-// source has one image, or an error for everybody.
+// source has one image, or an error for all requests.
 type source struct {
 	mu     sync.Mutex
 	image  *discovery.Image
 	err    error
-	asked  int // how often an image was looked up
+	asked  int // number of lookups of an image
 	failed int
 	code   string
 	until  time.Time
 }
 
-func (s *source) Image(_ context.Context, id string, kind discovery.Kind, _ discovery.Network) (*discovery.Image, error) {
+func (s *source) Image(_ context.Context, id string, kind discovery.Kind,
+	_ discovery.Network) (*discovery.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -123,7 +124,8 @@ func build(t testing.TB, base *isogen.Base, config string) *discovery.Image {
 	t.Helper()
 	full, err := base.Full(isogen.Payload{Ignition: []byte(config)})
 	require.NoError(t, err)
-	return &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full, FileName: "discovery_image_site-1.iso",
+	return &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full,
+		FileName: "discovery_image_site-1.iso",
 		Modified: modified}
 }
 
@@ -137,7 +139,7 @@ func content(t testing.TB, i *discovery.Image) []byte {
 	return b
 }
 
-// serve hangs the downloads into the appliance's own server.
+// serve registers the downloads in the appliance's server.
 func serve(t testing.TB, src image.Source) *httptest.Server {
 	t.Helper()
 	server, _ := serveWith(t, image.Options{Source: src})
@@ -324,8 +326,7 @@ func TestBase_modifiedIsNotServed(t *testing.T) {
 	requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
 }
 
-// TestDownload_keepsItsRevision changes the infra-env when a part of its image has been
-// read.
+// TestDownload_keepsItsRevision changes the infra-env after a part of its image was read.
 func TestDownload_keepsItsRevision(t *testing.T) {
 	b := largeBase(t, 16<<20)
 	old := build(t, b, "old")
@@ -353,7 +354,7 @@ func TestDownload_keepsItsRevision(t *testing.T) {
 	require.True(t, bytes.Equal(content(t, src.image), body), "a new download gets the new image")
 }
 
-// copies counts what reaches the connection as a file.
+// copies counts the bytes that reach the connection as a file.
 type copies struct {
 	*net.TCPConn
 	files *int

@@ -19,7 +19,7 @@ import (
 	"landfall/web/image"
 )
 
-// get asks for a range of the image, or for all of it, as a client with a name of its own.
+// get requests a range of the image, or all of it, as a client with its own name.
 func get(t testing.TB, server *httptest.Server, path, agent, ranges string) (*http.Response, []byte) {
 	t.Helper()
 	header := []string{"User-Agent", agent}
@@ -29,8 +29,8 @@ func get(t testing.TB, server *httptest.Server, path, agent, ranges string) (*ht
 	return do(t, server, http.MethodGet, path, header...)
 }
 
-// TestReaders_rangesKeepRevision has a management controller, which names no
-// revision, read on while the infra-env changes.
+// TestReaders_rangesKeepRevision covers a management controller, which names no revision and
+// continues to read while the infra-env changes.
 func TestReaders_rangesKeepRevision(t *testing.T) {
 	b, clock := base(t), clockwork.NewFakeClock()
 	old, changed := build(t, b, "old"), build(t, b, "changed")
@@ -60,8 +60,8 @@ func TestReaders_rangesKeepRevision(t *testing.T) {
 	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "which takes nothing from one who reads in ranges")
 }
 
-// TestReaders_headAnswersPresentImage: a reader that has had a HEAD answered reads what that
-// was about, and one that asks again is told of the image as it is now.
+// TestReaders_headAnswersPresentImage asserts that the first ranges after a HEAD are of the image
+// of that HEAD, and that a later HEAD describes the present image.
 func TestReaders_headAnswersPresentImage(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")
@@ -144,9 +144,9 @@ func TestReaders_knownReaderNeedsNoLookup(t *testing.T) {
 	require.Equal(t, 1, src.asked)
 }
 
-// TestReaders_imageChanges has 50 clients read an image in ranges, most of them under
-// the same name and some beginning late, while it is changed 100 times: each gets one revision from
-// the first byte to the last.
+// TestReaders_imageChanges has 50 clients read an image in ranges while it changes 100 times. Most
+// of them have the same name, and some begin late. Each client gets one revision from the first
+// byte to the last.
 func TestReaders_imageChanges(t *testing.T) {
 	const clients, changes, piece = 50, 100, 32 << 10
 	b := base(t)
@@ -243,7 +243,7 @@ func TestShortURL_revokedOrExpired(t *testing.T) {
 	requireProblem(t, response, body, http.StatusNotFound, "there is no image at this address")
 
 	src.setCode("abcdefghijklmnop")
-	src.until = clock.Now().Add(time.Minute) // nobody asks at the moment
+	src.until = clock.Now().Add(time.Minute) // no client sends a request at this moment
 	response, _ = get(t, server, short, "bmc", "0-9")
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 	src.setCode("expired")
@@ -258,8 +258,8 @@ func TestShortURL_fitsManagementControllers(t *testing.T) {
 	require.Less(t, len("http://fifteen-letters:65535/i/abcdefghijklmnop.iso"), 60)
 }
 
-// TestBase_changedIsNeverMixed changes the base between the ranges of a reader:
-// it gets nothing more until it begins anew with an image that is whole.
+// TestBase_changedIsNeverMixed changes the base between the ranges of a reader. The reader gets
+// nothing more until it starts again with a whole image.
 func TestBase_changedIsNeverMixed(t *testing.T) {
 	b := base(t)
 	src := &source{image: build(t, b, "config")}

@@ -13,8 +13,8 @@ import (
 	"landfall/web/problem"
 )
 
-// token is a JSON Web Token with these claims; padding is the letter "=" of an encoder that has not
-// read RFC 7515.
+// token makes a JSON Web Token with these claims. padding is the letter "=" of an encoder that does
+// not follow RFC 7515.
 func token(t testing.TB, claims map[string]any, padding bool) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -26,8 +26,8 @@ func token(t testing.TB, claims map[string]any, padding bool) string {
 	return "eyJhbGciOiJFUzI1NiJ9." + encoding.EncodeToString(payload) + ".c2lnbmF0dXJl"
 }
 
-// TestToken_infraEnvID has claims whose encoding needs the letters in which base64url
-// differs from base64.
+// TestToken_infraEnvID has claims whose encoding contains the letters in which base64url differs
+// from base64.
 func TestToken_infraEnvID(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})

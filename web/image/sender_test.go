@@ -23,7 +23,7 @@ import (
 	"landfall/web/image"
 )
 
-// log is a log that tests wait for lines of.
+// log is a log in which tests wait for lines.
 type log struct{ lines chan string }
 
 func newLog() (*slog.Logger, log) {
@@ -50,7 +50,7 @@ func (l log) await(t testing.TB, part string) string {
 	}
 }
 
-// begin asks for something on a connection of its own and reads nothing of the answer.
+// begin sends a request on a new connection and reads nothing of the answer.
 func begin(t testing.TB, server *httptest.Server, request string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -61,8 +61,7 @@ func begin(t testing.TB, server *httptest.Server, request string) net.Conn {
 	return conn
 }
 
-// rest reads an answer to its end and returns how many bytes of a body there were and how many were
-// promised.
+// rest reads an answer to its end. It returns the length of the body and the announced length.
 func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 	t.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -75,8 +74,8 @@ func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 	return got, response.ContentLength
 }
 
-// TestSender_stalledClientIsDropped has hundreds of clients stop in the middle of a download,
-// while others go on.
+// TestSender_stalledClientIsDropped has hundreds of clients stop in the middle of a download while
+// others continue.
 func TestSender_stalledClientIsDropped(t *testing.T) {
 	const stalled = 300
 	i := build(t, largeBase(t, 24<<20), "config")
@@ -85,11 +84,11 @@ func TestSender_stalledClientIsDropped(t *testing.T) {
 	conns := make([]net.Conn, stalled)
 	for n := range conns {
 		conns[n] = begin(t, server, "GET "+path+" HTTP/1.1")
-		if n > 0 { // or they took gigabytes of the system's memory
+		if n > 0 { // or they would use gigabytes of the system's memory
 			require.NoError(t, conns[n].(*net.TCPConn).SetReadBuffer(4096))
 		}
 	}
-	_, body := get(t, server, path, "lively", "") // while they hold on
+	_, body := get(t, server, path, "lively", "") // while the others are connected
 	require.Equal(t, sha256.Sum256(content(t, i)), sha256.Sum256(body))
 	for range conns {
 		lines.await(t, "took nothing of an image any more was dropped")
@@ -98,8 +97,8 @@ func TestSender_stalledClientIsDropped(t *testing.T) {
 	require.Less(t, got, promised)
 }
 
-// TestSender_slowClientIsKept has a client take a little again and again for many times as long as
-// it may take nothing.
+// TestSender_slowClientIsKept has a client read a little again and again for many times the
+// patience of the sender.
 func TestSender_slowClientIsKept(t *testing.T) {
 	const patience = 200 * time.Millisecond
 	i := build(t, largeBase(t, 24<<20), "config")
@@ -122,8 +121,8 @@ func TestSender_slowClientIsKept(t *testing.T) {
 	require.Greater(t, time.Since(took), 3*patience)
 }
 
-// TestSender_baseChanges does to the file what people and disks do, in the middle of
-// downloads.
+// TestSender_baseChanges changes the file in the middle of downloads, as people and failing disks
+// do.
 func TestSender_baseChanges(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"it shrinks": func(path string) error { return os.Truncate(path, 8<<20) },
@@ -160,7 +159,7 @@ func TestSender_baseChanges(t *testing.T) {
 	}
 }
 
-// TestSender_baseRemovedOrReplaced: the opened file is still the same one.
+// TestSender_baseRemovedOrReplaced has an open file that stays the same one.
 func TestSender_baseRemovedOrReplaced(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"removed":              os.Remove,
@@ -242,8 +241,8 @@ func TestDigest_headerOnceKnown(t *testing.T) {
 	}
 }
 
-// TestSender_reusesConnection makes many requests on one connection, with a deadline that would have
-// passed for the later ones.
+// TestSender_reusesConnection makes many requests on one connection. The deadline of the first ones
+// would have passed for the later ones.
 func TestSender_reusesConnection(t *testing.T) {
 	i := build(t, base(t), "config")
 	want := content(t, i)

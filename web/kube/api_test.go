@@ -217,7 +217,7 @@ func TestAPI_secretsAreSealed(t *testing.T) {
 	require.Equal(t, map[string]any{"a": "Yg=="}, s.get(t, objects.Secrets, "default", "made").Object["data"])
 }
 
-// refusing is an admission rule.
+// refusing is an admission rule that refuses objects.
 type refusing struct{}
 
 func (refusing) Handles(operation admission.Operation) bool { return operation == admission.Create }
@@ -358,7 +358,7 @@ func TestAPI_pagedList(t *testing.T) {
 		if next = list.GetContinue(); next == "" {
 			break
 		}
-		if page%5 == 0 { // what changes meanwhile is not in the list that was begun
+		if page%5 == 0 { // objects that change meanwhile are not in a list that has begun
 			require.NoError(t, s.of(objects.Secrets, "default").Delete(t.Context(),
 				fmt.Sprintf("secret-%05d", count-1-page), metav1.DeleteOptions{}))
 			s.create(t, objects.Secrets, "default", fmt.Sprintf("secret-%05d-late", count-1-page), "")

@@ -20,7 +20,7 @@ import (
 	"landfall/web/kube"
 )
 
-// site is an API server over a store of its own.
+// site is an API server over its own store.
 type site struct {
 	db      *store.DB
 	options kube.Options
@@ -49,7 +49,7 @@ func newSite(t testing.TB, options ...func(*kube.Options)) *site {
 	return s
 }
 
-// start serves the API, stop ends it; what is stored stays.
+// start serves the API, and stop ends it. The stored objects stay.
 func (s *site) start(t testing.TB) {
 	s.server = kube.New(s.options)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func (s *site) stop(t testing.TB) {
 	s.cancel = nil
 }
 
-// of is a client of a kind's objects.
+// of returns a client of a kind's objects.
 func (s *site) of(kind objects.Kind, namespace string) dynamic.ResourceInterface {
 	at := s.client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version,
 		Resource: kind.Resource})
@@ -84,7 +84,7 @@ func (s *site) of(kind objects.Kind, namespace string) dynamic.ResourceInterface
 	return at
 }
 
-// create makes an object of a manifest in JSON and returns it as it is.
+// create creates an object from a JSON manifest and returns the created object.
 func (s *site) create(t testing.TB, kind objects.Kind, namespace, name, content string) *unstructured.Unstructured {
 	t.Helper()
 	made, err := s.of(kind, namespace).Create(t.Context(), object(t, kind, namespace, name, content),
@@ -104,7 +104,7 @@ func object(t testing.TB, kind objects.Kind, namespace, name, content string) *u
 	return u
 }
 
-// gone waits until an object is not there any more.
+// gone waits until an object does not exist any more.
 func (s *site) gone(t testing.TB, kind objects.Kind, namespace, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {

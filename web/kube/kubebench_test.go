@@ -20,7 +20,7 @@ import (
 	"landfall/web/kube"
 )
 
-// synced is a site whose commits reach the disk, and clients that talk to it over HTTP.
+// synced is a site whose commits are synced to the disk, with clients over HTTP.
 func synced(b *testing.B) (*site, func() dynamic.Interface) {
 	s := newSite(b, func(o *kube.Options) {
 		db, err := store.Open(context.Background(), b.TempDir(), store.Options{Versioned: kube.Bucket})
@@ -44,8 +44,7 @@ func resourceOf(kind objects.Kind) schema.GroupVersionResource {
 
 var infraEnvSpec = `"spec":{"pullSecretRef":{"name":"pull"},"sshAuthorizedKey":"` + strings.Repeat("k", 400) + `"}`
 
-// BenchmarkCreate makes InfraEnvs, each by a request of its own and safe on the disk before it is
-// answered.
+// BenchmarkCreate creates InfraEnvs. Each one takes a request and is on disk before the answer.
 func BenchmarkCreate(b *testing.B) {
 	for _, clients := range []int{1, 8} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

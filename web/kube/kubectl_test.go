@@ -15,7 +15,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// kubectl is Kubernetes' own, with a kubeconfig for a site.
+// kubectl is the upstream program with a kubeconfig for a site.
 type kubectl struct{ program, config string }
 
 func newKubectl(t *testing.T, s *site) kubectl {
@@ -40,7 +40,7 @@ func (k kubectl) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	return kubectl
 }
 
-// run runs kubectl to its end and returns what it said.
+// run runs kubectl to its end and returns its output.
 func (k kubectl) run(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -15,7 +15,7 @@ import (
 	"landfall/store"
 )
 
-// owned tells which managers an object has, and what of it is theirs.
+// owned returns the managers of an object and the fields that each of them owns.
 func owned(u *unstructured.Unstructured) map[string]string {
 	all := map[string]string{}
 	for _, entry := range u.GetManagedFields() {

@@ -67,7 +67,8 @@ func TestEvents_bothGroups(t *testing.T) {
 func TestEvents_newRecorder(t *testing.T) {
 	s := newSite(t)
 	config := s.server.Client()
-	config.ContentType = "application/vnd.kubernetes.protobuf" // as controller-runtime asks for built-in kinds
+	// controller-runtime requests this form for built-in kinds
+	config.ContentType = "application/vnd.kubernetes.protobuf"
 	client, err := eventsclient.NewForConfig(config)
 	require.NoError(t, err)
 	recorders := recording.NewBroadcaster(&recording.EventSinkImpl{Interface: client})

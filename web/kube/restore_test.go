@@ -19,7 +19,7 @@ import (
 	"landfall/web/kube"
 )
 
-// life is one run of the API over a folder, with revisions as the appliance has them.
+// life is one run of the API over a data directory, with the revisions of the appliance.
 func life(t *testing.T, dir string, fn func(*site)) {
 	t.Helper()
 	db, err := store.Open(t.Context(), dir, store.Options{Versioned: kube.Bucket, NoSync: true,
@@ -35,7 +35,7 @@ func life(t *testing.T, dir string, fn func(*site)) {
 	require.NoError(t, db.Close())
 }
 
-// eventOf reads a watch's next event.
+// eventOf reads the next event of a watch.
 func eventOf(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
 	defer w.Stop()
@@ -80,7 +80,7 @@ func TestWatch_afterRestore(t *testing.T) {
 			require.True(t, apierrors.IsResourceExpired(err) || apierrors.IsGone(err), "%s: %v", when, err)
 		}
 		expired("before anything is written")
-		for i := range 10 { // more than was lost: counted on, the numbers would come again
+		for i := range 10 { // more than were lost; otherwise the numbers would come again
 			write(s, "new-"+strconv.Itoa(i), "2")
 		}
 		expired("when more was written than was lost")
@@ -91,7 +91,7 @@ func TestWatch_afterRestore(t *testing.T) {
 		stale.SetResourceVersion(lost)
 		_, err = configMaps.Update(t.Context(), stale, metav1.UpdateOptions{})
 		require.True(t, apierrors.IsConflict(err), "%v", err)
-		// What was seen up to the copy is still so.
+		// The objects that were seen before the copy have not changed.
 		w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: kept,
 			FieldSelector: "metadata.name=new-0"})
 		require.NoError(t, err)

@@ -25,8 +25,8 @@ import (
 	"landfall/store"
 )
 
-// The watchers of BenchmarkWatch are in a process of their own, this program run once more, so that
-// the CPU time that is measured is the server's alone. They do no more than read lines.
+// The watchers of BenchmarkWatch run in a child process of the test program, so that the measured
+// CPU time is the server's alone. They only read lines.
 const watchersVariable = "LANDFALL_BENCH_WATCHERS" // "<number> <URL>"
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// readLines asks for a URL that never ends on so many connections and writes a byte when all have
-// received their header, and another whenever each has received one line more.
+// readLines requests a URL that never ends on several connections. It writes a byte when all have
+// received their header, and another byte whenever each has received one more line.
 func readLines(number, url string) error {
 	clients, err := strconv.Atoi(number)
 	if err != nil {
@@ -64,7 +64,7 @@ func readLines(number, url string) error {
 		}()
 	}
 	for {
-		for range clients { // no line is written before each client has the one before
+		for range clients { // the next line is written only when each client has the previous one
 			if err := <-arrived; err != nil {
 				return err
 			}
@@ -75,8 +75,8 @@ func readLines(number, url string) error {
 	}
 }
 
-// watching starts watchers of a URL and returns when they have begun; the function that it returns
-// waits until all have received a line more.
+// watching starts watchers of a URL and returns when they have begun. The returned function waits
+// until all of them have received one more line.
 func watching(b *testing.B, watchers int, url string) (wait func()) {
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprint(watchersVariable, "=", watchers, " ", url))
@@ -96,15 +96,15 @@ func watching(b *testing.B, watchers int, url string) (wait func()) {
 	return wait
 }
 
-// used is the CPU time that this process has taken.
+// used returns the CPU time of this process.
 func used(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// floor sends a text to all who ask, whenever it is told to: the least that a server written in Go
-// can do for watchers.
+// floor sends a text to all clients on demand. That is the least that a server written in Go can do
+// for watchers.
 type floor struct {
 	mu  sync.Mutex
 	all []chan []byte
@@ -139,20 +139,20 @@ func (f *floor) send(text []byte) {
 	}
 }
 
-// contest is one of those that take turns in BenchmarkWatch.
+// contest is one of the contestants that alternate in BenchmarkWatch.
 type contest struct {
 	name      string
 	namespace string
-	publish   func() // what sends a change, if the API does not
-	wait      func() // until all watchers have it
+	publish   func() // sends a change, if the API does not
+	wait      func() // waits until all watchers have the change
 
 	changes int
-	cpu     []time.Duration // for a change, of each turn
+	cpu     []time.Duration // for a change, one per turn
 	took    []time.Duration // of each change, from its beginning until the last watcher has it
-	late    []time.Duration // likewise, from the commit's return
+	late    []time.Duration // likewise, from the end of the commit
 }
 
-// turn makes so many changes.
+// turn makes some changes.
 func (c *contest) turn(b *testing.B, s *site, changes int) {
 	before := used(b)
 	for range changes {
@@ -174,7 +174,7 @@ func (c *contest) turn(b *testing.B, s *site, changes int) {
 	c.cpu = append(c.cpu, (used(b)-before)/time.Duration(changes))
 }
 
-// at is a share of durations that are not longer than what it returns, in milliseconds.
+// at returns a percentile of durations in milliseconds.
 func at(list []time.Duration, share float64) float64 {
 	slices.Sort(list)
 	return float64(list[int(float64(len(list)-1)*share)].Microseconds()) / 1000
@@ -185,10 +185,10 @@ const (
 	watchTurn    = 20 // changes
 )
 
-// BenchmarkWatch commits status changes as the engine does, and tells what a change costs until all
-// watchers have it: the CPU time of the server, and the time until the last one has it. The floor
-// is the same commits where nobody watches the API and a bare server sends as many bytes to as many
-// clients. They take turns, so that a machine whose speed drifts favours none.
+// BenchmarkWatch commits status changes as the engine does. It measures the cost of a change until
+// all watchers have it: the CPU time of the server, and the time until the last watcher has it. The
+// floor is the same commits without watchers of the API, while a bare server sends as many bytes to
+// as many clients. The two alternate, so that a machine with a drifting speed favours neither.
 func BenchmarkWatch(b *testing.B) {
 	s, _ := synced(b)
 	url := overHTTP(b, s)
@@ -238,7 +238,7 @@ func BenchmarkWatch(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// lineOf is a line of a watch.
+// lineOf returns a line of a watch.
 func lineOf(b *testing.B, s *site, namespace string) []byte {
 	text, err := s.get(b, objects.InfraEnvs, namespace, "one").MarshalJSON()
 	require.NoError(b, err)

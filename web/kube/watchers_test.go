@@ -22,8 +22,8 @@ import (
 	"landfall/web/kube"
 )
 
-// What watchers of one object share, in each form that they can ask for: package etcd has its
-// storage share it.
+// Watchers of one object share each form that they can request. The storage of package etcd shares
+// it.
 
 const (
 	asJSON     = "application/json"
@@ -41,7 +41,7 @@ func sealedSite(t testing.TB) *site {
 	return newSite(t, func(o *kube.Options) { o.Box, o.Objects = box, objects.New(box, nil) })
 }
 
-// events watches what a URL names and returns a function that reads an event.
+// events watches a URL and returns a function that reads an event.
 func events(t testing.TB, url, accept string) func() []byte {
 	if accept == asProtobuf {
 		accept += ";stream=watch"
@@ -69,7 +69,7 @@ func events(t testing.TB, url, accept string) func() []byte {
 	}
 }
 
-// tableOf is a table without ages, which pass.
+// tableOf returns a table without the ages, which change.
 func tableOf(t *testing.T, text []byte) (rows string, columns int) {
 	var table metav1.Table
 	require.NoError(t, json.Unmarshal(text, &table), string(text))
@@ -171,7 +171,7 @@ func TestWatchers_noSharedMemory(t *testing.T) {
 				for seen := 0; seen < 2*changes; seen++ {
 					event := <-w.ResultChan()
 					wanted := watch.Modified
-					if i%3 == 0 { // it comes and goes
+					if i%3 == 0 { // the object is created and deleted again and again
 						wanted = []watch.EventType{watch.Added, watch.Deleted}[seen%2]
 					}
 					if event.Type != wanted {

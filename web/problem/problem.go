@@ -1,6 +1,6 @@
-// Package problem is an error that an HTTP client is told of, in the shapes that the Assisted
-// Installer's API gives to errors. A handler returns an [*Error]; the server's error handler writes
-// it with [Write]. Everything else that a handler returns is turned into one by [From].
+// Package problem defines the errors that HTTP clients receive, in the shapes of the Assisted
+// Installer's API. The server's error handler converts the error of a handler with [From] and
+// writes it with [Write].
 package problem
 
 import (
@@ -22,59 +22,59 @@ import (
 )
 
 // SchemaCode is the code in the body of a 422 answer whose cause has no code of its own. The codes
-// of go-openapi, which the API's own server answers with, begin at 601; 605 says that a value does
-// not have the form it must have.
+// of go-openapi, which upstream's server uses, begin at 601; 605 means that a value does not have
+// the required form.
 const SchemaCode = 605
 
-// Error is what went wrong with a request, as the client is told.
+// Error is an error of a request in the form for the client.
 type Error struct {
 	// Status is the HTTP status of the answer, 400 to 599.
 	Status int
 	// Code is the code in the body of a 422 answer; 0 means [SchemaCode].
 	Code int32
-	// Reason is one sentence: what is wrong, where, and what to do about it.
+	// Reason is one sentence with the fault, its place and the remedy.
 	Reason string
-	// Err is what the error came from, for the log; may be nil.
+	// Err is the cause, for the log. It may be nil.
 	Err error
 }
 
 // Error returns the reason.
 func (e *Error) Error() string { return e.Reason }
 
-// Unwrap returns what the error came from, or nil.
+// Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns an error of an HTTP status with a sentence in the manner of fmt.Sprintf.
+// New returns an error with an HTTP status and a formatted sentence.
 func New(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Reason: fmt.Sprintf(format, args...)}
 }
 
-// BadRequest returns a 400: the request is wrong in itself.
+// BadRequest returns a 400: the request is invalid.
 func BadRequest(format string, args ...any) *Error {
 	return New(http.StatusBadRequest, format, args...)
 }
 
-// Unauthorized returns a 401: the request does not say who it comes from.
+// Unauthorized returns a 401: the request has no valid credentials.
 func Unauthorized(format string, args ...any) *Error {
 	return New(http.StatusUnauthorized, format, args...)
 }
 
-// Forbidden returns a 403: who sent the request may not do this.
+// Forbidden returns a 403: the sender of the request lacks the permission.
 func Forbidden(format string, args ...any) *Error { return New(http.StatusForbidden, format, args...) }
 
-// NotFound returns a 404: what the request names does not exist.
+// NotFound returns a 404: the requested resource does not exist.
 func NotFound(format string, args ...any) *Error { return New(http.StatusNotFound, format, args...) }
 
-// Conflict returns a 409: what the request asks for does not fit the present state.
+// Conflict returns a 409: the request does not fit the present state.
 func Conflict(format string, args ...any) *Error { return New(http.StatusConflict, format, args...) }
 
-// Unavailable returns a 503: something is missing now and may be there later.
+// Unavailable returns a 503: a requirement is missing now and may be met later.
 func Unavailable(format string, args ...any) *Error {
 	return New(http.StatusServiceUnavailable, format, args...)
 }
 
 // Schema returns the 422 of a value that does not fit the API's schema. An error of go-openapi
-// keeps its code, and of several errors the first one's code is told, with all their sentences.
+// keeps its code. Several errors have the code of the first one and all sentences.
 func Schema(err error) *Error {
 	var sentences []string
 	var code int32
@@ -88,7 +88,7 @@ func Schema(err error) *Error {
 	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Reason: strings.Join(sentences, "; "), Err: err}
 }
 
-// word says in words what a regular expression would say, for the fields where people enter
+// word returns the meaning of a regular expression in words, for the fields in which people enter
 // addresses.
 func word(err error) string {
 	failed, ok := errors.AsType[*openapi.Validation](err)
@@ -165,7 +165,8 @@ func statusOf(kind fault.Kind) (status int, ok bool) {
 	return statuses[kind], true
 }
 
-// statusClientGone is nginx's status for a client that did not wait; nobody reads it but the log.
+// statusClientGone is nginx's status for a client that closed the connection. It appears in the log
+// only.
 const statusClientGone = 499
 
 // TooLarge returns the 413 of a body that is larger than limit bytes.
@@ -175,8 +176,8 @@ func TooLarge(limit int64) *Error {
 			"limits in the configuration", limit)
 }
 
-// Body returns the value that is written as JSON: [models.InfraError] for 401 and 403, a code and a
-// message for 422, and [models.Error] for the rest.
+// Body returns the JSON value of the error: [models.InfraError] for 401 and 403, a code and a
+// message for 422, and [models.Error] for all others.
 func (e *Error) Body() any {
 	status, reason := int32(e.Status), clip(e.Reason)
 	switch e.Status {
@@ -193,12 +194,12 @@ func (e *Error) Body() any {
 	return &models.Error{Code: &code, Href: &href, ID: &status, Kind: &kind, Reason: &reason}
 }
 
-// sentenceLimit is how many bytes of a reason a client is told: a sentence that quotes what was
-// sent must not be as long as that.
+// sentenceLimit is the largest length of a reason in bytes: a sentence that quotes the request must
+// not become as long as the request.
 const sentenceLimit = 2000
 
-// clip makes one line of a reason that a person can read, whatever it quotes: what can't be printed
-// is written as Go writes it, and the middle of a long one is left out.
+// clip makes a reason one readable line. It writes unprintable characters as Go escapes, and cuts
+// out the middle of a long text.
 func clip(reason string) string {
 	if len(reason) > sentenceLimit {
 		reason = strings.ToValidUTF8(reason[:sentenceLimit/2], "") + "…" +

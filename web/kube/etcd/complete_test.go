@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStorage_allUpstreamTests compares what k8s.io/apiserver has for storages with what
-// is called here.
+// TestStorage_allUpstreamTests compares the storage tests of k8s.io/apiserver with the tests that
+// are called here.
 func TestStorage_allUpstreamTests(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()
 	require.NoError(t, err)

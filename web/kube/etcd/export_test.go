@@ -1,6 +1,6 @@
 package etcd
 
-// Shared is how many objects are remembered for watchers to share.
+// Shared returns the number of objects that watchers share.
 func (s Storage) Shared() int {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// counting counts what is decoded.
+// counting counts the decoded objects.
 type counting struct {
 	runtime.Codec
 	decoded atomic.Int64
@@ -76,7 +76,7 @@ func (b *bench) label(ctx context.Context, name, value string) (*example.Pod, er
 		}), nil)
 }
 
-// plain is the object of an event, as its receiver may have it.
+// plain returns the object of an event in the form that its receiver may keep.
 func plain(t *testing.T, event watch.Event) *example.Pod {
 	shared, ok := event.Object.(runtime.CacheableObject)
 	require.True(t, ok, "%T", event.Object)
@@ -92,7 +92,7 @@ func TestSharedCodec_onceForAllWatchers(t *testing.T) {
 		watchers[i] = b.watch(t, storage.Everything)
 	}
 	pod := b.create(t, "one")
-	events := make([]watch.Event, len(watchers)) // what is held is shared
+	events := make([]watch.Event, len(watchers)) // objects are shared while they are held
 	for i, w := range watchers {
 		events[i] = <-w.ResultChan()
 		require.Equal(t, watch.Added, events[i].Type)
@@ -131,7 +131,8 @@ func TestSharedCodec_copies(t *testing.T) {
 	b, _ := countingBench(t)
 	b.create(t, "one")
 	const watchers, changes = 8, 40
-	encode := func(object runtime.Object, w io.Writer) error { // as encoders do, it alters for a moment what it encodes
+	// like real encoders, it modifies the object for a moment
+	encode := func(object runtime.Object, w io.Writer) error {
 		pod := object.(*example.Pod)
 		kind := pod.GroupVersionKind()
 		pod.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})

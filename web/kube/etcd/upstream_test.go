@@ -32,13 +32,13 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// The tests that Kubernetes holds its own storage to (k8s.io/apiserver/pkg/storage/testing), on the
-// store of this program: all of them, those of lists and watches over streamed ranges and over
+// Kubernetes' own tests of its storage (k8s.io/apiserver/pkg/storage/testing) run here on the store
+// of this program. All of them run; those of lists and watches run over streamed ranges and over
 // pages.
 
 const storedPrefix = "test!"
 
-// bench is a storage over a store of its own.
+// bench is a storage over its own store.
 type bench struct {
 	storage.Interface
 	client      *kubernetes.Client
@@ -62,7 +62,7 @@ func (c *counted) List(ctx context.Context, prefix string,
 	return c.Interface.List(ctx, prefix, options)
 }
 
-// swappable is a transformer that can be replaced under a storage.
+// swappable is a transformer that can be replaced while the storage runs.
 type swappable struct {
 	now atomic.Pointer[value.Transformer]
 }
@@ -99,7 +99,8 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	b.reads = storagetesting.NewKVRecorder(b.client.KV, b.lists)
 	b.client.Kubernetes, b.client.KV = b.lists, b.reads
 	b.transformer.set(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))
-	b.raise(ctx, t) // etcd begins at revision 1; here the first write of the program, before the API is served, is it
+	// etcd begins at revision 1; here the program makes the first write before it serves the API
+	b.raise(ctx, t)
 	for _, option := range options {
 		option(b)
 	}
@@ -139,7 +140,7 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	return b
 }
 
-// UpdatePrefixTransformer and UpdateTransformer let upstream's tests garble what is stored.
+// UpdatePrefixTransformer and UpdateTransformer let upstream's tests corrupt stored objects.
 func (b *bench) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
 	old := *b.transformer.now.Load()
 	changed := *old.(*storagetesting.PrefixTransformer)
@@ -176,8 +177,8 @@ func (b *bench) stored(ctx context.Context, t *testing.T, key string) {
 	require.Empty(t, pod.ResourceVersion)
 }
 
-// calls holds that a page of a list costs as few reads as with etcd: pages grow when a filter
-// leaves little of them.
+// calls asserts that a page of a list needs no more reads than with etcd: pages grow when a filter
+// selects few objects.
 func (b *bench) calls(t *testing.T, pageSize, processed uint64) {
 	require.Equal(t, processed, (*b.transformer.now.Load()).(*storagetesting.PrefixTransformer).GetReadsAndReset())
 	wanted := uint64(1)
@@ -191,7 +192,7 @@ func (b *bench) calls(t *testing.T, pageSize, processed uint64) {
 	require.Equal(t, wanted, b.reads.GetReadsAndReset()+b.reads.GetStreamReadsAndReset()+b.pages.lists.Swap(0))
 }
 
-// compact cuts the log, and writes a key as the compactor of a cluster does.
+// compact truncates the log, and writes a key as the compactor of a cluster does.
 func (b *bench) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	at, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
 	require.NoError(t, err)
@@ -393,7 +394,7 @@ func TestStorage_deleteUnreadable(t *testing.T) {
 	})
 }
 
-// corrupt is the error of an object that can't be read, as Kubernetes' storage marks it.
+// corrupt is the error of an unreadable object, as Kubernetes' storage marks it.
 func corrupt(t *testing.T) error {
 	broken := &failing{}
 	broken.fail.Store(true)
@@ -539,8 +540,8 @@ func TestStorage_watches(t *testing.T) {
 	})
 }
 
-// bookmarking asks for bookmarks where clients take them, as the API's storage does (see package
-// kube), and gives each client an object of its own.
+// bookmarking requests bookmarks where clients accept them, as the API's storage does (see package
+// kube), and gives each client its own object.
 type bookmarking struct{ storage.Interface }
 
 func (b bookmarking) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
