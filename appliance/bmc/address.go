@@ -13,23 +13,23 @@ import (
 	"landfall/appliance/fault"
 )
 
-// Address is a BMC's address in its parts.
+// Address is the parsed address of a BMC.
 type Address struct {
-	// Scheme is as it was given, without +http or +https: redfish-virtualmedia, idrac-virtualmedia,
-	// …
+	// Scheme is the scheme of the address without +http or +https: redfish-virtualmedia,
+	// idrac-virtualmedia, …
 	Scheme string
-	// URL is where the BMC is spoken to, such as https://[fd00::7]:8443, without a path.
+	// URL is the base URL of the BMC without a path, such as https://[fd00::7]:8443.
 	URL string
-	// System is the path of the system's resource, "" for the only one that the BMC has.
+	// System is the path of the system resource. It is empty if the BMC has only one system.
 	System string
-	// NetworkBoot tells of a scheme that means network boot elsewhere; virtual media is used in its
-	// place.
+	// NetworkBoot is set if the scheme means network boot in metal3. The manager uses virtual media
+	// instead.
 	NetworkBoot bool
-	// HTTPBoot tells of the scheme by which the server's firmware fetches the image itself.
+	// HTTPBoot is set if the server's firmware itself fetches the image (UEFI HTTP boot).
 	HTTPBoot bool
 }
 
-// AddressError says why an address is refused.
+// AddressError reports why an address is rejected.
 type AddressError struct{ Reason string }
 
 // Error implements error.
@@ -38,21 +38,22 @@ func (e *AddressError) Error() string { return e.Reason }
 // FaultKind implements fault.Classified.
 func (*AddressError) FaultKind() fault.Kind { return fault.Invalid }
 
-// The schemes of metal3's baremetal-operator (docs/api.md, "bmc.address") for Redfish.
+// The Redfish schemes of metal3's baremetal-operator (docs/api.md, "bmc.address").
 var (
 	virtualMediaSchemes = []string{"redfish-virtualmedia", "idrac-virtualmedia", "ilo5-virtualmedia"}
 	networkBootSchemes  = []string{"redfish", "idrac-redfish", "ilo5-redfish"}
 )
 
-// httpBootScheme is metal3's for UEFI HTTP boot (design/baremetal-operator/uefi-http-boot.md).
+// httpBootScheme is metal3's scheme for UEFI HTTP boot
+// (design/baremetal-operator/uefi-http-boot.md).
 const httpBootScheme = "redfish-uefihttp"
 
 var dnsName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?$`)
 
 const addressExample = "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"
 
-// ParseAddress reads a BMC's address: metal3's form with a scheme of Redfish, or the plain https://
-// or http:// URL of the BMC. Errors are *AddressError.
+// ParseAddress parses the address of a BMC: metal3's form with a Redfish scheme, or the plain
+// https:// or http:// URL of the BMC. Errors are *AddressError.
 func ParseAddress(text string) (Address, error) {
 	refuse := func(format string, args ...any) (Address, error) {
 		return Address{}, &AddressError{fmt.Sprintf(format, args...)}
@@ -63,11 +64,11 @@ func ParseAddress(text string) (Address, error) {
 	}
 	if !strings.Contains(text, "://") {
 		if scheme, _, ok := strings.Cut(text, ":"); ok && (scheme == "libvirt" || scheme == "ipmi") {
-			return refuse("The BMC's address %q has the scheme %s, which is not spoken here; only Redfish is, such "+
+			return refuse("The BMC's address %q has the scheme %s, which is not supported; use Redfish, such "+
 				"as %s.", text, scheme, addressExample)
 		}
-		return refuse("The BMC's address %q has no scheme, which means ipmi, and IPMI is not spoken here; if the BMC "+
-			"speaks Redfish, write %s.", text, addressExample)
+		return refuse("The BMC's address %q has no scheme, which means ipmi, and IPMI is not supported; if the BMC "+
+			"supports Redfish, write %s.", text, addressExample)
 	}
 	parsed, err := url.Parse(text)
 	if err != nil {
@@ -85,7 +86,8 @@ func ParseAddress(text string) (Address, error) {
 	case scheme == httpBootScheme:
 		address.HTTPBoot = true
 	default:
-		return refuse("The BMC's address %q has the scheme %s, which is not spoken here; only Redfish is: %s, each "+
+		return refuse("The BMC's address %q has the scheme %s, which is not supported; the supported schemes are %s, "+
+			"each "+
 			"also with +http or +https.",
 			text, scheme, strings.Join(slices.Concat(virtualMediaSchemes, []string{httpBootScheme}, networkBootSchemes),
 				", "))
@@ -94,13 +96,14 @@ func ParseAddress(text string) (Address, error) {
 		transport = "https"
 	}
 	if transport != "http" && transport != "https" {
-		return refuse("The BMC's address %q has the scheme %s; behind the + can be http or https.", text, parsed.Scheme)
+		return refuse("The BMC's address %q has the scheme %s; after the + must be http or https.", text, parsed.Scheme)
 	}
 	if parsed.User != nil {
-		return refuse("The BMC's address has a user name in it; give user name and password by themselves.")
+		return refuse("The BMC's address contains a user name; give user name and password separately.")
 	}
 	if parsed.RawQuery != "" || parsed.Fragment != "" {
-		return refuse("The BMC's address %q has a query or a fragment; it ends with the path of the system, such as "+
+		return refuse("The BMC's address %q has a query or a fragment; it must end with the path of the system, such "+
+			"as "+
 			"/redfish/v1/Systems/1.", text)
 	}
 	host := parsed.Hostname()
@@ -128,7 +131,7 @@ func ParseAddress(text string) (Address, error) {
 	case strings.HasPrefix(path, "/redfish/v1/"):
 		address.System = path
 	default:
-		return refuse("The BMC's address %q has the path %s; it is empty, or that of the system, such as "+
+		return refuse("The BMC's address %q has the path %s; it must be empty or the path of the system, such as "+
 			"/redfish/v1/Systems/1.", text, parsed.Path)
 	}
 	return address, nil
@@ -141,11 +144,11 @@ func withoutURL(err error) error {
 	return err
 }
 
-// ParseMAC reads a MAC address in any common form and returns it in lower case with colons.
+// ParseMAC parses a MAC address in any common form and returns it in lower case with colons.
 func ParseMAC(text string) (string, error) {
 	mac, err := net.ParseMAC(strings.TrimSpace(text))
 	if err != nil || len(mac) != 6 {
-		return "", &AddressError{fmt.Sprintf("The boot MAC address %q is none; write one such as 52:54:00:12:34:56.",
+		return "", &AddressError{fmt.Sprintf("The boot MAC address %q is invalid; write one such as 52:54:00:12:34:56.",
 			text)}
 	}
 	return mac.String(), nil

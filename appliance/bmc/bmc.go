@@ -1,82 +1,86 @@
-// Package bmc drives servers by their baseboard management controllers over Redfish: it logs in,
-// finds the system, inserts an image as virtual media, boots from it once, and takes the image out
-// when the machine installs from its disk.
+// Package bmc drives servers by their baseboard management controllers (BMCs) over Redfish: it logs
+// in, finds the system, inserts an image as virtual media, boots from it once, and ejects the image
+// when the machine boots from its disk.
 //
-// What is wanted of a server is a level, not an order: [Manager.Ensure] says what shall be, a
-// worker per server brings it about, and the outcome is read with [Manager.Server] and followed
-// with [Manager.Observe]. Everything a worker must know after a crash lies in the store, each step
-// of a boot sequence too. What people press (boot now, power, eject) is kept as an order beside the
-// level.
+// The desired state of a server is declarative: [Manager.Ensure] sets it, one worker per server
+// reconciles it, [Manager.Server] returns the actual state, and [Manager.Observe] follows changes.
+// The store holds everything that a worker needs after a crash, including each step of a boot
+// sequence. One-time actions (boot now, power, eject) are stored beside the desired state.
 //
-//	address.go       what a BMC's address may look like
-//	manager.go       the servers and what is wanted of them
-//	worker.go        what a server's worker does next
-//	boot.go          the boot sequence and the end of it
-//	media.go         virtual media: slots, insert, eject
-//	httpboot.go      UEFI HTTP boot, without virtual media
-//	power.go         power and boot override
-//	vendor.go        what vendors do otherwise
-//	session.go       one conversation with a BMC: login, retries, tasks, ETags
-//	conversation.go  what was said, kept for people, without secrets
+//	address.go     addresses of BMCs
+//	manager.go     the servers and their desired state
+//	action.go      one-time actions
+//	hosts.go       hosts that register after a boot
+//	worker.go      the worker of a server: its next job
+//	jobresult.go   results of jobs
+//	boot.go        the boot sequence
+//	media.go       virtual media: devices, insert, eject
+//	httpboot.go    UEFI HTTP boot, without virtual media
+//	power.go       power and boot override
+//	vendor.go      differences between vendors
+//	session.go     a session with a BMC: login, retries, tasks, ETags
+//	sessionlog.go  logs of sessions, without secrets
 package bmc
 
 import (
 	"time"
 )
 
-// Desired is what somebody wants of a server.
+// Desired is the desired state of a server.
 type Desired struct {
-	// Name is what people call the server; of a BareMetalHost namespace/name. It is unique.
+	// Name is the unique name of the server. The server of a BareMetalHost is named namespace/name.
 	Name string `json:"name"`
-	// Owner is what decides about the server when people at the page and at REST do not, such as
-	// "BareMetalHost site/node0".
+	// Owner names the object that controls the server instead of the users of the page and the REST
+	// API, such as "BareMetalHost site/node0".
 	Owner string `json:"owner,omitempty"`
-	// Address is the BMC's, see [ParseAddress].
+	// Address is the address of the BMC, see [ParseAddress].
 	Address  string `json:"address"`
 	Username string `json:"username"`
-	// Password is sealed in the store and never shown. Empty in Ensure means none, not the one
-	// before.
+	// Password is encrypted in the store and never returned. An empty password in Ensure means "no
+	// password", not "keep the password".
 	Password string `json:"password,omitempty"`
-	// SkipVerify accepts any certificate of the BMC. It is by explicit choice only.
+	// SkipVerify accepts any certificate of the BMC. It is set by explicit choice only.
 	SkipVerify bool `json:"skip_verify,omitempty"`
-	// CA are PEM certificates that are trusted beside the system's for this BMC.
+	// CA holds PEM certificates that are trusted for this BMC in addition to the system's.
 	CA string `json:"ca,omitempty"`
-	// BootMAC is a MAC address of the server by which its agent is known again; "" leaves it to
-	// serial number and UUID.
+	// BootMAC is a MAC address of the server. It identifies the server's agent. If it is empty,
+	// serial number and MAC addresses that the BMC reports identify the agent.
 	BootMAC string `json:"boot_mac,omitempty"`
-	// BootMode is "", UEFI, UEFISecureBoot or legacy; "" leaves the server's as it is.
+	// BootMode is UEFI, UEFISecureBoot or legacy. If it is empty, the boot mode of the server is
+	// kept.
 	BootMode string `json:"boot_mode,omitempty"`
-	// InfraEnvID names the infra-env whose image the server boots, by its short URL.
+	// InfraEnvID is the id of the infra-env whose image the server boots, by the image's short URL.
 	InfraEnvID string `json:"infra_env_id,omitempty"`
-	// ImageURL is another image in its place.
+	// ImageURL is the URL of another image, used instead of the infra-env's image.
 	ImageURL string `json:"image_url,omitempty"`
-	// Boot says that the server shall have been booted from the image. An image that differs from
-	// the one that it was booted from boots it anew; false, after it was booted, ejects and powers
-	// off (deprovisioning).
+	// Boot requests that the server is booted from the image. If the image differs from the last
+	// one, the server boots again. If Boot becomes false after a boot, the image is ejected and the
+	// server is powered off (deprovisioning).
 	Boot bool `json:"boot,omitempty"`
-	// Online says whether the server shall be powered; nil leaves its power alone.
+	// Online is the desired power state. If it is nil, the power state is kept.
 	Online *bool `json:"online,omitempty"`
-	// Detached servers are looked at now and then, and otherwise left alone.
+	// Detached limits the manager to occasional polls: it changes neither power nor media.
 	Detached bool `json:"detached,omitempty"`
 }
 
-// State is where a server is, in metal3's words (provisioning.state of a BareMetalHost).
+// State is the provisioning state of a server, as in metal3 (provisioning.state of a
+// BareMetalHost).
 type State string
 
 // The states of a server.
 const (
-	Registering    State = "registering"    // the BMC was not spoken to yet, or refuses
-	Available      State = "available"      // it is known and has nothing to boot
+	Registering    State = "registering"    // the BMC was not contacted yet, or rejects the login
+	Available      State = "available"      // the BMC is registered, and there is nothing to boot
 	Provisioning   State = "provisioning"   // the image is being inserted and booted
-	Provisioned    State = "provisioned"    // it was powered on with the image
-	Deprovisioning State = "deprovisioning" // the image is being taken out, and the server powered off
-	Deleting       State = "deleting"       // likewise, and then it is forgotten
+	Provisioned    State = "provisioned"    // the server was powered on with the image
+	Deprovisioning State = "deprovisioning" // the image is being ejected and the server powered off
+	Deleting       State = "deleting"       // as Deprovisioning; then the server is removed
 )
 
-// Power is a server's power as its BMC tells it.
+// Power is the power state of a server as its BMC reports it.
 type Power string
 
-// What a BMC says of the power.
+// The power states.
 const (
 	PowerUnknown Power = ""
 	PowerOn      Power = "on"
@@ -85,7 +89,7 @@ const (
 	PoweringOff  Power = "powering-off"
 )
 
-// ErrorType is what went wrong, in metal3's words (status.errorType of a BareMetalHost).
+// ErrorType is the type of an error, as in metal3 (status.errorType of a BareMetalHost).
 type ErrorType string
 
 // The types of errors.
@@ -99,23 +103,24 @@ const (
 	DetachError                  ErrorType = "detach error"
 )
 
-// Trouble is the error that a server is in.
-type Trouble struct {
+// ErrorStatus is the current error of a server.
+type ErrorStatus struct {
 	Type ErrorType `json:"type"`
-	// Message is a sentence: what is wrong, where, what to do. It has no credentials.
+	// Message says in a sentence what failed, where, and what to do. It has no credentials.
 	Message string `json:"message"`
-	// Code is the vendor's or the registry's, such as RAC0904, where the BMC gave one.
+	// Code is the error code of the vendor or of a message registry, such as RAC0904, if the BMC
+	// reported one.
 	Code string `json:"code,omitempty"`
-	// Count is how often it happened in a row.
+	// Count is the number of consecutive failures.
 	Count int       `json:"count"`
 	Since time.Time `json:"since"`
-	// RetryAt is when it is tried again.
+	// RetryAt is the time of the next attempt.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 }
 
-// System is what the BMC tells of the server.
+// System is the server's hardware as the BMC reports it.
 type System struct {
-	Path         string   `json:"path"` // of the resource, such as /redfish/v1/Systems/1
+	Path         string   `json:"path"` // path of the resource, such as /redfish/v1/Systems/1
 	Vendor       Vendor   `json:"vendor"`
 	Manufacturer string   `json:"manufacturer,omitempty"`
 	Model        string   `json:"model,omitempty"`
@@ -124,29 +129,30 @@ type System struct {
 	BIOSVersion  string   `json:"bios_version,omitempty"`
 	BMCModel     string   `json:"bmc_model,omitempty"`
 	BMCFirmware  string   `json:"bmc_firmware,omitempty"`
-	MACs         []string `json:"macs,omitempty"` // lower case; as far as the BMC knows them
+	MACs         []string `json:"macs,omitempty"` // lower case; only those that the BMC knows
 	MemoryGiB    float64  `json:"memory_gib,omitempty"`
 	Processors   int      `json:"processors,omitempty"`
 }
 
-// Media is what is in the server's virtual drive.
+// Media is the content of the server's virtual media device.
 type Media struct {
-	Slot     string    `json:"slot"` // path of the resource
+	Device   string    `json:"slot"` // path of the resource
 	Image    string    `json:"image,omitempty"`
 	Inserted bool      `json:"inserted"`
 	At       time.Time `json:"at"`
 }
 
-// Booted is the last boot from an image.
-type Booted struct {
+// BootStatus describes the last boot from an image.
+type BootStatus struct {
 	InfraEnvID string    `json:"infra_env_id,omitempty"`
 	ImageURL   string    `json:"image_url"`
 	At         time.Time `json:"at"`
-	// Host is the host that came up, once its agent registered: infra-env and host id.
+	// Host is the host of the agent that registered after the boot. It is nil before.
 	Host       *HostRef  `json:"host,omitempty"`
 	Registered time.Time `json:"registered,omitzero"`
 	Ejected    time.Time `json:"ejected,omitzero"`
-	Repaired   time.Time `json:"repaired,omitzero"` // it came up from the image again and was restarted into its disk
+	// it booted the image again and was restarted from its disk
+	Repaired time.Time `json:"repaired,omitzero"`
 }
 
 // HostRef names a host of the engine.
@@ -155,65 +161,66 @@ type HostRef struct {
 	ID         string `json:"id"`
 }
 
-// Note is something that happened to a server. Its reasons are the names of metal3's events where
-// there is one.
-type Note struct {
+// Event is an entry of a server's history. Its reason is the name of metal3's event if there is
+// one.
+type Event struct {
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Warning bool      `json:"warning,omitempty"`
 }
 
-// Span is when something began and ended; a zero End means that it goes on.
-type Span struct {
+// OperationMetric holds the start and the end of an operation (metal3's term). A zero End means
+// that it is in progress.
+type OperationMetric struct {
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
 }
 
-// Operations are the newest of each kind.
-type Operations struct {
-	Register    Span `json:"register,omitzero"`
-	Provision   Span `json:"provision,omitzero"`
-	Deprovision Span `json:"deprovision,omitzero"`
+// OperationHistory holds the latest operation of each kind.
+type OperationHistory struct {
+	Register    OperationMetric `json:"register,omitzero"`
+	Provision   OperationMetric `json:"provision,omitzero"`
+	Deprovision OperationMetric `json:"deprovision,omitzero"`
 }
 
-// Server is a server as it is known: what is wanted of it, without the password, and what it is.
+// Server is a server with its desired state (without the password) and its actual state.
 type Server struct {
 	ID string `json:"id"`
 	Desired
 	State State `json:"state"`
-	// Doing is what goes on or is waited for, as a sentence; "" when nothing is.
-	Doing      string     `json:"doing,omitempty"`
-	Power      Power      `json:"power"`
-	System     *System    `json:"system,omitempty"` // nil until it is registered
-	Media      *Media     `json:"media,omitempty"`
-	Booted     *Booted    `json:"booted,omitempty"`
-	Error      *Trouble   `json:"error,omitempty"`
-	Pending    *Order     `json:"pending,omitempty"`
-	LastSeen   time.Time  `json:"last_seen,omitzero"` // when the BMC answered last
-	Operations Operations `json:"operations"`
-	History    []Note     `json:"history"` // the newest last
-	Created    time.Time  `json:"created"`
-	// CredentialsGood tells that the BMC took the present credentials.
+	// Activity is a sentence about the current or the next operation; "" if there is none.
+	Activity   string           `json:"doing,omitempty"`
+	Power      Power            `json:"power"`
+	System     *System          `json:"system,omitempty"` // nil before registration
+	Media      *Media           `json:"media,omitempty"`
+	Booted     *BootStatus      `json:"booted,omitempty"`
+	Error      *ErrorStatus     `json:"error,omitempty"`
+	Pending    *Action          `json:"pending,omitempty"`
+	LastSeen   time.Time        `json:"last_seen,omitzero"` // time of the BMC's last response
+	Operations OperationHistory `json:"operations"`
+	History    []Event          `json:"history"` // oldest first
+	Created    time.Time        `json:"created"`
+	// CredentialsGood is set after the BMC has accepted the current credentials.
 	CredentialsGood bool `json:"credentials_good"`
 }
 
-// OrderKind is what a person pressed.
-type OrderKind string
+// ActionKind is the kind of a requested action.
+type ActionKind string
 
-// What can be ordered.
+// The actions.
 const (
-	OrderBoot     OrderKind = "boot"
-	OrderPowerOn  OrderKind = "on"
-	OrderPowerOff OrderKind = "off"
-	OrderSoftOff  OrderKind = "soft"
-	OrderReset    OrderKind = "reset"
-	OrderEject    OrderKind = "eject"
-	OrderInspect  OrderKind = "inspect"
+	ActionBoot     ActionKind = "boot"
+	ActionPowerOn  ActionKind = "on"
+	ActionPowerOff ActionKind = "off"
+	ActionShutdown ActionKind = "soft"
+	ActionReset    ActionKind = "reset"
+	ActionEject    ActionKind = "eject"
+	ActionInspect  ActionKind = "inspect"
 )
 
-// Order is what a person pressed and is not done yet.
-type Order struct {
-	Kind OrderKind `json:"kind"`
-	At   time.Time `json:"at"`
+// Action is a requested action that is not completed yet.
+type Action struct {
+	Kind ActionKind `json:"kind"`
+	At   time.Time  `json:"at"`
 }

@@ -9,12 +9,12 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-func TestAServerIsRegisteredAndBooted(t *testing.T) {
+func TestBoot_everyVendor(t *testing.T) {
 	for _, profile := range redfish.Profiles() {
 		t.Run(profile.Name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			b := s.bmc(profile.Name)
+			s := newTestSite(t)
+			b := s.startBMC(profile.Name)
 			_, err := s.manager.Ensure(context.Background(), "n1", desired(b))
 			require.NoError(t, err)
 			server := s.await("n1", available)
@@ -28,7 +28,7 @@ func TestAServerIsRegisteredAndBooted(t *testing.T) {
 			require.Equal(t, s.image, b.Inserted())
 			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5e9, 1e6)
 			require.Equal(t, []redfish.Started{{From: "cd", Image: s.image}}, b.Boots())
-			require.Zero(t, b.Sessions(), "sessions are given back")
+			require.Zero(t, b.Sessions(), "sessions are deleted")
 		})
 	}
 }

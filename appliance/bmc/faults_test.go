@@ -14,9 +14,9 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// What a fault comes to: the server boots all the same (""), or it ends in an error whose sentence
-// contains this. What is before the colon names the moment: "register" or "boot".
-var outcomes = map[redfish.Fault]string{
+// faultResults maps each fault to a substring of the expected error; empty if the server must boot
+// despite the fault. The part before the colon names the phase: "register" or "boot".
+var faultResults = map[redfish.Fault]string{
 	redfish.InUse400: "", redfish.InUse409: "", redfish.InUse500: "", redfish.EjectEmpty400: "", redfish.EjectKeeps: "",
 	redfish.StaleInserted: "",
 	redfish.Insert500Once: "", redfish.Busy503: "", redfish.NotReady: "", redfish.SessionEnds: "",
@@ -27,74 +27,74 @@ var outcomes = map[redfish.Fault]string{
 	redfish.TLS12:         "",
 	redfish.HTTPBootShort: "", redfish.HTTPBootPlain: "",
 
-	redfish.StuckMedia:     "boot:is in use and can't be emptied",
+	redfish.StuckMedia:     "boot:is in use and its media can't be ejected",
 	redfish.Insert500:      "boot:failed to insert the image with status 500 (InternalError)",
-	redfish.SessionsFull:   "register:has no session free (RAC0218)",
+	redfish.SessionsFull:   "register:has no free session (RAC0218)",
 	redfish.TaskFails:      "boot:could not fetch the image",
-	redfish.PowerStuck:     "boot:was told twice to power off and still is not off",
-	redfish.NoReset:        "boot:offers no way to switch the server's power",
+	redfish.PowerStuck:     "boot:did not power off after two requests",
+	redfish.NoReset:        "boot:offers no reset action for the server",
 	redfish.Unreachable:    "boot:could not fetch the image",
-	redfish.NoLicence:      "boot:needs a licence to insert the image",
+	redfish.NoLicence:      "boot:needs a license to insert the image",
 	redfish.NoDrives:       "boot:has no virtual CD or DVD drive",
-	redfish.WrongPassword:  `register:refuses the user name "operator" with this password`,
-	redfish.ReadOnly:       `boot:does not allow the user "operator" to switch the server off`,
+	redfish.WrongPassword:  `register:rejects the user name "operator" with this password`,
+	redfish.ReadOnly:       `boot:does not allow the user "operator" to power off the server`,
 	redfish.SeveralSystems: "register:has several systems (",
-	redfish.NoSystems:      "register:has no system that can be booted",
+	redfish.NoSystems:      "register:has no bootable system",
 	redfish.NotRedfish:     "register:has no /redfish/v1/",
-	redfish.SelfSigned:     "register:has a certificate that is not trusted, as self-signed ones are",
-	redfish.Expired:        "register:has a certificate that is not valid at this time",
+	redfish.SelfSigned:     "register:has a certificate that is not trusted, such as a self-signed one",
+	redfish.Expired:        "register:has a certificate that is not valid now",
 }
 
-// play is one stand-in with one fault.
-type play struct {
+// faultTest is one simulated BMC with one fault.
+type faultTest struct {
 	name     string
 	bmc      *redfish.BMC
-	expected string  // of outcomes
-	ended    *Server // how it was when it booted, or came into its error
+	expected string  // from faultResults
+	final    *Server // the server after it booted or failed
 }
 
-// TestEveryFaultOfEveryVendorEndsInABootOrASentence is the whole table with the build tag redfish,
-// and otherwise each fault of a few vendors; all servers in one manager at the same time. The media
-// of another person are in the drive before, and the servers are on.
-func TestEveryFaultOfEveryVendorEndsInABootOrASentence(t *testing.T) {
-	s := newSite(t)
-	plays := map[string]*play{}
+// TestFaults runs all combinations with the build tag redfish, and otherwise each fault with a few
+// vendors. One manager handles all servers at the same time. At the start, the drives contain the
+// media of another user, and the servers are on.
+func TestFaults(t *testing.T) {
+	s := newTestSite(t)
+	tests := map[string]*faultTest{}
 	for i, profile := range redfish.Profiles() {
 		for j, fault := range redfish.Faults() {
-			if chosen(i, j) {
-				plays[fmt.Sprintf("p%d-f%d", i, j)] = s.play(profile, fault)
+			if faultSelected(i, j) {
+				tests[fmt.Sprintf("p%d-f%d", i, j)] = s.newFaultTest(profile, fault)
 			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for id, p := range plays {
-		wanted := desired(p.bmc)
-		wanted.Name, wanted.SkipVerify = p.name, strings.HasSuffix(p.name, string(redfish.TLS12))
-		_, err := s.manager.Ensure(ctx, id, wanted)
+	for id, p := range tests {
+		d := desired(p.bmc)
+		d.Name, d.SkipVerify = p.name, strings.HasSuffix(p.name, string(redfish.TLS12))
+		_, err := s.manager.Ensure(ctx, id, d)
 		require.NoError(t, err)
 		_, err = s.manager.Boot(ctx, id, "")
 		require.NoError(t, err)
 	}
-	left := len(plays)
+	left := len(tests)
 	require.NoError(t, s.manager.Observe(ctx, func(id string) {
 		server, err := s.manager.Server(id)
-		if err != nil || plays[id].ended != nil || !plays[id].ends(server) {
+		if err != nil || tests[id].final != nil || !tests[id].isFinal(server) {
 			return
 		}
-		plays[id].ended = server
-		s.leave(ctx, id)
+		tests[id].final = server
+		s.forgetSilently(ctx, id)
 		if left--; left == 0 {
 			cancel()
 		}
 	}))
-	for _, p := range plays {
+	for _, p := range tests {
 		t.Run(p.name, p.check(s.image))
 	}
 }
 
-// leave has a server forgotten without another word to its BMC.
-func (s *site) leave(ctx context.Context, id string) {
+// forgetSilently removes a server without further requests to its BMC.
+func (s *testSite) forgetSilently(ctx context.Context, id string) {
 	_, err := s.manager.Change(ctx, id, func(d Desired) (Desired, error) {
 		d.Detached = true
 		return d, nil
@@ -104,51 +104,52 @@ func (s *site) leave(ctx context.Context, id string) {
 	}
 }
 
-// play starts the stand-in of a play.
-func (s *site) play(profile redfish.Profile, fault redfish.Fault) *play {
-	expected, known := outcomes[fault]
-	require.True(s.t, known, "there is no outcome for %s", fault)
+// newFaultTest starts the simulated BMC of a test.
+func (s *testSite) newFaultTest(profile redfish.Profile, fault redfish.Fault) *faultTest {
+	expected, ok := faultResults[fault]
+	require.True(s.t, ok, "there is no expected result for %s", fault)
 	if fault == redfish.SessionsFull && profile.NoSessions || profile.Vague {
 		expected = strings.Split(expected, " (")[0]
 	}
-	p := &play{name: profile.Name + "/" + string(fault), bmc: s.bmcOverTLS(profile, fault), expected: expected}
-	p.bmc.Insert("http://192.0.2.1/somebody-elses.iso")
+	p := &faultTest{name: profile.Name + "/" + string(fault), bmc: s.startBMCOverTLS(profile, fault),
+		expected: expected}
+	p.bmc.Insert("http://192.0.2.1/foreign.iso")
 	return p
 }
 
-func (p *play) ends(server *Server) bool {
+func (p *faultTest) isFinal(server *Server) bool {
 	if p.expected == "" {
 		return server.State == Provisioned
 	}
 	return server.Error != nil
 }
 
-func (p *play) check(image string) func(t *testing.T) {
+func (p *faultTest) check(image string) func(t *testing.T) {
 	return func(t *testing.T) {
-		require.NotNil(t, p.ended, "it came to no end: %v", p.bmc.Requests())
-		moment, sentence, fails := strings.Cut(p.expected, ":")
+		require.NotNil(t, p.final, "neither booted nor failed: %v", p.bmc.Requests())
+		phase, sentence, fails := strings.Cut(p.expected, ":")
 		if !fails {
 			require.Eventually(t, func() bool { return len(p.bmc.Boots()) > 0 }, 5*time.Second, time.Millisecond)
 			require.Equal(t, redfish.Started{From: "cd", Image: image}, p.bmc.Boots()[0], "%v", p.bmc.Requests())
 			return
 		}
-		require.Contains(t, p.ended.Error.Message, sentence)
-		require.Contains(t, p.ended.Error.Message, p.name)
+		require.Contains(t, p.final.Error.Message, sentence)
+		require.Contains(t, p.final.Error.Message, p.name)
 		require.Empty(t, p.bmc.Boots())
-		if moment == "register" {
-			require.Equal(t, RegistrationError, p.ended.Error.Type)
-			require.Equal(t, Registering, p.ended.State)
+		if phase == "register" {
+			require.Equal(t, RegistrationError, p.final.Error.Type)
+			require.Equal(t, Registering, p.final.State)
 		}
 	}
 }
 
-// bmcOverTLS starts a stand-in, with a certificate where the fault is about that.
-func (s *site) bmcOverTLS(profile redfish.Profile, fault redfish.Fault) *redfish.BMC {
+// startBMCOverTLS starts a simulated BMC, with a certificate if the fault concerns it.
+func (s *testSite) startBMCOverTLS(profile redfish.Profile, fault redfish.Fault) *redfish.BMC {
 	options := redfish.Options{Profile: profile, Faults: []redfish.Fault{fault}, HTTP: &http.Client{}}
 	switch fault {
 	case redfish.SelfSigned, redfish.Expired, redfish.TLS12:
 		cert, _ := certificate(s.t, fault == redfish.Expired)
-		return s.start(options, cert)
+		return s.startBMCWith(options, cert)
 	}
-	return s.start(options, nil)
+	return s.startBMCWith(options, nil)
 }

@@ -12,22 +12,22 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-func byHTTP(d *Desired) {
+func useHTTPBoot(d *Desired) {
 	d.Address = strings.Replace(d.Address, "redfish-virtualmedia", "redfish-uefihttp", 1)
 }
 
-func TestAServerBootsAnImageByUEFIHTTP(t *testing.T) {
+func TestHTTPBoot_everyVendor(t *testing.T) {
 	for _, c := range []struct{ profile, from string }{
 		{"generic", "http"}, {"supermicro-x12", "http"}, {"ami-megarac", "http"}, {"fujitsu-irmc", "http"},
 		{"nvidia-dgx", "http"}, {"sushy-emulator", "http"},
-		// their firmware has attributes of its own for it
+		// their firmware has vendor attributes for it
 		{"dell-idrac9", "cd"}, {"hpe-ilo6", "cd"}, {"lenovo-xcc", "cd"},
 	} {
 		t.Run(c.profile, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			b := s.bmc(c.profile)
-			s.ensure(b, byHTTP)
+			s := newTestSite(t)
+			b := s.startBMC(c.profile)
+			s.ensure(b, useHTTPBoot)
 			_, err := s.manager.Boot(bg, "n1", "")
 			require.NoError(t, err)
 			server := s.await("n1", provisioned)
@@ -35,8 +35,8 @@ func TestAServerBootsAnImageByUEFIHTTP(t *testing.T) {
 			require.Equal(t, redfish.Started{From: c.from, Image: s.image}, b.Boots()[0], "%v", b.Requests())
 			if c.from == "cd" {
 				require.Contains(t, reasons(server), "VirtualMediaUsed")
-				require.True(t, slices.IsSortedFunc(server.History, func(a, b Note) int { return a.At.Compare(b.At) }),
-					"who follows the history misses none")
+				require.True(t, slices.IsSortedFunc(server.History, func(a, b Event) int { return a.At.Compare(b.At) }),
+					"readers of the history miss no event")
 				return
 			}
 			require.NotContains(t, reasons(server), "VirtualMediaUsed")
@@ -48,7 +48,7 @@ func TestAServerBootsAnImageByUEFIHTTP(t *testing.T) {
 				Status: models.HostStatusInstallingInProgress, Stage: models.HostStageRebooting, Minimal: true,
 			})
 			s.await("n1", func(server *Server) bool { return !server.Booted.Ejected.IsZero() })
-			require.Empty(t, b.HTTPBootURI(), "the URL is taken back")
+			require.Empty(t, b.HTTPBootURI(), "the URL is cleared")
 			b.Reboot()
 			require.Eventually(t, func() bool { return len(b.Boots()) == 2 }, 5*time.Second, time.Millisecond)
 			require.Equal(t, "disk", b.Boots()[1].From)
@@ -56,10 +56,10 @@ func TestAServerBootsAnImageByUEFIHTTP(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutVirtualDrivesBootsByUEFIHTTP(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic", redfish.NoDrives)
-	s.ensure(b, byHTTP)
+func TestHTTPBoot_noVirtualMedia(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic", redfish.NoDrives)
+	s.ensure(b, useHTTPBoot)
 	_, err := s.manager.Boot(bg, "n1", "")
 	require.NoError(t, err)
 	s.await("n1", provisioned)
@@ -67,37 +67,37 @@ func TestAServerWithoutVirtualDrivesBootsByUEFIHTTP(t *testing.T) {
 	require.Equal(t, "http", b.Boots()[0].From)
 }
 
-func TestAnURLThatABMCDoesNotTakeForUEFIHTTP(t *testing.T) {
+func TestHTTPBoot_rejectedURL(t *testing.T) {
 	for fault, image := range map[redfish.Fault]string{
 		redfish.HTTPBootShort: "http://appliance.landfall.example.com/image.iso",
 		redfish.HTTPBootPlain: "https://192.0.2.1/image.iso",
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			b := s.bmc("generic", fault)
+			s := newTestSite(t)
+			b := s.startBMC("generic", fault)
 			s.ensure(b, func(d *Desired) {
-				byHTTP(d)
+				useHTTPBoot(d)
 				d.ImageURL = image
 			})
 			_, err := s.manager.Boot(bg, "n1", "")
 			require.NoError(t, err)
-			server := s.await("n1", inTrouble)
+			server := s.await("n1", failed)
 			require.Equal(t, ProvisioningError, server.Error.Type)
-			require.Contains(t, server.Error.Message, "does not take the image's URL "+image+
+			require.Contains(t, server.Error.Message, "rejects the image's URL "+image+
 				" for UEFI HTTP boot; give the appliance a shorter address, in plain http (boot_listen)")
 			require.Empty(t, b.Boots())
 		})
 	}
 }
 
-func TestUEFIHTTPBootThatIsCutShortEndsWell(t *testing.T) {
-	s := &site{t: t, clock: redfish.Accelerated(hurry), hosts: map[HostRef]Host{}}
-	s.image = newSite(t).image
+func TestHTTPBoot_resumesAfterRestart(t *testing.T) {
+	s := &testSite{t: t, clock: redfish.Accelerated(clockSpeed), hosts: map[HostRef]Host{}}
+	s.image = newTestSite(t).image
 	dir := t.TempDir()
 	stop := s.open(dir)
-	b := s.bmc("generic")
-	s.ensure(b, byHTTP)
+	b := s.startBMC("generic")
+	s.ensure(b, useHTTPBoot)
 	s.await("n1", available)
 	_, err := s.manager.Boot(bg, "n1", "")
 	require.NoError(t, err)
@@ -109,12 +109,12 @@ func TestUEFIHTTPBootThatIsCutShortEndsWell(t *testing.T) {
 	s.await("n1", provisioned)
 	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
 	for _, started := range b.Boots() {
-		require.Equal(t, "http", started.From, "it never came up without the image")
+		require.Equal(t, "http", started.From, "it never boots without the image")
 	}
 }
 
-func TestUEFIHTTPBootIsForUEFI(t *testing.T) {
+func TestHTTPBoot_legacyModeRejected(t *testing.T) {
 	_, err := Desired{Name: "n1", Address: "redfish-uefihttp://192.0.2.7", Username: "root", Password: "x",
-		BootMode: "legacy"}.checked()
-	require.ErrorContains(t, err, "redfish-uefihttp is for UEFI only; leave the mode out")
+		BootMode: "legacy"}.validated()
+	require.ErrorContains(t, err, "redfish-uefihttp is for UEFI only; omit the mode")
 }

@@ -15,7 +15,7 @@ import (
 	"landfall/appliance/engine"
 )
 
-// InfraEnvs implements [Site] with the infra-envs and the hosts of an engine.
+// InfraEnvs implements [Site] with the infra-envs and hosts of an engine.
 type InfraEnvs struct {
 	engine   *engine.Engine
 	images   *discovery.Images
@@ -28,8 +28,8 @@ func NewInfraEnvs(e *engine.Engine, images *discovery.Images, networks discovery
 	return &InfraEnvs{e, images, networks}
 }
 
-// ImageURL implements Site. Of several networks, it chooses the one in which this machine speaks to
-// the BMC; without a BMC, the preferred one.
+// ImageURL implements Site. It uses the network through which this machine reaches the BMC, or the
+// preferred network if there is no BMC.
 func (s *InfraEnvs) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error) {
 	code, expires, err := s.engine.CodeOfImage(infraEnvID)
 	if err != nil {
@@ -44,14 +44,14 @@ func (s *InfraEnvs) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (st
 	network := s.networkTowards(ctx, bmcURL)
 	if strings.HasPrefix(network.Boot, "https:") {
 		return "",
-			fmt.Errorf("the appliance serves images by https alone, which many BMCs do not trust; configure " +
-				"boot_listen, which serves them by plain http")
+			fmt.Errorf("the appliance serves images only by https, which many BMCs do not trust; configure " +
+				"boot_listen to serve them by plain http")
 	}
 	return network.ShortURL(code), nil
 }
 
-// networkTowards returns the network of the local address from which the appliance would speak to a
-// BMC, or else the preferred network. It sends no packets.
+// networkTowards returns the network of the local address that reaches a BMC, or else the preferred
+// network. It sends no packets.
 func (s *InfraEnvs) networkTowards(ctx context.Context, bmcURL string) discovery.Network {
 	if len(s.networks) == 1 || bmcURL == "" {
 		return s.networks[0]
@@ -115,7 +115,7 @@ func (s *InfraEnvs) Host(ref HostRef) (Host, bool, error) {
 	return described, known, nil
 }
 
-// host describes a host; false until its agent has reported the inventory.
+// host describes a host. It returns false until the agent has reported the inventory.
 func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 	inventory, err := s.engine.HostHardware(host.InfraEnvID.String(), host.ID.String())
 	if err != nil || inventory == nil {
@@ -148,8 +148,7 @@ func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 	return described, true
 }
 
-// InfraEnv returns the id of an infra-env that is named by its id or its name; "" for an empty
-// name.
+// InfraEnv returns the id of the infra-env with this id or name; "" for an empty name.
 func (s *InfraEnvs) InfraEnv(idOrName string) (string, error) {
 	if idOrName == "" {
 		return "", nil

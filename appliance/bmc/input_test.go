@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAddresses(t *testing.T) {
+func TestParseAddress(t *testing.T) {
 	for text, expected := range map[string]Address{
 		"redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1": {Scheme: "redfish-virtualmedia",
 			URL: "https://192.0.2.7", System: "/redfish/v1/Systems/1"},
@@ -37,12 +37,12 @@ func TestAddresses(t *testing.T) {
 	for text, sentence := range map[string]string{
 		"":                                    "is empty",
 		"192.0.2.7":                           "has no scheme, which means ipmi",
-		"ipmi://192.0.2.7":                    "has the scheme ipmi, which is not spoken here",
+		"ipmi://192.0.2.7":                    "has the scheme ipmi, which is not supported",
 		"libvirt:192.0.2.7":                   "has the scheme libvirt",
 		"libvirt://192.0.2.7:6233/":           "has the scheme libvirt",
 		"irmc://192.0.2.7":                    "has the scheme irmc",
-		"redfish-virtualmedia+ftp://x":        "behind the + can be http or https",
-		"redfish://root:calvin@192.0.2.7":     "has a user name in it",
+		"redfish-virtualmedia+ftp://x":        "after the + must be http or https",
+		"redfish://root:calvin@192.0.2.7":     "contains a user name",
 		"redfish://192.0.2.7/ui":              "has the path /ui",
 		"redfish://192.0.2.7/redfish/v1?x=1":  "has a query",
 		"redfish://":                          `has the host ""`,
@@ -55,52 +55,52 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestWhatIsWantedIsChecked(t *testing.T) {
+func TestDesired_validation(t *testing.T) {
 	good := Desired{Name: "n1", Address: "redfish://192.0.2.7", Username: "root", Password: "x"}
 	for _, c := range []struct {
 		field, sentence string
 		alter           func(*Desired)
 	}{
-		{"name", `The name "" of the server is none`, func(d *Desired) { d.Name = " " }},
+		{"name", `The name "" of the server is invalid`, func(d *Desired) { d.Name = " " }},
 		{"name", "letters, digits", func(d *Desired) { d.Name = "a\nb" }},
-		{"address", "not spoken here", func(d *Desired) { d.Address = "ipmi://x" }},
+		{"address", "not supported", func(d *Desired) { d.Address = "ipmi://x" }},
 		{"username", "user name for the BMC of n1 is missing", func(d *Desired) { d.Username = "" }},
 		{"password", "password for the BMC of n1 is missing", func(d *Desired) { d.Password = "" }},
-		{"boot_mac", `The boot MAC address "x" is none`, func(d *Desired) { d.BootMAC = "x" }},
+		{"boot_mac", `The boot MAC address "x" is invalid`, func(d *Desired) { d.BootMAC = "x" }},
 		{"ca", "are not PEM certificates", func(d *Desired) { d.CA = "x" }},
-		{"boot_mode", `The boot mode "bios" of n1 is none`, func(d *Desired) { d.BootMode = "bios" }},
-		{"infra_env_id", "it is not said from what", func(d *Desired) { d.Boot = true }},
+		{"boot_mode", `The boot mode "bios" of n1 is invalid`, func(d *Desired) { d.BootMode = "bios" }},
+		{"infra_env_id", "has no image to boot", func(d *Desired) { d.Boot = true }},
 		{"image_url", "has a query", func(d *Desired) { d.ImageURL = "http://x/y.iso?api_key=z" }},
 	} {
-		wanted := good
-		c.alter(&wanted)
-		_, err := wanted.checked()
+		d := good
+		c.alter(&d)
+		_, err := d.validated()
 		refused := new(RequestError)
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, c.field, refused.Field)
 		require.Contains(t, refused.Reason, c.sentence)
 	}
 	good.BootMAC = "52-54-00-AA-BB-CC"
-	checked, err := good.checked()
+	checked, err := good.validated()
 	require.NoError(t, err)
 	require.Equal(t, "52:54:00:aa:bb:cc", checked.BootMAC)
 }
 
-func TestURLsThatBMCsDoNotTake(t *testing.T) {
+func TestCheckImageURL(t *testing.T) {
 	require.NoError(t, CheckImageURL("http://192.0.2.1:8090/i/abcdefghijklmnop.iso"))
 	for text, sentence := range map[string]string{
-		"http://192.0.2.1/" + strings.Repeat("x", 250) + ".iso": "has 271 bytes, and many BMCs take no more than 255",
+		"http://192.0.2.1/" + strings.Repeat("x", 250) + ".iso": "has 271 bytes, and many BMCs accept at most 255",
 		"http://192.0.2.1/i/x":               "does not end in .iso",
 		"http://192.0.2.1/x.iso?arch=x86_64": "has a query",
 		"http://u:p@192.0.2.1/x.iso":         "a user name",
-		"nfs://192.0.2.1/x.iso":              "begins with http",
-		"x.iso":                              "is none that a BMC can fetch",
+		"nfs://192.0.2.1/x.iso":              "must begin with http",
+		"x.iso":                              "is not one that a BMC can fetch",
 	} {
 		require.ErrorContains(t, CheckImageURL(text), sentence, text)
 	}
 }
 
-func TestTables(t *testing.T) {
+func TestReadTable(t *testing.T) {
 	rows, err := ReadTable(strings.NewReader("n1,192.0.2.1,root,\"a,b\",52:54:00:00:00:01,site,yes,UEFI\n\n# a " +
 		"remark\nn2,[fd00::1]:443,root,x\n"))
 	require.NoError(t, err)
@@ -121,8 +121,8 @@ func TestTables(t *testing.T) {
 	rows, err = ReadTable(strings.NewReader(
 		"n1\t192.0.2.1\troot\tx\nn1\t192.0.2.2\troot\tx\nn3\t192.0.2.3\troot\nn4\t192.0.2.4\troot\tx\t\t\tperhaps\nn5\t1\t2\t3\t\t\t\t\t9\n"))
 	require.NoError(t, err)
-	for i, sentence := range []string{"", "line 1 has the name n1 too", "password for the BMC of n3 is missing",
-		`skip_verify is "perhaps"`, "the row has 9 columns, and there are 8"} {
+	for i, sentence := range []string{"", "line 1 also has the name n1", "password for the BMC of n3 is missing",
+		`skip_verify is "perhaps"`, "the row has 9 columns, but only 8 are defined"} {
 		if sentence == "" {
 			require.NoError(t, rows[i].Err)
 		} else {
@@ -140,8 +140,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-func TestRetryAfterADateIsReadByTheBMCsOwnClock(t *testing.T) {
-	h := &heard{header: http.Header{"Date": {"Thu, 01 Jan 1970 00:10:00 GMT"},
+func TestRetryAfter_dateUsesClockOfBMC(t *testing.T) {
+	h := &response{header: http.Header{"Date": {"Thu, 01 Jan 1970 00:10:00 GMT"},
 		"Retry-After": {"Thu, 01 Jan 1970 00:10:30 GMT"}}}
 	require.Equal(t, 30*time.Second, h.retryAfter())
 	h.header.Set("Retry-After", "7")
@@ -150,7 +150,7 @@ func TestRetryAfterADateIsReadByTheBMCsOwnClock(t *testing.T) {
 	require.Zero(t, h.retryAfter())
 }
 
-func TestRedactor_text(t *testing.T) {
+func TestRedact(t *testing.T) {
 	for text, expected := range map[string]string{
 		`{"UserName":"root","Password":"cal\"vin"}`:               `{"UserName":"root","Password":"(hidden)"}`,
 		"/images/1?api_key=ey.J&arch=x86_64":                      "/images/1?api_key=(hidden)&arch=x86_64",

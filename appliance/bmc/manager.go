@@ -16,34 +16,35 @@ import (
 	"landfall/store"
 )
 
-// Options are what a manager works with.
+// Options configure a manager.
 type Options struct {
 	DB   *store.DB
 	Site Site
-	// Secrets seals the passwords; nil keeps them as they are.
+	// Secrets encrypts the passwords; nil stores them in plain text.
 	Secrets *sitekey.Box
-	Clock   clockwork.Clock // nil is the real one
-	Logger  *slog.Logger    // nil discards
+	Clock   clockwork.Clock // nil is the real clock
+	Logger  *slog.Logger    // nil discards the log
 }
 
-// Manager has the servers. Its methods may be called by many goroutines at once, Run once.
+// Manager manages servers. Its methods are safe for concurrent use; Run is called once.
 type Manager struct {
 	options Options
 	clock   clockwork.Clock
 	log     *slog.Logger
 
-	mu       sync.Mutex
-	workers  map[string]*worker
-	seen     map[string]time.Time    // when a BMC answered last; written with what else changes
-	gates    map[string]*gate        // by the BMC's URL: one conversation at a time
-	polls    map[string]Conversation // the last poll that went well
-	expected map[string]expectation  // servers that were booted -> by what their hosts are known
+	mu      sync.Mutex
+	workers map[string]*worker
+	// server id -> time of the last response; saved together with other changes
+	contacts map[string]time.Time
+	locks    map[string]*bmcLock    // by the URL of the BMC: one session at a time
+	polls    map[string]SessionLog  // the last successful poll
+	matchers map[string]hostMatcher // servers that were booted -> matcher of their hosts
 
-	talking  chan struct{} // as many as may talk at the same time
-	lookAnew chan struct{} // a server is waited for: its host may be there already
+	sessions  chan struct{} // limits the concurrent sessions
+	scanHosts chan struct{} // requests a scan: a new matcher may match an existing host
 }
 
-// New returns a manager that does nothing before Run.
+// New returns a manager. It does nothing before Run.
 func New(options Options) *Manager {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -53,36 +54,36 @@ func New(options Options) *Manager {
 	}
 	return &Manager{
 		options: options, clock: options.Clock, log: options.Logger,
-		workers: map[string]*worker{}, seen: map[string]time.Time{}, gates: map[string]*gate{},
-		polls: map[string]Conversation{}, expected: map[string]expectation{},
-		talking: make(chan struct{}, talkers), lookAnew: make(chan struct{}, 1),
+		workers: map[string]*worker{}, contacts: map[string]time.Time{}, locks: map[string]*bmcLock{},
+		polls: map[string]SessionLog{}, matchers: map[string]hostMatcher{},
+		sessions: make(chan struct{}, maxSessions), scanHosts: make(chan struct{}, 1),
 	}
 }
 
-// NewID returns an id for a server that nobody else names.
+// NewID returns a new unique id for a server.
 func NewID() string { return uuid.NewString() }
 
-// Ensure makes what is wanted of the server of that id so, and creates it if there is none; ids are
-// lower-case letters, digits and hyphens, such as a UUID. To ask for the same again changes
-// nothing. What is wrong with it comes as *RequestError or *ConflictError; what goes wrong with the
-// BMC later is in the server's Error.
+// Ensure sets the desired state of the server with this id and creates the server if it does not
+// exist. An id has lower-case letters, digits and hyphens, such as a UUID. An unchanged desired
+// state changes nothing. Invalid requests return *RequestError or *ConflictError; later errors of
+// the BMC are in the Error field of the server.
 func (m *Manager) Ensure(ctx context.Context, id string, desired Desired) (*Server, error) {
-	return m.desire(ctx, id, true, func(Desired) (Desired, error) { return desired, nil })
+	return m.updateDesired(ctx, id, true, func(Desired) (Desired, error) { return desired, nil })
 }
 
-// Change alters what is wanted of a server that there is. The password that alter is given is the
-// present one, in the clear.
-func (m *Manager) Change(ctx context.Context, id string, alter func(Desired) (Desired, error)) (*Server, error) {
-	return m.desire(ctx, id, false, alter)
+// Change changes the desired state of an existing server. The function gets the current password in
+// plain text.
+func (m *Manager) Change(ctx context.Context, id string, modify func(Desired) (Desired, error)) (*Server, error) {
+	return m.updateDesired(ctx, id, false, modify)
 }
 
-func (m *Manager) desire(ctx context.Context, id string, create bool, alter func(Desired) (Desired,
+func (m *Manager) updateDesired(ctx context.Context, id string, create bool, modify func(Desired) (Desired,
 	error)) (*Server, error) {
 	if !idForm.MatchString(id) {
 		return nil, &RequestError{"id",
-			fmt.Sprintf("%q is no id of a server; ids are lower-case letters, digits and hyphens.", id)}
+			fmt.Sprintf("%q is not a valid id of a server; an id has lower-case letters, digits and hyphens.", id)}
 	}
-	var shown *Server
+	var server *Server
 	changed := false
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
 		changed = false
@@ -90,41 +91,41 @@ func (m *Manager) desire(ctx context.Context, id string, create bool, alter func
 		r, err := serverRows.Get(tx, id)
 		switch {
 		case errors.Is(err, store.ErrNotFound) && create:
-			r = &row{Server: Server{ID: id, State: Registering, Created: now, History: []Note{}}}
+			r = &row{Server: Server{ID: id, State: Registering, Created: now, History: []Event{}}}
 		case errors.Is(err, store.ErrNotFound):
 			return &NotFoundError{id}
 		case err != nil:
 			return err
 		}
 		if r.State == Deleting {
-			return &ConflictError{fmt.Sprintf("The server %s is being removed; wait until it is gone, and add it "+
+			return &ConflictError{fmt.Sprintf("The server %s is being removed; wait until it is removed, and add it "+
 				"again.", r.Name)}
 		}
 		before := r.Desired
 		if before.Password, err = m.options.Secrets.Open(before.Password); err != nil {
-			before.Password = "" // of another site's key: it must be given anew
+			before.Password = "" // encrypted with another site's key: it must be given again
 		}
-		wanted, err := alter(before)
+		desired, err := modify(before)
 		if err != nil {
 			return err
 		}
-		if wanted, err = wanted.checked(); err != nil {
+		if desired, err = desired.validated(); err != nil {
 			return err
 		}
-		shown = r.shown()
-		if wanted.equal(before) {
+		server = r.server()
+		if desired.equal(before) {
 			return nil
 		}
-		if wanted.Name != before.Name {
-			if err := renameServer(tx, before.Name, wanted.Name, id); err != nil {
+		if desired.Name != before.Name {
+			if err := renameServer(tx, before.Name, desired.Name, id); err != nil {
 				return err
 			}
 		}
-		r.accept(wanted, before, now)
-		if r.Desired.Password, err = m.options.Secrets.Seal(wanted.Password); err != nil {
+		r.setDesired(desired, before, now)
+		if r.Desired.Password, err = m.options.Secrets.Seal(desired.Password); err != nil {
 			return err
 		}
-		shown, changed = r.shown(), true
+		server, changed = r.server(), true
 		return serverRows.Put(tx, id, r)
 	})
 	if err != nil {
@@ -133,7 +134,7 @@ func (m *Manager) desire(ctx context.Context, id string, create bool, alter func
 	if changed {
 		m.interrupt(id)
 	}
-	return shown, nil
+	return server, nil
 }
 
 func (d Desired) equal(other Desired) bool {
@@ -142,23 +143,24 @@ func (d Desired) equal(other Desired) bool {
 	return online && d == other
 }
 
-// accept takes up what is wanted now.
-func (r *row) accept(wanted, before Desired, now time.Time) {
-	r.Desired = wanted
-	r.Wish++
+// setDesired sets the desired state.
+func (r *row) setDesired(desired, before Desired, now time.Time) {
+	r.Desired = desired
+	r.Generation++
 	if r.Error != nil {
 		r.Error.RetryAt = now
 	}
-	if wanted.Address != before.Address || wanted.Username != before.Username || wanted.Password != before.Password ||
-		wanted.SkipVerify != before.SkipVerify || wanted.CA != before.CA {
+	if desired.Address != before.Address || desired.Username != before.Username ||
+		desired.Password != before.Password ||
+		desired.SkipVerify != before.SkipVerify || desired.CA != before.CA {
 		r.CredentialsGood = false
-		if wanted.Address != before.Address {
+		if desired.Address != before.Address {
 			r.System, r.Media, r.Power = nil, nil, PowerUnknown
 		}
 		if r.System == nil {
 			r.State = Registering
 		}
-		r.Operations.Register = Span{}
+		r.Operations.Register = OperationMetric{}
 	}
 }
 
@@ -173,7 +175,7 @@ func renameServer(tx *store.Tx, before, name, id string) error {
 		return err
 	}
 	if taken != "" {
-		return &ConflictError{fmt.Sprintf("There is a server with the name %s already; choose another one.", name)}
+		return &ConflictError{fmt.Sprintf("A server with the name %s already exists; choose another one.", name)}
 	}
 	if before != "" {
 		if err := serverNames.Remove(tx, before+"\x00"+id); err != nil {
@@ -183,9 +185,9 @@ func renameServer(tx *store.Tx, before, name, id string) error {
 	return serverNames.Add(tx, name+"\x00"+id)
 }
 
-// Server returns a server by its id. *NotFoundError if there is none.
+// Server returns the server with this id, or *NotFoundError.
 func (m *Manager) Server(id string) (*Server, error) {
-	var shown *Server
+	var server *Server
 	err := m.options.DB.View(func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -194,13 +196,13 @@ func (m *Manager) Server(id string) (*Server, error) {
 		if err != nil {
 			return err
 		}
-		shown = m.withSeen(r.shown())
+		server = m.withLastContact(r.server())
 		return nil
 	})
-	return shown, err
+	return server, err
 }
 
-// Find returns a server by its id or its name. *NotFoundError if there is none.
+// Find returns the server with this id or name, or *NotFoundError.
 func (m *Manager) Find(idOrName string) (*Server, error) {
 	id := idOrName
 	if err := m.options.DB.View(func(tx *store.Tx) error {
@@ -214,7 +216,7 @@ func (m *Manager) Find(idOrName string) (*Server, error) {
 	return m.Server(id)
 }
 
-// Servers returns all servers by their names.
+// Servers returns all servers, sorted by name.
 func (m *Manager) Servers() ([]*Server, error) {
 	servers := []*Server{}
 	err := m.options.DB.View(func(tx *store.Tx) error {
@@ -224,25 +226,25 @@ func (m *Manager) Servers() ([]*Server, error) {
 			if err != nil {
 				return err
 			}
-			servers = append(servers, m.withSeen(r.shown()))
+			servers = append(servers, m.withLastContact(r.server()))
 			return nil
 		})
 	})
 	return servers, err
 }
 
-func (m *Manager) withSeen(server *Server) *Server {
+func (m *Manager) withLastContact(server *Server) *Server {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if at := m.seen[server.ID]; at.After(server.LastSeen) {
+	if at := m.contacts[server.ID]; at.After(server.LastSeen) {
 		server.LastSeen = at
 	}
 	return server
 }
 
-// Forget removes a server: what was booted from us is ejected, and it is powered off if that is
-// asked for and it is not detached; then the server is gone. One whose BMC does not let itself be
-// spoken to is let go after a few attempts. To forget a server that there is none of is no error.
+// Forget removes a server. It ejects an image that the manager inserted and, if powerOff is set and
+// the server is not detached, powers the server off. If the BMC does not respond, the server is
+// removed after a few attempts. Forgetting an unknown server is not an error.
 func (m *Manager) Forget(ctx context.Context, id string, powerOff bool) error {
 	changed := false
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -259,7 +261,7 @@ func (m *Manager) Forget(ctx context.Context, id string, powerOff bool) error {
 		}
 		changed = true
 		r.State, r.PowerOff, r.Pending, r.Error = Deleting, powerOff, nil, nil
-		r.Wish++
+		r.Generation++
 		return serverRows.Put(tx, id, r)
 	})
 	if err == nil && changed {
@@ -268,8 +270,8 @@ func (m *Manager) Forget(ctx context.Context, id string, powerOff bool) error {
 	return err
 }
 
-// Observe calls changed with the id of each server there is, and then of each that changed or went,
-// one at a time, until the context ends. Whoever is told reads what is with Server.
+// Observe calls changed with the id of each existing server, and then of each changed or deleted
+// server, one at a time, until the context ends. The callback reads the state with Server.
 func (m *Manager) Observe(ctx context.Context, changed func(id string)) error {
 	for {
 		from := m.options.DB.Revision()
@@ -286,7 +288,7 @@ func (m *Manager) Observe(ctx context.Context, changed func(id string)) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("follow the BMCs' changes: %w", err)
+			return fmt.Errorf("watch servers: %w", err)
 		}
 	}
 }

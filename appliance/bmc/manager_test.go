@@ -19,20 +19,20 @@ import (
 
 var bg = context.Background()
 
-// ensure makes a server of a stand-in, altered.
-func (s *site) ensure(b *redfish.BMC, alter func(*Desired)) *Server {
+// ensure creates or changes the server n1 of a simulated BMC.
+func (s *testSite) ensure(b *redfish.BMC, alter func(*Desired)) *Server {
 	s.t.Helper()
-	wanted := desired(b)
+	d := desired(b)
 	if alter != nil {
-		alter(&wanted)
+		alter(&d)
 	}
-	server, err := s.manager.Ensure(bg, "n1", wanted)
+	server, err := s.manager.Ensure(bg, "n1", d)
 	require.NoError(s.t, err)
 	return server
 }
 
-// boot registers and boots a server, whose host then comes up.
-func (s *site) boot(b *redfish.BMC, host Host) *Server {
+// boot registers and boots a server, and then registers its host.
+func (s *testSite) boot(b *redfish.BMC, host Host) *Server {
 	s.t.Helper()
 	s.ensure(b, nil)
 	_, err := s.manager.Boot(bg, "n1", "")
@@ -43,32 +43,32 @@ func (s *site) boot(b *redfish.BMC, host Host) *Server {
 	return s.await("n1", func(server *Server) bool { return server.Booted.Host != nil })
 }
 
-func TestTheImageIsEjectedWhenTheMachineNeedsItNoMore(t *testing.T) {
+func TestEject_byHostStage(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		host    Host
 		ejected bool
 	}{
-		{"while it is discovered, not", Host{Status: models.HostStatusKnown}, false},
-		{"while its disk is written, not", Host{Status: models.HostStatusInstallingInProgress,
+		{"discovered host keeps image", Host{Status: models.HostStatusKnown}, false},
+		{"writing to disk keeps image", Host{Status: models.HostStatusInstallingInProgress,
 			Stage: models.HostStageWritingImageToDisk}, false},
-		{"when it reboots", Host{Status: models.HostStatusInstallingInProgress, Stage: models.HostStageRebooting},
+		{"rebooting", Host{Status: models.HostStatusInstallingInProgress, Stage: models.HostStageRebooting},
 			true},
-		{"when it reboots, from a minimal image", Host{Status: models.HostStatusInstallingInProgress,
+		{"rebooting from minimal image", Host{Status: models.HostStatusInstallingInProgress,
 			Stage: models.HostStageRebooting, Minimal: true}, true},
-		{"when it is up from its disk", Host{Status: models.HostStatusInstallingInProgress,
+		{"running from disk", Host{Status: models.HostStatusInstallingInProgress,
 			Stage: models.HostStageJoined}, true},
-		{"when it is installed", Host{Status: models.HostStatusInstalled, Stage: models.HostStageDone}, true},
-		{"when its installation failed", Host{Status: models.HostStatusError, Stage: models.HostStageInstalling}, true},
-		{"when its installation was cancelled", Host{Status: models.HostStatusCancelled, Minimal: true}, true},
+		{"installed", Host{Status: models.HostStatusInstalled, Stage: models.HostStageDone}, true},
+		{"installation failed", Host{Status: models.HostStatusError, Stage: models.HostStageInstalling}, true},
+		{"installation cancelled", Host{Status: models.HostStatusCancelled, Minimal: true}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			b := s.bmc("generic")
+			s := newTestSite(t)
+			b := s.startBMC("generic")
 			s.boot(b, c.host)
 			if !c.ejected {
-				_, err := s.manager.Order(bg, "n1", OrderInspect)
+				_, err := s.manager.RequestAction(bg, "n1", ActionInspect)
 				require.NoError(t, err)
 				server := s.await("n1", func(server *Server) bool { return server.Pending == nil })
 				require.Zero(t, server.Booted.Ejected)
@@ -77,26 +77,26 @@ func TestTheImageIsEjectedWhenTheMachineNeedsItNoMore(t *testing.T) {
 			}
 			server := s.await("n1", func(server *Server) bool { return !server.Booted.Ejected.IsZero() })
 			require.Empty(t, b.Inserted())
-			require.Equal(t, "On", b.Power(), "an eject is no power action")
+			require.Equal(t, "On", b.Power(), "an eject does not change the power")
 			require.Nil(t, server.Error)
 			require.Equal(t, Provisioned, server.State)
 		})
 	}
 }
 
-func TestAFullImageIsLeftToTheMachineWhileItShutsDown(t *testing.T) {
-	wait, why := Host{Stage: models.HostStageRebooting}.ejects()
-	require.Equal(t, 20*time.Second, wait)
-	require.NotEmpty(t, why)
-	wait, _ = Host{Stage: models.HostStageRebooting, Minimal: true}.ejects()
-	require.Zero(t, wait)
-	wait, _ = Host{Status: models.HostStatusError}.ejects()
-	require.Equal(t, stillTelling, wait, "it sends its logs")
+func TestEject_delayOfFullImage(t *testing.T) {
+	delay, reason := Host{Stage: models.HostStageRebooting}.ejectAfter()
+	require.Equal(t, 20*time.Second, delay)
+	require.NotEmpty(t, reason)
+	delay, _ = Host{Stage: models.HostStageRebooting, Minimal: true}.ejectAfter()
+	require.Zero(t, delay)
+	delay, _ = Host{Status: models.HostStatusError}.ejectAfter()
+	require.Equal(t, failedEjectDelay, delay, "the machine sends its logs")
 }
 
-func TestAMachineThatComesUpFromTheImageAgainIsRestartedIntoItsDiskOnce(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestRepair_imageBootedAgain(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.boot(b, Host{Status: models.HostStatusInstallingPendingUserAction, Stage: models.HostStageRebooting,
 		WrongBoot: true})
 	s.await("n1", func(server *Server) bool { return !server.Booted.Repaired.IsZero() })
@@ -105,30 +105,30 @@ func TestAMachineThatComesUpFromTheImageAgainIsRestartedIntoItsDiskOnce(t *testi
 	require.Empty(t, b.Inserted())
 }
 
-func TestAnAgentThatDoesNotRegisterIsAnError(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestBoot_agentDoesNotRegister(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.ensure(b, nil)
 	s.setHost(Host{HostRef: HostRef{infraEnv, "h0"}, MACs: []string{"52:54:00:00:00:07"}, Registered: s.clock.Now(),
 		Status: models.HostStatusKnown})
 	_, err := s.manager.Boot(bg, "n1", "")
 	require.NoError(t, err)
-	server := s.await("n1", inTrouble)
+	server := s.await("n1", failed)
 	require.Equal(t, ProvisioningError, server.Error.Type)
-	require.Contains(t, server.Error.Message, "no agent has registered; look at its console")
-	require.Nil(t, server.Booted.Host, "the host of an earlier boot is not this one's")
+	require.Contains(t, server.Error.Message, "no agent has registered; check at its console")
+	require.Nil(t, server.Booted.Host, "the host of an earlier boot does not match")
 }
 
-func TestABootThatIsCutShortAnywhereEndsWellAfterARestart(t *testing.T) {
+func TestBoot_resumesAfterRestart(t *testing.T) {
 	for range 6 {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			s := &site{t: t, clock: redfish.Accelerated(hurry), hosts: map[HostRef]Host{}}
-			other := newSite(t)
+			s := &testSite{t: t, clock: redfish.Accelerated(clockSpeed), hosts: map[HostRef]Host{}}
+			other := newTestSite(t)
 			s.image = other.image
 			dir := t.TempDir()
 			stop := s.open(dir)
-			b := s.bmc("hpe-ilo6")
+			b := s.startBMC("hpe-ilo6")
 			s.ensure(b, nil)
 			s.await("n1", available)
 			_, err := s.manager.Boot(bg, "n1", "")
@@ -143,15 +143,15 @@ func TestABootThatIsCutShortAnywhereEndsWellAfterARestart(t *testing.T) {
 			require.Equal(t, "On", b.Power())
 			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
 			for _, started := range b.Boots() {
-				require.Equal(t, "cd", started.From, "it never came up without the image")
+				require.Equal(t, "cd", started.From, "it never boots without the image")
 			}
 		})
 	}
 }
 
-func TestWhatAnOwnerWantsIsALevel(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("dell-idrac9")
+func TestEnsure_desiredStateOfOwner(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("dell-idrac9")
 	online, offline := true, false
 	owned := func(d *Desired) { d.Owner, d.Online = "BareMetalHost site/n1", &online }
 	s.ensure(b, owned)
@@ -162,7 +162,7 @@ func TestWhatAnOwnerWantsIsALevel(t *testing.T) {
 	s.await("n1", provisioned)
 	before := s.db.Revision()
 	s.ensure(b, booting)
-	require.Equal(t, before, s.db.Revision(), "to want the same again changes nothing")
+	require.Equal(t, before, s.db.Revision(), "the same desired state changes nothing")
 
 	s.ensure(b, owned)
 	server := s.await("n1", func(server *Server) bool {
@@ -178,10 +178,10 @@ func TestWhatAnOwnerWantsIsALevel(t *testing.T) {
 	require.Contains(t, strings.Join(reasons(server), " "),
 		"ProvisioningStarted PowerOn ProvisioningComplete DeprovisioningStarted DeprovisioningComplete")
 
-	_, err := s.manager.Order(bg, "n1", OrderPowerOn)
-	require.ErrorContains(t, err, "is decided by its BareMetalHost site/n1")
+	_, err := s.manager.RequestAction(bg, "n1", ActionPowerOn)
+	require.ErrorContains(t, err, "is controlled by its BareMetalHost site/n1")
 	_, err = s.manager.Boot(bg, "n1", "")
-	require.ErrorContains(t, err, "is wanted to be off")
+	require.ErrorContains(t, err, "requires it to be off")
 }
 
 func reasons(server *Server) []string {
@@ -192,20 +192,20 @@ func reasons(server *Server) []string {
 	return all
 }
 
-func TestADetachedServerIsLeftAlone(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestDetached_noChanges(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	offline := false
 	s.ensure(b, nil)
 	s.await("n1", available)
 	s.ensure(b, func(d *Desired) {
 		d.Detached, d.Online, d.Boot, d.Owner = true, &offline, true, "BareMetalHost site/n1"
 	})
-	for _, kind := range []OrderKind{OrderBoot, OrderPowerOff, OrderEject} {
-		_, err := s.manager.Order(bg, "n1", kind)
-		require.ErrorContains(t, err, "is detached: its power and media are left alone")
+	for _, kind := range []ActionKind{ActionBoot, ActionPowerOff, ActionEject} {
+		_, err := s.manager.RequestAction(bg, "n1", kind)
+		require.ErrorContains(t, err, "is detached: its power and media are not changed")
 	}
-	_, err := s.manager.Order(bg, "n1", OrderInspect)
+	_, err := s.manager.RequestAction(bg, "n1", ActionInspect)
 	require.NoError(t, err)
 	s.await("n1", func(server *Server) bool { return server.Pending == nil })
 	require.NoError(t, s.manager.Forget(bg, "n1", true))
@@ -214,7 +214,7 @@ func TestADetachedServerIsLeftAlone(t *testing.T) {
 	require.Empty(t, b.Boots())
 }
 
-func (s *site) awaitGone(id string) {
+func (s *testSite) awaitGone(id string) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		_, err := s.manager.Server(id)
@@ -222,9 +222,9 @@ func (s *site) awaitGone(id string) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-func TestAForgottenServerIsEjectedAndSwitchedOff(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("supermicro-x12")
+func TestForget_ejectsAndPowersOff(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("supermicro-x12")
 	s.boot(b, Host{Status: models.HostStatusKnown})
 	require.NoError(t, s.manager.Forget(bg, "n1", true))
 	_, err := s.manager.Boot(bg, "n1", "")
@@ -232,16 +232,16 @@ func TestAForgottenServerIsEjectedAndSwitchedOff(t *testing.T) {
 	s.awaitGone("n1")
 	require.Equal(t, "Off", b.Power())
 	require.Empty(t, b.Inserted())
-	require.NoError(t, s.manager.Forget(bg, "n1", true), "twice is no error")
-	_, err = s.manager.Conversations("n1")
+	require.NoError(t, s.manager.Forget(bg, "n1", true), "a repetition is not an error")
+	_, err = s.manager.SessionLogs("n1")
 	require.Error(t, err)
 	s.ensure(b, nil)
 	s.await("n1", available)
 }
 
-func TestAServerWhoseBMCIsGoneIsLetGo(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestForget_unreachableBMC(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.ensure(b, nil)
 	s.await("n1", available)
 	require.NoError(t, b.Close())
@@ -249,9 +249,9 @@ func TestAServerWhoseBMCIsGoneIsLetGo(t *testing.T) {
 	s.awaitGone("n1")
 }
 
-func TestMediaOfSomebodyElseAreNotEjectedWhenAServerIsForgotten(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestForget_keepsForeignMedia(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	b.Insert("http://192.0.2.1/rescue.iso")
 	s.ensure(b, nil)
 	s.await("n1", available)
@@ -260,63 +260,64 @@ func TestMediaOfSomebodyElseAreNotEjectedWhenAServerIsForgotten(t *testing.T) {
 	require.Equal(t, "http://192.0.2.1/rescue.iso", b.Inserted())
 }
 
-func TestOrders(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("lenovo-xcc")
+func TestActions(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("lenovo-xcc")
 	b.Insert("http://192.0.2.1/rescue.iso")
 	s.ensure(b, nil)
 	s.await("n1", func(server *Server) bool { return available(server) && server.Media != nil })
 	done := func(server *Server) bool { return server.Pending == nil }
 	for _, c := range []struct {
-		kind  OrderKind
+		kind  ActionKind
 		power string
-	}{{OrderEject, "On"}, {OrderSoftOff, "Off"}, {OrderPowerOff, "Off"}, {OrderPowerOn, "On"}, {OrderPowerOn, "On"},
-		{OrderReset, "On"}, {OrderPowerOff, "Off"}, {OrderReset, "On"}} {
-		_, err := s.manager.Order(bg, "n1", c.kind)
+	}{{ActionEject, "On"}, {ActionShutdown, "Off"}, {ActionPowerOff, "Off"}, {ActionPowerOn, "On"},
+		{ActionPowerOn, "On"},
+		{ActionReset, "On"}, {ActionPowerOff, "Off"}, {ActionReset, "On"}} {
+		_, err := s.manager.RequestAction(bg, "n1", c.kind)
 		require.NoError(t, err)
 		server := s.await("n1", done)
 		require.Nil(t, server.Error, "%s", c.kind)
 		require.Equal(t, c.power, b.Power(), "%s", c.kind)
 		require.Nil(t, server.Media)
 	}
-	_, err := s.manager.Order(bg, "n1", "explode")
-	require.ErrorContains(t, err, `There is no order "explode" for a server`)
-	_, err = s.manager.Order(bg, "n2", OrderReset)
+	_, err := s.manager.RequestAction(bg, "n1", "explode")
+	require.ErrorContains(t, err, `There is no action "explode" for a server`)
+	_, err = s.manager.RequestAction(bg, "n2", ActionReset)
 	require.ErrorContains(t, err, "There is no BMC n2")
 	s.ensure(b, func(d *Desired) { d.InfraEnvID = "" })
 	_, err = s.manager.Boot(bg, "n1", "")
-	require.ErrorContains(t, err, "It is not said from what the server n1 shall boot")
+	require.ErrorContains(t, err, "The server n1 has no image to boot")
 }
 
-func TestANewerOrderBreaksABootOff(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic", redfish.PowerStuck)
+func TestActions_newActionCancelsBoot(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic", redfish.PowerStuck)
 	s.ensure(b, nil)
 	s.await("n1", available)
 	_, err := s.manager.Boot(bg, "n1", "")
 	require.NoError(t, err)
 	s.await("n1", func(server *Server) bool { return server.State == Provisioning })
-	_, err = s.manager.Order(bg, "n1", OrderPowerOn)
+	_, err = s.manager.RequestAction(bg, "n1", ActionPowerOn)
 	require.NoError(t, err)
 	server := s.await("n1", func(server *Server) bool { return server.Pending == nil })
 	require.Equal(t, Available, server.State)
 	require.Contains(t, reasons(server), "ProvisioningBroken")
 }
 
-func TestNothingThatWasSaidHoldsASecret(t *testing.T) {
+func TestSessionLogs_noSecrets(t *testing.T) {
 	for _, profile := range []string{"generic", "sushy-emulator"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			b := s.bmc(profile)
+			s := newTestSite(t)
+			b := s.startBMC(profile)
 			s.boot(b, Host{Status: models.HostStatusKnown})
-			_, err := s.manager.Order(bg, "n1", OrderInspect)
+			_, err := s.manager.RequestAction(bg, "n1", ActionInspect)
 			require.NoError(t, err)
 			server := s.await("n1", func(server *Server) bool { return server.Pending == nil })
-			said, err := s.manager.Conversations("n1")
+			logs, err := s.manager.SessionLogs("n1")
 			require.NoError(t, err)
-			require.GreaterOrEqual(t, len(said), 3)
-			text, err := json.Marshal([]any{said, server})
+			require.GreaterOrEqual(t, len(logs), 3)
+			text, err := json.Marshal([]any{logs, server})
 			require.NoError(t, err)
 			require.Contains(t, string(text), "/redfish/v1/Systems/")
 			require.Contains(t, string(text), "abcd…")
@@ -326,100 +327,101 @@ func TestNothingThatWasSaidHoldsASecret(t *testing.T) {
 				require.NotContains(t, string(text), token)
 				require.NotContains(t, string(text), token[:8], "the session's id")
 			}
-			conversations, err := json.Marshal(said)
+			content, err := json.Marshal(logs)
 			require.NoError(t, err)
-			require.NotContains(t, string(conversations), "abcdefghijklmnop")
+			require.NotContains(t, string(content), "abcdefghijklmnop")
 		})
 	}
 }
 
-func TestConversationsAreKeptWithinBounds(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestSessionLogs_limits(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.ensure(b, nil)
 	s.await("n1", available)
 	w := &worker{m: s.manager, id: "n1"}
-	session := &session{tape: newTape(nil, s.clock, secret, "boot", s.clock.Now())}
-	for i := range 2 * keptExchanges {
-		session.tape.keep(Exchange{Path: "/redfish/v1/" + strings.Repeat("x", i), Answer: strings.Repeat("y", 300)})
+	session := &session{recorder: newRecorder(nil, s.clock, secret, "boot", s.clock.Now())}
+	for i := range 2 * maxExchanges {
+		session.recorder.add(Exchange{Path: "/redfish/v1/" + strings.Repeat("x", i),
+			Response: strings.Repeat("y", 300)})
 	}
-	require.Len(t, session.tape.said.Exchanges, keptExchanges)
-	require.Equal(t, keptExchanges, session.tape.said.Left)
-	session.tape.keep(Exchange{Path: "/a", Answer: "same"})
-	session.tape.keep(Exchange{Path: "/a", Answer: "same"})
-	require.Equal(t, asBefore, session.tape.said.Exchanges[keptExchanges-1].Answer)
-	for i := range keptConversations + 5 {
-		session.tape.said.Start = s.clock.Now().Add(time.Duration(i) * time.Second)
-		require.NoError(t, w.keep(bg, session, jobBoot, nil))
+	require.Len(t, session.recorder.log.Exchanges, maxExchanges)
+	require.Equal(t, maxExchanges, session.recorder.log.Omitted)
+	session.recorder.add(Exchange{Path: "/a", Response: "same"})
+	session.recorder.add(Exchange{Path: "/a", Response: "same"})
+	require.Equal(t, sameAsBefore, session.recorder.log.Exchanges[maxExchanges-1].Response)
+	for i := range maxSessionLogs + 5 {
+		session.recorder.log.Start = s.clock.Now().Add(time.Duration(i) * time.Second)
+		require.NoError(t, w.saveSessionLog(bg, session, jobBoot, nil))
 	}
-	said, err := s.manager.Conversations("n1")
+	logs, err := s.manager.SessionLogs("n1")
 	require.NoError(t, err)
-	text, err := json.Marshal(said)
+	text, err := json.Marshal(logs)
 	require.NoError(t, err)
-	require.Less(t, len(text), keptBytes+64<<10)
-	require.Greater(t, len(said), 1)
+	require.Less(t, len(text), maxSessionLogBytes+64<<10)
+	require.Greater(t, len(logs), 1)
 }
 
-func TestConversationsStayInOrderWhereTheClockDoesNotMove(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestSessionLogs_orderWithoutClock(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.ensure(b, nil)
 	s.await("n1", available)
 	w := &worker{m: s.manager, id: "n1"}
-	session := &session{tape: newTape(nil, s.clock, secret, "boot", s.clock.Now().Add(time.Hour))}
+	session := &session{recorder: newRecorder(nil, s.clock, secret, "boot", s.clock.Now().Add(time.Hour))}
 	for _, back := range []time.Duration{0, 0, time.Minute} {
-		session.tape.said.Start = session.tape.said.Start.Add(-back)
-		require.NoError(t, w.keep(bg, session, jobBoot, fmt.Errorf("set back by %s, %d", back,
-			len(session.tape.said.Exchanges))))
-		session.tape.keep(Exchange{Path: "/redfish/v1"})
+		session.recorder.log.Start = session.recorder.log.Start.Add(-back)
+		require.NoError(t, w.saveSessionLog(bg, session, jobBoot, fmt.Errorf("set back by %s, %d", back,
+			len(session.recorder.log.Exchanges))))
+		session.recorder.add(Exchange{Path: "/redfish/v1"})
 	}
-	said, err := s.manager.Conversations("n1")
+	logs, err := s.manager.SessionLogs("n1")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(said), 3)
-	for i, outcome := range []string{"set back by 0s, 0", "set back by 0s, 1", "set back by 1m0s, 2"} {
-		require.Equal(t, outcome, said[len(said)-3+i].Outcome)
+	require.GreaterOrEqual(t, len(logs), 3)
+	for i, message := range []string{"set back by 0s, 0", "set back by 0s, 1", "set back by 1m0s, 2"} {
+		require.Equal(t, message, logs[len(logs)-3+i].Error)
 	}
 }
 
-func TestCertificatesAreVerifiedUnlessItWasChosenOtherwise(t *testing.T) {
-	s := newSite(t)
+func TestCertificates_verifiedByDefault(t *testing.T) {
+	s := newTestSite(t)
 	profile, _ := redfish.ProfileByName("generic")
 	cert, ca := certificate(t, false)
-	b := s.start(redfish.Options{Profile: profile}, cert)
+	b := s.startBMCWith(redfish.Options{Profile: profile}, cert)
 	s.ensure(b, nil)
-	server := s.await("n1", inTrouble)
-	require.Contains(t, server.Error.Message, "give its CA, or choose not to verify it")
+	server := s.await("n1", failed)
+	require.Contains(t, server.Error.Message, "give its CA, or disable the verification")
 	s.ensure(b, func(d *Desired) { d.CA = ca })
 	s.await("n1", available)
 	s.ensure(b, func(d *Desired) { d.SkipVerify = true })
 	s.await("n1", available)
 	s.ensure(b, nil)
-	server = s.await("n1", inTrouble)
+	server = s.await("n1", failed)
 	require.False(t, server.CredentialsGood)
 }
 
-func TestOtherCredentialsAreTriedAtOnce(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestCredentials_changeRetriesImmediately(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.ensure(b, func(d *Desired) { d.Password = "wrong one" })
 	server := s.await("n1", func(server *Server) bool { return server.Error != nil && server.Error.Count >= 3 })
 	require.False(t, server.Error.RetryAt.IsZero())
 	s.ensure(b, nil)
 	server = s.await("n1", available)
 	require.Nil(t, server.Error)
-	said, err := s.manager.Conversations("n1")
+	logs, err := s.manager.SessionLogs("n1")
 	require.NoError(t, err)
-	refused := slices.DeleteFunc(said, func(c Conversation) bool {
-		return !strings.Contains(c.Outcome,
-			"refuses the user name")
+	refused := slices.DeleteFunc(logs, func(c SessionLog) bool {
+		return !strings.Contains(c.Error,
+			"rejects the user name")
 	})
-	require.Len(t, refused, 1, "what ended in the same way is kept once")
+	require.Len(t, refused, 1, "sessions with the same error are kept once")
 	require.GreaterOrEqual(t, refused[0].Repeated, 2)
 }
 
-func TestAnAddressOfNetworkBootUsesVirtualMediaAndSaysSo(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestAddress_networkBootUsesVirtualMedia(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.ensure(b, func(d *Desired) {
 		d.Address = strings.Replace(d.Address, "redfish-virtualmedia", "redfish", 1) + "/redfish/v1/Systems/1"
 	})
@@ -427,13 +429,13 @@ func TestAnAddressOfNetworkBootUsesVirtualMediaAndSaysSo(t *testing.T) {
 	require.Contains(t, reasons(server), "VirtualMediaUsed")
 }
 
-func TestServersOfOneBMCTakeTurns(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic", redfish.SeveralSystems)
+func TestSharedBMC_oneSessionAtATime(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic", redfish.SeveralSystems)
 	for _, id := range []string{"a", "b", "c"} {
-		wanted := desired(b)
-		wanted.Name, wanted.Address = id, wanted.Address+"/redfish/v1/Systems/1"
-		_, err := s.manager.Ensure(bg, id, wanted)
+		d := desired(b)
+		d.Name, d.Address = id, d.Address+"/redfish/v1/Systems/1"
+		_, err := s.manager.Ensure(bg, id, d)
 		require.NoError(t, err)
 	}
 	for _, id := range []string{"a", "b", "c"} {
@@ -441,7 +443,7 @@ func TestServersOfOneBMCTakeTurns(t *testing.T) {
 	}
 	require.LessOrEqual(t, b.MostSessions(), 1)
 	_, err := s.manager.Ensure(bg, "d", Desired{Name: "a", Address: addressOf(b.URL()), Username: "x", Password: "y"})
-	require.ErrorContains(t, err, "There is a server with the name a already")
+	require.ErrorContains(t, err, "A server with the name a already exists")
 	found, err := s.manager.Find("b")
 	require.NoError(t, err)
 	require.Equal(t, "b", found.ID)
@@ -450,9 +452,9 @@ func TestServersOfOneBMCTakeTurns(t *testing.T) {
 	require.Len(t, all, 3)
 }
 
-func TestPowerThatSomebodyElseSwitchedIsNoticed(t *testing.T) {
-	s := newSite(t)
-	b := s.bmc("generic")
+func TestPoll_externalPowerChange(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
 	s.ensure(b, nil)
 	s.await("n1", func(server *Server) bool { return server.Power == PowerOn })
 	b.Unplug(time.Second)

@@ -15,21 +15,21 @@ const (
 	insertAction = "#VirtualMedia.InsertMedia"
 	ejectAction  = "#VirtualMedia.EjectMedia"
 
-	mediaPause     = 2 * time.Second
-	insertPatience = time.Minute
-	ejectPatience  = 30 * time.Second
-	formsTried     = 8
+	mediaPollInterval = 2 * time.Second
+	insertedTimeout   = time.Minute
+	ejectTimeout      = 30 * time.Second
+	maxInsertAttempts = 8
 )
 
-// slots are the virtual drives that take CDs or else DVDs, the most suitable first. They are found
-// by what they say of themselves: their names differ between vendors, models and firmware (CD, Cd,
-// 1, 2, EXT1).
-func (s *session) slots(ctx context.Context) ([]*resource, error) {
+// virtualMedia returns the virtual media devices for CDs or DVDs, the most suitable first. It
+// selects them by their properties, because their names differ between vendors, models and firmware
+// (CD, Cd, 1, 2, EXT1).
+func (s *session) virtualMedia(ctx context.Context) ([]*resource, error) {
 	var collections []string
 	if link := s.system.link("VirtualMedia"); link != "" {
 		collections = append(collections, link) // newer Dell, Lenovo and HPE
 	}
-	found, err := s.drives(ctx, collections)
+	found, err := s.virtualMediaIn(ctx, collections)
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
@@ -43,29 +43,29 @@ func (s *session) slots(ctx context.Context) ([]*resource, error) {
 			collections = append(collections, link)
 		}
 	}
-	return s.drives(ctx, collections)
+	return s.virtualMediaIn(ctx, collections)
 }
 
-func (s *session) drives(ctx context.Context, collections []string) ([]*resource, error) {
+func (s *session) virtualMediaIn(ctx context.Context, collections []string) ([]*resource, error) {
 	var found []*resource
 	for _, collection := range collections {
 		members, err := s.members(ctx, collection)
 		if f, ok := asFailure(err); ok && f.status == http.StatusNotFound {
-			continue // very old firmware of Lenovo's names a collection that it does not have
+			continue // very old Lenovo firmware names a collection that does not exist
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, member := range members {
-			if drives(member.object) < 2 && !s.vendor.forbiddenSlot(member.object) {
+			if mediaTypeRank(member.object) < 2 && !s.vendor.excludesDevice(member.object) {
 				found = append(found, member)
 			}
 		}
 	}
-	rank := func(slot *resource) int {
-		rank := drives(slot.object)
-		if slot.target(insertAction) == "" {
-			rank += 2 // it is written to, if at all
+	rank := func(device *resource) int {
+		rank := mediaTypeRank(device.object)
+		if device.target(insertAction) == "" {
+			rank += 2 // it has no insert action; at most it accepts a PATCH
 		}
 		return rank
 	}
@@ -73,9 +73,9 @@ func (s *session) drives(ctx context.Context, collections []string) ([]*resource
 	return found, nil
 }
 
-// drives is 0 for a drive that takes CDs, 1 for one that takes DVDs, 2 for another one.
-func drives(slot object) int {
-	types := slot.texts("MediaTypes")
+// mediaTypeRank returns 0 for a device that accepts CDs, 1 for DVDs, 2 for others.
+func mediaTypeRank(device object) int {
+	types := device.texts("MediaTypes")
 	has := func(name string) bool {
 		return slices.ContainsFunc(types, func(t string) bool { return strings.EqualFold(t, name) })
 	}
@@ -88,83 +88,83 @@ func drives(slot object) int {
 	return 2
 }
 
-// inserted tells whether a drive has something in it.
-func inserted(slot object) bool {
-	if slot.has("Inserted") {
-		return slot.flag("Inserted")
+// inserted reports whether a device contains media.
+func inserted(device object) bool {
+	if device.has("Inserted") {
+		return device.flag("Inserted")
 	}
-	return slot.text("Image") != "" || slot.text("ImageName") != ""
+	return device.text("Image") != "" || device.text("ImageName") != ""
 }
 
-// holds tells whether it is that image. Some BMCs show the file's name alone.
-func holds(slot object, image string) bool {
-	shown := orText(slot.text("Image"), slot.text("ImageName"))
-	if shown == image {
+// holds reports whether a device contains this image. Some BMCs show only the file name.
+func holds(device object, image string) bool {
+	current := firstNonEmpty(device.text("Image"), device.text("ImageName"))
+	if current == image {
 		return true
 	}
 	parsed, err := url.Parse(image)
-	return err == nil && shown != "" && path.Base(parsed.Path) == path.Base(shown)
+	return err == nil && current != "" && path.Base(parsed.Path) == path.Base(current)
 }
 
-// ejectAll empties all the drives that have something in them. It is the error of the first that
-// stays full although it can be emptied.
-func (s *session) ejectAll(ctx context.Context, slots []*resource) error {
-	for _, slot := range slots {
-		if !inserted(slot.object) {
+// ejectAll ejects the media of all devices. It returns the error of the first device that cannot be
+// emptied.
+func (s *session) ejectAll(ctx context.Context, devices []*resource) error {
+	for _, device := range devices {
+		if !inserted(device.object) {
 			continue
 		}
-		if err := s.eject(ctx, slot); err != nil {
+		if err := s.eject(ctx, device); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// eject empties a drive and waits until it says so.
-func (s *session) eject(ctx context.Context, slot *resource) error {
+// eject ejects the media of a device and waits until the device reports it.
+func (s *session) eject(ctx context.Context, device *resource) error {
 	var err error
-	if target := slot.target(ejectAction); target != "" {
-		err = s.post(ctx, target, map[string]any{}) // HPE refuses a request without a body
+	if target := device.target(ejectAction); target != "" {
+		err = s.post(ctx, target, map[string]any{}) // HPE rejects a request without a body
 	} else {
-		err = s.patch(ctx, slot, map[string]any{"Image": nil, "Inserted": false})
+		err = s.patch(ctx, device, map[string]any{"Image": nil, "Inserted": false})
 	}
 	refusal, refused := asFailure(err)
 	if err != nil && (!refused || refusal.status == 0 || refusal.status == http.StatusUnauthorized) {
 		return err
 	}
-	empty, lookErr := s.until(ctx, mediaPause, ejectPatience, func() (bool, error) {
-		fresh, err := s.get(ctx, slot.path)
+	empty, pollErr := s.poll(ctx, mediaPollInterval, ejectTimeout, func() (bool, error) {
+		fresh, err := s.get(ctx, device.path)
 		if err != nil {
 			return false, err
 		}
-		*slot = *fresh
-		return !inserted(slot.object) || slot.has("Inserted") && slot.text("Image") == "" &&
-			slot.text("ImageName") == "" || err == nil && refused, nil
+		*device = *fresh
+		return !inserted(device.object) || device.has("Inserted") && device.text("Image") == "" &&
+			device.text("ImageName") == "" || err == nil && refused, nil
 	})
 	switch {
-	case lookErr != nil:
-		return lookErr
-	case refused && inserted(slot.object) && refusal.inUse():
-		return s.stuck(slot, refusal)
-	case refused && inserted(slot.object) && (slot.target(ejectAction) != "" ||
+	case pollErr != nil:
+		return pollErr
+	case refused && inserted(device.object) && refusal.inUse():
+		return s.inUseError(device, refusal)
+	case refused && inserted(device.object) && (device.target(ejectAction) != "" ||
 		refusal.status != http.StatusMethodNotAllowed && refusal.status != http.StatusNotFound):
 		return err
 	case !empty && !refused:
-		s.note(true, "Eject", "The BMC says that it ejected what was in %s, and still shows it there.", slot.path)
+		s.addEvent(true, "Eject", "The BMC reported the eject from %s, but still shows the media.", device.path)
 	}
 	return nil
 }
 
-// insert puts the image into the first drive that takes it, and returns that.
-func (s *session) insert(ctx context.Context, slots []*resource) (*resource, error) {
+// insert inserts the image into the first device that accepts it, and returns the device.
+func (s *session) insert(ctx context.Context, devices []*resource) (*resource, error) {
 	var first error
-	for _, slot := range slots {
-		err := s.insertInto(ctx, slot)
+	for _, device := range devices {
+		err := s.insertInto(ctx, device)
 		if err == nil {
-			return slot, nil
+			return device, nil
 		}
 		f, ok := asFailure(err)
-		if !ok || f.imageUnreachable() || f.imageRefused() || f.licence() || f.status != http.StatusBadRequest &&
+		if !ok || f.imageUnreachable() || f.imageRefused() || f.licenseMissing() || f.status != http.StatusBadRequest &&
 			f.status != http.StatusNotFound && f.status != http.StatusMethodNotAllowed {
 			return nil, err
 		}
@@ -174,31 +174,31 @@ func (s *session) insert(ctx context.Context, slots []*resource) (*resource, err
 	}
 	if first == nil {
 		return nil, &Error{Type: ProvisioningError,
-			Message: fmt.Sprintf("The BMC of %s at %s has no virtual CD or DVD drive; see that virtual media is "+
-				"switched on, licensed, and known to its firmware.", s.name, s.address.URL)}
+			Message: fmt.Sprintf("The BMC of %s at %s has no virtual CD or DVD drive; check that virtual media is "+
+				"enabled, licensed, and supported by its firmware.", s.name, s.address.URL)}
 	}
 	return nil, first
 }
 
-// insertInto inserts with as little as the BMC takes: what it asks for is added, what it does not
-// know is left out. Inserted and WriteProtected are not given unasked, because Supermicro's X11 and
-// X12 refuse them.
-func (s *session) insertInto(ctx context.Context, slot *resource) error {
-	target := slot.target(insertAction)
+// insertInto inserts the image with the minimal request body. It adds the properties that the BMC
+// requires and removes those that it rejects. Inserted and WriteProtected are optional, because
+// Supermicro's X11 and X12 reject them.
+func (s *session) insertInto(ctx context.Context, device *resource) error {
+	target := device.target(insertAction)
 	body := map[string]any{"Image": s.image}
 	if target == "" {
 		body["Inserted"], body["WriteProtected"] = true, true
 	}
-	emptied := false
-	for range formsTried {
+	ejected := false
+	for range maxInsertAttempts {
 		var err error
 		if target != "" {
 			err = s.run(ctx, request{method: http.MethodPost, path: target, body: body, timeout: insertTimeout})
 		} else {
-			err = s.patch(ctx, slot, body)
+			err = s.patch(ctx, device, body)
 		}
 		if err == nil {
-			return s.seen(ctx, slot)
+			return s.awaitInserted(ctx, device)
 		}
 		f, ok := asFailure(err)
 		if !ok {
@@ -206,47 +206,49 @@ func (s *session) insertInto(ctx context.Context, slot *resource) error {
 		}
 		switch {
 		case f.inUse():
-			if emptied {
-				return s.seenInUse(ctx, slot, f)
+			if ejected {
+				return s.checkInUse(ctx, device, f)
 			}
-			emptied = true
-			if err := s.eject(ctx, slot); err != nil {
+			ejected = true
+			if err := s.eject(ctx, device); err != nil {
 				return err
 			}
-		case f.status >= 500 || !s.adapt(body, f):
+		case f.status >= 500 || !s.adaptBody(body, f):
 			return err
 		}
 	}
 	return &Error{Type: ProvisioningError,
-		Message: fmt.Sprintf("The BMC of %s at %s keeps asking for something else when an image is inserted into %s; "+
-			"see its conversation.", s.name, s.address.URL, slot.path)}
+		Message: fmt.Sprintf("The BMC of %s at %s keeps requiring other properties when an image is inserted into %s; "+
+			"see its session log.", s.name, s.address.URL, device.path)}
 }
 
-// seenInUse looks whether a drive that is in use has what was to be inserted.
-func (s *session) seenInUse(ctx context.Context, slot *resource, refusal *failure) error {
-	fresh, err := s.get(ctx, slot.path)
+// checkInUse returns nil if the device that is in use already contains the image.
+func (s *session) checkInUse(ctx context.Context, device *resource, refusal *failure) error {
+	fresh, err := s.get(ctx, device.path)
 	if err != nil {
 		return err
 	}
-	if *slot = *fresh; inserted(slot.object) && holds(slot.object, s.image) {
+	if *device = *fresh; inserted(device.object) && holds(device.object, s.image) {
 		return nil
 	}
-	return s.stuck(slot, refusal)
+	return s.inUseError(device, refusal)
 }
 
-func (s *session) stuck(slot *resource, f *failure) error {
+func (s *session) inUseError(device *resource, f *failure) error {
 	coded := ""
 	if f.code() != "" {
 		coded = " (" + f.code() + ")"
 	}
 	return &Error{Type: ProvisioningError, Code: f.code(), Err: f,
-		Message: fmt.Sprintf("The virtual drive of %s (%s) is in use and can't be emptied%s; close remote consoles "+
-			"that share a medium, or restart the BMC; it says: %q.", s.name, slot.path, coded, f.said())}
+		Message: fmt.Sprintf("The virtual drive of %s (%s) is in use and its media can't be ejected%s; close remote "+
+			"consoles "+
+			"that share media, or restart the BMC; it reports: %q.", s.name, device.path, coded, f.text())}
 }
 
-// adapt alters what is inserted as an answer asks for; it is false when there is nothing to alter.
-func (s *session) adapt(body map[string]any, f *failure) bool {
-	if f.unknown() {
+// adaptBody adapts the request body to an error response. It returns false if there is nothing to
+// change.
+func (s *session) adaptBody(body map[string]any, f *failure) bool {
+	if f.propertyUnknown() {
 		for name := range body {
 			if name != "Image" && f.mentions(name) {
 				delete(body, name)
@@ -259,17 +261,17 @@ func (s *session) adapt(body map[string]any, f *failure) bool {
 		protocol = "HTTPS"
 	}
 	altered := false
-	for _, asked := range []struct{ name, value string }{
+	for _, parameter := range []struct{ name, value string }{
 		{"TransferProtocolType", protocol}, {"TransferMethod", "Stream"}, {"UserName", "none"}, {"Password", "none"},
 		{"MediaType", "CD"},
 	} {
-		if _, given := body[asked.name]; !given && f.missing(asked.name) {
-			body[asked.name] = asked.value
+		if _, given := body[parameter.name]; !given && f.propertyMissing(parameter.name) {
+			body[parameter.name] = parameter.value
 			altered = true
 		}
 	}
 	for _, name := range []string{"Inserted", "WriteProtected"} {
-		if _, given := body[name]; !given && f.missing(name) {
+		if _, given := body[name]; !given && f.propertyMissing(name) {
 			body[name] = true
 			altered = true
 		}
@@ -280,24 +282,26 @@ func (s *session) adapt(body map[string]any, f *failure) bool {
 	return altered
 }
 
-// seen waits until a drive says that it has the image.
-func (s *session) seen(ctx context.Context, slot *resource) error {
-	there, err := s.until(ctx, mediaPause, insertPatience, func() (bool, error) {
-		fresh, err := s.get(ctx, slot.path)
+// awaitInserted waits until the device reports the image.
+func (s *session) awaitInserted(ctx context.Context, device *resource) error {
+	found, err := s.poll(ctx, mediaPollInterval, insertedTimeout, func() (bool, error) {
+		fresh, err := s.get(ctx, device.path)
 		if err != nil {
 			return false, err
 		}
-		*slot = *fresh
-		return inserted(slot.object) && holds(slot.object, s.image), nil
+		*device = *fresh
+		return inserted(device.object) && holds(device.object, s.image), nil
 	})
-	if err != nil || there {
+	if err != nil || found {
 		return err
 	}
 	return &Error{Type: ProvisioningError,
-		Message: fmt.Sprintf("The BMC of %s at %s took the image %s and does not show it in %s after %s; see that it "+
-			"reaches this address and port from its own network.", s.name, s.address.URL, s.imageShown(), slot.path,
-			insertPatience)}
+		Message: fmt.Sprintf("The BMC of %s at %s accepted the image %s but does not show it in %s after %s; check "+
+			"that it "+
+			"reaches this address and port from its own network.", s.name, s.address.URL, s.redactedImage(),
+			device.path,
+			insertedTimeout)}
 }
 
-// imageShown is the image's URL without its secret.
-func (s *session) imageShown() string { return redact(s.image, s.password) }
+// redactedImage returns the image's URL without its secret.
+func (s *session) redactedImage() string { return redact(s.image, s.password) }

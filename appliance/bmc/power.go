@@ -12,20 +12,20 @@ import (
 const (
 	resetAction = "#ComputerSystem.Reset"
 
-	powerPause    = 2 * time.Second
-	powerPatience = 2 * time.Minute
-	softPatience  = 3 * time.Minute  // for the operating system to shut down
-	silentPower   = 15 * time.Second // for a BMC that does not tell the power
-	onAttempts    = 6
-	onPause       = 10 * time.Second
+	powerPollInterval   = 2 * time.Second
+	powerTimeout        = 2 * time.Minute
+	shutdownTimeout     = 3 * time.Minute  // for the shutdown of the operating system
+	unknownPowerTimeout = 15 * time.Second // for a BMC that does not report the power state
+	powerOnAttempts     = 6
+	powerOnDelay        = 10 * time.Second
 )
 
-// The reset types that serve a purpose, the best first (DSP2046, Resource, "ResetType").
+// The reset types for each purpose, the best first (DSP2046, Resource, "ResetType").
 var (
-	waysOn      = []string{"On", "ForceOn", "PushPowerButton"}
-	waysOff     = []string{"ForceOff", "PushPowerButton", "GracefulShutdown"}
-	waysSoftOff = []string{"GracefulShutdown", "PushPowerButton", "ForceOff"}
-	waysRestart = []string{"ForceRestart", "PowerCycle", "GracefulRestart"}
+	powerOnTypes  = []string{"On", "ForceOn", "PushPowerButton"}
+	powerOffTypes = []string{"ForceOff", "PushPowerButton", "GracefulShutdown"}
+	shutdownTypes = []string{"GracefulShutdown", "PushPowerButton", "ForceOff"}
+	restartTypes  = []string{"ForceRestart", "PowerCycle", "GracefulRestart"}
 )
 
 func powerOf(system object) Power {
@@ -42,7 +42,7 @@ func powerOf(system object) Power {
 	return PowerUnknown
 }
 
-// power reads the system anew.
+// power reads the system again and returns its power state.
 func (s *session) power(ctx context.Context) (Power, error) {
 	system, err := s.get(ctx, s.system.path)
 	if err != nil {
@@ -52,31 +52,33 @@ func (s *session) power(ctx context.Context) (Power, error) {
 	return powerOf(system.object), nil
 }
 
-// settled waits until the power is as it shall be. A BMC that tells nothing of it is believed after
-// a while.
-func (s *session) settled(ctx context.Context, wanted Power, patience time.Duration) (bool, error) {
+// awaitPower waits for a power state. If the BMC reports no power state, it assumes success after a
+// while.
+func (s *session) awaitPower(ctx context.Context, wanted Power, patience time.Duration) (bool, error) {
 	now := PowerUnknown
 	silent := 0
-	done, err := s.until(ctx, powerPause, patience, func() (bool, error) {
+	done, err := s.poll(ctx, powerPollInterval, patience, func() (bool, error) {
 		var err error
 		now, err = s.power(ctx)
 		if now == PowerUnknown {
 			silent++
 		}
-		return now == wanted || time.Duration(silent)*powerPause >= silentPower, err
+		return now == wanted || time.Duration(silent)*powerPollInterval >= unknownPowerTimeout, err
 	})
 	if err == nil && done && now != wanted {
-		s.note(true, "PowerUnknown", "The BMC does not tell whether the server is on; it is taken to be %s.", wanted)
+		s.addEvent(true, "PowerUnknown", "The BMC does not report the power state; the server is assumed to be %s.",
+			wanted)
 	}
 	return done, err
 }
 
-// reset posts the first of the ways that the system knows. That it is so already is no error.
+// reset posts the first of the reset types that the system supports. It is no error if the system
+// already has the requested state.
 func (s *session) reset(ctx context.Context, ways []string) error {
 	target := s.system.target(resetAction)
 	if target == "" {
 		return &Error{Type: PowerManagementError,
-			Message: fmt.Sprintf("The BMC of %s at %s offers no way to switch the server's power; update its firmware.",
+			Message: fmt.Sprintf("The BMC of %s at %s offers no reset action for the server; update its firmware.",
 				s.name, s.address.URL)}
 	}
 	allowed, err := s.resetTypes(ctx)
@@ -89,16 +91,16 @@ func (s *session) reset(ctx context.Context, ways []string) error {
 			chosen = ways[i]
 		}
 	}
-	restarts := slices.Contains(waysRestart, chosen) || chosen == "PushPowerButton"
+	restarts := slices.Contains(restartTypes, chosen) || chosen == "PushPowerButton"
 	err = s.run(ctx, request{method: http.MethodPost, path: target, body: map[string]any{"ResetType": chosen},
-		once: restarts})
-	if f, ok := asFailure(err); ok && f.already() {
+		notIdempotent: restarts})
+	if f, ok := asFailure(err); ok && f.alreadyDone() {
 		return nil
 	}
 	return err
 }
 
-// resetTypes are those that the system says it knows, none if it says nothing.
+// resetTypes returns the reset types that the system declares, none if it declares nothing.
 func (s *session) resetTypes(ctx context.Context) ([]string, error) {
 	if allowed := s.system.texts("Actions", resetAction, "ResetType@Redfish.AllowableValues"); len(allowed) > 0 {
 		return allowed, nil
@@ -109,7 +111,7 @@ func (s *session) resetTypes(ctx context.Context) ([]string, error) {
 	}
 	info, err := s.get(ctx, link)
 	if _, ok := asFailure(err); ok {
-		return nil, nil // what it can be given is tried out
+		return nil, nil // reset tries its types without this information
 	}
 	if err != nil {
 		return nil, err
@@ -123,46 +125,46 @@ func (s *session) resetTypes(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// powerOff switches the server off at once.
+// powerOff powers the server off immediately.
 func (s *session) powerOff(ctx context.Context) error {
 	now, err := s.power(ctx)
 	if err != nil || now == PowerOff {
 		return err
 	}
 	for range 2 {
-		if err := s.reset(ctx, waysOff); err != nil {
+		if err := s.reset(ctx, powerOffTypes); err != nil {
 			return err
 		}
-		if off, err := s.settled(ctx, PowerOff, powerPatience); off || err != nil {
+		if off, err := s.awaitPower(ctx, PowerOff, powerTimeout); off || err != nil {
 			return err
 		}
 	}
 	return &Error{Type: PowerManagementError,
-		Message: fmt.Sprintf("The server %s was told twice to power off and still is not off after %s; look at it at "+
-			"its console, and restart the BMC if it is off in truth.", s.name, 2*powerPatience)}
+		Message: fmt.Sprintf("The server %s did not power off after two requests and %s; check its "+
+			"console, and restart the BMC if the server is actually off.", s.name, 2*powerTimeout)}
 }
 
-// softOff asks the operating system to shut down, and switches the server off when it does not.
-func (s *session) softOff(ctx context.Context) error {
+// shutdown asks the operating system to shut down, and powers the server off if it does not.
+func (s *session) shutdown(ctx context.Context) error {
 	now, err := s.power(ctx)
 	if err != nil || now == PowerOff {
 		return err
 	}
-	err = s.reset(ctx, waysSoftOff)
+	err = s.reset(ctx, shutdownTypes)
 	if _, refused := asFailure(err); err != nil && !refused {
 		return err
 	}
 	if err == nil {
-		if off, err := s.settled(ctx, PowerOff, softPatience); off || err != nil {
+		if off, err := s.awaitPower(ctx, PowerOff, shutdownTimeout); off || err != nil {
 			return err
 		}
-		s.note(true, "PowerOff", "The operating system did not shut down within %s; the server is switched off.",
-			softPatience)
+		s.addEvent(true, "PowerOff", "The operating system did not shut down within %s; the server is powered off.",
+			shutdownTimeout)
 	}
 	return s.powerOff(ctx)
 }
 
-// powerOn switches the server on. BMCs refuse that for a while after it was switched off.
+// powerOn powers the server on. BMCs reject this for a while after a power-off.
 func (s *session) powerOn(ctx context.Context) error {
 	now, err := s.power(ctx)
 	if err != nil || now == PowerOn {
@@ -170,33 +172,33 @@ func (s *session) powerOn(ctx context.Context) error {
 	}
 	for range 2 {
 		for attempt := 1; ; attempt++ {
-			err := s.reset(ctx, waysOn)
+			err := s.reset(ctx, powerOnTypes)
 			if err == nil {
 				break
 			}
 			f, ok := asFailure(err)
-			if !ok || f.status != http.StatusConflict && !f.notReady() || attempt == onAttempts {
+			if !ok || f.status != http.StatusConflict && !f.notReady() || attempt == powerOnAttempts {
 				return err
 			}
-			if err := s.pause(ctx, onPause); err != nil {
+			if err := s.sleep(ctx, powerOnDelay); err != nil {
 				return err
 			}
 		}
-		if on, err := s.settled(ctx, PowerOn, powerPatience); on || err != nil {
+		if on, err := s.awaitPower(ctx, PowerOn, powerTimeout); on || err != nil {
 			return err
 		}
 		if powerOf(s.system.object) == PoweringOn {
-			s.note(true, "PowerOn", "The BMC still says PoweringOn after %s; the server is taken to be on.",
-				powerPatience)
+			s.addEvent(true, "PowerOn", "The BMC still reports PoweringOn after %s; the server is assumed to be on.",
+				powerTimeout)
 			return nil
 		}
 	}
 	return &Error{Type: PowerManagementError,
-		Message: fmt.Sprintf("The server %s was told twice to power on and still is not on after %s; look whether it "+
-			"has mains power on all its supplies, and whether the chassis allows it.", s.name, 2*powerPatience)}
+		Message: fmt.Sprintf("The server %s did not power on after two requests and %s; check that it "+
+			"has mains power on all its supplies, and whether the chassis allows it.", s.name, 2*powerTimeout)}
 }
 
-// restart has the server begin anew at once.
+// restart restarts the server immediately.
 func (s *session) restart(ctx context.Context) error {
 	now, err := s.power(ctx)
 	if err != nil {
@@ -205,22 +207,22 @@ func (s *session) restart(ctx context.Context) error {
 	if now == PowerOff {
 		return s.powerOn(ctx)
 	}
-	if err := s.reset(ctx, waysRestart); err != nil {
+	if err := s.reset(ctx, restartTypes); err != nil {
 		return err
 	}
-	_, err = s.settled(ctx, PowerOn, powerPatience)
+	_, err = s.awaitPower(ctx, PowerOn, powerTimeout)
 	return err
 }
 
 const (
 	overrideAttempts = 6
-	overridePause    = 5 * time.Second // doubled each time, up to overrideLongest
-	overrideLongest  = 30 * time.Second
+	overrideDelay    = 5 * time.Second // doubled each time, up to maxOverrideDelay
+	maxOverrideDelay = 30 * time.Second
 )
 
-// bootOnce has the next boot come from the virtual CD.
-func (s *session) bootOnce(ctx context.Context, mode string, slot *resource) error {
-	if s.vendor == Dell && strings.Contains(slot.path, "/Managers/") {
+// bootOnce sets the boot override of the next boot to the virtual CD.
+func (s *session) bootOnce(ctx context.Context, mode string, device *resource) error {
+	if s.vendor == Dell && strings.Contains(device.path, "/Managers/") {
 		done, err := s.dellBootOnce(ctx)
 		if done || err != nil {
 			return err
@@ -229,29 +231,28 @@ func (s *session) bootOnce(ctx context.Context, mode string, slot *resource) err
 	return s.override(ctx, s.vendor.bootTarget(s.system.object), mode)
 }
 
-// override sets the boot override, once.
+// override sets the boot override for one boot.
 func (s *session) override(ctx context.Context, target, mode string) error {
-	return s.pastPOST(ctx, func() error { return s.setBoot(ctx, target, mode) })
+	return s.retryDuringPOST(ctx, func() error { return s.setBoot(ctx, target, mode) })
 }
 
-// pastPOST tries to set something until the firmware's self-test lets it be set.
-func (s *session) pastPOST(ctx context.Context, set func() error) error {
-	pause := overridePause
+// retryDuringPOST retries a change while the firmware's self-test rejects it.
+func (s *session) retryDuringPOST(ctx context.Context, set func() error) error {
+	delays := newBackoff(overrideDelay, maxOverrideDelay)
 	for attempt := 1; ; attempt++ {
 		err := set()
 		f, ok := asFailure(err)
 		if !ok || !f.notReady() || attempt == overrideAttempts {
 			return err
 		}
-		if err := s.pause(ctx, pause); err != nil {
+		if err := s.sleep(ctx, delays.Step()); err != nil {
 			return err
 		}
-		pause = min(2*pause, overrideLongest)
 	}
 }
 
-// setBoot tries the forms of the boot override that BMCs want: as little as possible, with the
-// mode, continuous where once is not known, by the resource for settings to come.
+// setBoot sets the boot override in the forms that BMCs require: the minimal request, with the boot
+// mode, continuous if "once" is not supported, and by the settings resource.
 func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	present := s.system.text("Boot", "BootSourceOverrideMode")
 	boot := map[string]any{"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": "Once"}
@@ -262,11 +263,11 @@ func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	if wanted != "" && present != "" && wanted != present {
 		boot["BootSourceOverrideMode"] = wanted
 	}
-	return s.writeBoot(ctx, boot, orText(wanted, orText(present, "UEFI")))
+	return s.writeBoot(ctx, boot, firstNonEmpty(wanted, firstNonEmpty(present, "UEFI")))
 }
 
-// writeBoot writes the boot override as it is given, or else in the other forms; mode is what BMCs
-// that want the whole object are given.
+// writeBoot writes the boot override as given, or else in the other forms. The mode is for BMCs
+// that require the whole object.
 func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode string) error {
 	err := s.patch(ctx, s.system, map[string]any{"Boot": boot})
 	f, ok := asFailure(err)
@@ -274,7 +275,7 @@ func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode strin
 		return err
 	}
 	whole := mapsWith(boot, "BootSourceOverrideMode", mode)
-	if s.patch(ctx, s.system, map[string]any{"Boot": whole}) == nil { // AMI's want the whole object
+	if s.patch(ctx, s.system, map[string]any{"Boot": whole}) == nil { // AMI's BMCs require the whole object
 		return nil
 	}
 	if link := s.system.link("@Redfish.Settings", "SettingsObject"); link != "" {
@@ -286,8 +287,8 @@ func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode strin
 	if f.mentions("BootSourceOverrideEnabled") && boot["BootSourceOverrideTarget"] != "None" {
 		if s.patch(ctx, s.system, map[string]any{"Boot": mapsWith(boot, "BootSourceOverrideEnabled",
 			"Continuous")}) == nil {
-			s.note(true, "BootOverride",
-				"The BMC knows no boot override for one time; it is set until the image is ejected.")
+			s.addEvent(true, "BootOverride",
+				"The BMC does not support a one-time boot override; the override stays until the image is ejected.")
 			return nil
 		}
 	}
@@ -304,30 +305,31 @@ func mapsWith(m map[string]any, key string, value any) map[string]any {
 	return changed
 }
 
-func orText(text, other string) string {
+func firstNonEmpty(text, other string) string {
 	if text != "" {
 		return text
 	}
 	return other
 }
 
-// The older iDRACs' standard override Cd means the physical drive; the virtual one is chosen by
-// these attributes (Dell, "iDRAC9 Attribute Registry", group ServerBoot).
+// On older iDRACs, the standard override Cd selects the physical drive. These attributes select the
+// virtual one (Dell, "iDRAC9 Attribute Registry", group ServerBoot).
 const (
 	dellBootOnce    = "ServerBoot.1.BootOnce"
 	dellFirstDevice = "ServerBoot.1.FirstBootDevice"
 	dellVirtualCD   = "VCD-DVD"
 )
 
-// dellBootOnce sets the attributes, or has a configuration with them imported. It is false for a
-// BMC that knows neither.
+// dellBootOnce sets the attributes directly or imports a configuration with them. It returns false
+// if the BMC supports neither.
 func (s *session) dellBootOnce(ctx context.Context) (bool, error) {
 	managers, err := s.managers(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, manager := range managers {
-		link := orText(firstLink(manager.links("Links", "Oem", "Dell", "DellAttributes")), manager.path+"/Attributes")
+		link := firstNonEmpty(firstLink(manager.links("Links", "Oem", "Dell", "DellAttributes")),
+			manager.path+"/Attributes")
 		attributes, err := s.get(ctx, link)
 		if err == nil {
 			err = s.patch(ctx, attributes, map[string]any{"Attributes": map[string]any{dellBootOnce: "Enabled",

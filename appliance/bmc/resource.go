@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// object is a resource as a BMC gave it. It is read leniently, because BMCs give numbers as texts,
-// texts as numbers, null where there must be a value, and leave out what the schema demands:
-// whatever is not of the expected kind counts as absent.
+// object is a resource as the BMC returned it. Its accessors are lenient, because BMCs return
+// numbers as strings, strings as numbers, null for required values, and omit required properties. A
+// value of an unexpected type counts as absent.
 type object map[string]any
 
-// resource is an object with where it lies and the tag of its version.
+// resource is an object with its path and its ETag.
 type resource struct {
 	object
 	path string
@@ -62,7 +62,7 @@ func (o object) number(path ...string) float64 {
 
 func (o object) has(path ...string) bool { return o.at(path...) != nil }
 
-// texts is a list of texts; a single text counts as a list of one.
+// texts returns a list of strings. A single string counts as a list of one.
 func (o object) texts(path ...string) []string {
 	var texts []string
 	switch value := o.at(path...).(type) {
@@ -78,7 +78,7 @@ func (o object) texts(path ...string) []string {
 	return texts
 }
 
-// link is where a reference leads, "" if there is none.
+// link returns the target of a reference; "" if there is none.
 func (o object) link(path ...string) string {
 	if text, ok := o.at(path...).(string); ok && strings.HasPrefix(text, "/") {
 		return text
@@ -86,7 +86,7 @@ func (o object) link(path ...string) string {
 	return o.text(append(path, "@odata.id")...)
 }
 
-// links is where a list of references leads.
+// links returns the targets of a list of references.
 func (o object) links(path ...string) []string {
 	var links []string
 	items, ok := o.at(path...).([]any)
@@ -103,7 +103,7 @@ func (o object) links(path ...string) []string {
 	return links
 }
 
-// target is where an action is posted to, "" if the resource does not have it.
+// target returns the path of an action; "" if the resource does not have the action.
 func (o object) target(action string) string { return o.text("Actions", action, "target") }
 
 func decodeObject(body []byte) (object, error) {

@@ -17,52 +17,52 @@ import (
 	"github.com/stmcginnis/gofish"
 )
 
-// How long a BMC may take, and how often it is asked again. The figures are those that OpenStack's
-// sushy came to in the field; connections are timed by the machine's clock, waiting between
-// attempts by the manager's.
+// The time-outs and retries of requests. The values are those of OpenStack's sushy, which were
+// found in practice. Connections use the machine's clock; delays between attempts use the
+// manager's.
 const (
-	connectTimeout  = 30 * time.Second
-	answerTimeout   = 60 * time.Second
-	insertTimeout   = 3 * time.Minute // some BMCs fetch the image before they answer
-	logoutTimeout   = 10 * time.Second
-	silentAttempts  = 5
-	silentPause     = 4 * time.Second
-	failingAttempts = 4
-	failingPause    = 3 * time.Second
-	longestRetry    = 2 * time.Minute // of what Retry-After asks for
-	taskPause       = 2 * time.Second
-	taskPatience    = 10 * time.Minute
+	connectTimeout      = 30 * time.Second
+	requestTimeout      = 60 * time.Second
+	insertTimeout       = 3 * time.Minute // some BMCs fetch the image before they respond
+	logoutTimeout       = 10 * time.Second
+	noResponseAttempts  = 5
+	noResponseDelay     = 4 * time.Second
+	serverErrorAttempts = 4
+	serverErrorDelay    = 3 * time.Second
+	maxRetryAfter       = 2 * time.Minute // upper limit for Retry-After
+	taskPollInterval    = 2 * time.Second
+	taskTimeout         = 10 * time.Minute
 )
 
-// session is one conversation with a BMC. It is used by one goroutine.
+// session is one Redfish session with a BMC. It is used by one goroutine.
 type session struct {
-	name     string // the server's, for sentences
+	name     string // the server's name, for messages
 	address  Address
 	username string
 	password string
-	image    string // that it is about, if any
+	image    string // URL of the image to boot, if any
 	clock    clockwork.Clock
 	log      *slog.Logger
-	tape     *tape
-	note     func(warning bool, reason, format string, args ...any)
+	recorder *recorder
+	addEvent func(warning bool, reason, format string, args ...any)
 
 	http    *http.Client
 	client  *gofish.APIClient
-	basic   bool // there are no sessions to be had
-	renewed bool // the session was renewed after it had ended
+	basic   bool // use Basic authentication, because there are no sessions
+	renewed bool // the session ended and was renewed once
 	vendor  Vendor
 	root    *resource
 	system  *resource
 }
 
-// transport returns what carries the requests to a BMC: HTTP/1.1, no proxy, certificates as it was
-// chosen.
+// transport returns the HTTP transport to a BMC: HTTP/1.1, without a proxy, with the configured
+// verification of certificates.
 func transport(skipVerify bool, ca string) (*http.Transport, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipVerify}
 	if ca != "" && !skipVerify {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
-			return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
+			return nil, fmt.Errorf("load the system's certificate authorities: %w", err)
 		}
 		pool.AppendCertsFromPEM([]byte(ca))
 		trust.RootCAs = pool
@@ -74,9 +74,9 @@ func transport(skipVerify bool, ca string) (*http.Transport, error) {
 	}, nil
 }
 
-// login begins a session, or goes on without one where the BMC has none to give.
+// login starts a session. If the BMC has none, it continues with Basic authentication.
 func (s *session) login(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
 	config := gofish.ClientConfig{
 		Endpoint: s.address.URL, Username: s.username, Password: s.password, HTTPClient: s.http, ReuseConnections: true,
@@ -87,8 +87,8 @@ func (s *session) login(ctx context.Context) error {
 		s.client = client
 		return nil
 	}
-	f := s.failed(http.MethodPost, s.tape.last.path, err)
-	if s.basic || ctx.Err() != nil || !s.sessionless(f, err) {
+	f := s.failureOf(http.MethodPost, s.recorder.response.path, err)
+	if s.basic || ctx.Err() != nil || !s.sessionsUnavailable(f, err) {
 		return f
 	}
 	s.basic = true
@@ -101,9 +101,9 @@ func (s *session) login(ctx context.Context) error {
 	return nil
 }
 
-// sessionless tells whether a login failed because there are no sessions, or none free, rather than
-// for what was said.
-func (s *session) sessionless(f *failure, err error) bool {
+// sessionsUnavailable reports whether a login failed because the BMC supports no sessions or has
+// none free.
+func (s *session) sessionsUnavailable(f *failure, err error) bool {
 	if strings.Contains(err.Error(), "no target provided") {
 		return true // the service root names no SessionService
 	}
@@ -117,50 +117,50 @@ func (s *session) sessionless(f *failure, err error) bool {
 	return f.sessionsFull()
 }
 
-// logout gives the session back; BMCs have few. It works also when the conversation was broken off.
+// logout deletes the session, because BMCs have few. It also works if the context was canceled.
 func (s *session) logout(ctx context.Context) {
 	defer s.http.CloseIdleConnections()
 	if s.client == nil {
 		return
 	}
-	held, err := s.client.GetSession()
-	if err != nil || s.basic || held.ID == "" {
+	redfishSession, err := s.client.GetSession()
+	if err != nil || s.basic || redfishSession.ID == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
-	if _, err := s.client.WithContext(ctx).Delete(held.ID); err != nil {
-		s.log.Debug("A BMC's session was not closed.", "server", s.name, "error", redact(err.Error(), s.password))
+	if _, err := s.client.WithContext(ctx).Delete(redfishSession.ID); err != nil {
+		s.log.Debug("Cannot delete the session with a BMC.", "server", s.name, "error", redact(err.Error(), s.password))
 	}
 	s.client = nil
 }
 
-// failed reads why a request of the client failed out of what was heard last.
-func (s *session) failed(method, path string, err error) *failure {
-	if last := s.tape.last; last.status >= http.StatusBadRequest {
+// failureOf returns the failure of a request from the last response.
+func (s *session) failureOf(method, path string, err error) *failure {
+	if last := s.recorder.response; last.status >= http.StatusBadRequest {
 		return readFailure(last.method, last.path, last.status, last.body)
 	}
 	return &failure{method: method, path: path, err: err}
 }
 
-// request is one that is made of a BMC.
+// request is a request to a BMC.
 type request struct {
-	method, path string
-	body         any
-	etag         string
-	timeout      time.Duration
-	once         bool // doing it twice would do something else than doing it once
+	method, path  string
+	body          any
+	etag          string
+	timeout       time.Duration
+	notIdempotent bool // a repetition would have another effect
 }
 
-// do makes a request and hands back the answer of a success. It is tried again where that is known
-// to help: after silence, status 5xx (as Retry-After asks), and once with a new session after 401.
-// Other errors are *failure.
-func (s *session) do(ctx context.Context, r request) (*heard, error) {
+// request sends a request and returns a successful response. It retries after no response, after
+// status 5xx (as Retry-After asks), and once with a new session after 401. Other errors are
+// *failure.
+func (s *session) request(ctx context.Context, r request) (*response, error) {
 	if r.timeout == 0 {
-		r.timeout = answerTimeout
+		r.timeout = requestTimeout
 	}
 	for attempt := 1; ; attempt++ {
-		answer, err := s.try(ctx, r)
+		answer, err := s.send(ctx, r)
 		if err == nil || ctx.Err() != nil {
 			return answer, errors.Join(err, ctx.Err())
 		}
@@ -173,27 +173,27 @@ func (s *session) do(ctx context.Context, r request) (*heard, error) {
 				return nil, err
 			}
 			continue
-		case f.status == 0 && !r.once && attempt < silentAttempts && !hopeless(f.err):
-			pause = silentPause
-		case f.retryable() && attempt < failingAttempts:
-			pause = max(failingPause, min(s.tape.last.retryAfter(), longestRetry))
+		case f.status == 0 && !r.notIdempotent && attempt < noResponseAttempts && !permanent(f.err):
+			pause = noResponseDelay
+		case f.retryable() && attempt < serverErrorAttempts:
+			pause = max(serverErrorDelay, min(s.recorder.response.retryAfter(), maxRetryAfter))
 		default:
 			return nil, err
 		}
-		if err := s.pause(ctx, pause); err != nil {
+		if err := s.sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// hopeless tells of errors which a repetition does not mend.
-func hopeless(err error) bool {
+// permanent reports whether a retry would fail in the same way.
+func permanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	return errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-func (s *session) try(ctx context.Context, r request) (*heard, error) {
+func (s *session) send(ctx context.Context, r request) (*response, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	client := s.client.WithContext(ctx)
@@ -201,34 +201,34 @@ func (s *session) try(ctx context.Context, r request) (*heard, error) {
 	if r.etag != "" {
 		headers["If-Match"] = r.etag
 	}
-	var response *http.Response
+	var httpResponse *http.Response
 	var err error
-	s.tape.last = heard{}
+	s.recorder.response = response{}
 	switch r.method {
 	case http.MethodPost:
-		response, err = client.PostWithHeaders(r.path, r.body, headers)
+		httpResponse, err = client.PostWithHeaders(r.path, r.body, headers)
 	case http.MethodPatch:
-		response, err = client.PatchWithHeaders(r.path, r.body, headers)
+		httpResponse, err = client.PatchWithHeaders(r.path, r.body, headers)
 	default:
-		response, err = client.Get(r.path)
+		httpResponse, err = client.Get(r.path)
 	}
 	if err != nil {
-		return nil, s.failed(r.method, r.path, err)
+		return nil, s.failureOf(r.method, r.path, err)
 	}
-	answer := s.tape.last
-	return &answer, response.Body.Close()
+	answer := s.recorder.response
+	return &answer, httpResponse.Body.Close()
 }
 
 // get reads a resource.
 func (s *session) get(ctx context.Context, path string) (*resource, error) {
-	answer, err := s.do(ctx, request{method: http.MethodGet, path: path})
+	answer, err := s.request(ctx, request{method: http.MethodGet, path: path})
 	if err != nil {
 		return nil, err
 	}
 	fields, err := decodeObject(answer.body)
 	if err != nil {
 		return nil, &failure{method: http.MethodGet, path: path, status: answer.status,
-			messages: []message{{text: "the answer is no JSON object"}}}
+			messages: []message{{text: "the response is not a JSON object"}}}
 	}
 	etag := fields.text("@odata.etag")
 	if etag == "" {
@@ -237,7 +237,7 @@ func (s *session) get(ctx context.Context, path string) (*resource, error) {
 	return &resource{fields, path, etag}, nil
 }
 
-// members reads the members of a collection, and leaves out those that are not there after all.
+// members returns the members of a collection. It skips members that do not exist.
 func (s *session) members(ctx context.Context, path string) ([]*resource, error) {
 	collection, err := s.get(ctx, path)
 	if err != nil {
@@ -257,24 +257,24 @@ func (s *session) members(ctx context.Context, path string) ([]*resource, error)
 	return found, nil
 }
 
-// post runs an action and follows its task to the end.
+// post runs an action and waits for its task.
 func (s *session) post(ctx context.Context, path string, body any) error {
 	return s.run(ctx, request{method: http.MethodPost, path: path, body: body})
 }
 
-// run makes a request that changes something, and follows its task to the end.
+// run sends a request that changes something and waits for its task.
 func (s *session) run(ctx context.Context, r request) error {
-	answer, err := s.do(ctx, r)
+	answer, err := s.request(ctx, r)
 	if err != nil {
 		return err
 	}
 	if answer.status == http.StatusAccepted {
-		return s.follow(ctx, answer)
+		return s.awaitTask(ctx, answer)
 	}
 	return nil
 }
 
-// patch changes fields of a resource; the version that it has is named where the BMC wants that.
+// patch changes properties of a resource. It sends the ETag of the resource if the BMC requires it.
 func (s *session) patch(ctx context.Context, of *resource, body any) error {
 	r := request{method: http.MethodPatch, path: of.path, body: body, etag: of.etag}
 	for attempt := 1; ; attempt++ {
@@ -290,13 +290,13 @@ func (s *session) patch(ctx context.Context, of *resource, body any) error {
 		}
 		r.etag = fresh.etag
 		if attempt == 2 && f.status == http.StatusPreconditionFailed {
-			r.etag = "" // its tags never match
+			r.etag = "" // the BMC's ETags never match
 		}
 	}
 }
 
-// follow waits for a task (DSP0266, "Asynchronous operations").
-func (s *session) follow(ctx context.Context, accepted *heard) error {
+// awaitTask waits for a task (DSP0266, "Asynchronous operations").
+func (s *session) awaitTask(ctx context.Context, accepted *response) error {
 	monitor := accepted.location()
 	if monitor == "" {
 		if fields, err := decodeObject(accepted.body); err == nil {
@@ -304,21 +304,21 @@ func (s *session) follow(ctx context.Context, accepted *heard) error {
 		}
 	}
 	if monitor == "" {
-		return nil // whoever asked looks at what came of it anyway
+		return nil // the caller checks the result itself
 	}
-	pause := max(taskPause, min(accepted.retryAfter(), longestRetry))
-	for end := s.clock.Now().Add(taskPatience); s.clock.Now().Before(end); {
-		if err := s.pause(ctx, pause); err != nil {
+	pause := max(taskPollInterval, min(accepted.retryAfter(), maxRetryAfter))
+	for end := s.clock.Now().Add(taskTimeout); s.clock.Now().Before(end); {
+		if err := s.sleep(ctx, pause); err != nil {
 			return err
 		}
-		answer, err := s.do(ctx, request{method: http.MethodGet, path: monitor})
+		answer, err := s.request(ctx, request{method: http.MethodGet, path: monitor})
 		if f, ok := asFailure(err); ok && (f.status == http.StatusNotFound || f.status == http.StatusGone) {
-			return nil // monitors of tasks that ended may be gone
+			return nil // the BMC may delete the monitor of a completed task
 		}
 		if err != nil {
 			return err
 		}
-		pause = max(taskPause, min(answer.retryAfter(), longestRetry))
+		pause = max(taskPollInterval, min(answer.retryAfter(), maxRetryAfter))
 		fields, err := decodeObject(answer.body)
 		if err != nil {
 			fields = object{}
@@ -340,11 +340,11 @@ func (s *session) follow(ctx context.Context, accepted *heard) error {
 		}
 	}
 	return &failure{method: http.MethodGet, path: monitor, status: http.StatusGatewayTimeout,
-		messages: []message{{text: fmt.Sprintf("the task did not end within %s", taskPatience)}}}
+		messages: []message{{text: fmt.Sprintf("the task did not end within %s", taskTimeout)}}}
 }
 
-// pause waits by the manager's clock.
-func (s *session) pause(ctx context.Context, d time.Duration) error {
+// sleep waits by the manager's clock.
+func (s *session) sleep(ctx context.Context, d time.Duration) error {
 	timer := s.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -355,27 +355,28 @@ func (s *session) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// until asks again and again whether something is so, soon at first, for at most as long as
-// patience.
-func (s *session) until(ctx context.Context, every, patience time.Duration, so func() (bool, error)) (bool, error) {
-	pause := every / 4
-	for end := s.clock.Now().Add(patience); ; pause = min(2*pause, every) {
-		done, err := so()
+// poll calls condition until it returns true or an error, or the time-out expires. The first delays
+// are shorter than the interval.
+func (s *session) poll(ctx context.Context, interval, timeout time.Duration,
+	condition func() (bool, error)) (bool, error) {
+	delays := newBackoff(interval/4, interval)
+	for end := s.clock.Now().Add(timeout); ; {
+		done, err := condition()
 		if done || err != nil {
 			return done, err
 		}
 		if !s.clock.Now().Before(end) {
 			return false, nil
 		}
-		if err := s.pause(ctx, pause); err != nil {
+		if err := s.sleep(ctx, delays.Step()); err != nil {
 			return false, err
 		}
 	}
 }
 
-// retryAfter is how long an answer asks to wait, 0 if it does not. A date is compared with the
-// BMC's own clock, which may well be in 1970.
-func (h *heard) retryAfter() time.Duration {
+// retryAfter returns the delay that a response asks for; 0 if none. It compares a date with the
+// BMC's own clock, which may show 1970.
+func (h *response) retryAfter() time.Duration {
 	text := h.header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
 		return time.Duration(seconds) * time.Second
@@ -391,9 +392,9 @@ func (h *heard) retryAfter() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// location is the path that an answer names, without the host: BMCs behind NAT name one that nobody
-// reaches.
-func (h *heard) location() string {
+// location returns the path of the Location header without the host: BMCs behind NAT name an
+// unreachable host.
+func (h *response) location() string {
 	location := h.header.Get("Location")
 	if _, rest, ok := strings.Cut(location, "://"); ok {
 		_, path, _ := strings.Cut(rest, "/")

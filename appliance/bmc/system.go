@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// find looks the system up: the one of the address, or the only one that the BMC has.
-func (s *session) find(ctx context.Context) error {
+// findSystem finds the system: the one of the address, or the only one of the BMC.
+func (s *session) findSystem(ctx context.Context) error {
 	root, err := s.get(ctx, "/redfish/v1/")
 	if err != nil {
 		return err
@@ -34,8 +34,8 @@ func (s *session) find(ctx context.Context) error {
 	switch len(systems) {
 	case 0:
 		return &Error{Type: RegistrationError,
-			Message: fmt.Sprintf("The BMC of %s at %s has no system that can be booted in %s; see that its address "+
-				"is that of the server's BMC and not of a chassis or switch.", s.name, s.address.URL, collection)}
+			Message: fmt.Sprintf("The BMC of %s at %s has no bootable system in %s; check that its address "+
+				"is the one of the server's BMC and not of a chassis or switch.", s.name, s.address.URL, collection)}
 	case 1:
 	default:
 		var paths []string
@@ -43,7 +43,7 @@ func (s *session) find(ctx context.Context) error {
 			paths = append(paths, system.path)
 		}
 		return &Error{Type: RegistrationError,
-			Message: fmt.Sprintf("The BMC of %s at %s has several systems (%s); put the right one's path behind its "+
+			Message: fmt.Sprintf("The BMC of %s at %s has several systems (%s); add the path of one to its "+
 				"address.", s.name, s.address.URL, strings.Join(paths, ", "))}
 	}
 	s.system = systems[0]
@@ -51,8 +51,7 @@ func (s *session) find(ctx context.Context) error {
 	return nil
 }
 
-// bootable tells a server from what else stands among systems: baseboards of accelerators,
-// enclosures.
+// bootable reports whether a system is a server. Baseboards of accelerators and enclosures are not.
 func bootable(system object) bool {
 	if kind := system.text("@odata.type"); kind != "" && !strings.HasPrefix(kind, "#ComputerSystem.") {
 		return false
@@ -60,7 +59,7 @@ func bootable(system object) bool {
 	return system.has("Actions", resetAction) || system.has("Boot")
 }
 
-// managers are the BMC's own resources: those that manage the system, or else all.
+// managers returns the managers of the system, or else all managers of the BMC.
 func (s *session) managers(ctx context.Context) ([]*resource, error) {
 	var found []*resource
 	for _, link := range s.system.links("Links", "ManagedBy") {
@@ -87,8 +86,8 @@ func (s *session) managers(ctx context.Context) ([]*resource, error) {
 	return found, err
 }
 
-// describe reads what people want to know of a server.
-func (s *session) describe(ctx context.Context) (*System, error) {
+// describeSystem reads the hardware of the server.
+func (s *session) describeSystem(ctx context.Context) (*System, error) {
 	of := s.system
 	described := &System{
 		Path: of.path, Vendor: s.vendor, Manufacturer: of.text("Manufacturer"), Model: of.text("Model"),
@@ -97,7 +96,7 @@ func (s *session) describe(ctx context.Context) (*System, error) {
 		Processors: int(of.number("ProcessorSummary", "Count")),
 	}
 	if s.vendor == Dell && of.text("SKU") != "" {
-		// the service tag, which is what the firmware tells the operating system
+		// the service tag, which the firmware reports as the serial number to the operating system
 		described.SerialNumber = of.text("SKU")
 	}
 	managers, err := s.managers(ctx)
@@ -113,11 +112,12 @@ func (s *session) describe(ctx context.Context) (*System, error) {
 	return described, nil
 }
 
-// macs are the addresses of the system's cards; that a BMC does not tell them is no misfortune.
+// macs returns the MAC addresses of the system's network interfaces. A BMC that does not report
+// them is not an error.
 func (s *session) macs(ctx context.Context, collection string) []string {
 	cards, err := s.members(ctx, collection)
 	if err != nil {
-		s.log.Debug("A BMC does not tell the cards of its server.", "server", s.name, "error",
+		s.log.Debug("A BMC does not report the network interfaces of its server.", "server", s.name, "error",
 			redact(err.Error(), s.password))
 		return nil
 	}

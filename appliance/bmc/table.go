@@ -10,21 +10,20 @@ import (
 	"strings"
 )
 
-// TableRow is a row of a table of servers: what is wanted, or what is wrong with it.
+// TableRow is a row of a table of servers: the desired state of a server, or the error of the row.
 type TableRow struct {
-	Line     int     `json:"line"` // of the table, from 1
+	Line     int     `json:"line"` // line number in the table, from 1
 	Desired  Desired `json:"-"`
-	InfraEnv string  `json:"-"` // as it was given: a name or an id
+	InfraEnv string  `json:"-"` // as given: a name or an id
 	Err      error   `json:"-"`
 }
 
-// The columns of a table, in the order that one without a header has.
+// The columns of a table without a header.
 var tableColumns = []string{"name", "address", "username", "password", "boot_mac", "infra_env", "skip_verify",
 	"boot_mode"}
 
-// tableNames are what columns are called elsewhere, in lower case without blanks, hyphens and
-// underscores.
-var tableNames = map[string]string{
+// columnAliases maps other names of columns, in lower case without blanks, hyphens and underscores.
+var columnAliases = map[string]string{
 	"name": "name", "host": "name", "hostname": "name", "server": "name",
 	"address": "address", "bmc": "address", "bmcaddress": "address", "url": "address",
 	"username": "username", "user": "username", "bmcusername": "username", "login": "username",
@@ -35,12 +34,12 @@ var tableNames = map[string]string{
 	"bootmode": "boot_mode",
 }
 
-// tableLimit is how many rows a table may have.
-const tableLimit = 2_000
+// maxTableRows limits the rows of a table.
+const maxTableRows = 2_000
 
-// ReadTable reads a table of servers as people paste it: CSV with commas, semicolons or tabs, with
-// a header or without. An address without a scheme is taken for that of a Redfish BMC. A table that
-// can't be read at all is a *RequestError; what is wrong with one row is in that row.
+// ReadTable parses a pasted table of servers: CSV with commas, semicolons or tabs, with or without
+// a header. An address without a scheme gets the scheme redfish-virtualmedia. An unreadable table
+// is a *RequestError; the error of a row is in the row.
 func ReadTable(r io.Reader) ([]TableRow, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -66,7 +65,7 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 		}
 		if err != nil {
 			return nil,
-				&RequestError{Reason: fmt.Sprintf("The table can't be read: %s; put texts with commas or quotes in "+
+				&RequestError{Reason: fmt.Sprintf("The table can't be read: %s; put values with commas or quotes in "+
 					"double quotes.", err)}
 		}
 		if !begun {
@@ -75,15 +74,15 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 				continue
 			}
 		}
-		if len(rows) == tableLimit {
-			return nil, &RequestError{Reason: fmt.Sprintf("The table has more than %d rows; give it in parts.",
-				tableLimit)}
+		if len(rows) == maxTableRows {
+			return nil, &RequestError{Reason: fmt.Sprintf("The table has more than %d rows; split it.",
+				maxTableRows)}
 		}
 		line, _ := reader.FieldPos(0)
 		row := readRow(columns, record)
 		row.Line = line
 		if before := names[row.Desired.Name]; before > 0 && row.Err == nil {
-			row.Err = fmt.Errorf("line %d has the name %s too", before, row.Desired.Name)
+			row.Err = fmt.Errorf("line %d also has the name %s", before, row.Desired.Name)
 		}
 		names[row.Desired.Name] = line
 		rows = append(rows, row)
@@ -95,11 +94,11 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 	return rows, nil
 }
 
-// readHeader reads the names of columns; false for a row that is no header.
+// readHeader parses the column names. It returns false if the row is not a header.
 func readHeader(record []string) ([]string, bool) {
 	columns := make([]string, len(record))
 	for i, cell := range record {
-		columns[i] = tableNames[strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(cell))]
+		columns[i] = columnAliases[strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(cell))]
 	}
 	return columns, slices.Contains(columns, "address") && slices.Contains(columns, "name")
 }
@@ -108,7 +107,7 @@ func readRow(columns, record []string) TableRow {
 	var row TableRow
 	d := &row.Desired
 	if len(record) > len(columns) {
-		row.Err = fmt.Errorf("the row has %d columns, and there are %d: %s", len(record), len(columns),
+		row.Err = fmt.Errorf("the row has %d columns, but only %d are defined: %s", len(record), len(columns),
 			strings.Join(columns, ","))
 	}
 	for i, cell := range record[:min(len(record), len(columns))] {
@@ -131,14 +130,14 @@ func readRow(columns, record []string) TableRow {
 		case "boot_mode":
 			d.BootMode = cell
 		case "skip_verify":
-			truth, err := readTruth(cell)
+			truth, err := parseBool(cell)
 			if err != nil {
 				row.Err = errors.Join(row.Err, err)
 			}
 			d.SkipVerify = truth
 		}
 	}
-	checked, err := d.checked()
+	checked, err := d.validated()
 	if err == nil {
 		row.Desired = checked
 	}
@@ -146,7 +145,7 @@ func readRow(columns, record []string) TableRow {
 	return row
 }
 
-func readTruth(cell string) (bool, error) {
+func parseBool(cell string) (bool, error) {
 	switch strings.ToLower(cell) {
 	case "", "no", "n":
 		return false, nil
@@ -155,7 +154,7 @@ func readTruth(cell string) (bool, error) {
 	}
 	truth, err := strconv.ParseBool(strings.ToLower(cell))
 	if err != nil {
-		return false, fmt.Errorf("skip_verify is %q; it is true or false", cell)
+		return false, fmt.Errorf("skip_verify is %q; use true or false", cell)
 	}
 	return truth, nil
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Vendor is who made a BMC, as far as it matters for what has to be said to it.
+// Vendor is the manufacturer of a BMC, as far as requests depend on it.
 type Vendor string
 
-// The vendors whose BMCs want something of their own.
+// The vendors that need requests of their own.
 const (
 	Generic    Vendor = "generic"
 	Dell       Vendor = "dell"
@@ -21,9 +21,9 @@ const (
 	NVIDIA     Vendor = "nvidia"
 )
 
-// vendorWords are what vendors call themselves in Vendor, Manufacturer, Product and Oem, in lower
+// vendorNames lists the names of the vendors in Vendor, Manufacturer, Product and Oem, in lower
 // case.
-var vendorWords = []struct {
+var vendorNames = []struct {
 	vendor Vendor
 	words  []string
 }{
@@ -37,19 +37,19 @@ var vendorWords = []struct {
 	{AMI, []string{"ami", "american megatrends", "asrock", "asrockrack", "gigabyte", "openbmc"}},
 }
 
-// vendorOf reads who made the BMC out of the service root and the system.
+// vendorOf determines the vendor from the service root and the system.
 func vendorOf(root, system object) Vendor {
-	said := []string{root.text("Vendor"), system.text("Manufacturer"), root.text("Product")}
+	names := []string{root.text("Vendor"), system.text("Manufacturer"), root.text("Product")}
 	for _, from := range []object{root, system} {
 		if oem, ok := from.at("Oem").(map[string]any); ok {
 			for name := range oem {
-				said = append(said, name)
+				names = append(names, name)
 			}
 		}
 	}
-	for _, text := range said {
+	for _, text := range names {
 		text = strings.ToLower(text)
-		for _, candidate := range vendorWords {
+		for _, candidate := range vendorNames {
 			if slices.ContainsFunc(candidate.words, func(word string) bool {
 				return text == strings.TrimSpace(word) || strings.HasPrefix(text, strings.TrimSpace(word)+" ") ||
 					len(word) > 4 && strings.Contains(text, word)
@@ -61,20 +61,21 @@ func vendorOf(root, system object) Vendor {
 	return Generic
 }
 
-// forbiddenSlot tells of virtual drives that are for something else than images by URL: Lenovo's
-// RDOC takes uploads to the BMC's memory, and Remote is the remote console's.
-func (v Vendor) forbiddenSlot(slot object) bool {
+// excludesDevice reports whether a virtual media device does not accept images by URL: Lenovo's
+// RDOC devices take uploads to the BMC's memory, and its Remote devices belong to the remote
+// console.
+func (v Vendor) excludesDevice(device object) bool {
 	if v != Lenovo {
 		return false
 	}
-	id := slot.text("Id")
+	id := device.text("Id")
 	return strings.HasPrefix(id, "RDOC") || strings.HasPrefix(id, "Remote")
 }
 
-// noUSBCd is Supermicro's one model whose virtual CD is not on USB.
+// noUSBCd is the Supermicro model whose virtual CD is not a USB device.
 const noUSBCd = "ARS-111GL-NHR"
 
-// bootTarget is the value of BootSourceOverrideTarget by which a system boots from its virtual CD.
+// bootTarget returns the BootSourceOverrideTarget of a system's virtual CD.
 func (v Vendor) bootTarget(system object) string {
 	allowed := system.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
 	if v == Supermicro && slices.Contains(allowed, "UsbCd") && !strings.Contains(system.text("Model"), noUSBCd) {

@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	pollEvery         = time.Minute
-	pollDetachedEvery = 10 * time.Minute
-	firstBackoff      = 10 * time.Second
-	longestBackoff    = 5 * time.Minute
-	// agentPatience is how long an agent may take to register after its server was switched on,
-	// until that is called an error.
-	agentPatience = 30 * time.Minute
-	// wrongClock is by how much the clock of a BMC may be off until that is said.
-	wrongClock = 24 * time.Hour
-	// lettingGo is how often the removal of a server is tried whose BMC does not answer.
-	lettingGo = 3
+	pollInterval         = time.Minute
+	detachedPollInterval = 10 * time.Minute
+	minBackoff           = 10 * time.Second
+	maxBackoff           = 5 * time.Minute
+	// agentTimeout limits the time from the power-on of a server to the registration of its agent.
+	// After it, the server gets an error.
+	agentTimeout = 30 * time.Minute
+	// maxClockSkew is the deviation of a BMC's clock above which an event reports it.
+	maxClockSkew = 24 * time.Hour
+	// forgetAttempts limits the attempts to remove a server whose BMC does not respond.
+	forgetAttempts = 3
 )
 
-// worker brings about what is wanted of one server, one thing after the other.
+// worker brings one server to its desired state, one job at a time.
 type worker struct {
-	m      *Manager
-	id     string
-	wake   chan struct{}
-	looked time.Time // when the BMC was spoken to last
+	m           *Manager
+	id          string
+	wake        chan struct{}
+	lastSession time.Time // end of the last session
 
 	mu     sync.Mutex
-	cancel context.CancelCauseFunc // of what is being done
+	cancel context.CancelCauseFunc // cancels the current job
 }
 
-var errSuperseded = errors.New("something else is wanted now")
+var errSuperseded = errors.New("the desired state has changed")
 
-// interrupt has a worker look anew at what is wanted, and break off what it does.
+// interrupt cancels the current job of a server and makes the worker read the desired state again.
 func (m *Manager) interrupt(id string) {
 	m.mu.Lock()
 	w := m.workers[id]
@@ -54,20 +54,20 @@ func (w *worker) interrupt() {
 		w.cancel(errSuperseded)
 	}
 	w.mu.Unlock()
-	w.rouse()
+	w.wakeUp()
 }
 
-func (w *worker) rouse() {
+func (w *worker) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// run works until the context ends or the server is gone.
+// run runs jobs until the context ends or the server is deleted.
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		wait, gone := w.turn(ctx)
+		wait, gone := w.runNext(ctx)
 		if gone {
 			return
 		}
@@ -81,8 +81,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// turn does what is due, and returns how long nothing is.
-func (w *worker) turn(ctx context.Context) (wait time.Duration, gone bool) {
+// runNext runs the next job if it is due, and returns the time until the next one.
+func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.mu.Lock()
@@ -93,22 +93,22 @@ func (w *worker) turn(ctx context.Context) (wait time.Duration, gone bool) {
 		return 0, true
 	}
 	if err != nil {
-		w.m.log.Error("A server's row can't be read.", "server", w.id, "error", err)
-		return pollEvery, false
+		w.m.log.Error("Cannot read the server's row.", "server", w.id, "error", err)
+		return pollInterval, false
 	}
-	what, at := r.next(w.looked)
+	j, at := r.nextJob(w.lastSession)
 	if now := w.m.now(); at.After(now) {
 		return at.Sub(now), false
 	}
-	done := w.do(ctx, r, what)
+	done := w.runJob(ctx, r, j)
 	if done != nil && ctx.Err() == nil && !errors.Is(done, errSuperseded) {
-		w.m.log.Warn("A server's BMC was in the way.", "server", r.Name, "job", string(what), "error",
+		w.m.log.Warn("A job on a server failed.", "server", r.Name, "job", string(j), "error",
 			redact(done.Error(), ""))
 	}
 	return 0, false
 }
 
-// job is what a worker does in one conversation.
+// job is the work of one session.
 type job string
 
 const (
@@ -120,11 +120,11 @@ const (
 	jobRepair      job = "repair"
 	jobDeprovision job = "deprovision"
 	jobForget      job = "forget"
-	jobOverdue     job = "overdue" // without a conversation
+	jobOverdue     job = "overdue" // without a session
 )
 
-// next is what is to be done with a server, and when.
-func (r *row) next(looked time.Time) (job, time.Time) {
+// nextJob returns the next job of a server and its time.
+func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 	retry := time.Time{}
 	if r.Error != nil {
 		retry = r.Error.RetryAt
@@ -133,13 +133,13 @@ func (r *row) next(looked time.Time) (job, time.Time) {
 	switch {
 	case r.State == Deleting:
 		return jobForget, retry
-	case r.System == nil, !r.CredentialsGood, r.ordered(OrderInspect):
+	case r.System == nil, !r.CredentialsGood, r.pending(ActionInspect):
 		return jobRegister, retry
 	case r.Detached:
-		return jobPoll, later(retry, looked.Add(pollDetachedEvery))
-	case r.ordered(OrderBoot), owned && r.Boot && !r.bootedAsWanted() && (r.Online == nil || *r.Online):
+		return jobPoll, later(retry, lastSession.Add(detachedPollInterval))
+	case r.pending(ActionBoot), owned && r.Boot && !r.bootedDesiredImage() && (r.Online == nil || *r.Online):
 		return jobBoot, retry
-	case r.ordered(OrderEject):
+	case r.pending(ActionEject):
 		return jobEject, retry
 	case r.Pending != nil:
 		return jobPower, retry
@@ -150,24 +150,24 @@ func (r *row) next(looked time.Time) (job, time.Time) {
 	case r.Online != nil && *r.Online && r.Power == PowerOff, r.Online != nil && !*r.Online && r.Power != PowerOff:
 		return jobPower, retry
 	}
-	what, at := jobPoll, later(retry, looked.Add(pollEvery))
+	j, at := jobPoll, later(retry, lastSession.Add(pollInterval))
 	if !r.EjectAt.IsZero() {
 		if due := later(retry, r.EjectAt); due.Before(at) {
-			what, at = jobEject, due
+			j, at = jobEject, due
 		}
 	}
-	if r.Booted != nil && r.Booted.Host == nil && r.Error == nil && r.known() {
-		if due := r.Booted.At.Add(agentPatience); due.Before(at) {
-			what, at = jobOverdue, due
+	if r.Booted != nil && r.Booted.Host == nil && r.Error == nil && r.identifiable() {
+		if due := r.Booted.At.Add(agentTimeout); due.Before(at) {
+			j, at = jobOverdue, due
 		}
 	}
-	return what, at
+	return j, at
 }
 
-func (r *row) ordered(kind OrderKind) bool { return r.Pending != nil && r.Pending.Kind == kind }
+func (r *row) pending(kind ActionKind) bool { return r.Pending != nil && r.Pending.Kind == kind }
 
-// known tells whether a host could be found to be this server.
-func (r *row) known() bool {
+// identifiable reports whether a host can be matched to this server.
+func (r *row) identifiable() bool {
 	return r.BootMAC != "" || r.System != nil && (len(r.System.MACs) > 0 || r.System.SerialNumber != "")
 }
 
@@ -190,11 +190,11 @@ func (m *Manager) load(id string) (*row, error) {
 	return r, err
 }
 
-// alter changes a server's row, unless something else is wanted of it by now.
-func (w *worker) alter(ctx context.Context, wish uint64, change func(*row, time.Time)) error {
+// updateRow changes the row of a server, unless its generation has changed.
+func (w *worker) updateRow(ctx context.Context, generation uint64, change func(*row, time.Time)) error {
 	return w.m.options.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, w.id)
-		if errors.Is(err, store.ErrNotFound) || err == nil && r.Wish != wish {
+		if errors.Is(err, store.ErrNotFound) || err == nil && r.Generation != generation {
 			return errSuperseded
 		}
 		if err != nil {
@@ -205,56 +205,56 @@ func (w *worker) alter(ctx context.Context, wish uint64, change func(*row, time.
 	})
 }
 
-// do has the conversation that a job takes, and writes down what came of it.
-func (w *worker) do(ctx context.Context, r *row, what job) error {
-	if what == jobOverdue {
-		return w.alter(ctx, r.Wish, func(r *row, now time.Time) {
-			r.Error = &Trouble{Type: ProvisioningError, Count: 1, Since: now, Message: fmt.Sprintf(
-				"The server %s was switched on with the image %s ago, and no agent has registered; look at its "+
+// runJob runs a job in one session and saves the result.
+func (w *worker) runJob(ctx context.Context, r *row, j job) error {
+	if j == jobOverdue {
+		return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
+			r.Error = &ErrorStatus{Type: ProvisioningError, Count: 1, Since: now, Message: fmt.Sprintf(
+				"The server %s was powered on with the image %s ago, but no agent has registered; check at its "+
 					"console whether it booted the image, and whether it reaches the appliance.", r.Name,
-				agentPatience)}
-			r.note(now, true, "ProvisioningError", "%s", r.Error.Message)
+				agentTimeout)}
+			r.addEvent(now, true, "ProvisioningError", "%s", r.Error.Message)
 		})
 	}
-	if what == jobForget && (r.Detached || r.System == nil || r.Error != nil && r.Error.Count > lettingGo) {
+	if j == jobForget && (r.Detached || r.System == nil || r.Error != nil && r.Error.Count > forgetAttempts) {
 		return w.remove(ctx)
 	}
-	defer func() { w.looked = w.m.now() }()
-	release, err := w.m.enter(ctx, r.Address)
+	defer func() { w.lastSession = w.m.now() }()
+	release, err := w.m.acquire(ctx, r.Address)
 	if err != nil {
 		return err
 	}
 	defer release()
-	s, err := w.session(r, what)
+	s, err := w.newSession(r, j)
 	if err != nil {
-		return w.failed(ctx, r, what, err, nil)
+		return w.saveFailure(ctx, r, j, err, nil)
 	}
-	out := &outcome{}
-	err = w.converse(ctx, s, r, what, out)
+	result := &jobResult{}
+	err = w.runSession(ctx, s, r, j, result)
 	s.logout(ctx)
-	if keepErr := w.keep(ctx, s, what, err); keepErr != nil {
-		w.m.log.Error("A conversation with a BMC can't be kept.", "server", r.Name, "error", keepErr)
+	if keepErr := w.saveSessionLog(ctx, s, j, err); keepErr != nil {
+		w.m.log.Error("Cannot save the session log of a BMC.", "server", r.Name, "error", keepErr)
 	}
 	if err != nil {
-		return w.failed(ctx, r, what, err, out)
+		return w.saveFailure(ctx, r, j, err, result)
 	}
-	if what == jobForget {
+	if j == jobForget {
 		return w.remove(ctx)
 	}
-	return w.succeeded(ctx, r, what, out)
+	return w.saveSuccess(ctx, r, j, result)
 }
 
-// outcome is what a conversation found out.
-type outcome struct {
+// jobResult holds the results of a session.
+type jobResult struct {
 	system *System
 	power  Power
-	media  *Media // what the drives hold; nil if that was not looked at
+	media  *Media // content of the virtual media devices; nil if it was not read
 	image  string
-	notes  []Note
+	events []Event
 }
 
-// session prepares a conversation.
-func (w *worker) session(r *row, what job) (*session, error) {
+// newSession prepares a session.
+func (w *worker) newSession(r *row, j job) (*session, error) {
 	address, err := ParseAddress(r.Address)
 	if err != nil {
 		return nil, &Error{Type: RegistrationError, Message: err.Error()}
@@ -268,26 +268,27 @@ func (w *worker) session(r *row, what job) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	tape := newTape(base, w.m.clock, password, string(what), w.m.now())
-	tape.answered = func(http.Header) { w.m.saw(w.id) }
+	recorder := newRecorder(base, w.m.clock, password, string(j), w.m.now())
+	recorder.onResponse = func(http.Header) { w.m.recordContact(w.id) }
 	return &session{
 		name: r.Name, address: address, username: r.Username, password: password, clock: w.m.clock, log: w.m.log,
-		tape: tape,
-		http: &http.Client{Transport: tape},
+		recorder: recorder,
+		http:     &http.Client{Transport: recorder},
 	}, nil
 }
 
-// saw notes that a BMC answered.
-func (m *Manager) saw(id string) {
+// recordContact records the time of a response.
+func (m *Manager) recordContact(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen[id] = m.now()
+	m.contacts[id] = m.now()
 }
 
-// converse logs in, finds the system, and does the job.
-func (w *worker) converse(ctx context.Context, s *session, r *row, what job, out *outcome) error {
-	s.note = func(warning bool, reason, format string, args ...any) {
-		out.notes = append(out.notes, Note{At: w.m.now(), Reason: reason, Message: fmt.Sprintf(format, args...),
+// runSession logs in, finds the system, and runs the job.
+func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, result *jobResult) error {
+	s.addEvent = func(warning bool, reason, format string, args ...any) {
+		result.events = append(result.events, Event{At: w.m.now(), Reason: reason,
+			Message: fmt.Sprintf(format, args...),
 			Warning: warning})
 	}
 	kind := RegistrationError
@@ -297,75 +298,77 @@ func (w *worker) converse(ctx context.Context, s *session, r *row, what job, out
 	if err := s.login(ctx); err != nil {
 		return s.explain(kind, "log in", err)
 	}
-	if err := s.find(ctx); err != nil {
+	if err := s.findSystem(ctx); err != nil {
 		return s.explain(kind, "find the system", err)
 	}
-	out.power = powerOf(s.system.object)
-	switch what {
+	result.power = powerOf(s.system.object)
+	switch j {
 	case jobRegister:
-		return w.register(ctx, s, out)
+		return w.register(ctx, s, result)
 	case jobPoll:
-		return w.look(ctx, s, out)
+		return w.inspectMedia(ctx, s, result)
 	case jobBoot:
-		return w.boot(ctx, s, r, out)
+		return w.boot(ctx, s, r, result)
 	case jobPower:
-		return w.switchPower(ctx, s, r, out)
+		return w.switchPower(ctx, s, r, result)
 	case jobEject:
-		return w.emptied(out, s.takeOut(ctx))
+		return w.setEmptyMedia(result, s.ejectMedia(ctx))
 	case jobRepair:
-		err := s.intoDisk(ctx)
-		out.power = powerOf(s.system.object)
-		return w.emptied(out, err)
+		err := s.restartFromDisk(ctx)
+		result.power = powerOf(s.system.object)
+		return w.setEmptyMedia(result, err)
 	case jobDeprovision, jobForget:
-		return w.release(ctx, s, r, what, out)
+		return w.ejectAndPowerOff(ctx, s, r, j, result)
 	}
 	return nil
 }
 
-func (w *worker) emptied(out *outcome, err error) error {
+func (w *worker) setEmptyMedia(result *jobResult, err error) error {
 	if err == nil {
-		out.media = &Media{}
+		result.media = &Media{}
 	}
 	return err
 }
 
-func (w *worker) register(ctx context.Context, s *session, out *outcome) error {
-	described, err := s.describe(ctx)
+func (w *worker) register(ctx context.Context, s *session, result *jobResult) error {
+	described, err := s.describeSystem(ctx)
 	if err != nil {
 		return s.explain(RegistrationError, "describe the server", err)
 	}
-	out.system = described
+	result.system = described
 	if s.address.NetworkBoot {
-		s.note(true, "VirtualMediaUsed",
-			"The address %s: means booting over the network, which needs a network of its own for it; virtual media "+
-				"is used in its place.", s.address.Scheme)
+		s.addEvent(true, "VirtualMediaUsed",
+			"The address %s: means network boot, which needs a provisioning network; virtual media "+
+				"is used instead.", s.address.Scheme)
 	}
-	if at, err := http.ParseTime(s.tape.last.header.Get("Date")); err == nil && w.m.now().Sub(at).Abs() > wrongClock {
-		s.note(true, "ClockWrong", "The BMC's clock says %s; set it, or the BMC may take certificates for expired.",
+	if at, err := http.ParseTime(s.recorder.response.header.Get("Date")); err == nil &&
+		w.m.now().Sub(at).Abs() > maxClockSkew {
+		s.addEvent(true, "ClockWrong",
+			"The BMC's clock shows %s; set it, or the BMC may treat certificates as expired.",
 			at.Format(time.RFC3339))
 	}
-	return w.look(ctx, s, out)
+	return w.inspectMedia(ctx, s, result)
 }
 
-// look reads what is in the drives; the power is known already.
-func (w *worker) look(ctx context.Context, s *session, out *outcome) error {
-	slots, err := s.slots(ctx)
+// inspectMedia reads the content of the virtual media devices. The power state is already known.
+func (w *worker) inspectMedia(ctx context.Context, s *session, result *jobResult) error {
+	devices, err := s.virtualMedia(ctx)
 	if err != nil {
-		return s.explain(RegistrationError, "list its virtual drives", err)
+		return s.explain(RegistrationError, "list its virtual media", err)
 	}
-	out.media = &Media{}
-	for _, slot := range slots {
-		if inserted(slot.object) {
-			out.media = &Media{Slot: slot.path, Inserted: true, Image: orText(slot.text("Image"),
-				slot.text("ImageName"))}
+	result.media = &Media{}
+	for _, device := range devices {
+		if inserted(device.object) {
+			result.media = &Media{Device: device.path, Inserted: true, Image: firstNonEmpty(device.text("Image"),
+				device.text("ImageName"))}
 			break
 		}
 	}
 	return nil
 }
 
-// boot has the image found, and the sequence run with each step written down before it is begun.
-func (w *worker) boot(ctx context.Context, s *session, r *row, out *outcome) error {
+// boot determines the image and runs the boot sequence. It saves each step before it starts.
+func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult) error {
 	image := r.ImageURL
 	if image == "" {
 		reader := s.address.URL
@@ -375,85 +378,85 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, out *outcome) err
 		var err error
 		if image, err = w.m.options.Site.ImageURL(ctx, r.InfraEnvID, reader); err != nil {
 			return &Error{Type: ProvisioningError, Err: err,
-				Message: fmt.Sprintf("There is no image for the server %s: %s", r.Name, err)}
+				Message: fmt.Sprintf("The image of the server %s is not available: %s", r.Name, err)}
 		}
 	}
 	if err := CheckImageURL(image); err != nil {
 		return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
 	}
-	s.image, out.image = image, image
+	s.image, result.image = image, image
 	from := r.Step
 	if r.Image != image {
 		from = ""
 	}
 	media, err := s.boot(ctx, r.BootMode, from, func(next step) error {
-		return w.alter(ctx, r.Wish, func(r *row, now time.Time) {
+		return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 			if r.Step == "" || r.State != Provisioning {
-				r.Operations.Provision = Span{Start: now}
-				r.note(now, false, "ProvisioningStarted", "Image provisioning started for %s", redact(image, ""))
+				r.Operations.Provision = OperationMetric{Start: now}
+				r.addEvent(now, false, "ProvisioningStarted", "Image provisioning started for %s", redact(image, ""))
 			}
 			r.Step, r.Image, r.State = next, image, Provisioning
 			r.Booted, r.EjectAt, r.Repair = nil, time.Time{}, false
 		})
 	})
-	out.power, out.media = powerOf(s.system.object), media
+	result.power, result.media = powerOf(s.system.object), media
 	return err
 }
 
-// switchPower does what was ordered of the power, or else brings it to where it shall be.
-func (w *worker) switchPower(ctx context.Context, s *session, r *row, out *outcome) error {
-	kind := OrderPowerOn
+// switchPower runs the pending power action, or else sets the desired power state.
+func (w *worker) switchPower(ctx context.Context, s *session, r *row, result *jobResult) error {
+	kind := ActionPowerOn
 	switch {
 	case r.Pending != nil:
 		kind = r.Pending.Kind
 	case !*r.Online:
-		kind = OrderSoftOff
+		kind = ActionShutdown
 	}
-	doing, act := "switch the server on", s.powerOn
+	activity, run := "power on the server", s.powerOn
 	switch kind {
-	case OrderPowerOff:
-		doing, act = "switch the server off", s.powerOff
-	case OrderSoftOff:
-		doing, act = "shut the server down", s.softOff
-	case OrderReset:
-		doing, act = "restart the server", s.restart
+	case ActionPowerOff:
+		activity, run = "power off the server", s.powerOff
+	case ActionShutdown:
+		activity, run = "shut down the server", s.shutdown
+	case ActionReset:
+		activity, run = "restart the server", s.restart
 	}
-	err := act(ctx)
-	out.power = powerOf(s.system.object)
+	err := run(ctx)
+	result.power = powerOf(s.system.object)
 	if err != nil {
-		return s.explain(PowerManagementError, doing, err)
+		return s.explain(PowerManagementError, activity, err)
 	}
 	switch kind {
-	case OrderPowerOn:
-		s.note(false, "PowerOn", "Host powered on")
-	case OrderReset:
-		s.note(false, "PowerReset", "Host restarted")
+	case ActionPowerOn:
+		s.addEvent(false, "PowerOn", "Host powered on")
+	case ActionReset:
+		s.addEvent(false, "PowerReset", "Host restarted")
 	default:
-		s.note(false, "PowerOff", "Host powered off")
+		s.addEvent(false, "PowerOff", "Host powered off")
 	}
 	return nil
 }
 
-// release ejects the image and switches the server off.
-func (w *worker) release(ctx context.Context, s *session, r *row, what job, out *outcome) error {
-	if what == jobDeprovision {
-		if err := w.alter(ctx, r.Wish, func(r *row, now time.Time) {
+// ejectAndPowerOff ejects the image and powers the server off.
+func (w *worker) ejectAndPowerOff(ctx context.Context, s *session, r *row, j job, result *jobResult) error {
+	if j == jobDeprovision {
+		if err := w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
 			if r.State != Deprovisioning {
-				r.State, r.Operations.Deprovision = Deprovisioning, Span{Start: now}
-				r.note(now, false, "DeprovisioningStarted", "Image deprovisioning started")
+				r.State, r.Operations.Deprovision = Deprovisioning, OperationMetric{Start: now}
+				r.addEvent(now, false, "DeprovisioningStarted", "Image deprovisioning started")
 			}
 		}); err != nil {
 			return err
 		}
 	}
-	if what == jobDeprovision || r.PowerOff {
+	if j == jobDeprovision || r.PowerOff {
 		if err := s.powerOff(ctx); err != nil {
-			return s.explain(PowerManagementError, "switch the server off", err)
+			return s.explain(PowerManagementError, "power off the server", err)
 		}
 	}
-	out.power = powerOf(s.system.object)
+	result.power = powerOf(s.system.object)
 	if r.Booted == nil && r.Step == "" {
-		return nil // what is in its drives is not ours
+		return nil // the media in its devices were not inserted by the manager
 	}
-	return w.emptied(out, s.takeOut(ctx))
+	return w.setEmptyMedia(result, s.ejectMedia(ctx))
 }

@@ -171,7 +171,7 @@ func writeServer(out io.Writer, server *bmc.Server) error {
 		line("BMC", strings.TrimSpace(s.BMCModel+" "+strings.TrimPrefix(s.BMCFirmware, s.BMCModel+" ")))
 		line("MAC addresses", strings.Join(s.MACs, " "))
 	}
-	line("Doing", server.Doing)
+	line("Doing", server.Activity)
 	if server.Pending != nil {
 		line("Ordered", string(server.Pending.Kind))
 	}
@@ -340,7 +340,7 @@ func newBMCLog() *cobra.Command {
 	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show what was said with a server's BMC, without secrets",
 		Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		var found struct {
-			Conversations []bmc.Conversation `json:"conversations"`
+			Conversations []bmc.SessionLog `json:"conversations"`
 		}
 		if err := b.call(ctx, http.MethodGet, bmcPath(arguments[0])+"/conversations", nil, &found); err != nil {
 			return err
@@ -360,8 +360,8 @@ func newBMCLog() *cobra.Command {
 	return cmd
 }
 
-func writeConversation(out io.Writer, c bmc.Conversation) {
-	fmt.Fprintf(out, "%s %s", c.Start.Local().Format(time.DateTime), c.About)
+func writeConversation(out io.Writer, c bmc.SessionLog) {
+	fmt.Fprintf(out, "%s %s", c.Start.Local().Format(time.DateTime), c.Job)
 	if c.Repeated > 0 {
 		fmt.Fprintf(out, " (ended so %d times before)", c.Repeated)
 	}
@@ -373,15 +373,15 @@ func writeConversation(out io.Writer, c bmc.Conversation) {
 		}
 		answered := e.Error
 		if e.Status > 0 {
-			answered = fmt.Sprintf("%d %s", e.Status, strings.Join(e.Answered, ", "))
+			answered = fmt.Sprintf("%d %s", e.Status, strings.Join(e.ResponseHeaders, ", "))
 		}
-		fmt.Fprintf(out, "    < %s (%s)\n", answered, e.Took.Round(time.Millisecond))
-		if e.Answer != "" {
-			fmt.Fprintf(out, "      %s\n", e.Answer)
+		fmt.Fprintf(out, "    < %s (%s)\n", answered, e.Duration.Round(time.Millisecond))
+		if e.Response != "" {
+			fmt.Fprintf(out, "      %s\n", e.Response)
 		}
 	}
-	if c.Outcome != "" {
-		fmt.Fprintf(out, "  %s\n", c.Outcome)
+	if c.Error != "" {
+		fmt.Fprintf(out, "  %s\n", c.Error)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestServersAreDrivenFromTheCommandLine(t *testing.T) {
 	require.NoError(t, os.WriteFile(table, []byte("n2,192.0.2.8,root,x\nn1,192.0.2.9,root,x\n"), 0o600))
 	code, out, _ = landfall("import", table, "--dry-run")
 	require.Equal(t, exitFailure, code)
-	require.Contains(t, out, "line 2: n1: There is a server with the name n1 already")
+	require.Contains(t, out, "line 2: n1: A server with the name n1 already exists")
 	require.Contains(t, out, "1 servers would be added, 1 rows refused")
 	code, out, _ = landfall("import", table)
 	require.Equal(t, exitFailure, code)
@@ -80,9 +80,9 @@ func TestWrongCommandsAboutServersAreOneSentence(t *testing.T) {
 		code      int
 		says      string
 	}{
-		{[]string{"show", "n9"}, exitFailure, "There is no BMC n9; landfall bmc list shows those that there are."},
+		{[]string{"show", "n9"}, exitFailure, "There is no BMC n9; landfall bmc list shows the existing ones."},
 		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, exitFailure,
-			"has the scheme ipmi, which is not spoken here"},
+			"has the scheme ipmi, which is not supported"},
 		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, exitFailure,
 			"The password for the BMC of n1 is missing."},
 		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, exitFailure,

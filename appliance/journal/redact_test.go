@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRedactor_text(t *testing.T) {
+func TestRedact(t *testing.T) {
 	var secrets Secrets
 	secrets.AddPullSecret(fmt.Sprintf(`{"auths": {"quay.io": {"auth": %q, "email": "a@b.example"}}}`,
 		base64.StdEncoding.EncodeToString([]byte("robot:the-robots-password"))))

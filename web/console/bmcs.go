@@ -27,8 +27,8 @@ type BMCs interface {
 	Change(ctx context.Context, id string, alter func(bmc.Desired) (bmc.Desired, error)) (*bmc.Server, error)
 	Forget(ctx context.Context, id string, powerOff bool) error
 	Boot(ctx context.Context, id, infraEnvID string) (*bmc.Server, error)
-	Order(ctx context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error)
-	Conversations(id string) ([]bmc.Conversation, error)
+	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
+	SessionLogs(id string) ([]bmc.SessionLog, error)
 	// InfraEnv returns the ID of an infra-env that is given by its ID or name; "" means none.
 	InfraEnv(idOrName string) (string, error)
 }
@@ -83,7 +83,7 @@ type bmcBoot struct {
 
 // bmcPower is the body of a request to change the power of a server.
 type bmcPower struct {
-	Action bmc.OrderKind `json:"action"` // on, off, soft or reset
+	Action bmc.ActionKind `json:"action"` // on, off, soft or reset
 }
 
 type bmcServers struct{ BMCs }
@@ -128,17 +128,17 @@ func BMCOperations(servers BMCs) []operation.Operation {
 			Body:    bmcPower{},
 			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{400, 404, 409}},
 		{ID: "ejectBMC", Method: http.MethodPost, Path: server + "/actions/eject",
-			Access: operation.Anyone, Handler: b.order(bmc.OrderEject),
+			Access: operation.Anyone, Handler: b.requestAction(bmc.ActionEject),
 			Summary: "Eject the image from a server",
 			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{404, 409}},
 		{ID: "inspectBMC", Method: http.MethodPost, Path: server + "/actions/inspect",
-			Access: operation.Anyone, Handler: b.order(bmc.OrderInspect),
+			Access: operation.Anyone, Handler: b.requestAction(bmc.ActionInspect),
 			Summary: "Log in to a BMC and read the server again",
 			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{404, 409}},
 		{ID: "listBMCConversations", Method: http.MethodGet, Path: server + "/conversations",
 			Access: operation.Anyone, Handler: b.conversations,
 			Summary: "List the latest requests to a BMC, the oldest first",
-			Status:  http.StatusOK, Answer: map[string][]bmc.Conversation{}, Errors: []int{404}},
+			Status:  http.StatusOK, Answer: map[string][]bmc.SessionLog{}, Errors: []int{404}},
 	}
 }
 
@@ -201,8 +201,8 @@ func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, taken, dry 
 		return "", row.Err
 	}
 	if taken {
-		return "", &bmc.ConflictError{Reason: "There is a server with the name " + row.Desired.Name +
-			" already; change that one, or remove it first."}
+		return "", &bmc.ConflictError{Reason: "A server with the name " + row.Desired.Name +
+			" already exists; change that one, or remove it first."}
 	}
 	var err error
 	if row.Desired.InfraEnvID, err = b.InfraEnv(row.InfraEnv); err != nil || dry {
@@ -325,19 +325,19 @@ func (b bmcServers) power(c echo.Context) error {
 		return err
 	}
 	switch given.Action {
-	case bmc.OrderPowerOn, bmc.OrderPowerOff, bmc.OrderSoftOff, bmc.OrderReset:
-		return b.order(given.Action)(c)
+	case bmc.ActionPowerOn, bmc.ActionPowerOff, bmc.ActionShutdown, bmc.ActionReset:
+		return b.requestAction(given.Action)(c)
 	}
 	return problem.BadRequest("action is %q; expected on, off, soft or reset", string(given.Action))
 }
 
-func (b bmcServers) order(kind bmc.OrderKind) echo.HandlerFunc {
+func (b bmcServers) requestAction(kind bmc.ActionKind) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		server, err := b.find(c)
 		if err != nil {
 			return err
 		}
-		ordered, err := b.Order(c.Request().Context(), server.ID, kind)
+		ordered, err := b.RequestAction(c.Request().Context(), server.ID, kind)
 		return answerWith(c, http.StatusAccepted, ordered, err)
 	}
 }
@@ -347,6 +347,6 @@ func (b bmcServers) conversations(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	conversations, err := b.Conversations(server.ID)
+	conversations, err := b.SessionLogs(server.ID)
 	return answer(c, map[string]any{"conversations": conversations}, err)
 }

@@ -86,11 +86,11 @@ func TestServers_invalidRequests(t *testing.T) {
 		status             int
 		sentence           string
 	}{
-		{http.MethodPost, "", bmcBody, http.StatusConflict, "There is a server with the name n1 already"},
-		{http.MethodPost, "", `{}`, http.StatusBadRequest, "The name \\\"\\\" of the server is none"},
+		{http.MethodPost, "", bmcBody, http.StatusConflict, "A server with the name n1 already exists"},
+		{http.MethodPost, "", `{}`, http.StatusBadRequest, "The name \\\"\\\" of the server is invalid"},
 		{http.MethodPost, "", `{"nmae": "n1"}`, http.StatusBadRequest, "unknown field"},
 		{http.MethodPost, "", strings.Replace(bmcBody, "redfish:", "ipmi:", 1), http.StatusBadRequest,
-			"has the scheme ipmi, which is not spoken here"},
+			"has the scheme ipmi, which is not supported"},
 		{http.MethodPost, "", strings.Replace(bmcBody, "i-1", "i-9", 1), http.StatusBadRequest,
 			"There is no infra-env"},
 		{http.MethodGet, "/n9", "", http.StatusNotFound, "There is no BMC n9"},
@@ -107,7 +107,7 @@ func TestServers_invalidRequests(t *testing.T) {
 		{http.MethodPost, "/n1/actions/boot", `{"infra_env_id": "i-9"}`, http.StatusBadRequest,
 			"There is no infra-env"},
 		{http.MethodPost, "/owned/actions/boot", ``, http.StatusBadRequest,
-			"It is not said from what the server site/n2 shall boot"},
+			"The server site/n2 has no image to boot"},
 		{http.MethodPost, "/n1/actions/power", `{"action": "explode"}`, http.StatusBadRequest,
 			"expected on, off, soft or reset"},
 		{http.MethodPost, "/away/actions/eject", ``, http.StatusConflict, "is detached"},
@@ -130,7 +130,7 @@ func TestServers_importTable(t *testing.T) {
 	require.NoError(t, json.Unmarshal(ask(http.MethodPost, "/import", table).Body.Bytes(), &imported))
 	require.Equal(t, 1, imported.Added)
 	require.Equal(t, 3, imported.Failed)
-	require.Contains(t, imported.Rows[0].Error, "There is a server with the name n1 already")
+	require.Contains(t, imported.Rows[0].Error, "A server with the name n1 already exists")
 	require.NotEmpty(t, imported.Rows[1].ID)
 	require.Contains(t, imported.Rows[2].Error, `There is no infra-env "i-9"`)
 	require.Equal(t, 5, imported.Rows[3].Line)

@@ -289,7 +289,7 @@ func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, e
 		return c.refuse(id, refused.Reason), nil
 	}
 	if err == nil && wish.hardPowerOff {
-		_, err = c.Servers.Order(ctx, id, bmc.OrderPowerOff)
+		_, err = c.Servers.RequestAction(ctx, id, bmc.ActionPowerOff)
 	}
 	return c.refuse(id, ""), err
 }

@@ -47,7 +47,7 @@ type Servers interface {
 	// Find returns a server by its id or its name, a *bmc.NotFoundError if there is none.
 	Find(idOrName string) (*bmc.Server, error)
 	// Order queues a one-time action. It is rejected if it contradicts the desired state.
-	Order(ctx context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error)
+	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
 	// Forget ejects the image, powers the server off if requested, and removes the server.
 	Forget(ctx context.Context, id string, powerOff bool) error
 }

@@ -60,7 +60,7 @@ func TestRebootAnnotation_hard(t *testing.T) {
 	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io", `{"mode":"hard"}`)
 	s.server(func(server *bmc.Server) {
 		require.NotNil(t, server.Pending)
-		require.Equal(t, bmc.OrderPowerOff, server.Pending.Kind)
+		require.Equal(t, bmc.ActionPowerOff, server.Pending.Kind)
 		require.False(t, *server.Online)
 		server.Power, server.Pending = bmc.PowerOff, nil
 	})
@@ -101,11 +101,12 @@ func TestHost_liveISO(t *testing.T) {
 func TestHost_bmcErrors(t *testing.T) {
 	cases := []struct {
 		name    string
-		trouble bmc.Trouble
+		trouble bmc.ErrorStatus
 	}{
-		{"registration", bmc.Trouble{Type: bmc.RegistrationError, Message: "The BMC refuses the password.", Count: 2}},
-		{"power", bmc.Trouble{Type: bmc.PowerManagementError, Message: "The server stays on.", Count: 1}},
-		{"media", bmc.Trouble{Type: bmc.ProvisioningError, Message: "The BMC can't reach the image.", Count: 5}},
+		{"registration", bmc.ErrorStatus{Type: bmc.RegistrationError, Message: "The BMC refuses the password.",
+			Count: 2}},
+		{"power", bmc.ErrorStatus{Type: bmc.PowerManagementError, Message: "The server stays on.", Count: 1}},
+		{"media", bmc.ErrorStatus{Type: bmc.ProvisioningError, Message: "The BMC can't reach the image.", Count: 5}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (r *refusingServers) Find(name string) (*bmc.Server, error) {
 	return nil, &bmc.NotFoundError{ID: name}
 }
 
-func (r *refusingServers) Order(context.Context, string, bmc.OrderKind) (*bmc.Server, error) {
+func (r *refusingServers) RequestAction(context.Context, string, bmc.ActionKind) (*bmc.Server, error) {
 	return nil, nil
 }
 

@@ -64,14 +64,14 @@ func (r *fakeServers) Find(name string) (*bmc.Server, error) {
 	return nil, &bmc.NotFoundError{ID: name}
 }
 
-func (r *fakeServers) Order(_ context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error) {
+func (r *fakeServers) RequestAction(_ context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	server := r.servers[id]
 	if server == nil {
 		return nil, &bmc.NotFoundError{ID: id}
 	}
-	server.Pending = &bmc.Order{Kind: kind}
+	server.Pending = &bmc.Action{Kind: kind}
 	shown := *server
 	return &shown, nil
 }
@@ -345,12 +345,12 @@ func registered(server *bmc.Server) {
 	server.System = &bmc.System{Manufacturer: "Dell Inc.", Model: "PowerEdge R640", SerialNumber: "S1",
 		BIOSVersion: "2.19.1"}
 	server.History = append(server.History,
-		bmc.Note{At: noon.Add(time.Second), Reason: "BMCAccessValidated", Message: "Verified access to BMC"})
+		bmc.Event{At: noon.Add(time.Second), Reason: "BMCAccessValidated", Message: "Verified access to BMC"})
 }
 
 // booted is what a server is once it was powered on with the image.
 func booted(server *bmc.Server) {
 	server.State, server.Power = bmc.Provisioned, bmc.PowerOn
 	server.Media = &bmc.Media{Inserted: true}
-	server.Booted = &bmc.Booted{InfraEnvID: server.InfraEnvID, At: noon}
+	server.Booted = &bmc.BootStatus{InfraEnvID: server.InfraEnvID, At: noon}
 }

@@ -130,8 +130,8 @@ func (s *pass) setStatus() {
 	s.setErrorStatus()
 }
 
-func spans(history *metal3.OperationHistory, done bmc.Operations) {
-	metric := func(to *metal3.OperationMetric, from bmc.Span) {
+func spans(history *metal3.OperationHistory, done bmc.OperationHistory) {
+	metric := func(to *metal3.OperationMetric, from bmc.OperationMetric) {
 		if !from.Start.IsZero() {
 			to.Start, to.End = metav1.NewTime(from.Start.Truncate(1e9)), metav1.Time{}
 		}

@@ -25,8 +25,8 @@ import (
 	"landfall/store"
 )
 
-// hurry is how many times faster than real ones these tests' clocks are.
-const hurry = 1000
+// clockSpeed is the factor by which the clocks of these tests run faster.
+const clockSpeed = 1000
 
 const (
 	operator = "operator"
@@ -34,8 +34,8 @@ const (
 	infraEnv = "0a5d0f3e-0000-4000-8000-000000000001"
 )
 
-// site is what a manager is tested with: a store, an appliance's images, and hosts.
-type site struct {
+// testSite is the environment of a manager in tests: a store, an image server, and hosts.
+type testSite struct {
 	t       *testing.T
 	clock   clockwork.Clock
 	db      *store.DB
@@ -47,8 +47,8 @@ type site struct {
 	hosts map[HostRef]Host
 }
 
-func newSite(t *testing.T) *site {
-	s := &site{t: t, clock: redfish.Accelerated(hurry), hosts: map[HostRef]Host{}}
+func newTestSite(t *testing.T) *testSite {
+	s := &testSite{t: t, clock: redfish.Accelerated(clockSpeed), hosts: map[HostRef]Host{}}
 	disc := make([]byte, 64<<10)
 	copy(disc[16*2048+1:], "CD001")
 	s.images = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,9 +60,8 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// open opens the store and runs a manager until the test ends, or until the function that it
-// returns is called.
-func (s *site) open(dir string) (stop func()) {
+// open opens the store and runs a manager until the test ends or stop is called.
+func (s *testSite) open(dir string) (stop func()) {
 	db, err := store.Open(context.Background(), dir, store.Options{NoSync: true, Clock: s.clock})
 	require.NoError(s.t, err)
 	s.db = db
@@ -83,10 +82,10 @@ func (s *site) open(dir string) (stop func()) {
 }
 
 // ImageURL implements Site.
-func (s *site) ImageURL(context.Context, string, string) (string, error) { return s.image, nil }
+func (s *testSite) ImageURL(context.Context, string, string) (string, error) { return s.image, nil }
 
 // Hosts implements Site.
-func (s *site) Hosts(fn func(Host) error) error {
+func (s *testSite) Hosts(fn func(Host) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, host := range s.hosts {
@@ -98,15 +97,15 @@ func (s *site) Hosts(fn func(Host) error) error {
 }
 
 // Host implements Site.
-func (s *site) Host(ref HostRef) (Host, bool, error) {
+func (s *testSite) Host(ref HostRef) (Host, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	host, known := s.hosts[ref]
 	return host, known, nil
 }
 
-// setHost has a host be as given, and its row in the store change.
-func (s *site) setHost(host Host) {
+// setHost sets a host and changes its row in the store.
+func (s *testSite) setHost(host Host) {
 	s.mu.Lock()
 	s.hosts[host.HostRef] = host
 	s.mu.Unlock()
@@ -117,14 +116,14 @@ func (s *site) setHost(host Host) {
 	}))
 }
 
-// bmc starts a stand-in.
-func (s *site) bmc(profile string, faults ...redfish.Fault) *redfish.BMC {
+// startBMC starts a simulated BMC.
+func (s *testSite) startBMC(profile string, faults ...redfish.Fault) *redfish.BMC {
 	p, ok := redfish.ProfileByName(profile)
 	require.True(s.t, ok, profile)
-	return s.start(redfish.Options{Profile: p, Faults: faults}, nil)
+	return s.startBMCWith(redfish.Options{Profile: p, Faults: faults}, nil)
 }
 
-func (s *site) start(options redfish.Options, certificate *tls.Certificate) *redfish.BMC {
+func (s *testSite) startBMCWith(options redfish.Options, certificate *tls.Certificate) *redfish.BMC {
 	options.Username, options.Password, options.Clock, options.Dir = operator, secret, s.clock, s.t.TempDir()
 	options.Serial, options.UUID, options.MACs = "SN-7", "11111111-2222-4333-8444-555555555555",
 		[]string{"52:54:00:00:00:07"}
@@ -134,15 +133,15 @@ func (s *site) start(options redfish.Options, certificate *tls.Certificate) *red
 	return b
 }
 
-// desired is what is wanted of the server of a stand-in at first.
+// desired returns the initial desired state of the server of a simulated BMC.
 func desired(b *redfish.BMC) Desired {
 	return Desired{Name: "n1", Address: addressOf(b.URL()), Username: operator, Password: secret, InfraEnvID: infraEnv}
 }
 
 func addressOf(url string) string { return "redfish-virtualmedia+" + url }
 
-// await waits until a server is as wanted.
-func (s *site) await(id string, wanted func(*Server) bool) *Server {
+// await waits until a server meets a condition.
+func (s *testSite) await(id string, condition func(*Server) bool) *Server {
 	s.t.Helper()
 	var last *Server
 	require.Eventually(s.t, func() bool {
@@ -151,14 +150,14 @@ func (s *site) await(id string, wanted func(*Server) bool) *Server {
 			return false
 		}
 		last = server
-		return wanted(server)
-	}, 20*time.Second, 2*time.Millisecond, "%s", describe{&last})
+		return condition(server)
+	}, 20*time.Second, 2*time.Millisecond, "%s", serverText{&last})
 	return last
 }
 
-type describe struct{ server **Server }
+type serverText struct{ server **Server }
 
-func (d describe) String() string {
+func (d serverText) String() string {
 	if *d.server == nil {
 		return "there is no server"
 	}
@@ -175,9 +174,9 @@ func (d describe) String() string {
 
 func available(s *Server) bool   { return s.State == Available && s.CredentialsGood }
 func provisioned(s *Server) bool { return s.State == Provisioned }
-func inTrouble(s *Server) bool   { return s.Error != nil }
+func failed(s *Server) bool      { return s.Error != nil }
 
-// certificate is one signed by itself.
+// certificate returns a self-signed certificate.
 func certificate(t *testing.T, expired bool) (*tls.Certificate, string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

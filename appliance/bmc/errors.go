@@ -14,11 +14,11 @@ import (
 	"syscall"
 )
 
-// Error is why something with a server did not work.
+// Error is the error of an operation on a server.
 type Error struct {
 	Type ErrorType
-	Code string // the vendor's or the registry's, where the BMC gave one
-	// Message is a sentence: what is wrong, where, what to do.
+	Code string // code of the vendor or of a message registry, if the BMC reported one
+	// Message says in a sentence what failed, where, and what to do.
 	Message string
 	Err     error
 }
@@ -26,54 +26,54 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns what the BMC said.
+// Unwrap returns the cause, such as the BMC's response.
 func (e *Error) Unwrap() error { return e.Err }
 
-// failure is an answer of a BMC that is no success, or none at all.
+// failure is an error response of a BMC, or a request without a response.
 type failure struct {
 	method, path string
-	status       int // 0: there was no answer
+	status       int // 0 if there was no response
 	messages     []message
-	err          error // why there was no answer
+	err          error // set if there was no response
 }
 
-// message is one of a Redfish error or task (DSP0266, "Error responses").
+// message is a message of a Redfish error or task (DSP0266, "Error responses").
 type message struct{ id, text, resolution string }
 
-// Error is what the BMC said, in its words.
+// Error returns the text of the BMC's response.
 func (f *failure) Error() string {
 	if f.status == 0 {
 		return fmt.Sprintf("%s %s: %v", f.method, f.path, f.err)
 	}
-	said := f.said()
-	if said == "" {
-		said = http.StatusText(f.status)
+	detail := f.text()
+	if detail == "" {
+		detail = http.StatusText(f.status)
 	}
-	return fmt.Sprintf("%s %s was answered %d: %s", f.method, f.path, f.status, said)
+	return fmt.Sprintf("%s %s returned %d: %s", f.method, f.path, f.status, detail)
 }
 
-// Unwrap returns why there was no answer.
+// Unwrap returns why there was no response.
 func (f *failure) Unwrap() error { return f.err }
 
-// said is what the BMC said, cut to a length that people read.
-func (f *failure) said() string {
+// text returns the messages of the BMC, shortened to 300 characters.
+func (f *failure) text() string {
 	var texts []string
 	for _, m := range f.messages {
 		if m.text != "" && !slices.Contains(texts, m.text) {
 			texts = append(texts, strings.TrimRight(m.text, "."))
 		}
 	}
-	said := []rune(strings.Join(texts, "; "))
-	if len(said) > 300 {
-		said = append(said[:300], '…')
+	detail := []rune(strings.Join(texts, "; "))
+	if len(detail) > 300 {
+		detail = append(detail[:300], '…')
 	}
-	return string(said)
+	return string(detail)
 }
 
-// vendorCode is a code of Dell's lifecycle controller, of which the manuals tell more.
+// vendorCode matches the codes of Dell's lifecycle controller, which the vendor's manuals explain.
 var vendorCode = regexp.MustCompile(`\b(RAC|VRM|SYS|SWC|LIC|JCP|IDRAC)[0-9]{3,4}\b`)
 
-// code is the code by which the failure is looked up in a manual, "" if there is none.
+// code returns the error code to look up in a manual; "" if there is none.
 func (f *failure) code() string {
 	for _, m := range f.messages {
 		if found := vendorCode.FindString(m.id); found != "" {
@@ -93,7 +93,8 @@ func (f *failure) code() string {
 	return ""
 }
 
-// mentions tells whether a message has one of the words in its id, or in its text, in any case.
+// mentions reports whether the id or the text of a message contains one of the words, ignoring
+// case.
 func (f *failure) mentions(words ...string) bool {
 	for _, m := range f.messages {
 		all := strings.ToLower(m.id + " " + m.text)
@@ -106,7 +107,7 @@ func (f *failure) mentions(words ...string) bool {
 	return false
 }
 
-// The kinds of failures by which the boot sequence decides.
+// The failures that the boot sequence distinguishes.
 func (f *failure) sessionsFull() bool {
 	return f.mentions("RAC0218", "maximum number of user sessions", "CreateLimitReachedForResource", "session limit")
 }
@@ -134,22 +135,23 @@ func (f *failure) imageRefused() bool {
 	return f.mentions("StringValueTooLong", "too long", "ValueFormatError", "extension", ".iso", "query")
 }
 
-func (f *failure) licence() bool { return f.mentions("licen", "LIC0", "not activated") }
+func (f *failure) licenseMissing() bool { return f.mentions("licen", "LIC0", "not activated") }
 
-func (f *failure) missing(parameter string) bool {
+func (f *failure) propertyMissing(parameter string) bool {
 	if !f.mentions("ParameterMissing", "PropertyMissing", "missing", "requir", "must be specified", "must specify") {
 		return false
 	}
 	return f.mentions(parameter)
 }
 
-func (f *failure) unknown() bool {
+func (f *failure) propertyUnknown() bool {
 	return f.mentions("PropertyUnknown", "ParameterUnknown", "ParameterNotSupported", "PropertyNotWritable",
 		"not in the list of valid properties", "unknown property")
 }
 
-// already tells that a change was refused because it is so already.
-func (f *failure) already() bool {
+// alreadyDone reports whether the BMC rejected a change because the state is already the requested
+// one.
+func (f *failure) alreadyDone() bool {
 	return (f.status == http.StatusBadRequest || f.status == http.StatusConflict) &&
 		f.mentions("already", "same state", "is off", "is on", "powered off", "powered on", "NoOperation")
 }
@@ -159,10 +161,10 @@ func (f *failure) retryable() bool {
 		!f.sessionsFull()
 }
 
-// asFailure finds the failure in an error.
+// asFailure returns the failure in the chain of an error.
 func asFailure(err error) (*failure, bool) { return errors.AsType[*failure](err) }
 
-// readFailure reads an answer that is no success. What is not Redfish's shape counts as a text.
+// readFailure parses an error response. A body that is not a Redfish error becomes a message.
 func readFailure(method, path string, status int, body []byte) *failure {
 	f := &failure{method: method, path: path, status: status}
 	fields, err := decodeObject(body)
@@ -210,64 +212,68 @@ func plainText(body []byte) string {
 	return string(text)
 }
 
-// explain makes a sentence of what went wrong while something was done.
-func (s *session) explain(kind ErrorType, doing string, err error) error {
+// explain returns an *Error with a sentence for users about a failed activity.
+func (s *session) explain(kind ErrorType, activity string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if _, known := errors.AsType[*Error](err); known {
 		return err
 	}
-	told := &Error{Type: kind, Err: err}
-	at := fmt.Sprintf("The BMC of %s at %s", s.name, s.address.URL)
+	result := &Error{Type: kind, Err: err}
+	subject := fmt.Sprintf("The BMC of %s at %s", s.name, s.address.URL)
 	f, answered := asFailure(err)
 	if !answered || f.status == 0 {
-		told.Message = s.explainSilence(at, doing, err)
-		return told
+		result.Message = s.explainNoResponse(subject, activity, err)
+		return result
 	}
-	told.Code = f.code()
-	coded := ""
-	if told.Code != "" {
-		coded = " (" + told.Code + ")"
+	result.Code = f.code()
+	code := ""
+	if result.Code != "" {
+		code = " (" + result.Code + ")"
 	}
-	said := ""
-	if text := f.said(); text != "" {
-		said = `; it says: "` + text + `"`
+	detail := ""
+	if text := f.text(); text != "" {
+		detail = `; it reports: "` + text + `"`
 	}
 	switch {
 	case f.sessionsFull():
-		told.Message = fmt.Sprintf("%s has no session free%s, so we can't %s; close some in its web page, or wait "+
-			"until they end by themselves%s.", at, coded, doing, said)
+		result.Message = fmt.Sprintf("%s has no free session%s, so we can't %s; close sessions in its web page, or "+
+			"wait "+
+			"until they expire%s.", subject, code, activity, detail)
 	case f.status == http.StatusUnauthorized:
-		told.Message = fmt.Sprintf("%s refuses the user name %q with this password, so we can't %s; give the right "+
-			"ones, and see that the account is not locked.", at, s.username, doing)
-	case f.licence():
-		told.Message = fmt.Sprintf("%s needs a licence to %s%s; virtual media over the network is part of a paid one "+
-			"with several vendors%s.", at, doing, coded, said)
+		result.Message = fmt.Sprintf("%s rejects the user name %q with this password, so we can't %s; give the right "+
+			"credentials, and check that the account is not locked.", subject, s.username, activity)
+	case f.licenseMissing():
+		result.Message = fmt.Sprintf("%s needs a license to %s%s; several vendors require a paid license for remote "+
+			"virtual media%s.", subject, activity, code, detail)
 	case f.status == http.StatusForbidden:
-		told.Message = fmt.Sprintf("%s does not allow the user %q to %s%s; give it the role Administrator or "+
-			"Operator%s.", at, s.username, doing, coded, said)
+		result.Message = fmt.Sprintf("%s does not allow the user %q to %s%s; give it the role Administrator or "+
+			"Operator%s.", subject, s.username, activity, code, detail)
 	case f.imageUnreachable():
-		told.Message = fmt.Sprintf("%s could not fetch the image %s%s; see that it reaches this address and port "+
-			"from its own network, by plain http if it does not trust the certificate%s.", at, s.imageShown(),
-			coded, said)
+		result.Message = fmt.Sprintf("%s could not fetch the image %s%s; check that it reaches this address and port "+
+			"from its own network, by plain http if it does not trust the certificate%s.", subject, s.redactedImage(),
+			code, detail)
 	case f.notReady():
-		told.Message = fmt.Sprintf("%s was not ready to %s%s; it is tried again%s.", at, doing, coded, said)
+		result.Message = fmt.Sprintf("%s was not ready to %s%s; the operation is retried%s.", subject, activity,
+			code, detail)
 	case f.status == http.StatusNotFound:
-		told.Message = fmt.Sprintf("%s has no %s, so we can't %s; see that the path in its address is right, or "+
-			"leave it out, and that its firmware speaks Redfish%s.", at, f.path, doing, said)
+		result.Message = fmt.Sprintf("%s has no %s, so we can't %s; check the path in its address, or "+
+			"omit it, and check that its firmware supports Redfish%s.", subject, f.path, activity, detail)
 	case f.status == http.StatusTooManyRequests || f.status >= 500:
-		told.Message = fmt.Sprintf("%s failed to %s with status %d%s; if that stays so, restart the BMC%s.", at,
-			doing, f.status, coded, said)
+		result.Message = fmt.Sprintf("%s failed to %s with status %d%s; if the error persists, restart the BMC%s.",
+			subject,
+			activity, f.status, code, detail)
 	default:
-		told.Message = fmt.Sprintf("%s refused to %s with status %d%s; see its conversation%s.", at, doing, f.status,
-			coded, said)
+		result.Message = fmt.Sprintf("%s refused to %s with status %d%s; see its session log%s.", subject, activity,
+			f.status,
+			code, detail)
 	}
-	return told
+	return result
 }
 
-// explainSilence makes a sentence of a request that has no answer.
-func (s *session) explainSilence(at, doing string, err error) string {
+// explainNoResponse returns a sentence about a request without a response.
+func (s *session) explainNoResponse(subject, activity string, err error) string {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
 	var hostname x509.HostnameError
@@ -277,35 +283,37 @@ func (s *session) explainSilence(at, doing string, err error) string {
 	var timeout net.Error
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("%s has a certificate that is not valid at this time (%s); give the BMC a new one, set "+
-			"its clock, or choose not to verify it.", at, strings.TrimPrefix(invalid.Error(), "x509: "))
+		return fmt.Sprintf("%s has a certificate that is not valid now (%s); give the BMC a new one, set "+
+			"its clock, or disable the verification.", subject, strings.TrimPrefix(invalid.Error(), "x509: "))
 	case errors.As(err, &unknown), errors.As(err, &invalid):
-		return fmt.Sprintf("%s has a certificate that is not trusted, as self-signed ones are; give its CA, or "+
-			"choose not to verify it.", at)
+		return fmt.Sprintf("%s has a certificate that is not trusted, such as a self-signed one; give its CA, or "+
+			"disable the verification.", subject)
 	case errors.As(err, &hostname):
-		return fmt.Sprintf("%s has a certificate for another name (%s); use that name in the address, or choose not "+
-			"to verify it.", at, strings.TrimPrefix(hostname.Error(), "x509: "))
+		return fmt.Sprintf("%s has a certificate for another name (%s); use that name in the address, or disable "+
+			"the verification.", subject, strings.TrimPrefix(hostname.Error(), "x509: "))
 	case errors.As(err, &record):
-		return fmt.Sprintf("%s does not speak TLS at this port; put +http behind the scheme if plain http is meant.",
-			at)
+		return fmt.Sprintf("%s does not use TLS at this port; add +http to the scheme if plain http is intended.",
+			subject)
 	case errors.As(err, &alert):
-		return fmt.Sprintf("%s broke the TLS handshake off (%v); its firmware may speak an old version of TLS only, "+
-			"update it.", at, alert)
+		return fmt.Sprintf("%s aborted the TLS handshake (%v); its firmware may support only an old version of TLS, "+
+			"update it.", subject, alert)
 	case errors.As(err, &dns):
-		return fmt.Sprintf("%s can't be spoken to, since its name %s is not found in DNS; mend that, or use its IP "+
-			"address.", at, dns.Name)
+		return fmt.Sprintf("%s can't be reached, because its name %s is not found in DNS; correct that, or use its IP "+
+			"address.", subject, dns.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("%s refuses connections, so we can't %s; see that it has power and that Redfish (https) "+
-			"is switched on.", at, doing)
+		return fmt.Sprintf("%s refuses connections, so we can't %s; check that it has power and that Redfish (https) "+
+			"is enabled.", subject, activity)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Sprintf("%s did not answer in time when it was to %s; see that it has power and is reached from "+
-			"here.", at, doing)
+		return fmt.Sprintf("%s did not respond in time to the request to %s; check that it has power and is "+
+			"reachable from "+
+			"here.", subject, activity)
 	}
-	return fmt.Sprintf("%s broke the connection off when it was to %s (%v); it is tried again.", at, doing, cause(err))
+	return fmt.Sprintf("%s closed the connection during the request to %s (%v); the request is retried.", subject,
+		activity, innermostError(err))
 }
 
-// cause is the innermost error, without the URL that a client puts before it.
-func cause(err error) error {
+// innermostError returns the innermost error, without the URL that an HTTP client adds.
+func innermostError(err error) error {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {

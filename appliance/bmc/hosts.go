@@ -14,26 +14,26 @@ import (
 	"landfall/store"
 )
 
-// talkers bounds how many BMCs are spoken to at the same time.
-const talkers = 32
+// maxSessions limits the number of concurrent sessions with BMCs.
+const maxSessions = 32
 
-// gate lets one conversation with a BMC go on at a time: several servers may share one.
-type gate struct {
-	free  chan struct{}
+// bmcLock serializes the sessions with one BMC. Several servers may share a BMC.
+type bmcLock struct {
+	held  chan struct{}
 	users int
 }
 
-// enter waits until a BMC is free and hands back how to leave it.
-func (m *Manager) enter(ctx context.Context, address string) (leave func(), err error) {
+// acquire waits until the BMC has no other session and returns the function that releases it.
+func (m *Manager) acquire(ctx context.Context, address string) (leave func(), err error) {
 	parsed, err := ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
-	g := m.gates[parsed.URL]
+	g := m.locks[parsed.URL]
 	if g == nil {
-		g = &gate{free: make(chan struct{}, 1)}
-		m.gates[parsed.URL] = g
+		g = &bmcLock{held: make(chan struct{}, 1)}
+		m.locks[parsed.URL] = g
 	}
 	g.users++
 	m.mu.Unlock()
@@ -41,30 +41,30 @@ func (m *Manager) enter(ctx context.Context, address string) (leave func(), err 
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if g.users--; g.users == 0 {
-			delete(m.gates, parsed.URL)
+			delete(m.locks, parsed.URL)
 		}
 	}
 	select {
-	case g.free <- struct{}{}:
+	case g.held <- struct{}{}:
 	case <-ctx.Done():
 		quit()
 		return nil, context.Cause(ctx)
 	}
 	select {
-	case m.talking <- struct{}{}:
+	case m.sessions <- struct{}{}:
 	case <-ctx.Done():
-		<-g.free
+		<-g.held
 		quit()
 		return nil, context.Cause(ctx)
 	}
 	return func() {
-		<-m.talking
-		<-g.free
+		<-m.sessions
+		<-g.held
 		quit()
 	}, nil
 }
 
-// Run works until the context ends.
+// Run runs the workers until the context ends.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,32 +76,32 @@ func (m *Manager) Run(ctx context.Context) error {
 		defer cancel()
 		hostsErr = m.followHosts(ctx)
 	})
-	err := m.Observe(ctx, func(id string) { m.attend(ctx, id, &workers) })
+	err := m.Observe(ctx, func(id string) { m.startWorker(ctx, id, &workers) })
 	cancel()
 	followers.Wait()
 	return errors.Join(err, hostsErr)
 }
 
-// attend sees that a server has a worker, and that its host is found when it comes.
-func (m *Manager) attend(ctx context.Context, id string, workers *sync.WaitGroup) {
+// startWorker starts the worker of a server if there is none, and requests a scan for its host.
+func (m *Manager) startWorker(ctx context.Context, id string, workers *sync.WaitGroup) {
 	r, err := m.load(id)
 	if err != nil {
 		r = nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	expects := m.expect(id, r)
+	expects := m.updateMatcher(id, r)
 	w := m.workers[id]
 	if r == nil || w != nil {
 		if expects && r != nil {
-			m.lookForHosts()
+			m.requestHostScan()
 		}
 		return
 	}
 	w = &worker{m: m, id: id, wake: make(chan struct{}, 1)}
 	m.workers[id] = w
 	if expects {
-		m.lookForHosts()
+		m.requestHostScan()
 	}
 	workers.Go(func() {
 		for {
@@ -109,10 +109,10 @@ func (m *Manager) attend(ctx context.Context, id string, workers *sync.WaitGroup
 			m.mu.Lock()
 			if _, err := m.load(id); err == nil && ctx.Err() == nil {
 				m.mu.Unlock()
-				continue // it was added anew meanwhile
+				continue // the server was added again in the meantime
 			}
 			delete(m.workers, id)
-			delete(m.seen, id)
+			delete(m.contacts, id)
 			delete(m.polls, id)
 			m.mu.Unlock()
 			return
@@ -120,34 +120,34 @@ func (m *Manager) attend(ctx context.Context, id string, workers *sync.WaitGroup
 	})
 }
 
-// expect notes by what a server's host would be known; it is true when it was not expected before.
-// The mutex is held.
-func (m *Manager) expect(id string, r *row) bool {
-	_, before := m.expected[id]
-	delete(m.expected, id)
+// updateMatcher updates the matcher of a server's host. It returns true if there was none before.
+// The caller holds the mutex.
+func (m *Manager) updateMatcher(id string, r *row) bool {
+	_, before := m.matchers[id]
+	delete(m.matchers, id)
 	if r == nil || r.Booted == nil || r.State == Deleting {
 		return false
 	}
-	waited := expectation{host: r.Booted.Host}
+	matcher := hostMatcher{host: r.Booted.Host}
 	if r.BootMAC != "" {
-		waited.macs = append(waited.macs, r.BootMAC)
+		matcher.macs = append(matcher.macs, r.BootMAC)
 	}
 	if r.System != nil {
-		waited.macs = append(waited.macs, r.System.MACs...)
-		waited.serial = strings.ToLower(r.System.SerialNumber)
+		matcher.macs = append(matcher.macs, r.System.MACs...)
+		matcher.serial = strings.ToLower(r.System.SerialNumber)
 	}
-	m.expected[id] = waited
+	m.matchers[id] = matcher
 	return !before
 }
 
-// expectation is by what the host of a server that was booted is known.
-type expectation struct {
-	host   *HostRef // nil until it came
+// hostMatcher identifies the host of a server that was booted.
+type hostMatcher struct {
+	host   *HostRef // nil until the host registers
 	macs   []string
 	serial string // lower case
 }
 
-func (e expectation) meets(host Host) bool {
+func (e hostMatcher) matches(host Host) bool {
 	if e.host != nil {
 		return *e.host == host.HostRef
 	}
@@ -155,30 +155,29 @@ func (e expectation) meets(host Host) bool {
 		slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
 }
 
-// concerns tells whether a host may be one of a server's: to read a host costs something, and there
-// are many.
-func (m *Manager) concerns(ref HostRef) bool {
+// mayMatch reports whether a host may belong to a server. It avoids reads of the many other hosts.
+func (m *Manager) mayMatch(ref HostRef) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, waited := range m.expected {
-		if waited.host == nil || *waited.host == ref {
+	for _, matcher := range m.matchers {
+		if matcher.host == nil || *matcher.host == ref {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *Manager) lookForHosts() {
+func (m *Manager) requestHostScan() {
 	select {
-	case m.lookAnew <- struct{}{}:
+	case m.scanHosts <- struct{}{}:
 	default:
 	}
 }
 
 const hostsPrefix = "/hosts/"
 
-// followHosts tells servers of their hosts: of all there are at the start and when another server
-// was booted, and then of each that changed.
+// followHosts updates servers when their hosts change. It reads all hosts at the start and after
+// another server was booted, and then each changed host.
 func (m *Manager) followHosts(ctx context.Context) error {
 	for ctx.Err() == nil {
 		from := m.options.DB.Revision()
@@ -198,14 +197,14 @@ func (m *Manager) followChanges(ctx context.Context, watcher *store.Watcher) err
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.lookAnew:
+		case <-m.scanHosts:
 			if err := m.allHosts(ctx); err != nil {
 				return err
 			}
 		case changes, open := <-watcher.C():
 			if !open {
 				if err := watcher.Err(); err != nil && !errors.Is(err, store.ErrCompacted) && ctx.Err() == nil {
-					return fmt.Errorf("follow the hosts' changes: %w", err)
+					return fmt.Errorf("watch hosts: %w", err)
 				}
 				return nil
 			}
@@ -220,140 +219,140 @@ func (m *Manager) followChanges(ctx context.Context, watcher *store.Watcher) err
 
 func (m *Manager) allHosts(ctx context.Context) error {
 	m.mu.Lock()
-	none := len(m.expected) == 0
+	none := len(m.matchers) == 0
 	m.mu.Unlock()
 	if none {
 		return nil
 	}
-	return m.options.Site.Hosts(func(host Host) error { return m.tell(ctx, host) })
+	return m.options.Site.Hosts(func(host Host) error { return m.updateServersOf(ctx, host) })
 }
 
 func (m *Manager) hostChanged(ctx context.Context, change store.Change) error {
 	infraEnvID, id, ok := strings.Cut(strings.TrimPrefix(change.Key, hostsPrefix), "/")
 	ref := HostRef{infraEnvID, id}
-	if change.Deleted || !ok || !m.concerns(ref) {
+	if change.Deleted || !ok || !m.mayMatch(ref) {
 		return nil
 	}
 	host, known, err := m.options.Site.Host(ref)
 	if err != nil || !known {
 		return err
 	}
-	return m.tell(ctx, host)
+	return m.updateServersOf(ctx, host)
 }
 
-// tell finds the servers that a host may be, and has what follows from its state noted.
-func (m *Manager) tell(ctx context.Context, host Host) error {
+// updateServersOf updates the servers that match a host.
+func (m *Manager) updateServersOf(ctx context.Context, host Host) error {
 	var ids []string
 	m.mu.Lock()
-	for id, waited := range m.expected {
-		if waited.meets(host) {
+	for id, matcher := range m.matchers {
+		if matcher.matches(host) {
 			ids = append(ids, id)
 		}
 	}
 	m.mu.Unlock()
 	for _, id := range ids {
-		if err := m.tellServer(ctx, id, host); err != nil {
+		if err := m.updateServerOf(ctx, id, host); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-var errNothingNew = errors.New("nothing new")
+var errUnchanged = errors.New("unchanged")
 
-func (m *Manager) tellServer(ctx context.Context, id string, host Host) error {
+func (m *Manager) updateServerOf(ctx context.Context, id string, host Host) error {
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
-			return errNothingNew
+			return errUnchanged
 		}
 		if err != nil {
 			return err
 		}
-		if !r.hear(host, m.now()) {
-			return errNothingNew
+		if !r.applyHost(host, m.now()) {
+			return errUnchanged
 		}
 		return serverRows.Put(tx, id, r)
 	})
-	if errors.Is(err, errNothingNew) {
+	if errors.Is(err, errUnchanged) {
 		return nil
 	}
 	if err == nil {
-		m.rouse(id)
+		m.wakeWorker(id)
 	}
 	return err
 }
 
-func (m *Manager) rouse(id string) {
+func (m *Manager) wakeWorker(id string) {
 	m.mu.Lock()
 	w := m.workers[id]
 	m.mu.Unlock()
 	if w != nil {
-		w.rouse()
+		w.wakeUp()
 	}
 }
 
 const (
-	// stillReading is how long a machine that reboots may read its full image while it shuts down.
-	// Firmware's self-test takes longer than that on iron.
-	stillReading = 20 * time.Second
-	// stillTelling is how long a machine whose installation failed is left its full image, to send
-	// its logs.
-	stillTelling = 10 * time.Minute
+	// rebootEjectDelay keeps a full image in place while the machine that runs from it shuts down
+	// for its reboot. The firmware's self-test of a physical server takes longer.
+	rebootEjectDelay = 20 * time.Second
+	// failedEjectDelay keeps a full image in place after a failed installation, so that the machine
+	// can send its logs.
+	failedEjectDelay = 10 * time.Minute
 )
 
-// hear takes up what is known of the host that the server became; it is false when nothing follows
-// from it.
-func (r *row) hear(host Host, now time.Time) bool {
+// applyHost applies the state of a host to its server. It returns false if nothing changes.
+func (r *row) applyHost(host Host, now time.Time) bool {
 	if r.Booted == nil || r.State == Deleting || r.Detached {
 		return false
 	}
-	heard := false
+	changed := false
 	if r.Booted.Host == nil {
 		if host.Registered.Before(r.Operations.Provision.Start) {
-			return false // it registered before the boot that is waited for
+			return false // it registered before this boot
 		}
-		heard = true
+		changed = true
 		r.Booted.Host, r.Booted.Registered = &HostRef{host.InfraEnvID, host.ID}, now
 		if r.Error != nil && r.Error.Type == ProvisioningError {
 			r.Error = nil
 		}
-		r.note(now, false, "AgentRegistered", "The agent on the image registered as host %s.", host.ID)
+		r.addEvent(now, false, "AgentRegistered", "The agent on the image registered as host %s.", host.ID)
 	}
 	if *r.Booted.Host != host.HostRef {
-		return heard
+		return changed
 	}
 	if host.WrongBoot && r.Booted.Repaired.IsZero() && !r.Repair {
 		r.Repair = true
 		return true
 	}
 	if !r.Booted.Ejected.IsZero() || !r.EjectAt.IsZero() {
-		return heard
+		return changed
 	}
-	wait, why := host.ejects()
-	if why == "" {
-		return heard
+	wait, reason := host.ejectAfter()
+	if reason == "" {
+		return changed
 	}
-	r.EjectAt, r.EjectWhy = now.Add(wait), why
+	r.EjectAt, r.EjectWhy = now.Add(wait), reason
 	return true
 }
 
-// ejects tells when the image is to be taken out, and why; "" while the machine needs it.
-func (h Host) ejects() (wait time.Duration, why string) {
+// ejectAfter returns how long and why to wait before the image is ejected. The reason is empty
+// while the machine needs the image.
+func (h Host) ejectAfter() (wait time.Duration, reason string) {
 	switch h.Stage {
 	case models.HostStageRebooting:
-		why, wait = "it reboots into its disk", stillReading
+		reason, wait = "the server reboots from its disk", rebootEjectDelay
 	case models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone:
-		why = "it is up from its disk"
+		reason = "the server is running from its disk"
 	}
 	switch h.Status {
 	case models.HostStatusError, models.HostStatusCancelled:
-		why, wait = "its installation ended without success", stillTelling
+		reason, wait = "its installation failed or was cancelled", failedEjectDelay
 	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster:
-		why, wait = "it is installed", 0
+		reason, wait = "it is installed", 0
 	}
 	if h.Minimal {
 		wait = 0 // its root file system is in memory
 	}
-	return wait, why
+	return wait, reason
 }

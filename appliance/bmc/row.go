@@ -11,81 +11,82 @@ import (
 	"landfall/store"
 )
 
-// What is kept, and under which keys.
+// The buckets and their keys.
 var (
-	serverRows       = store.NewBucket[row]("bmcs", 1)                       // <id>
-	conversationRows = store.NewBucket[Conversation]("bmc-conversations", 1) // <id>/<number, 16 hex digits>
-	serverNames      = store.NewIndex("bmcs-by-name")                        // <name>\x00<id>
+	serverRows     = store.NewBucket[row]("bmcs", 1)                     // <id>
+	sessionLogRows = store.NewBucket[SessionLog]("bmc-conversations", 1) // <id>/<number, 16 hex digits>
+	serverNames    = store.NewIndex("bmcs-by-name")                      // <name>\x00<id>
 )
 
-// historyLength is how many notes of a server are kept.
+// historyLength limits the events of a server.
 const historyLength = 50
 
-// row is a server as it is kept: its password is sealed.
+// row is the stored form of a server. Its password is encrypted.
 type row struct {
 	Server
-	// Wish is raised by whatever changes what is wanted; work that was begun for an older one ends.
-	Wish     uint64    `json:"wish"`
-	Step     step      `json:"step,omitempty"` // of the boot sequence that goes on
-	Image    string    `json:"booting_image,omitempty"`
-	EjectAt  time.Time `json:"eject_at,omitzero"`
-	EjectWhy string    `json:"eject_why,omitempty"`
-	Repair   bool      `json:"repair,omitempty"`    // it came up from the image again: restart it into its disk
-	PowerOff bool      `json:"power_off,omitempty"` // before it is forgotten
+	// Generation increases with each change of the desired state. A job of an older generation
+	// ends.
+	Generation uint64    `json:"wish"`
+	Step       step      `json:"step,omitempty"` // current step of the boot sequence
+	Image      string    `json:"booting_image,omitempty"`
+	EjectAt    time.Time `json:"eject_at,omitzero"`
+	EjectWhy   string    `json:"eject_why,omitempty"`
+	Repair     bool      `json:"repair,omitempty"`    // it booted the image again: restart it from its disk
+	PowerOff   bool      `json:"power_off,omitempty"` // before it is removed
 }
 
-// note takes down what happened; the oldest notes go.
-func (r *row) note(now time.Time, warning bool, reason, format string, args ...any) {
+// addEvent adds an event to the history and drops the oldest events above the limit.
+func (r *row) addEvent(now time.Time, warning bool, reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	if n := len(r.History); n > 0 {
 		last := r.History[n-1]
 		if last.Message == message {
 			return
 		}
-		if !now.After(last.At) { // whoever follows the history goes on behind the time of the last note
+		if !now.After(last.At) { // readers of the history continue after the time of the last event
 			now = last.At.Add(1)
 		}
 	}
-	r.History = append(r.History, Note{At: now, Reason: reason, Message: message, Warning: warning})
+	r.History = append(r.History, Event{At: now, Reason: reason, Message: message, Warning: warning})
 	if extra := len(r.History) - historyLength; extra > 0 {
-		r.History = append([]Note(nil), r.History[extra:]...)
+		r.History = append([]Event(nil), r.History[extra:]...)
 	}
 }
 
-// shown is what others may see of a row.
-func (r *row) shown() *Server {
+// server returns the public form of a row.
+func (r *row) server() *Server {
 	server := r.Server
-	server.Password, server.Doing = "", r.doing()
+	server.Password, server.Activity = "", r.activity()
 	return &server
 }
 
-// doing is what goes on with a server, or is waited for.
-func (r *row) doing() string {
+// activity describes the current or the next operation.
+func (r *row) activity() string {
 	switch {
 	case r.State == Deleting:
 		return "It is being removed."
 	case r.Error != nil && !r.Error.RetryAt.IsZero():
-		return "It is tried again at " + r.Error.RetryAt.Format(time.TimeOnly) + " UTC."
+		return "The next attempt is at " + r.Error.RetryAt.Format(time.TimeOnly) + " UTC."
 	case r.System == nil, !r.CredentialsGood:
-		return "Its BMC is being asked what it is."
+		return "Its BMC is being inspected."
 	case r.State == Provisioning:
-		return "It is being booted from the image: " + doing[r.Step] + "."
+		return "It is being booted from the image: " + stepText[r.Step] + "."
 	case r.State == Deprovisioning:
-		return "The image is being taken out, and the server switched off."
+		return "The image is being ejected and the server powered off."
 	case r.Pending != nil:
-		return fmt.Sprintf("The order %q waits for its turn.", r.Pending.Kind)
+		return fmt.Sprintf("The action %q is pending.", r.Pending.Kind)
 	case r.Repair:
-		return "It came up from the image where its disk was expected; it is being restarted into its disk."
+		return "It booted the image again instead of its disk; it is being restarted from its disk."
 	case !r.EjectAt.IsZero():
 		return "The image is ejected at " + r.EjectAt.Format(time.TimeOnly) + " UTC, because " + r.EjectWhy + "."
 	case r.State == Provisioned && r.Booted != nil && r.Booted.Host == nil && r.Error == nil:
-		return "It was switched on with the image; its agent has not registered yet."
+		return "It was powered on with the image; its agent has not registered yet."
 	}
 	return ""
 }
 
-// bootedAsWanted tells whether the server was booted from the image that is wanted now.
-func (r *row) bootedAsWanted() bool {
+// bootedDesiredImage reports whether the server was booted from the desired image.
+func (r *row) bootedDesiredImage() bool {
 	if r.Booted == nil {
 		return false
 	}
@@ -95,9 +96,9 @@ func (r *row) bootedAsWanted() bool {
 	return r.Booted.InfraEnvID == r.InfraEnvID
 }
 
-// RequestError says what is wrong with what was asked for.
+// RequestError reports an invalid request.
 type RequestError struct {
-	Field  string // of Desired as JSON, "" if it is about no field
+	Field  string // JSON name of the field of Desired; "" if no field is invalid
 	Reason string
 }
 
@@ -107,7 +108,7 @@ func (e *RequestError) Error() string { return e.Reason }
 // FaultKind implements fault.Classified.
 func (*RequestError) FaultKind() fault.Kind { return fault.Invalid }
 
-// ConflictError says why something can't be done now.
+// ConflictError reports why a request is not possible in the current state.
 type ConflictError struct{ Reason string }
 
 // Error implements error.
@@ -116,12 +117,12 @@ func (e *ConflictError) Error() string { return e.Reason }
 // FaultKind implements fault.Classified.
 func (*ConflictError) FaultKind() fault.Kind { return fault.Conflict }
 
-// NotFoundError says that there is no such server.
+// NotFoundError reports that there is no such server.
 type NotFoundError struct{ ID string }
 
 // Error implements error.
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("There is no BMC %s; landfall bmc list shows those that there are.", e.ID)
+	return fmt.Sprintf("There is no BMC %s; landfall bmc list shows the existing ones.", e.ID)
 }
 
 // FaultKind implements fault.Classified.
@@ -132,17 +133,17 @@ var (
 	nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 )
 
-// maxImageURL is how many bytes of an image's URL all BMCs take: several cut off what is longer.
+// maxImageURL is the length of a URL in bytes that all BMCs accept. Several truncate a longer URL.
 const maxImageURL = 255
 
-// checked returns what is wanted in its normal form, or a *RequestError.
-func (d Desired) checked() (Desired, error) {
+// validated returns the desired state in its normal form, or a *RequestError.
+func (d Desired) validated() (Desired, error) {
 	refuse := func(field, format string, args ...any) (Desired, error) {
 		return d, &RequestError{field, fmt.Sprintf(format, args...)}
 	}
 	d.Name, d.Address = strings.TrimSpace(d.Name), strings.TrimSpace(d.Address)
 	if !nameForm.MatchString(d.Name) {
-		return refuse("name", "The name %q of the server is none; letters, digits, dots, hyphens and slashes are "+
+		return refuse("name", "The name %q of the server is invalid; letters, digits, dots, hyphens and slashes are "+
 			"allowed, at most 253 of them.", d.Name)
 	}
 	address, err := ParseAddress(d.Address)
@@ -168,16 +169,16 @@ func (d Desired) checked() (Desired, error) {
 	switch d.BootMode {
 	case "", "UEFI", "UEFISecureBoot", "legacy":
 	default:
-		return refuse("boot_mode", "The boot mode %q of %s is none; it is UEFI, UEFISecureBoot or legacy, or left out.",
+		return refuse("boot_mode", "The boot mode %q of %s is invalid; use UEFI, UEFISecureBoot or legacy, or omit it.",
 			d.BootMode, d.Name)
 	}
 	if address.HTTPBoot && d.BootMode == "legacy" {
 		return refuse("boot_mode",
-			"The server %s shall boot in the mode legacy, and %s is for UEFI only; leave the mode out, or write "+
+			"The server %s has the boot mode legacy, but %s is for UEFI only; omit the mode, or write "+
 				"redfish-virtualmedia in the BMC's address.", d.Name, httpBootScheme)
 	}
 	if d.Boot && d.ImageURL == "" && d.InfraEnvID == "" {
-		return refuse("infra_env_id", "The server %s shall boot, but it is not said from what; name an infra-env.",
+		return refuse("infra_env_id", "The server %s has no image to boot; name an infra-env.",
 			d.Name)
 	}
 	if d.ImageURL != "" {

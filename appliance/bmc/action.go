@@ -1,0 +1,93 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"landfall/store"
+)
+
+// Boot boots a server now from the image of an infra-env, even if it was booted from it before. An
+// empty id selects the infra-env that the server has. The desired state then includes the boot.
+func (m *Manager) Boot(ctx context.Context, id, infraEnvID string) (*Server, error) {
+	return m.queueAction(ctx, id, ActionBoot, func(r *row) error {
+		if infraEnvID != "" {
+			r.InfraEnvID, r.ImageURL = infraEnvID, ""
+		}
+		if r.InfraEnvID == "" && r.ImageURL == "" {
+			return &RequestError{"infra_env_id",
+				fmt.Sprintf("The server %s has no image to boot; name an infra-env.", r.Name)}
+		}
+		if r.Online != nil && !*r.Online {
+			return &ConflictError{fmt.Sprintf("The %[2]s of the server %[1]s requires it to be off; change that "+
+				"before "+
+				"you boot it.", r.Name, r.Owner)}
+		}
+		r.Desired.Boot, r.Booted, r.Step = true, nil, ""
+		return nil
+	})
+}
+
+// RequestAction queues a one-time action on a server: a change of its power, an eject, or an
+// inspection of its BMC. An action that contradicts the desired state of the server's owner is a
+// *ConflictError. A new action replaces a pending one.
+func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind) (*Server, error) {
+	switch kind {
+	case ActionBoot:
+		return m.Boot(ctx, id, "")
+	case ActionPowerOn, ActionPowerOff, ActionShutdown, ActionReset, ActionEject, ActionInspect:
+	default:
+		return nil, &RequestError{"action",
+			fmt.Sprintf("There is no action %q for a server; the actions are %s, %s, %s, %s, %s, %s and %s.",
+				kind, ActionBoot, ActionPowerOn, ActionPowerOff, ActionShutdown, ActionReset, ActionEject,
+				ActionInspect)}
+	}
+	return m.queueAction(ctx, id, kind, func(r *row) error {
+		off := kind == ActionPowerOff || kind == ActionShutdown
+		if r.Online != nil && (off && *r.Online || kind == ActionPowerOn && !*r.Online) {
+			return &ConflictError{fmt.Sprintf("The power of the server %s is controlled by its %s; change it there.",
+				r.Name, r.Owner)}
+		}
+		return nil
+	})
+}
+
+func (m *Manager) queueAction(ctx context.Context, id string, kind ActionKind,
+	modify func(*row) error) (*Server, error) {
+	var server *Server
+	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
+		r, err := serverRows.Get(tx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return &NotFoundError{id}
+		case err != nil:
+			return err
+		case r.State == Deleting:
+			return &ConflictError{fmt.Sprintf("The server %s is being removed.", r.Name)}
+		case r.Detached && kind != ActionInspect:
+			return &ConflictError{fmt.Sprintf("The server %s is detached: its power and media are not changed until "+
+				"it is attached again.", r.Name)}
+		}
+		if err := modify(r); err != nil {
+			return err
+		}
+		now := m.now()
+		if r.State == Provisioning && kind != ActionBoot && kind != ActionInspect {
+			r.State = Available
+			r.addEvent(now, true, "ProvisioningBroken", "The boot from the image was canceled by the action %q.", kind)
+		}
+		r.Pending = &Action{Kind: kind, At: now}
+		if r.Error != nil {
+			r.Error.RetryAt = now
+		}
+		r.Generation++
+		server = m.withLastContact(r.server())
+		return serverRows.Put(tx, id, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.interrupt(id)
+	return server, nil
+}

@@ -1,0 +1,302 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"landfall/store"
+)
+
+// applyResult applies the results of a session, whether its job succeeded or failed.
+func (r *row) applyResult(result *jobResult, now, seen time.Time) {
+	if result == nil {
+		return
+	}
+	if result.system != nil {
+		r.System = result.system
+	}
+	if result.power != PowerUnknown || r.Power == PowerUnknown {
+		r.Power = result.power
+	}
+	if result.media != nil {
+		result.media.Image = redact(result.media.Image, "")
+		switch {
+		case !result.media.Inserted:
+			r.Media = nil
+		case r.Media == nil || r.Media.Device != result.media.Device || r.Media.Image != result.media.Image:
+			r.Media = &Media{Device: result.media.Device, Image: result.media.Image, Inserted: true, At: now}
+		}
+	}
+	for _, note := range result.events {
+		r.addEvent(note.At, note.Warning, note.Reason, "%s", note.Message)
+	}
+	r.LastSeen = later(r.LastSeen, seen)
+}
+
+// saveFailure saves the error of a job and the time of the next attempt.
+func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, result *jobResult) error {
+	if ctx.Err() != nil || errors.Is(err, errSuperseded) {
+		return err // canceled by a new desired state or by the shutdown
+	}
+	bmcErr, ok := errors.AsType[*Error](err)
+	if !ok {
+		bmcErr = &Error{Type: RegistrationError, Message: err.Error()}
+	}
+	message := redact(bmcErr.Message, "")
+	return errors.Join(err, w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
+		r.applyResult(result, now, w.m.lastContact(w.id))
+		status := &ErrorStatus{Type: bmcErr.Type, Message: message, Code: bmcErr.Code, Count: 1, Since: now}
+		if before := r.Error; before != nil && before.Type == bmcErr.Type {
+			status.Count, status.Since = before.Count+1, before.Since
+		}
+		status.RetryAt = now.Add(backoff(status.Count))
+		r.Error = status
+		if j == jobRegister && r.System == nil {
+			r.Operations.Register.Start = later(r.Operations.Register.Start, now)
+		}
+		r.addEvent(now, true, strings.ReplaceAll(titleCase(string(bmcErr.Type)), " ", ""), "%s", message)
+	}))
+}
+
+// titleCase begins each word with a capital: "power management error" becomes the event
+// PowerManagementError.
+func titleCase(text string) string {
+	words := strings.Fields(text)
+	for i, word := range words {
+		words[i] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	return strings.Join(words, " ")
+}
+
+// backoff returns the delay after this number of consecutive failures.
+func backoff(count int) time.Duration {
+	b := newBackoff(minBackoff, maxBackoff)
+	for range min(count-1, 10) {
+		b.Step()
+	}
+	return b.Step()
+}
+
+// newBackoff returns delays that begin with first and double up to limit.
+func newBackoff(first, limit time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: first, Factor: 2, Cap: limit, Steps: math.MaxInt}
+}
+
+// saveSuccess saves the result of a job. A poll without changes writes nothing.
+func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResult) error {
+	if j == jobPoll && r.Error == nil && len(result.events) == 0 && (result.power == r.Power ||
+		result.power == PowerUnknown) && sameMedia(r.Media, result.media) {
+		return nil
+	}
+	return w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
+		r.applyResult(result, now, w.m.lastContact(w.id))
+		if j != jobPoll || r.Error != nil && r.Error.Type != ProvisioningError {
+			r.Error = nil
+		}
+		switch j {
+		case jobRegister:
+			r.setRegistered(now)
+		case jobBoot:
+			r.setBooted(now, result.image)
+		case jobPower:
+			r.Pending = nil
+		case jobEject, jobRepair:
+			r.setEjected(now, j == jobRepair)
+		case jobDeprovision:
+			r.State, r.Booted, r.Step, r.Image, r.EjectAt, r.Pending = Available, nil, "", "", time.Time{}, nil
+			r.Operations.Deprovision.End = now
+			r.addEvent(now, false, "DeprovisioningComplete", "Image deprovisioning completed")
+		}
+	})
+}
+
+func sameMedia(known, found *Media) bool {
+	if found == nil || known == nil || !found.Inserted {
+		return found == nil || known == nil && !found.Inserted
+	}
+	return known.Device == found.Device && known.Image == found.Image
+}
+
+func (r *row) setRegistered(now time.Time) {
+	if !r.CredentialsGood {
+		r.Operations.Register = OperationMetric{Start: r.Operations.Register.Start, End: now}
+		if r.Operations.Register.Start.IsZero() {
+			r.Operations.Register.Start = now
+		}
+		r.addEvent(now, false, "BMCAccessValidated", "Verified access to BMC")
+		r.addEvent(now, false, "Registered", "Registered new host: %s %s, serial number %s", r.System.Manufacturer,
+			r.System.Model, r.System.SerialNumber)
+	}
+	r.CredentialsGood = true
+	if r.State == Registering {
+		r.State = Available
+		if r.Booted != nil {
+			r.State = Provisioned
+		}
+	}
+	if r.pending(ActionInspect) {
+		r.Pending = nil
+	}
+}
+
+func (r *row) setBooted(now time.Time, image string) {
+	r.State, r.Step, r.Image, r.EjectAt, r.Repair = Provisioned, "", "", time.Time{}, false
+	r.Booted = &BootStatus{ImageURL: image, At: now}
+	if r.ImageURL == "" {
+		r.Booted.InfraEnvID = r.InfraEnvID
+	}
+	r.Operations.Provision.End = now
+	if r.pending(ActionBoot) {
+		r.Pending = nil
+	}
+	r.addEvent(now, false, "PowerOn", "Host powered on")
+	r.addEvent(now, false, "ProvisioningComplete", "Image provisioning completed for %s", redact(image, ""))
+}
+
+func (r *row) setEjected(now time.Time, restarted bool) {
+	r.EjectAt, r.EjectWhy = time.Time{}, ""
+	if r.pending(ActionEject) {
+		r.Pending = nil
+	}
+	if r.Booted != nil {
+		r.Booted.Ejected = now
+		if restarted {
+			r.Booted.Repaired = now
+		}
+	}
+	r.Repair = false
+	if restarted {
+		r.addEvent(now, true, "WrongBootOrder",
+			"The server booted the image again instead of its disk; the image was ejected and the server "+
+				"restarted from its disk.")
+		return
+	}
+	r.addEvent(now, false, "MediaEjected", "The image was ejected.")
+}
+
+func (m *Manager) lastContact(id string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contacts[id]
+}
+
+// remove deletes a server, its name and its session logs.
+func (w *worker) remove(ctx context.Context) error {
+	return w.m.options.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		r, err := serverRows.Get(tx, w.id)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			serverRows.Delete(tx, w.id),
+			serverNames.Remove(tx, r.Name+"\x00"+w.id),
+			sessionLogRows.Keys(tx, w.id+"/", func(key string) error { return sessionLogRows.Delete(tx, key) }),
+		)
+	})
+}
+
+// The limits of the session logs of a server: their number and their size in bytes. The newest log
+// is always kept.
+const (
+	maxSessionLogs     = 20
+	maxSessionLogBytes = 128 << 10
+)
+
+// saveSessionLog saves the log of a session. The log of a successful poll stays in memory until the
+// next poll. A log with the same error as the newest one replaces it, so that the logs before the
+// first failure are kept.
+func (w *worker) saveSessionLog(ctx context.Context, s *session, j job, err error) error {
+	log := s.recorder.log
+	log.ID = sessionLogID(uint64(log.Start.UnixNano()))
+	log.End = w.m.now()
+	if err != nil {
+		log.Error = redact(err.Error(), s.password)
+		if errors.Is(err, context.Canceled) || errors.Is(err, errSuperseded) {
+			log.Error = "The session was canceled because the desired state changed."
+		}
+	}
+	w.m.mu.Lock()
+	delete(w.m.polls, w.id)
+	if j == jobPoll && err == nil {
+		w.m.polls[w.id] = log
+	}
+	w.m.mu.Unlock()
+	if j == jobPoll && err == nil {
+		return nil
+	}
+	return w.m.options.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		if !serverRows.Exists(tx, w.id) {
+			return nil
+		}
+		var keys []string
+		if err := sessionLogRows.Keys(tx, w.id+"/", func(key string) error {
+			keys = append(keys, key)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if n := len(keys); n > 0 && log.Error != "" {
+			newest, err := sessionLogRows.Get(tx, keys[n-1])
+			if err != nil {
+				return err
+			}
+			if newest.Job == log.Job && newest.Error == log.Error {
+				log.Repeated = newest.Repeated + 1
+				if err := sessionLogRows.Delete(tx, keys[n-1]); err != nil {
+					return err
+				}
+			}
+		}
+		if n := len(keys); n > 0 {
+			log.ID = max(log.ID, nextID(strings.TrimPrefix(keys[n-1], w.id+"/")))
+		}
+		if err := sessionLogRows.Put(tx, w.id+"/"+log.ID, &log); err != nil {
+			return err
+		}
+		return pruneSessionLogs(tx, w.id)
+	})
+}
+
+// sessionLogID returns an id that sorts by time: nanoseconds since 1970 in hexadecimal.
+func sessionLogID(nanos uint64) string { return fmt.Sprintf("%016x", nanos) }
+
+// nextID returns the id after the given one. It keeps the logs in order and unique if the clock
+// does not advance or was set back.
+func nextID(id string) string {
+	nanos, err := strconv.ParseUint(id, 16, 64)
+	if err != nil {
+		return id + "0"
+	}
+	return sessionLogID(nanos + 1)
+}
+
+// pruneSessionLogs deletes the oldest logs of a server that exceed the limits.
+func pruneSessionLogs(tx *store.Tx, id string) error {
+	var keys []string
+	sizes := map[string]int{}
+	total := 0
+	if err := sessionLogRows.Sizes(tx, id+"/", func(key string, bytes int) error {
+		keys, sizes[key], total = append(keys, key), bytes, total+bytes
+		return nil
+	}); err != nil {
+		return err
+	}
+	for len(keys) > 1 && (len(keys) > maxSessionLogs || total > maxSessionLogBytes) {
+		if err := sessionLogRows.Delete(tx, keys[0]); err != nil {
+			return err
+		}
+		total -= sizes[keys[0]]
+		keys = keys[1:]
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package bmc
+
+import (
+	"time"
+
+	"landfall/store"
+)
+
+// SessionLog is the log of one session with a BMC, from login to logout, without secrets.
+type SessionLog struct {
+	ID        string     `json:"id"`
+	Job       string     `json:"about"` // the job: "register", "boot", "poll", …
+	Start     time.Time  `json:"start"`
+	End       time.Time  `json:"end,omitzero"`
+	Error     string     `json:"outcome,omitempty"` // the error as a sentence; "" after success
+	Exchanges []Exchange `json:"exchanges"`
+	// number of exchanges that were dropped from the middle
+	Omitted  int `json:"left_out,omitempty"`
+	Repeated int `json:"repeated,omitempty"` // number of earlier sessions with the same error
+}
+
+// Exchange is one request with its response.
+type Exchange struct {
+	At              time.Time     `json:"at"`
+	Duration        time.Duration `json:"took_ns"`
+	Method          string        `json:"method"`
+	Path            string        `json:"path"`
+	RequestHeaders  []string      `json:"headers,omitempty"` // selected headers as "Name: value"
+	Request         string        `json:"request,omitempty"`
+	Status          int           `json:"status,omitempty"` // 0 if there was no response
+	ResponseHeaders []string      `json:"answer_headers,omitempty"`
+	Response        string        `json:"answer,omitempty"`
+	Error           string        `json:"error,omitempty"` // set if there was no response
+}
+
+// SessionLogs returns the latest session logs of a server, the oldest first.
+func (m *Manager) SessionLogs(id string) ([]SessionLog, error) {
+	found := []SessionLog{}
+	err := m.options.DB.View(func(tx *store.Tx) error {
+		if !serverRows.Exists(tx, id) {
+			return &NotFoundError{id}
+		}
+		return sessionLogRows.Each(tx, id+"/", func(_ string, c *SessionLog) error {
+			found = append(found, *c)
+			return nil
+		})
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if poll, ok := m.polls[id]; ok && err == nil {
+		found = append(found, poll)
+	}
+	return found, err
+}
