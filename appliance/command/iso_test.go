@@ -107,7 +107,7 @@ func TestALiveISOIsImportedListedVerifiedAndRemoved(t *testing.T) {
 
 	again := landfall(t, "iso", "import", file, "--url", url)
 	require.Equal(t, exitFailure, again.code)
-	require.Contains(t, again.errOut, "the image is there already, as "+images[0].ID)
+	require.Contains(t, again.errOut, "the image exists already as "+images[0].ID)
 
 	require.NoError(t, os.WriteFile(images[0].Path, []byte("damaged"), 0o600))
 	verified := landfall(t, "iso", "verify", "live.iso", "--url", url)
@@ -141,7 +141,7 @@ func TestALiveISOIsImportedFromStandardInputAndByURL(t *testing.T) {
 	require.NoError(t, os.Rename(third, filepath.Join(filepath.Dir(other), "third.iso")))
 	wrong := landfall(t, "iso", "import", files.URL+"/third.iso", "--openshift-version", "4.17", "--url", url)
 	require.Equal(t, exitFailure, wrong.code)
-	require.Contains(t, wrong.errOut, "is for OpenShift 4.18, stated is 4.17")
+	require.Contains(t, wrong.errOut, "is for OpenShift 4.18, not for 4.17")
 	require.NotContains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), "third.iso",
 		"what was refused does not stay in the list")
 }

@@ -10,9 +10,9 @@ import (
 	"landfall/isogen"
 )
 
-// adopt takes a whole file in: it is found to be the right one and a live ISO, gets its name, and
-// is there after a power cut. It closes part. A *ContentError says that the file is not what it
-// should be; nobody gets to see it then.
+// adopt adds a complete file to the library. It checks the digest and that the file is a live ISO,
+// gives it its name and syncs it to the disk. It closes part. It returns a *ContentError if the
+// content is wrong; such a file is not served.
 func (l *Library) adopt(e *entry, part *partial) error {
 	if err := part.close(); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	l.mu.Unlock()
 	got := part.digest()
 	if want != "" && got != want {
-		return &ContentError{Problem: fmt.Sprintf("%s arrived with sha256 %s, stated is %s; state the right digest, "+
+		return &ContentError{Problem: fmt.Sprintf("%s arrived with sha256 %s, not %s; give the right digest, "+
 			"or give the right file", name, got, want)}
 	}
 	if !e.configured {
@@ -57,7 +57,7 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil // it is opened when the appliance starts again
+		return nil // Open opens it at the next start
 	}
 	l.open(e)
 	l.log.Info("An OS image is there.", "id", e.id, "name", name, "openshift_version", e.stated(), "architecture",
@@ -65,7 +65,7 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	return nil
 }
 
-// examine opens a file as images are opened, and closes it again.
+// examine opens a file as an image and closes it again.
 func (l *Library) examine(e *entry, path string) error {
 	base, err := isogen.Open(path)
 	if err != nil {
@@ -78,14 +78,14 @@ func (l *Library) examine(e *entry, path string) error {
 	return errors.Join(err, base.Close())
 }
 
-// refuseTwice says so when there is an image of a digest already.
+// refuseTwice returns a *ContentError if the library has an image with the same digest.
 func (l *Library) refuseTwice(sum string, except *entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
 		if e != except && e.record.SHA256 == sum && e.base != nil {
 			return &ContentError{
-				Problem: fmt.Sprintf("the image is there already, as %s (OpenShift %s, %s); there is nothing to do",
+				Problem: fmt.Sprintf("the image exists already as %s (OpenShift %s, %s); there is nothing to do",
 					e.id, e.stated(), e.arch()),
 				Existing: e.id,
 			}
@@ -94,8 +94,8 @@ func (l *Library) refuseTwice(sum string, except *entry) error {
 	return nil
 }
 
-// makeTable makes the table that minimal images need, beside an image of the library's own that was
-// published without one. An image that allows none says why by itself.
+// makeTable makes the table for minimal images beside an image of the library that was published
+// without one. It logs no warning for an image that cannot have minimal images.
 func (l *Library) makeTable(path string) {
 	base, err := isogen.Open(path)
 	if err == nil {

@@ -1,26 +1,28 @@
 package osimage
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"landfall/appliance/architecture"
 	"landfall/isogen"
 )
 
-// identify reads the OpenShift version and the architecture of an image out of its content. What is
-// stated wins where the content does not tell, and is refused where it contradicts.
+// identify reads the OpenShift version and the architecture of an image from its content. The
+// stated version is used if the content names none. A contradiction is an error.
 func identify(base *isogen.Base, version, arch string) (gotVersion, gotArch string, err error) {
 	gotArch = base.Architecture()
 	switch {
-	case arch != "" && gotArch != rpmArchitecture(arch):
+	case arch != "" && gotArch != architecture.Of(arch).RPM():
 		return "", "",
-			fmt.Errorf("the image %s is for %s, stated is %s; state the right architecture, or name the right file",
-				base.VolumeID(), orUnknown(gotArch), rpmArchitecture(arch))
+			fmt.Errorf("the image %s is for %s, not for %s; give the right architecture or the right file",
+				base.VolumeID(), orUnknown(gotArch), architecture.Of(arch).RPM())
 	case gotArch == "":
 		return "", "",
-			fmt.Errorf("the image %s does not tell which architecture it is for; use the live ISO of a CoreOS release",
+			fmt.Errorf("the image %s does not name its architecture; use the live ISO of a CoreOS release",
 				base.VolumeID())
 	}
 	gotVersion, err = versionOf(base.VolumeID(), version)
@@ -34,9 +36,9 @@ func orUnknown(arch string) string {
 	return arch
 }
 
-// Volume ids say the OpenShift minor version in their first number up to 4.18
-// (rhcos-418.94.202501221327-0); from 4.19 on they have the version of RHEL in its place
-// (rhcos-9.6.20250523-0), which several minor versions share. See data/default_os_images.json of
+// Up to OpenShift 4.18, the first number of a volume id is the OpenShift minor version
+// (rhcos-418.94.202501221327-0). From 4.19 on it is the version of RHEL (rhcos-9.6.20250523-0),
+// which several minor versions share. See data/default_os_images.json of
 // openshift/assisted-service.
 var (
 	minorInVolume = regexp.MustCompile(`^(?:rhcos|scos)-4(\d{1,2})\.\d`)
@@ -45,32 +47,32 @@ var (
 
 const firstWithRHELVersion = 19
 
-// versionOf is the OpenShift version that an image with a volume id is for.
+// versionOf returns the OpenShift version of an image with a volume id.
 func versionOf(volumeID, stated string) (string, error) {
 	if m := minorInVolume.FindStringSubmatch(volumeID); m != nil {
 		minor := "4." + m[1]
 		if stated != "" && Minor(stated) != minor {
-			return "", fmt.Errorf("the image %s is for OpenShift %s, stated is %s; state %s, or name the right file",
+			return "", fmt.Errorf("the image %s is for OpenShift %s, not for %s; give %s or the right file",
 				volumeID, minor, stated, minor)
 		}
-		return orText(stated, minor), nil
+		return cmp.Or(stated, minor), nil
 	}
 	if stated == "" {
 		return "",
-			fmt.Errorf("the image %s does not tell which OpenShift it is for; state it, as in --openshift-version 4.20",
+			fmt.Errorf("the image %s does not name its OpenShift version; give it, as in --openshift-version 4.20",
 				volumeID)
 	}
 	if major, minor, ok := strings.Cut(Minor(stated), "."); ok && major == "4" && rhelInVolume.MatchString(volumeID) {
 		if n, err := strconv.Atoi(minor); err == nil && n < firstWithRHELVersion {
 			return "",
-				fmt.Errorf("the image %s is for OpenShift 4.%d or newer, stated is %s; state the right version, or "+
-					"name the right file", volumeID, firstWithRHELVersion, stated)
+				fmt.Errorf("the image %s is for OpenShift 4.%d or newer, not for %s; give the right version or "+
+					"the right file", volumeID, firstWithRHELVersion, stated)
 		}
 	}
 	return stated, nil
 }
 
-// Minor is a version's first two numbers.
+// Minor returns the first two numbers of a version.
 func Minor(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	return strings.Join(parts[:min(2, len(parts))], ".")
@@ -81,7 +83,7 @@ var (
 	sumForm     = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 )
 
-// checkStated says what is wrong with what is stated of an image before anything of it arrives.
+// checkStated validates the stated values of an image before its content arrives.
 func checkStated(version, arch, sum string) error {
 	switch {
 	case version != "" && !versionForm.MatchString(version):
@@ -89,27 +91,9 @@ func checkStated(version, arch, sum string) error {
 	case sum != "" && !sumForm.MatchString(sum):
 		return &RequestError{fmt.Sprintf("sha256 is %q; expected 64 hexadecimal digits", sum)}
 	}
-	switch rpmArchitecture(arch) {
+	switch architecture.Of(arch).RPM() {
 	case "", isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X:
 		return nil
 	}
 	return &RequestError{fmt.Sprintf("cpu_architecture is %q; expected one of x86_64, aarch64, ppc64le, s390x", arch)}
-}
-
-// rpmArchitecture is an architecture's name in images and payloads.
-func rpmArchitecture(name string) string {
-	switch name {
-	case "arm64":
-		return isogen.AArch64
-	case "amd64":
-		return isogen.X86_64
-	}
-	return name
-}
-
-func orText(text, other string) string {
-	if text != "" {
-		return text
-	}
-	return other
 }

@@ -1,6 +1,7 @@
 package osimage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"landfall/appliance/architecture"
 )
 
 // stallLimit is the time after which a server that sends nothing has stalled.
@@ -180,8 +183,9 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 	if err != nil {
 		return &RequestError{"the pull secret of the image can't be read: " + err.Error()}
 	}
-	release := Release{Name: name, Version: r.OpenshiftVersion, Architecture: orText(rpmArchitecture(r.CPUArchitecture),
-		"x86_64"), PullSecret: secret}
+	release := Release{Name: name, Version: r.OpenshiftVersion,
+		Architecture: cmp.Or(architecture.Of(r.CPUArchitecture).RPM(),
+			"x86_64"), PullSecret: secret}
 	sum, err := l.options.FetchRelease(ctx, release, func(version string, size int64) (io.Writer, error) {
 		l.mu.Lock()
 		e.record.TotalBytes, e.total, e.done = size, size, 0
@@ -196,7 +200,7 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 	}
 	if got := part.digest(); sum != "" && !strings.EqualFold(sum, got) {
 		return &ContentError{Problem: fmt.Sprintf("the live ISO in release %s has sha256 %s, the payload says %s; "+
-			"copy the release to the mirror again", orText(r.Release, r.OpenshiftVersion), got, sum)}
+			"copy the release to the mirror again", cmp.Or(r.Release, r.OpenshiftVersion), got, sum)}
 	}
 	return nil
 }

@@ -21,12 +21,12 @@ const (
 	tick      = time.Millisecond
 )
 
-// server serves an ISO.
+// server serves an ISO and counts the requests.
 type server struct {
 	*httptest.Server
 	content atomic.Pointer[[]byte]
 	tag     atomic.Pointer[string]
-	broken  atomic.Int32 // downloads that are still to be cut off half-way
+	broken  atomic.Int32 // number of downloads to cut off half-way
 	ranges  atomic.Int32
 	asked   atomic.Int32
 }
@@ -129,8 +129,8 @@ func TestDownload_wrongDigestIsRefused(t *testing.T) {
 		configured Configured
 		says       string
 	}{
-		"sha256":  {Configured{URL: from.URL, SHA256: sumOf([]byte("other"))}, "stated is " + sumOf([]byte("other"))},
-		"version": {Configured{URL: from.URL, OpenshiftVersion: "4.12"}, "is for OpenShift 4.18, stated is 4.12"},
+		"sha256":  {Configured{URL: from.URL, SHA256: sumOf([]byte("other"))}, "not " + sumOf([]byte("other"))},
+		"version": {Configured{URL: from.URL, OpenshiftVersion: "4.12"}, "is for OpenShift 4.18, not for 4.12"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, c.configured)
@@ -173,7 +173,7 @@ func TestDownload_onRequestResumesAfterRestart(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, image.Configured)
 	_, err = l.Fetch(Request{URL: from.URL + "/live.iso"})
-	require.ErrorContains(t, err, "there already or on its way, as "+image.ID)
+	require.ErrorContains(t, err, "exists already or is being fetched as "+image.ID)
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
 	stop()
 	l, _ = s.running(t)

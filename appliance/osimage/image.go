@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"landfall/appliance/architecture"
 	"landfall/isogen"
 )
 
@@ -114,13 +115,13 @@ func (e *entry) stated() string {
 
 func (e *entry) arch() string {
 	if e.record.CPUArchitecture != "" {
-		return rpmArchitecture(e.record.CPUArchitecture)
+		return architecture.Of(e.record.CPUArchitecture).RPM()
 	}
 	return e.architecture
 }
 
 func (e *entry) fits(version, arch string) bool {
-	return e.arch() == rpmArchitecture(arch) && e.stated() != "" && Minor(e.stated()) == Minor(version)
+	return e.arch() == architecture.Of(arch).RPM() && e.stated() != "" && Minor(e.stated()) == Minor(version)
 }
 
 // Progress describes the progress of an incomplete image.

@@ -225,7 +225,7 @@ func (l *Library) compare(e *entry) {
 		return
 	}
 	path := l.file(e)
-	e.fail(fmt.Errorf("%s has sha256 %s, stated is %s; correct sha256 under os_images, or put the right file there",
+	e.fail(fmt.Errorf("%s has sha256 %s, not %s; correct sha256 under os_images, or put the right file there",
 		path, got, want))
 	if info, err := os.Stat(path); err == nil {
 		e.wrong = info

@@ -17,7 +17,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// iso is a live ISO whose volume id tells OpenShift 4.18.
+// iso is a live ISO whose volume id names OpenShift 4.18.
 var iso = skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"}
 
 func made(t *testing.T, iso skeleton.ISO) []byte {
@@ -39,7 +39,7 @@ func written(t *testing.T, data []byte) string {
 	return path
 }
 
-// site is what a library is opened with, again and again.
+// site holds the options of a library that is opened repeatedly.
 type site struct {
 	options Options
 	clock   *clockwork.FakeClock
@@ -57,7 +57,7 @@ func newSite(t *testing.T, images ...Configured) *site {
 	return s
 }
 
-// open opens the library as a start of the appliance does. The returned function ends it.
+// open opens the library as at the start of the appliance. The returned function closes it.
 func (s *site) open(t *testing.T) (*Library, func()) {
 	t.Helper()
 	l, err := New(s.options)
@@ -166,14 +166,14 @@ func TestLibrary_versionIsReadFromContent(t *testing.T) {
 		"arm64": {iso: skeleton.ISO{VolumeID: iso.VolumeID, Architecture: "aarch64"},
 			arch: "arm64", want: "4.18"},
 		"another version": {iso: iso, version: "4.17",
-			says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, stated is 4.17; state 4.18, or name " +
+			says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, not for 4.17; give 4.18 or " +
 				"the right file"},
-		"another architecture": {iso: iso, arch: "aarch64", says: "is for x86_64, stated is aarch64"},
-		"a new one for an old": {version: "4.18", says: "is for OpenShift 4.19 or newer, stated is 4.18"},
-		"one that does not tell": {says: "does not tell which OpenShift it is for; state it, as in " +
+		"another architecture":      {iso: iso, arch: "aarch64", says: "is for x86_64, not for aarch64"},
+		"new image for old version": {version: "4.18", says: "is for OpenShift 4.19 or newer, not for 4.18"},
+		"no version in the volume id": {says: "does not name its OpenShift version; give it, as in " +
 			"--openshift-version 4.20"},
-		"another that does not tell": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"},
-			says: "state it, as in --openshift-version 4.20"},
+		"foreign volume id": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"},
+			says: "give it, as in --openshift-version 4.20"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := written(t, made(t, c.iso))
@@ -211,7 +211,7 @@ func TestLibrary_wrongDigestIsNotServed(t *testing.T) {
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(right)})
 	l, _ := s.running(t)
 	image := comes(t, l, only(t, l).ID, StateBad)
-	requireSentence(t, image.Message, path, "stated is "+sumOf(right),
+	requireSentence(t, image.Message, path, "not "+sumOf(right),
 		"correct sha256 under os_images, or put the right file there")
 	for range 2 {
 		_, err := l.Find("4.18.30", "x86_64")
@@ -262,7 +262,7 @@ func TestLibrary_verifyFindsDamage(t *testing.T) {
 	require.NoError(t, err)
 	content[len(content)-5000] ^= 1
 	require.NoError(t, os.WriteFile(image.Path, content, 0o600))
-	require.NoError(t, os.Chtimes(image.Path, info.ModTime(), info.ModTime())) // as a disk does that goes bad
+	require.NoError(t, os.Chtimes(image.Path, info.ModTime(), info.ModTime())) // as a failing disk does
 	_, err = l.Verify(id)
 	require.NoError(t, err)
 	requireSentence(t, comes(t, l, id, StateBad).Message,
@@ -309,7 +309,7 @@ func TestLibrary_precedence(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, l.path(newer, ".iso"), base.Path())
 		stop()
-		l, stop = s.open(t) // and after a restart
+		l, stop = s.open(t) // after a restart
 	}
 	s.users = []User{{Name: "east", OpenshiftVersion: "4.18.30", CPUArchitecture: "x86_64"}}
 	require.NoError(t, l.Remove(older), "nobody uses it any more")
@@ -333,7 +333,7 @@ func TestLibrary_openIsFast(t *testing.T) {
 	stop()
 	start := time.Now()
 	s.open(t)
-	require.Less(t, time.Since(start), 100*time.Millisecond) // on a machine that is busy with other tests
+	require.Less(t, time.Since(start), 100*time.Millisecond) // even on a machine that runs other tests
 }
 
 func TestLibrary_directoryCanNotBeCreated(t *testing.T) {

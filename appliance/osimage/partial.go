@@ -15,18 +15,19 @@ import (
 // checkpointEvery bounds the number of bytes to send again after a power failure.
 const checkpointEvery = 64 << 20
 
-// partial is the file of an image that arrives. Its digest is computed while it is written, and
-// kept with how far it surely is, so that nothing need be read again when it goes on.
+// partial is the file of an image that is being received. Its digest is computed while it is
+// written. The state of the digest is stored with the synced offset, so that a later attempt does
+// not read the file again.
 type partial struct {
 	file       *os.File
 	sum        hash.Hash
 	offset     int64 // bytes written
-	synced     int64 // of them safe on the disk
+	synced     int64 // number of bytes synced to the disk
 	checkpoint func(offset int64, state []byte) error
 }
 
-// openPartial goes on with a file at an offset where its digest stood at state; with anything else
-// than such a file it begins anew.
+// openPartial continues a file at an offset with the stored state of its digest. If file and state
+// do not match, it starts a new file.
 func openPartial(path string, offset int64, state []byte, checkpoint func(int64,
 	[]byte) error) (_ *partial, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -104,8 +105,8 @@ func (p *partial) sync() error {
 	return nil
 }
 
-// reserve makes sure that the file can grow to a size, as far as the file system can tell. It looks
-// first: an attempt to reserve more than there is can take what others need.
+// reserve reserves space for a file of the given size, if the file system supports that. It checks
+// the free space first, because a failed reservation can take space from other files.
 func (p *partial) reserve(size int64) error {
 	need := size - p.offset
 	if need <= 0 {
@@ -123,7 +124,7 @@ func (p *partial) reserve(size int64) error {
 	if err := spaceError(dir, allocate(p.file, p.offset, need)); errors.As(err, &full) {
 		return errors.Join(&SpaceError{Dir: dir, Need: need, Free: free, Err: err}, p.rewind(p.offset))
 	}
-	return nil // a file system that can't reserve has room now
+	return nil // the file system can't reserve; the free space is sufficient now
 }
 
 func (p *partial) digest() string { return hex.EncodeToString(p.sum.Sum(nil)) }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/architecture"
 	"landfall/isogen"
 )
 
@@ -72,7 +73,7 @@ func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry 
 	case c.Release:
 		fresh.Source, fresh.Release, key = SourcePayload, c.OpenshiftVersion, "release "+c.OpenshiftVersion+" "+
 			c.CPUArchitecture
-		fresh.Name = "coreos-" + rpmArchitecture(c.CPUArchitecture) + ".iso"
+		fresh.Name = "coreos-" + architecture.Of(c.CPUArchitecture).RPM() + ".iso"
 	}
 	sum := sha256.Sum256([]byte(key))
 	e := &entry{id: hex.EncodeToString(sum[:8]), record: fresh, configured: true}

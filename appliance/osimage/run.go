@@ -1,6 +1,7 @@
 package osimage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"landfall/appliance/architecture"
 )
 
 // Delays between two attempts to fetch an image.
@@ -24,8 +27,8 @@ const (
 	verifications = 1
 )
 
-// Run fetches missing images and computes requested digests until the context ends. Images do not
-// wait for each other.
+// Run fetches missing images and computes requested digests until the context ends. Images are
+// independent of each other.
 func (l *Library) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -55,7 +58,7 @@ func (e *entry) wantsFetching() bool {
 		e.record.Source == SourcePayload)
 }
 
-// work runs a job for an entry as soon as a slot is free. The mutex is held.
+// work runs a job for an entry as soon as a worker is free. The caller holds the mutex.
 func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, places chan struct{},
 	job func(context.Context, *entry)) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -89,9 +92,9 @@ type Request struct {
 	SHA256           string `json:"sha256"`
 }
 
-// Fetch has an image fetched, which goes on after a restart until it is there, given up for good,
-// or removed. It returns the image as it stands. Errors are *RequestError, *ContentError for an
-// image that is there already, or the disk's.
+// Fetch starts to fetch an image and returns its current state. The download continues after a
+// restart until the image is complete, permanently rejected or removed. The error is a
+// *RequestError, a *ContentError for an image that exists already, or an error of the disk.
 func (l *Library) Fetch(r Request) (Image, error) {
 	if err := checkStated(r.OpenshiftVersion, r.CPUArchitecture, r.SHA256); err != nil {
 		return Image{}, err
@@ -115,7 +118,7 @@ func (l *Library) Fetch(r Request) (Image, error) {
 	case l.options.FetchRelease == nil:
 		return Image{}, &RequestError{"this appliance has no releases to take images out of"}
 	default:
-		rec.Source, rec.CPUArchitecture = SourcePayload, orText(rpmArchitecture(r.CPUArchitecture), "x86_64")
+		rec.Source, rec.CPUArchitecture = SourcePayload, cmp.Or(architecture.Of(r.CPUArchitecture).RPM(), "x86_64")
 		rec.Name = "coreos-" + rec.CPUArchitecture + ".iso"
 	}
 	e := &entry{id: newID(), state: StateWaiting, record: rec}
@@ -142,11 +145,12 @@ func (l *Library) refuseSameFetch(e *entry) error {
 		return nil
 	}
 	existing := l.entries[same].id
-	return &ContentError{Problem: fmt.Sprintf("the image is there already or on its way, as %s; there is nothing to do",
+	return &ContentError{Problem: fmt.Sprintf("the image exists already or is being fetched as %s; there is nothing "+
+		"to do",
 		existing), Existing: existing}
 }
 
-// fetchAtLast tries until the image is complete, turns out to be wrong, or the context ends.
+// fetchAtLast tries until the image is complete, is found to be wrong, or the context ends.
 func (l *Library) fetchAtLast(ctx context.Context, e *entry) {
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := l.fetch(ctx, e)
@@ -167,7 +171,7 @@ func (l *Library) fetchAtLast(ctx context.Context, e *entry) {
 	}
 }
 
-// fetch makes one attempt, which resumes the attempt before.
+// fetch makes one attempt, which continues the previous one.
 func (l *Library) fetch(ctx context.Context, e *entry) error {
 	l.mu.Lock()
 	r := e.record
@@ -199,7 +203,7 @@ func (l *Library) fetch(ctx context.Context, e *entry) error {
 	return err
 }
 
-// note records why an image is missing.
+// note records the reason why an image is missing.
 func (l *Library) note(e *entry, forGood bool, err error) {
 	text := strings.Join(strings.Split(err.Error(), "\n"), "; ")
 	l.mu.Lock()
@@ -214,12 +218,13 @@ func (l *Library) note(e *entry, forGood bool, err error) {
 		return
 	}
 	if err := l.save(e); err != nil {
-		l.log.Error("What is known of an OS image could not be written down.", "id", e.id, "error", err)
+		l.log.Error("The record of an OS image could not be written.", "id", e.id, "error", err)
 	}
 }
 
-// Verify has the digest of an image computed and its content looked at anew. It returns the image
-// as it stands, usually StateVerifying; the outcome is in its state and message later.
+// Verify starts to compute the digest of an image and to read its content again. It returns the
+// current state of the image, usually StateVerifying. The result appears in its state and message
+// later.
 func (l *Library) Verify(id string) (Image, error) {
 	l.mu.Lock()
 	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
@@ -244,9 +249,9 @@ func (l *Library) Verify(id string) (Image, error) {
 	return l.Image(id)
 }
 
-// verifyFile computes the digest of an image's file, which takes about a second a gigabyte, and
-// holds it against what is known. The image is served meanwhile; one that turns out to be another
-// is not served any more until it is replaced.
+// verifyFile computes the digest of an image's file, which takes about one second per gigabyte, and
+// compares it with the recorded one. The image is served meanwhile. If the digest differs, the
+// image is no longer served until it is replaced.
 func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	l.mu.Lock()
 	base, known := e.base, e.record
@@ -275,7 +280,7 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
 		l.current(e)
 	case known.SHA256 != "" && known.Source != SourceFile && known.SHA256 != sum:
-		e.fail(fmt.Errorf("%s has sha256 %s, when it arrived it had %s: the disk has damaged it; remove the image "+
+		e.fail(fmt.Errorf("%s has sha256 %s, but had %s when it arrived: the disk has damaged it; remove the image "+
 			"and import it again", path, sum, known.SHA256))
 		l.letGo(e)
 	default:
@@ -285,20 +290,20 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	}
 	l.mu.Unlock()
 	if err := l.save(e); err != nil {
-		l.log.Warn("The digest of an OS image could not be kept; it will be computed again.", "path", path, "error",
+		l.log.Warn("The digest of an OS image could not be stored; it will be computed again.", "path", path, "error",
 			err)
 	}
 }
 
-// settle ends a verification that came to no end.
+// settle ends a verification without a result.
 func (e *entry) settle() {
 	if e.state == StateVerifying && e.base != nil {
 		e.state, e.message, e.done = StateReady, "", e.total
 	}
 }
 
-// letGo closes a base that is not to be used; downloads that have begun end on it. The mutex is
-// held.
+// letGo closes a base that must not be used any more; running downloads of it end. The caller holds
+// the mutex.
 func (l *Library) letGo(e *entry) {
 	if e.base == nil {
 		return
@@ -309,8 +314,8 @@ func (l *Library) letGo(e *entry) {
 	e.base = nil
 }
 
-// Remove removes an image with its files, or a running upload or download. Errors are
-// *NotFoundError and *InUseError.
+// Remove removes an image with its files, or a running upload or download. The error is a
+// *NotFoundError or an *InUseError.
 func (l *Library) Remove(id string) error {
 	image, err := l.Image(id)
 	if err != nil {

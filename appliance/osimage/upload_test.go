@@ -18,7 +18,7 @@ func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// uploaded uploads an image whole.
+// uploaded uploads a complete image.
 func uploaded(t *testing.T, l *Library, content []byte) Image {
 	t.Helper()
 	up, err := l.Announce(Announcement{Name: "live.iso", SizeBytes: int64(len(content))})
@@ -29,7 +29,7 @@ func uploaded(t *testing.T, l *Library, content []byte) Image {
 	return *done.Image
 }
 
-// cutOff gives bytes and then fails, as a connection does.
+// cutOff returns bytes and then fails, like a broken connection.
 func cutOff(content []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(content), iotestErr{})
 }
@@ -102,7 +102,7 @@ func TestUpload_resumesAfterPowerLoss(t *testing.T) {
 	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
 	require.ErrorIs(t, err, errCut)
 	stop()
-	// More had arrived, but neither the record nor these bytes had been synced.
+	// More bytes had arrived, but neither the record nor these bytes had been synced.
 	part, err := os.OpenFile(l.path(up.ID, partEnding), os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	_, err = part.Write(make([]byte, 300_000))
@@ -154,11 +154,11 @@ func TestUpload_notAnImage(t *testing.T) {
 			Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}),
 			says: "no Ignition embed area"},
 		"a wrong sha256": {content: good, a: Announcement{SHA256: sumOf([]byte("other"))},
-			says: "wrong.iso arrived with sha256 " + sumOf(good) + ", stated is " + sumOf([]byte("other"))},
+			says: "wrong.iso arrived with sha256 " + sumOf(good) + ", not " + sumOf([]byte("other"))},
 		"another version": {content: good, a: Announcement{OpenshiftVersion: "4.20"},
-			says: "is for OpenShift 4.18, stated is 4.20"},
+			says: "is for OpenShift 4.18, not for 4.20"},
 		"another architecture": {content: good, a: Announcement{CPUArchitecture: "s390x"},
-			says: "is for x86_64, stated is s390x"},
+			says: "is for x86_64, not for s390x"},
 		"no version": {content: made(t, skeleton.ISO{}), says: "--openshift-version"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,13 +186,13 @@ func TestUpload_duplicate(t *testing.T) {
 	content := made(t, iso)
 	first := uploaded(t, l, content)
 	_, err := l.Announce(Announcement{SHA256: strings.ToUpper(first.SHA256)})
-	require.ErrorContains(t, err, "the image is there already, as "+first.ID+
+	require.ErrorContains(t, err, "the image exists already as "+first.ID+
 		" (OpenShift 4.18, x86_64); there is nothing to do")
 
 	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content))
-	require.ErrorContains(t, err, "the image is there already, as "+first.ID)
+	require.ErrorContains(t, err, "the image exists already as "+first.ID)
 	require.Equal(t, []string{first.ID + ".iso", first.ID + ".iso.miniso", first.ID + ".json"}, s.files(t))
 }
 
@@ -256,7 +256,7 @@ func TestUpload_laterRequestSupersedes(t *testing.T) {
 	}()
 	_, err = feed.Write(content[:4096])
 	require.NoError(t, err)
-	_, err = feed.Write(nil) // its bytes were taken
+	_, err = feed.Write(nil) // its bytes are in the file
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		standing, err := l.Offset(up.ID)
