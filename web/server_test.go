@@ -177,7 +177,7 @@ func TestServer_panicFailsOneRequest(t *testing.T) {
 	require.NotContains(t, answer.Body.String(), "index out of range")
 	logged := lines()
 	require.Equal(t, "index out of range", logged[0]["panic"])
-	require.Contains(t, logged[0]["stack"], "TestAPanickingHandler")
+	require.Contains(t, logged[0]["stack"], "TestServer_panicFailsOneRequest")
 }
 
 func TestBodyLimit_fiftyMegabytesRefused(t *testing.T) {
