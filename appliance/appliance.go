@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/abi"
+	"landfall/appliance/ams"
 	"landfall/appliance/architecture"
 	"landfall/appliance/bmc"
 	"landfall/appliance/config"
@@ -72,7 +73,7 @@ type Appliance struct {
 	rehearsals *rehearsal.Service
 	releases   *release.Library
 	engine     *engine.Engine
-	ams        *subscriptions
+	ams        *ams.Service
 	images     *osimage.Library
 	discovery  *discovery.Images
 	networks   discovery.Networks
@@ -84,8 +85,9 @@ type Appliance struct {
 	server     *web.Server
 	bootServer *web.Server // serves boot
 
-	kubernetes *kubernetesAPI  // nil: off
-	spokes     *joining.Spokes // nil: the configuration switches them off
+	kubernetes *kubernetesObjects // nil: the configuration disables the Kubernetes API
+	kubeServer *kubernetesServer  // nil, too, then
+	spokes     *joining.Spokes    // nil: the configuration disables them
 }
 
 // bmcPasswords is the purpose for which the site's key seals the passwords of BMCs.
@@ -192,12 +194,12 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		Timeouts: config.Timeouts.Engine(),
 		EventLimits: event.Limits{Each: int64(config.Limits.EventObjectBytes),
 			All: int64(config.Limits.EventBytes)},
-		Requirements: minimums, DisabledValidations: disabled, Capable: a.gates(), Secrets: sealed,
+		Requirements: minimums, DisabledValidations: disabled, Capable: capable(config, a.db, logger), Secrets: sealed,
 	}); err != nil {
 		return nil, err
 	}
 	a.spokes = a.newSpokes(names)
-	if a.ams, err = newSubscriptions(config, a.db, a.engine, a.siteKey, version, logger); err != nil {
+	if a.ams, err = a.newAMS(); err != nil {
 		return nil, err
 	}
 	passwords, err := a.siteKey.Box(bmcPasswords, nil)
@@ -227,7 +229,8 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if err := a.newServer(); err != nil {
 		return nil, err
 	}
-	return a, a.wireKubernetes()
+	a.kubeServer, err = a.newKubernetesServer()
+	return a, err
 }
 
 func (a *Appliance) newServer() error {
@@ -268,7 +271,7 @@ func (a *Appliance) newServer() error {
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
 		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
 		console.OperatorOperations(a.engine),
-		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.site),
+		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
 		console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
 		console.StaticNetworkOperations(a.engine), console.BMCOperations(bmcService{a.bmcs, a.infraEnvs}),
 		console.JournalOperations(journal.Service{
@@ -314,7 +317,7 @@ func runAll(ctx context.Context, tasks []task) error {
 
 func (a *Appliance) tasks() []task {
 	tasks := []task{
-		a.engine.Run, func(ctx context.Context) error { return a.ams.run(ctx, a.config) }, a.images.Run,
+		a.engine.Run, a.ams.Run, a.images.Run,
 		a.discovery.Run, a.tidy, a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		a.proofs.FollowClusters, a.mirror.FollowDeletions,
@@ -323,7 +326,7 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	return append(tasks, a.runKubernetes()...)
+	return append(tasks, a.kubeServer.tasks()...)
 }
 
 func (a *Appliance) serve(ctx context.Context) error {

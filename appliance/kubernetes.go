@@ -25,29 +25,36 @@ import (
 // kubernetesSecrets is the purpose for which the site's key seals Kubernetes Secrets.
 const kubernetesSecrets sitekey.Purpose = "landfall kubernetes secrets"
 
-// kubernetesAPI is the Kubernetes API with its controllers.
-type kubernetesAPI struct {
+// kubernetesObjects is the part of the Kubernetes API that the engine needs: the objects, the queue
+// of their controllers, and the listener.
+type kubernetesObjects struct {
 	box     *sitekey.Box
 	objects *objects.Objects
 	loop    *controller.Loop
-	server  *kube.Server
-	runs    []func(context.Context) error // besides the server
 
 	clusters clusters.Projector
 	hosts    hosts.Projector
 
-	listener net.Listener // of its own; nil: the appliance's serves it, or it runs already
+	listener net.Listener // of its own; nil: the appliance's serves the API, or the server has taken it over
 	address  net.Addr     // of that listener; nil: there is none
-	web      *web.Server
+}
+
+// kubernetesServer is the part of the Kubernetes API that needs the engine: the API server and the
+// controllers.
+type kubernetesServer struct {
+	api         *kube.Server
+	controllers []task
+	web         *web.Server // on a listener of its own; nil: the appliance's server serves the API
+	base        *kubernetesObjects
 }
 
 // openKubernetes creates the parts of the Kubernetes API that the engine needs. It returns nil if
 // the configuration disables the API.
-func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err error) {
+func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, err error) {
 	if !a.config.Kubernetes.Enabled {
 		return nil, nil
 	}
-	k := new(kubernetesAPI)
+	k := new(kubernetesObjects)
 	if k.box, err = a.siteKey.Box(kubernetesSecrets, nil); err != nil {
 		return nil, err
 	}
@@ -84,48 +91,53 @@ func (a *Appliance) projector() (engine.Projector, error) {
 	return projection.Recorder{}, nil
 }
 
-// wireKubernetes adds the controllers and their admission rules, now that there is an engine, and
-// the routes.
-func (a *Appliance) wireKubernetes() error {
+// newKubernetesServer returns the API server with the controllers and their admission rules. It
+// registers the operations of the API. It returns nil if the configuration disables the API.
+func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	k := a.kubernetes
 	if k == nil {
-		return nil
+		return nil, nil
 	}
-	rules := append(a.addControllers(k), a.addMetal(k))
+	rules, reconcile := a.newControllers(k)
+	metalRules, observe := a.newMetalControllers(k)
 	address := a.address
 	if k.address != nil {
 		address = k.address
 	}
-	k.server = kube.New(kube.Options{
-		DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(),
-		Clock: clockwork.NewRealClock(), Logger: a.log,
-	})
-	server := a.server
+	server, own := a.server, (*web.Server)(nil)
 	if k.listener != nil {
-		k.web = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown})
-		server = k.web
+		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown})
+		server = own
 	}
-	return server.Register(k.server.Operations()...)
+	s := &kubernetesServer{
+		api: kube.New(kube.Options{
+			DB: a.db, Objects: k.objects, Box: k.box, Admission: append(rules, metalRules), Address: address.String(),
+			Clock: clockwork.NewRealClock(), Logger: a.log,
+		}),
+		controllers: []task{reconcile, observe}, base: k, web: own,
+	}
+	return s, server.Register(s.api.Operations()...)
 }
 
-// runKubernetes returns the tasks that serve the API and run the controllers.
-func (a *Appliance) runKubernetes() []func(context.Context) error {
-	k := a.kubernetes
-	if k == nil {
+// tasks returns the tasks that serve the API and run the controllers.
+func (s *kubernetesServer) tasks() []task {
+	if s == nil {
 		return nil
 	}
-	runs := append([]func(context.Context) error{k.server.Run}, k.runs...)
-	if k.web != nil {
-		runs = append(runs, func(ctx context.Context) error {
-			listener := k.listener
-			k.listener = nil // the server closes it
-			return k.web.Serve(ctx, listener)
-		})
+	tasks := append([]task{s.api.Run}, s.controllers...)
+	if s.web != nil {
+		tasks = append(tasks, s.serve)
 	}
-	return runs
+	return tasks
 }
 
-func (k *kubernetesAPI) close() error {
+func (s *kubernetesServer) serve(ctx context.Context) error {
+	listener := s.base.listener
+	s.base.listener = nil // the server closes it
+	return s.web.Serve(ctx, listener)
+}
+
+func (k *kubernetesObjects) close() error {
 	if k == nil || k.listener == nil {
 		return nil
 	}

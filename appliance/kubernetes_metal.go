@@ -11,9 +11,9 @@ import (
 	"landfall/store"
 )
 
-// addMetal adds the controllers of BareMetalHosts and related kinds to the loop, and returns the
-// admission rules of their kinds.
-func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
+// newMetalControllers adds the controllers of BareMetalHosts and related kinds to the loop. It
+// returns the admission rules of their kinds and the task that queues changes of servers.
+func (a *Appliance) newMetalControllers(k *kubernetesObjects) (admission.Interface, task) {
 	options := metal.Options{
 		Loop: k.loop, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles,
 		Logger: a.log,
@@ -36,8 +36,7 @@ func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
 		options.Spokes = a.spokes
 	}
 	controllers := metal.New(options)
-	k.runs = append(k.runs, func(ctx context.Context) error {
+	return metal.NewAdmission(), func(ctx context.Context) error {
 		return a.bmcs.Observe(ctx, controllers.EnqueueServer)
-	})
-	return metal.NewAdmission()
+	}
 }

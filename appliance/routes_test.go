@@ -21,7 +21,7 @@ func TestRoutes_everyRouteHasAnAccessRule(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	for name, server := range map[string]*web.Server{
-		"all APIs": a.server, "boot files": a.bootServer, "the Kubernetes API": a.kubernetes.web,
+		"all APIs": a.server, "boot files": a.bootServer, "the Kubernetes API": a.kubeServer.web,
 	} {
 		require.NotEmpty(t, server.Routes(), name)
 		for route, operation := range server.Routes() {

@@ -38,8 +38,9 @@ func openPath(address netip.Addr) (Path, error) {
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
 		err := raw.Control(func(fd uintptr) {
-			failed = errors.Join(unix.SetsockoptInt(int(fd), level, option, always),
-				unix.SetsockoptInt(int(fd), level, errorQueue, 1))
+			if failed = unix.SetsockoptInt(int(fd), level, option, always); failed == nil {
+				failed = unix.SetsockoptInt(int(fd), level, errorQueue, 1)
+			}
 		})
 		return errors.Join(err, failed)
 	}}

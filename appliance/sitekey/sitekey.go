@@ -112,8 +112,10 @@ func create(dir string) (_ *Key, err error) {
 			}
 		}
 	}()
-	_, err = file.Write(pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der}))
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if _, err = file.Write(pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der})); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
 	if err = os.Rename(file.Name(), filepath.Join(dir, FileName)); err != nil {
@@ -129,7 +131,8 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	err = d.Sync()
+	return errors.Join(err, d.Close())
 }
 
 // Sign returns the signature of data for a purpose, 64 bytes.

@@ -91,8 +91,10 @@ func (s *Site) SetLabel(ctx context.Context, on Bearer, wanted Label) (label Lab
 }
 
 // Label returns one label; ErrUnknown if there is none.
-func (s *Site) Label(on Bearer, key string) (label *Label, err error) {
-	err = s.options.DB.View(func(tx *store.Tx) error {
+func (s *Site) Label(on Bearer, key string) (*Label, error) { return labelOf(s.options.DB, on, key) }
+
+func labelOf(db *store.DB, on Bearer, key string) (label *Label, err error) {
+	err = db.View(func(tx *store.Tx) error {
 		label, err = labelRows.Get(tx, on.prefix()+key)
 		return err
 	})
@@ -125,11 +127,15 @@ func (s *Site) DeleteLabel(ctx context.Context, on Bearer, key string) error {
 }
 
 // Capable reports whether an object has a capability: the label capability.<type>.<name> with the
-// value "true".
-func (s *Site) Capable(on Bearer, name string) (bool, error) {
-	label, err := s.Label(on, CapabilityPrefix+strings.ToLower(string(on.Type))+"."+name)
+// value "true". It needs the database alone, because the engine asks it and a [Site] is created
+// after the engine.
+func Capable(db *store.DB, on Bearer, name string) (bool, error) {
+	label, err := labelOf(db, on, CapabilityPrefix+strings.ToLower(string(on.Type))+"."+name)
 	if errors.Is(err, ErrUnknown) {
 		return false, nil
 	}
 	return err == nil && label.Value == "true", err
 }
+
+// Capable reports whether an object has a capability; see [Capable].
+func (s *Site) Capable(on Bearer, name string) (bool, error) { return Capable(s.options.DB, on, name) }

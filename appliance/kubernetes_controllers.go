@@ -11,13 +11,12 @@ import (
 	"landfall/appliance/kube/projection"
 )
 
-// addControllers adds the controllers of clusters and hosts to the loop, and returns the admission
-// rules of their kinds.
-func (a *Appliance) addControllers(k *kubernetesAPI) []admission.Interface {
+// newControllers adds the controllers of clusters and hosts to the loop. It returns the admission
+// rules of their kinds and the task that runs the loop.
+func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, task) {
 	clock, baseImages := clockwork.NewRealClock(), hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
-		Mirrors: a.mirror,
-		Clock:   clock}
+		Mirrors: a.mirror, Clock: clock}
 	hostsOptions := hosts.Options{Projector: k.hosts, DB: a.db, Engine: a.engine, Loop: k.loop, Mirrors: a.mirror,
 		OSImages: baseImages, Images: baseImages, Clock: clock}
 	if a.spokes != nil {
@@ -26,11 +25,11 @@ func (a *Appliance) addControllers(k *kubernetesAPI) []admission.Interface {
 	clusters.New(clustersOptions)
 	catchUp := projection.CatchUp{DB: a.db, Engine: a.engine, Projector: projection.Chain{k.hosts, k.clusters},
 		Program: a.version, URL: a.urls[0], Clock: clock}
-	k.runs = append(k.runs, func(ctx context.Context) error {
+	rules := []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: hosts.New(hostsOptions)}}
+	return rules, func(ctx context.Context) error {
 		if err := catchUp.Run(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		return k.loop.Run(ctx)
-	})
-	return []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: hosts.New(hostsOptions)}}
+	}
 }
