@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -20,35 +18,6 @@ import (
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
-
-// handle registers a handler for tests.
-func handle(t testing.TB, server *Server, method, path string, handler echo.HandlerFunc) {
-	t.Helper()
-	require.NoError(t, server.Register(operation.Operation{Method: method, Path: path, Access: operation.Anyone,
-		Handler: handler}))
-}
-
-func get(server http.Handler, path string) *httptest.ResponseRecorder {
-	recorder := httptest.NewRecorder()
-	server.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
-	return recorder
-}
-
-// recordedLog returns a logger and a function that returns the logged lines.
-func recordedLog(level slog.Level) (*slog.Logger, func() []map[string]any) {
-	var lines bytes.Buffer
-	logger := slog.New(LogHandler(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: level})))
-	return logger, func() []map[string]any {
-		var records []map[string]any
-		for decoder := json.NewDecoder(&lines); ; {
-			record := map[string]any{}
-			if decoder.Decode(&record) != nil {
-				return records
-			}
-			records = append(records, record)
-		}
-	}
-}
 
 func TestRouting_keepsSlashes(t *testing.T) {
 	server := New(Options{})
@@ -313,18 +282,5 @@ func TestListen_unusableAddress(t *testing.T) {
 	} {
 		_, err := Listen(t.Context(), address)
 		require.ErrorContains(t, err, sentence)
-	}
-}
-
-func BenchmarkPoll(b *testing.B) {
-	server := New(Options{})
-	require.NoError(b, server.Register(operation.Operation{Method: http.MethodGet, Quiet: true,
-		Path:    "/v2/infra-envs/:infra_env_id/hosts/:host_id/instructions",
-		Access:  operation.Anyone,
-		Handler: func(c echo.Context) error { return c.NoContent(http.StatusOK) }}))
-	request := httptest.NewRequest(http.MethodGet, "/v2/infra-envs/x/hosts/y/instructions", nil)
-	request.Header.Set("X-Request-Id", "r-1")
-	for b.Loop() {
-		server.ServeHTTP(httptest.NewRecorder(), request)
 	}
 }

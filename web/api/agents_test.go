@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,90 +16,6 @@ import (
 
 	"landfall/web/api"
 )
-
-// agentImage is the agent image of the appliance's own version.
-const agentImage = "quay.io/agent:2"
-
-// agent is the agent of a host.
-type agent struct {
-	*served
-	cluster, env, id string
-}
-
-// newAgent registers the only host of a new cluster.
-func (s *served) newAgent() *agent {
-	s.Helper()
-	things := s.things()
-	a := &agent{s, things["cluster_id"], things["infra_env_id"], uuid.NewString()}
-	require.Equal(s, http.StatusNoContent, s.send(http.MethodDelete, a.at()+"/"+things["host_id"], nil, nil).Code)
-	require.Equal(s, http.StatusCreated, a.register(agentImage))
-	return a
-}
-
-func (a *agent) at() string { return "/v2/infra-envs/" + a.env + "/hosts" }
-
-func (a *agent) post(path string, body any) *httptest.ResponseRecorder {
-	a.Helper()
-	text, err := json.Marshal(body)
-	require.NoError(a, err)
-	return a.send(http.MethodPost, path, nil, text)
-}
-
-func (a *agent) register(version string) int {
-	a.Helper()
-	return a.post(a.at(), object{"host_id": a.id, "discovery_agent_version": version}).Code
-}
-
-// reply sends the reply to a step.
-func (a *agent) reply(kind models.StepType, step string, output any) *httptest.ResponseRecorder {
-	a.Helper()
-	text, ok := output.(string)
-	if !ok {
-		encoded, err := json.Marshal(output)
-		require.NoError(a, err)
-		text = string(encoded)
-	}
-	return a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": kind, "step_id": step, "exit_code": 0,
-		"output": text})
-}
-
-func (a *agent) steps(query string) []models.StepType {
-	a.Helper()
-	recorder := a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions?discovery_agent_version="+agentImage+query,
-		nil, nil)
-	require.Equal(a, http.StatusOK, recorder.Code, recorder.Body)
-	var steps models.Steps
-	require.NoError(a, json.Unmarshal(recorder.Body.Bytes(), &steps))
-	var kinds []models.StepType
-	for _, step := range steps.Instructions {
-		kinds = append(kinds, step.StepType)
-	}
-	return kinds
-}
-
-func (a *agent) host() *models.Host {
-	a.Helper()
-	recorder := a.send(http.MethodGet, a.at()+"/"+a.id, nil, nil)
-	require.Equal(a, http.StatusOK, recorder.Code, recorder.Body)
-	host := new(models.Host)
-	require.NoError(a, json.Unmarshal(recorder.Body.Bytes(), host))
-	return host
-}
-
-// machine returns the inventory of a machine that fits every role.
-func machine(hostname string) *models.Inventory {
-	return &models.Inventory{
-		Hostname: hostname, CPU: &models.CPU{Count: 16, Architecture: "x86_64"},
-		Memory: &models.Memory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30},
-		Boot:   &models.Boot{CurrentBootMode: "uefi"}, SystemVendor: &models.SystemVendor{Manufacturer: "m",
-			ProductName: "p", SerialNumber: hostname},
-		Disks: []*models.Disk{{ID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda",
-			DriveType: models.DriveTypeSSD, SizeBytes: 480_000_000_000, Hctl: "0:0:0:0"}},
-		Interfaces: []*models.Interface{{Name: "eth0", MacAddress: "52:54:00:00:00:01",
-			IPV4Addresses: []string{"192.0.2.10/24"}, HasCarrier: true, SpeedMbps: 10000, Mtu: 1500}},
-		Routes: []*models.Route{{Interface: "eth0", Gateway: "192.0.2.1", Destination: "0.0.0.0", Family: 2}},
-	}
-}
 
 func TestStepReply_connectivityOfTenThousandHosts(t *testing.T) {
 	a := newServed(t).newAgent()
@@ -199,22 +114,6 @@ func TestStepReply_outOfOrder(t *testing.T) {
 	for _, order := range [][]int{{2, 1, 0}, {1, 2, 0}, {2, 0, 1}} {
 		require.Equal(t, inOrder, end(order), "%v", order)
 	}
-}
-
-// validationStatuses returns the statuses of validations without their messages, which contain the
-// host's name.
-func validationStatuses(t *testing.T, info string) string {
-	t.Helper()
-	var groups map[string][]struct{ ID, Status string }
-	require.NoError(t, json.Unmarshal([]byte(info), &groups))
-	var lines []string
-	for _, group := range groups {
-		for _, verdict := range group {
-			lines = append(lines, verdict.ID+" "+verdict.Status)
-		}
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
 }
 
 func TestStepReply_beforeRestartIsReplaced(t *testing.T) {

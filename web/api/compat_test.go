@@ -7,52 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
 
 // The tests here cover what upstream's tests over HTTP (folder subsystem) describe of hosts and of
 // agents' reports. docs/compatibility.md maps one to the other.
-
-func (s *served) patch(path string, body any, status int) []byte {
-	s.Helper()
-	text, err := json.Marshal(body)
-	require.NoError(s, err)
-	recorder := s.send(http.MethodPatch, path, nil, text)
-	require.Equal(s, status, recorder.Code, recorder.Body)
-	return recorder.Body.Bytes()
-}
-
-func (a *agent) clusterNow() *models.Cluster {
-	a.Helper()
-	recorder := a.send(http.MethodGet, "/v2/clusters/"+a.cluster, nil, nil)
-	require.Equal(a, http.StatusOK, recorder.Code, recorder.Body)
-	cluster := new(models.Cluster)
-	require.NoError(a, json.Unmarshal(recorder.Body.Bytes(), cluster))
-	return cluster
-}
-
-func (a *agent) reportMachine(inventory *models.Inventory) {
-	a.Helper()
-	recorder := a.reply(models.StepTypeInventory, "inventory-0123abcd", inventory)
-	require.Equal(a, http.StatusNoContent, recorder.Code, recorder.Body)
-}
-
-// validationStatus returns the status of one validation of a cluster or host.
-func validationStatus(t testing.TB, info, id string) string {
-	t.Helper()
-	var groups map[string][]struct{ ID, Status string }
-	require.NoError(t, json.Unmarshal([]byte(info), &groups))
-	for _, group := range groups {
-		for _, verdict := range group {
-			if verdict.ID == id {
-				return verdict.Status
-			}
-		}
-	}
-	return ""
-}
 
 func TestHostname_requestedThenOwnThenID(t *testing.T) {
 	a := newServed(t).newAgent()
@@ -389,8 +349,6 @@ func TestClusterValidation_sameRulesAsUpstream(t *testing.T) {
 		})
 	}
 }
-
-func ip(text string) *strfmt.IPv4 { address := strfmt.IPv4(text); return &address }
 
 func TestKernelArguments_replaceKeepClear(t *testing.T) {
 	s := newServed(t)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"mime/multipart"
 	"net/http"
@@ -17,121 +15,14 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/uuid"
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
-
-	"landfall/appliance/discovery"
-	"landfall/appliance/engine"
-	"landfall/appliance/mirror"
-	"landfall/appliance/release"
-	"landfall/store"
-	"landfall/web"
-	"landfall/web/api"
 )
 
 // The tests here send hostile values in every field and parameter of every operation. They read the
 // operations from the OpenAPI document, so they cover new operations and fields without a change.
 
-// served is the API over an engine whose clock and timers do not advance: only requests write to
-// the store.
-type served struct {
-	testing.TB
-	server *web.Server
-	db     *store.DB
-}
-
-func newServed(t testing.TB) *served {
-	t.Helper()
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	e, err := engine.New(engine.Options{
-		DB: db, Releases: onlyPayload{}, Mirror: &mirror.Rules{}, URL: "http://appliance.site.test:8090",
-		Images: engine.Images{Agent: agentImage},
-		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
-			URL: "quay.io/release:4.20.8", Default: true},
-			{OpenshiftVersion: "4.20.8", CPUArchitecture: "multi", URL: "quay.io/release:4.20.8-multi"},
-			{OpenshiftVersion: "4.14.30", CPUArchitecture: "x86_64", URL: "quay.io/release:4.14.30"}},
-	})
-	require.NoError(t, err)
-	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(),
-		&slog.HandlerOptions{Level: slog.LevelError}))})
-	service := &api.Service{
-		Engine:        e,
-		Links:         discovery.NewLinks(db, clockwork.NewRealClock(), "http://appliance.site.test:8090"),
-		ManifestBytes: 1 << 20, LogUploadBytes: 1 << 20,
-		Versions: map[string]string{"landfall": "test"},
-	}
-	require.NoError(t, service.Register(server))
-	return &served{t, server, db}
-}
-
-// onlyPayload is a release that clusters can be described with, but not installed.
-type onlyPayload struct{}
-
-func (onlyPayload) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
-	images := make(map[string]string)
-	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
-		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
-		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
-	}
-	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
-		Version: "4.20.8", Architecture: arch, Images: images}, nil
-}
-
-func (onlyPayload) Installer(context.Context, *release.Payload, authn.Keychain,
-	func(done, total int64)) (*release.Installer, func(), error) {
-	return nil, nil, errors.New("the mirror lacks it")
-}
-
-func (onlyPayload) Generate(context.Context, *release.Installer, release.GenerateRequest) (*release.Generated, error) {
-	return nil, errors.New("the mirror lacks it")
-}
-
-func (s *served) send(method, path string, header http.Header, body []byte) *httptest.ResponseRecorder {
-	s.Helper()
-	request := httptest.NewRequest(method, "/", bytes.NewReader(body))
-	request.URL.Path, request.URL.RawPath, request.URL.RawQuery = "", "", ""
-	where, query, _ := strings.Cut(api.BasePath+path, "?")
-	decoded, err := url.PathUnescape(where)
-	require.NoError(s, err)
-	request.URL.Path, request.URL.RawPath, request.URL.RawQuery = decoded, where, query
-	maps.Copy(request.Header, header)
-	recorder := httptest.NewRecorder()
-	s.server.ServeHTTP(recorder, request)
-	return recorder
-}
-
-func (s *served) create(path string, description object) string {
-	s.Helper()
-	text, err := json.Marshal(description)
-	require.NoError(s, err)
-	recorder := s.send(http.MethodPost, path, nil, text)
-	require.Equal(s, http.StatusCreated, recorder.Code, recorder.Body)
-	var created struct{ ID string }
-	require.NoError(s, json.Unmarshal(recorder.Body.Bytes(), &created))
-	return created.ID
-}
-
-type object = map[string]any
-
 const anyPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
-
-// things holds the objects that the path of a request names.
-func (s *served) things() map[string]string {
-	s.Helper()
-	cluster := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20",
-		"pull_secret": anyPullSecret})
-	env := s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret,
-		"cluster_id": cluster})
-	host := s.create("/v2/infra-envs/"+env+"/hosts", object{"host_id": uuid.NewString()})
-	return map[string]string{
-		"cluster_id": cluster, "infra_env_id": env, "host_id": host,
-		"validation_id": "container-images-available", "operator_name": "lvm", "id": "virtualization",
-	}
-}
 
 // openAPI is the part of the served description that the tests read.
 type openAPI struct {

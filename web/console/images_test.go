@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,13 +49,6 @@ func (i *images) ForgetCodes(string) {}
 func (i *images) RevokeShortURL(_ context.Context, id string) error {
 	i.revoked++
 	return i.find(id)
-}
-
-func ask(s *testServer, method, path, body string) *httptest.ResponseRecorder {
-	request := httptest.NewRequest(method, BasePath+path, strings.NewReader(body))
-	recorder := httptest.NewRecorder()
-	s.server.ServeHTTP(recorder, request)
-	return recorder
 }
 
 func TestImages_readsOfInfraEnv(t *testing.T) {

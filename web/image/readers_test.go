@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"sync"
 	"testing"
@@ -18,16 +17,6 @@ import (
 	"landfall/appliance/discovery"
 	"landfall/web/image"
 )
-
-// get requests a range of the image, or all of it, as a client with its own name.
-func get(t testing.TB, server *httptest.Server, path, agent, ranges string) (*http.Response, []byte) {
-	t.Helper()
-	header := []string{"User-Agent", agent}
-	if ranges != "" {
-		header = append(header, "Range", "bytes="+ranges)
-	}
-	return do(t, server, http.MethodGet, path, header...)
-}
 
 // TestReaders_rangesKeepRevision covers a management controller, which names no revision and
 // continues to read while the infra-env changes.

@@ -8,10 +8,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -22,57 +20,6 @@ import (
 
 	"landfall/web/image"
 )
-
-// log is a log in which tests wait for lines.
-type log struct{ lines chan string }
-
-func newLog() (*slog.Logger, log) {
-	l := log{make(chan string, 10_000)}
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})), l
-}
-
-func (l log) Write(p []byte) (int, error) {
-	l.lines <- string(p)
-	return len(p), nil
-}
-
-func (l log) await(t testing.TB, part string) string {
-	t.Helper()
-	for {
-		select {
-		case line := <-l.lines:
-			if strings.Contains(line, part) {
-				return line
-			}
-		case <-t.Context().Done():
-			require.Fail(t, "no such line", part)
-		}
-	}
-}
-
-// begin sends a request on a new connection and reads nothing of the answer.
-func begin(t testing.TB, server *httptest.Server, request string) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	_, err = io.WriteString(conn, request+"\r\nHost: x\r\n\r\n")
-	require.NoError(t, err)
-	return conn
-}
-
-// rest reads an answer to its end. It returns the length of the body and the announced length.
-func rest(t testing.TB, conn net.Conn) (got, promised int64) {
-	t.Helper()
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	got, err = io.Copy(io.Discard, response.Body)
-	if got < response.ContentLength {
-		require.Error(t, err, "a client must see that the answer is not whole")
-	}
-	return got, response.ContentLength
-}
 
 // TestSender_stalledClientIsDropped has hundreds of clients stop in the middle of a download while
 // others continue.

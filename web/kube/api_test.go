@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -24,7 +23,6 @@ import (
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
-	"landfall/web"
 	"landfall/web/kube"
 )
 
@@ -36,31 +34,6 @@ func TestAPI_notReady(t *testing.T) {
 	var status metav1.Status
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &status))
 	require.Equal(t, "the Kubernetes API of this appliance is starting; try again in a second", status.Message)
-}
-
-// overHTTP serves a site as the appliance does and returns its URL.
-func overHTTP(t testing.TB, s *site) string {
-	server := web.New(web.Options{})
-	require.NoError(t, server.Register(s.server.Operations()...))
-	listening := httptest.NewServer(server)
-	t.Cleanup(func() {
-		listening.CloseClientConnections()
-		listening.Close()
-	})
-	return listening.URL
-}
-
-func ask(t testing.TB, url, accept string) string {
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	request.Header.Set("Accept", accept)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	text, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusOK, response.StatusCode, string(text))
-	return string(text)
 }
 
 func TestAPI_discovery(t *testing.T) {

@@ -35,20 +35,6 @@ func life(t *testing.T, dir string, fn func(*site)) {
 	require.NoError(t, db.Close())
 }
 
-// eventOf reads the next event of a watch.
-func eventOf(t *testing.T, w watch.Interface) watch.Event {
-	t.Helper()
-	defer w.Stop()
-	select {
-	case event, ok := <-w.ResultChan():
-		require.True(t, ok, "the watch ended")
-		return event
-	case <-time.After(10 * time.Second):
-		require.Fail(t, "the watch is silent")
-		return watch.Event{}
-	}
-}
-
 func TestWatch_afterRestore(t *testing.T) {
 	dir, backup := t.TempDir(), t.TempDir()
 	write := func(s *site, name, value string) string {

@@ -1,14 +1,9 @@
 package kube_test
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 
@@ -18,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"landfall/appliance/kube/objects"
-	"landfall/appliance/sitekey"
-	"landfall/web/kube"
 )
 
 // Watchers of one object share each form that they can request. The storage of package etcd shares
@@ -31,43 +24,6 @@ const (
 	asMetadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	asTable    = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
-
-// sealedSite seals Secrets, as the appliance does.
-func sealedSite(t testing.TB) *site {
-	key, err := sitekey.LoadOrCreate(t.TempDir())
-	require.NoError(t, err)
-	box, err := key.Box("a test", nil)
-	require.NoError(t, err)
-	return newSite(t, func(o *kube.Options) { o.Box, o.Objects = box, objects.New(box, nil) })
-}
-
-// events watches a URL and returns a function that reads an event.
-func events(t testing.TB, url, accept string) func() []byte {
-	if accept == asProtobuf {
-		accept += ";stream=watch"
-	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	request.Header.Set("Accept", accept)
-	response, err := (&http.Client{Transport: &http.Transport{DisableCompression: true}}).Do(request)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, response.Body.Close()) })
-	require.Equal(t, http.StatusOK, response.StatusCode)
-	reader := bufio.NewReader(response.Body)
-	return func() []byte {
-		if !strings.HasPrefix(accept, asProtobuf) {
-			line, err := reader.ReadBytes('\n')
-			require.NoError(t, err)
-			return line
-		}
-		var length uint32
-		require.NoError(t, binary.Read(reader, binary.BigEndian, &length))
-		event := make([]byte, length)
-		_, err := io.ReadFull(reader, event)
-		require.NoError(t, err)
-		return event
-	}
-}
 
 // tableOf returns a table without the ages, which change.
 func tableOf(t *testing.T, text []byte) (rows string, columns int) {

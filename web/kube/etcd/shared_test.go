@@ -2,7 +2,6 @@ package etcd_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	goruntime "runtime"
@@ -23,67 +22,6 @@ import (
 
 	"landfall/web/kube/etcd"
 )
-
-// counting counts the decoded objects.
-type counting struct {
-	runtime.Codec
-	decoded atomic.Int64
-	failing atomic.Bool
-}
-
-func (c *counting) Decode(data []byte, defaults *schema.GroupVersionKind,
-	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if into == nil {
-		c.decoded.Add(1)
-		if c.failing.Load() {
-			return nil, nil, errFailing
-		}
-	}
-	return c.Codec.Decode(data, defaults, into)
-}
-
-func countingBench(t *testing.T) (*bench, *counting) {
-	counts := new(counting)
-	return newBench(t, func(b *bench) {
-		counts.Codec = b.codec
-		b.codec = counts
-	}), counts
-}
-
-func (b *bench) watch(t *testing.T, predicate storage.SelectionPredicate) watch.Interface {
-	w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: fmt.Sprint(b.db.Revision()),
-		Predicate: predicate, Recursive: true})
-	require.NoError(t, err)
-	t.Cleanup(w.Stop)
-	return w
-}
-
-func (b *bench) create(t *testing.T, name string) *example.Pod {
-	pod := new(example.Pod)
-	wanted := &example.Pod{}
-	wanted.Namespace, wanted.Name, wanted.Labels = "ns", name, map[string]string{"a": "b"}
-	require.NoError(t, b.Create(t.Context(), "/pods/ns/"+name, wanted, pod, 0))
-	return pod
-}
-
-// label gives a pod another label.
-func (b *bench) label(ctx context.Context, name, value string) (*example.Pod, error) {
-	pod := new(example.Pod)
-	return pod, b.GuaranteedUpdate(ctx, "/pods/ns/"+name, pod, false, nil,
-		storage.SimpleUpdate(func(object runtime.Object) (runtime.Object, error) {
-			object.(*example.Pod).Labels["a"] = value
-			return object, nil
-		}), nil)
-}
-
-// plain returns the object of an event in the form that its receiver may keep.
-func plain(t *testing.T, event watch.Event) *example.Pod {
-	shared, ok := event.Object.(runtime.CacheableObject)
-	require.True(t, ok, "%T", event.Object)
-	pod, ok := shared.GetObject().(*example.Pod)
-	require.True(t, ok)
-	return pod
-}
 
 func TestSharedCodec_onceForAllWatchers(t *testing.T) {
 	b, counts := countingBench(t)

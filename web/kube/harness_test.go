@@ -1,9 +1,15 @@
 package kube_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,10 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/sitekey"
 	"landfall/store"
+	"landfall/web"
 	"landfall/web/kube"
 )
 
@@ -118,4 +127,80 @@ func (s *site) get(t testing.TB, kind objects.Kind, namespace, name string) *uns
 	u, err := s.of(kind, namespace).Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	return u
+}
+
+// overHTTP serves a site as the appliance does and returns its URL.
+func overHTTP(t testing.TB, s *site) string {
+	server := web.New(web.Options{})
+	require.NoError(t, server.Register(s.server.Operations()...))
+	listening := httptest.NewServer(server)
+	t.Cleanup(func() {
+		listening.CloseClientConnections()
+		listening.Close()
+	})
+	return listening.URL
+}
+
+func ask(t testing.TB, url, accept string) string {
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	request.Header.Set("Accept", accept)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode, string(text))
+	return string(text)
+}
+
+// eventOf reads the next event of a watch.
+func eventOf(t *testing.T, w watch.Interface) watch.Event {
+	t.Helper()
+	defer w.Stop()
+	select {
+	case event, ok := <-w.ResultChan():
+		require.True(t, ok, "the watch ended")
+		return event
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the watch is silent")
+		return watch.Event{}
+	}
+}
+
+// sealedSite seals Secrets, as the appliance does.
+func sealedSite(t testing.TB) *site {
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	box, err := key.Box("a test", nil)
+	require.NoError(t, err)
+	return newSite(t, func(o *kube.Options) { o.Box, o.Objects = box, objects.New(box, nil) })
+}
+
+// events watches a URL and returns a function that reads an event.
+func events(t testing.TB, url, accept string) func() []byte {
+	if accept == asProtobuf {
+		accept += ";stream=watch"
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	request.Header.Set("Accept", accept)
+	response, err := (&http.Client{Transport: &http.Transport{DisableCompression: true}}).Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, response.Body.Close()) })
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	reader := bufio.NewReader(response.Body)
+	return func() []byte {
+		if !strings.HasPrefix(accept, asProtobuf) {
+			line, err := reader.ReadBytes('\n')
+			require.NoError(t, err)
+			return line
+		}
+		var length uint32
+		require.NoError(t, binary.Read(reader, binary.BigEndian, &length))
+		event := make([]byte, length)
+		_, err := io.ReadFull(reader, event)
+		require.NoError(t, err)
+		return event
+	}
 }
