@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// directory is a directory of the agent-based installer as people keep it: with comments, in their
-// own order, some of it by hand.
+// directory is a directory of the agent-based installer as users write it: with comments, in their
+// own order, and partly by hand.
 func directory() map[string]string {
 	return map[string]string{
 		"cluster-manifests/cluster-deployment.yaml": `apiVersion: hive.openshift.io/v1
@@ -223,7 +223,7 @@ func TestWrite_unchangedValuesKeepTheirBytes(t *testing.T) {
 func TestWrite_changedValueChangesOnlyItsDocuments(t *testing.T) {
 	for name, change := range map[string]struct {
 		to   Values
-		says map[string]string // of the files that change
+		says map[string]string // contents of the files that change
 	}{
 		"a domain": {Values{BaseDomain: "example.org"},
 			map[string]string{"cluster-manifests/cluster-deployment.yaml": "baseDomain: example.org # ours"}},
@@ -280,7 +280,7 @@ func TestWrite_changedValueChangesOnlyItsDocuments(t *testing.T) {
 	}
 }
 
-// normal leaves out of a network description read back what the changed one does not say.
+// normal removes what the changed network description omits.
 func normal(got, want any) any {
 	network, ok := got.(Network)
 	if !ok {
@@ -308,7 +308,7 @@ func TestCompose(t *testing.T) {
 	require.Equal(t, site.Manifests, again.Manifests)
 }
 
-// installConfig is the other way to describe the same cluster.
+// installConfig describes the same cluster in the other format.
 const installConfig = `apiVersion: v1
 metadata: {name: edge}
 baseDomain: example.com
@@ -514,8 +514,8 @@ func FuzzNoDirectoryMakesTheReaderFail(f *testing.F) {
 
 func jsonInto(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
-// TestRead_upstreamFieldsAreKnown reads the objects that people start from: none of their fields
-// may be unknown, though they make no whole directory and some ask for what can't be had here.
+// TestRead_upstreamFieldsAreKnown reads upstream's sample objects. Each of their fields must be
+// known. The samples are no complete directory, and some request what is not available here.
 func TestRead_upstreamFieldsAreKnown(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {

@@ -24,8 +24,8 @@ func version(t testing.TB, value any) []byte {
 
 type object = map[string]any
 
-// record makes a recording of a host that was created, changed and failed, of another that was
-// deleted, and of an infra-env that existed before.
+// record makes a recording of three objects: a host that was created, changed and failed, a host
+// that was deleted, and an infra-env that existed before.
 func record(t testing.TB) *Recording {
 	t.Helper()
 	old := version(t, object{"api": object{"name": "old env"}, "token": "the-agent-token"})
@@ -89,7 +89,7 @@ func TestReplay(t *testing.T) {
 	require.NoError(t, again.Finish())
 }
 
-// withoutDelay clears the delay, which the test checks by itself.
+// withoutDelay clears the delay, which has a test of its own.
 func withoutDelay(description Description) Description {
 	description.Delay = 0
 	return description
@@ -144,8 +144,7 @@ func TestState_hash(t *testing.T) {
 	require.Equal(t, "badd42dd72650063ce13f2410dea5460204e6c4a79a2c419a8626b6aac02d914", hash)
 }
 
-// TestReplay_randomHistories makes rows change in every way and plays what was recorded of
-// them.
+// TestReplay_randomHistories changes rows in every way and replays the recording of the changes.
 func TestReplay_randomHistories(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var value func(depth int) any
