@@ -172,7 +172,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 	}
 	answer, err := steps.For(input)
 	if err != nil {
-		e.options.Logger.Error("A step for a host could not be made.", "host", key, "error", err)
+		e.options.Logger.Error("A step for a host could not be created.", "host", key, "error", err)
 	}
 	return answer, nil
 }

@@ -61,7 +61,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			return hostInfraEnvs.Add(tx,
 				s.h.id+"/"+other)
 		}, audit.Membership},
-		"a state that nobody knows": {func(tx *store.Tx, s site) error {
+		"unknown state": {func(tx *store.Tx, s site) error {
 			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer("lost") })
 		}, audit.Events},
 		"a state without an event": {func(tx *store.Tx, s site) error {
@@ -101,7 +101,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			return imageCodes.Add(tx,
 				"abcdefghijklmnop/"+other)
 		}, audit.IDs},
-		"an outbox that tells of what was not": {func(tx *store.Tx, s site) error {
+		"outbox entry of an event that did not happen": {func(tx *store.Tx, s site) error {
 			held, err := outbox.DesiredRows.Get(tx, s.cluster)
 			if err != nil {
 				return err

@@ -19,7 +19,7 @@ func (e *Engine) checkClock() {
 // clockJumped gives all hosts the full time to report again. After the clock was set back,
 // deadlines are too late.
 func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
-	e.options.Logger.Warn("The clock jumped; this machine may have slept. Hosts get their time to report again.",
+	e.options.Logger.Warn("The clock jumped; this machine may have slept. The time-outs of hosts start again.",
 		"jump", jump)
 	e.presence.Restart(now)
 	if jump < 0 {

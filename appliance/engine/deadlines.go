@@ -221,7 +221,7 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 		e.wakesAt.Store(0)
 		wait, err := e.handleDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			e.options.Logger.Error("Handling deadlines failed; it is tried again.", "error", err)
+			e.options.Logger.Error("Handling deadlines failed and is retried.", "error", err)
 			wait = time.Second
 		}
 		if wait <= 0 {

@@ -516,16 +516,17 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, []string{cluster}, b.outboxKeys(),
 		"AMS receives nothing of a cluster that was deleted before its first request")
 
-	told, _ := b.singleNode()
-	require.NoError(t, b.RecordSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+	recorded, _ := b.singleNode()
+	require.NoError(t, b.RecordSubscription(t.Context(), recorded, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
 		false, func(tx *store.Tx) error {
-			return outbox.RecordedRows.Put(tx, told, &outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
+			return outbox.RecordedRows.Put(tx, recorded,
+				&outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 		}))
-	shown, err := b.Cluster(told)
+	shown, err := b.Cluster(recorded)
 	require.NoError(t, err)
 	require.Equal(t, "2GOuuT2l3odeHRdWqY57fviSE2K", shown.AmsSubscriptionID.String())
-	require.NoError(t, b.DeregisterCluster(t.Context(), told))
-	require.Equal(t, outbox.Absent, b.subscriptionOf(told).Phase,
+	require.NoError(t, b.DeregisterCluster(t.Context(), recorded))
+	require.Equal(t, outbox.Absent, b.subscriptionOf(recorded).Phase,
 		"AMS receives the deletion of a cluster that it may know")
 }
 
@@ -537,13 +538,14 @@ func TestOutbox_emptyWithoutAMS(t *testing.T) {
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	require.Empty(t, b.outboxKeys())
 
-	told, _ := b.singleNode()
-	require.NoError(t, b.RecordSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+	recorded, _ := b.singleNode()
+	require.NoError(t, b.RecordSubscription(t.Context(), recorded, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
 		false, func(tx *store.Tx) error {
-			return outbox.RecordedRows.Put(tx, told, &outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
+			return outbox.RecordedRows.Put(tx, recorded,
+				&outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 		}))
-	require.NoError(t, b.DeregisterCluster(t.Context(), told))
-	require.Equal(t, []string{told}, b.outboxKeys(),
+	require.NoError(t, b.DeregisterCluster(t.Context(), recorded))
+	require.Equal(t, []string{recorded}, b.outboxKeys(),
 		"a subscription that AMS has, for example from a courier file, is removed there")
 }
 

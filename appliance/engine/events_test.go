@@ -33,7 +33,7 @@ func upstreamEvents() map[string]string {
 			"way; there is no half of one to tell of"
 		noImageFiles = "images are made while they are sent, from what is frozen with image_info_updated; none is " +
 			"generated, stored, reused or expires"
-		notDeleted = "nothing is deleted because nobody looked at it, and what is deleted is gone at once"
+		notDeleted = "objects are not deleted for inactivity, and a deletion takes effect at once"
 	)
 	return map[string]string{
 		"cancel_install_start_failed": oneTransaction, "cancel_install_commit_failed": oneTransaction,

@@ -102,7 +102,7 @@ func (c *change) note() []byte {
 	}
 	text, err := fastjson.Marshal(note)
 	if err != nil {
-		c.log(slog.LevelError, "The note of a change could not be written to the history.", "error", err)
+		c.log(slog.LevelError, "A change could not be recorded in the history.", "error", err)
 	}
 	return text
 }

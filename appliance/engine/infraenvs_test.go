@@ -377,7 +377,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 					MacInterfaceMap: card},
 			}
 		}, `Static network: host 0: interfaces[0].ipv4.address[0].ip (line 3) is "192.0.2.300"`, false},
-		"a network of nobody": {func(p *models.InfraEnvCreateParams) {
+		"a network without host": {func(p *models.InfraEnvCreateParams) {
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{nil, {NetworkYaml: "{}", MacInterfaceMap: card}}
 		}, "host 0: no NIC has a MAC address", false},
 		"a virtual switch in a minimal image": {func(p *models.InfraEnvCreateParams) {

@@ -112,8 +112,9 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 		state string
 		says  []string
 	}{
-		"nothing was heard of it": {nil, lifecycle.HostPendingUserAction, []string{"has not come back from its restart",
-			"has asked its cluster for no certificate", "correct the boot order"}},
+		"no contact after the restart": {nil, lifecycle.HostPendingUserAction,
+			[]string{"has not come back from its restart",
+				"has asked its cluster for no certificate", "correct the boot order"}},
 		"its request was denied": {[]JoiningUpdate{{Problem: JoiningProblem{Reason: "x",
 			Message: "Its request was denied."}}},
 			lifecycle.HostPendingUserAction,

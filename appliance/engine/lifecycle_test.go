@@ -305,7 +305,7 @@ func testCancelOfInstallation(b *harness) {
 	require.NoError(b, err)
 	b.requireCluster(cluster, lifecycle.ClusterCancelled)
 	h.require(lifecycle.HostCancelled)
-	require.NoError(b, h.progress(models.HostStageWritingImageToDisk, "10%"), "the installer has not heard of it yet")
+	require.NoError(b, h.progress(models.HostStageWritingImageToDisk, "10%"), "the installer does not know yet")
 	h.require(lifecycle.HostCancelled)
 	_, err = b.ResetCluster(b.Context(), cluster)
 	require.NoError(b, err)

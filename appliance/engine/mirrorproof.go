@@ -101,10 +101,10 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 		c.saveCluster(row)
 		if !accept {
 			return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityInfo,
-				"Cluster %s: gaps of the mirror keep it from being installed again.", row.API.Name)
+				"Cluster %s: gaps in the mirror prevent its installation again.", row.API.Name)
 		}
 		return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityWarning,
-			"Cluster %s: it is to be installed although images are missing in the mirror, at the wish of a person.",
+			"Cluster %s: a person accepted the missing images of the mirror.",
 			row.API.Name)
 	})
 }
@@ -138,14 +138,14 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 	if err != nil {
 		return err
 	}
-	const step = 25 // number of images between two notes; each note is a transaction
+	const step = 25 // number of images between two progress updates; each is a transaction
 	proof, err := e.options.MirrorProver.ProveMirror(ctx, source, func(done, total int) {
 		if done%step != 0 {
 			return
 		}
-		if err := note("Preparing the installation: asking the mirror for all images, %d of %d.", done,
+		if err := note("Preparing the installation: checking the images in the mirror, %d of %d.", done,
 			total); err != nil {
-			e.options.Logger.Debug("The proof's progress could not be noted.", "cluster", id, "error", err)
+			e.options.Logger.Debug("The progress of the proof could not be recorded.", "cluster", id, "error", err)
 		}
 	})
 	if err != nil {

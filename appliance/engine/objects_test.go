@@ -13,17 +13,17 @@ import (
 	"landfall/store"
 )
 
-// recordingProjector records the changes that it is called with. If look is set, it is called
+// recordingProjector records the changes that it is called with. If inspect is set, it is called
 // during the transaction.
 type recordingProjector struct {
 	touched []Touched
 	refuse  error
-	look    func(Touched) error
+	inspect func(Touched) error
 }
 
 func (p *recordingProjector) Project(_ *store.Tx, touched Touched) error {
-	if p.look != nil {
-		if err := p.look(touched); err != nil {
+	if p.inspect != nil {
+		if err := p.inspect(touched); err != nil {
 			return err
 		}
 	}
@@ -35,16 +35,16 @@ func (p *recordingProjector) Project(_ *store.Tx, touched Touched) error {
 
 func (p *recordingProjector) last() Touched { return p.touched[len(p.touched)-1] }
 
-func (b *harness) rows(look func(Rows)) {
+func (b *harness) rows(read func(Rows)) {
 	b.Helper()
-	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error { look(b.Rows(tx)); return nil }))
+	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error { read(b.Rows(tx)); return nil }))
 }
 
 func TestProjector_seesEachUncommittedChange(t *testing.T) {
 	b := newHarness(t)
 	p := &recordingProjector{}
 	b.options.Projector = p
-	p.look = func(touched Touched) error {
+	p.inspect = func(touched Touched) error {
 		for _, row := range touched.Clusters {
 			if row.Deleted {
 				_, err := touched.Rows.Cluster(row.ID)
@@ -174,7 +174,7 @@ func TestFiles_readInTheirTransaction(t *testing.T) {
 	p := &recordingProjector{}
 	b.options.Projector = p
 	seen := map[string]string{}
-	p.look = func(touched Touched) error {
+	p.inspect = func(touched Touched) error {
 		for _, row := range touched.Clusters {
 			view, err := touched.Rows.Cluster(row.ID)
 			if err != nil || !view.Prepared {

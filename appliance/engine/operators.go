@@ -132,7 +132,7 @@ func (e *Engine) CheckOperators(ctx context.Context, id string) ([]catalog.Check
 	}
 	reader := e.clusterAccess(&row.API).CatalogReader
 	if reader == nil {
-		return nil, &Error{Kind: Unavailable, Reason: "This appliance can't read catalogs of operators."}
+		return nil, &Error{Kind: Unavailable, Reason: "This appliance can't read operator catalogs."}
 	}
 	text, err := e.openSecret(row.PullSecret)
 	if err != nil {

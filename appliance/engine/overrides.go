@@ -44,7 +44,7 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 		}
 		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing,
 			clusterInstalled}, *row.API.Status) {
-			return invalid("Cluster %s is %s; its install-config was handed to the installer already.", row.API.Name,
+			return invalid("Cluster %s is %s; the installer has its install-config already.", row.API.Name,
 				*row.API.Status)
 		}
 		row.API.InstallConfigOverrides = override

@@ -33,7 +33,7 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 		})
 	}); err != nil && ctx.Err() == nil {
 		// It can be read again: a full disk must not keep a host from its image.
-		e.options.Logger.Warn("A release payload that was read could not be remembered.", "release", payload.Image,
+		e.options.Logger.Warn("A release payload could not be cached.", "release", payload.Image,
 			"error",
 			err)
 	}

@@ -156,7 +156,7 @@ func (b *harness) something(rng *rand.Rand, cluster string, hosts []*testHost) (
 func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
-	looked := 0
+	relevant := 0
 	for name, alter := range map[string]func(*models.Cluster){
 		"three nodes":  func(*models.Cluster) {},
 		"no addresses": func(api *models.Cluster) { api.APIVips, api.IngressVips = nil, nil },
@@ -199,7 +199,7 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 					for _, value := range otherValues(reflect.ValueOf(record).Elem().Field(f)) {
 						reflect.ValueOf(record).Elem().Field(f).Set(value)
 						if after, other := said(); after != before {
-							looked++
+							relevant++
 							require.NotEqual(t, digest, other,
 								"%s of a host counts for its cluster, and is not in the digest",
 								reflect.TypeFor[models.Host]().Field(f).Name)
@@ -211,7 +211,7 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 			}))
 		})
 	}
-	require.Greater(t, looked, 50, "too few alterations matter")
+	require.Greater(t, relevant, 50, "too few alterations matter")
 }
 
 // otherValues returns values that a field may have.

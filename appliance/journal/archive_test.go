@@ -90,11 +90,19 @@ func TestJournal_alteredIsRefused(t *testing.T) {
 		alter func(parts []part) []part
 		kind  error
 	}{
-		"a word in a step": {func(p []part) []part { p[3].data = replace(p[3].data, `"known"`, `"ready"`); return p },
+		"changed word in a step": {func(p []part) []part {
+			p[3].data = replace(p[3].data, `"known"`,
+				`"ready"`)
+			return p
+		},
 			ErrTampered},
-		"a line in a log": {func(p []part) []part { p[4].data = replace(p[4].data, "a line", "a lime"); return p },
+		"changed line in a log": {func(p []part) []part {
+			p[4].data = replace(p[4].data, "a line",
+				"a lime")
+			return p
+		},
 			ErrTampered},
-		"the hash of the state": {func(p []part) []part {
+		"changed hash of the state": {func(p []part) []part {
 			p[0].data = replace(p[0].data, `"state_sha256": "`, `"state_sha256": "0`)
 			return p
 		}, ErrTampered},
@@ -102,7 +110,7 @@ func TestJournal_alteredIsRefused(t *testing.T) {
 			p[0].data = replace(p[0].data, key.Public().String(), siteKey(t).Public().String())
 			return p
 		}, ErrTampered},
-		"no key": {func(p []part) []part {
+		"without key": {func(p []part) []part {
 			p[0].data = replace(p[0].data,
 				key.Public().String(), "")
 			return p
@@ -114,7 +122,7 @@ func TestJournal_alteredIsRefused(t *testing.T) {
 		}, ErrTampered},
 		"a signature cut short": {func(p []part) []part { p[1].data = p[1].data[:10]; return p },
 			ErrTampered},
-		"a member more": {func(p []part) []part { return append(p, part{"logs/more.log", nil}) },
+		"additional member": {func(p []part) []part { return append(p, part{"logs/more.log", nil}) },
 			ErrTampered},
 		"members in another order": {func(p []part) []part { p[2], p[3] = p[3], p[2]; return p }, ErrTampered},
 		"a member less":            {func(p []part) []part { return p[:4] }, ErrTruncated},
@@ -123,11 +131,11 @@ func TestJournal_alteredIsRefused(t *testing.T) {
 			sign(p)
 			return p
 		}, ErrNewer},
-		"a newer format, unsigned as far as we know": {func(p []part) []part {
+		"newer format with unknown signature": {func(p []part) []part {
 			p[0].data = replace(p[0].data, `"version": 1`, `"version": 7`)
 			return p
 		}, ErrNewer},
-		"a signed step less than it says": {func(p []part) []part {
+		"signed without its last step": {func(p []part) []part {
 			p[0].data = replace(p[0].data, `"steps": 2`, `"steps": 3`)
 			sign(p)
 			return p
@@ -138,9 +146,9 @@ func TestJournal_alteredIsRefused(t *testing.T) {
 			sign(p)
 			return p
 		}, ErrForeign},
-		"a manifest that is none": {func(p []part) []part { p[0].data = []byte("x"); return p }, ErrForeign},
-		"no manifest":             {func(p []part) []part { return p[1:] }, ErrForeign},
-		"a manifest that is a bomb": {func(p []part) []part {
+		"invalid manifest": {func(p []part) []part { p[0].data = []byte("x"); return p }, ErrForeign},
+		"no manifest":      {func(p []part) []part { return p[1:] }, ErrForeign},
+		"manifest that expands too far": {func(p []part) []part {
 			p[0].data = bytes.Repeat([]byte(" "),
 				manifestLimit+1)
 			return p

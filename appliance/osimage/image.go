@@ -139,7 +139,7 @@ func (i Image) Progress() string {
 func (l *Library) List() ([]Image, error) {
 	users, err := l.options.Users()
 	if err != nil {
-		return nil, fmt.Errorf("look which infra-envs use the OS images: %w", err)
+		return nil, fmt.Errorf("list the infra-envs that use the OS images: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

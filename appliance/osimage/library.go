@@ -94,9 +94,8 @@ type Library struct {
 // Additions are the request headers and query parameters that a server requires for an image.
 type Additions struct{ Headers, Query map[string]string }
 
-// SetAdditions says what is sent from now on when images are fetched from URLs. They are not kept:
-// whoever knows them says them after each start. A download that failed is tried again at once
-// where they are others than before.
+// SetAdditions sets the additions for the next downloads, by URL. They are not stored, so the caller
+// sets them after each start. A failed download is tried again at once if its additions changed.
 func (l *Library) SetAdditions(byURL map[string]Additions) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,8 +180,8 @@ func (l *Library) start(e *entry) {
 
 const interrupted = "the upload was interrupted: import the same file again to go on, or remove it"
 
-// open indexes an entry's file and checks it against what is stated of it. The mutex is held, or
-// nobody else knows l yet.
+// open indexes an entry's file and compares it with the stated values. The caller holds the mutex,
+// or l is not shared yet.
 func (l *Library) open(e *entry) {
 	path := l.file(e)
 	if e.base != nil {
@@ -217,8 +216,8 @@ func (l *Library) open(e *entry) {
 	}
 }
 
-// compare holds a digest that is known against the one that should be. The mutex is held, or nobody
-// else knows l yet.
+// compare compares a computed digest with the expected one. The caller holds the mutex, or l is not
+// shared yet.
 func (l *Library) compare(e *entry) {
 	want, got := e.record.WantSHA256, e.record.SHA256
 	if want == "" || got == "" || strings.EqualFold(want, got) {
@@ -231,7 +230,7 @@ func (l *Library) compare(e *entry) {
 		e.wrong = info
 	}
 	l.letGo(e)
-	l.log.Error("An OS image is not the one that is stated.", "path", path, "sha256", got, "stated", want)
+	l.log.Error("An OS image does not have the stated digest.", "path", path, "sha256", got, "stated", want)
 }
 
 // signal signals work to Run.
@@ -242,8 +241,8 @@ func (l *Library) signal() {
 	}
 }
 
-// current opens a file anew that was bad or was changed since, so that whoever put a better one in
-// its place need not restart the appliance. The mutex is held.
+// current opens a file again that was bad or has changed, so that a replaced file needs no restart of
+// the appliance. The caller holds the mutex.
 func (l *Library) current(e *entry) {
 	switch {
 	case e.record.Source == SourceFile && e.state == StateBad:

@@ -312,7 +312,7 @@ func TestLibrary_precedence(t *testing.T) {
 		l, stop = s.open(t) // after a restart
 	}
 	s.users = []User{{Name: "east", OpenshiftVersion: "4.18.30", CPUArchitecture: "x86_64"}}
-	require.NoError(t, l.Remove(older), "nobody uses it any more")
+	require.NoError(t, l.Remove(older), "it is unused now")
 	stop()
 
 	path := written(t, made(t, iso))

@@ -35,7 +35,7 @@ type record struct {
 	Release    string `json:"release,omitempty"`
 	PullSecret string `json:"pull_secret,omitempty"` // removed after the download
 
-	// As stated by whoever gave it.
+	// As stated in the request or in the configuration.
 	OpenshiftVersion string `json:"openshift_version,omitempty"`
 	CPUArchitecture  string `json:"cpu_architecture,omitempty"`
 	WantSHA256       string `json:"want_sha256,omitempty"`
@@ -79,7 +79,7 @@ func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry 
 	e := &entry{id: hex.EncodeToString(sum[:8]), record: fresh, configured: true}
 	if r, ok := kept[e.id]; ok {
 		e.record = *r
-		e.record.Problem = "" // whoever starts the appliance anew wants it tried again
+		e.record.Problem = "" // a restart tries it again
 	}
 	e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = c.OpenshiftVersion, c.CPUArchitecture,
 		strings.ToLower(c.SHA256)
@@ -91,13 +91,13 @@ func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry 
 func (l *Library) readRecords() (map[string]*record, error) {
 	names, err := filepath.Glob(filepath.Join(escapeGlob(l.options.Dir), "*"+recordEnding))
 	if err != nil {
-		return nil, fmt.Errorf("look for OS images: %w", err)
+		return nil, fmt.Errorf("list the OS images: %w", err)
 	}
 	records := make(map[string]*record)
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("look for OS images: %w", err)
+			return nil, fmt.Errorf("list the OS images: %w", err)
 		}
 		r := new(record)
 		if err := json.Unmarshal(data, r); err != nil {
@@ -118,7 +118,7 @@ func escapeGlob(path string) string {
 func (l *Library) removeStrays() error {
 	entries, err := os.ReadDir(l.options.Dir)
 	if err != nil {
-		return fmt.Errorf("look for OS images: %w", err)
+		return fmt.Errorf("list the OS images: %w", err)
 	}
 	known := make(map[string]bool)
 	for _, e := range l.entries {
