@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/store"
@@ -80,7 +81,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	api.Href = conv.Pointer(apiRoot + "/clusters/" + id.String())
 	api.SchedulableMastersForcedTrue, api.Imported = conv.Pointer(true), conv.Pointer(false)
 	api.FeatureUsage, api.UserName = "{}", "admin"
-	api.Status, api.StatusInfo = conv.Pointer(clusterInsufficient), conv.Pointer("The cluster was just created.")
+	api.Status, api.StatusInfo = conv.Pointer(lifecycle.ClusterInsufficient), conv.Pointer("The cluster was just created.")
 	api.OrgSoftTimeoutsEnabled = e.softTimeouts()
 	api.Progress = &models.ClusterProgressInfo{}
 	api.Hosts, api.HostNetworks = []*models.Host{}, []*models.HostNetwork{}
@@ -135,7 +136,7 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 		}
 		shown.TotalHostCount++
 		shown.EnabledHostCount++
-		if *h.API.Status == known {
+		if *h.API.Status == lifecycle.HostKnown {
 			shown.ReadyHostCount++
 		}
 		if withHosts {
@@ -162,7 +163,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		if err != nil {
 			return err
 		}
-		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts},
+		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady, lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
 			*row.API.Status) {
 			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.",
 				row.API.Name, *row.API.Status)
@@ -211,7 +212,7 @@ func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing},
+		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing},
 			*row.API.Status) {
 			return conflict("Cluster %s is %s; cancel the installation before you delete it.", row.API.Name,
 				*row.API.Status)
@@ -263,7 +264,7 @@ func (c *change) releaseHost(id string, h *hostRecord) error {
 	if env.API.ClusterID.String() == id {
 		return c.removeHost(h)
 	}
-	return c.takeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), onUnbind)
+	return c.takeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), lifecycle.OnUnbind)
 }
 
 // UISettings returns the settings that the browser stores with a cluster.

@@ -10,6 +10,7 @@ import (
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/validation"
 )
 
@@ -42,7 +43,7 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 		if err != nil {
 			return err
 		}
-		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts},
+		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady, lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
 			*row.API.Status) {
 			return invalid("Cluster %s is %s; validations can be ignored before its installation only.", row.API.Name,
 				*row.API.Status)

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -270,7 +271,7 @@ func (c *change) checkOtherFolder(row *clusterRecord, m Manifest) error {
 
 // acceptsManifests reports whether manifests can still be added to the cluster's installation.
 func acceptsManifests(row *clusterRecord) bool {
-	return slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status)
+	return slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady, lifecycle.ClusterInsufficient}, *row.API.Status)
 }
 
 // manifestsTooLate returns the error of a change after the installation began. Its kind is Invalid,

@@ -10,6 +10,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -170,7 +171,7 @@ func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
-		ready = err == nil && row.API.Status == clusterReady
+		ready = err == nil && row.API.Status == lifecycle.ClusterReady
 		return err
 	})
 	return ready, err

@@ -48,12 +48,12 @@ func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 	b.pass(70*time.Minute - time.Second)
 	require.False(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)
-	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut,
+	require.True(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut,
 		"the controller's time-out")
 
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
-	b.requireCluster(cluster, clusterFinalizing) // an operator is neither available nor failed
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing) // an operator is neither available nor failed
 	b.reportOperator(cluster, "oadp", models.OperatorStatusFailed, "Waiting for operator timed out")
 	got := b.requireCluster(cluster, lifecycle.ClusterInstalled)
 	require.Equal(t, "The cluster is installed but degraded. Failed OLM operators: oadp.", *got.StatusInfo)

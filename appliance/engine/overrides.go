@@ -12,6 +12,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/sentence"
 	"landfall/ignition"
 )
@@ -42,8 +43,8 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing,
-			clusterInstalled}, *row.API.Status) {
+		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing,
+			lifecycle.ClusterInstalled}, *row.API.Status) {
 			return invalid("Cluster %s is %s; the installer has its install-config already.", row.API.Name,
 				*row.API.Status)
 		}
@@ -71,7 +72,7 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 		if err != nil {
 			return err
 		}
-		if slices.Contains(slices.Concat(duringInstall, []string{preparing, prepared}), *h.API.Status) {
+		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing, lifecycle.HostPrepared}), *h.API.Status) {
 			return invalid("Host %s is %s; its ignition config was made already.", c.hostName(h), *h.API.Status)
 		}
 		h.API.IgnitionConfigOverrides = override
@@ -132,7 +133,7 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 		if err != nil {
 			return err
 		}
-		if slices.Contains(slices.Concat(duringInstall, []string{preparing, prepared, installed, added}),
+		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing, lifecycle.HostPrepared, lifecycle.HostInstalled, lifecycle.HostAdded}),
 			*h.API.Status) {
 			return conflict("Host %s is %s; its installer has its arguments already.", c.hostName(h), *h.API.Status)
 		}

@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -126,7 +127,7 @@ func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
 		if err != nil {
 			return err
 		}
-		if row.Preparation == nil || row.Preparation.ID != preparation || *row.API.Status != clusterPreparing {
+		if row.Preparation == nil || row.Preparation.ID != preparation || *row.API.Status != lifecycle.ClusterPreparing {
 			return errSuperseded
 		}
 		if err := fn(c, row); err != nil {

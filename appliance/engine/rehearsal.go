@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -60,7 +61,7 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if status := *held.API.Status; status == clusterInstalled || status == clusterAddingHosts ||
+	if status := *held.API.Status; status == lifecycle.ClusterInstalled || status == lifecycle.ClusterAddingHosts ||
 		*held.API.Kind != models.ClusterKindCluster {
 		return nil, nil, conflict("Cluster %s is %s; its installation can't be rehearsed.", held.API.Name,
 			status)
@@ -79,7 +80,7 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	row.Release, row.Preparation, row.Completion, row.InfraID, row.IngressCA, row.Installs = nil, nil, nil, "", false, 0
 	row.APILease, row.IngressLease = "", ""
 	api := &row.API
-	api.Status, api.StatusInfo = conv.Pointer(clusterInsufficient), conv.Pointer("The cluster is a copy.")
+	api.Status, api.StatusInfo = conv.Pointer(lifecycle.ClusterInsufficient), conv.Pointer("The cluster is a copy.")
 	api.Hosts, api.HostNetworks, api.ValidationsInfo, api.ConnectivityMajorityGroups = []*models.Host{},
 		[]*models.HostNetwork{}, "", ""
 	api.Progress, api.OpenshiftClusterID, api.AmsSubscriptionID = &models.ClusterProgressInfo{}, "", ""
