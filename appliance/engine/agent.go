@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/presence"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/sentence"
 	"landfall/store"
@@ -103,7 +104,7 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 func (e *Engine) pollChangesHost(key string, poll Poll, now time.Time) (bool, error) {
 	var news bool
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		h, err := hostRows.Get(tx, key)
+		h, err := record.Hosts.Get(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no host %s in infra-env %s; its agent registers again after a restart.",
 				poll.HostID, poll.InfraEnvID)
@@ -113,7 +114,7 @@ func (e *Engine) pollChangesHost(key string, poll Poll, now time.Time) (bool, er
 		}
 		silent := slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound},
 			*h.API.Status)
-		news = silent && !h.restarts() && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
+		news = silent && !h.IsRestarting() && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
 			poll.AgentVersion != "" && poll.AgentVersion != h.API.DiscoveryAgentVersion ||
 			poll.Timestamp != 0 && (h.API.Timestamp == 0 || drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp),
 				skew(now, poll.Timestamp)))
@@ -160,7 +161,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		if err := c.describeCluster(&input, h.API.ClusterID.String()); err != nil {
 			return nil, err
 		}
-		h.authorize(&input.Ignition)
+		input.Ignition.Token, input.Ignition.Headers = h.EndpointToken, h.EndpointHeaders
 	}
 	// "": each release brings its own, and the agents of an infra-env stay as they were booted
 	input.Images.Agent = e.options.Images.Agent
@@ -288,7 +289,7 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 
 // repeatsStored reports whether a reply repeats stored facts. Agents repeat unchanged reports after
 // each failed poll.
-func (c *change) repeatsStored(h *hostRecord, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
+func (c *change) repeatsStored(h *record.Host, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
 	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
 		effect.BootArtifactsReady {
 		return false
@@ -315,7 +316,7 @@ func (c *change) repeatsStored(h *hostRecord, host *inventory.Host, effect *step
 }
 
 // applyEffect applies a reply to the records.
-func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
+func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 	if effect.MediaDisconnected {
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusDisconnected)
 		if _, err := c.triggerHost(h, lifecycle.OnMediaLost, ""); err != nil {
@@ -358,7 +359,7 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 }
 
 // applyPreparation notes the outcome of the two checks that a host makes before its installation.
-func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
+func (c *change) applyPreparation(h *record.Host, effect *steps.Effect) error {
 	facts, err := c.hostFacts(h)
 	if err != nil {
 		return err
@@ -398,7 +399,7 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 }
 
 // applyVIPs stores a host's verification of the cluster's virtual addresses.
-func (c *change) applyVIPs(h *hostRecord, response models.VerifyVipsResponse) error {
+func (c *change) applyVIPs(h *record.Host, response models.VerifyVipsResponse) error {
 	if len(response) == 0 || h.API.ClusterID == nil {
 		return nil
 	}
@@ -431,23 +432,26 @@ func (c *change) applyVIPs(h *hostRecord, response models.VerifyVipsResponse) er
 }
 
 // applyReports stores the reports of a reply.
-func (c *change) applyReports(h *hostRecord, effect *steps.Effect) error {
+func (c *change) applyReports(h *record.Host, effect *steps.Effect) error {
 	reports := &effect.Reports
 	for _, report := range []struct {
 		name, text string
 		parsed     func(*inventory.Facts)
 	}{
-		{partInventory, reports.Inventory, func(f *inventory.Facts) {
+		{record.PartInventory, reports.Inventory, func(f *inventory.Facts) {
 			f.Inventory, f.Truncation = effect.Inventory.Inventory, effect.Inventory.Truncation
 		}},
-		{partConnectivity, reports.Connectivity, func(f *inventory.Facts) { f.Connectivity = effect.Connectivity }},
-		{partFreeAddresses, reports.FreeAddresses, func(f *inventory.Facts) { f.FreeAddresses = effect.FreeAddresses }},
-		{partNTP, reports.NTPSources, func(f *inventory.Facts) { f.NTPSources = effect.NTPSources }},
-		{partDomains, reports.Domains, func(f *inventory.Facts) { f.Domains = effect.Domains }},
-		{partTang, reports.Tang, nil},
-		{partAPI, reports.APIConnectivity, func(f *inventory.Facts) { f.APIConnectivity = effect.APIConnectivity }},
-		{partImages, reports.Images, nil},
-		{partDisks, reports.Disks, nil},
+		{record.PartConnectivity, reports.Connectivity,
+			func(f *inventory.Facts) { f.Connectivity = effect.Connectivity }},
+		{record.PartFreeAddresses, reports.FreeAddresses,
+			func(f *inventory.Facts) { f.FreeAddresses = effect.FreeAddresses }},
+		{record.PartNTP, reports.NTPSources, func(f *inventory.Facts) { f.NTPSources = effect.NTPSources }},
+		{record.PartDomains, reports.Domains, func(f *inventory.Facts) { f.Domains = effect.Domains }},
+		{record.PartTang, reports.Tang, nil},
+		{record.PartAPI, reports.APIConnectivity,
+			func(f *inventory.Facts) { f.APIConnectivity = effect.APIConnectivity }},
+		{record.PartImages, reports.Images, nil},
+		{record.PartDisks, reports.Disks, nil},
 	} {
 		if report.text == "" {
 			continue
@@ -455,18 +459,18 @@ func (c *change) applyReports(h *hostRecord, effect *steps.Effect) error {
 		parsed := report.parsed
 		if parsed == nil {
 			only := inventory.Reports{}
-			*part(&only, report.name) = report.text
+			*record.Part(&only, report.name) = report.text
 			read, err := inventory.Parse(only)
 			if err != nil {
 				return err
 			}
 			parsed = func(f *inventory.Facts) {
 				switch report.name {
-				case partTang:
+				case record.PartTang:
 					f.Tang, f.TangError = read.Tang, read.TangError
-				case partImages:
+				case record.PartImages:
 					f.Images = read.Images
-				case partDisks:
+				case record.PartDisks:
 					f.Disks = read.Disks
 				}
 			}
@@ -483,7 +487,7 @@ func (c *change) applyReports(h *hostRecord, effect *steps.Effect) error {
 func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
 	var clusterID, name string
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		h, err := hostRows.Get(tx, infraEnvID+"/"+hostID)
+		h, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}
@@ -499,7 +503,7 @@ func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, sto
 	if err != nil {
 		return nil, store.FileInfo{}, err
 	}
-	file, info, err := e.openSealed(installerFiles, clusterID+"/"+name)
+	file, info, err := record.OpenSealed(e.options.DB, e.options.Secrets, record.InstallerFiles, clusterID+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, info,
 			conflict("The ignition config of host %s is not generated yet; it is made when the installation is "+

@@ -4,16 +4,17 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/record"
 )
 
 // checkArchitectures rejects a change of a cluster that uses a feature which an architecture of its
 // infra-envs does not support.
-func (c *change) checkArchitectures(row *clusterRecord) error {
+func (c *change) checkArchitectures(row *record.Cluster) error {
 	if row.API.CPUArchitecture != description.MultiCPU {
 		return nil
 	}
 	prefix := row.API.ID.String() + "/"
-	return clusterEnvs.Keys(c.tx, prefix, func(key string) error {
+	return record.ClusterInfraEnvs.Keys(c.tx, prefix, func(key string) error {
 		env, err := c.infraEnv(key[len(prefix):])
 		if KindOf(err) == NotFound {
 			return nil
@@ -26,7 +27,7 @@ func (c *change) checkArchitectures(row *clusterRecord) error {
 }
 
 // checkOwnImage rejects a type of image that the cluster of an infra-env does not support.
-func (c *change) checkOwnImage(row *infraEnvRecord, params *models.InfraEnvUpdateParams) error {
+func (c *change) checkOwnImage(row *record.InfraEnv, params *models.InfraEnvUpdateParams) error {
 	if params.ImageType == "" || row.API.ClusterID == "" {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -37,68 +38,68 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 		cluster string
 		h       *testHost
 	}
-	host := func(tx *store.Tx, s site, change func(*hostRecord)) error {
-		h, err := hostRows.Get(tx, s.h.env+"/"+s.h.id)
+	host := func(tx *store.Tx, s site, change func(*record.Host)) error {
+		h, err := record.Hosts.Get(tx, s.h.env+"/"+s.h.id)
 		if err != nil {
 			return err
 		}
 		change(h)
-		return hostRows.Put(tx, s.h.env+"/"+s.h.id, h)
+		return record.Hosts.Put(tx, s.h.env+"/"+s.h.id, h)
 	}
 	for name, c := range map[string]struct {
 		spoil     func(tx *store.Tx, s site) error
 		invariant string
 	}{
 		"a host in two clusters": {func(tx *store.Tx, s site) error {
-			return clusterHosts.Add(tx,
+			return record.ClusterHosts.Add(tx,
 				other+"/"+s.h.env+"/"+s.h.id)
 		}, audit.Membership},
 		"a host that its cluster does not list": {func(tx *store.Tx, s site) error {
-			return clusterHosts.Remove(tx,
+			return record.ClusterHosts.Remove(tx,
 				s.cluster+"/"+s.h.env+"/"+s.h.id)
 		}, audit.Membership},
 		"a host in two infra-envs": {func(tx *store.Tx, s site) error {
-			return hostInfraEnvs.Add(tx,
+			return record.HostInfraEnvs.Add(tx,
 				s.h.id+"/"+other)
 		}, audit.Membership},
 		"unknown state": {func(tx *store.Tx, s site) error {
-			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer("lost") })
+			return host(tx, s, func(h *record.Host) { h.API.Status = conv.Pointer("lost") })
 		}, audit.Events},
 		"a state without an event": {func(tx *store.Tx, s site) error {
-			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer(lifecycle.HostFailed) })
+			return host(tx, s, func(h *record.Host) { h.API.Status = conv.Pointer(lifecycle.HostFailed) })
 		}, audit.Events},
 		"a deadline that is lost": {func(tx *store.Tx, s site) error {
-			return stateDeadlines.Clear(tx,
-				hostDeadline(s.h.env+"/"+s.h.id))
+			return record.StateDeadlines.Clear(tx,
+				record.HostDeadline(s.h.env+"/"+s.h.id))
 		}, audit.Deadline},
 		"a deadline that is late": {func(tx *store.Tx, s site) error {
-			return stateDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(time.Hour))
+			return record.StateDeadlines.Set(tx, record.HostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(time.Hour))
 		}, audit.Deadline},
 		"a deadline that was not handled": {func(tx *store.Tx, s site) error {
-			return stateDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(-time.Hour))
+			return record.StateDeadlines.Set(tx, record.HostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(-time.Hour))
 		}, audit.Deadline},
 		"a deadline of nothing": {func(tx *store.Tx, s site) error {
-			return stateDeadlines.Set(tx, clusterDeadline(other), s.clock.Now().Add(time.Hour))
+			return record.StateDeadlines.Set(tx, record.ClusterDeadline(other), s.clock.Now().Add(time.Hour))
 		}, audit.Remains},
 		"a preparation of no state": {func(tx *store.Tx, s site) error {
-			return pendingPreparations.Add(tx,
+			return record.PendingPreparations.Add(tx,
 				s.cluster)
 		},
 			audit.Exit},
 		"a report of no host": {func(tx *store.Tx, s site) error {
 			report := json.RawMessage(`"{}"`)
-			return reportRows.Put(tx, s.h.env+"/"+other+"/inventory", &report)
+			return record.Reports.Put(tx, s.h.env+"/"+other+"/inventory", &report)
 		}, audit.Remains},
 		"an infra-env's place of no cluster": {func(tx *store.Tx, s site) error {
-			return clusterEnvs.Add(tx,
+			return record.ClusterInfraEnvs.Add(tx,
 				other+"/"+s.h.env)
 		}, audit.Remains},
 		"a host's place of no host": {func(tx *store.Tx, s site) error {
-			return hostInfraEnvs.Add(tx,
+			return record.HostInfraEnvs.Add(tx,
 				other+"/"+s.h.env)
 		}, audit.Remains},
 		"a code of no infra-env": {func(tx *store.Tx, s site) error {
-			return imageCodes.Add(tx,
+			return record.ImageCodes.Add(tx,
 				"abcdefghijklmnop/"+other)
 		}, audit.IDs},
 		"outbox entry of an event that did not happen": {func(tx *store.Tx, s site) error {
@@ -115,12 +116,12 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 		},
 			audit.Outbox},
 		"an id of two": {func(tx *store.Tx, s site) error {
-			row, err := clusterRows.Get(tx, s.cluster)
+			row, err := record.Clusters.Get(tx, s.cluster)
 			if err != nil {
 				return err
 			}
 			row.API.OpenshiftClusterID = strfmt.UUID(s.h.id)
-			return clusterRows.Put(tx, s.cluster, row)
+			return record.Clusters.Put(tx, s.cluster, row)
 		}, audit.IDs},
 	} {
 		t.Run(name, func(t *testing.T) {

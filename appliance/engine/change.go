@@ -12,6 +12,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -23,9 +24,9 @@ type change struct {
 	tx  *store.Tx
 	now time.Time
 
-	clusters                                  map[string]*clusterRecord
-	infraEnvs                                 map[string]*infraEnvRecord
-	hosts                                     map[string]*hostRecord
+	clusters                                  map[string]*record.Cluster
+	infraEnvs                                 map[string]*record.InfraEnv
+	hosts                                     map[string]*record.Host
 	dirtyClusters, dirtyInfraEnvs, dirtyHosts map[string]bool
 
 	refresh      []string // clusters whose states and validations must be computed again
@@ -44,7 +45,7 @@ type change struct {
 	deletedClusters []string // the clusters that were deleted
 
 	// of hosts, clusters and infra-envs that were deleted
-	deletedHostObjects, deletedClusterObjects, deletedInfraEnvObjects map[string]Object
+	deletedHostObjects, deletedClusterObjects, deletedInfraEnvObjects map[string]record.Object
 
 	deadline            time.Time // the earliest that was set
 	preparationsChanged bool      // which clusters are to be prepared changed
@@ -62,9 +63,9 @@ type logLine struct {
 func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 	return &change{
 		ctx: ctx, e: e, tx: tx, now: e.options.Clock.Now().UTC(),
-		clusters:  make(map[string]*clusterRecord),
-		infraEnvs: make(map[string]*infraEnvRecord),
-		hosts:     make(map[string]*hostRecord),
+		clusters:  make(map[string]*record.Cluster),
+		infraEnvs: make(map[string]*record.InfraEnv),
+		hosts:     make(map[string]*record.Host),
 		facts:     make(map[string]*inventory.Facts),
 		validated: make(map[string]cachedValidation),
 
@@ -72,8 +73,8 @@ func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 		dirtyInfraEnvs: make(map[string]bool),
 		dirtyHosts:     make(map[string]bool),
 
-		deletedHostObjects: make(map[string]Object), deletedClusterObjects: make(map[string]Object),
-		deletedInfraEnvObjects: make(map[string]Object),
+		deletedHostObjects: make(map[string]record.Object), deletedClusterObjects: make(map[string]record.Object),
+		deletedInfraEnvObjects: make(map[string]record.Object),
 	}
 }
 
@@ -107,26 +108,26 @@ func load[T any](c *change, held map[string]*T, rows store.Bucket[T], key, what 
 	return row, nil
 }
 
-func (c *change) cluster(id string) (*clusterRecord, error) {
-	return load(c, c.clusters, clusterRows, id, "cluster")
+func (c *change) cluster(id string) (*record.Cluster, error) {
+	return load(c, c.clusters, record.Clusters, id, "cluster")
 }
 
-func (c *change) infraEnv(id string) (*infraEnvRecord, error) {
-	return load(c, c.infraEnvs, infraEnvRows, id, "infra-env")
+func (c *change) infraEnv(id string) (*record.InfraEnv, error) {
+	return load(c, c.infraEnvs, record.InfraEnvs, id, "infra-env")
 }
 
-func (c *change) host(key string) (*hostRecord, error) {
-	return load(c, c.hosts, hostRows, key, "host")
+func (c *change) host(key string) (*record.Host, error) {
+	return load(c, c.hosts, record.Hosts, key, "host")
 }
 
 // settleLater marks the host's cluster, or the host if it has none, to be computed again before the
 // commit.
-func (c *change) settleLater(h *hostRecord) {
+func (c *change) settleLater(h *record.Host) {
 	if h.API.ClusterID != nil {
 		c.settleCluster(h.API.ClusterID.String())
 		return
 	}
-	if key := hostKey(h); !slices.Contains(c.unboundHosts, key) {
+	if key := record.HostKey(h); !slices.Contains(c.unboundHosts, key) {
 		c.unboundHosts = append(c.unboundHosts, key)
 	}
 }
@@ -137,23 +138,12 @@ func (c *change) settleCluster(id string) {
 	}
 }
 
-// clusterHostKeys lists the keys of a cluster's hosts in order.
-func clusterHostKeys(tx *store.Tx, clusterID string) ([]string, error) {
-	var keys []string
-	prefix := clusterID + "/"
-	err := clusterHosts.Keys(tx, prefix, func(key string) error {
-		keys = append(keys, key[len(prefix):])
-		return nil
-	})
-	return keys, err
-}
-
-func (c *change) hostsOf(clusterID string) ([]*hostRecord, error) {
-	keys, err := clusterHostKeys(c.tx, clusterID)
+func (c *change) hostsOf(clusterID string) ([]*record.Host, error) {
+	keys, err := record.ClusterHostKeys(c.tx, clusterID)
 	if err != nil {
 		return nil, err
 	}
-	hosts := make([]*hostRecord, 0, len(keys))
+	hosts := make([]*record.Host, 0, len(keys))
 	for _, key := range keys {
 		h, err := c.host(key)
 		if err != nil {
@@ -181,20 +171,20 @@ func (c *change) settle() error {
 
 // saveCluster, saveInfraEnv and saveHost mark a loaded record to be written when the change
 // settles. Other loaded records are not written.
-func (c *change) saveCluster(row *clusterRecord) {
+func (c *change) saveCluster(row *record.Cluster) {
 	id := row.API.ID.String()
 	c.clusters[id] = row
 	c.dirtyClusters[id] = true
 }
 
-func (c *change) saveInfraEnv(row *infraEnvRecord) {
+func (c *change) saveInfraEnv(row *record.InfraEnv) {
 	id := row.API.ID.String()
 	c.infraEnvs[id] = row
 	c.dirtyInfraEnvs[id] = true
 }
 
-func (c *change) saveHost(row *hostRecord) {
-	key := hostKey(row)
+func (c *change) saveHost(row *record.Host) {
+	key := record.HostKey(row)
 	c.hosts[key] = row
 	c.dirtyHosts[key] = true
 }
@@ -205,11 +195,12 @@ func (c *change) write() error {
 	for id := range c.dirtyClusters {
 		row := c.clusters[id]
 		row.API.UpdatedAt = c.now
-		if err := errors.Join(c.e.seal(&row.PullSecret), clusterRows.Put(c.tx, id, row), c.setClusterDeadline(id, row),
+		if err := errors.Join(record.Seal(c.e.options.Secrets, &row.PullSecret), record.Clusters.Put(c.tx, id, row),
+			c.setClusterDeadline(id, row),
 			c.updateOutbox(row)); err != nil {
 			return err
 		}
-		keys, err := clusterHostKeys(c.tx, id)
+		keys, err := record.ClusterHostKeys(c.tx, id)
 		if err != nil {
 			return err
 		}
@@ -217,14 +208,15 @@ func (c *change) write() error {
 	}
 	for id := range c.dirtyInfraEnvs {
 		row := c.infraEnvs[id]
-		if err := errors.Join(c.e.seal(&row.PullSecret), infraEnvRows.Put(c.tx, id, row)); err != nil {
+		if err := errors.Join(record.Seal(c.e.options.Secrets, &row.PullSecret),
+			record.InfraEnvs.Put(c.tx, id, row)); err != nil {
 			return err
 		}
 	}
 	for key := range c.dirtyHosts {
 		row := c.hosts[key]
 		row.API.UpdatedAt = c.now
-		if err := errors.Join(hostRows.Put(c.tx, key, row), c.setHostDeadline(key, row),
+		if err := errors.Join(record.Hosts.Put(c.tx, key, row), c.setHostDeadline(key, row),
 			c.indexJoining(key, row)); err != nil {
 			return err
 		}

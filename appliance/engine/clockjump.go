@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -34,7 +35,7 @@ func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 		return nil
 	}
 	err := e.update(ctx, func(c *change) error {
-		deadlines, err := stateDeadlines.Due(c.tx, c.now.AddDate(100, 0, 0), 0)
+		deadlines, err := record.StateDeadlines.Due(c.tx, c.now.AddDate(100, 0, 0), 0)
 		for _, deadline := range deadlines {
 			if err == nil {
 				err = c.recomputeDeadline(deadline)
@@ -54,7 +55,7 @@ func (c *change) recomputeDeadline(deadline store.Deadline) error {
 	if kind == "cluster" {
 		row, err := c.cluster(key)
 		if KindOf(err) == NotFound {
-			return stateDeadlines.Clear(c.tx, deadline.Key)
+			return record.StateDeadlines.Clear(c.tx, deadline.Key)
 		}
 		if err != nil {
 			return err
@@ -63,7 +64,7 @@ func (c *change) recomputeDeadline(deadline store.Deadline) error {
 	}
 	h, err := c.host(key)
 	if KindOf(err) == NotFound {
-		return stateDeadlines.Clear(c.tx, deadline.Key)
+		return record.StateDeadlines.Clear(c.tx, deadline.Key)
 	}
 	if err != nil {
 		return err

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/lifecycle"
 )
 
 func TestClockJump_hostsGetTimeToReport(t *testing.T) {

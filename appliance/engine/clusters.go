@@ -14,7 +14,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
-	"landfall/appliance/engine/validation"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -27,13 +27,13 @@ var builtinOperators = []string{"console", "cvo"}
 // transaction, which also records the object that describes the cluster, if any. An invalid
 // description is rejected with kind Invalid.
 func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams,
-	of ...Object) (*models.Cluster, error) {
+	of ...record.Object) (*models.Cluster, error) {
 	row, err := e.newCluster(params)
 	if err != nil {
 		return nil, err
 	}
 	id := row.API.ID.String()
-	var fresh clusterRecord
+	var fresh record.Cluster
 	err = e.update(ctx, func(c *change) error {
 		fresh = *row // update may run the function again: each run starts from the request
 		fresh.API.CreatedAt = c.now
@@ -69,19 +69,20 @@ func (e *Engine) site() *description.Site {
 	}
 }
 
-func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord, error) {
+func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster, error) {
 	described, err := description.NewCluster(e.site(), params, e.newID)
 	if err != nil {
 		return nil, err
 	}
 	id := *described.API.ID
-	row := &clusterRecord{API: described.API, PullSecret: described.PullSecret}
+	row := &record.Cluster{API: described.API, PullSecret: described.PullSecret}
 	api := &row.API
 	api.Kind = conv.Pointer(models.ClusterKindCluster)
 	api.Href = conv.Pointer(apiRoot + "/clusters/" + id.String())
 	api.SchedulableMastersForcedTrue, api.Imported = conv.Pointer(true), conv.Pointer(false)
 	api.FeatureUsage, api.UserName = "{}", "admin"
-	api.Status, api.StatusInfo = conv.Pointer(lifecycle.ClusterInsufficient), conv.Pointer("The cluster was just created.")
+	api.Status, api.StatusInfo = conv.Pointer(lifecycle.ClusterInsufficient),
+		conv.Pointer("The cluster was just created.")
 	api.OrgSoftTimeoutsEnabled = e.softTimeouts()
 	api.Progress = &models.ClusterProgressInfo{}
 	api.Hosts, api.HostNetworks = []*models.Host{}, []*models.HostNetwork{}
@@ -103,7 +104,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 func (e *Engine) Cluster(id string) (*models.Cluster, error) {
 	var shown *models.Cluster
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		row, err := clusterRows.Get(tx, id)
+		row, err := record.Clusters.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no cluster %s.", id)
 		}
@@ -116,21 +117,21 @@ func (e *Engine) Cluster(id string) (*models.Cluster, error) {
 	return shown, err
 }
 
-func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (*models.Cluster, error) {
+func (e *Engine) showCluster(tx *store.Tx, row *record.Cluster, withHosts bool) (*models.Cluster, error) {
 	shown := row.API
 	shown.Hosts = []*models.Host{}
 	shown.EnabledHostCount, shown.ReadyHostCount, shown.TotalHostCount = 0, 0, 0
-	validations, err := loadValidations(tx, clusterSubject(shown.ID.String()))
+	validations, err := record.LoadValidations(tx, record.ClusterSubject(shown.ID.String()))
 	if err != nil {
 		return nil, err
 	}
-	shown.ValidationsInfo = textOf(validations)
-	keys, err := clusterHostKeys(tx, shown.ID.String())
+	shown.ValidationsInfo = record.TextOf(validations)
+	keys, err := record.ClusterHostKeys(tx, shown.ID.String())
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range keys {
-		h, err := hostRows.Get(tx, key)
+		h, err := record.Hosts.Get(tx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +155,7 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 // installation on it is rejected with kind Conflict. The same transaction records the object that
 // describes the cluster, if any.
 func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams,
-	of ...Object) (*models.Cluster, error) {
+	of ...record.Object) (*models.Cluster, error) {
 	if err := e.checkVIPs(id, params); err != nil {
 		return nil, err
 	}
@@ -163,17 +164,18 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		if err != nil {
 			return err
 		}
-		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady, lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
+		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
+			lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
 			*row.API.Status) {
 			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.",
 				row.API.Name, *row.API.Status)
 		}
 		operators, before := operator.Selected(&row.API, true), row.API
 		held := row.PullSecret
-		if err := row.describe(params); err != nil {
+		if err := row.Describe(params); err != nil {
 			return err
 		}
-		row.PullSecret = e.replaceSecret(held, row.PullSecret)
+		row.PullSecret = record.ReplaceSecret(e.options.Secrets, held, row.PullSecret)
 		if err := errors.Join(c.checkArchitectures(row), c.emitProxyChange(row, before),
 			c.noteClusterObject(row, of)); err != nil {
 			return err
@@ -182,25 +184,6 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		c.settleCluster(id)
 		return c.recordOperators(row, operators)
 	})
-}
-
-// describe changes the description of a cluster as requested.
-func (row *clusterRecord) describe(params *models.V2ClusterUpdateParams) error {
-	described := &description.Cluster{API: row.API, PullSecret: row.PullSecret, MachineNetworkDerived: row.Follows}
-	if err := described.Update(params); err != nil {
-		return err
-	}
-	row.API, row.PullSecret, row.Follows = described.API, described.PullSecret, described.MachineNetworkDerived
-	if described.VIPsReset {
-		row.APILease, row.IngressLease = "", ""
-	}
-	if validation.AddingHosts(&row.API) {
-		return nil
-	}
-	if err := operator.UpdateSelection(&row.API, params.OlmOperators); err != nil {
-		return err
-	}
-	return description.CheckFeatures(&row.API)
 }
 
 // DeregisterCluster deletes a cluster with its own infra-envs and hosts, its files and events.
@@ -212,7 +195,8 @@ func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing},
+		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling,
+			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing},
 			*row.API.Status) {
 			return conflict("Cluster %s is %s; cancel the installation before you delete it.", row.API.Name,
 				*row.API.Status)
@@ -221,7 +205,7 @@ func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 	})
 }
 
-func (c *change) removeCluster(id string, row *clusterRecord) error {
+func (c *change) removeCluster(id string, row *record.Cluster) error {
 	hosts, err := c.hostsOf(id)
 	if err != nil {
 		return err
@@ -234,7 +218,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 	if err := c.removeInfraEnvs(id); err != nil {
 		return err
 	}
-	if err := c.removeFiles(id); err != nil {
+	if err := record.DeleteFiles(c.tx, id); err != nil {
 		return err
 	}
 	delete(c.clusters, id)
@@ -242,11 +226,11 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 	c.deletedClusters = append(c.deletedClusters, id)
 	c.deletedClusterObjects[id] = row.Object
 	return errors.Join(
-		row.Object.forget(c.tx, clusterObjects, id),
-		clusterRows.Delete(c.tx, id),
-		validationRows.Delete(c.tx, clusterSubject(id)),
-		stateDeadlines.Clear(c.tx, clusterDeadline(id)),
-		pendingPreparations.Remove(c.tx, id),
+		row.Object.Forget(c.tx, record.ClusterObjects, id),
+		record.Clusters.Delete(c.tx, id),
+		record.Validations.Delete(c.tx, record.ClusterSubject(id)),
+		record.StateDeadlines.Clear(c.tx, record.ClusterDeadline(id)),
+		record.PendingPreparations.Remove(c.tx, id),
 		outbox.Close(c.tx, id, c.e.options.WithoutAMS, c.now),
 		c.clusterEvent(row, event.ClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.",
 			row.API.Name),
@@ -256,7 +240,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 // releaseHost separates a host from a cluster that is being deleted. The host returns to the
 // infra-env from which it booted. If that infra-env belongs to the cluster, the host is removed
 // with it.
-func (c *change) releaseHost(id string, h *hostRecord) error {
+func (c *change) releaseHost(id string, h *record.Host) error {
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
 		return err
@@ -289,11 +273,11 @@ func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 	})
 }
 
-func (e *Engine) clusterRow(id string) (*clusterRecord, error) {
-	var row *clusterRecord
+func (e *Engine) clusterRow(id string) (*record.Cluster, error) {
+	var row *record.Cluster
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
-		row, err = clusterRows.Get(tx, id)
+		row, err = record.Clusters.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no cluster %s.", id)
 		}
@@ -307,7 +291,7 @@ func consoleURL(cluster *models.Cluster) string {
 	return "https://console-openshift-console.apps." + cluster.Name + "." + cluster.BaseDNSDomain
 }
 
-func consoleURLIfUp(row *clusterRecord) string {
+func consoleURLIfUp(row *record.Cluster) string {
 	for _, operator := range row.API.MonitoredOperators {
 		if operator.Name == "console" && operator.Status == models.OperatorStatusAvailable {
 			return consoleURL(&row.API)

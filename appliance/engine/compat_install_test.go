@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/lifecycle"
 )
 
 // sixNodes registers a cluster with three control-plane hosts and the given number of workers. The

@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/presence"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -24,16 +25,13 @@ const (
 	maxWait = time.Hour
 )
 
-func hostDeadline(key string) string   { return "host/" + key }
-func clusterDeadline(id string) string { return "cluster/" + id }
-
 func splitDeadline(key string) (kind, of string) {
 	kind, of, _ = strings.Cut(key, "/")
 	return kind, of
 }
 
 // expectsPolls reports whether a host in its state must poll.
-func expectsPolls(h *hostRecord) bool {
+func expectsPolls(h *record.Host) bool {
 	status := *h.API.Status
 	if slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound, lifecycle.HostBinding},
 		status) {
@@ -61,7 +59,7 @@ func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 
 // hostLimit returns when a host has been too long in its state or stage, and the limit; the zero
 // time without a limit.
-func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
+func (c *change) hostLimit(h *record.Host) (time.Time, time.Duration) {
 	began, limit := h.API.StatusUpdatedAt, time.Duration(0)
 	switch *h.API.Status {
 	case lifecycle.HostPreparing:
@@ -74,7 +72,7 @@ func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 		}
 		began, limit = h.API.StageUpdatedAt, c.e.options.Timeouts.Stage(h.API.Progress.CurrentStage, c.singleNode(h))
 	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
-		if h.restarts() {
+		if h.IsRestarting() {
 			began, limit = strfmt.DateTime(h.Restarting), c.e.options.Timeouts.HostDisconnected
 		}
 	case lifecycle.HostPendingUserAction:
@@ -94,7 +92,7 @@ func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 }
 
 // singleNode reports whether a host is the only one of its cluster.
-func (c *change) singleNode(h *hostRecord) bool {
+func (c *change) singleNode(h *record.Host) bool {
 	if h.API.ClusterID == nil || h.API.Progress.CurrentStage != models.HostStageRebooting {
 		return false
 	}
@@ -123,16 +121,17 @@ func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTi
 // setHostDeadline writes when the host is to be looked at next if nothing happens to it. An earlier
 // deadline that is yet to come stays, as it does when the host polls: it gets a later one when it
 // passes.
-func (c *change) setHostDeadline(key string, h *hostRecord) error {
+func (c *change) setHostDeadline(key string, h *record.Host) error {
 	next := c.nextForHost(key, h)
-	if held, ok := stateDeadlines.At(c.tx, hostDeadline(key)); ok && held.After(c.now) && held.Before(next) {
+	if held, ok := record.StateDeadlines.At(c.tx, record.HostDeadline(key)); ok && held.After(c.now) &&
+		held.Before(next) {
 		return nil
 	}
-	return c.setDeadline(hostDeadline(key), next)
+	return c.setDeadline(record.HostDeadline(key), next)
 }
 
 // nextForHost returns when a host must be checked next if nothing happens to it, zero for never.
-func (c *change) nextForHost(key string, h *hostRecord) time.Time {
+func (c *change) nextForHost(key string, h *record.Host) time.Time {
 	var next time.Time
 	if expectsPolls(h) {
 		next = c.e.presence.LastContact(key, time.Time(h.API.CheckedInAt),
@@ -146,7 +145,7 @@ func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 }
 
 // clusterLimit returns when a cluster has been too long in its state.
-func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
+func (e *Engine) clusterLimit(row *record.Cluster) (time.Time, bool) {
 	since := e.since(row.API.StatusUpdatedAt)
 	switch *row.API.Status {
 	case lifecycle.ClusterPreparing:
@@ -166,7 +165,7 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 
 // finalizingLimit is when the controller in the cluster has been too long at its stage, and how
 // long it may be there; the zero time when nothing limits it.
-func (e *Engine) finalizingLimit(row *clusterRecord) (time.Time, time.Duration) {
+func (e *Engine) finalizingLimit(row *record.Cluster) (time.Time, time.Duration) {
 	progress := row.API.Progress
 	if *row.API.Status != lifecycle.ClusterFinalizing || progress.FinalizingStage == "" ||
 		progress.FinalizingStageTimedOut {
@@ -180,13 +179,13 @@ func (e *Engine) finalizingLimit(row *clusterRecord) (time.Time, time.Duration) 
 	return e.since(began).Add(limit), limit
 }
 
-func (c *change) setClusterDeadline(id string, row *clusterRecord) error {
-	return c.setDeadline(clusterDeadline(id), c.e.nextForCluster(row))
+func (c *change) setClusterDeadline(id string, row *record.Cluster) error {
+	return c.setDeadline(record.ClusterDeadline(id), c.e.nextForCluster(row))
 }
 
 // nextForCluster is when a cluster is to be looked at next if nothing happens to it, zero for
 // never.
-func (e *Engine) nextForCluster(row *clusterRecord) time.Time {
+func (e *Engine) nextForCluster(row *record.Cluster) time.Time {
 	next, limited := e.clusterLimit(row)
 	if !limited {
 		next = time.Time{}
@@ -201,10 +200,10 @@ func (e *Engine) nextForCluster(row *clusterRecord) time.Time {
 
 func (c *change) setDeadline(key string, at time.Time) error {
 	if at.IsZero() {
-		return stateDeadlines.Clear(c.tx, key)
+		return record.StateDeadlines.Clear(c.tx, key)
 	}
 	c.deadline = earlier(c.deadline, at)
-	return stateDeadlines.Set(c.tx, key, at)
+	return record.StateDeadlines.Set(c.tx, key, at)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -264,14 +263,14 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	wait := maxWait
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
-		if due, err = stateDeadlines.Due(tx, e.options.Clock.Now(), dueBatch); err != nil {
+		if due, err = record.StateDeadlines.Due(tx, e.options.Clock.Now(), dueBatch); err != nil {
 			return err
 		}
 		if len(due) > 0 {
-			ahead, err = stateDeadlines.Due(tx, e.options.Clock.Now().Add(postponeWindow), len(due)+dueBatch)
+			ahead, err = record.StateDeadlines.Due(tx, e.options.Clock.Now().Add(postponeWindow), len(due)+dueBatch)
 			return err
 		}
-		if next, ok, err := stateDeadlines.Next(tx); err != nil {
+		if next, ok, err := record.StateDeadlines.Next(tx); err != nil {
 			return err
 		} else if ok {
 			wait = min(wait, max(next.Sub(e.options.Clock.Now()), time.Millisecond))
@@ -324,7 +323,7 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 	if kind == "cluster" {
 		row, err := c.cluster(key)
 		if KindOf(err) == NotFound {
-			return stateDeadlines.Clear(c.tx, deadline.Key)
+			return record.StateDeadlines.Clear(c.tx, deadline.Key)
 		}
 		if err != nil {
 			return err
@@ -337,7 +336,7 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 	}
 	h, err := c.host(key)
 	if KindOf(err) == NotFound {
-		return stateDeadlines.Clear(c.tx, deadline.Key)
+		return record.StateDeadlines.Clear(c.tx, deadline.Key)
 	}
 	if err != nil {
 		return err
@@ -347,7 +346,7 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 	if (c.connected(h) || !expectsPolls(h)) && !late {
 		return c.setHostDeadline(key, h)
 	}
-	if h.restarts() {
+	if h.IsRestarting() {
 		h.Restarting = time.Time{} // if its agent is heard still, it was not restarted
 		c.saveHost(h)
 	}

@@ -34,6 +34,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/presence"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -303,7 +304,7 @@ func (e *Engine) notify(c *change) {
 		e.presence.Remove(key)
 		e.parsed.Drop(key)
 		e.validationCache.drop(key)
-		e.renderings.drop(hostSubject(key), reportSubject(key))
+		e.renderings.drop(record.HostSubject(key), reportSubject(key))
 	}
 	for _, id := range c.deletedClusters {
 		e.validationCache.drop(id)

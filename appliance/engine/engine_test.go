@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -110,7 +111,7 @@ func TestDeadline_reportsDoNotMoveIt(t *testing.T) {
 	h := b.host(env, 1)
 	deadline := func() (at time.Time) {
 		require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-			at, _ = stateDeadlines.At(tx, hostDeadline(env+"/"+h.id))
+			at, _ = record.StateDeadlines.At(tx, record.HostDeadline(env+"/"+h.id))
 			return nil
 		}))
 		return at
@@ -226,7 +227,7 @@ func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
 		require.Equal(t, try+1, b.releases.made.Load())
 		for _, name := range []string{release.KubeadminPassword, fileKubeconfigNoIngress, release.BootstrapIgnition,
 			release.InstallConfig} {
-			file, _, err := installerFiles.Open(b.options.DB, cluster+"/"+name)
+			file, _, err := record.InstallerFiles.Open(b.options.DB, cluster+"/"+name)
 			require.NoError(t, err)
 			kept, err := io.ReadAll(file)
 			require.NoError(t, errors.Join(err, file.Close()))
@@ -242,7 +243,8 @@ func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
 	}
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-		return installerFiles.Keys(tx, cluster+"/", func(key string) error { return errors.New(key + " is left") })
+		return record.InstallerFiles.Keys(tx, cluster+"/",
+			func(key string) error { return errors.New(key + " is left") })
 	}))
 }
 
@@ -286,7 +288,7 @@ func TestDelete_refusedDuringInstallation(t *testing.T) {
 	b.requireRefused(err, NotFound, "no host")
 	b.pass(time.Hour)
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-		_, ok, err := stateDeadlines.Next(tx)
+		_, ok, err := record.StateDeadlines.Next(tx)
 		require.False(t, ok, "no deadline is left")
 		return err
 	}))
@@ -573,8 +575,8 @@ func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
 	require.NoError(t, b.DeregisterCluster(t.Context(), gone))
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return errors.Join(
-			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows),
-			requireStandardRows(t, tx, hostRows),
+			requireStandardRows(t, tx, record.Clusters), requireStandardRows(t, tx, record.InfraEnvs),
+			requireStandardRows(t, tx, record.Hosts),
 			requireStandardRows(t, tx, event.Rows), requireStandardRows(t, tx, outbox.DesiredRows),
 		)
 	}))

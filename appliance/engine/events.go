@@ -10,6 +10,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/store"
 )
@@ -51,28 +52,28 @@ func (c *change) writeEvent(ev *event.Event, subjects []event.Subject) error {
 	return nil
 }
 
-func (c *change) clusterEvent(row *clusterRecord, name, severity, format string, args ...any) error {
+func (c *change) clusterEvent(row *record.Cluster, name, severity, format string, args ...any) error {
 	return c.clusterEventOf(row, nil, name, severity, format, args...)
 }
 
-func (c *change) clusterEventOf(row *clusterRecord, about event.Props, name, severity, format string,
+func (c *change) clusterEventOf(row *record.Cluster, about event.Props, name, severity, format string,
 	args ...any) error {
 	return c.emit(event.Event{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...),
 		Cluster: row.API.ID, Props: about})
 }
 
-func (c *change) hostEvent(h *hostRecord, name, severity, format string, args ...any) error {
+func (c *change) hostEvent(h *record.Host, name, severity, format string, args ...any) error {
 	return c.hostEventOf(h, nil, name, severity, format, args...)
 }
 
 // hostEventOf is hostEvent with properties in addition to the host's name.
-func (c *change) hostEventOf(h *hostRecord, about event.Props, name, severity, format string, args ...any) error {
+func (c *change) hostEventOf(h *record.Host, about event.Props, name, severity, format string, args ...any) error {
 	return c.emitForHost(h, event.Event{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...),
 		Props: about})
 }
 
 // emitForHost emits events about a host.
-func (c *change) emitForHost(h *hostRecord, events ...event.Event) error {
+func (c *change) emitForHost(h *record.Host, events ...event.Event) error {
 	var errs []error
 	for _, ev := range events {
 		if ev.Props == nil {
@@ -87,7 +88,7 @@ func (c *change) emitForHost(h *hostRecord, events ...event.Event) error {
 	return errors.Join(errs...)
 }
 
-func (c *change) infraEnvEvent(row *infraEnvRecord, name, severity, format string, args ...any) error {
+func (c *change) infraEnvEvent(row *record.InfraEnv, name, severity, format string, args ...any) error {
 	ev := event.Event{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), InfraEnv: row.API.ID}
 	if row.API.ClusterID != "" {
 		ev.Cluster = &row.API.ClusterID
@@ -96,14 +97,14 @@ func (c *change) infraEnvEvent(row *infraEnvRecord, name, severity, format strin
 }
 
 // emitHostStateEvents emits the events of a host that entered a state.
-func (c *change) emitHostStateEvents(h *hostRecord, from, to string) error {
+func (c *change) emitHostStateEvents(h *record.Host, from, to string) error {
 	if to == lifecycle.HostInstalling {
 		return c.emitDiskEvents(h)
 	}
 	return c.emitForHost(h, event.OfHostState(c.hostName(h), from, to)...)
 }
 
-func (c *change) emitDiskEvents(h *hostRecord) error {
+func (c *change) emitDiskEvents(h *record.Host) error {
 	facts, err := c.hostFacts(h)
 	if err != nil || facts.Inventory == nil {
 		return err
@@ -113,7 +114,7 @@ func (c *change) emitDiskEvents(h *hostRecord) error {
 }
 
 // emitClusterStateEvents emits the events of a cluster that left a state.
-func (c *change) emitClusterStateEvents(row *clusterRecord, from string, timedOut bool) error {
+func (c *change) emitClusterStateEvents(row *record.Cluster, from string, timedOut bool) error {
 	if from != lifecycle.ClusterPreparing || !timedOut {
 		return nil
 	}
@@ -122,7 +123,7 @@ func (c *change) emitClusterStateEvents(row *clusterRecord, from string, timedOu
 }
 
 // emitOperatorReport emits an event with the operators that a late stage may wait for.
-func (c *change) emitOperatorReport(row *clusterRecord) error {
+func (c *change) emitOperatorReport(row *record.Cluster) error {
 	ev, ok := event.OfOperators(&row.API)
 	if !ok {
 		return nil
@@ -133,7 +134,7 @@ func (c *change) emitOperatorReport(row *clusterRecord) error {
 
 // emitCheckEvents emits the events about new results of a host's checks. It must run before the
 // reply is stored.
-func (c *change) emitCheckEvents(h *hostRecord, effect *steps.Effect) error {
+func (c *change) emitCheckEvents(h *record.Host, effect *steps.Effect) error {
 	if effect.Images == nil && effect.DiskSpeed == nil && effect.Upgrade == nil {
 		return nil
 	}
@@ -146,7 +147,7 @@ func (c *change) emitCheckEvents(h *hostRecord, effect *steps.Effect) error {
 
 // emitUpgradeStarted emits an event if the agent of a host that polled is told to upgrade itself to
 // that of its cluster's release.
-func (c *change) emitUpgradeStarted(h *hostRecord) error {
+func (c *change) emitUpgradeStarted(h *record.Host) error {
 	if h.API.ClusterID == nil {
 		return nil
 	}
@@ -158,7 +159,7 @@ func (c *change) emitUpgradeStarted(h *hostRecord) error {
 }
 
 // emitProxyChange emits an event if the proxy settings of a cluster changed.
-func (c *change) emitProxyChange(row *clusterRecord, before models.Cluster) error {
+func (c *change) emitProxyChange(row *record.Cluster, before models.Cluster) error {
 	api := &row.API
 	if api.HTTPProxy == before.HTTPProxy && api.HTTPSProxy == before.HTTPSProxy && api.NoProxy == before.NoProxy {
 		return nil
@@ -182,9 +183,9 @@ func (e *Engine) recordRejection(ctx context.Context, rejected error) {
 			field  **strfmt.UUID
 			exists bool
 		}{
-			{why.Cluster, &ev.Cluster, clusterRows.Exists(c.tx, why.Cluster)},
-			{why.InfraEnv, &ev.InfraEnv, infraEnvRows.Exists(c.tx, why.InfraEnv)},
-			{why.Host, &ev.Host, hostRows.Exists(c.tx, why.InfraEnv+"/"+why.Host)},
+			{why.Cluster, &ev.Cluster, record.Clusters.Exists(c.tx, why.Cluster)},
+			{why.InfraEnv, &ev.InfraEnv, record.InfraEnvs.Exists(c.tx, why.InfraEnv)},
+			{why.Host, &ev.Host, record.Hosts.Exists(c.tx, why.InfraEnv+"/"+why.Host)},
 		} {
 			if subject.exists {
 				id := strfmt.UUID(subject.id)
@@ -210,7 +211,7 @@ func (e *Engine) recordRejection(ctx context.Context, rejected error) {
 // Events returns the events that the filter selects.
 func (e *Engine) Events(filter event.Filter) (page *event.Page, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) (err error) {
-		page, err = e.events.Select(tx, filter, func(host string) bool { return hostRows.Exists(tx, host) })
+		page, err = e.events.Select(tx, filter, func(host string) bool { return record.Hosts.Exists(tx, host) })
 		return err
 	})
 	return page, err
@@ -260,11 +261,11 @@ func (c *change) emitEventsRemoved(about, key string, count int) error {
 	switch {
 	case err != nil:
 		return err
-	case clusterRows.Exists(c.tx, about):
+	case record.Clusters.Exists(c.tx, about):
 		ev.Cluster = &id
-	case infraEnvRows.Exists(c.tx, about):
+	case record.InfraEnvs.Exists(c.tx, about):
 		ev.InfraEnv = &id
-	case len(subjects) > 1 && hostRows.Exists(c.tx, subjects[len(subjects)-2]+"/"+about):
+	case len(subjects) > 1 && record.Hosts.Exists(c.tx, subjects[len(subjects)-2]+"/"+about):
 		env := strfmt.UUID(subjects[len(subjects)-2])
 		ev.Host, ev.InfraEnv = &id, &env
 		if h, err := c.host(subjects[len(subjects)-2] + "/" + about); err == nil {

@@ -20,6 +20,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/store"
 )
@@ -325,7 +326,7 @@ func TestEvents_disksProxiesAndAgents(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		row.Release = &releaseRecord{Agent: "quay.io/parts/agent:3"}
+		row.Release = &record.Release{Agent: "quay.io/parts/agent:3"}
 		c.saveCluster(row)
 		h, err := c.hostIn(env, h.id)
 		if err != nil {

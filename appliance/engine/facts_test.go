@@ -9,6 +9,7 @@ import (
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -36,7 +37,8 @@ func TestReports_visibleAfterCommit(t *testing.T) {
 		renamed.Hostname = name
 		text, err := inventory.Encode(&renamed, nil)
 		require.NoError(t, err)
-		require.NoError(t, c.setReport(host, partInventory, text, func(f *inventory.Facts) { f.Inventory = &renamed }))
+		require.NoError(t, c.setReport(host, record.PartInventory, text,
+			func(f *inventory.Facts) { f.Inventory = &renamed }))
 	}
 	committed := func() (name string) {
 		require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/record"
 	"landfall/store/fastjson"
 )
 
@@ -62,7 +63,7 @@ func (c *change) noteFeatures(w *clusterMembers) error {
 
 // addInfraEnvUses adds the features that the infra-envs of a cluster's hosts use.
 func (c *change) addInfraEnvUses(clusterID string, seen description.Uses) error {
-	return clusterEnvs.Keys(c.tx, clusterID+"/", func(key string) error {
+	return record.ClusterInfraEnvs.Keys(c.tx, clusterID+"/", func(key string) error {
 		env, err := c.infraEnv(strings.TrimPrefix(key, clusterID+"/"))
 		if KindOf(err) == NotFound {
 			return nil

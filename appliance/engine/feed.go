@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -15,13 +16,13 @@ func (e *Engine) ClusterOf(_ context.Context, kind, key string) (string, error) 
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		switch kind {
 		case "hosts":
-			h, err := hostRows.Get(tx, key)
+			h, err := record.Hosts.Get(tx, key)
 			if err == nil && h.API.ClusterID != nil {
 				id = h.API.ClusterID.String()
 			}
 			return err
 		case "infra-envs":
-			row, err := infraEnvRows.Get(tx, key)
+			row, err := record.InfraEnvs.Get(tx, key)
 			if err == nil {
 				id = row.API.ClusterID.String()
 			}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -16,7 +17,7 @@ func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, e
 	if _, err := e.clusterRow(id); err != nil {
 		return nil, store.FileInfo{}, err
 	}
-	file, info, err := e.openSealed(installerFiles, id+"/"+name)
+	file, info, err := record.OpenSealed(e.options.DB, e.options.Secrets, record.InstallerFiles, id+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, info, notFound("Cluster %s has no file %q (yet).", id, name)
 	}
@@ -52,29 +53,6 @@ func (e *Engine) readFile(id, name string) ([]byte, error) {
 	return content, errors.Join(err, file.Close())
 }
 
-// removeFiles deletes all files of a cluster; removeGenerated those that its installation made.
-func (c *change) removeFiles(id string) error {
-	return c.removeFilesIf(id, func(string) bool { return true })
-}
-
-func (c *change) removeGenerated(id string) error {
-	return c.removeFilesIf(id, func(name string) bool { return !strings.Contains(name, "/") })
-}
-
-func (c *change) removeFilesIf(id string, chosen func(name string) bool) error {
-	var keys []string
-	err := installerFiles.Keys(c.tx, id+"/", func(key string) error {
-		if chosen(strings.TrimPrefix(key, id+"/")) {
-			keys = append(keys, key)
-		}
-		return nil
-	})
-	for _, key := range keys {
-		err = errors.Join(err, installerFiles.Delete(c.tx, key))
-	}
-	return err
-}
-
 // FileNames lists a cluster's files below a folder, such as "logs/".
 func (e *Engine) FileNames(id, folder string) ([]string, error) {
 	if _, err := e.clusterRow(id); err != nil {
@@ -82,7 +60,7 @@ func (e *Engine) FileNames(id, folder string) ([]string, error) {
 	}
 	var names []string
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		return installerFiles.Keys(tx, id+"/"+folder, func(key string) error {
+		return record.InstallerFiles.Keys(tx, id+"/"+folder, func(key string) error {
 			names = append(names, strings.TrimPrefix(key, id+"/"))
 			return nil
 		})

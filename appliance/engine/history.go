@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/journal"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -23,7 +24,7 @@ const SecretsPurpose sitekey.Purpose = "landfall pull secrets"
 // JournalLayout returns how the engine keeps the objects that belong to journals.
 func JournalLayout() journal.Layout {
 	return journal.Layout{
-		Hosts: clusterHosts, InfraEnvs: clusterEnvs, Files: installerFiles,
+		Hosts: record.ClusterHosts, InfraEnvs: record.ClusterInfraEnvs, Files: record.InstallerFiles,
 		LogDirectory: logDirectory, PublicFiles: []string{logDirectory, manifestFolder},
 		PasswordFiles: []string{fileKubeadminPassword},
 		Kubeconfigs:   []string{fileKubeconfig, fileKubeconfigNoIngress},

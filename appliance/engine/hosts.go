@@ -17,10 +17,9 @@ import (
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
-
-func hostKey(h *hostRecord) string { return h.API.InfraEnvID.String() + "/" + h.API.ID.String() }
 
 // Registration is the answer to an agent that registered its host.
 type Registration struct {
@@ -38,7 +37,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	}
 	id := *params.HostID
 	key := infraEnvID + "/" + id.String()
-	var h *hostRecord
+	var h *record.Host
 	err := e.update(ctx, func(c *change) (err error) {
 		h, err = c.registerHost(infraEnvID, id, params.DiscoveryAgentVersion)
 		return err
@@ -58,7 +57,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	return &Registration{Host: host, Runner: runner}, err
 }
 
-func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion string) (*hostRecord, error) {
+func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion string) (*record.Host, error) {
 	env, err := c.infraEnv(infraEnvID)
 	if err != nil {
 		return nil, err
@@ -80,9 +79,9 @@ func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion st
 	return h, c.registerAgain(h)
 }
 
-func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion string) (*hostRecord, error) {
+func (c *change) addHost(env *record.InfraEnv, id strfmt.UUID, agentVersion string) (*record.Host, error) {
 	infraEnvID := *env.API.ID
-	h := &hostRecord{API: models.Host{
+	h := &record.Host{API: models.Host{
 		ID: &id, InfraEnvID: infraEnvID, Kind: conv.Pointer(models.HostKindHost),
 		Href:   conv.Pointer(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
 		Status: conv.Pointer(lifecycle.HostInitial), StatusInfo: conv.Pointer(""), Role: models.HostRoleAutoAssign,
@@ -104,12 +103,12 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 				" and accepts no new hosts now."}
 		}
 		h.API.ClusterID = &clusterID
-		h.belongTo(&cluster.API)
-		if err := clusterHosts.Add(c.tx, clusterID.String()+"/"+hostKey(h)); err != nil {
+		h.JoinCluster(&cluster.API)
+		if err := record.ClusterHosts.Add(c.tx, clusterID.String()+"/"+record.HostKey(h)); err != nil {
 			return nil, err
 		}
 	}
-	if err := hostInfraEnvs.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
+	if err := record.HostInfraEnvs.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
 		return nil, err
 	}
 	if _, err := c.triggerHost(h, lifecycle.OnRegister, ""); err != nil {
@@ -122,7 +121,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 }
 
 // registerAgain handles the start of an agent on a known host.
-func (c *change) registerAgain(h *hostRecord) error {
+func (c *change) registerAgain(h *record.Host) error {
 	if _, err := c.triggerHost(h, lifecycle.OnRegister, ""); err != nil {
 		return err
 	}
@@ -137,7 +136,7 @@ func (c *change) registerAgain(h *hostRecord) error {
 		if h.API.ClusterID == nil {
 			h.API.Role = models.HostRoleAutoAssign
 		} else if cluster, err := c.cluster(h.API.ClusterID.String()); err == nil {
-			h.belongTo(&cluster.API)
+			h.JoinCluster(&cluster.API)
 		} else {
 			return err
 		}
@@ -148,7 +147,7 @@ func (c *change) registerAgain(h *hostRecord) error {
 		// It restarted during the preparation and lost the pulled images, which were in its memory.
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusConnected)
 		h.ImagesOK, h.ImagesError = false, ""
-		if err := c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
+		if err := c.clearReport(h, record.PartImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
 			return err
 		}
 	}
@@ -171,7 +170,7 @@ func (e *Engine) RestartHost(ctx context.Context, infraEnvID, hostID string) err
 	})
 }
 
-func (c *change) restartHost(h *hostRecord) error {
+func (c *change) restartHost(h *record.Host) error {
 	if _, err := c.triggerHost(h, lifecycle.OnRestart, ""); err != nil {
 		return err
 	}
@@ -186,7 +185,7 @@ func (c *change) restartHost(h *hostRecord) error {
 func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	prefix := id.String() + "/"
 	var others []string
-	if err := hostInfraEnvs.Keys(c.tx, prefix, func(key string) error {
+	if err := record.HostInfraEnvs.Keys(c.tx, prefix, func(key string) error {
 		if other := strings.TrimPrefix(key, prefix); other != infraEnvID {
 			others = append(others, other)
 		}
@@ -220,7 +219,7 @@ func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) 
 			return err
 		}
 		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
-			lifecycle.HostPrepared), *h.API.Status) && !h.isAwaited() {
+			lifecycle.HostPrepared), *h.API.Status) && !h.IsAwaited() {
 			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h),
 				*h.API.Status)
 		}
@@ -228,7 +227,7 @@ func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) 
 	})
 }
 
-func (c *change) hostIn(infraEnvID, hostID string) (*hostRecord, error) {
+func (c *change) hostIn(infraEnvID, hostID string) (*record.Host, error) {
 	h, err := c.host(infraEnvID + "/" + hostID)
 	if KindOf(err) == NotFound {
 		return nil, notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
@@ -236,11 +235,11 @@ func (c *change) hostIn(infraEnvID, hostID string) (*hostRecord, error) {
 	return h, err
 }
 
-func (c *change) removeHost(h *hostRecord) error {
-	key := hostKey(h)
+func (c *change) removeHost(h *record.Host) error {
+	key := record.HostKey(h)
 	name := c.hostName(h)
 	if h.API.ClusterID != nil {
-		if err := clusterHosts.Remove(c.tx, h.API.ClusterID.String()+"/"+key); err != nil {
+		if err := record.ClusterHosts.Remove(c.tx, h.API.ClusterID.String()+"/"+key); err != nil {
 			return err
 		}
 		c.settleCluster(h.API.ClusterID.String())
@@ -252,13 +251,13 @@ func (c *change) removeHost(h *hostRecord) error {
 	c.deletedHosts = append(c.deletedHosts, key)
 	c.deletedHostObjects[key] = h.Object
 	return errors.Join(
-		h.Object.forget(c.tx, hostObjects, key),
+		h.Object.Forget(c.tx, record.HostObjects, key),
 		c.forgetJoining(h),
-		hostRows.Delete(c.tx, key),
-		validationRows.Delete(c.tx, hostSubject(key)),
-		c.removeReports(key),
-		hostInfraEnvs.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
-		stateDeadlines.Clear(c.tx, hostDeadline(key)),
+		record.Hosts.Delete(c.tx, key),
+		record.Validations.Delete(c.tx, record.HostSubject(key)),
+		record.DeleteReports(c.tx, key),
+		record.HostInfraEnvs.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
+		record.StateDeadlines.Clear(c.tx, record.HostDeadline(key)),
 		c.hostEvent(h, event.HostDeregistered, models.EventSeverityInfo, "Host %s was deleted.", name),
 	)
 }
@@ -267,7 +266,7 @@ func (c *change) removeHost(h *hostRecord) error {
 func (e *Engine) Host(infraEnvID, hostID string) (*models.Host, error) {
 	var shown *models.Host
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		h, err := hostRows.Get(tx, infraEnvID+"/"+hostID)
+		h, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}
@@ -284,10 +283,10 @@ func (e *Engine) Host(infraEnvID, hostID string) (*models.Host, error) {
 func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
 	hosts := []*models.Host{}
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		if !infraEnvRows.Exists(tx, infraEnvID) {
+		if !record.InfraEnvs.Exists(tx, infraEnvID) {
 			return notFound("There is no infra-env %s.", infraEnvID)
 		}
-		return hostRows.Each(tx, infraEnvID+"/", func(_ string, h *hostRecord) error {
+		return record.Hosts.Each(tx, infraEnvID+"/", func(_ string, h *record.Host) error {
 			shown, err := e.showHost(tx, h, true)
 			hosts = append(hosts, shown)
 			return err
@@ -300,15 +299,15 @@ func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
 func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
 	hosts := []*models.Host{}
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		if !clusterRows.Exists(tx, clusterID) {
+		if !record.Clusters.Exists(tx, clusterID) {
 			return notFound("There is no cluster %s.", clusterID)
 		}
-		keys, err := clusterHostKeys(tx, clusterID)
+		keys, err := record.ClusterHostKeys(tx, clusterID)
 		if err != nil {
 			return err
 		}
 		for _, key := range keys {
-			h, err := hostRows.Get(tx, key)
+			h, err := record.Hosts.Get(tx, key)
 			if err != nil {
 				return err
 			}
@@ -323,21 +322,21 @@ func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host,
 	return hosts, err
 }
 
-func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.Host, error) {
+func (e *Engine) showHost(tx *store.Tx, h *record.Host, withFacts bool) (*models.Host, error) {
 	shown := h.API
 	// as in the Assisted Installer
 	shown.RequestedHostname = orText(orText(shown.RequestedHostname, h.Hostname), shown.ID.String())
-	key := hostKey(h)
+	key := record.HostKey(h)
 	if seen, ok := e.presence.Polled(key); ok {
 		shown.CheckedInAt = strfmt.DateTime(seen)
 	}
-	validations, err := loadValidations(tx, hostSubject(key))
+	validations, err := record.LoadValidations(tx, record.HostSubject(key))
 	if err != nil {
 		return nil, err
 	}
-	shown.ValidationsInfo = textOf(validations)
+	shown.ValidationsInfo = record.TextOf(validations)
 	if withFacts {
-		reports, err := loadReports(tx, key)
+		reports, err := record.LoadReports(tx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -354,7 +353,7 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 // UpdateHost changes a person's settings for a host: its name, role, disks and labels. It records
 // the object that describes the host in the same transaction.
 func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams,
-	of ...Object) (*models.Host, error) {
+	of ...record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
@@ -382,7 +381,7 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 	})
 }
 
-func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams) error {
+func (c *change) applyHostUpdate(h *record.Host, params *models.HostUpdateParams) error {
 	if params.HostName != nil {
 		if problem := network.CheckHostname(*params.HostName); problem != "" {
 			return invalid("%s", problem)
@@ -415,10 +414,10 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 	if err := c.skipFormatting(h, params.DisksSkipFormatting); err != nil {
 		return err
 	}
-	if err := h.setFencing(params.FencingCredentials); err != nil {
+	if err := h.SetFencing(params.FencingCredentials); err != nil {
 		return err
 	}
-	if err := h.setEndpoint(params); err != nil {
+	if err := h.SetEndpoint(params); err != nil {
 		return err
 	}
 	if params.MachineConfigPoolName != nil {
@@ -439,7 +438,7 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 }
 
 // clusterOf returns the cluster of a host, or nil if it has none.
-func (c *change) clusterOf(h *hostRecord) (*models.Cluster, error) {
+func (c *change) clusterOf(h *record.Host) (*models.Cluster, error) {
 	if h.API.ClusterID == nil {
 		return nil, nil
 	}
@@ -451,7 +450,7 @@ func (c *change) clusterOf(h *hostRecord) (*models.Cluster, error) {
 }
 
 // chooseDisk sets the disk that OpenShift is installed to.
-func (c *change) chooseDisk(h *hostRecord, id string) error {
+func (c *change) chooseDisk(h *record.Host, id string) error {
 	facts, err := c.hostFacts(h)
 	if err != nil {
 		return err
@@ -472,7 +471,7 @@ func (c *change) chooseDisk(h *hostRecord, id string) error {
 }
 
 // skipFormatting sets the disks that the installation does not format.
-func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormattingParams) error {
+func (c *change) skipFormatting(h *record.Host, choices []*models.DiskSkipFormattingParams) error {
 	if len(choices) == 0 {
 		return nil
 	}
@@ -498,7 +497,7 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 // BindHost adds a host to a cluster. The infra-env of the host must not belong to a cluster.
 // BindHost records the object that describes the host in the same transaction.
 func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string,
-	of ...Object) (*models.Host, error) {
+	of ...record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		if err := c.bindHost(infraEnvID, hostID, clusterID); err != nil {
 			return err
@@ -549,7 +548,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	c.saveHost(h)
 	c.settleCluster(clusterID)
 	return errors.Join(
-		clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
+		record.ClusterHosts.Add(c.tx, clusterID+"/"+record.HostKey(h)),
 		c.hostEvent(h, event.HostBound, models.EventSeverityInfo, "Host %s was bound to cluster %s.", c.hostName(h),
 			cluster.API.Name),
 	)
@@ -557,7 +556,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 
 // hostName returns the display name of a host: the requested name, else its own hostname, else its
 // id.
-func (c *change) hostName(h *hostRecord) string {
+func (c *change) hostName(h *record.Host) string {
 	host, err := c.inventoryHost(h)
 	if err != nil {
 		return h.API.ID.String()

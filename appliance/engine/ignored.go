@@ -11,6 +11,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
 )
 
@@ -24,7 +25,7 @@ func (e *Engine) IgnoredValidations(id string) (*models.IgnoredValidations, erro
 	return shownIgnored(row), nil
 }
 
-func shownIgnored(row *clusterRecord) *models.IgnoredValidations {
+func shownIgnored(row *record.Cluster) *models.IgnoredValidations {
 	return &models.IgnoredValidations{ClusterValidationIds: row.API.IgnoredClusterValidations,
 		HostValidationIds: row.API.IgnoredHostValidations}
 }
@@ -43,7 +44,8 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 		if err != nil {
 			return err
 		}
-		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady, lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
+		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
+			lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
 			*row.API.Status) {
 			return invalid("Cluster %s is %s; validations can be ignored before its installation only.", row.API.Name,
 				*row.API.Status)
@@ -85,10 +87,10 @@ func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id
 		switch validation.ID(id) {
 		case validation.SufficientInstallationDiskSpeed:
 			h.DiskOK, h.DiskError = false, ""
-			err = c.clearReport(h, partDisks, func(f *inventory.Facts) { f.Disks = nil })
+			err = c.clearReport(h, record.PartDisks, func(f *inventory.Facts) { f.Disks = nil })
 		case validation.ContainerImagesAvailable:
 			h.ImagesOK, h.ImagesError = false, ""
-			err = c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil })
+			err = c.clearReport(h, record.PartImages, func(f *inventory.Facts) { f.Images = nil })
 		default:
 			return invalid("The validation %q can't be reset; %s and %s can.", id,
 				validation.SufficientInstallationDiskSpeed, validation.ContainerImagesAvailable)

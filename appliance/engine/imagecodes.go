@@ -9,16 +9,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
-
-// imageCode is the unguessable part of an infra-env's short image URL. The short URL is for
-// management controllers that accept neither long URLs nor query strings.
-type imageCode struct {
-	Code    string    `json:"code,omitempty"` // "" if it was revoked
-	Expires time.Time `json:"expires,omitzero"`
-	Given   bool      `json:"given,omitempty"` // a code was given once, so a revoked one is not replaced automatically
-}
 
 // imageCodeLength is the number of characters of 5 bits each. 80 bits can't be guessed over a
 // network.
@@ -39,7 +32,7 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 		return "", missing
 	}
 	err = e.options.DB.View(func(tx *store.Tx) error {
-		if err := imageCodes.Keys(tx, code+"/", func(key string) error {
+		if err := record.ImageCodes.Keys(tx, code+"/", func(key string) error {
 			infraEnvID = key[len(code)+1:]
 			return store.ErrStop
 		}); err != nil {
@@ -48,11 +41,11 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 		if infraEnvID == "" {
 			return missing
 		}
-		row, err := infraEnvRows.Get(tx, infraEnvID)
+		row, err := record.InfraEnvs.Get(tx, infraEnvID)
 		if err != nil {
 			return err
 		}
-		if row.Code.expired(e.options.Clock.Now()) {
+		if row.Code.IsExpired(e.options.Clock.Now()) {
 			return notFound("The image address of infra-env %s expired at %s; renew its short URL.", *row.API.Name,
 				row.Code.Expires.Format(time.RFC3339))
 		}
@@ -63,8 +56,6 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 	}
 	return infraEnvID, nil
 }
-
-func (c imageCode) expired(now time.Time) bool { return !c.Expires.IsZero() && !now.Before(c.Expires) }
 
 // CodeOfImage returns the code of an infra-env's short image URL, "" if it was revoked, and when it
 // expires. The zero time means never.
@@ -130,21 +121,21 @@ func (e *Engine) RevokeImageCode(ctx context.Context, infraEnvID string) error {
 	})
 }
 
-func (c *change) setImageCode(row *infraEnvRecord, code string, expires time.Time) error {
+func (c *change) setImageCode(row *record.InfraEnv, code string, expires time.Time) error {
 	if err := c.dropImageCode(row); err != nil {
 		return err
 	}
-	row.Code = imageCode{Code: code, Expires: expires, Given: true}
+	row.Code = record.ImageCode{Code: code, Expires: expires, Given: true}
 	c.saveInfraEnv(row)
 	if code == "" {
 		return nil
 	}
-	return imageCodes.Add(c.tx, code+"/"+row.API.ID.String())
+	return record.ImageCodes.Add(c.tx, code+"/"+row.API.ID.String())
 }
 
-func (c *change) dropImageCode(row *infraEnvRecord) error {
+func (c *change) dropImageCode(row *record.InfraEnv) error {
 	if row.Code.Code == "" {
 		return nil
 	}
-	return imageCodes.Remove(c.tx, row.Code.Code+"/"+row.API.ID.String())
+	return record.ImageCodes.Remove(c.tx, row.Code.Code+"/"+row.API.ID.String())
 }

@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -20,12 +21,12 @@ import (
 // recipe of its images and the code of its short image URL. The same transaction records the object
 // that describes the infra-env, if any.
 func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams,
-	of ...Object) (*models.InfraEnv, error) {
+	of ...record.Object) (*models.InfraEnv, error) {
 	if err := description.CheckNewInfraEnv(params); err != nil {
 		return nil, err
 	}
 	id, code := e.newID(), newImageCode()
-	var seen *infraEnvRecord
+	var seen *record.InfraEnv
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
 		seen, err = e.newInfraEnv(tx, id, params, e.options.Clock.Now().UTC())
 		return err
@@ -46,7 +47,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 		}
 		c.saveInfraEnv(row)
 		if row.API.ClusterID != "" {
-			if err := clusterEnvs.Add(c.tx, row.API.ClusterID.String()+"/"+id.String()); err != nil {
+			if err := record.ClusterInfraEnvs.Add(c.tx, row.API.ClusterID.String()+"/"+id.String()); err != nil {
 				return err
 			}
 			c.settleCluster(row.API.ClusterID.String())
@@ -67,10 +68,10 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 
 // newInfraEnv returns the row of an infra-env that is registered now.
 func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraEnvCreateParams,
-	now time.Time) (*infraEnvRecord, error) {
+	now time.Time) (*record.InfraEnv, error) {
 	var owner *models.Cluster
 	if clusterID := conv.Value(params.ClusterID).String(); clusterID != "" {
-		cluster, err := clusterRows.Get(tx, clusterID)
+		cluster, err := record.Clusters.Get(tx, clusterID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, notFound("There is no cluster %s.", clusterID)
 		}
@@ -83,7 +84,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 	if err != nil {
 		return nil, err
 	}
-	row := &infraEnvRecord{API: described.API, PullSecret: described.PullSecret}
+	row := &record.InfraEnv{API: described.API, PullSecret: described.PullSecret}
 	row.API.Kind = conv.Pointer("InfraEnv")
 	row.API.Href = conv.Pointer(apiRoot + "/infra-envs/" + id.String())
 	row.API.UserName, row.API.CreatedAt, row.API.UpdatedAt = "admin", &now, &now
@@ -111,11 +112,11 @@ func (e *Engine) InfraEnv(id string) (*models.InfraEnv, error) {
 	return &row.API, nil
 }
 
-func (e *Engine) infraEnvRow(id string) (*infraEnvRecord, error) {
-	var row *infraEnvRecord
+func (e *Engine) infraEnvRow(id string) (*record.InfraEnv, error) {
+	var row *record.InfraEnv
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
-		row, err = infraEnvRows.Get(tx, id)
+		row, err = record.InfraEnvs.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no infra-env %s.", id)
 		}
@@ -133,7 +134,7 @@ func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
 func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 	envs := []*models.InfraEnv{}
 	err := db.View(func(tx *store.Tx) error {
-		return infraEnvRows.Each(tx, "", func(_ string, row *infraEnvRecord) error {
+		return record.InfraEnvs.Each(tx, "", func(_ string, row *record.InfraEnv) error {
 			if clusterID == "" || row.API.ClusterID.String() == clusterID {
 				envs = append(envs, &row.API)
 			}
@@ -148,7 +149,7 @@ func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 // download in progress ends with the old. The same transaction records the object that describes
 // the infra-env, even if nothing else changes.
 func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams,
-	of ...Object) (*models.InfraEnv, error) {
+	of ...record.Object) (*models.InfraEnv, error) {
 	seen, err := e.infraEnvRow(id)
 	if err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 
 // recordInfraEnvObject records the object that describes an infra-env which otherwise stays as it
 // is.
-func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []Object) error {
+func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []record.Object) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -217,7 +218,7 @@ func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []Objec
 }
 
 // changeInfraEnv changes a row as requested, and reports whether any value changed.
-func (e *Engine) changeInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdateParams) (changed bool, err error) {
+func (e *Engine) changeInfraEnv(row *record.InfraEnv, params *models.InfraEnvUpdateParams) (changed bool, err error) {
 	before, err := recipe.Digest(row)
 	if err != nil {
 		return false, err
@@ -226,7 +227,8 @@ func (e *Engine) changeInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpda
 	if err := e.site().UpdateInfraEnv(described, params); err != nil {
 		return false, err
 	}
-	row.API, row.PullSecret = described.API, e.replaceSecret(row.PullSecret, described.PullSecret)
+	row.API, row.PullSecret = described.API, record.ReplaceSecret(e.options.Secrets, row.PullSecret,
+		described.PullSecret)
 	row.API.DownloadURL = e.imageURL(&row.API)
 	after, err := recipe.Digest(row)
 	return after != before, err
@@ -241,7 +243,7 @@ func (e *Engine) DeregisterInfraEnv(ctx context.Context, id string) error {
 			return err
 		}
 		hosts := 0
-		if err := hostRows.Keys(c.tx, id+"/", func(string) error { hosts++; return nil }); err != nil {
+		if err := record.Hosts.Keys(c.tx, id+"/", func(string) error { hosts++; return nil }); err != nil {
 			return err
 		}
 		if hosts > 0 {
@@ -251,9 +253,9 @@ func (e *Engine) DeregisterInfraEnv(ctx context.Context, id string) error {
 	})
 }
 
-func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
+func (c *change) removeInfraEnv(id string, row *record.InfraEnv) error {
 	if row.API.ClusterID != "" {
-		if err := clusterEnvs.Remove(c.tx, row.API.ClusterID.String()+"/"+id); err != nil {
+		if err := record.ClusterInfraEnvs.Remove(c.tx, row.API.ClusterID.String()+"/"+id); err != nil {
 			return err
 		}
 	}
@@ -261,10 +263,10 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 	delete(c.dirtyInfraEnvs, id)
 	c.deletedInfraEnvObjects[id] = row.Object
 	return errors.Join(
-		row.Object.forget(c.tx, infraEnvObjects, id),
+		row.Object.Forget(c.tx, record.InfraEnvObjects, id),
 		c.dropImageCode(row),
-		recipeFiles.Delete(c.tx, id),
-		infraEnvRows.Delete(c.tx, id),
+		record.Recipes.Delete(c.tx, id),
+		record.InfraEnvs.Delete(c.tx, id),
 		c.infraEnvEvent(row, event.InfraEnvDeregistered, models.EventSeverityInfo, "Infra-env %s was deleted.",
 			*row.API.Name),
 	)
@@ -274,7 +276,7 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 func (c *change) removeInfraEnvs(clusterID string) error {
 	var ids []string
 	prefix := clusterID + "/"
-	if err := clusterEnvs.Keys(c.tx, prefix, func(key string) error {
+	if err := record.ClusterInfraEnvs.Keys(c.tx, prefix, func(key string) error {
 		ids = append(ids,
 			strings.TrimPrefix(key, prefix))
 		return nil

@@ -20,6 +20,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
+	"landfall/appliance/engine/record"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -110,7 +111,7 @@ func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			row.Recipe = recipeNote{Digest: "altered", Inputs: "altered"}
+			row.Recipe = record.RecipeState{Digest: "altered", Inputs: "altered"}
 			c.saveInfraEnv(row)
 			return nil
 		}))
@@ -258,7 +259,7 @@ func TestRecipe_largeOneIsAFile(t *testing.T) {
 	_, err = b.Recipe(t.Context(), env.ID.String())
 	b.requireRefused(err, NotFound, "There is no infra-env")
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-		return recipeFiles.Keys(tx, "", func(key string) error { return errors.New("left behind: " + key) })
+		return record.Recipes.Keys(tx, "", func(key string) error { return errors.New("left behind: " + key) })
 	}))
 }
 
@@ -599,9 +600,9 @@ func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
 			return err
 		}
 		require.NoError(t, c.dropImageCode(row))
-		row.Recipe, row.Code = recipeNote{}, imageCode{}
+		row.Recipe, row.Code = record.RecipeState{}, record.ImageCode{}
 		c.saveInfraEnv(row)
-		return recipeFiles.Delete(c.tx, id)
+		return record.Recipes.Delete(c.tx, id)
 	}))
 	events := b.names(event.Filter{InfraEnvID: id})
 	require.NoError(t, b.refreeze(t.Context(), id))

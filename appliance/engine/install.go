@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/release"
 )
@@ -100,7 +101,7 @@ func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 }
 
 // forgetInstallation clears the results of an installation in a cluster and its hosts.
-func (c *change) forgetInstallation(row *clusterRecord, hosts []*hostRecord) error {
+func (c *change) forgetInstallation(row *record.Cluster, hosts []*record.Host) error {
 	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
 	row.API.OpenshiftClusterID = ""
 	row.API.InstallStartedAt, row.API.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
@@ -114,17 +115,17 @@ func (c *change) forgetInstallation(row *clusterRecord, hosts []*hostRecord) err
 		forgetProgress(h)
 		h.API.Bootstrap = false
 	}
-	return c.removeGenerated(row.API.ID.String())
+	return record.DeleteGenerated(c.tx, row.API.ID.String())
 }
 
-func (c *change) clearPreparation(h *hostRecord) {
+func (c *change) clearPreparation(h *record.Host) {
 	h.DiskOK, h.DiskError, h.ImagesOK, h.ImagesError = false, "", false, ""
 	c.saveHost(h)
 }
 
 // startHostPreparation starts the checks of a host before an installation. Disks that were measured
 // and images that the host has are not checked again, because an agent does not repeat a reply.
-func (c *change) startHostPreparation(h *hostRecord) error {
+func (c *change) startHostPreparation(h *record.Host) error {
 	pulled := h.ImagesOK
 	c.clearPreparation(h)
 	host, err := c.inventoryHost(h)
@@ -135,17 +136,17 @@ func (c *change) startHostPreparation(h *hostRecord) error {
 	if h.ImagesOK = pulled; pulled {
 		return nil
 	}
-	return c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil })
+	return c.clearReport(h, record.PartImages, func(f *inventory.Facts) { f.Images = nil })
 }
 
 // enterClusterState runs the entry actions of a cluster's state.
-func (c *change) enterClusterState(row *clusterRecord, from, to, info string) error {
+func (c *change) enterClusterState(row *record.Cluster, from, to, info string) error {
 	id := row.API.ID.String()
 	if from == lifecycle.ClusterPreparing && to != lifecycle.ClusterInstalling {
 		c.preparationsChanged = true
 		row.API.LastInstallationPreparation = models.LastInstallationPreparation{
 			Status: models.LastInstallationPreparationStatusFailed, Reason: info}
-		if err := pendingPreparations.Remove(c.tx, id); err != nil {
+		if err := record.PendingPreparations.Remove(c.tx, id); err != nil {
 			return err
 		}
 	}
@@ -189,7 +190,7 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 
 // resumeStages restarts the time-outs of hosts that were blocked while another host waited for a
 // person.
-func (c *change) resumeStages(row *clusterRecord) error {
+func (c *change) resumeStages(row *record.Cluster) error {
 	hosts, err := c.hostsOf(row.API.ID.String())
 	if err != nil {
 		return err
@@ -206,10 +207,10 @@ func (c *change) resumeStages(row *clusterRecord) error {
 }
 
 // enterPreparing chooses the bootstrap host, fixes the roles and requests the run of the installer.
-func (c *change) enterPreparing(row *clusterRecord) error {
+func (c *change) enterPreparing(row *record.Cluster) error {
 	id := row.API.ID.String()
 	row.Installs++
-	row.Preparation = &preparation{ID: c.e.newID().String(), StartedAt: c.now}
+	row.Preparation = &record.Preparation{ID: c.e.newID().String(), StartedAt: c.now}
 	row.Completion, row.IngressCA, row.InfraID = nil, false, ""
 	row.API.OpenshiftClusterID = ""
 	row.API.InstallStartedAt, row.API.InstallCompletedAt = c.dateTime(), strfmt.DateTime{}
@@ -232,7 +233,7 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 		}
 		forgetProgress(h)
 		h.API.Bootstrap = !bootstrap && h.API.Role == models.HostRoleMaster
-		h.API.ProgressStages = stagesOf(h, row.API.ControlPlaneCount == 1)
+		h.API.ProgressStages = record.HostStages(h, row.API.ControlPlaneCount == 1)
 		if h.API.Bootstrap {
 			bootstrap = true
 			if err := c.hostEvent(h, event.HostBootstrap, models.EventSeverityInfo, "Host %s is the bootstrap host.",
@@ -242,39 +243,15 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 		}
 	}
 	c.preparationsChanged = true
-	return pendingPreparations.Add(c.tx, id)
+	return record.PendingPreparations.Add(c.tx, id)
 }
 
-func (c *change) enterInstalling(row *clusterRecord) error {
+func (c *change) enterInstalling(row *record.Cluster) error {
 	row.API.Progress.PreparingForInstallationStagePercentage = 100
 	row.API.Progress.TotalPercentage = preparingShare
 	row.API.LastInstallationPreparation = models.LastInstallationPreparation{
 		Status: models.LastInstallationPreparationStatusSuccess, Reason: "The preparation is complete."}
 	return nil
-}
-
-// stagesOf lists the stages of a host's installation by role.
-func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
-	head := []models.HostStage{models.HostStageStartingInstallation, models.HostStageInstalling}
-	switch {
-	case singleNode:
-		return append(head, models.HostStageWaitingForBootkube, models.HostStageWritingImageToDisk,
-			lifecycle.StageCopyingRegistry,
-			models.HostStageRebooting, models.HostStageJoined, models.HostStageDone)
-	case h.API.Bootstrap:
-		return append(head, models.HostStageWritingImageToDisk, lifecycle.StageCopyingRegistry,
-			models.HostStageWaitingForControlPlane,
-			models.HostStageWaitingForBootkube, models.HostStageWaitingForController, models.HostStageRebooting,
-			models.HostStageConfiguring,
-			models.HostStageJoined, models.HostStageDone)
-	case h.API.Role == models.HostRoleWorker:
-		return append(head, models.HostStageWritingImageToDisk, models.HostStageWaitingForControlPlane,
-			models.HostStageRebooting,
-			models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined,
-			models.HostStageDone)
-	}
-	return append(head, models.HostStageWritingImageToDisk, lifecycle.StageCopyingRegistry, models.HostStageRebooting,
-		models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
 }
 
 // HostProgress records a stage that was reported by the installer on a host or by the controller in
@@ -285,12 +262,12 @@ func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, pr
 		if err != nil {
 			return err
 		}
-		e.recordContact(hostKey(h))
+		e.recordContact(record.HostKey(h))
 		return c.progress(h, progress)
 	})
 }
 
-func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
+func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	stage := progress.CurrentStage
 	if stage == "" {
 		return invalid("A progress report names its current_stage.")
@@ -305,7 +282,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 		return nil
 	}
 	known := *h.API.Progress
-	if stage == models.HostStageRebooting && h.day2() && h.Joining == nil {
+	if stage == models.HostStageRebooting && h.IsDay2() && h.Joining == nil {
 		stage = models.HostStageDone // no one reports the later stages
 	}
 	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) &&
@@ -339,7 +316,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	}
 	c.saveHost(h)
 	c.settleLater(h)
-	if h.API.ClusterID != nil && !h.day2() { // a joining host is no part of the cluster's installation
+	if h.API.ClusterID != nil && !h.IsDay2() { // a joining host is no part of the cluster's installation
 		if err := c.clusterProgress(h.API.ClusterID.String()); err != nil {
 			return err
 		}
@@ -413,7 +390,7 @@ func (c *change) completeInstallation(id string, success bool, reason string) er
 	if !success {
 		reason = orText(reason, "the controller in the cluster gave no reason")
 	}
-	row.Completion = &completion{At: c.now, Success: success, Error: reason}
+	row.Completion = &record.Completion{At: c.now, Success: success, Error: reason}
 	c.saveCluster(row)
 	c.settleCluster(id)
 	return nil
@@ -501,7 +478,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(
-			installerFiles.Put(c.tx, id+"/"+fileKubeconfig, staged, c.now),
+			record.InstallerFiles.Put(c.tx, id+"/"+fileKubeconfig, staged, c.now),
 			c.clusterEvent(row, event.IngressCert, models.EventSeverityInfo,
 				"Cluster %s: the kubeconfig is complete and can be downloaded.", row.API.Name),
 		)

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"regexp"
-	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -18,6 +15,7 @@ import (
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/sentence"
 	"landfall/ignition"
@@ -38,7 +36,7 @@ const (
 // follow from an API address of the form api.<name>.<domain>. ImportCluster records the object that
 // describes the cluster in the same transaction.
 func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams,
-	of ...Object) (*models.Cluster, error) {
+	of ...record.Object) (*models.Cluster, error) {
 	address := strings.TrimSpace(conv.Value(params.APIVipDnsname))
 	name, domain := conv.Value(params.Name), ""
 	if address == "" {
@@ -83,10 +81,10 @@ func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version 
 }
 
 // emptyCluster returns a cluster that has only a name.
-func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
+func (e *Engine) emptyCluster(name, kind, status, info string) *record.Cluster {
 	id := e.newID()
 	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
-	row := &clusterRecord{}
+	row := &record.Cluster{}
 	row.API = models.Cluster{
 		ID: &id, Kind: &kind, Href: conv.Pointer(apiRoot + "/clusters/" + id.String()), Name: name, Status: &status,
 		StatusInfo:        &info,
@@ -112,8 +110,8 @@ func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
 	return row
 }
 
-func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Object) (*models.Cluster, error) {
-	var fresh clusterRecord
+func (e *Engine) addCluster(ctx context.Context, row *record.Cluster, of ...record.Object) (*models.Cluster, error) {
+	var fresh record.Cluster
 	err := e.update(ctx, func(c *change) error {
 		fresh = *row // the function may run several times; each run starts from the request
 		fresh.API.CreatedAt, fresh.API.StatusUpdatedAt = c.now, c.dateTime()
@@ -171,8 +169,8 @@ func apiAddress(cluster *models.Cluster) string {
 // host without a cluster. It fails with kind Conflict for a host that belongs to the cluster's own
 // installation or that is not in state known.
 func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
-	var h *hostRecord
-	var row *clusterRecord
+	var h *record.Host
+	var row *record.Cluster
 	var config []byte
 	// Reading the payload can take a while, so it precedes the transaction. The transaction
 	// validates the host again.
@@ -208,7 +206,7 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 	})
 }
 
-func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store.Staged) error {
+func (c *change) installJoining(h *record.Host, row *record.Cluster, config *store.Staged) error {
 	if h.API.Role == models.HostRoleAutoAssign {
 		h.API.Role = h.API.SuggestedRole
 	}
@@ -217,8 +215,8 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	if err != nil {
 		return err
 	}
-	if h.API.ProgressStages = joiningStages(h); followed {
-		h.Joining, h.API.ProgressStages = &Joining{Started: c.now}, stagesOf(h, false)
+	if h.API.ProgressStages = record.JoiningStages(h); followed {
+		h.Joining, h.API.ProgressStages = &record.Joining{Started: c.now}, record.HostStages(h, false)
 	}
 	if _, err := c.triggerHost(h, lifecycle.OnInstall, ""); err != nil {
 		return err
@@ -230,22 +228,15 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 		return err
 	}
 	return errors.Join(
-		installerFiles.Put(c.tx, row.API.ID.String()+"/"+installconfig.HostIgnition(host), config, c.now),
+		record.InstallerFiles.Put(c.tx, row.API.ID.String()+"/"+installconfig.HostIgnition(host), config, c.now),
 		c.hostEvent(h, event.HostInstall, models.EventSeverityInfo, "Host %s: the installation was started.",
 			c.hostName(h)),
 	)
 }
 
-// joiningStages lists the stages of a joining host in a cluster that is not followed: no one
-// reports the stages after its restart.
-func joiningStages(h *hostRecord) []models.HostStage {
-	stages := stagesOf(h, false)
-	return stages[:slices.Index(stages, models.HostStageRebooting)+1]
-}
-
 // joiningHost returns a host that can be installed to join its cluster, with its cluster and its
 // ignition config.
-func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRecord, []byte, error) {
+func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.Cluster, []byte, error) {
 	h, err := c.hostIn(infraEnvID, hostID)
 	if err != nil {
 		return nil, nil, nil, err
@@ -257,7 +248,7 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if !h.day2() {
+	if !h.IsDay2() {
 		return nil, nil, nil,
 			conflict("Host %s is part of the installation of cluster %s; only a host that joins an installed cluster "+
 				"is installed by itself.", c.hostName(h), row.API.Name)
@@ -271,7 +262,7 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 		return nil, nil, nil, err
 	}
 	endpoint := steps.MachineConfigServer(&row.API, host)
-	h.authorize(&endpoint)
+	endpoint.Token, endpoint.Headers = h.EndpointToken, h.EndpointHeaders
 	if endpoint.URL == "" {
 		return nil, nil, nil,
 			conflict("Cluster %s has no address (api_vip_dns_name), so host %s can't fetch its ignition config.",
@@ -286,40 +277,9 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 	return h, row, config, err
 }
 
-// headerName is the form of an HTTP header's name (RFC 9110, token).
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
-// authorize adds the host's credentials for the machine config server.
-func (h *hostRecord) authorize(endpoint *steps.IgnitionEndpoint) {
-	endpoint.Token, endpoint.Headers = h.EndpointToken, h.EndpointHeaders
-}
-
-// setEndpoint stores a host's credentials for the machine config server. An empty token and an
-// empty list remove them.
-func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
-	if params.IgnitionEndpointToken != nil {
-		h.EndpointToken = *params.IgnitionEndpointToken
-		h.API.IgnitionEndpointTokenSet = h.EndpointToken != ""
-	}
-	if params.IgnitionEndpointHTTPHeaders == nil {
-		return nil
-	}
-	headers := make(map[string]string)
-	for _, header := range params.IgnitionEndpointHTTPHeaders {
-		name, value := conv.Value(header.Key), conv.Value(header.Value)
-		if !headerName.MatchString(name) || strings.ContainsFunc(value, unicode.IsControl) {
-			return invalid("The ignition endpoint's header %q can't be sent: its name or its value has characters "+
-				"that HTTP headers can't contain.", name)
-		}
-		headers[name] = value
-	}
-	h.EndpointHeaders = headers
-	return nil
-}
-
 // joiningImages returns the images that run on a host which joins an imported cluster: the
 // configured images, or those of the release of the cluster's version.
-func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterRecord) (*releaseRecord, error) {
+func (e *Engine) joiningImages(ctx context.Context, h *record.Host, row *record.Cluster) (*record.Release, error) {
 	env, err := e.infraEnvRow(h.API.InfraEnvID.String())
 	if err != nil {
 		return nil, err
@@ -352,7 +312,7 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 		if h.API.ClusterID == nil {
 			return conflict("Host %s belongs to no cluster.", c.hostName(h))
 		}
-		if !h.day2() {
+		if !h.IsDay2() {
 			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster is reset "+
 				"by itself.", c.hostName(h))
 		}

@@ -3,12 +3,12 @@ package engine
 import (
 	"testing"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/lifecycle"
 )
 
 // joining returns a host that joins an installed cluster and is about to be installed.

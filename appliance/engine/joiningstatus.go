@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
-	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -19,40 +18,11 @@ import (
 // followed ([Options.Follows]), the host's installation ends when its node is ready; otherwise it
 // ends with the restart.
 
-// joiningHosts is the index of the hosts that have restarted and are awaited in their clusters.
-var joiningHosts = store.NewIndex("hosts-joining") // <infra-env id>/<host id>
-
-// Joining is the state of a host in the cluster that it joins.
-type Joining struct {
-	Started time.Time `json:"started"` // start of its installation, UTC
-	// its restart from disk, as reported by its installer
-	Restarted time.Time            `json:"restarted,omitzero"`
-	Approved  []CertificateRequest `json:"approved,omitempty"` // requests of this host, oldest first
-	// last check of the requests that changed something
-	Attempted time.Time      `json:"attempted,omitzero"`
-	Problem   JoiningProblem `json:"problem,omitzero"`
-}
-
-// CertificateRequest is an approved certificate request of a kubelet.
-type CertificateRequest struct {
-	Name string `json:"name"`
-	// a serving certificate; else a client certificate for the cluster's API
-	Serving    bool      `json:"serving,omitempty"`
-	ApprovedAt time.Time `json:"approved_at"`
-}
-
-// JoiningProblem is the reason why a host can't be followed into its cluster. The zero value means
-// no problem.
-type JoiningProblem struct {
-	Reason  string `json:"reason,omitempty"`  // one word, in CamelCase
-	Message string `json:"message,omitempty"` // one sentence: what was tried, and what a person can do
-}
-
 // JoiningUpdate is the result of a check of a host's cluster.
 type JoiningUpdate struct {
 	// all known requests; those that the host has recorded already may be omitted
-	Approved []CertificateRequest
-	Problem  JoiningProblem
+	Approved []record.CertificateRequest
+	Problem  record.JoiningProblem
 	// Stage is the new stage of the host: Joined when it is a node, and Done when the node is ready
 	// or no longer checked. Empty keeps the stage.
 	Stage models.HostStage
@@ -65,7 +35,7 @@ type AwaitedHost struct {
 	Name    string // of its node
 	Role    models.HostRole
 	Stage   models.HostStage
-	Joining Joining
+	Joining record.Joining
 	Labels  map[string]string // requested labels of its node
 }
 
@@ -74,9 +44,9 @@ func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	var awaited []AwaitedHost
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(context.Background(), e, tx)
-		return joiningHosts.Keys(tx, "", func(key string) error {
+		return record.JoiningHosts.Keys(tx, "", func(key string) error {
 			h, err := c.host(key)
-			if err != nil || !h.isAwaited() {
+			if err != nil || !h.IsAwaited() {
 				return err
 			}
 			var labels map[string]string
@@ -104,7 +74,7 @@ func (e *Engine) AwaitedChanged() <-chan struct{} { return e.awaitedChange }
 func (e *Engine) UpdateJoining(ctx context.Context, key string, seen JoiningUpdate) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.host(key)
-		if KindOf(err) == NotFound || err == nil && !h.isAwaited() {
+		if KindOf(err) == NotFound || err == nil && !h.IsAwaited() {
 			return nil
 		}
 		if err != nil {
@@ -118,10 +88,10 @@ func (e *Engine) UpdateJoining(ctx context.Context, key string, seen JoiningUpda
 	})
 }
 
-func (c *change) noteApprovals(h *hostRecord, approved []CertificateRequest) error {
+func (c *change) noteApprovals(h *record.Host, approved []record.CertificateRequest) error {
 	for _, request := range approved {
 		if slices.ContainsFunc(h.Joining.Approved,
-			func(held CertificateRequest) bool { return held.Name == request.Name }) {
+			func(held record.CertificateRequest) bool { return held.Name == request.Name }) {
 			continue
 		}
 		h.Joining.Approved, h.Joining.Attempted = append(h.Joining.Approved, request), c.now
@@ -139,7 +109,7 @@ func (c *change) noteApprovals(h *hostRecord, approved []CertificateRequest) err
 	return nil
 }
 
-func (c *change) noteProblem(h *hostRecord, problem JoiningProblem) error {
+func (c *change) noteProblem(h *record.Host, problem record.JoiningProblem) error {
 	if h.Joining.Problem == problem {
 		return nil
 	}
@@ -152,14 +122,6 @@ func (c *change) noteProblem(h *hostRecord, problem JoiningProblem) error {
 		problem.Message)
 }
 
-// isAwaited reports whether the host has restarted and is awaited in the cluster that it joins.
-func (h *hostRecord) isAwaited() bool {
-	return h.Joining != nil && h.day2() && h.API.ClusterID != nil &&
-		slices.Contains([]string{lifecycle.HostInstallingInProgress,
-			lifecycle.HostPendingUserAction}, *h.API.Status) &&
-		lifecycle.AfterReboot(h.API.Progress.CurrentStage) && h.API.Progress.CurrentStage != models.HostStageDone
-}
-
 // isFollowed reports whether joining hosts are followed in a cluster.
 func (c *change) isFollowed(clusterID string) (bool, error) {
 	if c.e.options.Follows == nil {
@@ -169,32 +131,22 @@ func (c *change) isFollowed(clusterID string) (bool, error) {
 }
 
 // indexJoining updates the index of awaited hosts when a host is written.
-func (c *change) indexJoining(key string, h *hostRecord) error {
+func (c *change) indexJoining(key string, h *record.Host) error {
 	if h.Joining == nil {
 		return nil
 	}
 	c.joiningChanged = true
-	if h.isAwaited() {
-		return joiningHosts.Add(c.tx, key)
+	if h.IsAwaited() {
+		return record.JoiningHosts.Add(c.tx, key)
 	}
-	return joiningHosts.Remove(c.tx, key)
+	return record.JoiningHosts.Remove(c.tx, key)
 }
 
 // forgetJoining clears the state of a host in a cluster that it no longer joins.
-func (c *change) forgetJoining(h *hostRecord) error {
+func (c *change) forgetJoining(h *record.Host) error {
 	if h.Joining == nil {
 		return nil
 	}
 	h.Joining, c.joiningChanged = nil, true
-	return joiningHosts.Remove(c.tx, hostKey(h))
-}
-
-// facts returns the facts about a joining host that its state machine reads.
-func (j *Joining) facts() lifecycle.JoiningFacts {
-	facts := lifecycle.JoiningFacts{Followed: true, Problem: j.Problem.Message}
-	for _, request := range j.Approved {
-		facts.ServingApproved = facts.ServingApproved || request.Serving
-		facts.ClientApproved = facts.ClientApproved || !request.Serving
-	}
-	return facts
+	return record.JoiningHosts.Remove(c.tx, record.HostKey(h))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -42,12 +43,12 @@ func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 		require.Fail(t, "AwaitedChanged received nothing")
 	}
 
-	client := CertificateRequest{Name: "csr-1", ApprovedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	client := record.CertificateRequest{Name: "csr-1", ApprovedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	seen := func(s JoiningUpdate) {
 		require.NoError(t, b.UpdateJoining(t.Context(), awaited[0].Key, s))
 	}
-	seen(JoiningUpdate{Approved: []CertificateRequest{client}})
-	seen(JoiningUpdate{Approved: []CertificateRequest{client, {Name: "csr-2", Serving: true}},
+	seen(JoiningUpdate{Approved: []record.CertificateRequest{client}})
+	seen(JoiningUpdate{Approved: []record.CertificateRequest{client, {Name: "csr-2", Serving: true}},
 		Stage: models.HostStageJoined})
 	require.Equal(t, models.HostStageJoined, h.require(lifecycle.HostInstallingInProgress).Progress.CurrentStage)
 	require.Len(t, b.awaited()[0].Joining.Approved, 2, "each request is recorded once")
@@ -65,7 +66,7 @@ func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 	_, h := b.joining()
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
 	key := b.awaited()[0].Key
-	problem := JoiningProblem{Reason: "ClusterUnreachable",
+	problem := record.JoiningProblem{Reason: "ClusterUnreachable",
 		Message: "The cluster's API at https://api does not answer."}
 	revision := uint64(0)
 	for range 3 {
@@ -105,7 +106,7 @@ func TestJoiningHost_removedHostIsNotAwaited(t *testing.T) {
 
 func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 	approved := func(serving bool) JoiningUpdate {
-		return JoiningUpdate{Approved: []CertificateRequest{{Name: "csr-1", Serving: serving}}}
+		return JoiningUpdate{Approved: []record.CertificateRequest{{Name: "csr-1", Serving: serving}}}
 	}
 	for name, c := range map[string]struct {
 		seen  []JoiningUpdate
@@ -115,7 +116,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 		"no contact after the restart": {nil, lifecycle.HostPendingUserAction,
 			[]string{"has not come back from its restart",
 				"has asked its cluster for no certificate", "correct the boot order"}},
-		"its request was denied": {[]JoiningUpdate{{Problem: JoiningProblem{Reason: "x",
+		"its request was denied": {[]JoiningUpdate{{Problem: record.JoiningProblem{Reason: "x",
 			Message: "Its request was denied."}}},
 			lifecycle.HostPendingUserAction,
 			[]string{
@@ -124,7 +125,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 			lifecycle.HostPendingUserAction,
 			[]string{"client certificate was approved, and it has not become a node"}},
 		"its node is not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,
-			Approved: []CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,
+			Approved: []record.CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,
 			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node",
 				"install the host again"}},
 		"its node has no serving certificate": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined}},

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/journal"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -163,7 +164,7 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 	h := b.host(env.ID.String(), 1)
 	var token, code string
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-		row, err := infraEnvRows.Get(tx, env.ID.String())
+		row, err := record.InfraEnvs.Get(tx, env.ID.String())
 		if err == nil {
 			token, code = row.Token, row.Code.Code
 		}

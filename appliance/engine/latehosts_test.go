@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/lifecycle"
 )
 
 func TestNTP_hostsRegisteredHoursApart(t *testing.T) {

@@ -8,12 +8,13 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 )
 
 // applyLease notes the addresses that a DHCP server gave for a cluster that asks for them there.
 // While the cluster is open they become its VIPs; later only the leases of the same addresses are
 // renewed: an installation does not change its addresses.
-func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse) error {
+func (c *change) applyLease(h *record.Host, lease *models.DhcpAllocationResponse) error {
 	if lease == nil || h.API.ClusterID == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/record"
 )
 
 // HostLogs keeps the logs of a host and notes when they were collected. Those of a host that the
@@ -34,7 +35,7 @@ func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content
 			h.API.LogsCollectedAt, h.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
 			c.saveHost(h)
 			return errors.Join(
-				installerFiles.Put(c.tx, clusterID+"/"+logFile(hostID), staged, c.now),
+				record.InstallerFiles.Put(c.tx, clusterID+"/"+logFile(hostID), staged, c.now),
 				c.hostEvent(h, event.HostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.",
 					c.hostName(h)),
 			)
@@ -58,7 +59,7 @@ func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reade
 		row.API.ControllerLogsCollectedAt, row.API.LogsInfo = c.dateTime(), models.LogsStateCompleted
 		c.saveCluster(row)
 		return errors.Join(
-			installerFiles.Put(c.tx, id+"/"+logFile("controller"), staged, c.now),
+			record.InstallerFiles.Put(c.tx, id+"/"+logFile("controller"), staged, c.now),
 			c.clusterEvent(row, event.LogsUploaded, models.EventSeverityInfo,
 				"Cluster %s: the controller's logs were collected.", row.API.Name),
 		)

@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -85,7 +86,7 @@ func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.F
 		return nil, info, err
 	}
 	if content, ok := added[m.Path()]; ok {
-		return openedFile{bytes.NewReader(content)}, store.FileInfo{Size: int64(len(content)),
+		return record.FileOf(content), store.FileInfo{Size: int64(len(content)),
 				Modified: row.API.UpdatedAt},
 			nil
 	}
@@ -122,7 +123,7 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 		c.recordCatalogs(row, m.Path(), m.Content)
 		c.settleCluster(id)
 		return errors.Join(
-			installerFiles.Put(c.tx, id+"/"+manifestFolder+m.Path(), staged, c.now),
+			record.InstallerFiles.Put(c.tx, id+"/"+manifestFolder+m.Path(), staged, c.now),
 			c.clusterEvent(row, event.ManifestAdded, models.EventSeverityInfo, "Cluster %s: the manifest %s was added.",
 				row.API.Name, m.Path()),
 		)
@@ -181,13 +182,14 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 	if !acceptsManifests(row) {
 		return manifestsTooLate(row)
 	}
-	if _, err := installerFiles.Stat(c.tx, id+"/"+manifestFolder+from.Path()); errors.Is(err, store.ErrNotFound) {
+	if _, err := record.InstallerFiles.Stat(c.tx, id+"/"+manifestFolder+from.Path()); errors.Is(err,
+		store.ErrNotFound) {
 		return notFound("Cluster %s has no manifest %s in the folder %s.", row.API.Name, from.Name, from.Folder)
 	} else if err != nil {
 		return err
 	}
 	if from.Path() != to.Path() {
-		if err := installerFiles.Delete(c.tx, id+"/"+manifestFolder+from.Path()); err != nil {
+		if err := record.InstallerFiles.Delete(c.tx, id+"/"+manifestFolder+from.Path()); err != nil {
 			return err
 		}
 		if err := c.checkOtherFolder(row, to); err != nil {
@@ -202,7 +204,7 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 		message = fmt.Sprintf("Cluster %s: the manifest %s is %s now.", row.API.Name, from.Path(), to.Path())
 	}
 	return errors.Join(
-		installerFiles.Put(c.tx, id+"/"+manifestFolder+to.Path(), staged, c.now),
+		record.InstallerFiles.Put(c.tx, id+"/"+manifestFolder+to.Path(), staged, c.now),
 		c.clusterEvent(row, event.ManifestChanged, models.EventSeverityInfo, "%s", message),
 	)
 }
@@ -210,7 +212,8 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 // hasManifests reports whether users added manifests to a cluster.
 func (c *change) hasManifests(id string) (bool, error) {
 	found := false
-	err := installerFiles.Keys(c.tx, id+"/"+manifestFolder, func(string) error { found = true; return store.ErrStop })
+	err := record.InstallerFiles.Keys(c.tx, id+"/"+manifestFolder,
+		func(string) error { found = true; return store.ErrStop })
 	return found, err
 }
 
@@ -229,18 +232,18 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 			return err
 		}
 		key := id + "/" + manifestFolder + m.Path()
-		if _, err := installerFiles.Stat(c.tx, key); errors.Is(err, store.ErrNotFound) {
+		if _, err := record.InstallerFiles.Stat(c.tx, key); errors.Is(err, store.ErrNotFound) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := installerFiles.Delete(c.tx, key); err != nil {
+		if err := record.InstallerFiles.Delete(c.tx, key); err != nil {
 			return err
 		}
 		c.recordCatalogs(row, m.Path(), nil)
 		c.settleCluster(id)
 		left := 0
-		if err := installerFiles.Keys(c.tx, id+"/"+manifestFolder,
+		if err := record.InstallerFiles.Keys(c.tx, id+"/"+manifestFolder,
 			func(string) error { left++; return nil }); err != nil {
 			return err
 		}
@@ -256,9 +259,9 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 
 // checkOtherFolder rejects a manifest whose name exists in the other folder: the installer merges
 // both folders.
-func (c *change) checkOtherFolder(row *clusterRecord, m Manifest) error {
+func (c *change) checkOtherFolder(row *record.Cluster, m Manifest) error {
 	other := m.OtherFolder()
-	_, err := installerFiles.Stat(c.tx, row.API.ID.String()+"/"+manifestFolder+other+"/"+m.Name)
+	_, err := record.InstallerFiles.Stat(c.tx, row.API.ID.String()+"/"+manifestFolder+other+"/"+m.Name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -270,13 +273,14 @@ func (c *change) checkOtherFolder(row *clusterRecord, m Manifest) error {
 }
 
 // acceptsManifests reports whether manifests can still be added to the cluster's installation.
-func acceptsManifests(row *clusterRecord) bool {
-	return slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady, lifecycle.ClusterInsufficient}, *row.API.Status)
+func acceptsManifests(row *record.Cluster) bool {
+	return slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
+		lifecycle.ClusterInsufficient}, *row.API.Status)
 }
 
 // manifestsTooLate returns the error of a change after the installation began. Its kind is Invalid,
 // as in the Assisted Installer.
-func manifestsTooLate(row *clusterRecord) error {
+func manifestsTooLate(row *record.Cluster) error {
 	return invalid("Cluster %s is %s; its manifests can only be changed before its installation.", row.API.Name,
 		*row.API.Status)
 }

@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -54,7 +55,7 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	if err != nil {
 		return InstallSource{}, err
 	}
-	secret, err := e.openSecret(row.PullSecret)
+	secret, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
 	if err != nil {
 		return InstallSource{}, err
 	}
@@ -69,16 +70,16 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	}
 	bundles := map[string]bool{}
 	err = e.options.DB.View(func(tx *store.Tx) error {
-		keys, err := clusterHostKeys(tx, id)
+		keys, err := record.ClusterHostKeys(tx, id)
 		if err != nil {
 			return err
 		}
 		for _, key := range keys {
-			h, err := hostRows.Get(tx, key)
+			h, err := record.Hosts.Get(tx, key)
 			if err != nil {
 				return err
 			}
-			env, err := infraEnvRows.Get(tx, h.API.InfraEnvID.String())
+			env, err := record.InfraEnvs.Get(tx, h.API.InfraEnvID.String())
 			if err != nil {
 				return err
 			}
@@ -167,7 +168,7 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 // returns false for a deleted cluster.
 func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) error {
-		row, err := clusterStatuses.Get(tx, id)
+		row, err := record.ClusterStatuses.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -16,11 +17,11 @@ import (
 // unknown machine may boot the image.
 func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 	return e.options.DB.View(func(tx *store.Tx) error {
-		return hostRows.Each(tx, infraEnvID+"/", func(key string, h *hostRecord) error {
+		return record.Hosts.Each(tx, infraEnvID+"/", func(key string, h *record.Host) error {
 			if !startsFromDisk(h) {
 				return nil
 			}
-			reports, err := loadReports(tx, key)
+			reports, err := record.LoadReports(tx, key)
 			if err != nil {
 				return err
 			}
@@ -41,7 +42,7 @@ func hasInterface(inv *models.Inventory, mac string) bool {
 }
 
 // startsFromDisk reports whether the installed system is on a host's disk.
-func startsFromDisk(h *hostRecord) bool {
+func startsFromDisk(h *record.Host) bool {
 	switch conv.Value(h.API.Status) {
 	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster,
 		models.HostStatusInstallingPendingUserAction:

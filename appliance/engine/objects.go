@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -22,14 +22,6 @@ import (
 //
 // The other way, a [Projector] is called at the end of each change, in its transaction, and writes
 // what follows for the objects.
-
-// Object is what describes a row of the engine in another API, and how much of it the row has
-// followed.
-type Object struct {
-	Key        string `json:"key,omitempty"`        // <namespace>/<name>
-	Generation int64  `json:"generation,omitempty"` // of the object's spec, that was acted on last
-	Digest     string `json:"digest,omitempty"`     // of whatever else was acted on with it; only its maker reads it
-}
 
 // Projector follows the engine's changes with objects of its own.
 type Projector interface {
@@ -51,76 +43,26 @@ type Touched struct {
 
 // TouchedRow is a row that a change has written, or settled with its hosts, or deleted.
 type TouchedRow struct {
-	ID      string // of a host <infra-env id>/<host id>
-	Object  Object // what the row holds, or held when it was deleted
+	ID      string        // of a host <infra-env id>/<host id>
+	Object  record.Object // what the row holds, or held when it was deleted
 	Deleted bool
 }
 
-// Of what objects rows are; keys are <namespace>/<name>/<id>.
-var (
-	clusterObjects  = store.NewIndex("clusters-by-object")
-	infraEnvObjects = store.NewIndex("infra-envs-by-object")
-	hostObjects     = store.NewIndex("hosts-by-object") // the id is <infra-env id>/<host id>
-)
-
-// note puts an object on a row. What the note leaves out stays.
-func (o *Object) note(tx *store.Tx, index store.Index, id string, of Object) error {
-	held := *o
-	if of.Key != "" && of.Key != held.Key {
-		if held.Key != "" {
-			if err := index.Remove(tx, held.Key+"/"+id); err != nil {
-				return err
-			}
-		}
-		if strings.Count(of.Key, "/") != 1 {
-			return fmt.Errorf("note the object %q of %s: its key is no <namespace>/<name>", of.Key, id)
-		}
-		if err := index.Add(tx, of.Key+"/"+id); err != nil {
-			return err
-		}
-		*o = Object{Key: of.Key}
-	}
-	if of.Generation != 0 {
-		o.Generation = of.Generation
-	}
-	if of.Digest != "" {
-		o.Digest = of.Digest
-	}
-	return nil
+func (c *change) noteClusterObject(row *record.Cluster, of []record.Object) error {
+	return record.NoteAll(&row.Object, c.tx, record.ClusterObjects, row.API.ID.String(), of)
 }
 
-// forget takes the row's object out of the index, when the row is deleted.
-func (o Object) forget(tx *store.Tx, index store.Index, id string) error {
-	if o.Key == "" {
-		return nil
-	}
-	return index.Remove(tx, o.Key+"/"+id)
+func (c *change) noteInfraEnvObject(row *record.InfraEnv, of []record.Object) error {
+	return record.NoteAll(&row.Object, c.tx, record.InfraEnvObjects, row.API.ID.String(), of)
 }
 
-func noteAll(o *Object, tx *store.Tx, index store.Index, id string, of []Object) error {
-	for _, object := range of {
-		if err := o.note(tx, index, id, object); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *change) noteClusterObject(row *clusterRecord, of []Object) error {
-	return noteAll(&row.Object, c.tx, clusterObjects, row.API.ID.String(), of)
-}
-
-func (c *change) noteInfraEnvObject(row *infraEnvRecord, of []Object) error {
-	return noteAll(&row.Object, c.tx, infraEnvObjects, row.API.ID.String(), of)
-}
-
-func (c *change) noteHostObject(row *hostRecord, of []Object) error {
-	return noteAll(&row.Object, c.tx, hostObjects, hostKey(row), of)
+func (c *change) noteHostObject(row *record.Host, of []record.Object) error {
+	return record.NoteAll(&row.Object, c.tx, record.HostObjects, record.HostKey(row), of)
 }
 
 // noteHostObjectAt is noteHostObject for a host that the change has loaded and may or may not have
 // altered.
-func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []Object) error {
+func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []record.Object) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -142,17 +84,17 @@ func (c *change) project() error {
 	for _, id := range c.refresh {
 		clusters[id] = true
 	}
-	touched.Clusters = touchedRows(clusters, c.deletedClusterObjects, func(id string) (Object, bool) {
+	touched.Clusters = touchedRows(clusters, c.deletedClusterObjects, func(id string) (record.Object, bool) {
 		row, ok := c.clusters[id]
-		return objectOf(row, func(r *clusterRecord) Object { return r.Object }), ok
+		return objectOf(row, func(r *record.Cluster) record.Object { return r.Object }), ok
 	})
-	touched.InfraEnvs = touchedRows(c.dirtyInfraEnvs, c.deletedInfraEnvObjects, func(id string) (Object, bool) {
+	touched.InfraEnvs = touchedRows(c.dirtyInfraEnvs, c.deletedInfraEnvObjects, func(id string) (record.Object, bool) {
 		row, ok := c.infraEnvs[id]
-		return objectOf(row, func(r *infraEnvRecord) Object { return r.Object }), ok
+		return objectOf(row, func(r *record.InfraEnv) record.Object { return r.Object }), ok
 	})
-	touched.Hosts = touchedRows(c.dirtyHosts, c.deletedHostObjects, func(key string) (Object, bool) {
+	touched.Hosts = touchedRows(c.dirtyHosts, c.deletedHostObjects, func(key string) (record.Object, bool) {
 		row, ok := c.hosts[key]
-		return objectOf(row, func(r *hostRecord) Object { return r.Object }), ok
+		return objectOf(row, func(r *record.Host) record.Object { return r.Object }), ok
 	})
 	touched.Events = c.written
 	if len(touched.Clusters)+len(touched.InfraEnvs)+len(touched.Hosts)+len(touched.Events) == 0 {
@@ -161,15 +103,16 @@ func (c *change) project() error {
 	return c.e.options.Projector.Project(c.tx, touched)
 }
 
-func objectOf[T any](row *T, of func(*T) Object) Object {
+func objectOf[T any](row *T, of func(*T) record.Object) record.Object {
 	if row == nil {
-		return Object{}
+		return record.Object{}
 	}
 	return of(row)
 }
 
 // touchedRows lists the rows that were written and still are, and those that were deleted.
-func touchedRows(written map[string]bool, deleted map[string]Object, row func(id string) (Object, bool)) []TouchedRow {
+func touchedRows(written map[string]bool, deleted map[string]record.Object, row func(id string) (record.Object,
+	bool)) []TouchedRow {
 	ids := make(map[string]bool, len(written)+len(deleted))
 	maps.Copy(ids, written)
 	for id := range deleted {
@@ -199,7 +142,7 @@ func (e *Engine) Rows(tx *store.Tx) Rows { return Rows{e, tx} }
 // that.
 type ClusterView struct {
 	*models.Cluster
-	Object       Object
+	Object       record.Object
 	Prepared     bool // the installer has generated its files, kubeconfig-noingress among them
 	Complete     bool // the kubeconfig has the certificate of the ingress
 	Installs     int  // times that an installation was begun
@@ -209,7 +152,7 @@ type ClusterView struct {
 // InfraEnvView is an infra-env as the API shows it, and what projections need beside that.
 type InfraEnvView struct {
 	*models.InfraEnv
-	Object       Object
+	Object       record.Object
 	Recipe       string // digest of what its images are made of, "" while that is not frozen
 	sealedSecret string
 }
@@ -218,7 +161,7 @@ type InfraEnvView struct {
 // need beside that.
 type HostView struct {
 	*models.Host
-	Object Object
+	Object record.Object
 	// the hostname that a person gave it, "" for none: RequestedHostname of the API falls back to
 	// others
 	Named    string
@@ -227,12 +170,12 @@ type HostView struct {
 	EndpointHeaders map[string]string
 	// Joining is what is known of it in the cluster that it joins; nil for others, and where nobody
 	// looks there.
-	Joining *Joining
+	Joining *record.Joining
 }
 
 // Cluster returns a cluster. It is refused with kind NotFound where there is none.
 func (r Rows) Cluster(id string) (*ClusterView, error) {
-	row, err := clusterRows.Get(r.tx, id)
+	row, err := record.Clusters.Get(r.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("There is no cluster %s.", id)
 	}
@@ -246,7 +189,7 @@ func (r Rows) Cluster(id string) (*ClusterView, error) {
 
 // InfraEnv returns an infra-env. It is refused with kind NotFound where there is none.
 func (r Rows) InfraEnv(id string) (*InfraEnvView, error) {
-	row, err := infraEnvRows.Get(r.tx, id)
+	row, err := record.InfraEnvs.Get(r.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("There is no infra-env %s.", id)
 	}
@@ -261,7 +204,7 @@ func (r Rows) InfraEnv(id string) (*InfraEnvView, error) {
 func (r Rows) Host(key string) (*HostView, error) { return r.host(key, true) }
 
 func (r Rows) host(key string, withFacts bool) (*HostView, error) {
-	row, err := hostRows.Get(r.tx, key)
+	row, err := record.Hosts.Get(r.tx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("There is no host %s.", key)
 	}
@@ -274,7 +217,7 @@ func (r Rows) host(key string, withFacts bool) (*HostView, error) {
 
 // ClusterHosts returns the hosts of a cluster, without what their agents reported.
 func (r Rows) ClusterHosts(id string) ([]*HostView, error) {
-	keys, err := clusterHostKeys(r.tx, id)
+	keys, err := record.ClusterHostKeys(r.tx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +227,11 @@ func (r Rows) ClusterHosts(id string) ([]*HostView, error) {
 // InfraEnvHosts returns the hosts of an infra-env, without what their agents reported.
 func (r Rows) InfraEnvHosts(id string) ([]*HostView, error) {
 	var keys []string
-	if err := hostRows.Keys(r.tx, id+"/", func(key string) error { keys = append(keys, key); return nil }); err != nil {
+	if err := record.Hosts.Keys(r.tx, id+"/", func(key string) error {
+		keys = append(keys,
+			key)
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	return r.hostsAt(keys)
@@ -293,7 +240,7 @@ func (r Rows) InfraEnvHosts(id string) ([]*HostView, error) {
 // InfraEnvHostIDs lists the ids of an infra-env's hosts.
 func (r Rows) InfraEnvHostIDs(id string) ([]string, error) {
 	var ids []string
-	err := hostRows.Keys(r.tx, id+"/", func(key string) error { ids = append(ids, key[len(id)+1:]); return nil })
+	err := record.Hosts.Keys(r.tx, id+"/", func(key string) error { ids = append(ids, key[len(id)+1:]); return nil })
 	return ids, err
 }
 
@@ -314,11 +261,13 @@ func (h *HostView) Key() string { return h.InfraEnvID.String() + "/" + h.ID.Stri
 
 // ClusterIDs, InfraEnvIDs and HostKeys list all rows there are; ClusterInfraEnvs the infra-envs
 // that were made for a cluster.
-func (r Rows) ClusterIDs() ([]string, error)  { return keysOf(r.tx, clusterRows) }
-func (r Rows) InfraEnvIDs() ([]string, error) { return keysOf(r.tx, infraEnvRows) }
-func (r Rows) HostKeys() ([]string, error)    { return keysOf(r.tx, hostRows) }
+func (r Rows) ClusterIDs() ([]string, error)  { return keysOf(r.tx, record.Clusters) }
+func (r Rows) InfraEnvIDs() ([]string, error) { return keysOf(r.tx, record.InfraEnvs) }
+func (r Rows) HostKeys() ([]string, error)    { return keysOf(r.tx, record.Hosts) }
 
-func (r Rows) ClusterInfraEnvs(id string) ([]string, error) { return r.behind(clusterEnvs, id+"/") }
+func (r Rows) ClusterInfraEnvs(id string) ([]string, error) {
+	return r.behind(record.ClusterInfraEnvs, id+"/")
+}
 
 func keysOf[T any](tx *store.Tx, rows store.Bucket[T]) ([]string, error) {
 	var keys []string
@@ -335,11 +284,15 @@ func (r Rows) behind(index store.Index, prefix string) ([]string, error) {
 // ClusterOf, InfraEnvOf and HostOf find what an object describes by its key, <namespace>/<name>; ""
 // if there is nothing. Of a host it is the host's key, and of one that is in two infra-envs at
 // once, the later in order.
-func (r Rows) ClusterOf(object string) (id string, err error) { return r.last(clusterObjects, object) }
-func (r Rows) InfraEnvOf(object string) (id string, err error) {
-	return r.last(infraEnvObjects, object)
+func (r Rows) ClusterOf(object string) (id string, err error) {
+	return r.last(record.ClusterObjects, object)
 }
-func (r Rows) HostOf(object string) (key string, err error) { return r.last(hostObjects, object) }
+func (r Rows) InfraEnvOf(object string) (id string, err error) {
+	return r.last(record.InfraEnvObjects, object)
+}
+func (r Rows) HostOf(object string) (key string, err error) {
+	return r.last(record.HostObjects, object)
+}
 
 func (r Rows) last(index store.Index, object string) (string, error) {
 	ids, err := r.behind(index, object+"/")
@@ -352,42 +305,42 @@ func (r Rows) last(index store.Index, object string) (string, error) {
 // NoteCluster, NoteInfraEnv and NoteHost note the object that describes a row, or how much of it
 // the row has followed, in an update of the caller's. What the note leaves out stays. They are
 // refused with kind NotFound where there is no such row.
-func (r Rows) NoteCluster(id string, of Object) error {
-	row, err := clusterRows.Get(r.tx, id)
+func (r Rows) NoteCluster(id string, of record.Object) error {
+	row, err := record.Clusters.Get(r.tx, id)
 	if err != nil {
 		return noRow(err, "cluster", id)
 	}
 	before := row.Object
-	if err := row.Object.note(r.tx, clusterObjects, id, of); err != nil || row.Object == before {
+	if err := row.Object.Note(r.tx, record.ClusterObjects, id, of); err != nil || row.Object == before {
 		return err
 	}
-	return clusterRows.Put(r.tx, id, row)
+	return record.Clusters.Put(r.tx, id, row)
 }
 
 // NoteInfraEnv is [Rows.NoteCluster] for an infra-env.
-func (r Rows) NoteInfraEnv(id string, of Object) error {
-	row, err := infraEnvRows.Get(r.tx, id)
+func (r Rows) NoteInfraEnv(id string, of record.Object) error {
+	row, err := record.InfraEnvs.Get(r.tx, id)
 	if err != nil {
 		return noRow(err, "infra-env", id)
 	}
 	before := row.Object
-	if err := row.Object.note(r.tx, infraEnvObjects, id, of); err != nil || row.Object == before {
+	if err := row.Object.Note(r.tx, record.InfraEnvObjects, id, of); err != nil || row.Object == before {
 		return err
 	}
-	return infraEnvRows.Put(r.tx, id, row)
+	return record.InfraEnvs.Put(r.tx, id, row)
 }
 
 // NoteHost is [Rows.NoteCluster] for a host, by its key.
-func (r Rows) NoteHost(key string, of Object) error {
-	row, err := hostRows.Get(r.tx, key)
+func (r Rows) NoteHost(key string, of record.Object) error {
+	row, err := record.Hosts.Get(r.tx, key)
 	if err != nil {
 		return noRow(err, "host", key)
 	}
 	before := row.Object
-	if err := row.Object.note(r.tx, hostObjects, key, of); err != nil || row.Object == before {
+	if err := row.Object.Note(r.tx, record.HostObjects, key, of); err != nil || row.Object == before {
 		return err
 	}
-	return hostRows.Put(r.tx, key, row)
+	return record.Hosts.Put(r.tx, key, row)
 }
 
 func noRow(err error, what, id string) error {
@@ -400,17 +353,17 @@ func noRow(err error, what, id string) error {
 // ClusterPullSecret and InfraEnvPullSecret open the pull secret of what was read. A key that does
 // not fit is refused with kind Conflict.
 func (r Rows) ClusterPullSecret(c *ClusterView) (string, error) {
-	return r.e.openSecret(c.sealedSecret)
+	return record.OpenSecret(r.e.options.Secrets, c.sealedSecret)
 }
 func (r Rows) InfraEnvPullSecret(v *InfraEnvView) (string, error) {
-	return r.e.openSecret(v.sealedSecret)
+	return record.OpenSecret(r.e.options.Secrets, v.sealedSecret)
 }
 
 // ClusterFile returns the content of a file of a cluster as the transaction sees it, such as
 // "kubeconfig", "kubeconfig-noingress", "kubeadmin-password" or "manifests/openshift/<name>",
 // opened if it is sealed. It is refused with kind NotFound where there is none.
 func (r Rows) ClusterFile(id, name string) ([]byte, error) {
-	file, err := installerFiles.OpenIn(r.tx, id+"/"+name)
+	file, err := record.InstallerFiles.OpenIn(r.tx, id+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("Cluster %s has no file %q (yet).", id, name)
 	}
@@ -428,7 +381,7 @@ func (r Rows) ClusterFile(id, name string) ([]byte, error) {
 // ClusterFiles lists the names of a cluster's files below a folder, such as "manifests/openshift/".
 func (r Rows) ClusterFiles(id, folder string) ([]string, error) {
 	var names []string
-	err := installerFiles.Keys(r.tx, id+"/"+folder, func(key string) error {
+	err := record.InstallerFiles.Keys(r.tx, id+"/"+folder, func(key string) error {
 		names = append(names, strings.TrimPrefix(key, id+"/"+folder))
 		return nil
 	})

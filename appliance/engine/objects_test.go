@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -77,7 +78,7 @@ func TestProjector_failureRollsBack(t *testing.T) {
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret: conv.Pointer(testPullSecret),
-	}, Object{Key: "site/bench"})
+	}, record.Object{Key: "site/bench"})
 	require.ErrorContains(t, err, "no room")
 	b.rows(func(rows Rows) {
 		ids, err := rows.ClusterIDs()
@@ -97,22 +98,23 @@ func TestObjects_foundByKey(t *testing.T) {
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret:        conv.Pointer(testPullSecret),
 		ControlPlaneCount: conv.Pointer[int64](1),
-	}, Object{Key: "site/bench", Generation: 1})
+	}, record.Object{Key: "site/bench", Generation: 1})
 	require.NoError(t, err)
 	id := created.ID.String()
 	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Tags: conv.Pointer("a")},
-		Object{Generation: 2, Digest: "d"})
+		record.Object{Generation: 2, Digest: "d"})
 	require.NoError(t, err)
 	env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
 		Name: conv.Pointer("bench"), ClusterID: created.ID, PullSecret: conv.Pointer(testPullSecret),
 		OpenshiftVersion: "4.20.8",
-	}, Object{Key: "site/env", Generation: 7})
+	}, record.Object{Key: "site/env", Generation: 7})
 	require.NoError(t, err)
-	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{}, Object{Generation: 8})
+	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{},
+		record.Object{Generation: 8})
 	require.NoError(t, err, "an object is recorded even if nothing else changes")
 	h := b.host(env.ID.String(), 1)
 	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("one")},
-		Object{Key: "site/" + h.id, Generation: 3})
+		record.Object{Key: "site/" + h.id, Generation: 3})
 	require.NoError(t, err)
 
 	b.rows(func(rows Rows) {
@@ -121,7 +123,7 @@ func TestObjects_foundByKey(t *testing.T) {
 		require.Equal(t, id, found)
 		view, err := rows.Cluster(id)
 		require.NoError(t, err)
-		require.Equal(t, Object{Key: "site/bench", Generation: 2, Digest: "d"}, view.Object)
+		require.Equal(t, record.Object{Key: "site/bench", Generation: 2, Digest: "d"}, view.Object)
 		secret, err := rows.ClusterPullSecret(view)
 		require.NoError(t, err)
 		require.Equal(t, testPullSecret, secret)
@@ -131,21 +133,21 @@ func TestObjects_foundByKey(t *testing.T) {
 		require.Equal(t, env.ID.String(), found)
 		infraEnv, err := rows.InfraEnv(found)
 		require.NoError(t, err)
-		require.Equal(t, Object{Key: "site/env", Generation: 8}, infraEnv.Object)
+		require.Equal(t, record.Object{Key: "site/env", Generation: 8}, infraEnv.Object)
 
 		found, err = rows.HostOf("site/" + h.id)
 		require.NoError(t, err)
 		require.Equal(t, h.env+"/"+h.id, found)
 		host, err := rows.Host(found)
 		require.NoError(t, err)
-		require.Equal(t, Object{Key: "site/" + h.id, Generation: 3}, host.Object)
+		require.Equal(t, record.Object{Key: "site/" + h.id, Generation: 3}, host.Object)
 		require.Equal(t, "one", host.Named)
 		require.NotEmpty(t, host.Inventory)
 	})
 
 	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
 		return b.Rows(tx).NoteCluster(id,
-			Object{Key: "other/bench"})
+			record.Object{Key: "other/bench"})
 	}))
 	b.rows(func(rows Rows) {
 		found, err := rows.ClusterOf("site/bench")
@@ -154,7 +156,7 @@ func TestObjects_foundByKey(t *testing.T) {
 	})
 
 	require.NoError(t, b.DeregisterCluster(t.Context(), id))
-	require.Equal(t, Object{Key: "other/bench"}, p.last().Clusters[0].Object,
+	require.Equal(t, record.Object{Key: "other/bench"}, p.last().Clusters[0].Object,
 		"the projector gets the object of a deleted row")
 	require.Equal(t, "site/env", p.last().InfraEnvs[0].Object.Key)
 	require.Equal(t, "site/"+h.id, p.last().Hosts[0].Object.Key)

@@ -11,13 +11,14 @@ import (
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/operator"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/mirror"
 	"landfall/appliance/sentence"
 )
 
 // recordOperators records which operators a cluster gets if that has changed: in an event and among
 // the features that the cluster uses.
-func (c *change) recordOperators(row *clusterRecord, before []string) error {
+func (c *change) recordOperators(row *record.Cluster, before []string) error {
 	now := operator.Selected(&row.API, true)
 	if slices.Equal(before, now) {
 		return nil
@@ -44,7 +45,7 @@ func (c *change) recordOperators(row *clusterRecord, before []string) error {
 
 // recordDegraded adds an event that names the operators without which a cluster was installed, if
 // any failed.
-func (c *change) recordDegraded(row *clusterRecord) error {
+func (c *change) recordDegraded(row *record.Cluster) error {
 	names := operator.Failed(&row.API)
 	if len(names) == 0 {
 		return nil
@@ -55,7 +56,7 @@ func (c *change) recordDegraded(row *clusterRecord) error {
 
 // recordCatalogs records the CatalogSources and OperatorHubs in a manifest of a cluster. Nil
 // content stands for a deleted manifest.
-func (c *change) recordCatalogs(row *clusterRecord, manifest string, content []byte) {
+func (c *change) recordCatalogs(row *record.Cluster, manifest string, content []byte) {
 	objects := catalog.ReplaceManifest(row.Catalogs, manifest, content)
 	if slices.Equal(objects, row.Catalogs) {
 		return
@@ -66,14 +67,14 @@ func (c *change) recordCatalogs(row *clusterRecord, manifest string, content []b
 }
 
 // catalogs describes where the operators of a cluster come from.
-func (e *Engine) catalogs(row *clusterRecord) catalog.Cluster {
+func (e *Engine) catalogs(row *record.Cluster) catalog.Cluster {
 	access := e.clusterAccess(&row.API)
 	return catalog.Cluster{API: &row.API, Objects: row.Catalogs, Sources: access.Catalogs, Mirror: access.Mirror}
 }
 
 // missingCatalogs returns the catalogs that a cluster's operators need and cannot have, each with
 // what to do about it.
-func (e *Engine) missingCatalogs(row *clusterRecord) map[string]string {
+func (e *Engine) missingCatalogs(row *record.Cluster) map[string]string {
 	if len(operator.Selected(&row.API, true)) == 0 {
 		return nil
 	}
@@ -84,7 +85,7 @@ func (e *Engine) missingCatalogs(row *clusterRecord) map[string]string {
 // mirror rules have changed. Failures are logged.
 func (e *Engine) RefreshOperators(ctx context.Context) {
 	err := e.update(ctx, func(c *change) error {
-		return clusterRows.Each(c.tx, "", func(id string, row *clusterRecord) error {
+		return record.Clusters.Each(c.tx, "", func(id string, row *record.Cluster) error {
 			if len(operator.Selected(&row.API, true)) > 0 && acceptsManifests(row) {
 				c.settleCluster(id)
 			}
@@ -110,7 +111,7 @@ func (e *Engine) OperatorAvailability(id string) ([]catalog.Availability, error)
 // OperatorAvailabilityFor is [Engine.OperatorAvailability] for a cluster that does not exist yet,
 // of an OpenShift version.
 func (e *Engine) OperatorAvailabilityFor(version string) []catalog.Availability {
-	return e.catalogs(&clusterRecord{API: models.Cluster{OpenshiftVersion: version}}).Availability()
+	return e.catalogs(&record.Cluster{API: models.Cluster{OpenshiftVersion: version}}).Availability()
 }
 
 // OperatorImageSet returns the configuration with which oc-mirror copies the images of a cluster's
@@ -134,7 +135,7 @@ func (e *Engine) CheckOperators(ctx context.Context, id string) ([]catalog.Check
 	if reader == nil {
 		return nil, &Error{Kind: Unavailable, Reason: "This appliance can't read operator catalogs."}
 	}
-	text, err := e.openSecret(row.PullSecret)
+	text, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
 	if err != nil {
 		return nil, err
 	}

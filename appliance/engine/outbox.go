@@ -11,13 +11,14 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
 // updateOutbox writes the outbox entry that a cluster's state calls for, when it differs from the
 // one there is. Ids and URLs stay until others take their place: what an installation left in AMS
 // that was reset or failed is overwritten by the next one.
-func (c *change) updateOutbox(row *clusterRecord) error {
+func (c *change) updateOutbox(row *record.Cluster) error {
 	if conv.Value(row.API.Imported) || *row.API.Kind == kindDisconnected {
 		return nil // whoever installed the cluster told AMS of it
 	}
@@ -36,7 +37,7 @@ func (c *change) updateOutbox(row *clusterRecord) error {
 }
 
 // desiredEntry returns what AMS must come to know of a cluster, given what it already must.
-func desiredEntry(held outbox.Desired, row *clusterRecord) outbox.Desired {
+func desiredEntry(held outbox.Desired, row *record.Cluster) outbox.Desired {
 	held.DisplayName = row.API.Name
 	if id := row.API.OpenshiftClusterID.String(); id != "" {
 		held.ExternalClusterID = id

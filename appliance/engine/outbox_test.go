@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
 func TestOutbox_writtenWithTheCluster(t *testing.T) {
 	b := newHarness(t)
-	watcher := b.options.DB.Watch(t.Context(), b.options.DB.Revision(), clusterRows.Prefix(),
+	watcher := b.options.DB.Watch(t.Context(), b.options.DB.Revision(), record.Clusters.Prefix(),
 		outbox.DesiredRows.Prefix())
 	written := func() (keys []string) {
 		for _, change := range <-watcher.C() {
@@ -32,7 +33,7 @@ func TestOutbox_writtenWithTheCluster(t *testing.T) {
 	})
 	require.NoError(t, err)
 	id := created.ID.String()
-	both := []string{clusterRows.Prefix() + id, outbox.DesiredRows.Prefix() + id}
+	both := []string{record.Clusters.Prefix() + id, outbox.DesiredRows.Prefix() + id}
 	require.ElementsMatch(t, both, written(), "one transaction, one sync of the disk")
 	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: conv.Pointer("two")})
 	require.NoError(t, err)
@@ -129,10 +130,10 @@ func TestPullSecret_isSealed(t *testing.T) {
 	row, err := b.clusterRow(old)
 	require.NoError(t, err)
 	require.NotContains(t, row.PullSecret, "auths", "sealed at the next write")
-	secret, err := b.openSecret(row.PullSecret)
+	secret, err := record.OpenSecret(b.options.Secrets, row.PullSecret)
 	require.NoError(t, err)
 	require.Equal(t, testPullSecret, secret)
 	b.options.Secrets = nil
-	_, err = b.openSecret(row.PullSecret)
+	_, err = record.OpenSecret(b.options.Secrets, row.PullSecret)
 	b.requireRefused(err, Conflict, "sealed with another key")
 }

@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/sentence"
 	"landfall/ignition"
 )
@@ -43,7 +44,8 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing,
+		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling,
+			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing,
 			lifecycle.ClusterInstalled}, *row.API.Status) {
 			return invalid("Cluster %s is %s; the installer has its install-config already.", row.API.Name,
 				*row.API.Status)
@@ -72,13 +74,14 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 		if err != nil {
 			return err
 		}
-		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing, lifecycle.HostPrepared}), *h.API.Status) {
+		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing,
+			lifecycle.HostPrepared}), *h.API.Status) {
 			return invalid("Host %s is %s; its ignition config was made already.", c.hostName(h), *h.API.Status)
 		}
 		h.API.IgnitionConfigOverrides = override
 		c.saveHost(h)
 		if err := c.noteHostUsage(h, usageIgnitionOverride,
-			func(other *hostRecord) bool { return other.API.IgnitionConfigOverrides != "" }); err != nil {
+			func(other *record.Host) bool { return other.API.IgnitionConfigOverrides != "" }); err != nil {
 			return err
 		}
 		return c.hostEvent(h, event.HostIgnitionApplied, models.EventSeverityInfo,
@@ -87,7 +90,7 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 }
 
 // noteHostUsage records in a host's cluster whether any of its hosts uses a feature.
-func (c *change) noteHostUsage(h *hostRecord, name string, uses func(*hostRecord) bool) error {
+func (c *change) noteHostUsage(h *record.Host, name string, uses func(*record.Host) bool) error {
 	if h.API.ClusterID == nil {
 		return nil
 	}
@@ -133,7 +136,8 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 		if err != nil {
 			return err
 		}
-		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing, lifecycle.HostPrepared, lifecycle.HostInstalled, lifecycle.HostAdded}),
+		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing,
+			lifecycle.HostPrepared, lifecycle.HostInstalled, lifecycle.HostAdded}),
 			*h.API.Status) {
 			return conflict("Host %s is %s; its installer has its arguments already.", c.hostName(h), *h.API.Status)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -14,7 +15,7 @@ import (
 // boot while the registry is away.
 func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	secret string) (*release.Payload, error) {
-	secret, err := e.openSecret(secret)
+	secret, err := record.OpenSecret(e.options.Secrets, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +28,7 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 		return nil, err
 	}
 	if err := e.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return payloadRows.Put(tx, payloadKey(pullSpec, arch), &payloadRecord{
+		return record.Payloads.Put(tx, record.PayloadKey(pullSpec, arch), &record.Payload{
 			Image: payload.Image, Digest: payload.Digest, Version: payload.Version, Arch: payload.Architecture,
 			Images: payload.Images,
 		})
@@ -40,11 +41,9 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	return payload, nil
 }
 
-func payloadKey(pullSpec, arch string) string { return arch + "/" + pullSpec }
-
 // agentImage returns the pull spec of the agent for an infra-env, and asks the registry for it if
 // need be.
-func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, error) {
+func (e *Engine) agentImage(ctx context.Context, row *record.InfraEnv) (string, error) {
 	var known, pullSpec string
 	err := e.options.DB.View(func(tx *store.Tx) (err error) {
 		if known, err = e.knownAgent(tx, row); err != nil || known != "" {

@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -78,8 +79,8 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 func (e *Engine) unfinishedPreparations() (map[string]string, error) {
 	unfinished := make(map[string]string)
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		return pendingPreparations.Keys(tx, "", func(id string) error {
-			row, err := clusterRows.Get(tx, id)
+		return record.PendingPreparations.Keys(tx, "", func(id string) error {
+			row, err := record.Clusters.Get(tx, id)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
@@ -99,10 +100,10 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	recordErr := e.updatePreparation(ctx, id, preparation, func(c *change, row *clusterRecord) error {
+	recordErr := e.updatePreparation(ctx, id, preparation, func(c *change, row *record.Cluster) error {
 		row.Preparation.Failed = sentence.Ending(err)
 		return errors.Join(
-			pendingPreparations.Remove(c.tx, id),
+			record.PendingPreparations.Remove(c.tx, id),
 			c.clusterEventOf(row, event.Props{"error": sentence.Ending(err)}, event.PreparationFailed,
 				models.EventSeverityError,
 				"Cluster %s: the installation could not be prepared: %s", row.API.Name, sentence.Ending(err)),
@@ -121,13 +122,14 @@ var errSuperseded = errors.New("the preparation was cancelled")
 // updatePreparation changes a cluster. It fails if the preparation is no longer the cluster's
 // current one.
 func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
-	fn func(*change, *clusterRecord) error) error {
+	fn func(*change, *record.Cluster) error) error {
 	return e.update(withOperation(ctx, operationPreparation), func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err
 		}
-		if row.Preparation == nil || row.Preparation.ID != preparation || *row.API.Status != lifecycle.ClusterPreparing {
+		if row.Preparation == nil || row.Preparation.ID != preparation ||
+			*row.API.Status != lifecycle.ClusterPreparing {
 			return errSuperseded
 		}
 		if err := fn(c, row); err != nil {
@@ -146,7 +148,7 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 		return err
 	}
 	setStatusInfo := func(format string, args ...any) error {
-		return e.updatePreparation(ctx, id, preparation, func(_ *change, row *clusterRecord) error {
+		return e.updatePreparation(ctx, id, preparation, func(_ *change, row *record.Cluster) error {
 			text := fmt.Sprintf(format, args...)
 			row.API.StatusInfo = &text
 			return nil
@@ -165,13 +167,13 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	if err != nil {
 		return err
 	}
-	if err := e.updatePreparation(ctx, id, preparation, func(_ *change, row *clusterRecord) error {
+	if err := e.updatePreparation(ctx, id, preparation, func(_ *change, row *record.Cluster) error {
 		row.Release = images
 		return nil
 	}); err != nil {
 		return err
 	}
-	text, err := e.openSecret(row.PullSecret)
+	text, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
 	if err != nil {
 		return err
 	}
@@ -222,8 +224,9 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 
 // releaseImages returns the images of a payload that hosts use. Configured images replace those of
 // the payload.
-func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error) {
-	record := &releaseRecord{Image: payload.Image, Agent: e.options.Images.Agent, Installer: e.options.Images.Installer,
+func (e *Engine) releaseImages(payload *release.Payload) (*record.Release, error) {
+	record := &record.Release{Image: payload.Image, Agent: e.options.Images.Agent,
+		Installer:  e.options.Images.Installer,
 		Controller: e.options.Images.Controller}
 	for _, component := range []struct {
 		into *string
@@ -260,12 +263,12 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 		}
 		staged[name] = file
 	}
-	return e.updatePreparation(ctx, id, preparation, func(c *change, row *clusterRecord) error {
-		if err := c.removeGenerated(id); err != nil {
+	return e.updatePreparation(ctx, id, preparation, func(c *change, row *record.Cluster) error {
+		if err := record.DeleteGenerated(c.tx, id); err != nil {
 			return err
 		}
 		for name, file := range staged {
-			if err := installerFiles.Put(c.tx, id+"/"+name, file, c.now); err != nil {
+			if err := record.InstallerFiles.Put(c.tx, id+"/"+name, file, c.now); err != nil {
 				return err
 			}
 		}
@@ -275,7 +278,7 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 		text := "Preparing the installation: waiting for the hosts to measure their disks and pull images."
 		row.API.StatusInfo = &text
 		return errors.Join(
-			pendingPreparations.Remove(c.tx, id),
+			record.PendingPreparations.Remove(c.tx, id),
 			c.clusterEvent(row, event.InstallerFiles, models.EventSeverityInfo,
 				"Cluster %s: manifests and ignition configs were generated.", row.API.Name),
 		)
@@ -288,23 +291,23 @@ func (e *Engine) installation(id string) (*installconfig.Installation, error) {
 		Fencing: make(map[strfmt.UUID]*models.FencingCredentialsParams), Manifests: make(map[string][]byte),
 		ServiceURL: e.options.URL, ServiceCA: e.options.ServiceCA,
 	}
-	var row *clusterRecord
+	var row *record.Cluster
 	var names []string
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
-		if row, err = clusterRows.Get(tx, id); err != nil {
+		if row, err = record.Clusters.Get(tx, id); err != nil {
 			return err
 		}
 		if err := e.addHosts(tx, id, in); err != nil {
 			return err
 		}
-		return installerFiles.Keys(tx, id+"/"+manifestFolder, func(key string) error {
+		return record.InstallerFiles.Keys(tx, id+"/"+manifestFolder, func(key string) error {
 			names = append(names, strings.TrimPrefix(key, id+"/"))
 			return nil
 		})
 	})
 	if err == nil {
-		in.PullSecret, err = e.openSecret(row.PullSecret)
+		in.PullSecret, err = record.OpenSecret(e.options.Secrets, row.PullSecret)
 	}
 	if err != nil {
 		return nil, err
@@ -329,17 +332,17 @@ func (e *Engine) installation(id string) (*installconfig.Installation, error) {
 // addHosts adds the hosts of a cluster to its installation, with their fencing credentials and the
 // certificates that their infra-envs trust.
 func (e *Engine) addHosts(tx *store.Tx, id string, in *installconfig.Installation) error {
-	keys, err := clusterHostKeys(tx, id)
+	keys, err := record.ClusterHostKeys(tx, id)
 	if err != nil {
 		return err
 	}
 	envs := make(map[string]bool)
 	for _, key := range keys {
-		h, err := hostRows.Get(tx, key)
+		h, err := record.Hosts.Get(tx, key)
 		if err != nil {
 			return err
 		}
-		reports, err := loadReports(tx, key)
+		reports, err := record.LoadReports(tx, key)
 		if err != nil {
 			return err
 		}
@@ -352,7 +355,7 @@ func (e *Engine) addHosts(tx *store.Tx, id string, in *installconfig.Installatio
 		envs[h.API.InfraEnvID.String()] = true
 	}
 	for _, envID := range slices.Sorted(maps.Keys(envs)) {
-		env, err := infraEnvRows.Get(tx, envID)
+		env, err := record.InfraEnvs.Get(tx, envID)
 		if err != nil {
 			return err
 		}

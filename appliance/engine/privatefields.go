@@ -6,6 +6,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -24,7 +25,7 @@ func (e *Engine) PrivateFields(id string) (PrivateFields, error) {
 	if err != nil {
 		return PrivateFields{}, err
 	}
-	secret, err := e.openSecret(row.PullSecret)
+	secret, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
 	return PrivateFields{PullSecret: secret, DerivedMachineNetwork: row.Follows,
 		MirrorGapsAccepted: row.MirrorGapsAccepted}, err
 }
@@ -34,10 +35,10 @@ func (e *Engine) PrivateFields(id string) (PrivateFields, error) {
 func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, error) {
 	var facts *inventory.Facts
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		if !hostRows.Exists(tx, infraEnvID+"/"+hostID) {
+		if !record.Hosts.Exists(tx, infraEnvID+"/"+hostID) {
 			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}
-		reports, err := loadReports(tx, infraEnvID+"/"+hostID)
+		reports, err := record.LoadReports(tx, infraEnvID+"/"+hostID)
 		if err != nil {
 			return err
 		}

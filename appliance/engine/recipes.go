@@ -12,6 +12,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -30,20 +31,6 @@ type BaseImages interface {
 	// base image is not an error.
 	Check(version, arch string, recipe *recipe.Recipe) error
 }
-
-// recipeNote identifies the stored recipe of an infra-env.
-type recipeNote struct {
-	Digest string `json:"digest,omitempty"` // "" until the agent's image is known
-	Inputs string `json:"inputs,omitempty"` // fingerprint of its inputs
-}
-
-// recipeOrigin is the fingerprint of the inputs that all recipes share, as of the last refresh.
-type recipeOrigin struct {
-	Digest string `json:"digest"` // see sharedInputs
-}
-
-// frozenFrom is the key of the only [recipeOrigin].
-const frozenFrom = "all"
 
 // draft is a recipe that is made before the transaction that stores it, because making it takes
 // longer than a transaction should.
@@ -67,7 +54,7 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe,
 			return nil, err
 		}
 	}
-	file, info, err := e.openSealed(recipeFiles, infraEnvID)
+	file, info, err := record.OpenSealed(e.options.DB, e.options.Secrets, record.Recipes, infraEnvID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("There is no infra-env %s.", infraEnvID)
 	}
@@ -101,7 +88,7 @@ func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) 
 
 // draft makes the recipe of an infra-env and checks it against the base images. It does not ask the
 // registry for the agent's image.
-func (e *Engine) draft(ctx context.Context, row *infraEnvRecord) (*draft, error) {
+func (e *Engine) draft(ctx context.Context, row *record.InfraEnv) (*draft, error) {
 	var agent string
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
 		agent, err = e.knownAgent(tx, row)
@@ -163,14 +150,14 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 	}
 	var ids []string
 	if err := e.options.DB.View(func(tx *store.Tx) error {
-		known, err := recipeOrigins.Get(tx, frozenFrom)
+		known, err := record.RecipeOrigins.Get(tx, record.RecipeOriginKey)
 		if err == nil && known.Digest == shared {
 			return nil
 		}
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		return infraEnvRows.Keys(tx, "", func(id string) error { ids = append(ids, id); return nil })
+		return record.InfraEnvs.Keys(tx, "", func(id string) error { ids = append(ids, id); return nil })
 	}); err != nil || len(ids) == 0 {
 		return err
 	}
@@ -188,14 +175,14 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 		return nil // the next start tries again
 	}
 	return e.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return recipeOrigins.Put(tx, frozenFrom, &recipeOrigin{Digest: shared})
+		return record.RecipeOrigins.Put(tx, record.RecipeOriginKey, &record.RecipeOrigin{Digest: shared})
 	})
 }
 
 // sharedInputs returns a fingerprint of the inputs that all recipes share: those of an infra-env
 // without any field, and the list of releases, which name agents.
 func (e *Engine) sharedInputs() (string, error) {
-	none := infraEnvRecord{API: models.InfraEnv{ID: new(strfmt.UUID), Name: new(string)}}
+	none := record.InfraEnv{API: models.InfraEnv{ID: new(strfmt.UUID), Name: new(string)}}
 	inputs, err := e.recipeFingerprint(&none, e.options.Images.Agent)
 	if err != nil {
 		return "", err
@@ -269,7 +256,7 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 
 // keepRecipe stores the recipe of a changed infra-env: the draft if its inputs are the present
 // ones, else a new one. If the recipe differs from the stored one, the infra-env counts as updated.
-func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
+func (c *change) keepRecipe(row *record.InfraEnv, made *draft) error {
 	agent, err := c.e.knownAgent(c.tx, row)
 	if err != nil {
 		return err
@@ -288,30 +275,30 @@ func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
 	}
 	id := row.API.ID.String()
 	if made.agent == "" {
-		if row.Recipe == (recipeNote{}) {
+		if row.Recipe == (record.RecipeState{}) {
 			return nil
 		}
-		row.Recipe = recipeNote{}
+		row.Recipe = record.RecipeState{}
 		c.saveInfraEnv(row)
-		return recipeFiles.Delete(c.tx, id)
+		return record.Recipes.Delete(c.tx, id)
 	}
 	if row.Recipe.Digest == made.recipe.Digest && row.Recipe.Inputs == made.inputs {
 		return nil
 	}
 	if row.Recipe.Digest != made.recipe.Digest {
 		row.API.UpdatedAt = &c.now
-		if err := recipeFiles.Put(c.tx, id, made.staged, c.now); err != nil {
+		if err := record.Recipes.Put(c.tx, id, made.staged, c.now); err != nil {
 			return err
 		}
 	}
-	row.Recipe = recipeNote{Digest: made.recipe.Digest, Inputs: made.inputs}
+	row.Recipe = record.RecipeState{Digest: made.recipe.Digest, Inputs: made.inputs}
 	c.saveInfraEnv(row)
 	return nil
 }
 
 // render makes and stages the recipe of an infra-env. Without an agent, it only checks the inputs;
 // the result can't be stored.
-func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) (*draft, error) {
+func (e *Engine) render(ctx context.Context, row *record.InfraEnv, agent string) (*draft, error) {
 	fingerprint, err := e.recipeFingerprint(row, agent)
 	if err != nil {
 		return nil, err
@@ -337,8 +324,8 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 
 // recipeInputs returns the inputs of an infra-env's recipe: its own fields, and the configuration
 // of the appliance.
-func (e *Engine) recipeInputs(row *infraEnvRecord, agent string) (*recipe.Inputs, error) {
-	secret, err := e.openSecret(row.PullSecret)
+func (e *Engine) recipeInputs(row *record.InfraEnv, agent string) (*recipe.Inputs, error) {
+	secret, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +339,7 @@ func (e *Engine) recipeInputs(row *infraEnvRecord, agent string) (*recipe.Inputs
 	return inputs, nil
 }
 
-func (e *Engine) recipeFingerprint(row *infraEnvRecord, agent string) (string, error) {
+func (e *Engine) recipeFingerprint(row *record.InfraEnv, agent string) (string, error) {
 	inputs, err := e.recipeInputs(row, agent)
 	if err != nil {
 		return "", err
@@ -362,7 +349,7 @@ func (e *Engine) recipeFingerprint(row *infraEnvRecord, agent string) (string, e
 
 // knownAgent returns the pull spec of an infra-env's agent from the configuration or from a stored
 // release payload, and "" if the registry has to be asked.
-func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
+func (e *Engine) knownAgent(tx *store.Tx, row *record.InfraEnv) (string, error) {
 	if e.options.Images.Agent != "" {
 		return e.options.Images.Agent, nil
 	}
@@ -370,7 +357,7 @@ func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	payload, err := payloadRows.Get(tx, payloadKey(pullSpec, row.API.CPUArchitecture))
+	payload, err := record.Payloads.Get(tx, record.PayloadKey(pullSpec, row.API.CPUArchitecture))
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
@@ -382,9 +369,9 @@ func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
 
 // agentRelease returns the pull spec of the release payload that names an infra-env's agent: that
 // of its cluster, or that of its version.
-func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error) {
+func (e *Engine) agentRelease(tx *store.Tx, row *record.InfraEnv) (string, error) {
 	if row.API.ClusterID != "" {
-		cluster, err := clusterRows.Get(tx, row.API.ClusterID.String())
+		cluster, err := record.Clusters.Get(tx, row.API.ClusterID.String())
 		if err == nil && cluster.API.OcpReleaseImage != "" {
 			return cluster.API.OcpReleaseImage, nil
 		}
@@ -411,7 +398,7 @@ func (e *Engine) refreezeLevel(ctx context.Context, level mirror.Level) error {
 	}
 	var ids []string
 	if err := e.options.DB.View(func(tx *store.Tx) error {
-		return infraEnvRows.Each(tx, "", func(id string, row *infraEnvRecord) error {
+		return record.InfraEnvs.Each(tx, "", func(id string, row *record.InfraEnv) error {
 			if id == level.InfraEnv || level.Cluster != "" && row.API.ClusterID.String() == level.Cluster {
 				ids = append(ids, id)
 			}

@@ -12,14 +12,14 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
-	"landfall/appliance/engine/validation"
 )
 
 // UnbindHost removes a host from its cluster. It fails with kind Conflict while the host is being
 // installed, and if the host's infra-env belongs to a cluster. UnbindHost records the object that
 // describes the host in the same transaction.
-func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...Object) (*models.Host, error) {
+func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...record.Object) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
 }
 
@@ -30,7 +30,7 @@ func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*m
 }
 
 func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on lifecycle.Trigger,
-	of []Object) (*models.Host, error) {
+	of []record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		if err := c.takeFromCluster(infraEnvID, hostID, on); err != nil {
 			return err
@@ -64,11 +64,11 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger
 	}
 	c.forgetCluster(h)
 	c.settleCluster(clusterID)
-	return errors.Join(c.forgetJoining(h), clusterHosts.Remove(c.tx, clusterID+"/"+hostKey(h)))
+	return errors.Join(c.forgetJoining(h), record.ClusterHosts.Remove(c.tx, clusterID+"/"+record.HostKey(h)))
 }
 
 // forgetCluster clears the state of a host in its cluster.
-func (c *change) forgetCluster(h *hostRecord) {
+func (c *change) forgetCluster(h *record.Host) {
 	h.API.ClusterID, h.API.Kind = nil, conv.Pointer(models.HostKindHost)
 	h.API.Role, h.API.SuggestedRole, h.API.Bootstrap = models.HostRoleAutoAssign, models.HostRoleAutoAssign, false
 	h.API.MachineConfigPoolName = ""
@@ -78,7 +78,7 @@ func (c *change) forgetCluster(h *hostRecord) {
 }
 
 // forgetProgress clears the progress of a host's installation.
-func forgetProgress(h *hostRecord) {
+func forgetProgress(h *record.Host) {
 	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
 	h.API.ConnectionTimedOut = false
 	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{},
@@ -87,7 +87,7 @@ func forgetProgress(h *hostRecord) {
 
 // applyReclaim applies a reply of a reclaimed host about the download and start of the discovery
 // image. The reply may be late: the host may have been started by hand.
-func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
+func (c *change) applyReclaim(h *record.Host, effect *steps.Effect) error {
 	on := lifecycle.OnReclaimReboot
 	switch {
 	case effect.BootArtifactsFailed:
@@ -116,33 +116,4 @@ func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
 		Rootfs: e.options.URL + "/boot-artifacts/rootfs" + query,
 		Initrd: e.options.URL + "/images/" + env.ID.String() + "/pxe-initrd" + query,
 	}
-}
-
-// belongTo makes a registering host part of its cluster, or a joining host if the cluster is
-// installed. A joining host is a worker, and the host of a single node is its control plane, until
-// a person changes the role.
-func (h *hostRecord) belongTo(cluster *models.Cluster) {
-	h.API.Kind = kindOfHost(cluster)
-	role := models.HostRoleAutoAssign
-	switch {
-	case h.day2():
-		role = models.HostRoleWorker
-	case validation.SingleNode(cluster):
-		role = models.HostRoleMaster
-	}
-	if h.API.Role == models.HostRoleAutoAssign && role != h.API.Role {
-		h.API.Role, h.API.SuggestedRole = role, role
-	}
-	if h.day2() {
-		h.API.MachineConfigPoolName = orText(h.API.MachineConfigPoolName, string(h.API.Role))
-		h.API.ProgressStages = joiningStages(h)
-	}
-}
-
-func kindOfHost(cluster *models.Cluster) *string {
-	if cluster != nil && (*cluster.Status == lifecycle.ClusterAddingHosts ||
-		conv.Value(cluster.Kind) == models.ClusterKindAddHostsCluster) {
-		return conv.Pointer(models.HostKindAddToExistingClusterHost)
-	}
-	return conv.Pointer(models.HostKindHost)
 }

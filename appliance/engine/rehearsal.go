@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -56,7 +57,7 @@ func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infr
 
 // forCopy returns a cluster in its state before the installation. It also returns the infra-env
 // whose image its hosts boot: the cluster's own, else that of its first host, else nil.
-func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
+func (e *Engine) forCopy(id string) (*record.Cluster, *record.InfraEnv, error) {
 	held, err := e.clusterRow(id)
 	if err != nil {
 		return nil, nil, err
@@ -70,11 +71,12 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	row := new(clusterRecord) // rows are shared, so this is a deep copy
+	row := new(record.Cluster) // rows are shared, so this is a deep copy
 	if err := json.Unmarshal(text, row); err != nil {
 		return nil, nil, err
 	}
-	if row.PullSecret, err = e.openSecret(row.PullSecret); err != nil { // the other engine has another key
+	// the other engine has another key
+	if row.PullSecret, err = record.OpenSecret(e.options.Secrets, row.PullSecret); err != nil {
 		return nil, nil, err
 	}
 	row.Release, row.Preparation, row.Completion, row.InfraID, row.IngressCA, row.Installs = nil, nil, nil, "", false, 0
@@ -90,27 +92,27 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	for _, operator := range api.MonitoredOperators {
 		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
 	}
-	var env *infraEnvRecord
+	var env *record.InfraEnv
 	err = e.options.DB.View(func(tx *store.Tx) error {
 		var envID string
-		if err := clusterEnvs.Keys(tx, id+"/",
+		if err := record.ClusterInfraEnvs.Keys(tx, id+"/",
 			func(key string) error { envID = path.Base(key); return store.ErrStop }); err != nil {
 			return err
 		}
 		if envID == "" {
-			keys, err := clusterHostKeys(tx, id)
+			keys, err := record.ClusterHostKeys(tx, id)
 			if err != nil || len(keys) == 0 {
 				return err
 			}
 			envID, _, _ = strings.Cut(keys[0], "/")
 		}
-		found, err := infraEnvRows.Get(tx, envID)
+		found, err := record.InfraEnvs.Get(tx, envID)
 		if err != nil {
 			return err
 		}
 		own := *found
 		env = &own
-		env.PullSecret, err = e.openSecret(env.PullSecret)
+		env.PullSecret, err = record.OpenSecret(e.options.Secrets, env.PullSecret)
 		return err
 	})
 	return row, env, err
@@ -141,7 +143,7 @@ func (e *Engine) manifestsForCopy(id string) ([]Manifest, error) {
 
 // envParams returns the request that creates an infra-env like this one for the cluster. Without an
 // infra-env it has the cluster's values.
-func envParams(row *clusterRecord, env *infraEnvRecord) (*models.InfraEnvCreateParams, error) {
+func envParams(row *record.Cluster, env *record.InfraEnv) (*models.InfraEnvCreateParams, error) {
 	if env == nil {
 		return &models.InfraEnvCreateParams{
 			Name: conv.Pointer(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret,

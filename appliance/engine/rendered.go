@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/record"
 	"landfall/store"
 	"landfall/store/fastjson"
 )
@@ -128,9 +129,9 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 	var answer JSON
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		var clusters []listed
-		err := clusterRows.Revisions(tx, "", func(id string, revision uint64) error {
+		err := record.Clusters.Revisions(tx, "", func(id string, revision uint64) error {
 			if wanted != nil {
-				row, err := clusterRows.Get(tx, id)
+				row, err := record.Clusters.Get(tx, id)
 				if err != nil || !wanted(&row.API) {
 					return err
 				}
@@ -161,7 +162,7 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 func (e *Engine) ClusterJSON(id string, withHosts bool) (JSON, error) {
 	var answer JSON
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		revision, err := clusterRows.Modified(tx, id)
+		revision, err := record.Clusters.Modified(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no cluster %s.", id)
 		}
@@ -199,21 +200,21 @@ func separate(answer JSON, position int) JSON {
 }
 
 func (e *Engine) renderCluster(tx *store.Tx, id string, revision uint64) (*rendering, error) {
-	verdicts, err := revisionOf(validationRows.Modified(tx, clusterSubject(id)))
+	verdicts, err := revisionOf(record.Validations.Modified(tx, record.ClusterSubject(id)))
 	if err != nil {
 		return nil, err
 	}
 	made := []uint64{revision, verdicts}
-	err = clusterHosts.Keys(tx, id+"/", func(key string) error {
-		host, err := hostRows.Modified(tx, key[len(id)+1:])
+	err = record.ClusterHosts.Keys(tx, id+"/", func(key string) error {
+		host, err := record.Hosts.Modified(tx, key[len(id)+1:])
 		made = append(made, host)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return e.rendered(clusterSubject(id), made, func() (any, time.Time, error) {
-		row, err := clusterRows.Get(tx, id)
+	return e.rendered(record.ClusterSubject(id), made, func() (any, time.Time, error) {
+		row, err := record.Clusters.Get(tx, id)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
@@ -237,12 +238,12 @@ type clusterWithoutHosts struct {
 }
 
 func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, error) {
-	keys, err := clusterHostKeys(tx, cluster)
+	keys, err := record.ClusterHostKeys(tx, cluster)
 	if err != nil {
 		return nil, err
 	}
 	for i, key := range keys {
-		revision, err := hostRows.Modified(tx, key)
+		revision, err := record.Hosts.Modified(tx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -258,12 +259,12 @@ func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, e
 func (e *Engine) HostList(infraEnvID string) (JSON, error) {
 	var answer JSON
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		if !infraEnvRows.Exists(tx, infraEnvID) {
+		if !record.InfraEnvs.Exists(tx, infraEnvID) {
 			return notFound("There is no infra-env %s.", infraEnvID)
 		}
 		answer = JSON{[]byte("[")}
 		hosts := 0
-		err := hostRows.Revisions(tx, infraEnvID+"/", func(key string, revision uint64) error {
+		err := record.Hosts.Revisions(tx, infraEnvID+"/", func(key string, revision uint64) error {
 			var err error
 			answer, err = e.appendHost(separate(answer, hosts), tx, key, revision)
 			hosts++
@@ -281,7 +282,7 @@ func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
 	var answer JSON
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		key := infraEnvID + "/" + hostID
-		revision, err := hostRows.Modified(tx, key)
+		revision, err := record.Hosts.Modified(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}
@@ -298,13 +299,13 @@ func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
 // appendHost puts a host together of its row with its validations, what it reported, and when it
 // was heard.
 func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
-	subject := hostSubject(key)
-	verdicts, err := revisionOf(validationRows.Modified(tx, subject))
+	subject := record.HostSubject(key)
+	verdicts, err := revisionOf(record.Validations.Modified(tx, subject))
 	if err != nil {
 		return nil, err
 	}
 	host, err := e.rendered(subject, []uint64{revision, verdicts}, func() (any, time.Time, error) {
-		row, err := hostRows.Get(tx, key)
+		row, err := record.Hosts.Get(tx, key)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
@@ -338,7 +339,7 @@ type hostWithoutContact struct {
 
 func (e *Engine) renderReports(tx *store.Tx, key string) (*rendering, error) {
 	var made []uint64
-	err := reportRows.Revisions(tx, key+"/", func(_ string, revision uint64) error {
+	err := record.Reports.Revisions(tx, key+"/", func(_ string, revision uint64) error {
 		made = append(made, revision)
 		return nil
 	})
@@ -346,7 +347,7 @@ func (e *Engine) renderReports(tx *store.Tx, key string) (*rendering, error) {
 		return nil, err
 	}
 	return e.rendered(reportSubject(key), made, func() (any, time.Time, error) {
-		reports, err := loadReports(tx, key)
+		reports, err := record.LoadReports(tx, key)
 		return reported(reports), time.Time{}, err
 	})
 }

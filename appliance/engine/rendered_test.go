@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -45,7 +46,7 @@ func (b *harness) requireTrue(env, after string) {
 	for _, withHosts := range []bool{false, true} {
 		shown := []*models.Cluster{}
 		require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
-			return clusterRows.Each(tx, "", func(_ string, row *clusterRecord) error {
+			return record.Clusters.Each(tx, "", func(_ string, row *record.Cluster) error {
 				cluster, err := b.showCluster(tx, row, withHosts)
 				shown = append(shown, cluster)
 				return err

@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -43,15 +44,15 @@ func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error 
 
 // checkSubjects refuses an event of what does not exist with kind NotFound.
 func (c *change) checkSubjects(reported *models.Event) error {
-	if id := reported.ClusterID; id != nil && !clusterRows.Exists(c.tx, id.String()) {
+	if id := reported.ClusterID; id != nil && !record.Clusters.Exists(c.tx, id.String()) {
 		return notFound("There is no cluster %s.", id)
 	}
-	if id := reported.InfraEnvID; id != nil && !infraEnvRows.Exists(c.tx, id.String()) {
+	if id := reported.InfraEnvID; id != nil && !record.InfraEnvs.Exists(c.tx, id.String()) {
 		return notFound("There is no infra-env %s.", id)
 	}
 	if id := reported.HostID; id != nil {
 		known := false
-		if err := hostInfraEnvs.Keys(c.tx, id.String()+"/",
+		if err := record.HostInfraEnvs.Keys(c.tx, id.String()+"/",
 			func(string) error { known = true; return store.ErrStop }); err != nil {
 			return err
 		}
@@ -71,7 +72,7 @@ func (e *Engine) SupportedPlatforms(id string) ([]models.PlatformType, error) {
 	}
 	hosts := 0
 	if err := e.options.DB.View(func(tx *store.Tx) error {
-		keys, err := clusterHostKeys(tx, id)
+		keys, err := record.ClusterHostKeys(tx, id)
 		hosts = len(keys)
 		return err
 	}); err != nil {

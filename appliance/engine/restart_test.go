@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/lifecycle"
 )
 
 // readyNode returns a cluster of one node that is ready to be installed.

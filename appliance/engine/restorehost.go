@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/sentence"
 )
 
@@ -31,7 +32,7 @@ type LostHost struct {
 // RestoreHost adds a host to the store again. Its agent may never poll again, because the host is
 // installed. RestoreHost fails with kind Conflict if an infra-env has the machine. It records the
 // object that describes the host in the same transaction.
-func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...Object) error {
+func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...record.Object) error {
 	var reported *models.Inventory
 	if lost.Inventory != "" {
 		var err error
@@ -54,15 +55,15 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 		c.saveHost(h)
 		if reported != nil {
 			h.Hostname = reported.Hostname
-			if err := c.setReport(h, partInventory, lost.Inventory,
+			if err := c.setReport(h, record.PartInventory, lost.Inventory,
 				func(f *inventory.Facts) { f.Inventory = reported }); err != nil {
 				return err
 			}
 		}
 		c.settleLater(h)
-		e.recordContact(hostKey(h))
+		e.recordContact(record.HostKey(h))
 		return errors.Join(
-			hostInfraEnvs.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
+			record.HostInfraEnvs.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
 			c.noteHostObject(h, of),
 			c.hostEvent(h, event.HostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.",
 				lost.ID),
@@ -71,15 +72,15 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 }
 
 func (c *change) refuseKnownHost(id strfmt.UUID) error {
-	return hostInfraEnvs.Keys(c.tx, id.String()+"/", func(key string) error {
+	return record.HostInfraEnvs.Keys(c.tx, id.String()+"/", func(key string) error {
 		return conflict("Host %s is registered in infra-env %s already.", id, strings.TrimPrefix(key, id.String()+"/"))
 	})
 }
 
 // lostHost returns the row of a restored host.
-func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, error) {
+func (c *change) lostHost(env *record.InfraEnv, lost LostHost) (*record.Host, error) {
 	id, infraEnvID := lost.ID, *env.API.ID
-	h := &hostRecord{API: models.Host{
+	h := &record.Host{API: models.Host{
 		ID: &id, InfraEnvID: infraEnvID, Kind: conv.Pointer(models.HostKindHost),
 		Href: conv.Pointer(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
 		Role: lost.Role, SuggestedRole: lost.Role, StatusInfo: conv.Pointer("The host was restored from its record."),
@@ -106,9 +107,9 @@ func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, erro
 	h.API.Status = conv.Pointer(oneOfStates(lost.Status, append(slices.Clone(lifecycle.HostOpenStates),
 		lifecycle.HostInstalled, lifecycle.HostAdded), lifecycle.HostKnown))
 	if *h.API.Status != lifecycle.HostInstalled {
-		h.belongTo(&cluster.API)
+		h.JoinCluster(&cluster.API)
 	}
-	return h, clusterHosts.Add(c.tx, lost.ClusterID+"/"+hostKey(h))
+	return h, record.ClusterHosts.Add(c.tx, lost.ClusterID+"/"+record.HostKey(h))
 }
 
 func oneOfStates(status string, states []string, otherwise string) string {

@@ -3,10 +3,10 @@ package engine
 import (
 	"testing"
 
-	"landfall/appliance/engine/lifecycle"
-
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/lifecycle"
 )
 
 // TestRoles_reserveControlPlaneForOperators has three strong hosts and three that are only just

@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/operator"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
 )
 
@@ -34,7 +35,7 @@ func (c *change) refreshCluster(id string) error {
 	}
 	for _, h := range w.records {
 		// the report of one host is part of the instructions of the others
-		c.touchedHosts = append(c.touchedHosts, hostKey(h))
+		c.touchedHosts = append(c.touchedHosts, record.HostKey(h))
 	}
 	if err := errors.Join(c.deriveClusterFields(w), c.noteFeatures(w)); err != nil {
 		return err
@@ -81,8 +82,8 @@ func (c *change) members(id string) (*clusterMembers, error) {
 
 // clusterMembers is a cluster with its hosts, as the validations read them.
 type clusterMembers struct {
-	row        *clusterRecord
-	records    []*hostRecord
+	row        *record.Cluster
+	records    []*record.Host
 	hosts      []*inventory.Host // at the indexes of their records
 	groups     *network.Groups
 	collisions map[string][]string
@@ -215,11 +216,11 @@ func stateIsValidated(status string) bool {
 			lifecycle.HostBinding, lifecycle.HostUnbinding}, status)
 }
 
-func (c *change) runHostValidations(h *hostRecord, host *inventory.Host, env *infraEnvRecord,
+func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *record.InfraEnv,
 	w *clusterMembers) (*validation.Report, error) {
 	input := validation.HostInput{
 		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
-		Restarts: h.restarts(), Disabled: c.e.options.DisabledValidations,
+		Restarts: h.IsRestarting(), Disabled: c.e.options.DisabledValidations,
 		AgentImage: c.e.options.Images.Agent,
 	}
 	version := env.API.OpenshiftVersion
@@ -229,7 +230,7 @@ func (c *change) runHostValidations(h *hostRecord, host *inventory.Host, env *in
 	}
 	input.Requirements = c.e.options.Requirements(version)
 	report := validation.Host(input)
-	before, changed, err := c.setValidations(hostSubject(hostKey(h)), report.JSON())
+	before, changed, err := record.SetValidations(c.tx, record.HostSubject(record.HostKey(h)), report.JSON())
 	if err != nil {
 		return nil, err
 	}
@@ -248,14 +249,14 @@ func (c *change) runHostValidations(h *hostRecord, host *inventory.Host, env *in
 }
 
 // situation returns the facts that the table of hosts reads.
-func (c *change) situation(h *hostRecord, cluster *models.Cluster, found validationResult) lifecycle.HostSituation {
+func (c *change) situation(h *record.Host, cluster *models.Cluster, found validationResult) lifecycle.HostSituation {
 	s := lifecycle.HostSituation{
 		Verdict: found.status, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
-		Connected: c.connected(h), Restarting: h.restarts(), Joins: h.day2(), WarnOnly: c.e.WarnsOnly(cluster),
+		Connected: c.connected(h), Restarting: h.IsRestarting(), Joins: h.IsDay2(), WarnOnly: c.e.WarnsOnly(cluster),
 		ConnectionTimedOut: h.API.ConnectionTimedOut, DiskReady: h.DiskOK, ImagesReady: h.ImagesOK,
 	}
 	if h.Joining != nil {
-		s.Joining = h.Joining.facts()
+		s.Joining = h.Joining.Facts()
 	}
 	if h.API.Progress != nil {
 		s.Stage = h.API.Progress.CurrentStage
@@ -280,7 +281,7 @@ func messages(results []validation.Result) string {
 
 // triggerHost runs a trigger other than a refresh on a host. It reports whether the host's state
 // changed, and refuses with kind Conflict what the host's state does not allow.
-func (c *change) triggerHost(h *hostRecord, on lifecycle.Trigger, reason string) (bool, error) {
+func (c *change) triggerHost(h *record.Host, on lifecycle.Trigger, reason string) (bool, error) {
 	var cluster *models.Cluster
 	if h.API.ClusterID != nil {
 		row, err := c.cluster(h.API.ClusterID.String())
@@ -294,7 +295,7 @@ func (c *change) triggerHost(h *hostRecord, on lifecycle.Trigger, reason string)
 	return c.transitionHost(h, on, s)
 }
 
-func (c *change) transitionHost(h *hostRecord, on lifecycle.Trigger, s lifecycle.HostSituation) (bool, error) {
+func (c *change) transitionHost(h *record.Host, on lifecycle.Trigger, s lifecycle.HostSituation) (bool, error) {
 	from := *h.API.Status
 	row := c.e.hosts.Next(on, from, s)
 	if row == nil {
@@ -337,7 +338,7 @@ func (c *change) transitionHost(h *hostRecord, on lifecycle.Trigger, s lifecycle
 }
 
 // applyHostMark changes what a row marks in a host's record. It reports whether the record differs.
-func (c *change) applyHostMark(h *hostRecord, mark lifecycle.Mark) bool {
+func (c *change) applyHostMark(h *record.Host, mark lifecycle.Mark) bool {
 	switch mark {
 	case lifecycle.MarkConnectionTimedOut:
 		return replace(&h.API.ConnectionTimedOut, true)
@@ -355,7 +356,7 @@ func (c *change) applyHostMark(h *hostRecord, mark lifecycle.Mark) bool {
 }
 
 // applyClusterMark is applyHostMark for a cluster.
-func applyClusterMark(row *clusterRecord, mark lifecycle.Mark) bool {
+func applyClusterMark(row *record.Cluster, mark lifecycle.Mark) bool {
 	switch mark {
 	case lifecycle.MarkFinalizingStageTimedOut:
 		return replace(&row.API.Progress.FinalizingStageTimedOut, true)
@@ -366,7 +367,7 @@ func applyClusterMark(row *clusterRecord, mark lifecycle.Mark) bool {
 }
 
 // enterHostState sets a host's state and the fields that depend on it.
-func (c *change) enterHostState(h *hostRecord, to, info string) {
+func (c *change) enterHostState(h *record.Host, to, info string) {
 	if h.API.Status == nil || *h.API.Status != to {
 		h.API.StatusUpdatedAt = c.dateTime()
 	}
@@ -389,8 +390,8 @@ func severityOf(state string) string {
 }
 
 // connected reports whether a host contacted the engine within the limit and is not restarting.
-func (c *change) connected(h *hostRecord) bool {
-	return !h.restarts() && c.now.Sub(c.e.presence.LastContact(hostKey(h), time.Time(h.API.CheckedInAt),
+func (c *change) connected(h *record.Host) bool {
+	return !h.IsRestarting() && c.now.Sub(c.e.presence.LastContact(record.HostKey(h), time.Time(h.API.CheckedInAt),
 		c.now)) < c.e.options.Timeouts.HostDisconnected
 }
 
@@ -451,9 +452,9 @@ func (c *change) clusterInput(w *clusterMembers) (validation.ClusterInput, error
 	}, err
 }
 
-func (c *change) runClusterValidations(row *clusterRecord, input validation.ClusterInput) (*validation.Report, error) {
+func (c *change) runClusterValidations(row *record.Cluster, input validation.ClusterInput) (*validation.Report, error) {
 	report := validation.Cluster(input)
-	before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), report.JSON())
+	before, changed, err := record.SetValidations(c.tx, record.ClusterSubject(row.API.ID.String()), report.JSON())
 	if err != nil || !changed {
 		return report, err
 	}
@@ -471,7 +472,7 @@ func (c *change) runClusterValidations(row *clusterRecord, input validation.Clus
 }
 
 // clusterSituation returns the facts that the table of clusters reads in a cluster's record.
-func clusterSituation(row *clusterRecord) lifecycle.ClusterSituation {
+func clusterSituation(row *record.Cluster) lifecycle.ClusterSituation {
 	s := lifecycle.ClusterSituation{IngressCA: row.IngressCA}
 	if row.API.Progress != nil {
 		s.FinalizingStage = row.API.Progress.FinalizingStage
@@ -527,12 +528,12 @@ func (w *clusterMembers) rolesAndStates(yield func(models.HostRole, string) bool
 	}
 }
 
-func (c *change) triggerCluster(row *clusterRecord, on lifecycle.Trigger) error {
+func (c *change) triggerCluster(row *record.Cluster, on lifecycle.Trigger) error {
 	_, err := c.transitionCluster(row, on, clusterSituation(row))
 	return err
 }
 
-func (c *change) transitionCluster(row *clusterRecord, on lifecycle.Trigger,
+func (c *change) transitionCluster(row *record.Cluster, on lifecycle.Trigger,
 	s lifecycle.ClusterSituation) (bool, error) {
 	from := *row.API.Status
 	rule := c.e.clusters.Next(on, from, s)

@@ -7,6 +7,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/record"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -52,13 +53,13 @@ func (e *Engine) takenAddresses(env *models.InfraEnv) (ignition.Taken, error) {
 }
 
 // clusterWithInfraEnvs returns a cluster with its infra-envs, or store.ErrNotFound.
-func (e *Engine) clusterWithInfraEnvs(id string) (cluster *clusterRecord, envs []*models.InfraEnv, err error) {
+func (e *Engine) clusterWithInfraEnvs(id string) (cluster *record.Cluster, envs []*models.InfraEnv, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) error {
-		if cluster, err = clusterRows.Get(tx, id); err != nil {
+		if cluster, err = record.Clusters.Get(tx, id); err != nil {
 			return err
 		}
-		return clusterEnvs.Keys(tx, id+"/", func(key string) error {
-			row, err := infraEnvRows.Get(tx, strings.TrimPrefix(key, id+"/"))
+		return record.ClusterInfraEnvs.Keys(tx, id+"/", func(key string) error {
+			row, err := record.InfraEnvs.Get(tx, strings.TrimPrefix(key, id+"/"))
 			if err == nil {
 				envs = append(envs, &row.API)
 			}

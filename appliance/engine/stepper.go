@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"landfall/appliance/engine/record"
 	"landfall/store"
 )
 
@@ -32,7 +33,7 @@ func (s Stepper) Due(ctx context.Context) (next time.Time, waits bool, err error
 		}
 	}
 	err = s.e.options.DB.View(func(tx *store.Tx) error {
-		next, waits, err = stateDeadlines.Next(tx)
+		next, waits, err = record.StateDeadlines.Next(tx)
 		return err
 	})
 	return next, waits, err

@@ -6,6 +6,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/record"
 )
 
 // The features that a cluster uses, which the API shows as feature_usage: a JSON object by name.
@@ -19,7 +20,7 @@ const (
 )
 
 // setUsage notes that a cluster uses a feature, or that it does not any more.
-func (c *change) setUsage(row *clusterRecord, name string, used bool) error {
+func (c *change) setUsage(row *record.Cluster, name string, used bool) error {
 	usages := make(map[string]models.Usage)
 	if row.API.FeatureUsage != "" {
 		if err := json.Unmarshal([]byte(row.API.FeatureUsage), &usages); err != nil {

@@ -14,6 +14,7 @@ import (
 	"landfall/appliance/engine/canonical"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
 )
 
@@ -26,7 +27,7 @@ type validationResult struct {
 // validator says what stands in the way of an installation. The validations are the only one but in
 // random walks, which choose at random what is found.
 type validator interface {
-	validateHost(h *hostRecord) validationResult
+	validateHost(h *record.Host) validationResult
 	validateCluster(w *clusterMembers) validationResult
 }
 
@@ -71,21 +72,21 @@ func (j *validationCache) drop(key string) {
 // validateHost says what stands in the way of a host, by its validations. They are made again when
 // one of their inputs has changed: the host's record and reports, its connection, its infra-env,
 // its cluster or what counts of the other hosts.
-func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *clusterMembers) (validationResult, error) {
+func (c *change) validateHost(h *record.Host, host *inventory.Host, w *clusterMembers) (validationResult, error) {
 	if !stateIsValidated(*h.API.Status) {
 		return validationResult{status: validation.Ready}, nil
 	}
 	if c.e.validator != nil {
 		return c.e.validator.validateHost(h), nil
 	}
-	key := hostKey(h)
+	key := record.HostKey(h)
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
 		return validationResult{}, err
 	}
 	inputs := c.inputsOf(h, env, w)
 	if held, ok := c.lastValidation(key); ok && held.inputs == inputs {
-		if row, err := validationRows.Modified(c.tx, hostSubject(key)); err == nil && row == held.revision {
+		if row, err := record.Validations.Modified(c.tx, record.HostSubject(key)); err == nil && row == held.revision {
 			return held.result, nil
 		}
 	}
@@ -94,7 +95,7 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, w *clusterMem
 		return validationResult{}, err
 	}
 	found := validationResult{report.Verdict(), messages(report.Blocking())}
-	row, err := validationRows.Modified(c.tx, hostSubject(key))
+	row, err := record.Validations.Modified(c.tx, record.HostSubject(key))
 	if err != nil {
 		return validationResult{}, err
 	}
@@ -123,12 +124,12 @@ var (
 const encodingSize = 4 << 10
 
 // inputsOf returns a digest of the inputs of a host's validations.
-func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *clusterMembers) [sha256.Size]byte {
+func (c *change) inputsOf(h *record.Host, env *record.InfraEnv, w *clusterMembers) [sha256.Size]byte {
 	record := h.API
 	record.UpdatedAt = time.Time{} // of its last writing
 	c.scratch = encodeHost(slices.Grow(c.scratch[:0], encodingSize), &record)
 	c.scratch = binary.LittleEndian.AppendUint64(c.scratch, h.Reported)
-	c.scratch = strconv.AppendBool(strconv.AppendBool(c.scratch, c.connected(h)), h.restarts())
+	c.scratch = strconv.AppendBool(strconv.AppendBool(c.scratch, c.connected(h)), h.IsRestarting())
 	c.scratch = encodeInfraEnv(c.scratch, &env.API)
 	if w != nil {
 		c.scratch = append(c.scratch, w.digest()...)
@@ -180,7 +181,8 @@ func (c *change) validateCluster(w *clusterMembers) (validationResult, error) {
 	}
 	inputs := w.clusterInputs(input)
 	if held, ok := c.lastValidation(key); ok && held.inputs == inputs {
-		if row, err := validationRows.Modified(c.tx, clusterSubject(key)); err == nil && row == held.revision {
+		if row, err := record.Validations.Modified(c.tx, record.ClusterSubject(key)); err == nil &&
+			row == held.revision {
 			return held.result, nil
 		}
 	}
@@ -189,7 +191,7 @@ func (c *change) validateCluster(w *clusterMembers) (validationResult, error) {
 		return validationResult{}, err
 	}
 	found := validationResult{report.Verdict(), messages(report.Blocking())}
-	row, err := validationRows.Modified(c.tx, clusterSubject(key))
+	row, err := record.Validations.Modified(c.tx, record.ClusterSubject(key))
 	if err != nil {
 		return validationResult{}, err
 	}

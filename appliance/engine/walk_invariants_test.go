@@ -8,6 +8,7 @@ import (
 	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 )
 
 // check checks the invariants after a change: those of every [audit.Auditor], and two stricter
@@ -53,7 +54,7 @@ func (s *site) countEvents(c *change) {
 }
 
 // checkOutbox compares the outbox entry of the cluster with its history.
-func (s *site) checkOutbox(row *clusterRecord) {
+func (s *site) checkOutbox(row *record.Cluster) {
 	want := s.outbox
 	want.Phase, want.DisplayName = outbox.Reserved, row.API.Name
 	if id := row.API.OpenshiftClusterID.String(); id != "" {
@@ -86,13 +87,13 @@ func (s *site) checkOutbox(row *clusterRecord) {
 
 // checkRest checks that each remaining state waits for an input from outside.
 func (s *site) checkRest() {
-	err := hostRows.Each(s.tx, "", func(key string, h *hostRecord) error {
+	err := record.Hosts.Each(s.tx, "", func(key string, h *record.Host) error {
 		if by, _ := audit.HostExit(s.audited(), &h.API); !by.IsZero() {
 			s.fail("host %s stays %s and was to move by %s", key, *h.API.Status, by)
 		}
 		return nil
 	})
-	row, getErr := clusterRows.Get(s.tx, walkCluster)
+	row, getErr := record.Clusters.Get(s.tx, walkCluster)
 	if err != nil || getErr != nil {
 		s.fail("%v %v", err, getErr)
 		return
@@ -109,7 +110,7 @@ func (s *site) checkEmpty() {
 	}
 	events := 0
 	for _, err := range []error{
-		hostRows.Keys(s.tx, "", s.auditor.Leftover("the site", "a host")), clusterRows.Keys(s.tx, "",
+		record.Hosts.Keys(s.tx, "", s.auditor.Leftover("the site", "a host")), record.Clusters.Keys(s.tx, "",
 			s.auditor.Leftover("the site", "a cluster")),
 		s.auditor.CheckRest(s.tx, s.audited(), nil, nil),
 		event.Rows.Keys(s.tx, "", func(string) error { events++; return nil }),

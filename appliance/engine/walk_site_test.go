@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
 	"landfall/store"
@@ -92,7 +93,7 @@ type walkHost struct {
 
 func (h *walkHost) key() string { return h.env + "/" + h.id }
 
-func (s *site) validateHost(h *hostRecord) validationResult {
+func (s *site) validateHost(h *record.Host) validationResult {
 	i := slices.IndexFunc(s.hosts, func(w *walkHost) bool { return w.id == h.API.ID.String() })
 	switch w := s.hosts[i]; {
 	case *h.API.MediaStatus == models.HostMediaStatusDisconnected:
@@ -101,7 +102,7 @@ func (s *site) validateHost(h *hostRecord) validationResult {
 		return validationResult{validation.Discovering, "no inventory."}
 	case w.small:
 		return validationResult{validation.Insufficient, "too small."}
-	case s.lacks && h.API.ClusterID != nil && !h.day2():
+	case s.lacks && h.API.ClusterID != nil && !h.IsDay2():
 		return validationResult{validation.PendingForInput, "a setting is missing."}
 	}
 	return validationResult{validation.Ready, ""}
@@ -112,7 +113,7 @@ func (s *site) validateCluster(w *clusterMembers) validationResult {
 	case s.lacks:
 		return validationResult{validation.PendingForInput, "a setting is missing."}
 	case s.fails || len(w.records) == 0 || slices.ContainsFunc(w.records,
-		func(h *hostRecord) bool { return *h.API.Status != lifecycle.HostKnown }):
+		func(h *record.Host) bool { return *h.API.Status != lifecycle.HostKnown }):
 		return validationResult{validation.Insufficient, "a check fails."}
 	}
 	return validationResult{validation.Ready, ""}
@@ -160,7 +161,8 @@ func (s *site) begin() {
 	chapter := s.chapter()
 	s.do(fmt.Sprintf("begins with chapter %d", chapter), func(c *change) error {
 		for id, cluster := range map[strfmt.UUID]strfmt.UUID{walkEnv: walkCluster, walkPool: ""} {
-			c.saveInfraEnv(&infraEnvRecord{API: models.InfraEnv{ID: &id, Name: conv.Pointer("walk"), ClusterID: cluster,
+			c.saveInfraEnv(&record.InfraEnv{API: models.InfraEnv{ID: &id, Name: conv.Pointer("walk"),
+				ClusterID:        cluster,
 				OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}})
 		}
 		row := s.newCluster(c)
@@ -191,10 +193,10 @@ func (s *site) begin() {
 	})
 }
 
-func (s *site) newCluster(c *change) *clusterRecord {
+func (s *site) newCluster(c *change) *record.Cluster {
 	id := strfmt.UUID(walkCluster)
 	platform := models.PlatformTypeNone
-	return &clusterRecord{PullSecret: testPullSecret, API: models.Cluster{
+	return &record.Cluster{PullSecret: testPullSecret, API: models.Cluster{
 		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Name: "walk", BaseDNSDomain: "site.test",
 		OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 		ControlPlaneCount: int64(s.masters), Platform: &models.Platform{Type: &platform},
@@ -263,7 +265,7 @@ func (s *site) chapter() int {
 }
 
 // writeChapter puts the cluster into the first state of the chapter.
-func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
+func (s *site) writeChapter(c *change, row *record.Cluster, chapter int) {
 	status := clusterChapters()[chapter]
 	if s.aim.cluster && slices.Contains(status, s.aim.from) {
 		status = []string{s.aim.from}
@@ -273,14 +275,14 @@ func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 		return
 	}
 	row.Installs, row.API.InstallStartedAt = 1, c.dateTime()
-	row.Preparation = &preparation{ID: "p", StartedAt: c.now, Done: chapter > 2 || s.chance(30)}
+	row.Preparation = &record.Preparation{ID: "p", StartedAt: c.now, Done: chapter > 2 || s.chance(30)}
 	if chapter == 2 && !row.Preparation.Done {
-		if err := pendingPreparations.Add(c.tx, walkCluster); err != nil {
+		if err := record.PendingPreparations.Add(c.tx, walkCluster); err != nil {
 			s.fail("%v", err)
 		}
 	}
 	if chapter == 5 {
-		row.Completion, row.IngressCA = &completion{Success: true}, true
+		row.Completion, row.IngressCA = &record.Completion{Success: true}, true
 	}
 	if chapter == 4 {
 		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = finalizingStages()[s.rng.IntN(7)],
@@ -290,7 +292,7 @@ func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 }
 
 // newHost writes a host in a state of the chapter.
-func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.HostRole) error {
+func (s *site) newHost(c *change, row *record.Cluster, chapter int, role models.HostRole) error {
 	w := &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: walkEnv, role: role,
 		inventory: true, polls: s.chance(70)}
 	if s.chance(40) {
@@ -298,7 +300,7 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	}
 	s.hosts = append(s.hosts, w)
 	id := strfmt.UUID(w.id)
-	h := &hostRecord{DiskOK: s.chance(50), ImagesOK: s.chance(50), API: models.Host{
+	h := &record.Host{DiskOK: s.chance(50), ImagesOK: s.chance(50), API: models.Host{
 		ID: &id, InfraEnvID: strfmt.UUID(w.env), Kind: conv.Pointer(models.HostKindHost), StatusInfo: conv.Pointer(""),
 		Role: role, SuggestedRole: role,
 		MediaStatus: conv.Pointer(models.HostMediaStatusConnected), Progress: &models.HostProgressInfo{},
@@ -320,7 +322,7 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 		h.DiskError = "The disk is broken."
 	}
 	h.API.Status = conv.Pointer(s.one(status...))
-	h.API.ProgressStages = stagesOf(h, s.masters == 1)
+	h.API.ProgressStages = record.HostStages(h, s.masters == 1)
 	joins := chapter == 5 && *h.API.Status != lifecycle.HostInstalled
 	if joins {
 		h.API.Kind, h.API.Role = conv.Pointer(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
@@ -340,14 +342,14 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 		w.env, h.API.InfraEnvID = walkPool, walkPool
 	} else {
 		h.API.ClusterID = row.API.ID
-		if err := clusterHosts.Add(c.tx, walkCluster+"/"+hostKey(h)); err != nil {
+		if err := record.ClusterHosts.Add(c.tx, walkCluster+"/"+record.HostKey(h)); err != nil {
 			return err
 		}
 	}
 	s.e.recordContact(w.key())
 	c.saveHost(h)
 	s.auditor.Started(w.id, *h.API.Status)
-	return hostInfraEnvs.Add(c.tx, w.id+"/"+w.env)
+	return record.HostInfraEnvs.Add(c.tx, w.id+"/"+w.env)
 }
 
 // act runs one step of a walk.
@@ -400,7 +402,7 @@ func (s *site) any() *walkHost {
 }
 
 // with runs a change on one of the hosts in the store.
-func (s *site) with(what string, fn func(*change, *walkHost, *hostRecord) error) {
+func (s *site) with(what string, fn func(*change, *walkHost, *record.Host) error) {
 	w := s.any()
 	if w == nil {
 		return
@@ -446,7 +448,7 @@ func (s *site) register() {
 }
 
 func (s *site) report() {
-	s.with("reports", func(c *change, w *walkHost, h *hostRecord) error {
+	s.with("reports", func(c *change, w *walkHost, h *record.Host) error {
 		w.inventory, w.small = !s.chance(5), s.chance(15)
 		s.e.recordContact(w.key())
 		c.saveHost(h)
@@ -456,7 +458,7 @@ func (s *site) report() {
 }
 
 func (s *site) poll() {
-	s.with("polls", func(c *change, w *walkHost, h *hostRecord) error {
+	s.with("polls", func(c *change, w *walkHost, h *record.Host) error {
 		w.polls = s.chance(60)
 		s.e.recordContact(w.key())
 		h.API.CheckedInAt = c.dateTime()
@@ -492,7 +494,7 @@ func (s *site) time() {
 // pass moves the clock forward and handles the deadlines on the way.
 func (s *site) pass(until time.Time) {
 	for s.fault == "" && !s.over {
-		next, ok, err := stateDeadlines.Next(s.tx)
+		next, ok, err := record.StateDeadlines.Next(s.tx)
 		if err != nil {
 			s.fail("%v", err)
 		}
@@ -517,7 +519,7 @@ func (s *site) moveTo(at time.Time) {
 }
 
 func (s *site) handleDue() {
-	due, err := stateDeadlines.Due(s.tx, s.clock.Now(), dueBatch)
+	due, err := record.StateDeadlines.Due(s.tx, s.clock.Now(), dueBatch)
 	if err != nil {
 		s.fail("%v", err)
 	}
@@ -552,7 +554,7 @@ func (s *site) decide() {
 	default:
 		on := lifecycle.Trigger(s.one(string(lifecycle.OnInstall), string(lifecycle.OnInstall),
 			string(lifecycle.OnReset)))
-		s.with(string(on), func(c *change, _ *walkHost, h *hostRecord) error {
+		s.with(string(on), func(c *change, _ *walkHost, h *record.Host) error {
 			if _, err := c.triggerHost(h, on, ""); err != nil {
 				return err
 			}
@@ -576,11 +578,11 @@ func (s *site) prepare() {
 			}
 			c.saveCluster(row)
 			c.settleCluster(walkCluster)
-			return pendingPreparations.Remove(c.tx, walkCluster)
+			return record.PendingPreparations.Remove(c.tx, walkCluster)
 		})
 		return
 	}
-	s.with("checks end", func(c *change, w *walkHost, h *hostRecord) error {
+	s.with("checks end", func(c *change, w *walkHost, h *record.Host) error {
 		switch s.rng.IntN(8) {
 		case 0:
 			h.DiskOK, h.DiskError = false, "The disk is broken."
@@ -599,7 +601,7 @@ func (s *site) prepare() {
 }
 
 func (s *site) progress() {
-	s.with("progress", func(c *change, w *walkHost, h *hostRecord) error {
+	s.with("progress", func(c *change, w *walkHost, h *record.Host) error {
 		s.e.recordContact(w.key())
 		stages := h.API.ProgressStages
 		if len(stages) == 0 {
@@ -641,7 +643,7 @@ func (s *site) finish() {
 }
 
 func (s *site) loseMedia() {
-	s.with("loses its image", func(c *change, _ *walkHost, h *hostRecord) error {
+	s.with("loses its image", func(c *change, _ *walkHost, h *record.Host) error {
 		c.saveHost(h)
 		c.settleLater(h)
 		return c.applyEffect(h, &steps.Effect{Step: models.StepTypeInventory, MediaDisconnected: true})
@@ -649,11 +651,11 @@ func (s *site) loseMedia() {
 }
 
 func (s *site) restart() {
-	s.with("is restarted", func(c *change, _ *walkHost, h *hostRecord) error { return c.restartHost(h) })
+	s.with("is restarted", func(c *change, _ *walkHost, h *record.Host) error { return c.restartHost(h) })
 }
 
 func (s *site) bindOrTake() {
-	s.with("bind or take", func(c *change, w *walkHost, h *hostRecord) error {
+	s.with("bind or take", func(c *change, w *walkHost, h *record.Host) error {
 		if h.API.ClusterID == nil {
 			return c.bindHost(w.env, w.id, walkCluster)
 		}
@@ -663,7 +665,7 @@ func (s *site) bindOrTake() {
 }
 
 func (s *site) reclaimReply() {
-	s.with("fetches its image", func(c *change, _ *walkHost, h *hostRecord) error {
+	s.with("fetches its image", func(c *change, _ *walkHost, h *record.Host) error {
 		c.saveHost(h)
 		c.settleLater(h)
 		worked := s.chance(50)
@@ -673,7 +675,7 @@ func (s *site) reclaimReply() {
 }
 
 func (s *site) logs() {
-	s.with("sends logs", func(c *change, _ *walkHost, h *hostRecord) error {
+	s.with("sends logs", func(c *change, _ *walkHost, h *record.Host) error {
 		h.API.LogsInfo = models.LogsState(s.one(string(models.LogsStateRequested), string(models.LogsStateCollecting),
 			string(models.LogsStateCompleted)))
 		h.API.LogsStartedAt = c.dateTime()
@@ -687,7 +689,7 @@ func (s *site) logs() {
 
 // remove deletes a host if that is allowed.
 func (s *site) remove() {
-	s.with("deletion", func(c *change, w *walkHost, h *hostRecord) error {
+	s.with("deletion", func(c *change, w *walkHost, h *record.Host) error {
 		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
 			lifecycle.HostPrepared), *h.API.Status) {
 			return conflict("Host %s is %s.", w.id, *h.API.Status)
@@ -702,7 +704,7 @@ func (s *site) fallSilent() {
 		w.polls = false
 	}
 	for range 2000 {
-		next, ok, err := stateDeadlines.Next(s.tx)
+		next, ok, err := record.StateDeadlines.Next(s.tx)
 		if err != nil {
 			s.fail("%v", err)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
 	"landfall/store"
@@ -106,7 +107,7 @@ func (c Projector) labelReferenced(tx *store.Tx, kind objects.Kind, ref string) 
 
 // register registers the cluster in the engine, or imports one that is already installed.
 func (c *Controller) register(ctx context.Context, s *snapshot) error {
-	of := engine.Object{Key: s.key(), Generation: s.aci.Generation}
+	of := record.Object{Key: s.key(), Generation: s.aci.Generation}
 	if s.installed() {
 		return c.importCluster(ctx, s, of)
 	}
@@ -135,7 +136,7 @@ func (c *Controller) register(ctx context.Context, s *snapshot) error {
 	return err
 }
 
-func (c *Controller) importCluster(ctx context.Context, s *snapshot, of engine.Object) error {
+func (c *Controller) importCluster(ctx context.Context, s *snapshot, of record.Object) error {
 	params := &models.ImportClusterParams{
 		Name: &s.cd.Spec.ClusterName, APIVipDnsname: conv.Pointer("api." + s.cd.Spec.ClusterName +
 			"." + s.cd.Spec.BaseDomain),

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -137,7 +138,7 @@ func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
 // projectDeletion removes the finalizers after the engine's cluster was deleted, in the same
 // transaction. If no object is being deleted, the cluster was deleted by REST or in the browser,
 // and both objects are deleted.
-func (c Projector) projectDeletion(tx *store.Tx, object engine.Object, now time.Time) error {
+func (c Projector) projectDeletion(tx *store.Tx, object record.Object, now time.Time) error {
 	namespace, name, ok := strings.Cut(object.Key, "/")
 	if !ok {
 		return nil

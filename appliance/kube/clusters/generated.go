@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -49,7 +50,7 @@ func (c Projector) generate(tx *store.Tx, rows engine.Rows, view *engine.Cluster
 	if err := errors.Join(
 		c.Objects.Create(tx, objects.ClusterDeployments, cd, now),
 		c.Objects.Create(tx, objects.AgentClusterInstalls, aci, now),
-		rows.NoteCluster(id, engine.Object{Key: namespace + "/" + name}),
+		rows.NoteCluster(id, record.Object{Key: namespace + "/" + name}),
 	); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -38,13 +39,13 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	require.Equal(t, models.HostStageRebooting, b.Agent(late).Status.Progress.CurrentStage)
 
 	key := late.InfraEnv + "/" + late.ID
-	problem := engine.JoiningProblem{Reason: "ClusterUnreachable",
+	problem := record.JoiningProblem{Reason: "ClusterUnreachable",
 		Message: "The cluster's API at https://api.one.site.test:6443 does not answer."}
 	require.NoError(t, b.Engine.UpdateJoining(t.Context(), key, engine.JoiningUpdate{Problem: problem}))
 	require.Equal(t, problem.Message, agentCondition(b.Agent(late).Status.Conditions, "Joining").Message)
 	at := kubetest.Morning.Add(time.Hour)
 	require.NoError(t, b.Engine.UpdateJoining(t.Context(), key, engine.JoiningUpdate{
-		Approved: []engine.CertificateRequest{{Name: "csr-a", ApprovedAt: at}, {Name: "csr-b", Serving: true,
+		Approved: []record.CertificateRequest{{Name: "csr-a", ApprovedAt: at}, {Name: "csr-b", Serving: true,
 			ApprovedAt: at}}, Stage: models.HostStageJoined,
 	}))
 	agent := b.Agent(late)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
@@ -60,16 +61,16 @@ type appliedState struct {
 	Generated bool `json:"adopted,omitempty"`
 }
 
-func readApplied(object engine.Object) (a appliedState, err error) {
+func readApplied(object record.Object) (a appliedState, err error) {
 	if object.Digest != "" {
 		err = json.Unmarshal([]byte(object.Digest), &a)
 	}
 	return a, err
 }
 
-func (a appliedState) object() (engine.Object, error) {
+func (a appliedState) object() (record.Object, error) {
 	text, err := json.Marshal(a)
-	return engine.Object{Digest: string(text)}, err
+	return record.Object{Digest: string(text)}, err
 }
 
 func (s *snapshot) key() string { return s.namespace + "/" + s.name }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -295,7 +296,7 @@ func (r agents) unbind(ctx context.Context, task *agentSnapshot) error {
 			return err
 		}
 	}
-	note := engine.Object{Key: task.key}
+	note := record.Object{Key: task.key}
 	if task.cluster == "" {
 		note.Generation = task.object.Generation // a host that moves to another cluster has not applied its Agent yet
 	}
@@ -404,7 +405,7 @@ func (r agents) reportCleanup(ctx context.Context, task *agentSnapshot, fault er
 }
 
 // storeApplied records on a host which generation of its Agent it has applied.
-func (r agents) storeApplied(ctx context.Context, key string, note engine.Object) error {
+func (r agents) storeApplied(ctx context.Context, key string, note record.Object) error {
 	return r.DB.Update(ctx, func(tx *store.Tx) error { return r.Engine.Rows(tx).NoteHost(key, note) })
 }
 
@@ -426,7 +427,7 @@ func (r agents) restore(ctx context.Context, task *agentSnapshot) (time.Duration
 		Role:      models.HostRole(told[annotationAgentRole]),
 		Inventory: told[annotationAgentInventory], Stage: models.HostStage(told[annotationAgentStage]),
 		RegisteredAt: task.object.CreationTimestamp.Time,
-	}, engine.Object{Key: task.key})
+	}, record.Object{Key: task.key})
 	if err == nil {
 		return 0, nil
 	}

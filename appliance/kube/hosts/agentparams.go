@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -35,7 +36,7 @@ func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
 		}
 	}
 	params, needed := hostParams(spec, host, task)
-	note := engine.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
+	note := record.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
 	switch {
 	case !needed:
 		return r.storeApplied(ctx, host.Key(), note)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -56,7 +57,7 @@ func (p writer) generateInfraEnv(env *engine.InfraEnvView) error {
 			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
 		}, p.now),
 		p.Objects.Create(p.tx, objects.InfraEnvs, object, p.now),
-		p.rows.NoteInfraEnv(env.ID.String(), engine.Object{Key: namespace + "/" + name, Generation: 1}),
+		p.rows.NoteInfraEnv(env.ID.String(), record.Object{Key: namespace + "/" + name, Generation: 1}),
 	); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -40,7 +41,7 @@ type infraEnvSnapshot struct {
 	key     string                 // <namespace>/<name>
 	object  *agentinstall.InfraEnv // nil if it does not exist
 	id      string                 // of the infra-env; "" if there is none
-	stored  engine.Object          // the object as the infra-env has it
+	stored  record.Object          // the object as the infra-env has it
 	cluster string                 // "" for none
 	inputs  infraEnvInputs
 	mirrors *corev1.ConfigMap // nil: none
@@ -257,7 +258,7 @@ func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[stri
 
 // sync applies an InfraEnv to the engine's infra-env.
 func (r infraEnvs) sync(ctx context.Context, task *infraEnvSnapshot) error {
-	note := engine.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
+	note := record.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
 	if task.id == "" {
 		params := task.inputs.create()
 		if err := params.Validate(strfmt.Default); err != nil {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -15,7 +15,7 @@ import (
 const conditionJoining = "Joining"
 
 // setJoining writes the progress of a host that joins a cluster into its Agent.
-func setJoining(a *agentinstall.Agent, joining *engine.Joining, now time.Time) {
+func setJoining(a *agentinstall.Agent, joining *record.Joining, now time.Time) {
 	a.Status.CSRStatus = agentinstall.CSRStatus{}
 	if joining == nil {
 		a.Status.Conditions = withoutCondition(a.Status.Conditions, conditionJoining)

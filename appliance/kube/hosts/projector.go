@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -128,7 +129,7 @@ func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error
 	if err != nil {
 		return err
 	}
-	return p.rows.NoteInfraEnv(id, engine.Object{Key: env.Object.Key, Generation: generation})
+	return p.rows.NoteInfraEnv(id, record.Object{Key: env.Object.Key, Generation: generation})
 }
 
 func (p writer) generation(kind objects.Kind, object string) (int64, error) {
@@ -142,7 +143,7 @@ func (p writer) generation(kind objects.Kind, object string) (int64, error) {
 
 // projectDeletedInfraEnv deletes the InfraEnv of a deleted infra-env. If the infra-env was deleted
 // with its cluster, the InfraEnv stays and waits for the next cluster.
-func (p writer) projectDeletedInfraEnv(of engine.Object) error {
+func (p writer) projectDeletedInfraEnv(of record.Object) error {
 	namespace, name := objects.SplitKey(of.Key)
 	var object agentinstall.InfraEnv
 	err := p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &object)
@@ -223,7 +224,7 @@ func (p writer) createAgent(place string, host *engine.HostView, env *engine.Inf
 	if err := p.Objects.Create(p.tx, objects.Agents, agent, p.now); err != nil {
 		return err
 	}
-	note := engine.Object{Key: place, Generation: 1}
+	note := record.Object{Key: place, Generation: 1}
 	if !pushed {
 		note.Generation = 0 // its spec has not been applied yet
 	}
@@ -311,7 +312,7 @@ func (p writer) updateAgent(place string, host *engine.HostView, env *engine.Inf
 	}); err != nil {
 		return err
 	}
-	note := engine.Object{Key: place}
+	note := record.Object{Key: place}
 	if changed {
 		if note.Generation, err = p.generation(objects.Agents, place); err != nil {
 			return err
@@ -322,7 +323,7 @@ func (p writer) updateAgent(place string, host *engine.HostView, env *engine.Inf
 
 // projectDeletedHost deletes the Agent of a deleted host, unless the machine has registered in
 // another infra-env and the Agent is the one of that host.
-func (p writer) projectDeletedHost(of engine.Object) error {
+func (p writer) projectDeletedHost(of record.Object) error {
 	if of.Key == "" {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/spoke"
 )
 
@@ -184,7 +185,7 @@ func (f *Follower) check(ctx context.Context, id string, hosts []engine.AwaitedH
 		return false, nil
 	}
 	reason, message := spoke.Explain(err, server)
-	return false, f.reportProblem(ctx, hosts, cluster.Lenient, engine.JoiningProblem{Reason: reason, Message: message})
+	return false, f.reportProblem(ctx, hosts, cluster.Lenient, record.JoiningProblem{Reason: reason, Message: message})
 }
 
 // checkWith checks hosts with a client. failed is an error of the cluster's API; err is an error
@@ -214,7 +215,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 			return failed, err
 		}
 		seen := engine.JoiningUpdate{Approved: noted(sight.Approved),
-			Problem: engine.JoiningProblem{Reason: sight.Reason,
+			Problem: record.JoiningProblem{Reason: sight.Reason,
 				Message: sight.Problem}}
 		switch {
 		case sight.Ready:
@@ -231,7 +232,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 
 // reportProblem records at the hosts of a cluster why the cluster can't be read.
 func (f *Follower) reportProblem(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
-	problem engine.JoiningProblem) error {
+	problem record.JoiningProblem) error {
 	for _, host := range hosts {
 		seen := engine.JoiningUpdate{Problem: problem}
 		if lenient && f.Clock.Since(host.Joining.Restarted) >= f.GiveUp {
@@ -244,7 +245,7 @@ func (f *Follower) reportProblem(ctx context.Context, hosts []engine.AwaitedHost
 	return nil
 }
 
-func known(approved []engine.CertificateRequest) []spoke.Request {
+func known(approved []record.CertificateRequest) []spoke.Request {
 	var requests []spoke.Request
 	for _, r := range approved {
 		requests = append(requests, spoke.Request{Name: r.Name, Serving: r.Serving, ApprovedAt: r.ApprovedAt})
@@ -252,10 +253,10 @@ func known(approved []engine.CertificateRequest) []spoke.Request {
 	return requests
 }
 
-func noted(approved []spoke.Request) []engine.CertificateRequest {
-	var requests []engine.CertificateRequest
+func noted(approved []spoke.Request) []record.CertificateRequest {
+	var requests []record.CertificateRequest
 	for _, r := range approved {
-		requests = append(requests, engine.CertificateRequest{Name: r.Name, Serving: r.Serving,
+		requests = append(requests, record.CertificateRequest{Name: r.Name, Serving: r.Serving,
 			ApprovedAt: r.ApprovedAt})
 	}
 	return requests

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/kube/spoke"
 	"landfall/appliance/simulate"
@@ -49,7 +50,7 @@ func newSite(t *testing.T, names ...string) *site {
 	for _, name := range names {
 		s.hosts[name] = &engine.AwaitedHost{
 			Key: name, Cluster: "one", Name: name, Stage: models.HostStageRebooting,
-			Joining: engine.Joining{Started: now.Add(-time.Minute), Restarted: now},
+			Joining: record.Joining{Started: now.Add(-time.Minute), Restarted: now},
 		}
 	}
 	return s
@@ -76,7 +77,7 @@ func (s *site) UpdateJoining(_ context.Context, key string, seen engine.JoiningU
 	host := s.hosts[key]
 	for _, request := range seen.Approved {
 		if !slices.ContainsFunc(host.Joining.Approved,
-			func(r engine.CertificateRequest) bool { return r.Name == request.Name }) {
+			func(r record.CertificateRequest) bool { return r.Name == request.Name }) {
 			host.Joining.Approved = append(host.Joining.Approved, request)
 		}
 	}

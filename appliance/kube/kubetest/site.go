@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -263,7 +264,7 @@ func (s *Site) RegisterCluster(name string) string {
 	made, err := s.Engine.RegisterCluster(s.Context(), &models.ClusterCreateParams{
 		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret: conv.Pointer(PullSecret), ControlPlaneCount: conv.Pointer[int64](1),
-	}, engine.Object{Key: "site/" + name, Generation: 1})
+	}, record.Object{Key: "site/" + name, Generation: 1})
 	require.NoError(s, err)
 	s.Apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: " + name + ", labels: {cluster: " +
 		made.ID.String() + "}}\nspec: {clusterName: " + name + "}")

@@ -10,6 +10,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -103,7 +104,7 @@ func (c CatchUp) Run(ctx context.Context) error {
 		}
 		return changeRows.Each(tx, "", func(key string, note *changeRow) error {
 			kind, id, _ := strings.Cut(key, "/")
-			row := engine.TouchedRow{ID: id, Object: engine.Object{Key: note.Object}, Deleted: note.Deleted}
+			row := engine.TouchedRow{ID: id, Object: record.Object{Key: note.Object}, Deleted: note.Deleted}
 			switch {
 			case note.Deleted:
 				deleted[kind] = append(deleted[kind], row)
@@ -182,24 +183,24 @@ func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) e
 	return c.Projector.Project(tx, touched)
 }
 
-func objectOf(rows engine.Rows, kind, id string) (engine.Object, error) {
+func objectOf(rows engine.Rows, kind, id string) (record.Object, error) {
 	switch kind {
 	case clusterChanges:
 		view, err := rows.Cluster(id)
 		if err != nil {
-			return engine.Object{}, err
+			return record.Object{}, err
 		}
 		return view.Object, nil
 	case infraEnvChanges:
 		view, err := rows.InfraEnv(id)
 		if err != nil {
-			return engine.Object{}, err
+			return record.Object{}, err
 		}
 		return view.Object, nil
 	}
 	view, err := rows.Host(id)
 	if err != nil {
-		return engine.Object{}, err
+		return record.Object{}, err
 	}
 	return view.Object, nil
 }

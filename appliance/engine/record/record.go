@@ -1,0 +1,91 @@
+// Package record holds the rows that the engine keeps in the store: clusters, infra-envs and hosts,
+// with their buckets, indexes, keys, files and sealed secrets. It decides only what a single row
+// decides. Only package engine and its views write these rows.
+package record
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/store"
+)
+
+// What is kept, and under which keys. The API's own types are kept as they are; what the API does
+// not show lies beside them.
+var (
+	Clusters  = store.NewBucket[Cluster]("clusters", 1).Cached()    // <cluster id>
+	InfraEnvs = store.NewBucket[InfraEnv]("infra-envs", 1).Cached() // <infra-env id>
+	Hosts     = store.NewBucket[Host]("hosts", 1).Cached()          // <infra-env id>/<host id>
+	Reports   = store.NewBucket[json.RawMessage]("reports", 1)      // <infra-env id>/<host id>/<part>
+	// cluster/<id>, host/<infra-env id>/<host id>
+	Validations   = store.NewBucket[json.RawMessage]("validations", 1)
+	RecipeOrigins = store.NewBucket[RecipeOrigin]("recipe-origins", 1) // frozenFrom
+	Payloads      = store.NewBucket[Payload]("payloads", 1)            // <pull spec>
+
+	ClusterHosts        = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
+	ClusterInfraEnvs    = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
+	HostInfraEnvs       = store.NewIndex("infra-envs-by-host")    // <host id>/<infra-env id>
+	PendingPreparations = store.NewIndex("preparations")          // <cluster id>
+	StateDeadlines      = store.NewDeadlines("deadlines")         // cluster/<id>, host/<infra-env id>/<host id>
+	ImageCodes          = store.NewIndex("infra-envs-by-code")    // <code>/<infra-env id>
+	InstallerFiles      = store.NewFiles("files")                 // <cluster id>/<name>
+	Recipes             = store.NewFiles("recipes")               // <infra-env id>
+)
+
+// ClusterStatuses reads of a cluster's row no more than its status, for what is asked at each
+// change of it.
+var ClusterStatuses = store.NewBucket[struct {
+	API struct {
+		Status string `json:"status"`
+	} `json:"api"`
+}]("clusters", 1)
+
+// InfraEnv is an infra-env with what belongs to it and is not shown.
+type InfraEnv struct {
+	API        models.InfraEnv `json:"api"`
+	PullSecret string          `json:"pull_secret,omitempty"`
+	Token      string          `json:"token,omitempty"` // the agent's X-Secret-Key
+	Object     Object          `json:"object,omitzero"`
+	Recipe     RecipeState     `json:"recipe,omitzero"`
+	Code       ImageCode       `json:"code,omitzero"`
+}
+
+// Payload remembers a resolved release payload, so that hosts can boot while the registry is
+// away.
+type Payload struct {
+	Image   string            `json:"image"`
+	Digest  string            `json:"digest"`
+	Version string            `json:"version"`
+	Arch    string            `json:"arch"`
+	Images  map[string]string `json:"images"`
+}
+
+// RecipeState identifies the stored recipe of an infra-env.
+type RecipeState struct {
+	Digest string `json:"digest,omitempty"` // "" until the agent's image is known
+	Inputs string `json:"inputs,omitempty"` // fingerprint of its inputs
+}
+
+// RecipeOrigin is the fingerprint of the inputs that all recipes share, as of the last refresh.
+type RecipeOrigin struct {
+	Digest string `json:"digest"` // see sharedInputs
+}
+
+// RecipeOriginKey is the key of the only [recipeOrigin].
+const RecipeOriginKey = "all"
+
+// ImageCode is the unguessable part of an infra-env's short image URL. The short URL is for
+// management controllers that accept neither long URLs nor query strings.
+type ImageCode struct {
+	Code    string    `json:"code,omitempty"` // "" if it was revoked
+	Expires time.Time `json:"expires,omitzero"`
+	Given   bool      `json:"given,omitempty"` // a code was given once, so a revoked one is not replaced automatically
+}
+
+func (c ImageCode) IsExpired(now time.Time) bool {
+	return !c.Expires.IsZero() && !now.Before(c.Expires)
+}
+
+func PayloadKey(pullSpec, arch string) string { return arch + "/" + pullSpec }
