@@ -54,7 +54,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
       uploadThroughput: bytesPerSecond || -1,
     });
   };
-  const waitFor = async (what, holds, patience = minute) => {
+  const waitUntil = async (what, holds, patience = minute) => {
     const deadline = Date.now() + patience;
     while (!(await holds())) {
       assert.ok(Date.now() < deadline, `timeout: ${what}`);
@@ -143,9 +143,9 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await page.getByRole('textbox', { name: 'SHA-256' }).fill(sha256(await readFile(iso)));
     await link(8 * mebibyte);
     await button('Upload').click();
-    await waitFor('a part of it has arrived', async () => (await percent()) >= 5);
+    await waitUntil('a part of it has arrived', async () => (await percent()) >= 5);
     const before = await percent();
-    await waitFor('the progress moves', async () => (await percent()) > before);
+    await waitUntil('the progress moves', async () => (await percent()) > before);
   });
 
   step('resumes with the same file after a reload', async () => {
@@ -160,7 +160,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await page.getByTestId('choose-again').setInputFiles(join(directory, 'readme.txt'));
     await upload().getByText('another file').waitFor();
     await page.getByTestId('choose-again').setInputFiles(iso);
-    await waitFor('it goes on', async () => (await percent()) > before);
+    await waitUntil('it goes on', async () => (await percent()) > before);
     assert.ok(before > 0);
   });
 
@@ -266,14 +266,14 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
       Number(await read.locator(`[data-testid=read-segment][data-name="${name}"]`).getAttribute('data-percent'));
     await read.getByText('Reading', { exact: true }).waitFor();
     await browser.picture('a-machine-begins-to-boot');
-    await waitFor('the kernel is read', async () => (await share('kernel')) === 100);
-    await waitFor('the root file system is being read', async () => {
+    await waitUntil('the kernel is read', async () => (await share('kernel')) === 100);
+    await waitUntil('the root file system is being read', async () => {
       const now = await share('rootfs');
       return now > 0 && now < 100;
     });
     await browser.picture('a-machine-boots');
     const before = await share('rootfs');
-    await waitFor('the telescope moves', async () => (await share('rootfs')) > before);
+    await waitUntil('the telescope moves', async () => (await share('rootfs')) > before);
     await read.getByText('Finished', { exact: true }).waitFor({ timeout: minute });
     for (const name of ['kernel', 'initrd', 'rootfs']) {
       assert.equal(await share(name), 100, name);
@@ -305,10 +305,10 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await button('Renew').click();
     await page.getByLabel('Valid for').selectOption({ label: '7 days' });
     await page.getByRole('dialog').getByRole('button', { name: 'Renew' }).click();
-    await page.getByTestId('short-url-expires').getByText('Valid waitFor ').waitFor();
-    await waitFor('the old one has ended', async () => (await status(shortURL)) === 404);
+    await page.getByTestId('short-url-expires').getByText('Valid until ').waitFor();
+    await waitUntil('the old one has ended', async () => (await status(shortURL)) === 404);
     let renewed;
-    await waitFor('the page shows the new one', async () => {
+    await waitUntil('the page shows the new one', async () => {
       await page.getByTestId('short-url').getByRole('button', { name: /^Copy/ }).click();
       renewed = await clipboard();
       return renewed !== shortURL;

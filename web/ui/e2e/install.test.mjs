@@ -178,7 +178,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     await page.getByLabel('Cluster', { exact: true }).selectOption({ label: `Cluster ${clusterName}` });
     await page.getByTestId('finding').filter({ hasText: 'Names' }).first().waitFor();
     await page.getByLabel('Show passed checks').check();
-    await page.getByTestId('finding').filter({ hasText: 'Hosts' }).first().waitFor();
+    await page.getByTestId('finding').filter({ hasText: 'Reported by hosts' }).first().waitFor();
   });
 
   step('shows an outage of the appliance and its end', async () => {

@@ -66,7 +66,7 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
             </Button>
             {['paused-identity', 'paused-person'].includes(status.state) && (
               <Button variant="warning" onClick={() => void act(acceptIdentity)}>
-                Send from this site from now on
+                Send from this site
               </Button>
             )}
             <Button

@@ -33,8 +33,8 @@ export const Tokens = ({ act }: { act: Act }) => {
       <CardTitle>The ocm command at this site</CardTitle>
       <CardBody>
         <Content component="p">
-          The appliance answers what is read of OpenShift Cluster Manager itself, so the ocm command works here without
-          a connection. Use tokens of the appliance for that, never one of Red Hat&apos;s.
+          The appliance serves read requests to OpenShift Cluster Manager, so the ocm command works here without a
+          connection. Use tokens of the appliance for this, never a token of Red Hat.
         </Content>
         {made !== '' && (
           <Alert isInline variant="info" title="This token is shown once; the appliance stores only its digest.">

@@ -18,7 +18,7 @@ const relayStates: Record<RelayState, { name: string; variant: 'success' | 'info
   'paused-credentials': { name: 'Paused: the credentials are rejected', variant: 'danger' },
   'paused-permission': { name: 'Paused: the account has no permission', variant: 'danger' },
   'paused-identity': { name: 'Paused: another organization', variant: 'danger' },
-  'paused-person': { name: 'Paused: two sites send', variant: 'danger' },
+  'paused-person': { name: 'Paused: another machine', variant: 'danger' },
 };
 
 /**

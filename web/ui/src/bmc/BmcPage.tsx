@@ -29,8 +29,8 @@ const BmcPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">Servers</Content>
         <Content component="p">
-          Servers whose management controllers (BMCs) speak Redfish. They are booted once from an infra-env&apos;s image
-          by virtual media, which is taken out again when they restart into their disks.
+          Servers whose management controllers (BMCs) support Redfish. They boot once from an infra-env&apos;s image by
+          virtual media. The image is ejected when they restart from their disks.
         </Content>
         <Flex gap={{ default: 'gapSm' }}>
           <Button

@@ -9,7 +9,7 @@ const areas: Record<string, string> = {
   paths: 'Paths',
   offers: 'DHCP',
   proxies: 'Proxies',
-  hosts: 'Hosts',
+  hosts: 'Reported by hosts',
 };
 
 /** The worst verdict first. */

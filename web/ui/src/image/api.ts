@@ -63,8 +63,8 @@ export type ImageFacts = {
 export type ReadSegment = { name: string; share_percent: number };
 
 /**
- * One machine's progress with an infra-env's image: an entry of `GET
- * /api/landfall/v1/infra-envs/{id}/reads`.
+ * An entry of `GET /api/landfall/v1/infra-envs/{id}/reads`: one machine's progress with an
+ * infra-env's image.
  */
 export type Read = {
   /** The address of the machine or of its BMC. */

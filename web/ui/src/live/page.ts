@@ -1,4 +1,4 @@
-/** Which of the library's pages an address shows. */
+/** A page of the library. */
 export type ShownPage = { name: 'list' } | { name: 'new' } | { name: 'cluster'; clusterId: string };
 
 const address = /^\/assisted-installer\/clusters\/([^/]+)\/?/;

@@ -30,7 +30,7 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
         <Content component="p">
           Drop a directory of oc-mirror, its archive, a registries.conf, mirror sets or CA certificates anywhere on this
           page. Imports override the configuration; imports for an infra-env override those for all clusters, and those
-          for a cluster over both.
+          for a cluster override both.
         </Content>
         <List isPlain aria-label="Imports">
           {imports.map((one) => (

@@ -57,7 +57,7 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
           {!cluster && listed?.length === 0 && (
             <Content component="p">
               This appliance has no release to check: add one to &quot;release_images&quot; in its configuration and
-              start it again.
+              restart it.
             </Content>
           )}
           <Flex>

@@ -23,8 +23,8 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
       )}
       {model.rules.length + model.catalogs.length + model.signatures.length > 0 && (
         <Content component="small">
-          {model.catalogs.length} operator catalogs and the signatures of {model.signatures.length} releases came with
-          them.
+          {model.catalogs.length} operator catalogs and the signatures of {model.signatures.length} releases were
+          imported with them.
         </Content>
       )}
       <Explainer model={model} />

@@ -233,6 +233,6 @@ const ways = {
 
 const Way = ({ preview: { way, reason } }: { preview: Preview }) => (
   <Alert isInline isPlain variant={way === 'policy' ? 'warning' : 'info'} title={ways[way]} data-testid="networks-way">
-    {reason !== undefined && `Reason: ${reason}.`}
+    {reason !== undefined && `The reason is ${reason}.`}
   </Alert>
 );
