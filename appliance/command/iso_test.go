@@ -161,7 +161,7 @@ func TestWhatIsNoLiveISOIsRefusedByImportWithASentence(t *testing.T) {
 		"nothing":     {nil, exitUsage, "name a file, - for standard input, or a URL; or give --release"},
 		"two things":  {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
 		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
-			"state it, as in --openshift-version 4.20"},
+			"give it, as in --openshift-version 4.20"},
 		"a release": {[]string{"--release", "4.1.1"}, exitFailure,
 			"there is no release 4.1.1 for x86_64 under release_images"},
 	} {

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// hashFile computes the digest of a file and says which file that was. One that is changed
-// meanwhile is an error.
+// hashFile computes the digest of a file and returns it with the file's information. A file that
+// changes meanwhile is an error.
 func hashFile(ctx context.Context, path string, progress func(done int64)) (sum string, info os.FileInfo, err error) {
 	file, err := os.Open(path)
 	if err != nil {

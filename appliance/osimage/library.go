@@ -108,8 +108,8 @@ func (l *Library) SetAdditions(byURL map[string]Additions) {
 	l.additions = byURL
 }
 
-// New opens the library: what is there is indexed, what is not is fetched once Run runs. Its errors
-// say what is wrong with the directory; what is wrong with an image is said of that image.
+// New opens the library. It indexes the present images; Run fetches the missing ones. An error
+// concerns the directory. Problems of an image are in that image's state and message.
 func New(options Options) (*Library, error) {
 	if options.Transport == nil {
 		options.Transport = http.DefaultTransport

@@ -41,13 +41,13 @@ type record struct {
 	WantSHA256       string `json:"want_sha256,omitempty"`
 	TotalBytes       int64  `json:"total_bytes,omitempty"` // 0: not known
 
-	// While it arrives: so much of the .part is surely on the disk, and this is how the digest
-	// stands there.
+	// During a transfer: the synced number of bytes of the .part file, and the state of the digest
+	// there.
 	Offset    int64  `json:"offset,omitempty"`
 	HashState []byte `json:"hash_state,omitempty"`
-	Validator string `json:"validator,omitempty"` // ETag or Last-Modified of what the URL gave
+	Validator string `json:"validator,omitempty"` // ETag or Last-Modified of the URL's response
 
-	// The digest of the file as it was with this size and time. It saves reading a gigabyte at
+	// The digest of the file with this size and modification time. It saves reading a gigabyte at
 	// every start.
 	SHA256     string    `json:"sha256,omitempty"`
 	Size       int64     `json:"size,omitempty"`
@@ -62,7 +62,7 @@ func (r *record) describes(info os.FileInfo) bool {
 	return r.SHA256 != "" && r.Size == info.Size() && r.Modified.Equal(info.ModTime())
 }
 
-// configuredEntry makes an entry of what the configuration names, with what was kept of it.
+// configuredEntry makes an entry for a configured image, with its stored record.
 func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry {
 	fresh := record{Source: SourceFile, Path: c.Path, URL: c.URL, Name: filepath.Base(c.Path + c.URL),
 		Created: l.options.Clock.Now().UTC()}
@@ -137,8 +137,7 @@ func (l *Library) removeStrays() error {
 	return nil
 }
 
-// save writes an entry's record so that it is there, whole, after a power cut. The mutex is not
-// held.
+// save writes an entry's record atomically and syncs it. The caller does not hold the mutex.
 func (l *Library) save(e *entry) error {
 	e.saving.Lock()
 	defer e.saving.Unlock()
@@ -178,7 +177,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// discard removes an entry's files, the record last: what is left after a power cut is found by it.
+// discard removes an entry's files. The record is last, so that the next start finds files that a
+// power failure left.
 func (l *Library) discard(e *entry) error {
 	if err := removeFiles(l.path(e.id, partEnding)); err != nil {
 		return err

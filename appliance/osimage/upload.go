@@ -32,8 +32,8 @@ type Upload struct {
 	Image  *Image `json:"-"`            // after the last byte, if the image is valid
 }
 
-// Announce begins an upload. Room for it is reserved on the disk, so that it does not fail
-// half-way. Errors are *RequestError, *SpaceError, or say what the operating system said.
+// Announce begins an upload. It reserves space on the disk, so that the upload does not fail
+// half-way. The error is a *RequestError, a *SpaceError, or an error of the operating system.
 func (l *Library) Announce(a Announcement) (*Upload, error) {
 	if err := checkStated(a.OpenshiftVersion, a.CPUArchitecture, a.SHA256); err != nil {
 		return nil, err
@@ -96,8 +96,7 @@ func newID() string {
 	return hex.EncodeToString(id)
 }
 
-// cleanName is the last part of a path of any operating system, without what a terminal would act
-// on.
+// cleanName returns the last element of a path of any operating system, without control characters.
 func cleanName(name string) string {
 	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {
@@ -175,12 +174,12 @@ func (l *Library) standing(e *entry) *Upload {
 	return u
 }
 
-// Append adds what r gives to an upload, whose bytes so far must be offset. total is the size of
-// the whole, 0 if it is not known yet. A later call for the same upload takes the place of one that
-// still reads: its client is taken to have lost its connection.
+// Append appends the content of r to an upload. The upload must have offset bytes already. total is
+// the size of the whole image, 0 if unknown. A later call for the same upload supersedes one that
+// still reads, whose client has presumably lost its connection.
 //
-// When the last byte is there, the image is checked and, if it is right, answered. Everything else
-// is removed then, and the error is a *ContentError. Other errors: *NotFoundError, *OffsetError,
+// After the last byte the image is checked. A valid image is returned. An invalid one is removed,
+// and the error is a *ContentError. Other errors: *NotFoundError, *OffsetError,
 // *SupersededError, *SpaceError, *RequestError. After an error of r everything that arrived is kept
 // and the upload can be gone on with.
 func (l *Library) Append(ctx context.Context, id string, offset, total int64, r io.Reader) (*Upload, error) {
