@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// ErrCannotTell is the error of a Doctor's Neighbour for an address of a network that this machine
-// is not in.
+// ErrCannotTell is returned by Doctor.Neighbour for an address outside of this machine's networks.
 var ErrCannotTell = errors.New("this machine is not in the address's network")
 
 func (e *examination) addressChecks() []check {
@@ -25,10 +24,10 @@ func (e *examination) addressChecks() []check {
 	return checks
 }
 
-// free looks whether an address that the cluster is to get belongs to nobody yet.
+// free checks that no machine uses an address that the cluster is to get.
 func (e *examination) free(ctx context.Context, address netip.Addr) Finding {
 	finding := Finding{Area: Addresses, Subject: address.String(), Verdict: Green,
-		Asked: "who answers for it on the wire", Answered: "nobody"}
+		Asked: "which machine answers ARP requests for it", Answered: "nobody"}
 	if len(e.site.MachineNetworks) > 0 && !slices.ContainsFunc(e.site.MachineNetworks,
 		func(p netip.Prefix) bool { return p.Contains(address) }) {
 		finding.Verdict, finding.Asked = Red, "whether it is in a machine network"
@@ -58,16 +57,17 @@ func prefixes(networks []netip.Prefix) string {
 }
 
 const (
-	// neighbourPatience is how long the kernel takes to give up on an IPv4 neighbour: three
-	// questions, a second each.
+	// neighbourPatience is the time after which the kernel gives up on an IPv4 neighbour: three
+	// requests, one second each.
 	neighbourPatience = 3200 * time.Millisecond
 	neighbourLook     = 50 * time.Millisecond
-	// discardPort is where a datagram does no harm (RFC 863).
+	// discardPort is a port at which a datagram has no effect (RFC 863).
 	discardPort = "9"
 )
 
-// neighbour has the kernel look for an address on the wire, which takes no rights: a datagram is
-// sent to it, and the kernel's table of neighbours says whether anybody answered.
+// neighbour returns the hardware address of an IP address. It needs no privileges: it sends a
+// datagram to the address and reads the result of the kernel's address resolution from the
+// neighbour table.
 func neighbour(ctx context.Context, address netip.Addr) (string, error) {
 	own, near, err := ownAddress(address)
 	switch {
@@ -108,7 +108,7 @@ func neighbour(ctx context.Context, address netip.Addr) (string, error) {
 	}
 }
 
-// ownAddress tells whether an address is one of this machine's, or of a network that it is in.
+// ownAddress reports whether an address belongs to this machine, or to a network of this machine.
 func ownAddress(address netip.Addr) (own, near bool, err error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -128,8 +128,7 @@ func ownAddress(address netip.Addr) (own, near bool, err error) {
 // arpComplete is the flag of an entry whose hardware address is known (ATF_COM, linux/if_arp.h).
 const arpComplete = "0x2"
 
-// arpEntry finds the hardware address of an address in the kernel's table; "" when nobody answered
-// for it.
+// arpEntry returns the hardware address of an address in the kernel's table; "" if there is none.
 func arpEntry(table string, address netip.Addr) string {
 	for lines := bufio.NewScanner(strings.NewReader(table)); lines.Scan(); {
 		fields := strings.Fields(lines.Text()) // IP address, HW type, flags, HW address, mask, device

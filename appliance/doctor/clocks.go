@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// skewNoted is from which difference of clocks people are told; skewFatal is where certificates
-	// that are made here are not valid yet on hosts, or the agent's check of clocks fails (20
-	// minutes; the facts of the Assisted Installer).
+	// skewNoted is the difference between clocks above which the doctor warns. Above skewFatal,
+	// hosts do not accept new certificates of this machine yet, or the agent's clock check fails
+	// (20 minutes, as in the Assisted Installer).
 	skewNoted = time.Second
 	skewFatal = 20 * time.Minute
-	// farAway is the root distance from which chrony takes no time from a source by default
-	// (maxdistance 3 s).
+	// farAway is the root distance above which chrony rejects a source by default (maxdistance 3
+	// s).
 	farAway = 3 * time.Second
 )
 
@@ -41,13 +41,14 @@ func (e *examination) clockChecks() []check {
 	return checks
 }
 
-// timeServer asks a time server and compares its clock with this machine's.
+// timeServer requests the time from a time server and compares the server's clock with this
+// machine's.
 func (e *examination) timeServer(source string) Finding {
 	finding := Finding{Area: Clocks, Subject: "time server " + source, Verdict: Green, Asked: "the time, by NTP"}
 	answer, err := ntp.QueryWithOptions(source, ntp.QueryOptions{Timeout: e.Patience, GetSystemTime: e.Clock.Now})
 	if err != nil {
 		finding.Verdict, finding.Answered = Red, reason(err)
-		finding.Do = "Look whether the time server runs and its UDP port 123 is reachable from here."
+		finding.Do = "Check that the time server runs and its UDP port 123 is reachable from here."
 		return finding
 	}
 	finding.Answered = fmt.Sprintf("stratum %d, %s", answer.Stratum, difference(answer.ClockOffset))
@@ -74,7 +75,7 @@ func (e *examination) timeServer(source string) Finding {
 	return finding
 }
 
-// noteLag remembers by how much a clock is behind this machine's.
+// noteLag records by how much a clock is behind this machine's.
 func (e *examination) noteLag(what string, behind time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,12 +85,12 @@ func (e *examination) noteLag(what string, behind time.Duration) {
 	e.lags[what] = behind
 }
 
-// certificatesNoted is from which lag people are told that new certificates are not valid yet
-// somewhere: less passes anyway until a host sees them, and between two words of a host's clock.
+// certificatesNoted is the lag above which the doctor warns that new certificates are not valid
+// everywhere yet. A smaller lag passes before a host gets the certificate.
 const certificatesNoted = time.Minute
 
-// newCertificates looks whether certificates that are made here are valid at once by the site's
-// clocks: openshift-install has them begin when it runs, and does not date them back.
+// newCertificates checks whether new certificates of this machine are valid at once by the site's
+// clocks. openshift-install does not backdate certificates.
 func (e *examination) newCertificates() []Finding {
 	if len(e.lags) == 0 {
 		return nil
@@ -107,7 +108,7 @@ func (e *examination) newCertificates() []Finding {
 	return []Finding{finding}
 }
 
-// skewVerdict judges by how much another clock is ahead of this machine's.
+// skewVerdict rates how far another clock is ahead of this machine's, and returns advice.
 func skewVerdict(ahead time.Duration) (Verdict, string) {
 	switch {
 	case ahead.Abs() >= skewFatal:
@@ -118,7 +119,7 @@ func skewVerdict(ahead time.Duration) (Verdict, string) {
 	return Green, ""
 }
 
-// difference says by how much another clock is ahead of this machine's.
+// difference describes how far another clock is ahead of this machine's.
 func difference(ahead time.Duration) string {
 	word := "ahead of"
 	if ahead < 0 {
@@ -131,7 +132,7 @@ func difference(ahead time.Duration) string {
 	return fmt.Sprintf("%s %s this machine's clock", ahead.Abs().Round(unit), word)
 }
 
-// withPort gives an address the port that it lacks.
+// withPort adds a port to an address without one.
 func withPort(address, port string) string {
 	if _, _, err := net.SplitHostPort(address); err == nil {
 		return address

@@ -15,11 +15,11 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
-// ErrNoWire is the error of a Doctor's Wire on a system that it has none for.
+// ErrNoWire is returned by Doctor.Wire on systems without an implementation.
 var ErrNoWire = errors.New("DHCP servers are only asked from Linux")
 
-// offerChecks ask the DHCP servers of this machine's networks what they would give a host: a
-// DISCOVER, which takes no address from anybody.
+// offerChecks returns the checks of DHCP servers in this machine's networks. A check sends a
+// DISCOVER, which reserves no address.
 func (e *examination) offerChecks() []check {
 	if !e.site.AskDHCP {
 		return nil
@@ -65,13 +65,13 @@ func (e *examination) offers(ctx context.Context, iface net.Interface) []Finding
 		finding.Do = "Nothing, if the hosts have static networks; else see that a DHCP server or relay serves this " +
 			"network."
 	default:
-		return e.judgeOffers(finding, offers)
+		return e.rateOffers(finding, offers)
 	}
 	return []Finding{finding}
 }
 
-// judgeOffers says what servers offer, and that there is one too many.
-func (e *examination) judgeOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
+// rateOffers rates the offers of DHCP servers. More than one server is an error.
+func (e *examination) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
 	var servers []string
 	for _, offer := range offers {
 		if server := serverOf(offer); !slices.Contains(servers, server) {
@@ -105,7 +105,7 @@ func serverOf(offer *dhcpv4.DHCPv4) string {
 	return offer.ServerIPAddr.String()
 }
 
-// describeOffer says what an offer holds.
+// describeOffer returns the content of an offer as text.
 func describeOffer(offer *dhcpv4.DHCPv4) string {
 	parts := []string{fmt.Sprintf("%s offers %s", serverOf(offer), offer.YourIPAddr)}
 	add := func(what string, addresses []net.IP) {
@@ -122,7 +122,7 @@ func describeOffer(offer *dhcpv4.DHCPv4) string {
 	return strings.Join(parts, "; ")
 }
 
-// discover asks, and gathers the offers that come within the patience.
+// discover sends a DISCOVER and collects the offers that arrive within the patience.
 func (e *examination) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
 	wire, err := e.Wire(iface)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 )
 
-// openWire is a network card's packets to the port of DHCP clients, beside whatever client the
-// machine has. It takes CAP_NET_RAW.
+// openWire returns a packet connection to the DHCP client port of a network interface, independent
+// of the machine's DHCP client. It needs CAP_NET_RAW.
 func openWire(iface net.Interface) (net.PacketConn, error) {
 	return nclient4.NewRawUDPConn(iface.Name, dhcpv4.ClientPort)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// segment is a network card's wire to DHCP servers of the tests: what is sent to all is sent to
-// each.
+// segment is a network with the DHCP servers of a test. Broadcasts reach every server.
 type segment struct {
 	net.PacketConn
 	servers []net.Addr
@@ -29,8 +28,8 @@ func (s segment) WriteTo(packet []byte, _ net.Addr) (int, error) {
 	return len(packet), nil
 }
 
-// startDHCP answers DISCOVERs with an offer, after a word of nonsense and an offer for somebody
-// else.
+// startDHCP answers each DISCOVER with an invalid packet, an offer for another client, and an
+// offer.
 func startDHCP(t *testing.T, offer ...dhcpv4.Modifier) net.Addr {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

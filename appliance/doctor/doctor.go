@@ -1,9 +1,9 @@
-// Package doctor looks at what a site gives an installation, before a server boots: names, clocks,
-// registries and the images in them, addresses, the way to machines, DHCP and proxies. What it
-// finds is a list of findings, each with what was asked, what answered and what to do.
+// Package doctor checks a site before an installation: DNS names, clocks, registries and their
+// images, addresses, network paths, DHCP and proxies. The result is a list of findings, each with
+// the question, the answer and advice.
 //
-// It looks from the machine that it runs on. What can't be told from there is said to be unknown,
-// not good.
+// The checks run on this machine. A finding that this machine cannot determine is unknown, not
+// good.
 package doctor
 
 import (
@@ -22,18 +22,18 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// Verdict is how good a finding is.
+// Verdict is the result of a check.
 type Verdict string
 
-// The verdicts, the best first. Unknown is for what can't be told from this machine.
+// Results, the best first. Unknown is for everything that this machine cannot determine.
 const (
 	Green   Verdict = "green"
 	Unknown Verdict = "unknown"
-	Amber   Verdict = "amber" // it may go wrong, or people will be in the way of it later
-	Red     Verdict = "red"   // an installation does not get through
+	Amber   Verdict = "amber" // the installation may fail, or people will have problems later
+	Red     Verdict = "red"   // the installation fails
 )
 
-// worse tells whether v is worse than other.
+// worse reports whether v is worse than other.
 func (v Verdict) worse(other Verdict) bool { return v.rank() > other.rank() }
 
 func (v Verdict) rank() int {
@@ -48,7 +48,7 @@ func (v Verdict) rank() int {
 	return 0
 }
 
-// The areas of findings, in the order of a report.
+// Areas of findings, in the order of a report.
 const (
 	Names      = "names"
 	Clocks     = "clocks"
@@ -61,17 +61,17 @@ const (
 	Hosts      = "hosts"
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Area     string  `json:"area"`
-	Subject  string  `json:"subject"` // what was looked at: a name, a server, an address
+	Subject  string  `json:"subject"` // a name, a server or an address
 	Verdict  Verdict `json:"verdict"`
 	Asked    string  `json:"asked"`
 	Answered string  `json:"answered"`
-	Do       string  `json:"do,omitempty"` // what a person does about it; "" when nothing
+	Do       string  `json:"do,omitempty"` // advice; "" if nothing is to be done
 }
 
-// Report is what an examination found.
+// Report is the result of a diagnosis.
 type Report struct {
 	At       time.Time `json:"at"` // UTC, of this machine's clock
 	Cluster  string    `json:"cluster,omitempty"`
@@ -79,97 +79,95 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Site is what an examination looks at. What is left out is not looked at.
+// Site describes the site to check. The doctor skips the checks of empty fields.
 type Site struct {
-	// Cluster and BaseDomain make the cluster's names; without them no names are looked at.
+	// Cluster and BaseDomain form the cluster's names.
 	Cluster, BaseDomain string
-	// NamesNeeded says that hosts can't do without the site's DNS records: clusters without virtual
-	// addresses of their own.
+	// NamesNeeded reports whether the hosts depend on the site's DNS records: the cluster has no
+	// virtual addresses of its own.
 	NamesNeeded bool
-	// APIAddresses and IngressAddresses are what the cluster's names must lead to; none means that
-	// they are not known yet.
+	// APIAddresses and IngressAddresses are the addresses to which the cluster's names must
+	// resolve; empty if they are not known yet.
 	APIAddresses, IngressAddresses []netip.Addr
-	// Free are addresses that nobody may have yet.
+	// Free lists addresses that no machine may use yet.
 	Free []netip.Addr
-	// MachineNetworks are those of the hosts.
+	// MachineNetworks are the networks of the hosts.
 	MachineNetworks []netip.Prefix
-	// Resolvers are the site's DNS servers, each "address:port", and Search the domains that
-	// unfinished names are tried in.
+	// Resolvers are the site's DNS servers, each "address:port". Search lists the search domains.
 	Resolvers, Search []string
-	// NTPSources are names or addresses of time servers, with a port or without.
+	// NTPSources are names or addresses of time servers, with or without a port.
 	NTPSources []string
-	// Registries are those that images are pulled from.
+	// Registries are the registries from which images are pulled.
 	Registries []Registry
-	// Authorities are trusted for registries beside those of this machine; nil for none.
+	// Authorities are the CAs of registries, on top of this machine's; nil for none.
 	Authorities *x509.CertPool
-	// Proxy is what hosts reach the outside by.
+	// Proxy is the hosts' proxy.
 	Proxy Proxy
-	// Direct are URLs that hosts must reach without the proxy beside the registries': the
-	// appliance's own.
+	// Direct lists the appliance's URLs. Hosts must access them and the registries without the
+	// proxy.
 	Direct []string
-	// Contents are the releases that the registries must hold, and Holes what is doubtful about the
-	// rules that lead there.
+	// Contents lists the releases that the registries must contain. Holes lists problems of the
+	// mirror rules.
 	Contents []Contents
 	Holes    []mirror.Hole
-	// Machines are those that full packets must reach, beside the registries.
+	// Machines are the machines that full packets must reach, besides the registries.
 	Machines []Machine
-	// AskDHCP has DHCP servers be asked, which sends packets to all machines of this machine's
-	// networks.
+	// AskDHCP enables the check of DHCP servers. It sends broadcasts in this machine's networks.
 	AskDHCP bool
-	// Lags are by how much clocks of hosts are behind this machine's, by the hosts' names;
-	// negative: ahead.
+	// Lags holds by how much the hosts' clocks are behind this machine's, by the hosts' names. A
+	// negative lag is a clock that is ahead.
 	Lags map[string]time.Duration
-	// Configured is what is to be said of what the appliance itself was given.
+	// Configured holds findings about the appliance's configuration.
 	Configured []Finding
-	// Measured is what hosts found themselves.
+	// Measured holds the findings of hosts.
 	Measured []Finding
 }
 
-// Registry is a registry that images are pulled from.
+// Registry is a registry from which images are pulled.
 type Registry struct {
-	Host     string // with a port or without
-	Insecure bool   // nobody looks at its certificate, and it may speak http
+	Host     string // with or without a port
+	Insecure bool   // its certificate is not verified, and it may use http
 }
 
-// Doctor examines sites.
+// Doctor checks sites.
 type Doctor struct {
-	// Clock is this machine's; nil is the real one.
+	// Clock is this machine's clock; nil for the real one.
 	Clock clockwork.Clock
-	// Patience is how long an answer is waited for; 0 means 3 s.
+	// Patience is the time to wait for an answer; 0 means 3 s.
 	Patience time.Duration
-	// Neighbour says which hardware address answers for an IP address of a network that this
-	// machine is in, "" when none does. ErrCannotTell is for those of other networks. nil asks the
+	// Neighbour returns the hardware address that answers for an IP address in this machine's
+	// networks; "" if there is none. For other networks it returns ErrCannotTell. nil uses the
 	// system.
 	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
-	// Path opens the way to an address; nil is by datagrams from this machine.
+	// Path opens a path to an address; nil uses datagrams from this machine.
 	Path func(address netip.Addr) (Path, error)
-	// Interfaces are this machine's network cards, and Wire what is sent and received on one of
-	// them by DHCP; nil are those of the system.
+	// Interfaces lists this machine's network interfaces. Wire opens a connection for DHCP on one
+	// of them. nil uses the system.
 	Interfaces func() ([]net.Interface, error)
 	Wire       func(iface net.Interface) (net.PacketConn, error)
 }
 
 const (
 	defaultPatience = 3 * time.Second
-	// atOnce bounds how many things are looked at at the same time.
+	// atOnce is the maximum number of concurrent checks.
 	atOnce = 16
 )
 
-// examination is one examination under way.
+// examination is a running diagnosis.
 type examination struct {
 	Doctor
 	site *Site
 
 	mu     sync.Mutex
-	lags   map[string]time.Duration // by which clocks are behind this machine's, by what has them
-	realms []*url.URL               // where registries send for tokens
+	lags   map[string]time.Duration // by how much clocks are behind this machine's, by the clocks' owners
+	realms []*url.URL               // token servers of registries
 }
 
-// check looks at one thing.
+// check runs one check.
 type check func(context.Context) []Finding
 
-// Diagnose looks at a site and returns what it found, always: what could not be asked is a finding
-// too. It takes a few times the patience at the most.
+// Diagnose checks a site. It always returns a report: a check that fails to run is a finding too.
+// It takes a few times the patience at most.
 func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	if d.Clock == nil {
 		d.Clock = clockwork.NewRealClock()
@@ -222,7 +220,7 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	return report
 }
 
-// Worst is the worst verdict of some findings; Green of none.
+// Worst returns the worst result of findings; Green if there are none.
 func Worst(findings []Finding) Verdict {
 	worst := Green
 	for _, finding := range findings {

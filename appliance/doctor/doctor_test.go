@@ -18,7 +18,7 @@ import (
 	"github.com/beevik/ntp"
 )
 
-// nobody is a wire on which no address is taken.
+// nobody is a network in which no address is used.
 func nobody(context.Context, netip.Addr) (string, error) { return "", nil }
 
 // find returns the finding about a subject.
@@ -166,7 +166,7 @@ func TestTimeServers_askedLikeHosts(t *testing.T) {
 }
 
 func TestRegistries_endpointIsChecked(t *testing.T) {
-	now := time.Now() // as the TLS library and the Date of answers have it
+	now := time.Now() // the clock of the TLS library and of the Date header
 	trusted := newAuthority(t, now)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/json") }
 	status := func(code int, kind string) http.HandlerFunc {

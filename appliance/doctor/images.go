@@ -12,27 +12,26 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// Contents is a release whose images the site must hold, and what asks for them.
+// Contents is a release whose images the site must hold.
 type Contents struct {
-	// Release is what people call it: a version or a pull spec.
+	// Release is the version or the pull spec.
 	Release string
-	// Prove asks for every image with every layer. Its error says in a sentence why it can't be
-	// asked for.
+	// Prove requests every image with every layer. Its error is a sentence that says why it cannot.
 	Prove func(context.Context) (*prover.ReleaseReport, error)
-	// Anonymous says that there is no pull secret to ask with, so that a refusal says nothing.
+	// Anonymous reports whether there is no pull secret. A refusal then has no meaning.
 	Anonymous bool
 }
 
 const (
-	// contentsPatience is how long all releases together may take. A mirror nearby takes some
+	// contentsPatience limits the time for all releases together. A mirror nearby takes a few
 	// seconds for each.
 	contentsPatience = time.Minute
-	// gapsNamed is how many images without a common cause are named each.
+	// gapsNamed is the maximum number of images without a common cause that are named separately.
 	gapsNamed = 10
 )
 
-// contents asks for the images of the site's releases. What was found wrong at a registry's front
-// door is not said again of its images.
+// contents requests the images of the site's releases. It does not repeat problems with a
+// registry's endpoint for each of its images.
 func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
 	defer cancel()
@@ -53,7 +52,7 @@ func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
 			finding.Do = "Ask for as long as it takes: landfall mirror prove, or the page Mirror."
 		case err != nil:
 			finding.Verdict, finding.Answered = Unknown, err.Error()
-			finding.Do = "Put right what is said, and look again."
+			finding.Do = "Correct this problem, and check again."
 		case report.Complete():
 			finding.Answered = report.Summary()
 		default:
@@ -65,8 +64,7 @@ func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
 	return append(found, e.holes(found)...)
 }
 
-// gaps says each thing that is wrong once: what is the matter with a registry, which repository no
-// rule leads from, which images are missing.
+// gaps reports each problem once: a faulty registry, a repository without a rule, a missing image.
 func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[string]bool) []Finding {
 	var found []Finding
 	add := func(verdict Verdict, subject, text string) {
@@ -132,7 +130,7 @@ func imageName(result *prover.Result) string {
 	return result.Ref
 }
 
-// split parts a sentence of the prover's into what answered and what to do.
+// split splits a sentence of the prover into the answer and the advice.
 func split(text string) (answered, do string) {
 	answered, do, _ = strings.Cut(text, "; ")
 	if do == "" {
@@ -141,7 +139,8 @@ func split(text string) (answered, do string) {
 	return answered, strings.ToUpper(do[:1]) + do[1:]
 }
 
-// holes are the grave ones of the mirror rules, unless what they make of images is said already.
+// holes returns findings about grave holes of the mirror rules. It omits a hole if the findings
+// about images mention it already.
 func (e *examination) holes(said []Finding) []Finding {
 	var found []Finding
 	for _, hole := range e.site.Holes {

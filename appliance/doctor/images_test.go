@@ -13,8 +13,7 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// reportOf makes a report of images that are not held, and of one that is, unless there is a fault
-// of its registry.
+// reportOf returns a report of missing images and a present one, or of a fault of their registry.
 func reportOf(faults []prover.Fault, results ...prover.Result) *prover.ReleaseReport {
 	other := prover.Result{Image: prover.Image{Ref: "quay.io/held/image:1"}, Verdict: prover.Held}
 	for _, fault := range faults {

@@ -12,17 +12,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// The names of a cluster that must lead to it. The applications' wildcard is tried with the name
-// that people open first.
+// Names that must resolve to the cluster. The console's name stands for the applications' wildcard.
 const (
 	apiName     = "api"
 	apiIntName  = "api-int"
 	appsName    = "console-openshift-console.apps"
-	wildcardTry = "validateNoWildcardDNS" // a name that nobody has; the installation stops when it resolves
+	wildcardTry = "validateNoWildcardDNS" // a name that must not exist; the installation stops if it resolves
 )
 
-// nameChecks are those of the site's DNS: for each resolver the cluster's names, and what must not
-// resolve.
+// nameChecks returns the checks of the site's DNS: for each resolver, the cluster's names and a
+// name that must not resolve.
 func (e *examination) nameChecks() []check {
 	if e.site.Cluster == "" || e.site.BaseDomain == "" {
 		return nil
@@ -44,7 +43,7 @@ func (e *examination) nameChecks() []check {
 	return checks
 }
 
-// resolver asks one DNS server everything. One that does not answer is said once.
+// resolver runs all checks with one DNS server. A server that does not answer is reported once.
 func (e *examination) resolver(ctx context.Context, resolver string) []Finding {
 	domain := e.site.Cluster + "." + e.site.BaseDomain
 	var found []Finding
@@ -53,7 +52,7 @@ func (e *examination) resolver(ctx context.Context, resolver string) []Finding {
 		expected []netip.Addr
 	}{{apiName, e.site.APIAddresses}, {apiIntName, e.site.APIAddresses}, {appsName, e.site.IngressAddresses}} {
 		if record.name == apiIntName && !e.site.NamesNeeded {
-			continue // nobody but the hosts asks for it
+			continue // only the hosts resolve it
 		}
 		finding, err := e.record(ctx, resolver, record.name+"."+domain, record.expected)
 		if err != nil {
@@ -74,7 +73,7 @@ func (e *examination) deadResolver(resolver, name string, err error) Finding {
 	finding := Finding{
 		Area: Names, Subject: "DNS server " + resolver, Verdict: Amber, Asked: "the addresses of " + name,
 		Answered: reason(err),
-		Do:       "Look whether the DNS server runs and its port 53 is reachable, or take it out of /etc/resolv.conf.",
+		Do:       "Check that the DNS server runs and its port 53 is reachable, or take it out of /etc/resolv.conf.",
 	}
 	if e.site.NamesNeeded {
 		finding.Verdict = Red
@@ -82,7 +81,7 @@ func (e *examination) deadResolver(resolver, name string, err error) Finding {
 	return finding
 }
 
-// record looks whether a name leads where it must.
+// record checks that a name resolves to the expected addresses.
 func (e *examination) record(ctx context.Context, resolver, name string, expected []netip.Addr) (Finding, error) {
 	finding := Finding{Area: Names, Subject: name, Verdict: Green, Asked: "its addresses, of " + resolver}
 	addresses, err := e.addresses(ctx, resolver, name)
@@ -110,8 +109,7 @@ func (e *examination) record(ctx context.Context, resolver, name string, expecte
 	return finding, nil
 }
 
-// recordName is what a DNS administrator calls the record of a name: the applications' is a
-// wildcard.
+// recordName returns the name of a DNS record. The record of the applications is a wildcard.
 func recordName(name string) string {
 	if rest, ok := strings.CutPrefix(name, appsName+"."); ok {
 		return "*.apps." + rest
@@ -119,8 +117,8 @@ func recordName(name string) string {
 	return name
 }
 
-// wildcard looks whether names that nobody made resolve: by a wildcard above the cluster, or
-// because a resolver tries unfinished names in its own domains.
+// wildcard checks whether a name resolves that does not exist. The cause is a wildcard above the
+// cluster or in a search domain.
 func (e *examination) wildcard(ctx context.Context, resolver, domain string) Finding {
 	finding := Finding{Area: Names, Subject: "*." + domain, Verdict: Green, Asked: "a name that nobody has, of " +
 		resolver, Answered: "there is no such name"}
@@ -147,8 +145,8 @@ func (e *examination) wildcard(ctx context.Context, resolver, domain string) Fin
 	return finding
 }
 
-// reverse looks whether the name of an address is one of the cluster's; an address without a name
-// is no finding.
+// reverse checks that the name of an address belongs to the cluster. An address without a name is
+// not a finding.
 func (e *examination) reverse(ctx context.Context, resolver string, address netip.Addr, domain string) (Finding, bool) {
 	question, err := dns.ReverseAddr(address.String())
 	if err != nil {
@@ -156,7 +154,7 @@ func (e *examination) reverse(ctx context.Context, resolver string, address neti
 	}
 	records, err := e.ask(ctx, resolver, question, dns.TypePTR)
 	if err != nil {
-		return Finding{}, false // the resolver's silence has been said
+		return Finding{}, false // the resolver's failure has been reported
 	}
 	var names []string
 	for _, record := range records {
@@ -180,8 +178,8 @@ func (e *examination) reverse(ctx context.Context, resolver string, address neti
 	return finding, true
 }
 
-// addresses asks for a name's IPv4 and IPv6 addresses. A name that does not exist has none and is
-// no error.
+// addresses resolves a name to its IPv4 and IPv6 addresses. A name that does not exist has none;
+// that is not an error.
 func (e *examination) addresses(ctx context.Context, resolver, name string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
@@ -206,7 +204,7 @@ func (e *examination) addresses(ctx context.Context, resolver, name string) ([]n
 	return slices.Compact(addresses), nil
 }
 
-// ask sends one question to one server, by TCP when the answer is too long for UDP.
+// ask sends one question to one server. It uses TCP if the answer is too long for UDP.
 func (e *examination) ask(ctx context.Context, resolver, name string, kind uint16) ([]dns.RR, error) {
 	question := new(dns.Msg)
 	question.SetQuestion(name, kind)
@@ -227,8 +225,7 @@ func (e *examination) ask(ctx context.Context, resolver, name string, kind uint1
 	return nil, fmt.Errorf("it answered %s", dns.RcodeToString[answer.Rcode])
 }
 
-// sameAddresses tells whether a name leads to nothing but what is expected, and to all of it that
-// there is of the families that it has.
+// sameAddresses reports whether a name resolves to expected addresses only.
 func sameAddresses(addresses, expected []netip.Addr) bool {
 	for _, address := range addresses {
 		if !slices.Contains(expected, address) {
@@ -246,7 +243,7 @@ func list(addresses []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// reason is a network error without what the finding says already.
+// reason returns a network error without the parts that the finding contains already.
 func reason(err error) string {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {

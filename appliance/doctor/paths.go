@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// Machine is one whose way there is looked at.
+// Machine is a machine to which the network path is checked.
 type Machine struct {
 	Name    string
 	Address netip.Addr
 }
 
-// Path is the way to a machine, on which packets must not be cut. Sizes are in bytes with all
-// headers.
+// Path is a network path to a machine on which packets must not be fragmented. Sizes are in bytes
+// and include all headers.
 type Path interface {
-	// MTU is how large packets may be, as far as this machine knows by now.
+	// MTU returns the maximum size of packets that this machine knows at the moment.
 	MTU() (int, error)
-	// Arrives sends a packet of a size and tells whether the machine answered it within the
-	// patience. The error is errTooLarge when the packet is known to be larger than the way takes.
+	// Arrives sends a packet of a size and reports whether the machine answered within the
+	// patience. It returns errTooLarge if the packet is known to exceed the path's MTU.
 	Arrives(ctx context.Context, size int, patience time.Duration) (bool, error)
 	Close() error
 }
 
-// errTooLarge is the error of a packet that must not be cut and is too large for the way.
+// errTooLarge is the error of a packet that exceeds the path's MTU.
 var errTooLarge = errors.New("the packet is too large for the way there")
 
 const (
 	smallPacket    = 128
 	usualPacket    = 1500
-	largestPacket  = 9216 // of jumbo frames; a loopback device takes more, which says nothing
-	overlayHeaders = 100  // what OVN-Kubernetes adds to the packets between nodes (Geneve over IPv4 or IPv6)
+	largestPacket  = 9216 // of jumbo frames; the larger MTU of a loopback device has no meaning
+	overlayHeaders = 100  // added by OVN-Kubernetes to the packets between nodes (Geneve over IPv4 or IPv6)
 )
 
 func (e *examination) pathChecks() []check {
@@ -41,7 +41,7 @@ func (e *examination) pathChecks() []check {
 	for _, host := range e.site.registryHosts() {
 		name, _, err := net.SplitHostPort(withPort(host, "443"))
 		if err != nil {
-			continue // said of the registry itself
+			continue // the check of the registry reports it
 		}
 		checks = append(checks, func(ctx context.Context) []Finding {
 			ctx, cancel := context.WithTimeout(ctx, e.Patience)
@@ -59,8 +59,8 @@ func (e *examination) pathChecks() []check {
 	return checks
 }
 
-// path looks whether full packets arrive at a machine without being cut. What loses large packets
-// without a word is the usual reason of pulls that begin and then stand still.
+// path checks whether full packets reach a machine without fragmentation. The silent loss of large
+// packets is the usual cause of pulls that start and then stall.
 func (e *examination) path(ctx context.Context, machine Machine) Finding {
 	finding := Finding{Area: Paths, Subject: "way to " + machine.Name, Verdict: Unknown,
 		Asked: "whether full packets arrive that must not be cut"}
@@ -103,8 +103,8 @@ func (e *examination) path(ctx context.Context, machine Machine) Finding {
 	return finding
 }
 
-// measure returns this machine's own MTU on the way, whether small packets arrive, and the largest
-// whose arrival was seen, 0 when large ones are lost.
+// measure returns this machine's own MTU on the path, whether small packets arrive, and the size of
+// the largest packet that arrived, 0 if large ones are lost.
 func (e *examination) measure(ctx context.Context, path Path) (mtu int, small bool, whole int, err error) {
 	if mtu, err = path.MTU(); err != nil {
 		return 0, false, 0, err
@@ -120,7 +120,7 @@ func (e *examination) measure(ctx context.Context, path Path) (mtu int, small bo
 	if err == nil || !errors.Is(err, errTooLarge) {
 		return mtu, true, 0, err
 	}
-	known, err := path.MTU() // what the router that refused it takes
+	known, err := path.MTU() // the MTU of the router that rejected it
 	if err != nil || known >= mtu {
 		return mtu, true, 0, err
 	}

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracePort is the first of traceroute's ports. Nothing listens there, and a machine that gets a
-// datagram says so, or its firewall does: that is how its arrival is seen, without any rights.
+// tracePort is the first port of traceroute. A machine without a listener on the port rejects the
+// datagram, or its firewall does. The rejection proves the arrival, without any privileges.
 const tracePort = 33434
 
-// answers are how many times an answer is waited for in the given patience.
+// answers is the number of times that the patience is split for answers.
 const answers = 3
 
-// udpPath is a Path by a connected UDP socket (ip(7): IP_MTU_DISCOVER, IP_MTU; ipv6(7)).
+// udpPath implements Path with a connected UDP socket (ip(7): IP_MTU_DISCOVER, IP_MTU; ipv6(7)).
 type udpPath struct {
 	conn    *net.UDPConn
 	address netip.Addr
@@ -52,7 +52,7 @@ func openPath(address netip.Addr) (Path, error) {
 	return p, nil
 }
 
-// MTU asks the kernel.
+// MTU returns the kernel's MTU of the path.
 func (p *udpPath) MTU() (mtu int, err error) {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
@@ -67,14 +67,14 @@ func (p *udpPath) MTU() (mtu int, err error) {
 	return mtu, errors.Join(err, failed)
 }
 
-// Arrives sends a datagram and waits until somebody says that nothing listens there.
+// Arrives sends a datagram and waits for its rejection.
 func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration) (bool, error) {
 	for range answers - 1 {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		if _, err := p.conn.Write(make([]byte, size-p.headers)); err != nil {
-			if arrived, err := p.judge(err); arrived || err != nil {
+			if arrived, err := p.arrival(err); arrived || err != nil {
 				return arrived, err
 			}
 		}
@@ -82,7 +82,7 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 			return false, err
 		}
 		if _, err := p.conn.Read(make([]byte, 1)); err != nil {
-			if arrived, err := p.judge(err); arrived || err != nil {
+			if arrived, err := p.arrival(err); arrived || err != nil {
 				return arrived, err
 			}
 			continue
@@ -92,9 +92,9 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 	return false, nil
 }
 
-// judge tells what an error of the socket says of the datagram before it. Who refuses it is asked
-// of the kernel: when it is not the machine itself, the datagram did not get there.
-func (p *udpPath) judge(err error) (arrived bool, failure error) {
+// arrival reports whether an error of the socket proves the arrival of the datagram. The kernel
+// knows the sender of the rejection. If it is not the machine itself, the datagram did not arrive.
+func (p *udpPath) arrival(err error) (arrived bool, failure error) {
 	switch timeout := net.Error(nil); {
 	case errors.Is(err, unix.EMSGSIZE):
 		return false, errTooLarge
@@ -111,8 +111,8 @@ func (p *udpPath) judge(err error) (arrived bool, failure error) {
 	}
 }
 
-// refuser is who sent the last error (struct sock_extended_err and what follows it, ip(7):
-// IP_RECVERR).
+// refuser returns the sender of the last error (struct sock_extended_err and the data after it,
+// ip(7): IP_RECVERR).
 func (p *udpPath) refuser() (netip.Addr, error) {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
@@ -145,5 +145,5 @@ func (p *udpPath) refuser() (netip.Addr, error) {
 	return netip.Addr{}, errors.New("the kernel does not say who refuses datagrams")
 }
 
-// Close lets go of the socket.
+// Close closes the socket.
 func (p *udpPath) Close() error { return p.conn.Close() }

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// way is a Path whose narrowest place takes packets of a size.
+// way is a path with the MTU of its narrowest part.
 type way struct {
-	mtu    int // that this machine knows
+	mtu    int // known to this machine
 	takes  int
-	silent bool // what is too large is lost without a word
-	mute   bool // nobody answers
+	silent bool // packets that are too large are lost without an error
+	mute   bool // no machine answers
 }
 
 func (w *way) MTU() (int, error) { return w.mtu, nil }
@@ -65,13 +65,14 @@ func TestPaths_fullPacketsArrive(t *testing.T) {
 		})
 	}
 	d := Doctor{Path: func(netip.Addr) (Path, error) { return nil, errors.New("no way") }}
-	finding := find(t, d.Diagnose(t.Context(), &Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}),
+	finding := find(t, d.Diagnose(t.Context(),
+		&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}),
 		"way to host a")
 	require.Equal(t, Unknown, finding.Verdict)
 	require.Equal(t, "it can't be told from here: no way", finding.Answered)
 }
 
-// This machine says itself that nothing listens.
+// This machine itself reports that the port is closed.
 func TestPaths_datagramArrivalIsReported(t *testing.T) {
 	path, err := openPath(netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestPaths_datagramArrivalIsReported(t *testing.T) {
 	arrived, err := path.Arrives(t.Context(), usualPacket, time.Second)
 	require.NoError(t, err)
 	require.True(t, arrived)
-	if six, err := openPath(netip.MustParseAddr("::1")); err == nil { // a machine may have no IPv6
+	if six, err := openPath(netip.MustParseAddr("::1")); err == nil { // not every machine has IPv6
 		defer func() { require.NoError(t, six.Close()) }()
 		arrived, err = six.Arrives(t.Context(), usualPacket, time.Second)
 		require.NoError(t, err)

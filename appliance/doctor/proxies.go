@@ -8,13 +8,13 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Proxy is what hosts reach the outside by; empty fields stand for none.
+// Proxy is the hosts' proxy; an empty field means none.
 type Proxy struct {
 	HTTP, HTTPS, No string
 }
 
-// proxies looks whether hosts would ask a proxy for what lies at the site, once it is known where
-// registries send for tokens.
+// proxies checks whether hosts would use a proxy for servers of the site. It runs when the token
+// servers of the registries are known.
 func (e *examination) proxies() []Finding {
 	if e.site.Proxy.HTTP == "" && e.site.Proxy.HTTPS == "" {
 		return nil
@@ -58,7 +58,7 @@ func (e *examination) proxies() []Finding {
 	return found
 }
 
-// bracketed is an address as URLs have it.
+// bracketed returns an address in the notation of URLs.
 func bracketed(address string) string {
 	if strings.Contains(address, ":") {
 		return "[" + address + "]"

@@ -16,13 +16,14 @@ import (
 	"time"
 )
 
-// freshCertificate is how long a registry's certificate should have been valid: a host whose clock
-// is behind by more than that does not take it.
+// freshCertificate is the age below which the doctor warns about a registry's certificate: a host
+// whose clock is behind by more than the age rejects the certificate.
 const freshCertificate = 10 * time.Minute
 
 const newlyValid = "is valid only since"
 
-// expiresSoon is how long a registry's certificate should be valid yet.
+// expiresSoon is the remaining validity below which the doctor warns about a registry's
+// certificate.
 const expiresSoon = 30 * 24 * time.Hour
 
 func (e *examination) registryChecks() []check {
@@ -33,8 +34,8 @@ func (e *examination) registryChecks() []check {
 	return checks
 }
 
-// registry looks at a registry as far as its front door: its address, certificate, the API's
-// answer, where tokens come from, and its clock. Whether it holds the images is asked elsewhere.
+// registry checks a registry's endpoint: address, certificate, the API's answer, token server and
+// clock. It does not check the images.
 func (e *examination) registry(ctx context.Context, registry Registry) []Finding {
 	door := Finding{Area: Registries, Subject: registry.Host, Verdict: Green, Asked: "https://" + registry.Host +
 		"/v2/"}
@@ -50,7 +51,7 @@ func (e *examination) registry(ctx context.Context, registry Registry) []Finding
 	}
 	if err != nil {
 		door.Verdict, door.Answered = Red, reason(err)
-		door.Do = "Look whether the registry runs and is reachable from here."
+		door.Do = "Check that the registry runs and is reachable from here."
 		return []Finding{door}
 	}
 	found := []Finding{e.apiAnswer(door, answer, expiry)}
@@ -67,7 +68,7 @@ func (e *examination) registry(ctx context.Context, registry Registry) []Finding
 	return found
 }
 
-// apiAnswer judges what a registry says of itself.
+// apiAnswer rates a registry's answer to /v2/.
 func (e *examination) apiAnswer(door Finding, answer *http.Response, expiry string) Finding {
 	door.Answered = answer.Status
 	if expiry != "" {
@@ -96,8 +97,8 @@ func (e *examination) apiAnswer(door Finding, answer *http.Response, expiry stri
 	return door
 }
 
-// certificate looks at a registry's certificate as images are pulled with it. It returns until when
-// it is valid, or what is wrong with what to do about it.
+// certificate checks a registry's certificate as clients do that pull images. It returns the end of
+// its validity, or the problem and advice.
 func (e *examination) certificate(ctx context.Context, registry Registry) (answered, do string) {
 	if registry.Insecure {
 		return "", ""
@@ -108,7 +109,7 @@ func (e *examination) certificate(ctx context.Context, registry Registry) (answe
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.Patience)
 	defer cancel()
-	// The chain is verified below, so that each thing that is wrong with it gets its own sentence.
+	// verify checks the chain, so that each problem gets its own sentence.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name}} //nolint:gosec
 	conn, err := dialer.DialContext(ctx, "tcp", withPort(registry.Host, "443"))
 	if err != nil {
@@ -116,7 +117,7 @@ func (e *examination) certificate(ctx context.Context, registry Registry) (answe
 	}
 	chain := conn.(*tls.Conn).ConnectionState().PeerCertificates
 	if err := conn.Close(); err != nil {
-		return reason(err), "Look whether the registry runs and is reachable from here."
+		return reason(err), "Check that the registry runs and is reachable from here."
 	}
 	return e.verify(registry, name, chain)
 }
@@ -133,7 +134,7 @@ func (e *examination) noTLS(registry Registry, err error) (answered, do string) 
 		return "this machine finds no address for it",
 			fmt.Sprintf("Add a DNS record for %s; the hosts need it as well.", registry.Host)
 	}
-	return reason(err), fmt.Sprintf("Look whether the registry runs at %s and is reachable from here.", registry.Host)
+	return reason(err), fmt.Sprintf("Check that the registry runs at %s and is reachable from here.", registry.Host)
 }
 
 func (e *examination) verify(registry Registry, name string, chain []*x509.Certificate) (answered, do string) {
@@ -156,7 +157,7 @@ func (e *examination) verify(registry Registry, name string, chain []*x509.Certi
 		intermediates.AddCert(certificate)
 	}
 	var failure error
-	for _, roots := range []*x509.CertPool{e.site.Authorities, nil} { // nil: those of this machine
+	for _, roots := range []*x509.CertPool{e.site.Authorities, nil} { // nil: this machine's
 		if _, failure = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates,
 			CurrentTime: now}); failure == nil {
 			break
@@ -193,7 +194,8 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// visit asks for a page. The certificate has been looked at, or does not matter.
+// visit requests a page. It does not verify the certificate: that is checked separately, or does
+// not matter.
 func (e *examination) visit(ctx context.Context, registry Registry, address string) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Patience)
 	defer cancel()
@@ -217,12 +219,12 @@ func (e *examination) visit(ctx context.Context, registry Registry, address stri
 	return answer, errors.Join(err, answer.Body.Close())
 }
 
-// realmPattern finds where a token comes from in a WWW-Authenticate header (RFC 9110, section
+// realmPattern matches the token server's URL in a WWW-Authenticate header (RFC 9110, section
 // 11.6.1).
 var realmPattern = regexp.MustCompile(`(?i)^bearer .*?realm="([^"]+)"`)
 
-// tokenRealm is the URL of the server that gives out a registry's tokens, if it has one. It is
-// often another host than the registry's, and then forgotten in firewalls and certificates.
+// tokenRealm returns the URL of a registry's token server, if it has one. The server is often
+// another host, which firewalls and certificates then omit.
 func tokenRealm(answer *http.Response) (*url.URL, bool) {
 	for _, header := range answer.Header.Values("WWW-Authenticate") {
 		if found := realmPattern.FindStringSubmatch(header); found != nil {
@@ -233,7 +235,7 @@ func tokenRealm(answer *http.Response) (*url.URL, bool) {
 	return nil, false
 }
 
-// noteRealm remembers where a registry sends for tokens, each server once.
+// noteRealm records a registry's token server, each server once.
 func (e *examination) noteRealm(realm *url.URL) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -242,7 +244,7 @@ func (e *examination) noteRealm(realm *url.URL) {
 	}
 }
 
-// realm looks at the server of tokens, as at a registry.
+// realm checks a token server like a registry.
 func (e *examination) realm(ctx context.Context, registry Registry, realm *url.URL) Finding {
 	finding := Finding{Area: Registries, Subject: realm.Host, Verdict: Green,
 		Asked: "whether it can be reached, since " + registry.Host + " takes tokens of it"}
@@ -262,8 +264,8 @@ func (e *examination) realm(ctx context.Context, registry Registry, realm *url.U
 	return finding
 }
 
-// serverClock compares a registry's clock with this machine's, by the Date that it answered with,
-// which is exact to a second.
+// serverClock compares a registry's clock with this machine's. The Date header has a resolution of
+// one second.
 func (e *examination) serverClock(registry Registry, answer *http.Response) (Finding, bool) {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
@@ -273,7 +275,7 @@ func (e *examination) serverClock(registry Registry, answer *http.Response) (Fin
 	e.noteLag(registry.Host, -ahead)
 	finding := Finding{Area: Clocks, Subject: "clock of " + registry.Host, Verdict: Green,
 		Asked: "the Date of its answer", Answered: difference(ahead)}
-	if ahead.Abs() < 5*time.Second { // on its way the answer took some time, too
+	if ahead.Abs() < 5*time.Second { // the answer took some time, too
 		return finding, true
 	}
 	finding.Verdict, _ = skewVerdict(ahead)
@@ -282,7 +284,7 @@ func (e *examination) serverClock(registry Registry, answer *http.Response) (Fin
 	return finding, true
 }
 
-// registryHosts names the registries, each once.
+// registryHosts returns the hosts of the registries, each once.
 func (s *Site) registryHosts() []string {
 	var hosts []string
 	for _, registry := range s.Registries {

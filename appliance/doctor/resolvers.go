@@ -7,12 +7,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// resolvConf is where a machine says which DNS servers it asks (resolv.conf(5)).
+// resolvConf is the file with this machine's DNS servers (resolv.conf(5)).
 const resolvConf = "/etc/resolv.conf"
 
-// SystemResolvers returns the DNS servers that this machine asks, each "address:port", and the
-// domains that it tries unfinished names in. A site's hosts may ask others; they say themselves
-// what they find.
+// SystemResolvers returns this machine's DNS servers, each "address:port", and its search domains.
+// A site's hosts may use others; they report their own results.
 func SystemResolvers() (resolvers, search []string, err error) {
 	config, err := dns.ClientConfigFromFile(resolvConf)
 	if err != nil {

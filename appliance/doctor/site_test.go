@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startDNS serves records, each a line of a zone file, by UDP; "*" in a name stands for any.
+// startDNS serves DNS records by UDP, each a line of a zone file. "*" in a name matches any name.
 func startDNS(t *testing.T, records ...string) (address string) {
 	t.Helper()
 	var zone []dns.RR
@@ -64,7 +64,7 @@ func startDNS(t *testing.T, records ...string) (address string) {
 	return conn.LocalAddr().String()
 }
 
-// timeServer answers NTP (RFC 5905, section 7.3) by a clock that is ahead of this machine's.
+// timeServer answers NTP (RFC 5905, section 7.3) with a clock that is ahead of this machine's.
 type timeServer struct {
 	ahead          time.Duration
 	stratum, leap  byte
@@ -113,7 +113,7 @@ func (s timeServer) answer(question []byte, now time.Time) []byte {
 	return answer
 }
 
-// authority signs certificates of registries.
+// authority signs the certificates of registries.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -141,7 +141,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// startRegistry serves with a certificate that edit may have made worse.
+// startRegistry starts a registry. edit may change its certificate.
 func (a *authority) startRegistry(t *testing.T, now time.Time, handler http.HandlerFunc,
 	edit func(*x509.Certificate)) (host string) {
 	t.Helper()

@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// Box seals secrets that are kept in the data directory, with a key that is derived from the
-// site's: whoever has the database without the key file has no use of them. AES-256 in GCM; a nil
-// box seals nothing and opens what is not sealed.
+// Box encrypts secrets that are stored in the data directory with a key derived from the site's
+// key. The database is useless without the key file. The cipher is AES-256-GCM. A nil box does not
+// encrypt and only opens unsealed data.
 type Box struct {
 	aead   cipher.AEAD
 	random io.Reader
 }
 
-// ErrSealed is the error of what was sealed with another site's key, or altered since.
+// ErrSealed is returned for data that was sealed with another site's key, or changed since.
 var ErrSealed = errors.New("it was sealed with another key than " + FileName +
 	" of the data directory; put the right file back, or give the secret anew")
 
-// What is sealed begins with these; the number is that of the format.
+// Prefixes of sealed data. The number is the version of the format.
 const (
 	sealedText  = "sealed:1:"
 	sealedBytes = "landfall sealed 1\n"
 )
 
-// Box returns the box of a purpose. What random gives becomes the nonces; nil is the system's.
+// Box returns the box of a purpose. random supplies the nonces; nil is the system's source.
 func (k *Key) Box(purpose Purpose, random io.Reader) (*Box, error) {
 	secret, err := k.Derive(purpose)
 	if err != nil {
@@ -50,7 +50,7 @@ func (k *Key) Box(purpose Purpose, random io.Reader) (*Box, error) {
 	return &Box{aead, random}, nil
 }
 
-// Seal seals a text as a text. One that is sealed already stays, and so does "".
+// Seal encrypts a text and returns a text. It returns "" and sealed texts unchanged.
 func (b *Box) Seal(text string) (string, error) {
 	if b == nil || text == "" || strings.HasPrefix(text, sealedText) {
 		return text, nil
@@ -59,8 +59,7 @@ func (b *Box) Seal(text string) (string, error) {
 	return sealedText + base64.RawStdEncoding.EncodeToString(sealed), err
 }
 
-// Open returns the text that was sealed; one that is not sealed is returned as it is. The error is
-// ErrSealed.
+// Open decrypts a sealed text. It returns an unsealed text unchanged. The error is ErrSealed.
 func (b *Box) Open(text string) (string, error) {
 	coded, ok := strings.CutPrefix(text, sealedText)
 	if !ok {
@@ -74,7 +73,7 @@ func (b *Box) Open(text string) (string, error) {
 	return string(plain), err
 }
 
-// SealBytes seals a file's content.
+// SealBytes encrypts the content of a file.
 func (b *Box) SealBytes(content []byte) ([]byte, error) {
 	if b == nil {
 		return content, nil
@@ -82,8 +81,7 @@ func (b *Box) SealBytes(content []byte) ([]byte, error) {
 	return b.seal([]byte(sealedBytes), content)
 }
 
-// OpenBytes returns the content that was sealed; what is not sealed is returned as it is. The error
-// is ErrSealed.
+// OpenBytes decrypts sealed content. It returns unsealed content unchanged. The error is ErrSealed.
 func (b *Box) OpenBytes(content []byte) ([]byte, error) {
 	sealed, ok := bytes.CutPrefix(content, []byte(sealedBytes))
 	if !ok {
@@ -92,11 +90,10 @@ func (b *Box) OpenBytes(content []byte) ([]byte, error) {
 	return b.open(sealed)
 }
 
-// Sealed tells of the beginning of a file's content whether it is sealed; SealedPrefix bytes are
-// enough.
+// Sealed reports whether a file with this beginning is sealed. It needs SealedPrefix bytes.
 func Sealed(beginning []byte) bool { return bytes.HasPrefix(beginning, []byte(sealedBytes)) }
 
-// SealedPrefix is how many bytes Sealed looks at.
+// SealedPrefix is the number of bytes that Sealed needs.
 const SealedPrefix = len(sealedBytes)
 
 func (b *Box) seal(to, plain []byte) ([]byte, error) {

@@ -1,10 +1,10 @@
-// Package sitekey is the ed25519 key by which a site signs what leaves it: journals, and the files
-// that a courier carries.
+// Package sitekey holds the ed25519 key with which a site signs exported files: journals and
+// courier files.
 //
-// The private half lies in the data directory, readable by its owner alone, and never leaves it.
-// The public half goes with each signature, so whoever receives a file can tell that it arrived as
-// it was signed; that the key is the site's own they learn by comparing its fingerprint with the
-// one that the site tells them another way.
+// The private key is in the data directory and readable by its owner only. The public key
+// accompanies each signature, so a recipient can verify that a file is unchanged. To verify that
+// the key belongs to the site, the recipient compares its fingerprint with the one that the site
+// publishes by other means.
 package sitekey
 
 import (
@@ -21,14 +21,15 @@ import (
 	"path/filepath"
 )
 
-// FileName is the private key's name in the data directory: PKCS #8 in PEM, as openssl reads it.
+// FileName is the private key's name in the data directory. The format is PKCS #8 in PEM, as in
+// openssl.
 const FileName = "site.key"
 
 const pemType = "PRIVATE KEY"
 
-// Purpose tells what a signature is for. A signature given for one purpose is none for another, so
-// a file of one kind can't be passed off as one of another kind. It is the context of RFC 8032
-// (Ed25519ctx), at most 255 bytes.
+// Purpose is the purpose of a signature. A signature is valid for its purpose only, so a file of
+// one kind cannot pass for a file of another kind. It is the context of RFC 8032 (Ed25519ctx), at
+// most 255 bytes.
 type Purpose string
 
 // Key is a site's private key.
@@ -36,12 +37,12 @@ type Key struct {
 	private ed25519.PrivateKey
 }
 
-// ErrUnusable is the kind of error of a key file that is there and can't be used. A new key is not
-// made then: the old one may be known to others.
+// ErrUnusable is the kind of error of an unusable key file. The key is not replaced, because others
+// may know the public key.
 var ErrUnusable = errors.New("the site's key can't be used")
 
-// LoadOrCreate reads the key of a data directory, and makes one when there is none. The caller must
-// hold the directory.
+// LoadOrCreate reads the key of a data directory. It creates a key if there is none. The caller
+// must have locked the directory.
 func LoadOrCreate(dir string) (*Key, error) {
 	key, err := Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +51,7 @@ func LoadOrCreate(dir string) (*Key, error) {
 	return key, err
 }
 
-// Load reads the key of a data directory. The error is fs.ErrNotExist when there is none.
+// Load reads the key of a data directory. The error is fs.ErrNotExist if there is none.
 func Load(dir string) (*Key, error) {
 	path := filepath.Join(dir, FileName)
 	info, err := os.Stat(path)
@@ -90,15 +91,15 @@ func parse(text []byte) (ed25519.PrivateKey, error) {
 	return private, nil
 }
 
-// create makes a key whose file is whole or not there, whatever happens meanwhile.
+// create creates a key. The file is complete or does not exist, even after a crash.
 func create(dir string) (_ *Key, err error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return nil, fmt.Errorf("make the site's key: %w", err)
+		return nil, fmt.Errorf("create the site's key: %w", err)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
-		return nil, fmt.Errorf("make the site's key: %w", err)
+		return nil, fmt.Errorf("create the site's key: %w", err)
 	}
 	file, err := os.CreateTemp(dir, FileName+".*") // mode 0600
 	if err != nil {
@@ -124,8 +125,7 @@ func create(dir string) (_ *Key, err error) {
 	return &Key{private}, syncDir(dir)
 }
 
-// syncDir has the directory's new entry outlive a power cut: what is signed must not outlive the
-// key.
+// syncDir makes the directory's new entry durable: a signature must not outlive its key.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -144,8 +144,8 @@ func (k *Key) Sign(purpose Purpose, data []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// Derive returns a secret of 32 bytes for a purpose, the same each time: whoever has it learns
-// neither the key nor the secret of another purpose.
+// Derive returns a secret of 32 bytes for a purpose, the same each time. The secret reveals neither
+// the key nor the secret of another purpose.
 func (k *Key) Derive(purpose Purpose) ([]byte, error) {
 	secret, err := hkdf.Key(sha256.New, k.private.Seed(), nil, string(purpose), sha256.Size)
 	if err != nil {
@@ -154,17 +154,17 @@ func (k *Key) Derive(purpose Purpose) ([]byte, error) {
 	return secret, nil
 }
 
-// Public returns the half that goes with signatures.
+// Public returns the public key.
 func (k *Key) Public() Public {
 	return Public{k.private.Public().(ed25519.PublicKey)}
 }
 
-// Public is a site's public key. Its text is base64 of its 32 bytes.
+// Public is a site's public key. Its text form is base64 of its 32 bytes.
 type Public struct {
 	key ed25519.PublicKey
 }
 
-// ErrSignature is the error of a signature that does not fit.
+// ErrSignature is returned for an invalid signature.
 var ErrSignature = errors.New("the signature does not fit: what was signed was altered since, or it was signed with " +
 	"another key or for another purpose")
 
@@ -177,8 +177,8 @@ func (p Public) Verify(purpose Purpose, data, signature []byte) error {
 	return nil
 }
 
-// Fingerprint is what people compare, in the shape that ssh prints: "SHA256:" and the unpadded
-// base64 of the key's SHA-256.
+// Fingerprint returns the fingerprint for comparison by people, in the format of ssh: "SHA256:" and
+// the unpadded base64 of the key's SHA-256.
 func (p Public) Fingerprint() string {
 	sum := sha256.Sum256(p.key)
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
