@@ -54,7 +54,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			return record.ClusterHosts.Add(tx,
 				other+"/"+s.h.env+"/"+s.h.id)
 		}, audit.Membership},
-		"a host that its cluster does not list": {func(tx *store.Tx, s site) error {
+		"a host missing in its cluster's list": {func(tx *store.Tx, s site) error {
 			return record.ClusterHosts.Remove(tx,
 				s.cluster+"/"+s.h.env+"/"+s.h.id)
 		}, audit.Membership},
@@ -68,37 +68,37 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 		"a state without an event": {func(tx *store.Tx, s site) error {
 			return host(tx, s, func(h *record.Host) { h.API.Status = conv.Pointer(lifecycle.HostFailed) })
 		}, audit.Events},
-		"a deadline that is lost": {func(tx *store.Tx, s site) error {
+		"a missing deadline": {func(tx *store.Tx, s site) error {
 			return record.StateDeadlines.Clear(tx,
 				record.HostDeadline(s.h.env+"/"+s.h.id))
 		}, audit.Deadline},
-		"a deadline that is late": {func(tx *store.Tx, s site) error {
+		"a late deadline": {func(tx *store.Tx, s site) error {
 			return record.StateDeadlines.Set(tx, record.HostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(time.Hour))
 		}, audit.Deadline},
-		"a deadline that was not handled": {func(tx *store.Tx, s site) error {
+		"an unhandled deadline": {func(tx *store.Tx, s site) error {
 			return record.StateDeadlines.Set(tx, record.HostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(-time.Hour))
 		}, audit.Deadline},
-		"a deadline of nothing": {func(tx *store.Tx, s site) error {
+		"a deadline without object": {func(tx *store.Tx, s site) error {
 			return record.StateDeadlines.Set(tx, record.ClusterDeadline(other), s.clock.Now().Add(time.Hour))
 		}, audit.Remains},
-		"a preparation of no state": {func(tx *store.Tx, s site) error {
+		"a preparation in the wrong state": {func(tx *store.Tx, s site) error {
 			return record.PendingPreparations.Add(tx,
 				s.cluster)
 		},
 			audit.Exit},
-		"a report of no host": {func(tx *store.Tx, s site) error {
+		"a report without host": {func(tx *store.Tx, s site) error {
 			report := json.RawMessage(`"{}"`)
 			return record.Reports.Put(tx, s.h.env+"/"+other+"/inventory", &report)
 		}, audit.Remains},
-		"an infra-env's place of no cluster": {func(tx *store.Tx, s site) error {
+		"an index entry of an infra-env without cluster": {func(tx *store.Tx, s site) error {
 			return record.ClusterInfraEnvs.Add(tx,
 				other+"/"+s.h.env)
 		}, audit.Remains},
-		"a host's place of no host": {func(tx *store.Tx, s site) error {
+		"an index entry without host": {func(tx *store.Tx, s site) error {
 			return record.HostInfraEnvs.Add(tx,
 				other+"/"+s.h.env)
 		}, audit.Remains},
-		"a code of no infra-env": {func(tx *store.Tx, s site) error {
+		"an image code without infra-env": {func(tx *store.Tx, s site) error {
 			return record.ImageCodes.Add(tx,
 				"abcdefghijklmnop/"+other)
 		}, audit.IDs},
@@ -110,12 +110,12 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			held.Phase = outbox.Active
 			return outbox.PutDesired(tx, s.cluster, held)
 		}, audit.Outbox},
-		"an outbox without the cluster": {func(tx *store.Tx, s site) error {
+		"a missing outbox entry": {func(tx *store.Tx, s site) error {
 			return outbox.DesiredRows.Delete(tx,
 				s.cluster)
 		},
 			audit.Outbox},
-		"an id of two": {func(tx *store.Tx, s site) error {
+		"a duplicate id": {func(tx *store.Tx, s site) error {
 			row, err := record.Clusters.Get(tx, s.cluster)
 			if err != nil {
 				return err

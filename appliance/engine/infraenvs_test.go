@@ -334,7 +334,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 			true},
 		"a bad pull secret": {func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("{}") },
 			"pull secret", false},
-		"a release not had": {func(p *models.InfraEnvCreateParams) { p.OpenshiftVersion = "4.3" },
+		"an unknown release": {func(p *models.InfraEnvCreateParams) { p.OpenshiftVersion = "4.3" },
 			`no release image for OpenShift "4.3"`, false},
 		"a disconnected ISO": {func(p *models.InfraEnvCreateParams) { p.ImageType = models.ImageTypeDisconnectedIso },
 			"does not make images of the type disconnected-iso", false},
@@ -342,13 +342,13 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 			p.AdditionalNtpSources = conv.Pointer(
 				"ntp.example,http://x")
 		}, `The NTP source "http://x"`, false},
-		"an SSH key cut off": {func(p *models.InfraEnvCreateParams) {
+		"a truncated SSH key": {func(p *models.InfraEnvCreateParams) {
 			p.SSHAuthorizedKey = conv.Pointer(sshKey("a") + "\nssh-ed25519 AAAA")
 		}, "Line 2 of the SSH keys", false},
 		"a private SSH key": {func(p *models.InfraEnvCreateParams) {
 			p.SSHAuthorizedKey = conv.Pointer("-----BEGIN OPENSSH PRIVATE KEY-----")
 		}, "Line 1 of the SSH keys", false},
-		"a bundle that is none": {func(p *models.InfraEnvCreateParams) { p.AdditionalTrustBundle = "abc" },
+		"an invalid bundle": {func(p *models.InfraEnvCreateParams) { p.AdditionalTrustBundle = "abc" },
 			"not in PEM form from certificate 1 on", false},
 		"a bundle with a bad certificate": {func(p *models.InfraEnvCreateParams) {
 			p.AdditionalTrustBundle = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----"
@@ -360,7 +360,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 		"a no_proxy with blanks": {func(p *models.InfraEnvCreateParams) {
 			p.Proxy = &models.Proxy{NoProxy: conv.Pointer(".example,192.0.2.0/24 10.0.0.1")}
 		}, `no_proxy has "192.0.2.0/24 10.0.0.1"`, false},
-		"an override that is none": {
+		"an invalid override": {
 			func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = `{"ignition":{"version":"9.9.9"}}` },
 			`is "9.9.9"; versions 3.0.0 to`, false},
 		"a kernel argument without a value": {func(p *models.InfraEnvCreateParams) {
@@ -369,10 +369,10 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 		"a kernel argument of two lines": {func(p *models.InfraEnvCreateParams) {
 			p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "a=\"b\nc\""}}
 		}, "Kernel argument 0 has a line break", false},
-		"a replacement of nothing": {func(p *models.InfraEnvCreateParams) {
+		"a replacement without value": {func(p *models.InfraEnvCreateParams) {
 			p.KernelArguments = models.KernelArguments{{Operation: "replace", Value: "quiet"}}
 		}, `Kernel argument 0 is "quiet", which replaces nothing; write key=old=new.`, false},
-		"an address that is none": {func(p *models.InfraEnvCreateParams) {
+		"an invalid address": {func(p *models.InfraEnvCreateParams) {
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{
 				{NetworkYaml: "interfaces:\n- name: eth0\n  ipv4: {address: [{ip: 192.0.2.300, prefix-length: 24}]}",
 					MacInterfaceMap: card},

@@ -33,23 +33,23 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 		until func(*testing.T, *testHost)
 		state string
 	}{
-		"before the installer has started": {func(*testing.T, *testHost) {}, lifecycle.HostInstalling},
-		"while it is installed": {func(t *testing.T, h *testHost) {
+		"before the installer starts": {func(*testing.T, *testHost) {}, lifecycle.HostInstalling},
+		"during the installation": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.progress(models.HostStageStartingInstallation, ""))
 		}, lifecycle.HostInstallingInProgress},
-		"the installer could not be started": {func(t *testing.T, h *testHost) {
+		"installer did not start": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install",
 				ExitCode: 125, Output: "blabla", Error: "Some random error"}))
 		}, lifecycle.HostFailed},
-		"the installer has failed": {func(t *testing.T, h *testHost) {
+		"installer failed": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "12%"))
 			require.NoError(t, h.progress(models.HostStageFailed, "input/output error"))
 		}, lifecycle.HostFailed},
-		"it is installed": {func(t *testing.T, h *testHost) {
+		"installed": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.progress(models.HostStageStartingInstallation, ""))
 			require.NoError(t, h.progress(models.HostStageRebooting, ""))
 		}, lifecycle.HostAdded},
-		"it was reset before": {func(t *testing.T, h *testHost) {
+		"reset before": {func(t *testing.T, h *testHost) {
 			_, err := h.b.ResetHost(t.Context(), h.env, h.id)
 			require.NoError(t, err)
 		}, lifecycle.HostResettingPendingUserAction},

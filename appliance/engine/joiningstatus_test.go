@@ -83,11 +83,11 @@ func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 
 func TestJoiningHost_removedHostIsNotAwaited(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, *harness, *testHost){
-		"it is reset": func(t *testing.T, b *harness, h *testHost) {
+		"reset": func(t *testing.T, b *harness, h *testHost) {
 			_, err := b.ResetHost(t.Context(), h.env, h.id)
 			require.NoError(t, err)
 		},
-		"it is deleted": func(t *testing.T, b *harness, h *testHost) {
+		"deleted": func(t *testing.T, b *harness, h *testHost) {
 			require.NoError(t, b.DeregisterHost(t.Context(), h.env, h.id))
 		},
 	} {
@@ -116,19 +116,19 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 		"no contact after the restart": {nil, lifecycle.HostPendingUserAction,
 			[]string{"has not come back from its restart",
 				"has asked its cluster for no certificate", "correct the boot order"}},
-		"its request was denied": {[]JoiningUpdate{{Problem: record.JoiningProblem{Reason: "x",
+		"request denied": {[]JoiningUpdate{{Problem: record.JoiningProblem{Reason: "x",
 			Message: "Its request was denied."}}},
 			lifecycle.HostPendingUserAction,
 			[]string{
 				"has not come back from its restart. In its cluster this was found last: Its request was denied."}},
-		"its kubelet stopped behind its certificate": {[]JoiningUpdate{approved(false)},
+		"kubelet without serving request": {[]JoiningUpdate{approved(false)},
 			lifecycle.HostPendingUserAction,
 			[]string{"client certificate was approved, and it has not become a node"}},
-		"its node is not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,
+		"node not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,
 			Approved: []record.CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,
 			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node",
 				"install the host again"}},
-		"its node has no serving certificate": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined}},
+		"node without serving certificate": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined}},
 			lifecycle.HostFailed,
 			[]string{"has asked for no serving certificate"}},
 	} {

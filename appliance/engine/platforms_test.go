@@ -350,9 +350,9 @@ func TestUpdateCluster_platform(t *testing.T) {
 		to   models.V2ClusterUpdateParams
 		want outcome
 	}{
-		"the user takes the networking": {models.ClusterCreateParams{},
+		"to user-managed networking": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{UserManagedNetworking: yes}, outcome{models.PlatformTypeNone, true, ""}},
-		"the user gives it back": {models.ClusterCreateParams{UserManagedNetworking: yes},
+		"to cluster-managed networking": {models.ClusterCreateParams{UserManagedNetworking: yes},
 			models.V2ClusterUpdateParams{UserManagedNetworking: no}, outcome{models.PlatformTypeBaremetal, false, ""}},
 		"baremetal to none": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNone)},
