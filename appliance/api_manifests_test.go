@@ -215,7 +215,7 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 		"empty content": {object{"content": " "}, 400, []string{"has no content"}},
 		"nothing but blanks": {object{"content": *encoded(" \n")}, 400,
 			[]string{"openshift/a.yaml is empty"}},
-		"content that is no base64": {object{"content": "?"}, 400, []string{"not base64"}},
+		"content that is not base64": {object{"content": "?"}, 400, []string{"not base64"}},
 		"YAML that is none": {object{"content": *encoded("a: [1")}, 400,
 			[]string{"openshift/a.yaml is not YAML", "line 1"}},
 		"a second document that isn't": {object{"content": *encoded("a: 1\n---\nb: }")}, 400, []string{"is not YAML"}},

@@ -382,7 +382,7 @@ func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 	require.Len(t, by["lvm"].Images, 2, "the bundle's and one that it needs")
 	require.Contains(t, by["cnv"].Problems[0], `has no channel "stable"`)
 	require.Contains(t, by["cnv"].Problems[0], "candidate")
-	require.Contains(t, by["metallb"].Problems[0], "2 of the 2 images of MetalLB can't be had")
+	require.Contains(t, by["metallb"].Problems[0], "2 of the 2 images of MetalLB are not available")
 	require.Contains(t, by["metallb"].Images[1].Problem, "registry.redhat.io/openshift4/metallb-operator@sha256:")
 	require.Contains(t, by["loki"].Problems[0], "has no package loki-operator")
 	require.Contains(t, by["nvidia-gpu"].Problems[0],

@@ -238,7 +238,7 @@ func TestBadInput_infraEnv(t *testing.T) {
 		"a time server that is no name": {object{"additional_ntp_sources": "not a name"}, 400, []string{"not a name"}},
 		"a proxy that is no URL": {object{"proxy": object{"http_proxy": "proxy.site.test"}},
 			400, []string{`The proxy "proxy.site.test" is not a URL, such as`}},
-		"a network description that is no YAML": {object{"static_network_config": []object{
+		"a network description that is not YAML": {object{"static_network_config": []object{
 			{"network_yaml": "interfaces: [", "mac_interface_map": []object{
 				{"mac_address": "02:00:00:00:00:01", "logical_nic_name": "eth0"}}}}}, 400, []string{"YAML"}},
 	} {

@@ -165,7 +165,7 @@ func badMirrors() map[string]badMirror {
 	}
 	return map[string]badMirror{
 		"down": {spoil: shut, says: []string{"refused the connection",
-			"check that GATE is up and can be reached from here"}},
+			"check that GATE is running and reachable from here"}},
 		"manifest missing": {spoil: answering(lack("/manifests/", "MANIFEST_UNKNOWN")),
 			says: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to GATE/openshift/release"}},
 		"fails": {spoil: answering(func(w http.ResponseWriter, _ *http.Request) bool {

@@ -45,7 +45,7 @@ func TestMirrorGaps_blockInstallUntilAccepted(t *testing.T) {
 
 	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 	pressInstall(t, address, id)
-	requireUnprepared(t, address, id, "1 of 13 images can't be had", g.address+"/openshift/release has no etcd ("+
+	requireUnprepared(t, address, id, "1 of 13 images are not available", g.address+"/openshift/release has no etcd ("+
 		s.release.Images["etcd"]+"); mirror it there", "landfall mirror accept-gaps --cluster "+id)
 	require.Equal(t, "install", proofs(t, address)[0].Why)
 

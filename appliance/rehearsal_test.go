@@ -71,7 +71,7 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 	report = rehearse(t, address, id, object{})
 	require.False(t, report.Passed)
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror failed", stepsOf(report))
-	require.Contains(t, report.Steps[4].Message, "1 of 13 images can't be had")
+	require.Contains(t, report.Steps[4].Message, "1 of 13 images are not available")
 	require.Contains(t, report.Steps[4].Advice, "landfall mirror prove --cluster "+id)
 
 	eventsAfter, after := look()

@@ -72,7 +72,7 @@ func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport,
 			pool = x509.NewCertPool() // a machine without certificates trusts only the given ones
 		}
 		if !pool.AppendCertsFromPEM(extraCA) {
-			return nil, errors.New("the CA bundle of AMS holds no certificate; expected certificates in PEM")
+			return nil, errors.New("the CA bundle of AMS has no certificate; expected certificates in PEM")
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}

@@ -41,8 +41,8 @@ func TestManifestsAreReadBeforeAnybodyIsAsked(t *testing.T) {
 	require.Equal(t, exitFailure, got.code)
 	lines := strings.Split(strings.TrimSpace(got.errOut), "\n")
 	require.Len(t, lines, 2)
-	require.True(t, strings.HasPrefix(lines[0], "landfall: "+file+":1: this is no YAML"), lines[0])
-	require.Equal(t, "landfall: "+file+":3: this document has no apiVersion and kind, so it is no Kubernetes object",
+	require.True(t, strings.HasPrefix(lines[0], "landfall: "+file+":1: this is not YAML"), lines[0])
+	require.Equal(t, "landfall: "+file+":3: this document has no apiVersion and kind, so it is not a Kubernetes object",
 		lines[1])
 
 	require.NoError(t, os.WriteFile(file, []byte(siteManifests), 0o600))

@@ -21,7 +21,7 @@ func TestTheReportOfARehearsalFitsAPage(t *testing.T) {
 		Steps: []rehearsal.Step{
 			{Name: "site", Result: rehearsal.Warning, Seconds: 3, Message: strings.Repeat("A name that nobody knows. ",
 				12)},
-			{Name: "mirror", Result: rehearsal.Failed, Seconds: 12.5, Message: "1 of 190 images can't be had.",
+			{Name: "mirror", Result: rehearsal.Failed, Seconds: 12.5, Message: "1 of 190 images are not available.",
 				Advice: "Bring it."},
 		},
 		NotProven: []string{"that machines boot", "the rest"},
@@ -36,7 +36,7 @@ func TestTheReportOfARehearsalFitsAPage(t *testing.T) {
 	require.Equal(t, "Rehearsal of cluster edge: FAILED", lines[0])
 	require.Equal(t, "2026-03-01 12:00:00 UTC, 83.2 s; OpenShift 4.20.8; 3 hosts, by numbers", lines[1])
 	require.Contains(t, page.String(),
-		"failed   mirror                12.5 s\n         1 of 190 images can't be had.\n         → Bring it.\n")
+		"failed   mirror                12.5 s\n         1 of 190 images are not available.\n         → Bring it.\n")
 	require.Contains(t, page.String(), "Not proven: that machines boot; the rest.\n")
 }
 

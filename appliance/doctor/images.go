@@ -117,7 +117,8 @@ func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[stri
 	}
 	if more > 0 {
 		add(Red, asked.Subject,
-			fmt.Sprintf("%d more images can't be had; landfall mirror prove, or the page Mirror, lists them for the "+
+			fmt.Sprintf("%d more images are not available; landfall mirror prove, or the page Mirror, lists them for "+
+				"the "+
 				"courier.", more))
 	}
 	return found

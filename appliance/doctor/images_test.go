@@ -58,7 +58,7 @@ func TestImages_ofRelease(t *testing.T) {
 		"a hole nobody fell in": {report: reportOf(nil), holes: hole,
 			red: []string{"rule for " + art + ": There is a rule for one and none for " + art}},
 		"more than are named": {report: reportOf(nil, many...), red: append(namesOf(many[:gapsNamed]),
-			"release 4.19: 4 more images can't be had")},
+			"release 4.19: 4 more images are not available")},
 		"a wrong password": {report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized,
 			Where: "m.example.com/release", Text: "m.example.com/release answered 401; check the entry.", Images: 9}}),
 			red: []string{"m.example.com/release: m.example.com/release answered 401"}},

@@ -35,7 +35,7 @@ func parseCABundles(docs []Document) ([]byte, error) {
 			where := fmt.Sprintf("PEM block %d", number)
 			if block.Type != "CERTIFICATE" {
 				return nil, &InputError{doc.Name, where,
-					fmt.Sprintf("is a %s; only certificates belong into a CA bundle", block.Type)}
+					fmt.Sprintf("is a %s; a CA bundle may contain only certificates", block.Type)}
 			}
 			if err := checkCA(block.Bytes); err != "" {
 				return nil, &InputError{doc.Name, where, err}
@@ -47,7 +47,7 @@ func parseCABundles(docs []Document) ([]byte, error) {
 		}
 		if number == 0 {
 			return nil, &InputError{doc.Name, "",
-				"holds no certificate; PEM blocks like -----BEGIN CERTIFICATE----- are expected"}
+				"has no certificate; expected PEM blocks that begin with -----BEGIN CERTIFICATE-----"}
 		}
 	}
 	return out.Bytes(), nil
@@ -58,10 +58,10 @@ func parseCABundles(docs []Document) ([]byte, error) {
 func checkCA(der []byte) string {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return "is no certificate: " + err.Error()
+		return "is not a certificate: " + err.Error()
 	}
 	if cert.Version >= 3 && !cert.IsCA {
-		return fmt.Sprintf("is the certificate of %q, not of a CA; give the certificate of the CA that signed it (%s)",
+		return fmt.Sprintf("is the certificate of %q, not of a CA; use the certificate of the CA that signed it (%s)",
 			cert.Subject, cert.Issuer)
 	}
 	return ""

@@ -145,7 +145,7 @@ func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Layer, error) {
 		digest, ok := e.Ref.(name.Digest)
 		if !ok {
-			return nil, fmt.Errorf("the layer %s is not named by its digest", e.Ref)
+			return nil, fmt.Errorf("the layer %s is not referenced by its digest", e.Ref)
 		}
 		layer, err := remote.Layer(digest, options...)
 		if err != nil {
@@ -166,7 +166,8 @@ func try[T any](ctx context.Context, c *Client, image string, secret authn.Keych
 	ref, err := name.ParseReference(image)
 	if err != nil {
 		return none, Endpoint{},
-			fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag",
+			fmt.Errorf("%q is not a pull spec; it must look like registry/repository@sha256:… or "+
+				"registry/repository:tag",
 				image)
 	}
 	rules := c.Rules()

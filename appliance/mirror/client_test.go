@@ -257,7 +257,7 @@ func TestImageError_registryDown(t *testing.T) {
 	_, _, err = quick(t, rulesTo(t, host, nil)).Get(t.Context(), wanted+":4.20", nil)
 	// Digest or tag, mirrors in registries.conf serve both unless told otherwise.
 	imageError(t, err, ReasonUnreachable, host+"/openshift/release-images", "refused the connection",
-		"check that "+host+" is up")
+		"check that "+host+" is running")
 }
 
 func TestImageError_missingManifest(t *testing.T) {
@@ -272,7 +272,7 @@ func TestImageError_missingLayer(t *testing.T) {
 	_, _, err := quick(t, s.rules).Layer(t.Context(), wanted+"@"+digest, nil)
 	imageError(t, err, ReasonNotFound)
 	_, _, err = quick(t, s.rules).Layer(t.Context(), wanted+":4.20", nil)
-	require.ErrorContains(t, err, "is not named by its digest")
+	require.ErrorContains(t, err, "is not referenced by its digest")
 }
 
 func TestImageError_ruleWithoutEndpoint(t *testing.T) {
@@ -354,5 +354,5 @@ func TestImageError_timeout(t *testing.T) {
 
 func TestClient_invalidPullSpec(t *testing.T) {
 	_, _, err := quick(t, nil).Get(t.Context(), "quay.io/UPPER CASE", nil)
-	require.ErrorContains(t, err, `"quay.io/UPPER CASE" is no pull spec; it must look like`)
+	require.ErrorContains(t, err, `"quay.io/UPPER CASE" is not a pull spec; it must look like`)
 }

@@ -158,7 +158,7 @@ func readLimited(in io.Reader, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("can't be read to its end: %w", err)
 	}
 	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("is larger than %d MiB, which no file with mirror rules is", limit>>20)
+		return nil, fmt.Errorf("is larger than %d MiB, unlike any file with mirror rules", limit>>20)
 	}
 	return data, nil
 }
@@ -323,7 +323,7 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 		c.alone && bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN "))):
 		return FileCA, ""
 	case ext == ".pem", ext == ".crt":
-		return "", "holds no certificate in PEM"
+		return "", "has no certificate in PEM"
 	case base == "ImageSetConfiguration.yaml", bytes.Contains(data, []byte("kind: ImageSetConfiguration")):
 		return "", "says what to mirror, not what was mirrored"
 	case ext == ".yaml", ext == ".yml", ext == ".json":
@@ -350,8 +350,9 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 func (c *collector) finish(name string) (*Import, error) {
 	if c.tooMuch {
 		return nil, &InputError{name, "",
-			fmt.Sprintf("has more than %d MiB of files that may hold mirror rules; give the folder with oc-mirror's "+
-				"results alone (cluster-resources or results-…)", importLimit>>20)}
+			fmt.Sprintf("has more than %d MiB of files that may contain mirror rules; use only the directory with "+
+				"oc-mirror's "+
+				"results (cluster-resources or results-…)", importLimit>>20)}
 	}
 	if slices.ContainsFunc(c.found, func(f ImportedFile) bool {
 		return f.Kind == FileObjects ||
@@ -382,9 +383,9 @@ func (c *collector) finish(name string) (*Import, error) {
 	}
 	if rules.Empty() && len(rules.objects) == 0 {
 		return nil, &InputError{name, "",
-			"holds nothing of a mirror's: a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or " +
+			"has no files of a mirror; expected a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or " +
 				"ImageContentSourcePolicy objects, CatalogSources, release signatures, a list of sources and " +
-				"mirrors, or CA certificates are expected"}
+				"mirrors, or CA certificates"}
 	}
 	if got.Ignored == nil {
 		got.Ignored = []Ignored{}

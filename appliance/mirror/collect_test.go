@@ -250,19 +250,19 @@ func TestCollect_rejectedImports(t *testing.T) {
 		says string
 	}{
 		"nothing of a mirror's": {"notes.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"),
-			"notes.yaml: holds nothing of a mirror's"},
+			"notes.yaml: has no files of a mirror"},
 		"an empty archive": {"empty.tar", tarOf(t, nil), "empty.tar: "},
 		"a damaged gzip":   {"a.tgz", damaged[:len(damaged)/2], "unexpected EOF"},
 		"a damaged zip":    {"a.zip", zipOf(t, workspaceV2())[:200], "a.zip: is a damaged zip archive"},
-		"no YAML":          {"a.yaml", []byte("kind: [\n"), "a.yaml: is no YAML"},
-		"an entry alone":   {"a.list", []byte("quay.io/team\n"), `a.list: line 1: "quay.io/team" stands alone`},
+		"no YAML":          {"a.yaml", []byte("kind: [\n"), "a.yaml: is not YAML"},
+		"an entry alone":   {"a.list", []byte("quay.io/team\n"), `a.list: line 1: "quay.io/team" has no mirror`},
 		"a wrong mirror by hand": {"a.list", []byte("quay.io/team = mirror\n"),
 			`a.list: line 1: the mirror "mirror" must`},
 		"a wrong source": {"a.list", []byte("team = mirror.example.com/a\n"),
 			`a.list: line 1: the source "team" must begin with a registry's host`},
 		"a large file": {"a.yaml", bytes.Repeat([]byte("#"), importedFileLimit+1),
 			"a.yaml: is larger than 4 MiB"},
-		"no certificate": {"a.pem", []byte("hello"), "a.pem: holds nothing of a mirror's"},
+		"no certificate": {"a.pem", []byte("hello"), "a.pem: has no files of a mirror"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Collect(bad.file, bytes.NewReader(bad.data))

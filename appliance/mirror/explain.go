@@ -79,7 +79,8 @@ func (r *Rules) Explain(image string) (*Explanation, error) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
 		return nil,
-			fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag",
+			fmt.Errorf("%q is not a pull spec; it must look like registry/repository@sha256:… or "+
+				"registry/repository:tag",
 				image)
 	}
 	e := &Explanation{Image: image, Steps: []Step{}, Notes: []string{}}
@@ -111,7 +112,8 @@ func (r *Rules) Explain(image string) (*Explanation, error) {
 		other := &r.tables[i]
 		if other != t && matchPrefix(spelled, other.prefix) >= 0 {
 			e.Notes = append(e.Notes,
-				fmt.Sprintf("The rule for %s (%s) matches too, and is not used: the longest prefix alone counts.",
+				fmt.Sprintf("The rule for %s (%s) also matches but is not used, because only the longest prefix "+
+					"counts.",
 					other.prefix, other.origin))
 		}
 	}
@@ -131,11 +133,11 @@ func tagNote(t *table, ref name.Reference) string {
 		}
 	}
 	if digest {
-		return fmt.Sprintf("The mirrors of the rule for %s (%s) are for tags only, and the image is named by its "+
+		return fmt.Sprintf("The mirrors of the rule for %s (%s) are for tags only, but the image is referenced by "+
 			"digest.", t.prefix, t.origin)
 	}
-	return fmt.Sprintf("The mirrors of the rule for %s (%s) are for digests only, and the image is named by a tag: "+
-		"name it by its digest, or add an ImageTagMirrorSet.", t.prefix, t.origin)
+	return fmt.Sprintf("The mirrors of the rule for %s (%s) are for digests only, but the image is referenced by tag: "+
+		"reference it by digest, or add an ImageTagMirrorSet.", t.prefix, t.origin)
 }
 
 // HoleKind classifies doubtful rules.

@@ -48,14 +48,14 @@ func TestExplain(t *testing.T) {
 			`" in ImageDigestMirrorSet release`},
 	}, got.Steps)
 	require.Equal(t,
-		[]string{"The rule for quay.io (ImageDigestMirrorSet all) matches too, and is not used: the longest prefix " +
-			"alone counts."}, got.Notes)
+		[]string{"The rule for quay.io (ImageDigestMirrorSet all) also matches but is not used, because only " +
+			"the longest prefix counts."}, got.Notes)
 
 	got, err = rules.Explain("quay.io/other/image:latest")
 	require.NoError(t, err)
 	require.Empty(t, got.Steps)
 	require.Equal(t, "quay.io", got.Rule.Prefix)
-	require.Contains(t, got.Notes[0], "are for digests only, and the image is named by a tag")
+	require.Contains(t, got.Notes[0], "are for digests only, but the image is referenced by tag")
 	require.Contains(t, got.Notes[1], "Nothing is tried")
 
 	got, err = rules.Explain("docker.io/library/busybox" + someDigest)
@@ -64,7 +64,7 @@ func TestExplain(t *testing.T) {
 	require.Contains(t, got.Notes[0], "No rule leads to a mirror")
 
 	_, err = rules.Explain("no pull spec")
-	require.ErrorContains(t, err, `"no pull spec" is no pull spec`)
+	require.ErrorContains(t, err, `"no pull spec" is not a pull spec`)
 }
 
 func TestHoles(t *testing.T) {

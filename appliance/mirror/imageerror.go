@@ -103,13 +103,13 @@ func (e *ImageError) advice() string {
 	host := first.Ref.Context().RegistryStr()
 	switch first.Reason {
 	case ReasonUnreachable, ReasonTimeout:
-		return "check that " + host + " is up and can be reached from here"
+		return "check that " + host + " is running and reachable from here"
 	case ReasonUnknownAuthority:
 		return "add the CA that signed the certificate of " + host + " to the mirror's CA bundle"
 	case ReasonCertificate:
-		return "give " + host + " a certificate that is valid now and for this name, and check the clocks"
+		return "install a certificate on " + host + " that is valid now and for this name, and check the clocks"
 	case ReasonPlainHTTP:
-		return "give " + host + " a certificate, or set insecure = true for it in registries.conf"
+		return "install a certificate on " + host + ", or set insecure = true for it in registries.conf"
 	case ReasonUnauthorized:
 		if first.Anonymous {
 			return "add an entry for " + host + " to the pull secret"
@@ -122,8 +122,8 @@ func (e *ImageError) advice() string {
 }
 
 var (
-	errPlainHTTP = errors.New("plain HTTP is only spoken where a rule says insecure")
-	errNoBlob    = errors.New("the blob is not there")
+	errPlainHTTP = errors.New("plain HTTP is used only if a rule says insecure")
+	errNoBlob    = errors.New("the blob does not exist")
 )
 
 // Failed returns the error for an endpoint that provided an image but not a part of it.

@@ -30,7 +30,7 @@ func TestRegistriesConf_rejectedInput(t *testing.T) {
 		"a value of the wrong type": {"[[registry]]\nlocation = \"quay.io\"\nblocked = \"yes\"",
 			"registries.conf: line 3, column 11, key blocked: is a string where a boolean (true or false) is expected"},
 		"an unknown key": {"[[registry]]\nlocation = \"quay.io\"\nmirror_by_digest_only = true",
-			"registries.conf: line 3: registry.mirror_by_digest_only is no key of a registries.conf"},
+			"registries.conf: line 3: registry.mirror_by_digest_only is not a key of registries.conf"},
 		"version 1": {"[registries.search]\nregistries = [\"quay.io\"]",
 			"registries.conf: [registries]: this is version 1 of the format, which has no mirrors"},
 		"a table without prefix, location": {"[[registry]]\nblocked = true",
@@ -38,7 +38,7 @@ func TestRegistriesConf_rejectedInput(t *testing.T) {
 		"a prefix without location": {"[[registry]]\nprefix = \"quay.io/a\"",
 			"[[registry]] 1: location is missing; only a prefix like *.example.com may do without"},
 		"a location with a scheme": {"[[registry]]\nlocation = \"https://quay.io\"",
-			`prefix "https://quay.io" begins with https://; write it without`},
+			`prefix "https://quay.io" begins with https://; remove that`},
 		"a location without a host": {"[[registry]]\nlocation = \"openshift\"",
 			`must begin with a registry's host`},
 		"a star in the middle": {"[[registry]]\nprefix = \"quay.*.io\"\nlocation = \"a.io\"",
@@ -193,8 +193,8 @@ func TestMirrorSets_rejectedInput(t *testing.T) {
 			"imageDigestMirrors:\n  - " + entry + "\n"
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"what is no YAML":   {"a: [", "idms.yaml: is no YAML: line 1"},
-		"what is no object": {"- a", "idms.yaml: line 1: is no Kubernetes object"},
+		"what is not YAML":  {"a: [", "idms.yaml: is not YAML: line 1"},
+		"what is no object": {"- a", "idms.yaml: line 1: is not a Kubernetes object"},
 		"another version": {"apiVersion: config.openshift.io/v2\nkind: ImageDigestMirrorSet\n",
 			`idms.yaml: line 1: apiVersion is "config.openshift.io/v2"; ImageDigestMirrorSet has config.openshift.io/v1`},
 		"a set without its list": {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: " +
@@ -276,16 +276,16 @@ func TestParseCABundle_rejectedInput(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"what is no PEM": {[]byte("hello"), "ca.pem: holds no certificate"},
-		"an empty file":  {nil, "ca.pem: holds no certificate"},
+		"what is no PEM": {[]byte("hello"), "ca.pem: has no certificate"},
+		"an empty file":  {nil, "ca.pem: has no certificate"},
 		"a certificate cut off": {append(ca.pem[:len(ca.pem):len(ca.pem)], ca.pem[:90]...),
 			fmt.Sprintf("ca.pem: line %d: the PEM block is cut off or damaged", strings.Count(string(ca.pem), "\n")+1)},
 		"a private key": {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")}),
-			"ca.pem: PEM block 1: is a EC PRIVATE KEY; only certificates"},
+			"ca.pem: PEM block 1: is a EC PRIVATE KEY; a CA bundle may contain only certificates"},
 		"garbage in PEM": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}),
-			"PEM block 1: is no certificate"},
+			"PEM block 1: is not a certificate"},
 		"a leaf": {append(ca.pem[:len(ca.pem):len(ca.pem)], leaf...),
-			`ca.pem: PEM block 2: is the certificate of "CN=mirror", not of a CA; give the certificate of the CA that signed it (CN=Site Root)`},
+			`ca.pem: PEM block 2: is the certificate of "CN=mirror", not of a CA; use the certificate of the CA that signed it (CN=Site Root)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(Sources{CABundle: []Document{{"ca.pem", tc.text}}})
@@ -350,15 +350,16 @@ func TestPullSecret_printsNoSecrets(t *testing.T) {
 func TestParsePullSecret_rejectedInput(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"nothing":                {"  ", "the pull secret is empty; it must look like"},
-		"what is no JSON":        {"abc", "the pull secret is no JSON; it must look like"},
+		"what is no JSON":        {"abc", "the pull secret is not JSON; it must look like"},
 		"a list":                 {"[]", "the pull secret has a JSON array"},
 		"no auths":               {`{"quay.io":{}}`, `the pull secret has no "auths"`},
 		"auths of another shape": {`{"auths":{"quay.io":"secretword"}}`, "the pull secret has a JSON string"},
 		"no base64": {`{"auths":{"quay.io":{"auth":"secretword!"}}}`,
-			`entry for "quay.io": auth is no base64; it must be the base64 of user:password`},
+			`entry for "quay.io": auth is not base64; it must be the base64 of user:password`},
 		"no colon": {`{"auths":{"quay.io":{"auth":"` + b64("secretword") + `"}}}`,
 			`entry for "quay.io": auth has no colon once decoded`},
-		"an entry for nothing": {`{"auths":{"https://":{"auth":"` + b64("a:b") + `"}}}`, `which names no registry`},
+		"an entry for nothing": {`{"auths":{"https://":{"auth":"` + b64("a:b") + `"}}}`,
+			`which is not the name of a registry`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParsePullSecret(tc.text)

@@ -57,7 +57,7 @@ func Layered(levels ...*Rules) (*Rules, error) {
 	}
 	ca, err := parseCABundles(authorities)
 	if err != nil {
-		return nil, fmt.Errorf("join the CAs of mirror rules: %w", err)
+		return nil, fmt.Errorf("combine the CAs of mirror rules: %w", err)
 	}
 	if len(ca) == 0 {
 		ca = nil

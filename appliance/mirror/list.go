@@ -27,7 +27,7 @@ func (s *mirrorSets) addHandList(doc Document) error {
 		where := fmt.Sprintf("line %d", number)
 		if len(fields) == 1 {
 			return &InputError{doc.Name, where,
-				fmt.Sprintf("%q stands alone; a source and at least one mirror are expected, such as quay.io/team = "+
+				fmt.Sprintf("%q has no mirror; expected a source and at least one mirror, such as quay.io/team = "+
 					"mirror.example.com/team", fields[0])}
 		}
 		source := bareRepository(fields[0])
@@ -49,7 +49,7 @@ func (s *mirrorSets) addHandList(doc Document) error {
 		}
 	}
 	if err := scanner.Err(); err != nil {
-		return &InputError{doc.Name, "", "is no list of sources and mirrors: " + err.Error()}
+		return &InputError{doc.Name, "", "is not a list of sources and mirrors: " + err.Error()}
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func Read(files Files) (Sources, error) {
 	if files.RegistriesConf != "" {
 		dropIns, err := filepath.Glob(filepath.Join(escapeGlob(files.RegistriesConf)+".d", "*.conf"))
 		if err != nil {
-			return Sources{}, fmt.Errorf("look for drop-ins of %s: %w", files.RegistriesConf, err)
+			return Sources{}, fmt.Errorf("search for drop-ins of %s: %w", files.RegistriesConf, err)
 		}
 		slices.Sort(dropIns)
 		for _, path := range append([]string{files.RegistriesConf}, dropIns...) {

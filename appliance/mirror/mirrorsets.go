@@ -99,7 +99,7 @@ func (s *mirrorSets) add(doc Document) error {
 		if err := dec.Decode(&node); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return &InputError{doc.Name, "", "is no YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+			return &InputError{doc.Name, "", "is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 		}
 		if len(node.Content) == 0 || isNull(node.Content[0]) {
 			continue
@@ -131,11 +131,11 @@ func (s *mirrorSets) addObject(document string, node *yaml.Node) error {
 	var o setObject
 	if node.Kind != yaml.MappingNode {
 		return &InputError{document, line(node),
-			"is no Kubernetes object; an ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy is " +
-				"expected"}
+			"is not a Kubernetes object; expected an ImageDigestMirrorSet, ImageTagMirrorSet or " +
+				"ImageContentSourcePolicy"}
 	}
 	if err := node.Decode(&o); err != nil {
-		return &InputError{document, line(node), "is no Kubernetes object: " + strings.TrimPrefix(err.Error(),
+		return &InputError{document, line(node), "is not a Kubernetes object: " + strings.TrimPrefix(err.Error(),
 			"yaml: ")}
 	}
 	if strings.HasSuffix(o.Kind, "List") && o.Items.Kind == yaml.SequenceNode {

@@ -40,7 +40,7 @@ func ParsePullSecret(text string) (*PullSecret, error) {
 				fmt.Errorf(`the pull secret has a JSON %s at %q; it must look like {"auths":{"registry":{"auth":"…"}}}`,
 					mismatch.Value, mismatch.Field)
 		}
-		return nil, fmt.Errorf(`the pull secret is no JSON; it must look like {"auths":{"registry":{"auth":"…"}}}`)
+		return nil, fmt.Errorf(`the pull secret is not JSON; it must look like {"auths":{"registry":{"auth":"…"}}}`)
 	}
 	if file.Auths == nil {
 		return nil, errors.New(`the pull secret has no "auths"; it must look like {"auths":{"registry":{"auth":"…"}}}`)
@@ -53,7 +53,7 @@ func ParsePullSecret(text string) (*PullSecret, error) {
 		}
 		normal := normalKey(key)
 		if normal == "" {
-			return nil, fmt.Errorf("the pull secret has an entry for %q, which names no registry", key)
+			return nil, fmt.Errorf("the pull secret has an entry for %q, which is not the name of a registry", key)
 		}
 		if old, taken := secret.entries[normal]; taken && usable(old) && !usable(config) {
 			continue
@@ -83,7 +83,7 @@ func (e *pullSecretEntry) config() (authn.AuthConfig, error) {
 	}
 	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(auth, "="))
 	if err != nil {
-		return authn.AuthConfig{}, errors.New("auth is no base64; it must be the base64 of user:password")
+		return authn.AuthConfig{}, errors.New("auth is not base64; it must be the base64 of user:password")
 	}
 	user, password, ok := strings.Cut(string(decoded), ":")
 	if !ok {
@@ -128,8 +128,8 @@ func (s *PullSecret) Require(registry string) error {
 	}
 	if s != nil {
 		if _, empty := s.entries[normalKey(registry)]; empty {
-			return fmt.Errorf("the pull secret's entry for %s is empty; put its auth in, a credential helper can't "+
-				"be asked here: %w", registry, ErrNoCredentials)
+			return fmt.Errorf("the pull secret's entry for %s is empty; add its auth, because Landfall "+
+				"can't use credential helpers: %w", registry, ErrNoCredentials)
 		}
 	}
 	have := "it has none at all"

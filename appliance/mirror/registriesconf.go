@@ -64,7 +64,7 @@ func (c *registriesConf) add(doc Document) error {
 		for _, other := range tables {
 			if other.prefix == t.prefix {
 				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
-					fmt.Sprintf("the prefix %q has a table already; only the first would count, so make one of them",
+					fmt.Sprintf("the prefix %q has a table already, and only the first would count; merge them",
 						t.prefix)}
 			}
 			if other.location == t.location && t.location != "" && (other.insecure != t.insecure ||
@@ -190,7 +190,7 @@ func checkSource(s string) string {
 // checkLocation returns the problem of the name of a registry, namespace or repository, or "".
 func checkLocation(s string) string {
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
-		return fmt.Sprintf("begins with %s://; write it without", scheme)
+		return fmt.Sprintf("begins with %s://; remove that", scheme)
 	}
 	if _, err := name.NewRepository(s + "/x"); err != nil || strings.ContainsAny(s, "@ \t\r\n") {
 		return "must look like host[:port][/path], without a tag or digest"
@@ -213,7 +213,7 @@ func tomlError(doc Document, err error) error {
 		first := unknown.Errors[0]
 		row, _ := first.Position()
 		return &InputError{doc.Name, fmt.Sprintf("line %d", row),
-			fmt.Sprintf("%s is no key of a registries.conf", strings.Join(first.Key(), "."))}
+			fmt.Sprintf("%s is not a key of registries.conf", strings.Join(first.Key(), "."))}
 	}
 	var bad *toml.DecodeError
 	if !errors.As(err, &bad) {
@@ -221,7 +221,7 @@ func tomlError(doc Document, err error) error {
 	}
 	row, column := bad.Position()
 	where := fmt.Sprintf("line %d, column %d", row, column)
-	problem := "is no TOML: " + strings.TrimPrefix(bad.Error(), "toml: ")
+	problem := "is not TOML: " + strings.TrimPrefix(bad.Error(), "toml: ")
 	// The decoder names Go types: "cannot decode TOML string into struct field pkg.T.F of type
 	// bool".
 	if found, rest, ok := strings.Cut(bad.Error(), " into "); ok {

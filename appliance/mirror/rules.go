@@ -150,7 +150,7 @@ func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 func (r *Rules) forbidden(ref name.Reference) string {
 	t, _ := r.find(spell(ref))
 	if t == nil {
-		return "no rule leads anywhere"
+		return "no rule leads to a mirror"
 	}
 	kind := "tags"
 	if _, ok := ref.(name.Digest); ok {
@@ -228,7 +228,7 @@ func parseReference(s string, insecure bool) (name.Reference, error) {
 		return nil, err
 	}
 	if host, _, ok := strings.Cut(s, "/"); !ok || hostOf(ref.Context().Registry) != host {
-		return nil, fmt.Errorf("%s names no repository", s)
+		return nil, fmt.Errorf("%s is not a repository", s)
 	}
 	return ref, nil
 }

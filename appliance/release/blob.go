@@ -53,7 +53,7 @@ func (e *refusedError) Unwrap() error { return e.err }
 func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret authn.Keychain, blob v1.Descriptor,
 	progress func(int64)) (string, error) {
 	if blob.Digest.Algorithm != "sha256" {
-		return "", fmt.Errorf("blob %s: digests of algorithm %s are not understood", blob.Digest, blob.Digest.Algorithm)
+		return "", fmt.Errorf("blob %s: the digest algorithm %s is not supported", blob.Digest, blob.Digest.Algorithm)
 	}
 	client, err := blobClient(ctx, served, l.mirror.Transport(served), secret)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 	var damaged *DigestError
 	if errors.As(err, &damaged) && d.resumed {
 		// The data of an earlier attempt may be damaged: start over, once.
-		l.log.Warn("a resumed download was damaged, begun again", "blob", blob.Digest.String(), "from",
+		l.log.Warn("A resumed download was damaged and starts again.", "blob", blob.Digest.String(), "from",
 			served.Ref.Name())
 		err = d.into(ctx, path, l)
 	}
@@ -149,7 +149,8 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 			return fmt.Errorf("the download of a layer stopped at %d of %d bytes after %d attempts: %w", have,
 				d.blob.Size, fruitless, mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret))
 		}
-		l.log.Warn("download cut short, going on", "blob", d.blob.Digest.String(), "from", d.served.Ref.Name(),
+		l.log.Warn("A download was interrupted and continues.", "blob", d.blob.Digest.String(), "from",
+			d.served.Ref.Name(),
 			"have", have, "size", d.blob.Size, "error", err)
 		if err := l.pause(ctx, time.Duration(fruitless)*time.Second); err != nil {
 			return err

@@ -86,7 +86,7 @@ func (l *Library) cached(key string) (*Installer, error) {
 		return nil, err
 	}
 	if got != inst.SHA256 {
-		l.log.Warn("the kept openshift-install is damaged, taken from the registry again", "path", inst.Path)
+		l.log.Warn("The cached openshift-install is damaged and is extracted again.", "path", inst.Path)
 		return nil, os.RemoveAll(dir)
 	}
 	now := l.clock.Now()
@@ -160,7 +160,7 @@ func (l *Library) evict() error {
 		if err := os.RemoveAll(k.path); err != nil {
 			return fmt.Errorf("make room in the release cache: %w", err)
 		}
-		l.log.Info("removed from the release cache", "path", k.path, "bytes", k.size)
+		l.log.Info("An installer was removed from the release cache.", "path", k.path, "bytes", k.size)
 		total -= k.size
 	}
 	return nil

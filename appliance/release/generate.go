@@ -58,23 +58,23 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	}
 	dir, err := os.MkdirTemp(l.workDir(), "")
 	if err != nil {
-		return nil, fmt.Errorf("openshift-install can't be run: %w", diskError(err))
+		return nil, fmt.Errorf("prepare openshift-install: %w", diskError(err))
 	}
 	defer func() {
 		if removeErr := os.RemoveAll(dir); removeErr != nil {
-			err = errors.Join(err, fmt.Errorf("clear up after openshift-install: %w", removeErr))
+			err = errors.Join(err, fmt.Errorf("remove the directory of openshift-install: %w", removeErr))
 		}
 	}()
 	r := &run{library: l, installer: inst.Path, dir: dir, env: environment(dir, req)}
 	if err := os.WriteFile(filepath.Join(dir, InstallConfig), req.InstallConfig, 0o600); err != nil {
-		return nil, fmt.Errorf("openshift-install can't be run: %w", diskError(err))
+		return nil, fmt.Errorf("prepare openshift-install: %w", diskError(err))
 	}
 	if err := r.command(ctx, "create", "manifests"); err != nil {
 		return nil, err
 	}
 	if req.WithoutMachines {
 		if err := removeMachines(dir); err != nil {
-			return nil, fmt.Errorf("leave out the manifests of machines: %w", err)
+			return nil, fmt.Errorf("remove the manifests of machines: %w", err)
 		}
 	}
 	if err := layManifests(dir, req.Manifests); err != nil {
@@ -171,10 +171,10 @@ func collect(dir string, req GenerateRequest) (*Generated, error) {
 	for name, source := range sources {
 		data, err := os.ReadFile(filepath.Join(dir, source))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("openshift-install ended well but left no %s", source)
+			return nil, fmt.Errorf("openshift-install succeeded but created no %s", source)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read what openshift-install made: %w", err)
+			return nil, fmt.Errorf("read the output of openshift-install: %w", err)
 		}
 		g.Files[name] = data
 	}
@@ -186,7 +186,7 @@ func collect(dir string, req GenerateRequest) (*Generated, error) {
 		return nil, fmt.Errorf("read metadata.json of openshift-install: %w", err)
 	}
 	if metadata.ClusterID == "" || metadata.InfraID == "" {
-		return nil, errors.New("metadata.json of openshift-install names no clusterID and infraID")
+		return nil, errors.New("metadata.json of openshift-install lacks clusterID or infraID")
 	}
 	g.ClusterName, g.ClusterID, g.InfraID = metadata.ClusterName, metadata.ClusterID, metadata.InfraID
 	return g, nil
@@ -214,7 +214,7 @@ func (g *Generated) addOptional(dir string, req GenerateRequest) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read what openshift-install made: %w", err)
+		return fmt.Errorf("read the output of openshift-install: %w", err)
 	}
 	g.Files[ArbiterIgnition] = arbiter
 	return nil

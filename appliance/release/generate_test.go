@@ -116,7 +116,7 @@ func keys[V any](m map[string]V) []string {
 	return all
 }
 
-// script is an installer of a few shell lines. $1 and $2 are the step, $4 the folder.
+// script is an installer made of a few shell lines. $1 and $2 are the step, $4 is the directory.
 func script(t *testing.T, lines string) *Installer {
 	path := filepath.Join(t.TempDir(), "openshift-install")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700))
@@ -180,14 +180,14 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 		require.ErrorContains(t, err, "openshift-install create manifests: cannot be started: ")
 	})
 	for missing, says := range map[string]string{
-		"bootstrap.ign": "left no bootstrap.ign", "auth/kubeconfig": "left no auth/kubeconfig",
-		"metadata.json": "left no metadata.json",
+		"bootstrap.ign": "created no bootstrap.ign", "auth/kubeconfig": "created no auth/kubeconfig",
+		"metadata.json": "created no metadata.json",
 	} {
 		_, err := l.Generate(context.Background(), script(t, good+`; rm "$4/`+missing+`"`), GenerateRequest{})
 		require.ErrorContains(t, err, says)
 	}
 	_, err := l.Generate(context.Background(), script(t, good+`; echo '{}' > "$4/metadata.json"`), GenerateRequest{})
-	require.ErrorContains(t, err, "names no clusterID and infraID")
+	require.ErrorContains(t, err, "lacks clusterID or infraID")
 }
 
 func TestGenerate_manifestNames(t *testing.T) {
@@ -200,7 +200,7 @@ func TestGenerate_manifestNames(t *testing.T) {
 	}
 }
 
-// lingering starts a child of its own, says who both are, and waits.
+// lingering starts a child process, prints the process IDs of both, and waits.
 func lingering(t *testing.T) (*Installer, string) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	return script(t, `sleep 600 & echo "$! $$" > `+pids+`.new; mv `+pids+`.new `+pids+`; echo waiting; wait`), pids
@@ -269,7 +269,7 @@ func TestGenerate_endlessOutput(t *testing.T) {
 func TestGenerate_noOutputFiles(t *testing.T) {
 	l := newSite(t).library()
 	_, err := l.Generate(context.Background(), script(t, `exit 0`), GenerateRequest{})
-	require.ErrorContains(t, err, "openshift-install ended well but left no ")
+	require.ErrorContains(t, err, "openshift-install succeeded but created no ")
 	nothingUnfinished(t, l)
 }
 

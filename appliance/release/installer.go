@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/mirror"
 )
 
@@ -51,14 +52,15 @@ func sourceOf(p *Payload, goos, goarch string) (source, error) {
 		return source{}, &UnsupportedInstallerError{p.Version,
 			"before 4.16 it needs the libraries of a RHEL host; install 4.16 or newer"}
 	}
-	if goos == "linux" && (p.Multi || goArchitecture(p.Architecture) == goarch) {
-		return source{TagInstaller, "usr/bin/" + installerFile, rpmArchitecture(goarch)}, nil
+	if goos == "linux" && (p.Multi || architecture.Of(p.Architecture).Go() == goarch) {
+		return source{TagInstaller, "usr/bin/" + installerFile, architecture.Of(goarch).RPM()}, nil
 	}
 	folder := map[string]string{"linux/amd64": "linux_amd64", "linux/arm64": "linux_arm64", "darwin/amd64": "mac",
 		"darwin/arm64": "mac_arm64"}[goos+"/"+goarch]
 	if folder == "" || p.Images[TagInstallerArtifacts] == "" {
-		return source{}, &UnsupportedInstallerError{p.Version, fmt.Sprintf("it is for linux/%s, this machine is %s/%s",
-			goArchitecture(p.Architecture), goos, goarch)}
+		return source{}, &UnsupportedInstallerError{p.Version,
+			fmt.Sprintf("it is for linux/%s, but this machine is %s/%s",
+				architecture.Of(p.Architecture).Go(), goos, goarch)}
 	}
 	return source{TagInstallerArtifacts, "usr/share/openshift/" + folder + "/" + installerFile, p.Architecture}, nil
 }
@@ -90,13 +92,13 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 	case <-ctx.Done():
 		leave()
 		l.put(key)
-		return nil, nil, fmt.Errorf("openshift-install of release %s can't be extracted: %w", p.Version,
+		return nil, nil, fmt.Errorf("extract openshift-install of release %s: %w", p.Version,
 			context.Cause(ctx))
 	}
 	leave()
 	if f.err != nil {
 		l.put(key)
-		return nil, nil, fmt.Errorf("openshift-install of release %s can't be extracted: %w", p.Version, f.err)
+		return nil, nil, fmt.Errorf("extract openshift-install of release %s: %w", p.Version, f.err)
 	}
 	return f.installer, sync.OnceFunc(func() { l.put(key) }), nil
 }
@@ -233,7 +235,7 @@ func (l *Library) obtain(ctx context.Context, key string, p *Payload, from sourc
 	if err != nil {
 		return nil, err
 	}
-	l.log.Info("openshift-install extracted", "version", p.Version, "image", spec, "from", served.Ref.Name(),
+	l.log.Info("openshift-install was extracted.", "version", p.Version, "image", spec, "from", served.Ref.Name(),
 		"path", inst.Path)
 	if err := x.removeBlobs(); err != nil {
 		return nil, err
@@ -282,7 +284,8 @@ func (l *Library) finish(path string, p *Payload) error {
 	}
 	missing, err := stamp(file, p)
 	if len(missing) > 0 {
-		l.log.Warn("openshift-install has no place for the release's data, it relies on its environment", "version",
+		l.log.Warn("openshift-install has no placeholders for the release's data. It gets the data from its "+
+			"environment.", "version",
 			p.Version, "missing", missing)
 	}
 	return errors.Join(err, file.Chmod(0o700), file.Sync(), file.Close())

@@ -38,7 +38,7 @@ func installed(t *testing.T, inst *Installer) string {
 	return string(data)
 }
 
-// nothingUnfinished asserts that the cache holds no half of anything.
+// nothingUnfinished asserts that the cache holds no unfinished files.
 func nothingUnfinished(t *testing.T, l *Library) {
 	for _, dir := range []string{l.partialDir(), l.workDir()} {
 		entries, err := os.ReadDir(dir)
@@ -57,7 +57,7 @@ func TestInstaller_locationsInTheImage(t *testing.T) {
 	old := file(installerPath, "old")
 	for name, c := range map[string]struct {
 		layers []v1.Layer
-		want   string // its content, or after "!" what the error says
+		want   string // the content, or "!" and a part of the error
 	}{
 		"last layer":       {[]v1.Layer{layer(t, old), layer(t, program)}, "new"},
 		"lower layer":      {[]v1.Layer{layer(t, program), layer(t, file("etc/x", ""))}, "new"},
@@ -121,7 +121,7 @@ func TestInstaller_locationsInTheImage(t *testing.T) {
 	}
 }
 
-// noise does not compress.
+// noise returns bytes that do not compress.
 func noise(n int) string {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{1})
@@ -222,7 +222,7 @@ func limitOf(ranges bool) int {
 	return 120_000
 }
 
-// shortWriter breaks the connection after so many bytes of body.
+// shortWriter closes the connection after a number of bytes of the body.
 type shortWriter struct {
 	http.ResponseWriter
 	left int
@@ -373,7 +373,7 @@ func TestInstaller_retriesASilentRegistry(t *testing.T) {
 	require.Equal(t, 2, s.fetched(digestOf(t, blob)))
 }
 
-// passTime lets the clock run until there is a result.
+// passTime advances the clock until there is a result.
 func passTime(clock *clockwork.FakeClock, result <-chan error) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -431,7 +431,7 @@ func TestInstaller_sharedExtraction(t *testing.T) {
 	require.Equal(t, 1, s.fetched(digestOf(t, blob)), "kept, so not fetched again")
 }
 
-// waiting counts the callers of extractions under way.
+// waiting returns the number of callers that wait for extractions.
 func (l *Library) waiting() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -482,7 +482,7 @@ func TestInstaller_endsWithItsLastCaller(t *testing.T) {
 	require.Equal(t, 1, l.waiting(), "the second goes on waiting")
 	cancelSecond()
 	require.ErrorIs(t, <-secondFailed, context.Canceled)
-	third := ask(context.Background()) // does not join the extraction that is ending
+	third := ask(context.Background()) // does not join the canceled extraction
 	close(hold)
 	require.NoError(t, <-third)
 	require.Eventually(t, func() bool {
@@ -566,7 +566,7 @@ func TestInstaller_fullDisk(t *testing.T) {
 	l := s.library()
 	blob := layer(t, file(installerPath, noise(100_000)))
 	p := s.installerPayload(blob)
-	// The kernel answers writes to this device as a full disk does.
+	// The kernel answers writes to this device like a full disk.
 	require.NoError(t, os.Symlink("/dev/full", filepath.Join(l.partialDir(), digestOf(t, blob).Hex)))
 	_, _, err := l.Installer(context.Background(), p, nil, nil)
 	var full *DiskFullError
@@ -625,7 +625,7 @@ func TestInstaller_stamped(t *testing.T) {
 	require.Contains(t, string(got), "mid4.20.8\x00")
 	require.Contains(t, string(got), "\x00linux/amd64\x00")
 
-	// The name alone, as the program compares with, is no place.
+	// The name alone, which the program uses for comparisons, is not a placeholder.
 	missing, err = stamp(open("\x00_RELEASE_VERSION_LOCATION_\x00XX\x00"+place("IMAGE", 300)), p)
 	require.NoError(t, err)
 	require.Equal(t, []string{"_RELEASE_VERSION_LOCATION_", "_RELEASE_ARCHITECTURE_LOCATION_"}, missing)
@@ -643,7 +643,7 @@ func TestInstaller_missingImage(t *testing.T) {
 	var image *mirror.ImageError
 	require.ErrorAs(t, err, &image)
 	require.Equal(t, pushed.Images[TagInstaller], image.Image)
-	require.ErrorContains(t, err, "openshift-install of release "+p.Version+" can't be extracted")
+	require.ErrorContains(t, err, "extract openshift-install of release "+p.Version)
 
 	delete(p.Images, TagInstaller)
 	_, _, err = l.Installer(context.Background(), p, nil, nil)

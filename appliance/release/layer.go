@@ -65,7 +65,7 @@ const (
 )
 
 // errBomb is the error for a layer with an extreme compression ratio.
-var errBomb = fmt.Errorf("it unpacks to more than %d times its size, which no layer of a release does; mirror the "+
+var errBomb = fmt.Errorf("it unpacks to more than %d times its size, unlike any layer of a release; mirror the "+
 	"image again", packedAtMost)
 
 // counted counts the bytes that are read through it.

@@ -64,16 +64,16 @@ func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain
 			stream := &blobStream{ctx: ctx, download: d, clock: l.clock, library: l, sum: sha256.New()}
 			err := scanLayer(stream, x.visit)
 			if err = errors.Join(err, stream.close()); err != nil {
-				return "", fmt.Errorf("read the live ISO out of release %s: %w", p.Version, err)
+				return "", fmt.Errorf("read the live ISO of release %s: %w", p.Version, err)
 			}
 			if x.found {
-				l.log.Info("live ISO taken out of a release", "version", p.Version, "architecture", p.Architecture,
+				l.log.Info("A live ISO was read from a release.", "version", p.Version, "architecture", p.Architecture,
 					"file", name, "from", served.Ref.Name())
 				return x.sum, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("%s holds no %s; the release %s has no live ISO for %s", served.Ref.Name(),
+	return "", fmt.Errorf("%s has no %s; the release %s has no live ISO for %s", served.Ref.Name(),
 		strings.Join(names, " and no "), p.Version, p.Architecture)
 }
 

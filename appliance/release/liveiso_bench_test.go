@@ -26,14 +26,14 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// liveISOBytes is the size of a live ISO, about.
+// liveISOBytes is the approximate size of a live ISO.
 const liveISOBytes = 1_200_000_000
 
-// BenchmarkLiveISO streams a live ISO out of a layer of a registry on the loopback, and takes turns
-// with a plain gunzip(1) of the same layer, which verifies no digest: into files, where the disk
-// has its say, and thrown away. ratio is how fast the one is against the other, ratio-own how fast
-// against unpacking the file with the library that streaming unpacks with, which is faster than
-// gunzip, and peak-MiB what the heap grew by at most.
+// BenchmarkLiveISO streams a live ISO from a layer of a registry on the loopback interface. It
+// alternates with gunzip(1) of the same layer, which verifies no digest, once to files and once to
+// nothing. ratio is the speed relative to gunzip. ratio-own is the speed relative to unpacking the
+// file with the library that the streaming uses, which is faster than gunzip. peak-MiB is the
+// maximum growth of the heap.
 func BenchmarkLiveISO(b *testing.B) {
 	dir := b.TempDir()
 	layer, payload := liveISORegistry(b, dir)
@@ -95,7 +95,7 @@ func heap() uint64 {
 	return stats.HeapSys - stats.HeapReleased
 }
 
-// unpackFile is a gunzip of our own.
+// unpackFile is gunzip with the library that the streaming uses.
 func unpackFile(path string, w io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -110,7 +110,7 @@ func unpackFile(path string, w io.Writer) error {
 	return err
 }
 
-// watched looks at the heap each 64 MiB.
+// watched samples the heap every 64 MiB.
 type watched struct {
 	io.Writer
 	peak         *uint64
@@ -128,8 +128,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// liveISORegistry serves an image with one layer, which lies in a file: an ISO that is for the most
-// part a file system packed already, as CoreOS's are.
+// liveISORegistry serves an image with one layer, which is stored in a file. The layer is an ISO
+// that mostly holds a compressed file system, as those of CoreOS do.
 func liveISORegistry(b *testing.B, dir string) (layer string, payload *Payload) {
 	b.Helper()
 	layer = filepath.Join(dir, "layer.tar.gz")
@@ -188,7 +188,7 @@ func intoLayer(path string, also io.Writer) error {
 		if _, err := noise.Read(block); err != nil {
 			return err
 		}
-		if written>>20%8 == 0 { // an eighth that packs well
+		if written>>20%8 == 0 { // an eighth that compresses well
 			copy(block, text)
 		}
 		if _, err := archive.Write(block); err != nil {

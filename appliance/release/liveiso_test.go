@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// liveISO is a payload whose machine-os-images holds an ISO of these bytes, with what lies beside
+// liveISO is a payload with an ISO of these bytes in machine-os-images, and with other files beside
 // it.
 func (s *site) liveISO(content []byte, sum string) *Payload {
 	entries := []tarEntry{dir("coreos/"), file("coreos/README", "not this"), file("coreos/coreos-x86_64.iso",
@@ -78,7 +78,7 @@ func TestLiveISO_newestOfOpenShift5(t *testing.T) {
 			_, err := s.library().LiveISO(t.Context(), p, nil, func(int64) (io.Writer, error) { return &got, nil })
 			if c.want == "" {
 				require.ErrorContains(t, err,
-					"holds no coreos/coreos10-x86_64.iso and no coreos/coreos-x86_64.iso; the release 5.0.0 has no "+
+					"has no coreos/coreos10-x86_64.iso and no coreos/coreos-x86_64.iso; the release 5.0.0 has no "+
 						"live ISO for x86_64")
 				return
 			}
@@ -114,7 +114,7 @@ func TestLiveISO_resumesAfterAnInterruption(t *testing.T) {
 	require.Positive(t, ranges)
 }
 
-// cutWriter ends the connection after some bytes.
+// cutWriter closes the connection after a number of bytes.
 type cutWriter struct {
 	http.ResponseWriter
 	left int

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"landfall/appliance/architecture"
 )
 
 // openshift-install has three placeholders for text, each a NUL, a name, a NUL, a run of X and a
@@ -21,7 +23,7 @@ const shortestMarker = 16
 // the file. It returns the names of missing placeholders, which are no error: the program reads its
 // environment instead.
 func stamp(file *os.File, p *Payload) (missing []string, err error) {
-	values := []string{p.Image, p.Version, "linux/" + goArchitecture(p.Architecture)}
+	values := []string{p.Image, p.Version, "linux/" + architecture.Of(p.Architecture).Go()}
 	if p.Multi {
 		values[2] = "multi (" + values[2] + ")"
 	}

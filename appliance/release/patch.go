@@ -28,12 +28,12 @@ type PatchOperation struct {
 	Value yaml.Node `yaml:"value,omitempty"`
 }
 
-// ParsePatch reads a patch and refuses one that could never be applied; its error says which
-// operation is wrong and why.
+// ParsePatch parses a patch. It rejects a patch that no manifest could accept, with an error that
+// names the invalid operation.
 func ParsePatch(text []byte) (Patch, error) {
 	var patch Patch
 	if err := yaml.Unmarshal(text, &patch); err != nil {
-		return nil, fmt.Errorf("it is no list of operations with op, path and value (RFC 6902): %w", err)
+		return nil, fmt.Errorf("it is not a list of operations with op, path and value (RFC 6902): %w", err)
 	}
 	if len(patch) == 0 {
 		return nil, errors.New("it has no operation")
@@ -62,7 +62,7 @@ func (o PatchOperation) check() error {
 	case "move", "copy":
 		return checkPointer(o.From)
 	default:
-		return fmt.Errorf("has the op %q; there are add, remove, replace, move, copy and test", o.Op)
+		return fmt.Errorf("has the op %q; expected one of add, remove, replace, move, copy, test", o.Op)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func checkPointer(pointer string) error {
 	return nil
 }
 
-// Apply returns the manifest as the patch changes it. The manifest is one YAML document.
+// Apply returns the manifest with the changes of the patch. The manifest is one YAML document.
 func (p Patch) Apply(manifest []byte) ([]byte, error) {
 	var document any
 	decoder := yaml.NewDecoder(bytes.NewReader(manifest))
@@ -161,15 +161,15 @@ func find(value any, path []string) (any, error) {
 	return value, nil
 }
 
-// editor changes the place that a token names in an object or a list and returns what the object or
-// list is then.
+// editor changes one element of an object or a list, selected by a token. list returns the changed
+// list; root returns the replacement of the whole document.
 type editor struct {
 	object func(map[string]any, string) error
 	list   func([]any, string) ([]any, error)
 	root   func() (any, error)
 }
 
-// edit changes what a path leads to and returns the document then.
+// edit changes the element at a path and returns the changed document.
 func edit(value any, path []string, how editor) (any, error) {
 	if len(path) == 0 {
 		return how.root()
@@ -206,7 +206,7 @@ func edit(value any, path []string, how editor) (any, error) {
 func index(token string, last int) (int, error) {
 	at, err := strconv.Atoi(token)
 	if err != nil || at < 0 || at > last {
-		return 0, fmt.Errorf("the list has no place %q", token)
+		return 0, fmt.Errorf("the list has no index %q", token)
 	}
 	return at, nil
 }
@@ -265,16 +265,17 @@ func removed() editor {
 			}
 			return slices.Delete(held, at, at+1), nil
 		},
-		root: func() (any, error) { return nil, errors.New("the whole manifest can't be removed") },
+		root: func() (any, error) { return nil, errors.New("a patch can't remove the whole manifest") },
 	}
 }
 
-// applyPatches changes the manifests that the patches in the two folders are for, and removes the
-// patches, which the installer would take for manifests. Those of one manifest are applied in the
-// order of their names. A manifest is looked for in the folder openshift first.
+// applyPatches applies the patches in the two directories to their manifests and removes the
+// patches, because the installer would read them as manifests. The patches of a manifest are
+// applied in the order of their names. A manifest in openshift takes precedence over one in
+// manifests.
 func applyPatches(dir string) error {
-	for _, folder := range []string{"openshift", "manifests"} {
-		entries, err := os.ReadDir(filepath.Join(dir, folder))
+	for _, subdir := range []string{"openshift", "manifests"} {
+		entries, err := os.ReadDir(filepath.Join(dir, subdir))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -283,8 +284,8 @@ func applyPatches(dir string) error {
 		}
 		for _, entry := range entries {
 			if extension := filepath.Ext(entry.Name()); strings.HasPrefix(extension, ".patch") {
-				if err := applyPatch(dir, filepath.Join(dir, folder, entry.Name())); err != nil {
-					return fmt.Errorf("the patch %s/%s can't be applied: %w", folder, entry.Name(), err)
+				if err := applyPatch(dir, filepath.Join(dir, subdir, entry.Name())); err != nil {
+					return fmt.Errorf("apply the patch %s/%s: %w", subdir, entry.Name(), err)
 				}
 			}
 		}
@@ -302,8 +303,8 @@ func applyPatch(dir, file string) error {
 		return err
 	}
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	for _, folder := range []string{"openshift", "manifests"} {
-		target := filepath.Join(dir, folder, name)
+	for _, subdir := range []string{"openshift", "manifests"} {
+		target := filepath.Join(dir, subdir, name)
 		manifest, err := os.ReadFile(target)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -317,5 +318,5 @@ func applyPatch(dir, file string) error {
 		}
 		return errors.Join(os.WriteFile(target, changed, 0o600), os.Remove(file))
 	}
-	return fmt.Errorf("openshift-install made no manifest %s, and none was added", name)
+	return fmt.Errorf("there is no manifest %s, neither from openshift-install nor among the added ones", name)
 }

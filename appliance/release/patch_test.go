@@ -43,14 +43,14 @@ func TestPatch(t *testing.T) {
 
 func TestParsePatch_rejectedInput(t *testing.T) {
 	for patch, says := range map[string]string{
-		"op: add":                         "no list of operations",
+		"op: add":                         "not a list of operations",
 		"[]":                              "no operation",
 		"- {op: add, value: 1}":           "operation 1 has no path",
 		"- {op: add, path: a, value: 1}":  `path "a", which does not begin with a slash`,
 		"- {op: add, path: /a}":           "(add) has no value",
 		"- {op: turn, path: /a}":          `the op "turn"`,
 		"- {op: copy, path: /a, from: b}": `path "b"`,
-		"- [":                             "no list of operations",
+		"- [":                             "not a list of operations",
 	} {
 		_, err := ParsePatch([]byte(patch))
 		require.ErrorContains(t, err, says, patch)
@@ -60,12 +60,12 @@ func TestParsePatch_rejectedInput(t *testing.T) {
 func TestPatch_doesNotFit(t *testing.T) {
 	for patch, says := range map[string]string{
 		"- {op: replace, path: /b, value: 1}": `operation 1 (replace /b): there is no "b"`,
-		"- {op: remove, path: /a/7}":          `the list has no place "7"`,
+		"- {op: remove, path: /a/7}":          `the list has no index "7"`,
 		"- {op: add, path: /a/0/x, value: 1}": `there is nothing below "x"`,
 		"- {op: add, path: /x/y, value: 1}":   `there is no "x"`,
 		"- {op: test, path: /a/0, value: 2}":  "the value is 1",
 		"- {op: move, from: /x, path: /a}":    `there is no "x"`,
-		"- {op: remove, path: ''}":            "can't be removed",
+		"- {op: remove, path: ''}":            "can't remove the whole manifest",
 	} {
 		parsed, err := ParsePatch([]byte(patch))
 		require.NoError(t, err, patch)

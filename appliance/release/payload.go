@@ -14,6 +14,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/architecture"
 )
 
 // Tags of payload images that the appliance and the hosts' agents use by name.
@@ -111,7 +113,7 @@ func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret aut
 	if err != nil {
 		return nil, fmt.Errorf("release image %q is not a pull spec: %w", pullSpec, err)
 	}
-	if arch = rpmArchitecture(arch); arch == "multi" {
+	if arch = architecture.Of(arch).RPM(); arch == "multi" {
 		arch = ""
 	}
 	if digest, ok := ref.(name.Digest); ok {
@@ -137,7 +139,8 @@ func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret aut
 	if err := p.read(desc, arch); err != nil {
 		return nil, fmt.Errorf("read release %s (from %s): %w", pullSpec, p.ServedBy, err)
 	}
-	l.log.Info("release read", "release", p.Image, "version", p.Version, "architecture", p.Architecture, "images",
+	l.log.Info("A release was read.", "release", p.Image, "version", p.Version, "architecture", p.Architecture,
+		"images",
 		len(p.Images), "from", p.ServedBy)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +173,7 @@ func (p *Payload) read(desc *remote.Descriptor, arch string) error {
 	if err != nil {
 		return fmt.Errorf("read the image's config: %w", err)
 	}
-	p.Architecture = rpmArchitecture(config.Architecture)
+	p.Architecture = architecture.Of(config.Architecture).RPM()
 	if arch != "" && p.Architecture != arch {
 		return &ArchitectureError{Image: p.Image, Want: arch, Have: []string{p.Architecture}}
 	}
@@ -312,7 +315,7 @@ func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, err
 		if child.Platform == nil || child.Platform.OS != "linux" || !child.MediaType.IsImage() {
 			continue
 		}
-		childArch := rpmArchitecture(child.Platform.Architecture)
+		childArch := architecture.Of(child.Platform.Architecture).RPM()
 		if _, seen := children[childArch]; !seen {
 			have = append(have, childArch)
 			children[childArch] = child.Digest
@@ -391,28 +394,6 @@ func readLayer(layer v1.Layer, names []string, found map[string][]byte, removed 
 		return fmt.Errorf("read layer %s: %w", digest, err)
 	}
 	return nil
-}
-
-// rpmArchitecture returns the spelling of RPM and CoreOS.
-func rpmArchitecture(arch string) string {
-	switch arch {
-	case "amd64":
-		return "x86_64"
-	case "arm64":
-		return "aarch64"
-	}
-	return arch
-}
-
-// goArchitecture returns the spelling of Go and container images.
-func goArchitecture(arch string) string {
-	switch arch {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
-	}
-	return arch
 }
 
 // majorMinor returns the first two numbers of a version such as 4.16.0-rc.1.

@@ -76,7 +76,7 @@ func TestPayload_noRelease(t *testing.T) {
 		"another kind": {release(`{"kind":"List"}`, goodMetadata), `is of kind "List", not ImageStream`},
 		"no images": {release(`{"kind":"ImageStream","metadata":{"name":"4.20.8"}}`, goodMetadata),
 			"names no image"},
-		"an image that is no pull spec": {release(strings.Replace(goodReferences, "quay.io/x/y@", "quay.io/X Y@", 1),
+		"an image that is not a pull spec": {release(strings.Replace(goodReferences, "quay.io/x/y@", "quay.io/X Y@", 1),
 			goodMetadata),
 			`its image "installer" is not a pull spec`},
 		"metadata that is no JSON": {release(goodReferences, "version: 4"),
@@ -126,7 +126,7 @@ func TestPayload_readErrors(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 		})
 	}
-	t.Run("a name that is no pull spec", func(t *testing.T) {
+	t.Run("a name that is not a pull spec", func(t *testing.T) {
 		_, err := newSite(t).library().Payload(context.Background(), "https://quay.io/x", "", nil)
 		require.ErrorContains(t, err, `release image "https://quay.io/x" is not a pull spec`)
 	})
@@ -143,7 +143,7 @@ func TestPayload_topmostLayerWins(t *testing.T) {
 	references := file("release-manifests/image-references", goodReferences)
 	for name, c := range map[string]struct {
 		layers  []v1.Layer
-		version string // "" when it must be no release
+		version string // "" if it must not be accepted as a release
 	}{
 		"in the last layer": {[]v1.Layer{layer(t, file("release-manifests/release-metadata",
 			`{"version":"4.1.1"}`)), layer(t, references)}, "4.20.1"},
@@ -263,8 +263,8 @@ func TestPayload_realReleases(t *testing.T) {
 	}
 }
 
-// plainly reads a release's list and its boot images without the types of this package: each tag's
-// pull spec, which must be by digest, and the version for machines of each architecture.
+// plainly reads the images and the boot images of a release without the types of this package: the
+// pull spec of each tag, which must be by digest, and the OS version for each architecture.
 func plainly(t *testing.T, references, boot []byte) (tags, metal map[string]string) {
 	t.Helper()
 	tags, metal = map[string]string{}, map[string]string{}

@@ -71,7 +71,7 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	if err == nil {
 		err = wait(cmd)
 	}
-	r.library.log.Info("openshift-install ran", "step", step, "took", r.library.clock.Since(began), "error", err)
+	r.library.log.Info("openshift-install has ended.", "step", step, "took", r.library.clock.Since(began), "error", err)
 	if err == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func wait(cmd *exec.Cmd) error {
 		return err
 	}
 	if left != nil && !errors.Is(left, syscall.ESRCH) {
-		return fmt.Errorf("end what it left running: %w", left)
+		return fmt.Errorf("end the processes that it left running: %w", left)
 	}
 	return nil
 }

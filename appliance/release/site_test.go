@@ -36,14 +36,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// site is a registry whose answers a test can spoil.
+// site is a registry. Tests can replace its answers.
 type site struct {
 	t    *testing.T
 	host string
 
 	mu    sync.Mutex
-	spoil func(next http.Handler, w http.ResponseWriter, r *http.Request) // nil: serves as it should
-	blobs map[string]int                                                  // digest -> times it was fetched
+	spoil func(next http.Handler, w http.ResponseWriter, r *http.Request) // nil: no change
+	blobs map[string]int                                                  // digest -> number of requests
 }
 
 func newSite(t *testing.T) *site {
@@ -79,7 +79,7 @@ func (s *site) fetched(digest v1.Hash) int {
 	return s.blobs[digest.Hex]
 }
 
-// library reads from this site without any mirror rule.
+// library returns a library that reads from this site without mirror rules.
 func (s *site) library(change ...func(*Options)) *Library {
 	return newLibrary(s.t, nil, change...)
 }
@@ -106,7 +106,7 @@ func (s *site) push(img v1.Image) string {
 	return spec
 }
 
-// installerPayload is a payload whose installer image has the layers.
+// installerPayload is a payload whose installer image has these layers.
 func (s *site) installerPayload(layers ...v1.Layer) *Payload {
 	spec := s.push(image(s.t, "amd64", layers...))
 	_, digest, _ := strings.Cut(spec, "@")
@@ -131,7 +131,7 @@ func image(t *testing.T, arch string, layers ...v1.Layer) v1.Image {
 
 type tarEntry struct {
 	name, content, link string
-	kind                byte // 0: a regular file
+	kind                byte // 0 means a regular file
 }
 
 func file(name, content string) tarEntry {
@@ -183,7 +183,7 @@ func digestOf(t *testing.T, l v1.Layer) v1.Hash {
 	return h
 }
 
-// standIn is a site with a simulated payload, reached by the rules of its mirror.
+// standIn is a site with a simulated payload behind its mirror rules.
 func standIn(t *testing.T, p registry.Payload) (*Library, *registry.Pushed) {
 	reg, err := registry.New(context.Background(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
@@ -196,7 +196,7 @@ func standIn(t *testing.T, p registry.Payload) (*Library, *registry.Pushed) {
 	return newLibrary(t, rules), pushed
 }
 
-// cut gives the layer without its second half, under a digest that says nothing of it.
+// cut returns the first half of the layer under the digest of the whole.
 func cut(t *testing.T, l v1.Layer) v1.Layer {
 	blob, err := l.Compressed()
 	require.NoError(t, err)

@@ -540,7 +540,7 @@ func (c *controller) checkKubeconfig(ctx context.Context) error {
 		} `yaml:"users"`
 	}
 	if err := yaml.Unmarshal(text.Bytes(), &kubeconfig); err != nil {
-		return fmt.Errorf("the cluster's kubeconfig-noingress is no YAML: %w", err)
+		return fmt.Errorf("the cluster's kubeconfig-noingress is not YAML: %w", err)
 	}
 	if len(kubeconfig.Clusters) == 0 || kubeconfig.Clusters[0].Cluster.Server == "" || len(kubeconfig.Users) == 0 {
 		return errors.New("the cluster's kubeconfig-noingress names no server or no user")

@@ -181,7 +181,7 @@ func (c *check) requestImages(ctx context.Context, results []CheckResult) {
 		}
 		if missing > 0 {
 			results[i].Problems = append(results[i].Problems,
-				fmt.Sprintf("%d of the %d images of %s can't be had from the mirror; each says why.", missing,
+				fmt.Sprintf("%d of the %d images of %s are not available from the mirror; each says why.", missing,
 					len(results[i].Images), results[i].Title))
 		}
 	}

@@ -109,7 +109,7 @@ func TestKustomization_errors(t *testing.T) {
 		builtin   = "site/kustomization.yaml:1: kustomize can not build this: "
 	)
 	for name, c := range map[string]struct{ text, says string }{
-		"no YAML": {resources + "a: [\n", "site/kustomization.yaml:2: this is no YAML"},
+		"no YAML": {resources + "a: [\n", "site/kustomization.yaml:2: this is not YAML"},
 		"empty":   {"# nothing\n", "site/kustomization.yaml:1: this kustomization names nothing"},
 		"a list":  {"- a\n", "site/kustomization.yaml:1: this kustomization names nothing"},
 		"an unknown field": {resources + "namePrefx: a-\n",

@@ -197,7 +197,7 @@ func (r *reader) expand(at Source, value any) []*Object {
 	items, isList := content["items"].([]any)
 	switch {
 	case o.APIVersion == "" || o.Kind == "":
-		r.problem(at, "this document has no apiVersion and kind, so it is no Kubernetes object")
+		r.problem(at, "this document has no apiVersion and kind, so it is not a Kubernetes object")
 	case isList && strings.HasSuffix(o.Kind, "List"):
 		var found []*Object
 		for _, item := range items {
@@ -355,5 +355,5 @@ func yamlReason(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "error converting YAML to JSON: "), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors: ")
-	return "this is no YAML that can be read: " + yamlLine.ReplaceAllString(text, "")
+	return "this is not YAML that can be read: " + yamlLine.ReplaceAllString(text, "")
 }

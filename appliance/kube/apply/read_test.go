@@ -124,13 +124,13 @@ func TestRead_directoryOrder(t *testing.T) {
 
 func TestRead_errorsNameFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
-		"no YAML": {secret("a") + "---\na: [1\n", "in.yaml:9: this is no YAML that can be read"},
+		"no YAML": {secret("a") + "---\na: [1\n", "in.yaml:9: this is not YAML that can be read"},
 		"an open bracket": {"apiVersion: v1\nkind: Secret\nmetadata: {name: [a}\nx: y\n",
-			"in.yaml:3: this is no YAML that can be read: did not find expected ',' or ']'"},
+			"in.yaml:3: this is not YAML that can be read: did not find expected ',' or ']'"},
 		"a key twice": {"apiVersion: v1\nkind: Secret\nkind: Secret\nmetadata: {name: a}\n",
-			`in.yaml:3: this is no YAML that can be read`},
+			`in.yaml:3: this is not YAML that can be read`},
 		"a tab": {"a:\n\tb: 1\n",
-			"in.yaml:2: this is no YAML that can be read: found character that cannot start any token"},
+			"in.yaml:2: this is not YAML that can be read: found character that cannot start any token"},
 		"a list": {"# list\n- a\n",
 			"in.yaml:1: this document is no object; expected apiVersion, kind and metadata"},
 		"values for Helm": {"image: x\n", "in.yaml:1: this document has no apiVersion and kind"},

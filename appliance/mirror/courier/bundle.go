@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// A filled folder has the list as it was signed, bundle.json, and in blobs/ each manifest, config
-// and layer once, named by the hexadecimal digits of its digest. What is larger than a part goes on
-// in files with .1, .2 and so on behind the name, so that it fits on a FAT file system; what is not
-// whole yet is named .partial.
+// A filled directory contains the signed list, bundle.json, and in blobs/ each manifest, config and
+// layer once, named by the hexadecimal digits of its digest. A blob that is larger than a part
+// continues in files with the suffixes .1, .2 and so on, so that it fits on a FAT file system.
+// Incomplete files have the suffix .partial.
 const (
 	listFile   = "list.txt"
 	bundleFile = "bundle.json"
@@ -24,18 +24,18 @@ const (
 	partial    = ".partial"
 )
 
-// DefaultPart is the size of parts, bytes: below the 4 GiB that a file on a FAT file system may
-// have.
+// DefaultPart is the default size of parts, bytes: below the limit of 4 GiB for a file on a FAT
+// file system.
 const DefaultPart = 4<<30 - 1<<20
 
-// bundle is bundle.json.
+// bundle is the content of bundle.json.
 type bundle struct {
 	Version int      `json:"version"`
 	Release string   `json:"release"`
 	Items   []packed `json:"items"`
 }
 
-// packed is an image in a folder.
+// packed is an image in a directory.
 type packed struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
@@ -43,24 +43,24 @@ type packed struct {
 	MediaType   string `json:"media_type"`
 }
 
-// folder keeps blobs by their digests.
-type folder struct {
+// directory stores blobs by digest.
+type directory struct {
 	dir  string
 	part int64
 }
 
-func openFolder(dir string, part int64) (*folder, error) {
+func openDirectory(dir string, part int64) (*directory, error) {
 	if part == 0 {
 		part = DefaultPart
 	}
 	if part < 0 || part >= 4<<30 {
-		return nil, fmt.Errorf("parts of %d bytes are not possible; give less than 4 GiB", part)
+		return nil, fmt.Errorf("parts of %d bytes are not possible; use a size below 4 GiB", part)
 	}
-	return &folder{dir, part}, os.MkdirAll(filepath.Join(dir, blobsDir), 0o755)
+	return &directory{dir, part}, os.MkdirAll(filepath.Join(dir, blobsDir), 0o755)
 }
 
-// path names part number n of a blob.
-func (f *folder) path(digest string, n int, whole bool) string {
+// path returns the file name of part number n of a blob.
+func (f *directory) path(digest string, n int, whole bool) string {
 	name := strings.TrimPrefix(digest, "sha256:")
 	if !whole {
 		name += partial
@@ -71,8 +71,8 @@ func (f *folder) path(digest string, n int, whole bool) string {
 	return filepath.Join(f.dir, blobsDir, name)
 }
 
-// parts counts the files of a blob and their bytes.
-func (f *folder) parts(digest string, whole bool) (count int, size int64, err error) {
+// parts returns the number of files of a blob and their total size.
+func (f *directory) parts(digest string, whole bool) (count int, size int64, err error) {
 	for {
 		info, err := os.Stat(f.path(digest, count, whole))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -86,14 +86,14 @@ func (f *folder) parts(digest string, whole bool) (count int, size int64, err er
 	}
 }
 
-// has tells whether a blob of that size is whole; a negative size is any.
-func (f *folder) has(digest string, size int64) (bool, error) {
+// has reports whether a blob of that size is complete; a negative size matches any.
+func (f *directory) has(digest string, size int64) (bool, error) {
 	count, have, err := f.parts(digest, true)
 	return count > 0 && (size < 0 || have == size), err
 }
 
-// open reads a blob through its parts.
-func (f *folder) open(digest string, whole bool) (io.ReadCloser, error) {
+// open opens a blob for reading across its parts.
+func (f *directory) open(digest string, whole bool) (io.ReadCloser, error) {
 	count, _, err := f.parts(digest, whole)
 	if err != nil {
 		return nil, err
@@ -131,13 +131,13 @@ func (p *parts) Close() error {
 	return errors.Join(errs...)
 }
 
-// complete gives a blob that was written whole its names.
-func (f *folder) complete(digest string) error {
+// complete gives the files of a completely written blob their final names.
+func (f *directory) complete(digest string) error {
 	count, _, err := f.parts(digest, false)
 	if err != nil {
 		return err
 	}
-	for n := count - 1; n >= 0; n-- { // the first is the one that says it is there
+	for n := count - 1; n >= 0; n-- { // the first part last, because its name marks the blob as complete
 		if err := os.Rename(f.path(digest, n, false), f.path(digest, n, true)); err != nil {
 			return err
 		}
@@ -145,8 +145,8 @@ func (f *folder) complete(digest string) error {
 	return nil
 }
 
-// discard removes what was written of a blob.
-func (f *folder) discard(digest string) error {
+// discard removes the incomplete files of a blob.
+func (f *directory) discard(digest string) error {
 	count, _, err := f.parts(digest, false)
 	errs := []error{err}
 	for n := range count {
@@ -155,27 +155,27 @@ func (f *folder) discard(digest string) error {
 	return errors.Join(errs...)
 }
 
-// writer appends to a blob, beginning another file when one is full.
+// writer appends to a blob and starts another file when a part is full.
 type writer struct {
-	folder *folder
-	digest string
-	n      int
-	left   int64
-	file   *os.File
+	directory *directory
+	digest    string
+	n         int
+	left      int64
+	file      *os.File
 }
 
-func (f *folder) append(digest string) (*writer, error) {
+func (f *directory) append(digest string) (*writer, error) {
 	count, size, err := f.parts(digest, false)
 	if err != nil {
 		return nil, err
 	}
 	n := max(count-1, 0)
-	w := &writer{folder: f, digest: digest, n: n, left: f.part - (size - int64(n)*f.part)}
+	w := &writer{directory: f, digest: digest, n: n, left: f.part - (size - int64(n)*f.part)}
 	w.file, err = os.OpenFile(f.path(digest, n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	return w, err
 }
 
-// Write appends.
+// Write appends data to the blob.
 func (w *writer) Write(data []byte) (int, error) {
 	written := 0
 	for len(data) > 0 {
@@ -185,11 +185,11 @@ func (w *writer) Write(data []byte) (int, error) {
 			}
 			w.n++
 			var err error
-			if w.file, err = os.OpenFile(w.folder.path(w.digest, w.n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
+			if w.file, err = os.OpenFile(w.directory.path(w.digest, w.n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
 				0o644); err != nil {
 				return written, err
 			}
-			w.left = w.folder.part
+			w.left = w.directory.part
 		}
 		n, err := w.file.Write(data[:min(int64(len(data)), w.left)])
 		written += n
@@ -202,11 +202,11 @@ func (w *writer) Write(data []byte) (int, error) {
 	return written, nil
 }
 
-// Close keeps what was written.
+// Close syncs and closes the current file.
 func (w *writer) Close() error { return errors.Join(w.file.Sync(), w.file.Close()) }
 
-// put keeps a small blob that is at hand.
-func (f *folder) put(digest string, data []byte) error {
+// put stores a small blob.
+func (f *directory) put(digest string, data []byte) error {
 	if whole, err := f.has(digest, int64(len(data))); whole || err != nil {
 		return err
 	}
@@ -224,8 +224,8 @@ func (f *folder) put(digest string, data []byte) error {
 	return f.complete(digest)
 }
 
-// manifest reads a manifest back and compares its digest.
-func (f *folder) manifest(digest string) ([]byte, error) {
+// manifest reads a stored manifest and verifies its digest.
+func (f *directory) manifest(digest string) ([]byte, error) {
 	in, err := f.open(digest, true)
 	if err != nil {
 		return nil, err
@@ -240,11 +240,12 @@ func (f *folder) manifest(digest string) ([]byte, error) {
 	return data, nil
 }
 
-// manifestLimit bounds a manifest, bytes.
+// manifestLimit is the maximum size of a manifest, bytes.
 const manifestLimit = 8 << 20
 
 func damaged(dir, digest string) error {
-	return fmt.Errorf("%s in %s is damaged: its bytes have another digest; remove the file and fill the folder again",
+	return fmt.Errorf("%s in %s is damaged: its bytes have another digest; remove the file and fill the directory "+
+		"again",
 		digest, dir)
 }
 
@@ -253,7 +254,7 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func (f *folder) writeBundle(b bundle, list []byte) error {
+func (f *directory) writeBundle(b bundle, list []byte) error {
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return err
@@ -262,7 +263,7 @@ func (f *folder) writeBundle(b bundle, list []byte) error {
 		replace(filepath.Join(f.dir, bundleFile), text))
 }
 
-// replace writes a file that is whole or not there.
+// replace writes a file atomically.
 func replace(path string, data []byte) error {
 	if err := os.WriteFile(path+partial, data, 0o644); err != nil {
 		return err
@@ -270,10 +271,10 @@ func replace(path string, data []byte) error {
 	return os.Rename(path+partial, path)
 }
 
-func (f *folder) readBundle() (*bundle, error) {
+func (f *directory) readBundle() (*bundle, error) {
 	text, err := os.ReadFile(filepath.Join(f.dir, bundleFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s was not filled to its end: it has no %s; run landfall courier fill again",
+		return nil, fmt.Errorf("%s is incomplete: it has no %s; run landfall courier fill again",
 			f.dir, bundleFile)
 	}
 	if err != nil {
@@ -281,7 +282,7 @@ func (f *folder) readBundle() (*bundle, error) {
 	}
 	b := new(bundle)
 	if err := json.Unmarshal(text, b); err != nil || b.Version != 1 {
-		return nil, fmt.Errorf("%s is not what landfall courier fill of this release writes; fill the folder again",
+		return nil, fmt.Errorf("%s was not written by landfall courier fill of this release; fill the directory again",
 			filepath.Join(f.dir, bundleFile))
 	}
 	return b, nil

@@ -28,7 +28,7 @@ import (
 	"landfall/appliance/sitekey"
 )
 
-// world is a connected registry with a list of two images, and an empty mirror.
+// world has a connected registry, a list of two of its images, and an empty mirror.
 type world struct {
 	key         *sitekey.Key
 	list        *courier.List
@@ -38,7 +38,8 @@ type world struct {
 	outsideHost string
 	mirrorHost  string
 	client      *mirror.Client
-	instead     func(http.ResponseWriter, *http.Request) bool // outside; reports whether it answered
+	// for requests to the connected registry; replaces its answer if it returns true
+	instead func(http.ResponseWriter, *http.Request) bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -183,9 +184,9 @@ func TestFill_registryWithOtherBytes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	_, err := w.fill(t, dir, 0)
-	require.ErrorContains(t, err, "gave other bytes than those of sha256:")
+	require.ErrorContains(t, err, "returned wrong content for sha256:")
 	_, err = w.push(t, dir)
-	require.ErrorContains(t, err, "was not filled to its end")
+	require.ErrorContains(t, err, "is incomplete")
 }
 
 func TestPush_damagedManifest(t *testing.T) {
@@ -230,9 +231,9 @@ func TestList_alteredAfterSigning(t *testing.T) {
 		"something else":  {[]byte("<html>"), "does not begin with"},
 		"an empty file":   {nil, "does not begin with"},
 		"no digest": {[]byte(strings.Replace(string(w.text), lines[5],
-			"quay.io/team/app:1=mirror.example.com/a:1", 1)), "does not name an image by its digest"},
+			"quay.io/team/app:1=mirror.example.com/a:1", 1)), "is not a reference to an image by digest"},
 		"no destination": {[]byte(strings.Replace(string(w.text), lines[5], "quay.io/team/app", 1)),
-			"is no image and where it goes"},
+			"is not an assignment of an image to a destination"},
 		"a wrong date":     {[]byte(strings.Replace(string(w.text), "2026-05-01T10", "yesterday", 1)), "line 2"},
 		"a list of CSV":    {must(w.list.CSV(w.key)), "does not begin with"},
 		"a list of images": {must(w.list.ImageSet(w.key)), "does not begin with"},
@@ -271,14 +272,14 @@ func TestList_formats(t *testing.T) {
 func TestCourier_invalidPartsAndRegistries(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.fill(t, t.TempDir(), 4<<30)
-	require.ErrorContains(t, err, "less than 4 GiB")
+	require.ErrorContains(t, err, "below 4 GiB")
 	dir := t.TempDir()
 	_, err = w.fill(t, dir, 0)
 	require.NoError(t, err)
 	_, err = courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: "https://mirror.example.com",
 		Client: w.client})
-	require.ErrorContains(t, err, "write it as host or host:port")
+	require.ErrorContains(t, err, "use host or host:port")
 	_, err = courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: "127.0.0.1:1", Client: w.client,
 		Insecure: true})
-	require.ErrorContains(t, err, "127.0.0.1:1 refused the connection; check that 127.0.0.1:1 is up")
+	require.ErrorContains(t, err, "127.0.0.1:1 refused the connection; check that 127.0.0.1:1 is running")
 }

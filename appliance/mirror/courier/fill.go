@@ -22,41 +22,41 @@ import (
 	"landfall/appliance/release"
 )
 
-// Payloads reads what a release image names; *release.Library implements it.
+// Payloads returns the images of a release payload; *release.Library implements it.
 type Payloads interface {
 	Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*release.Payload, error)
 }
 
-// FillOptions says how a folder is filled.
+// FillOptions configures Fill.
 type FillOptions struct {
 	Client   *mirror.Client // of the connected machine; usually without rules
 	Payloads Payloads       // for lists of a whole release
 	Secret   authn.Keychain
 	Dir      string
 	Part     int64 // bytes; 0 means DefaultPart
-	// Progress is told what is being fetched, how many of all images are done, and how many bytes
-	// were fetched; may be nil.
+	// Progress gets the current item, the number of finished images and of all images, and the
+	// number of fetched bytes; it may be nil.
 	Progress func(doing string, done, total int, bytes int64)
-	// Pause is waited between two tries of a blob that broke off; 0 means a second.
+	// Pause is the delay before an interrupted blob is tried again; 0 means a second.
 	Pause time.Duration
 }
 
-// Filled is what came of filling a folder.
+// Filled is the result of filling a directory.
 type Filled struct {
 	Images int   `json:"images"`
 	Blobs  int   `json:"blobs"`
 	Bytes  int64 `json:"bytes"`
-	// Fetched are the bytes that were not there from an earlier run.
+	// Fetched is the number of bytes that this run fetched.
 	Fetched int64 `json:"fetched"`
 }
 
-// Fill fetches what a signed list names into a folder. A run that was interrupted is gone on with.
+// Fill fetches the images of a signed list into a directory. It continues an interrupted run.
 func Fill(ctx context.Context, text []byte, o FillOptions) (*Filled, error) {
 	list, _, err := Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	target, err := openFolder(o.Dir, o.Part)
+	target, err := openDirectory(o.Dir, o.Part)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func Fill(ctx context.Context, text []byte, o FillOptions) (*Filled, error) {
 	if o.Pause == 0 {
 		o.Pause = time.Second
 	}
-	f := &filler{FillOptions: o, folder: target, seen: map[string]bool{}}
+	f := &filler{FillOptions: o, directory: target, seen: map[string]bool{}}
 	items := list.Items
 	if list.Whole {
 		if items, err = f.whole(ctx, list); err != nil {
@@ -76,7 +76,7 @@ func Fill(ctx context.Context, text []byte, o FillOptions) (*Filled, error) {
 	b := bundle{Version: 1, Release: list.Release}
 	for i, item := range items {
 		f.doing, f.done, f.total = item.Source, i, len(items)
-		f.tell()
+		f.reportProgress()
 		packed, err := f.image(ctx, item)
 		if err != nil {
 			return nil, err
@@ -89,17 +89,17 @@ func Fill(ctx context.Context, text []byte, o FillOptions) (*Filled, error) {
 
 type filler struct {
 	FillOptions
-	folder *folder
-	filled Filled
-	seen   map[string]bool
+	directory *directory
+	filled    Filled
+	seen      map[string]bool
 
 	doing       string
 	done, total int
 }
 
-func (f *filler) tell() { f.Progress(f.doing, f.done, f.total, f.filled.Fetched) }
+func (f *filler) reportProgress() { f.Progress(f.doing, f.done, f.total, f.filled.Fetched) }
 
-// whole reads from the release image what the list could not know.
+// whole returns the items of a whole release, as the release image names them.
 func (f *filler) whole(ctx context.Context, list *List) ([]Item, error) {
 	payload, err := f.Payloads.Payload(ctx, list.Release, list.Architecture, f.Secret)
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *filler) whole(ctx context.Context, list *List) ([]Item, error) {
 	return items, nil
 }
 
-// image fetches an image or a list with all that belongs to it.
+// image fetches an image or a list with all its parts.
 func (f *filler) image(ctx context.Context, item Item) (packed, error) {
 	descriptor, endpoint, err := f.Client.Get(ctx, item.Source, f.Secret)
 	if err != nil {
@@ -132,8 +132,9 @@ func (f *filler) image(ctx context.Context, item Item) (packed, error) {
 	}
 	if got := digestOf(descriptor.Manifest); got != wanted.DigestStr() {
 		return packed{},
-			fmt.Errorf("%s gave a manifest of digest %s when asked for %s; is there a proxy in between that changes "+
-				"what it passes on?", endpoint.Ref.Context().Name(), got, item.Source)
+			fmt.Errorf("%s returned a manifest with the digest %s instead of %s; check whether a proxy in between "+
+				"changes "+
+				"responses", endpoint.Ref.Context().Name(), got, item.Source)
 	}
 	from, err := f.connect(ctx, endpoint)
 	if err != nil {
@@ -144,29 +145,29 @@ func (f *filler) image(ctx context.Context, item Item) (packed, error) {
 	}
 	return packed{Source: item.Source, Destination: item.Destination, Digest: wanted.DigestStr(),
 			MediaType: string(descriptor.MediaType)},
-		f.folder.put(wanted.DigestStr(), descriptor.Manifest)
+		f.directory.put(wanted.DigestStr(), descriptor.Manifest)
 }
 
-// manifestFile is an image or a list.
+// manifestFile is an image manifest or a list.
 type manifestFile struct {
 	Config    *v1.Descriptor  `json:"config"`
 	Layers    []v1.Descriptor `json:"layers"`
 	Manifests []v1.Descriptor `json:"manifests"`
 }
 
-// parts fetches all that a manifest names; of a list, all images, because registries take no list
-// whose images they lack.
+// parts fetches everything that a manifest refers to. It fetches all images of a list, because
+// registries reject a list if an image of it is missing.
 func (f *filler) parts(ctx context.Context, from *source, data []byte) error {
 	var manifest manifestFile
 	if err := json.Unmarshal(data, &manifest); err != nil {
-		return fmt.Errorf("the manifest can't be read: %w", err)
+		return fmt.Errorf("parse the manifest: %w", err)
 	}
 	for _, child := range manifest.Manifests {
 		data, err := from.manifest(ctx, child.Digest.String())
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(f.parts(ctx, from, data), f.folder.put(child.Digest.String(), data)); err != nil {
+		if err := errors.Join(f.parts(ctx, from, data), f.directory.put(child.Digest.String(), data)); err != nil {
 			return err
 		}
 	}
@@ -185,11 +186,11 @@ func (f *filler) parts(ctx context.Context, from *source, data []byte) error {
 	return nil
 }
 
-// tries is how often a blob that broke off is gone on with.
+// tries limits how often an interrupted blob is continued.
 const tries = 6
 
-// blob fetches a blob that is not there yet, going on where an earlier run or a connection broke
-// off.
+// blob fetches a blob unless it is stored. It continues after an interruption of the connection or
+// of an earlier run.
 func (f *filler) blob(ctx context.Context, from *source, blob v1.Descriptor) error {
 	digest := blob.Digest.String()
 	if f.seen[digest] {
@@ -198,7 +199,7 @@ func (f *filler) blob(ctx context.Context, from *source, blob v1.Descriptor) err
 	f.seen[digest] = true
 	f.filled.Blobs++
 	f.filled.Bytes += blob.Size
-	if whole, err := f.folder.has(digest, blob.Size); whole || err != nil {
+	if whole, err := f.directory.has(digest, blob.Size); whole || err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
@@ -215,7 +216,7 @@ func (f *filler) blob(ctx context.Context, from *source, blob v1.Descriptor) err
 	}
 }
 
-// brokenError is a transfer that may succeed when it is gone on with.
+// brokenError is an error of a transfer that may succeed if it is continued.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
@@ -223,49 +224,50 @@ func (e *brokenError) Unwrap() error { return e.error }
 func (f *filler) fetch(ctx context.Context, from *source, blob v1.Descriptor) (err error) {
 	digest := blob.Digest.String()
 	sum := sha256.New()
-	have, err := f.begun(digest, sum)
+	have, err := f.hashStored(digest, sum)
 	if err != nil {
 		return err
 	}
 	if have > blob.Size {
-		return errors.Join(&brokenError{fmt.Errorf("more of %s is there than it has", digest)},
-			f.folder.discard(digest))
+		return errors.Join(&brokenError{fmt.Errorf("the stored part of %s is too long", digest)},
+			f.directory.discard(digest))
 	}
 	if have < blob.Size {
-		body, goesOn, err := from.blob(ctx, digest, have, blob.Size)
+		body, continues, err := from.blob(ctx, digest, have, blob.Size)
 		if err != nil {
 			return err
 		}
-		if !goesOn && have > 0 { // it can't begin in the middle
+		if !continues && have > 0 { // the registry ignored the range and starts from the beginning
 			sum.Reset()
 			have = 0
-			if err := f.folder.discard(digest); err != nil {
+			if err := f.directory.discard(digest); err != nil {
 				return errors.Join(err, body.Close())
 			}
 		}
-		got, err := f.take(digest, io.TeeReader(io.LimitReader(body, blob.Size-have+1), sum))
+		got, err := f.store(digest, io.TeeReader(io.LimitReader(body, blob.Size-have+1), sum))
 		if err = errors.Join(err, body.Close()); err != nil {
 			return err
 		}
 		if have += got; have < blob.Size {
-			return &brokenError{fmt.Errorf("%s broke off after %d of %d bytes of %s", from.name, have, blob.Size,
+			return &brokenError{fmt.Errorf("%s closed the connection after %d of %d bytes of %s", from.name, have,
+				blob.Size,
 				digest)}
 		}
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); have != blob.Size || got != digest {
-		return errors.Join(&brokenError{fmt.Errorf("%s gave other bytes than those of %s (digest %s)", from.name,
-			digest, got)}, f.folder.discard(digest))
+		return errors.Join(&brokenError{fmt.Errorf("%s returned wrong content for %s (digest %s)", from.name,
+			digest, got)}, f.directory.discard(digest))
 	}
-	return f.folder.complete(digest)
+	return f.directory.complete(digest)
 }
 
-// begun computes what is there of a blob into a sum.
-func (f *filler) begun(digest string, sum hash.Hash) (int64, error) {
-	count, size, err := f.folder.parts(digest, false)
+// hashStored adds the stored bytes of an incomplete blob to sum and returns their number.
+func (f *filler) hashStored(digest string, sum hash.Hash) (int64, error) {
+	count, size, err := f.directory.parts(digest, false)
 	if err != nil || count == 0 {
 		return 0, err
 	}
-	in, err := f.folder.open(digest, false)
+	in, err := f.directory.open(digest, false)
 	if err != nil {
 		return 0, err
 	}
@@ -273,9 +275,10 @@ func (f *filler) begun(digest string, sum hash.Hash) (int64, error) {
 	return size, errors.Join(err, in.Close())
 }
 
-// take appends what is read. An error of reading is no error here: what was read counts.
-func (f *filler) take(digest string, in io.Reader) (int64, error) {
-	out, err := f.folder.append(digest)
+// store appends the bytes of in to a blob. It ignores read errors, because the bytes before them
+// are valid.
+func (f *filler) store(digest string, in io.Reader) (int64, error) {
+	out, err := f.directory.append(digest)
 	if err != nil {
 		return 0, err
 	}
@@ -289,7 +292,7 @@ func (f *filler) take(digest string, in io.Reader) (int64, error) {
 			}
 			total += int64(n)
 			f.filled.Fetched += int64(n)
-			f.tell()
+			f.reportProgress()
 		}
 		if readErr != nil {
 			return total, out.Close()
@@ -297,7 +300,7 @@ func (f *filler) take(digest string, in io.Reader) (int64, error) {
 	}
 }
 
-// source is a repository that blobs are fetched from.
+// source is a repository to fetch blobs from.
 type source struct {
 	name   string
 	base   url.URL
@@ -347,7 +350,7 @@ func (s *source) get(ctx context.Context, path string, header http.Header) (*htt
 	return response, nil
 }
 
-// manifest fetches a manifest by its digest.
+// manifest fetches a manifest by digest and verifies it.
 func (s *source) manifest(ctx context.Context, digest string) ([]byte, error) {
 	response, err := s.get(ctx, "/manifests/"+digest, http.Header{"Accept": {
 		"application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
@@ -361,15 +364,15 @@ func (s *source) manifest(ctx context.Context, digest string) ([]byte, error) {
 		return nil, err
 	}
 	if got := digestOf(data); got != digest {
-		return nil, fmt.Errorf("%s gave a manifest of digest %s when asked for %s", s.name, got, digest)
+		return nil, fmt.Errorf("%s returned a manifest with the digest %s instead of %s", s.name, got, digest)
 	}
 	return data, nil
 }
 
-// blob opens a blob of that size from an offset; goesOn is false if it begins at its start all the
-// same.
+// blob opens a blob of that size at an offset. continues is false if the registry ignores the
+// offset.
 func (s *source) blob(ctx context.Context, digest string, offset,
-	size int64) (body io.ReadCloser, goesOn bool, err error) {
+	size int64) (body io.ReadCloser, continues bool, err error) {
 	header := http.Header{}
 	if offset > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, size-1))

@@ -1,5 +1,6 @@
-// Package courier brings images to a site by hand: a signed list of what the mirror lacks, a folder
-// that a connected machine fills by it, and the way from that folder into the mirror.
+// Package courier carries images to a site by hand. The site makes a signed list of the images that
+// its mirror lacks. A connected machine fills a directory with them, and the directory is pushed to
+// the mirror.
 package courier
 
 import (
@@ -16,53 +17,55 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/sitekey"
 )
 
-// Purpose is what lists are signed for.
+// Purpose is the purpose of the signatures of lists.
 const Purpose sitekey.Purpose = "landfall shopping list v1"
 
-// List is what to bring.
+// List is a list of images to carry to the site.
 type List struct {
-	// Created is UTC, to the second.
+	// Created is in UTC and has a precision of one second.
 	Created time.Time
-	// Release is the pull spec of the release, by digest; Version and Architecture are its, ""
-	// while they are not known.
+	// Release is the pull spec of the release, by digest. Version and Architecture are those of the
+	// release, or "" while they are not known.
 	Release, Version, Architecture string
 	Items                          []Item
-	// Whole: the release image itself is missing, so the list can't name what belongs to it.
-	// Whoever fills it reads that from the release image, and puts the images where Rules say.
+	// Whole is set if the release image itself is missing, so that the list can't name the other
+	// images. Fill then reads their names from the release image and places the images according to
+	// Rules.
 	Whole bool
-	// Rules lead from source repositories to those of the mirror; needed with Whole.
+	// Rules map source repositories to those of the mirror; required with Whole.
 	Rules []Rule
 }
 
-// Rule is a source repository or namespace and where the mirror has it.
+// Rule maps a source repository or namespace to its place in the mirror.
 type Rule struct{ Source, Mirror string }
 
 // Item is one image.
 type Item struct {
-	// Source is its pull spec by digest, under its original name.
+	// Source is the image's original pull spec by digest.
 	Source string
-	// Destination is where the rules look for it: the mirror's repository with a tag.
+	// Destination is where the mirror rules look for the image: the mirror's repository with a tag.
 	Destination string
-	// Names are what the release calls it; none for an image that is not the release's.
+	// Names are the image's names in the release; none if it does not belong to the release.
 	Names []string
-	// Bytes is what is missing of it; 0 if that is not known.
+	// Bytes is the size of the missing parts; 0 if not known.
 	Bytes int64
-	// Why says what is missing, in few words.
+	// Why says in few words what is missing.
 	Why string
 }
 
-// What lines of a list begin with.
+// Prefixes of the lines of a list.
 const (
 	title           = "# Landfall shopping list"
 	signaturePrefix = "# signature: "
 	keyPrefix       = "# key: "
 )
 
-// Text writes the list as lines source@digest=destination:tag, which oc image mirror -f reads, too.
-// It is what Parse reads.
+// Text returns the list as lines source@digest=destination:tag, the format of oc image mirror -f.
+// Parse reads it.
 func (l *List) Text(key *sitekey.Key) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%s\n%s", title, l.header())
@@ -98,7 +101,7 @@ func sign(text []byte, key *sitekey.Key) ([]byte, error) {
 	return fmt.Appendf(text, "%s%s\n", signaturePrefix, base64.StdEncoding.EncodeToString(signature)), nil
 }
 
-// CSV writes the list with the bytes of each image, for people.
+// CSV returns the list as a table for people, with the missing bytes of each image.
 func (l *List) CSV(key *sitekey.Key) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -117,9 +120,9 @@ func (l *List) CSV(key *sitekey.Key) ([]byte, error) {
 	return sign(out.Bytes(), key)
 }
 
-// ImageSet writes an ImageSetConfiguration (mirror.openshift.io/v2alpha1) for oc-mirror version 2.
-// What is missing of the release is brought by mirroring the release again: its images under
-// additionalImages would land where no rule looks.
+// ImageSet returns the list as an ImageSetConfiguration (mirror.openshift.io/v2alpha1) for
+// oc-mirror version 2. It mirrors the whole release again if an image of it is missing, because the
+// mirror rules do not cover the places of additionalImages.
 func (l *List) ImageSet(key *sitekey.Key) ([]byte, error) {
 	type image struct {
 		Name string `yaml:"name"`
@@ -143,7 +146,7 @@ func (l *List) ImageSet(key *sitekey.Key) ([]byte, error) {
 		} else if set.Mirror.Platform == nil {
 			set.Mirror.Platform = &platform{Release: l.Release}
 			if l.Architecture != "" {
-				set.Mirror.Platform.Architectures = []string{goArchitecture(l.Architecture)}
+				set.Mirror.Platform.Architectures = []string{architecture.Of(l.Architecture).Go()}
 			}
 		}
 	}
@@ -154,22 +157,12 @@ func (l *List) ImageSet(key *sitekey.Key) ([]byte, error) {
 	return sign(append([]byte(title+" for oc-mirror\n"+l.header()), text...), key)
 }
 
-func goArchitecture(arch string) string {
-	switch arch {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
-	}
-	return arch
-}
+// ErrNoList is the error of a file that is not a list or is damaged.
+var ErrNoList = errors.New("is not a shopping list")
 
-// ErrNoList is the kind of error of a file that is no list, or is damaged.
-var ErrNoList = errors.New("is no shopping list")
-
-// Parse reads a list that Text wrote, and checks that it is as it was signed. The key is the one in
-// the list: that it is the site's own is known by comparing its fingerprint with the one that the
-// site shows.
+// Parse parses a list in the format of Text and verifies its signature with the key in the list. To
+// make sure that the key is the site's own, compare its fingerprint with the one that the site
+// shows.
 func Parse(data []byte) (*List, sitekey.Public, error) {
 	var key sitekey.Public
 	if !bytes.HasPrefix(data, []byte(title+"\n")) {
@@ -179,7 +172,8 @@ func Parse(data []byte) (*List, sitekey.Public, error) {
 	}
 	at := bytes.LastIndex(data, []byte("\n"+signaturePrefix))
 	if at < 0 {
-		return nil, key, fmt.Errorf("%w: its signature is missing, so its end may be, too; copy it again", ErrNoList)
+		return nil, key, fmt.Errorf("%w: its signature is missing, so the file may be truncated; copy it again",
+			ErrNoList)
 	}
 	signed, end := data[:at+1], bytes.TrimSpace(data[at+1:])
 	signature, err := base64.StdEncoding.DecodeString(string(bytes.TrimPrefix(end, []byte(signaturePrefix))))
@@ -193,7 +187,7 @@ func Parse(data []byte) (*List, sitekey.Public, error) {
 		}
 	}
 	if err := key.Verify(Purpose, signed, signature); err != nil {
-		return nil, key, fmt.Errorf("the shopping list can't be trusted: %w", err)
+		return nil, key, fmt.Errorf("verify the shopping list: %w", err)
 	}
 	return list, key, nil
 }
@@ -223,19 +217,19 @@ func (l *List) readLine(line string, key *sitekey.Public) (err error) {
 	}
 	source, destination, ok := strings.Cut(line, "=")
 	if !ok {
-		return fmt.Errorf("%q is no image and where it goes", line)
+		return fmt.Errorf("%q is not an assignment of an image to a destination", line)
 	}
 	if _, err := name.NewDigest(source); err != nil {
-		return fmt.Errorf("%q does not name an image by its digest", source)
+		return fmt.Errorf("%q is not a reference to an image by digest", source)
 	}
 	if _, err := name.NewTag(destination, name.StrictValidation); err != nil {
-		return fmt.Errorf("%q is no repository with a tag", destination)
+		return fmt.Errorf("%q is not a repository with a tag", destination)
 	}
 	l.Items = append(l.Items, Item{Source: source, Destination: destination})
 	return nil
 }
 
-// components are the items of a whole release: what its image names, each where the rules put it.
+// components returns the items of a whole release, with the places that the rules give them.
 func (l *List) components(version, arch string, images map[string]string) ([]Item, error) {
 	var items []Item
 	for tag, source := range images {
@@ -250,8 +244,8 @@ func (l *List) components(version, arch string, images map[string]string) ([]Ite
 		}
 		if destination == "" {
 			return nil,
-				fmt.Errorf("the list has no rule for %s (%s), so it is not known where it goes; add a mirror rule at "+
-					"the site and make the list again", source, tag)
+				fmt.Errorf("the list has no rule for %s (%s), so its destination is not known; add a mirror rule at "+
+					"the site and make a new list", source, tag)
 		}
 		items = append(items, Item{Source: source, Destination: destination + ":" + ComponentTag(version, arch, tag),
 			Names: []string{tag}})
@@ -260,8 +254,8 @@ func (l *List) components(version, arch string, images map[string]string) ([]Ite
 	return items, nil
 }
 
-// ComponentTag is the tag that oc-mirror gives a release's component, or, without a name, the
-// release image.
+// ComponentTag returns the tag that oc-mirror gives a component of a release, or the release image
+// if component is "".
 func ComponentTag(version, arch, component string) string {
 	tag := version + "-" + arch
 	if component != "" {
@@ -270,5 +264,5 @@ func ComponentTag(version, arch, component string) string {
 	return tag
 }
 
-// DigestTag is the tag that oc-mirror gives other images.
+// DigestTag returns the tag that oc-mirror gives other images.
 func DigestTag(digest string) string { return strings.Replace(digest, ":", "-", 1) }

@@ -19,40 +19,43 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// PushOptions says where a folder goes.
+// PushOptions configures Push.
 type PushOptions struct {
 	Dir string
-	// To is the mirror as this machine reaches it, host or host:port; "" is the one in the list.
+	// To is the mirror's address from this machine, host or host:port; "" means the one in the
+	// list.
 	To       string
-	Client   *mirror.Client // whose trust is followed
-	Insecure bool           // plain HTTP, or a certificate that nobody vouches for
+	Client   *mirror.Client // gives the trusted CAs
+	Insecure bool           // plain HTTP, or a certificate of an unknown authority
 	Secret   authn.Keychain
-	// Progress is told what is being pushed and how many of all images are done; may be nil.
+	// Progress gets the current item, the number of finished images and of all images; it may be
+	// nil.
 	Progress func(doing string, done, total int)
 }
 
-// Pushed is what came of pushing a folder.
+// Pushed is the result of pushing a directory.
 type Pushed struct {
 	Images int   `json:"images"`
-	Blobs  int   `json:"blobs"` // those that the mirror had, too
+	Blobs  int   `json:"blobs"` // including those that the mirror already had
 	Bytes  int64 `json:"bytes"`
 }
 
-// Push puts what is in a filled folder where the site's rules look for it. What the mirror has
-// already is not sent again, but for manifests: a registry that lost a layer still has those.
+// Push pushes the images of a filled directory to the places where the site's mirror rules look for
+// them. It skips content that the mirror already has, except manifests: a registry that lost a
+// layer may still have the manifest.
 func Push(ctx context.Context, o PushOptions) (*Pushed, error) {
-	from := &folder{dir: o.Dir, part: DefaultPart}
+	from := &directory{dir: o.Dir, part: DefaultPart}
 	b, err := from.readBundle()
 	if err != nil {
 		return nil, err
 	}
 	if strings.Contains(o.To, "://") || strings.HasSuffix(o.To, "/") {
-		return nil, fmt.Errorf("%q is no registry; write it as host or host:port", o.To)
+		return nil, fmt.Errorf("%q is not a registry; use host or host:port", o.To)
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
-	p := &pusher{PushOptions: o, folder: from, sent: map[string]bool{}}
+	p := &pusher{PushOptions: o, directory: from, sent: map[string]bool{}}
 	for i, item := range b.Items {
 		o.Progress(item.Destination, i, len(b.Items))
 		if err := p.image(ctx, item); err != nil {
@@ -65,9 +68,9 @@ func Push(ctx context.Context, o PushOptions) (*Pushed, error) {
 
 type pusher struct {
 	PushOptions
-	folder *folder
-	pushed Pushed
-	sent   map[string]bool // repository and digest
+	directory *directory
+	pushed    Pushed
+	sent      map[string]bool // key: repository and digest
 }
 
 func (p *pusher) image(ctx context.Context, item packed) error {
@@ -82,32 +85,33 @@ func (p *pusher) image(ctx context.Context, item packed) error {
 	}
 	tag, err := name.NewTag(destination, options...)
 	if err != nil {
-		return fmt.Errorf("%q is no repository with a tag: %w", destination, err)
+		return fmt.Errorf("%q is not a repository with a tag: %w", destination, err)
 	}
 	secret := p.Secret
 	if secret == nil {
-		secret = authn.NewMultiKeychain() // nobody's
+		secret = authn.NewMultiKeychain() // no credentials
 	}
 	remoteOptions := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(secret),
 		remote.WithTransport(p.Client.Transport(mirror.Endpoint{Ref: tag, Insecure: p.Insecure}))}
-	data, err := p.folder.manifest(item.Digest)
+	data, err := p.directory.manifest(item.Digest)
 	if err != nil {
 		return err
 	}
 	if err := p.parts(tag.Context(), data, remoteOptions); err != nil {
 		return err
 	}
-	return word(remote.Put(tag, rawManifest{data, types.MediaType(item.MediaType)}, remoteOptions...), tag.Context())
+	return describeError(remote.Put(tag, rawManifest{data, types.MediaType(item.MediaType)}, remoteOptions...),
+		tag.Context())
 }
 
-// parts pushes what a manifest names.
+// parts pushes everything that a manifest refers to.
 func (p *pusher) parts(repository name.Repository, data []byte, options []remote.Option) error {
 	var manifest manifestFile
 	if err := json.Unmarshal(data, &manifest); err != nil {
-		return fmt.Errorf("the manifest can't be read: %w", err)
+		return fmt.Errorf("parse the manifest: %w", err)
 	}
 	for _, child := range manifest.Manifests {
-		data, err := p.folder.manifest(child.Digest.String())
+		data, err := p.directory.manifest(child.Digest.String())
 		if err != nil {
 			return err
 		}
@@ -116,7 +120,7 @@ func (p *pusher) parts(repository name.Repository, data []byte, options []remote
 		}
 		if err := remote.Put(repository.Digest(child.Digest.String()), rawManifest{data, child.MediaType},
 			options...); err != nil {
-			return word(err, repository)
+			return describeError(err, repository)
 		}
 	}
 	blobs := manifest.Layers
@@ -129,13 +133,13 @@ func (p *pusher) parts(repository name.Repository, data []byte, options []remote
 			continue
 		}
 		p.sent[key] = true
-		if err := remote.WriteLayer(repository, &storedBlob{p.folder, blob}, options...); err != nil {
+		if err := remote.WriteLayer(repository, &storedBlob{p.directory, blob}, options...); err != nil {
 			var refused *transport.Error
 			if errors.As(err, &refused) && slices.ContainsFunc(refused.Errors,
 				func(d transport.Diagnostic) bool { return d.Code == transport.DigestInvalidErrorCode }) {
 				return damaged(p.Dir, blob.Digest.String())
 			}
-			return word(err, repository)
+			return describeError(err, repository)
 		}
 		p.pushed.Blobs++
 		p.pushed.Bytes += blob.Size
@@ -143,8 +147,8 @@ func (p *pusher) parts(repository name.Repository, data []byte, options []remote
 	return nil
 }
 
-// word makes an error of the registry one sentence.
-func word(err error, repository name.Repository) error {
+// describeError turns an error of the registry into a sentence.
+func describeError(err error, repository name.Repository) error {
 	if err == nil {
 		return nil
 	}
@@ -153,47 +157,49 @@ func word(err error, repository name.Repository) error {
 	case mirror.ReasonOther, mirror.ReasonStatus:
 		return err
 	case mirror.ReasonUnauthorized:
-		return fmt.Errorf("%s does not let these credentials write (%w); give --pull-secret with an entry that may",
+		return fmt.Errorf("%s does not accept writes with these credentials (%w); give --pull-secret with an entry "+
+			"that can write",
 			repository.Name(), err)
 	default:
 		return errors.New(repository.RegistryStr() + " " + attempt.Answer + "; " + failed.Advice())
 	}
 }
 
-// rawManifest is a manifest as it came, so that its digest stays.
+// rawManifest is a manifest with its original bytes, so that its digest does not change.
 type rawManifest struct {
 	data []byte
 	kind types.MediaType
 }
 
-// RawManifest gives its bytes.
+// RawManifest returns the bytes of the manifest.
 func (m rawManifest) RawManifest() ([]byte, error) { return m.data, nil }
 
-// MediaType gives its kind.
+// MediaType returns the media type of the manifest.
 func (m rawManifest) MediaType() (types.MediaType, error) { return m.kind, nil }
 
-// storedBlob is a blob in a folder, as the registry library takes it.
+// storedBlob is a blob in a directory, as a layer of the registry library.
 type storedBlob struct {
-	folder     *folder
+	directory  *directory
 	descriptor v1.Descriptor
 }
 
-// Digest is that of the bytes as they are stored.
+// Digest returns the digest of the stored bytes.
 func (b *storedBlob) Digest() (v1.Hash, error) { return b.descriptor.Digest, nil }
 
-// DiffID is not known of a blob, and not asked for when it is pushed.
+// DiffID returns the digest of the stored bytes. The real value is not known, and pushing does not
+// need it.
 func (b *storedBlob) DiffID() (v1.Hash, error) { return b.descriptor.Digest, nil }
 
-// Compressed opens the bytes as they are stored. The registry compares their digest.
+// Compressed opens the stored bytes. The registry verifies their digest.
 func (b *storedBlob) Compressed() (io.ReadCloser, error) {
-	return b.folder.open(b.descriptor.Digest.String(), true)
+	return b.directory.open(b.descriptor.Digest.String(), true)
 }
 
-// Uncompressed is Compressed.
+// Uncompressed is the same as Compressed.
 func (b *storedBlob) Uncompressed() (io.ReadCloser, error) { return b.Compressed() }
 
-// Size is that of the bytes as they are stored.
+// Size returns the number of stored bytes.
 func (b *storedBlob) Size() (int64, error) { return b.descriptor.Size, nil }
 
-// MediaType is the one in the manifest.
+// MediaType returns the media type in the manifest.
 func (b *storedBlob) MediaType() (types.MediaType, error) { return b.descriptor.MediaType, nil }

@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// resumptions is how often a blob that broke off is gone on with.
+// resumptions limits how often reading a blob continues after its transfer was interrupted.
 const resumptions = 5
 
-// byteReaders is how many blobs are read at once.
+// byteReaders is the number of blobs that are read in parallel.
 const byteReaders = 4
 
-// readAll reads every blob of the images that are held and computes its digest. Blobs that were
-// read before are left out.
+// readAll reads every blob of the held images and checks its digest. It skips blobs that an earlier
+// proof has read.
 func (s *session) readAll(ctx context.Context, results []Result) error {
 	type job struct {
 		r      *repository
@@ -50,7 +50,7 @@ func (s *session) readAll(ctx context.Context, results []Result) error {
 	s.counting.Unlock()
 
 	var mu sync.Mutex
-	damaged := map[string]string{} // repository@digest to what is wrong
+	damaged := map[string]string{} // key: repository@digest; value: the description of the damage
 	var errs []error
 	queue := make(chan job)
 	var group sync.WaitGroup
@@ -86,7 +86,7 @@ func (s *session) readAll(ctx context.Context, results []Result) error {
 	return nil
 }
 
-// markDamaged changes the verdict of images that have a damaged blob.
+// markDamaged changes the status of images that have a damaged blob.
 func (s *session) markDamaged(results []Result, damaged map[string]string) {
 	if len(damaged) == 0 {
 		return
@@ -105,8 +105,8 @@ func (s *session) markDamaged(results []Result, damaged map[string]string) {
 	}
 }
 
-// readBlob reads a blob to its end, going on where it broke off, and returns what is wrong with it,
-// or "".
+// readBlob reads a whole blob and continues after interruptions. It returns a description of the
+// damage, or "".
 func (r *repository) readBlob(ctx context.Context, digest string, size int64) string {
 	sum := sha256.New()
 	read := int64(0)
@@ -119,7 +119,8 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 		if failed != nil {
 			return fmt.Sprintf("%s %s when asked for the bytes of %s.", failed.where, failed.answer, digest)
 		}
-		if read > 0 && response.StatusCode != http.StatusPartialContent { // it begins anew
+		// the registry ignored the range and starts from the beginning
+		if read > 0 && response.StatusCode != http.StatusPartialContent {
 			sum.Reset()
 			read = 0
 		}
@@ -136,8 +137,8 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 			break
 		}
 		if try == resumptions || ctx.Err() != nil {
-			return fmt.Sprintf("%s broke off %d times, after %d of the %d bytes of %s; its storage or the way to it "+
-				"is damaged.", r.name(), try+1, read, size, digest)
+			return fmt.Sprintf("%s broke off %d times, after %d of the %d bytes of %s; its storage or the network "+
+				"is faulty.", r.name(), try+1, read, size, digest)
 		}
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != digest && strings.HasPrefix(digest, "sha256:") {
@@ -147,7 +148,7 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 	return ""
 }
 
-// counter tells of bytes as they are read.
+// counter counts the bytes that are read, for the progress.
 type counter struct{ session *session }
 
 func (c counter) Write(p []byte) (int, error) {

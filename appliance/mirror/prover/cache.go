@@ -9,8 +9,8 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// cache remembers which images were found whole, for a time. An image counts again only if its
-// manifest is still served under the same digest.
+// cache remembers for a time which images are complete. A cached image counts only if the mirror
+// still serves its manifest under the same digest.
 type cache struct {
 	clock clockwork.Clock
 	keep  time.Duration
@@ -24,7 +24,7 @@ type cached struct {
 	blobs []Part
 }
 
-// cacheLimit bounds what is remembered, in images: some ten releases.
+// cacheLimit is the maximum number of cached images: about ten releases.
 const cacheLimit = 4096
 
 func newCache(clock clockwork.Clock, keep time.Duration) *cache {

@@ -15,10 +15,11 @@ import (
 	"landfall/appliance/release"
 )
 
-// What people complain of most about mirrors, each with the sentence that they get here instead.
+// The tests in this file cover the most frequent complaints about mirrors, each with the message
+// that people get here.
 
 func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
 		case "/v2/team/app/tags/list":
@@ -39,7 +40,7 @@ func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
 	require.Equal(t, f.host+"/team/app has no etcd ("+source+"@"+list+"), but its tag 4.19.3-x86_64-etcd is "+
 		digestOf(f.manifest)+
 		": a list of several architectures that was copied for one, or an image that was built again, has another "+
-		"digest; mirror it by its digest, with all architectures.", report.Results[0].Text)
+		"digest; mirror the image by its original digest, with all architectures.", report.Results[0].Text)
 
 	report = prove(t, p, prover.Request{Images: []prover.Image{{Ref: source + "@" + list, Names: []string{"oc"}}}})
 	require.Contains(t, report.Results[0].Text, "has no oc ("+source+"@"+list+"); mirror it there.",
@@ -47,7 +48,7 @@ func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
 }
 
 func TestProof_mirrorThatRejectsThePassword(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/first/") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="site"`)
@@ -63,7 +64,7 @@ func TestProof_mirrorThatRejectsThePassword(t *testing.T) {
 	require.Contains(t, report.Faults[0].Text, f.host+"/first/app answered 401 Unauthorized")
 }
 
-// payloads knows one release.
+// payloads is a Payloads that has one release.
 type payloads map[string]string
 
 func (p payloads) Payload(_ context.Context, pullSpec, _ string, _ authn.Keychain) (*release.Payload, error) {
@@ -72,7 +73,7 @@ func (p payloads) Payload(_ context.Context, pullSpec, _ string, _ authn.Keychai
 }
 
 func TestProof_osImagesInTheirOwnRepository(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	_, digest, _ := strings.Cut(f.image, "@")
 	images := payloads{"etcd": f.image, "rhel-coreos": "quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest}
 	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{})
@@ -92,7 +93,7 @@ func TestProof_osImagesInTheirOwnRepository(t *testing.T) {
 }
 
 func TestProof_pullSecretEntryWithoutPort(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("WWW-Authenticate", `Basic realm="site"`)
 		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED")

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	tagListLimit = 8 << 20 // bytes of a list of tags
-	tagsAsked    = 4       // for each image
+	tagListLimit = 8 << 20 // maximum size of a list of tags, bytes
+	tagsAsked    = 4       // tags that are requested for each image
 )
 
-// findOtherDigests looks whether an image that a mirror lacks by its digest is there by a tag, with
-// another digest. That is so when a list for several architectures was copied for one, and when a
-// catalog was filtered: what is copied is whole, and nobody can pull it.
+// findOtherDigests checks whether the mirror has a missing image under a tag with another digest.
+// This happens if a multi-architecture list was copied for one architecture, or if a catalog was
+// filtered: the copy is complete, but no node can pull it by the original digest.
 func (s *session) findOtherDigests(ctx context.Context, results []Result) {
-	lists := map[string][]string{} // tags by repository
+	lists := map[string][]string{} // by repository
 	for i := range results {
 		result := &results[i]
 		if result.Verdict != MissingManifest || result.Elsewhere != "" {
@@ -46,7 +46,8 @@ func (s *session) findOtherDigests(ctx context.Context, results []Result) {
 				continue
 			}
 			result.Text = fmt.Sprintf("%s has no %s, but its tag %s is %s: a list of several architectures that was "+
-				"copied for one, or an image that was built again, has another digest; mirror it by its digest, with "+
+				"copied for one, or an image that was built again, has another digest; mirror the image by its "+
+				"original digest, with "+
 				"all architectures.",
 				r.name(), describe(result.Image), tag, digest)
 			break
@@ -65,8 +66,8 @@ func (s *session) repositoryNamed(wanted string) *repository {
 	return nil
 }
 
-// likelyTags are those by which mirrors name an image: VERSION-ARCH-COMPONENT, and VERSION-ARCH for
-// the release image.
+// likelyTags returns the tags that mirrors usually give an image: VERSION-ARCH-COMPONENT, and
+// VERSION-ARCH for the release image.
 func likelyTags(tags, names []string) []string {
 	var likely []string
 	for _, tag := range tags {
@@ -83,7 +84,7 @@ func likelyTags(tags, names []string) []string {
 	return likely
 }
 
-// tags lists the repository's tags; none when it does not tell.
+// tags returns the repository's tags, or none if the registry does not list them.
 func (r *repository) tags(ctx context.Context) []string {
 	response, failed := r.ask(ctx, http.MethodGet, "tags/list", nil)
 	if failed != nil {
@@ -97,7 +98,7 @@ func (r *repository) tags(ctx context.Context) []string {
 	return list.Tags
 }
 
-// digestOf is the digest of what a tag names, "" when the registry does not tell.
+// digestOf returns the digest of a tag's manifest, or "" if the registry does not report it.
 func (r *repository) digestOf(ctx context.Context, tag string) string {
 	response, failed := r.ask(ctx, http.MethodHead, "manifests/"+tag, http.Header{"Accept": {acceptManifests}})
 	if failed != nil {

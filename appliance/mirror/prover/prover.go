@@ -1,16 +1,15 @@
-// Package prover finds out whether a mirror holds a set of images whole, before anything is pulled
+// Package prover checks whether a mirror holds a complete set of images, before anything is pulled
 // from it.
 //
-// Every image is asked for where the nodes would ask for it: at the endpoints of the site's rules,
-// in their order, with the credentials and the trust that the nodes will have. Of what an endpoint
-// answers nothing is believed that can be checked: manifests are fetched and their digests
-// computed, the images of lists are followed, and configs and layers are asked for in the same
-// repository, because a registry whose garbage collector took a layer goes on to answer for the
-// manifest.
+// The prover requests every image from the endpoints that the nodes would use: those of the site's
+// rules, in their order, with the credentials and the trusted CAs of the nodes. It verifies every
+// answer that can be verified. It fetches manifests and computes their digests, follows the images
+// of lists, and requests configs and layers from the same repository, because a registry whose
+// garbage collector removed a layer still serves the manifest.
 //
-// What is wrong with a whole registry (it is down, its certificate, the credentials) is said once,
-// in Report.Faults, and not of each image. The original source of an image is not asked: on a
-// sealed site it isn't there.
+// A problem of a whole registry (unreachable, certificate, credentials) is reported once, in
+// Report.Faults, and not for each image. The prover does not ask the original source of an image: a
+// disconnected site can't reach it.
 package prover
 
 import (
@@ -28,82 +27,84 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// Verdict is what came of an image.
+// Verdict is the result of checking an image.
 type Verdict string
 
 // The verdicts.
 const (
-	Held            Verdict = "held"
-	NoRule          Verdict = "no-rule"          // no rule leads to a mirror
-	TagRule         Verdict = "tag-rule"         // the rule's mirrors are not for references of its kind, tag or digest
-	MissingManifest Verdict = "missing-manifest" // no mirror has it
+	Held   Verdict = "held"
+	NoRule Verdict = "no-rule" // no rule leads to a mirror
+	// the rule's mirrors do not apply to references of this kind (tag or digest)
+	TagRule         Verdict = "tag-rule"
+	MissingManifest Verdict = "missing-manifest" // no mirror has the image
 	MissingLayer    Verdict = "missing-layer"    // a layer, a config or an image of a list is missing
-	Damaged         Verdict = "damaged"          // what is answered is not what was asked for
-	Unauthorized    Verdict = "unauthorized"     // no or wrong credentials
-	BadTLS          Verdict = "tls"              // unknown authority, expired, another name, no TLS at all
+	Damaged         Verdict = "damaged"          // the content does not match its digest or size
+	Unauthorized    Verdict = "unauthorized"     // credentials are missing or wrong
+	BadTLS          Verdict = "tls"              // unknown authority, expired, wrong name, or no TLS
 	Unreachable     Verdict = "unreachable"
-	Failed          Verdict = "failed" // the registry fails in another way
+	Failed          Verdict = "failed" // any other failure of the registry
 )
 
-// global tells verdicts that are about a registry, not about an image.
+// global reports whether the verdict is about a registry, not about an image.
 func (v Verdict) global() bool { return v == Unauthorized || v == BadTLS || v == Unreachable }
 
-// Image is one image to be proven.
+// Image is an image to check.
 type Image struct {
-	// Ref is its pull spec, under its original name.
+	// Ref is the image's original pull spec.
 	Ref string `json:"ref"`
-	// Names are what a release calls it.
+	// Names are the image's names in a release.
 	Names []string `json:"names,omitempty"`
-	// Optional: an installation does without it.
+	// Optional is set if an installation does not need the image.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Request says what to prove.
+// Request selects the images and how to check them.
 type Request struct {
 	Images []Image
-	// Architectures, as Go spells them, are the ones wanted of lists; none means all.
+	// Architectures, in Go's spelling, selects the images of lists; none means all.
 	Architectures []string
-	// Secret is the pull secret of the nodes; nil is nobody's.
+	// Secret is the pull secret of the nodes; nil means no credentials.
 	Secret authn.Keychain
-	// Client has other rules or another trust than the prover's own; nil is that.
+	// Client replaces the prover's own client, for other rules or other trusted CAs; nil means the
+	// prover's own.
 	Client *mirror.Client
-	// Signatures also asks for the Sigstore signatures of images.
+	// Signatures also checks for the Sigstore signatures of images.
 	Signatures bool
-	// Bytes also reads every layer and computes its digest.
+	// Bytes also reads every layer and verifies its digest.
 	Bytes bool
-	// Fresh forgets what was proven a moment ago.
+	// Fresh ignores cached results.
 	Fresh bool
 }
 
-// Options is what a Prover is made of.
+// Options configures a Prover.
 type Options struct {
-	Client *mirror.Client // whose rules and trust are followed
-	// Workers is how many images are looked at at once; 0 means 16.
+	Client *mirror.Client // gives the rules and the trusted CAs
+	// Workers is the number of images that are checked in parallel; 0 means 16.
 	Workers int
-	// CacheFor is how long an image whose manifest did not change counts as proven with its layers;
-	// 0 means 10 minutes.
+	// CacheFor is how long a complete image with an unchanged manifest counts as checked with its
+	// layers; 0 means 10 minutes.
 	CacheFor time.Duration
-	// Proven remembers whose bytes were read; nil forgets them at the end of each proof.
+	// Proven stores which blobs were read completely; nil keeps this until the end of each proof.
 	Proven Proven
-	Clock  clockwork.Clock // nil is the real one
-	// UserAgent names the program to registries.
+	Clock  clockwork.Clock // nil means the real clock
+	// UserAgent identifies the program to registries.
 	UserAgent string
 }
 
-// Proven remembers blobs that were read whole, so that a proof of bytes which was interrupted goes
-// on. Keys are repository@digest.
+// Proven stores which blobs were read completely, so that an interrupted proof of bytes continues
+// where it stopped. Keys are repository@digest.
 type Proven interface {
 	Has(key string) bool
 	Mark(ctx context.Context, key string) error
 }
 
-// Prover proves images. It may be used by many goroutines.
+// Prover checks images. It is safe for concurrent use.
 type Prover struct {
 	options Options
 	cache   *cache
 }
 
-// New makes a prover.
+// New returns a prover.
 func New(options Options) *Prover {
 	if options.Workers == 0 {
 		options.Workers = 16
@@ -117,77 +118,77 @@ func New(options Options) *Prover {
 	return &Prover{options: options, cache: newCache(options.Clock, options.CacheFor)}
 }
 
-// Progress tells how far a proof is.
+// Progress is the progress of a proof.
 type Progress struct {
-	Images, Total int   // done, of all
-	Requests      int   // made so far
-	Bytes         int64 // read and compared, of a proof of bytes
-	TotalBytes    int64 // of what is to be read; 0 while it is not known
+	Images, Total int   // done, and all
+	Requests      int   // sent so far
+	Bytes         int64 // read and verified, in a proof of bytes
+	TotalBytes    int64 // to be read; 0 while it is not known
 }
 
-// Result is what came of one image.
+// Result is the result for one image.
 type Result struct {
 	Image
 	Verdict Verdict `json:"verdict"`
-	// Text is one sentence: what is wrong and what to do. Empty of images that are held, and of
-	// those behind a global fault.
+	// Text is a sentence with the problem and its solution. It is empty for images that are held
+	// and for those behind a global fault.
 	Text string `json:"text,omitempty"`
-	// Endpoint is the reference that served the image, or the first one that should have.
+	// Endpoint is the reference that served the image, or the first one that should have served it.
 	Endpoint string `json:"endpoint,omitempty"`
-	// Rule says which rule led there.
+	// Rule names the rule that leads to Endpoint.
 	Rule string `json:"rule,omitempty"`
-	// Digest is the manifest's or list's, when it was served.
+	// Digest is the digest of the served manifest or list.
 	Digest string `json:"digest,omitempty"`
-	// Bytes are those of all its blobs.
+	// Bytes is the total size of the image's blobs.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Missing are the parts that are not there.
+	// Missing lists the missing parts.
 	Missing []Part `json:"missing,omitempty"`
-	// Elsewhere is where a mirror has the image although no rule leads there.
+	// Elsewhere is a place in the mirror that has the image although no rule leads there.
 	Elsewhere string `json:"elsewhere,omitempty"`
-	// Unsigned: its Sigstore signature was asked for and is not beside it.
+	// Unsigned is set if the Sigstore signature was requested and is missing.
 	Unsigned bool `json:"unsigned,omitempty"`
-	// Cached: its layers were asked for a while ago, and its manifest has not changed since.
+	// Cached is set if an earlier proof checked the layers and the manifest is unchanged.
 	Cached bool `json:"cached,omitempty"`
 
 	parts []Part
 }
 
-// Gap tells whether an installation would fail by it.
+// Gap reports whether an installation would fail because of this image.
 func (r *Result) Gap() bool { return r.Verdict != Held && !r.Optional }
 
 // Part is a blob or a manifest of an image.
 type Part struct {
-	Kind   string `json:"kind"` // layer, config, image (of a list)
+	Kind   string `json:"kind"` // layer, config, or image (of a list)
 	Digest string `json:"digest"`
 	Bytes  int64  `json:"bytes,omitempty"`
 }
 
-// Fault is what is wrong with a whole registry or repository.
+// Fault is a problem of a whole registry or repository.
 type Fault struct {
 	Verdict Verdict `json:"verdict"`
-	Where   string  `json:"where"` // host, or repository where only that is concerned
+	Where   string  `json:"where"` // host, or repository if the fault concerns only that
 	Text    string  `json:"text"`  // a sentence
 	Images  int     `json:"images"`
 }
 
-// Report is what came of a proof.
+// Report is the result of a proof.
 type Report struct {
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took"`
 	Results []Result      `json:"results"`
 	Faults  []Fault       `json:"faults"`
-	// Warnings are sentences about what does not stand in an installation's way.
+	// Warnings are sentences about problems that do not prevent an installation.
 	Warnings []string `json:"warnings"`
 	Requests int      `json:"requests"`
-	// Bytes are those of all distinct blobs that are held.
+	// Bytes is the total size of all distinct held blobs.
 	Bytes int64 `json:"bytes"`
-	// ReadBytes are those that were read and compared.
+	// ReadBytes is the number of bytes that were read and verified.
 	ReadBytes int64 `json:"read_bytes,omitempty"`
-	// Blobs is how many distinct blobs were found.
+	// Blobs is the number of distinct held blobs.
 	Blobs int `json:"blobs"`
 }
 
-// Gaps counts the images by which an installation would fail.
+// Gaps returns the number of images that would make an installation fail.
 func (r *Report) Gaps() int {
 	gaps := 0
 	for i := range r.Results {
@@ -198,17 +199,17 @@ func (r *Report) Gaps() int {
 	return gaps
 }
 
-// Complete tells that nothing stands in an installation's way.
+// Complete reports whether the mirror holds everything that an installation needs.
 func (r *Report) Complete() bool { return r.Gaps() == 0 && len(r.Results) > 0 }
 
-// Summary says the outcome in a sentence.
+// Summary returns the result as a sentence.
 func (r *Report) Summary() string {
 	gaps := r.Gaps()
 	if gaps == 0 {
 		return fmt.Sprintf("The mirror holds all %d images with %d layers and configs.", len(r.Results), r.Blobs)
 	}
 	for _, fault := range r.Faults {
-		return fmt.Sprintf("%d of %d images can't be had: %s", gaps, len(r.Results), fault.Text)
+		return fmt.Sprintf("%d of %d images are not available: %s", gaps, len(r.Results), fault.Text)
 	}
 	first := ""
 	for i := range r.Results {
@@ -217,12 +218,11 @@ func (r *Report) Summary() string {
 			break
 		}
 	}
-	return fmt.Sprintf("%d of %d images can't be had; the first: %s", gaps, len(r.Results), first)
+	return fmt.Sprintf("%d of %d images are not available; the first: %s", gaps, len(r.Results), first)
 }
 
-// Prove asks the mirror for all that is requested. What is wrong with the mirror is in the report;
-// the error is the context's, or that of Options.Proven. The callback, which may be nil, is called
-// from one goroutine at a time.
+// Prove checks the requested images. The report contains the problems of the mirror; the error is
+// that of the context or of Options.Proven. progress may be nil; calls to it never overlap.
 func (p *Prover) Prove(ctx context.Context, request Request, progress func(Progress)) (*Report, error) {
 	started := p.options.Clock.Now()
 	s := newSession(p, request, progress)
@@ -260,13 +260,13 @@ func (p *Prover) Prove(ctx context.Context, request Request, progress func(Progr
 	return report, ctx.Err()
 }
 
-// prove finds the first endpoint of an image that serves its manifest, as a node does, and looks at
-// the rest there.
+// prove finds the first endpoint that serves the image's manifest, as a node does, and checks the
+// other parts there.
 func (s *session) prove(ctx context.Context, image Image) Result {
 	result := Result{Image: image}
 	ref, err := name.ParseReference(image.Ref)
 	if err != nil {
-		result.Verdict, result.Text = Failed, fmt.Sprintf("%q is no pull spec.", image.Ref)
+		result.Verdict, result.Text = Failed, fmt.Sprintf("%q is not a pull spec.", image.Ref)
 		return result
 	}
 	endpoints := s.endpoints(ref)
@@ -299,7 +299,7 @@ func (s *session) prove(ctx context.Context, image Image) Result {
 	return result
 }
 
-// judge looks at the parts of an image that an endpoint serves.
+// judge sets the verdict of an image by the parts that an endpoint serves.
 func (s *session) judge(ctx context.Context, result *Result, r *repository, got *outcome) {
 	for _, blob := range got.blobs {
 		result.Bytes += blob.Bytes
@@ -326,8 +326,8 @@ func (s *session) judge(ctx context.Context, result *Result, r *repository, got 
 	}
 }
 
-// endpoints are the mirrors of an image, in the nodes' order. Its own source is one only at a site
-// without any rules, or if the rules say that it really is elsewhere.
+// endpoints returns the mirrors of an image in the order of the nodes. It includes the image's own
+// source only at a site without rules, or if the rules map the source to another place.
 func (s *session) endpoints(ref name.Reference) []mirror.Endpoint {
 	endpoints := s.rules.Endpoints(ref)
 	if len(s.rules.List()) == 0 {
@@ -338,7 +338,7 @@ func (s *session) endpoints(ref name.Reference) []mirror.Endpoint {
 	})
 }
 
-// withoutRule says why no rule leads to a mirror.
+// withoutRule sets the verdict and the text of an image that no rule leads to a mirror.
 func (s *session) withoutRule(result *Result, ref name.Reference) {
 	explained, err := s.rules.Explain(result.Ref)
 	kind := "tag"
@@ -347,7 +347,8 @@ func (s *session) withoutRule(result *Result, ref name.Reference) {
 	}
 	if err == nil && explained.Rule != nil && len(explained.Rule.Mirrors) > 0 {
 		result.Verdict, result.Rule = TagRule, fmt.Sprintf("%q in %s", explained.Rule.Prefix, explained.Rule.Origin)
-		result.Text = fmt.Sprintf("%s is named by its %s, for which the mirrors of the rule for %s (%s) don't count; "+
+		result.Text = fmt.Sprintf("%s is referenced by %s, but the mirrors of the rule for %s (%s) do not apply to "+
+			"such references; "+
 			"%s.",
 			describe(result.Image), kind, explained.Rule.Prefix, explained.Rule.Origin, tagAdvice(kind))
 		return
@@ -359,12 +360,12 @@ func (s *session) withoutRule(result *Result, ref name.Reference) {
 
 func tagAdvice(kind string) string {
 	if kind == "tag" {
-		return "name it by its digest, or add an ImageTagMirrorSet"
+		return "reference it by digest, or add an ImageTagMirrorSet"
 	}
 	return "add an ImageDigestMirrorSet"
 }
 
-// describe names an image as people know it.
+// describe returns an image's names in the release with its pull spec.
 func describe(image Image) string {
 	if len(image.Names) == 0 {
 		return image.Ref
@@ -385,11 +386,11 @@ func missingText(result *Result, r *repository) string {
 			counted = append(counted, fmt.Sprintf("%d %ss", n, kind))
 		}
 	}
-	return fmt.Sprintf("%s has the manifest of %s and lacks %s of it, such as %s; mirror it again.", r.name(),
+	return fmt.Sprintf("%s has the manifest of %s but lacks %s of it, such as %s; mirror it again.", r.name(),
 		describe(result.Image), strings.Join(counted, " and "), result.Missing[0].Digest)
 }
 
-// sentence says what came of asking for an image.
+// sentence returns the outcome of the request for an image as a sentence.
 func (s *session) sentence(image Image, got *outcome) string {
 	if got.fault == MissingManifest {
 		return fmt.Sprintf("%s has no %s; mirror it there.", got.where, describe(image))
@@ -401,7 +402,7 @@ func (s *session) sentence(image Image, got *outcome) string {
 	return text + "."
 }
 
-// report joins what came of the images.
+// report combines the results of the images.
 func (s *session) report(results []Result) *Report {
 	report := &Report{Results: results, Faults: s.faults(results), Warnings: []string{}}
 	report.Blobs, report.Bytes = s.totals()
@@ -420,11 +421,11 @@ func (s *session) report(results []Result) *Report {
 	if unsigned > 0 {
 		report.Warnings = append(report.Warnings,
 			fmt.Sprintf("%d of %d images have no Sigstore signature (a tag sha256-….sig) beside them. Clusters whose "+
-				"ClusterImagePolicy asks for signatures won't run them.", unsigned, len(results)))
+				"ClusterImagePolicy requires signatures will not run them.", unsigned, len(results)))
 	}
 	if len(optional) > 0 {
 		report.Warnings = append(report.Warnings,
-			fmt.Sprintf("%d images that this installation does without are not held: %s.", len(optional),
+			fmt.Sprintf("%d images that this installation does not need are missing: %s.", len(optional),
 				shorten(optional)))
 	}
 	return report

@@ -25,15 +25,15 @@ import (
 
 const source = "quay.io/team/app"
 
-// fake is a registry of one image, whose answers can be replaced. It holds blobs for their
-// repository alone.
-type fake struct {
+// fakeRegistry is a registry with one image. Tests can replace its answers. It serves blobs only in
+// their repository.
+type fakeRegistry struct {
 	*httptest.Server
 	host     string
-	image    string // the pull spec by its original name
+	image    string // the original pull spec
 	manifest []byte
 	blobs    map[string][]byte
-	instead  func(http.ResponseWriter, *http.Request) bool // reports whether it answered
+	instead  func(http.ResponseWriter, *http.Request) bool // replaces answer if it returns true
 	requests atomic.Int32
 }
 
@@ -42,9 +42,9 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func newFake(t *testing.T) *fake {
+func newFakeRegistry(t *testing.T) *fakeRegistry {
 	t.Helper()
-	f := &fake{blobs: map[string][]byte{}}
+	f := &fakeRegistry{blobs: map[string][]byte{}}
 	descriptor := func(kind, text string) map[string]any {
 		f.blobs[digestOf([]byte(text))] = []byte(text)
 		return map[string]any{"mediaType": kind, "digest": digestOf([]byte(text)), "size": len(text)}
@@ -63,7 +63,7 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *fakeRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.requests.Add(1)
 	if f.instead != nil && f.instead(w, r) {
 		return
@@ -71,7 +71,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, r)
 }
 
-func (f *fake) answer(w http.ResponseWriter, r *http.Request) {
+func (f *fakeRegistry) answer(w http.ResponseWriter, r *http.Request) {
 	_, digest, _ := strings.Cut(r.URL.Path, "/v2/team/app/blobs/")
 	switch data, held := f.blobs[digest]; {
 	case r.URL.Path == "/v2/":
@@ -97,7 +97,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	}
 }
 
-// rulesTo leads the source to mirrors, in order.
+// rulesTo returns rules that lead the source to the mirrors, in order.
 func rulesTo(t *testing.T, mirrors ...string) *mirror.Rules {
 	t.Helper()
 	text := "[[registry]]\nlocation = \"" + source + "\"\n"
@@ -148,19 +148,19 @@ func TestProof_badRegistry(t *testing.T) {
 		verdict prover.Verdict
 		says    string
 	}{
-		{"HTML with status 200", html, false, prover.Damaged, "answered text/html of another digest"},
+		{"HTML with status 200", html, false, prover.Damaged, "answered text/html with another digest"},
 		{"HTML with status 200 for manifests alone", on("/manifests/", html), false, prover.Damaged,
-			"is damaged or is no registry"},
+			"is damaged, or this is not a registry"},
 		{"a token realm that can't be reached", on("/v2/", func(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="http://localhost:1/token",service="registry"`)
 			refuse(w, http.StatusUnauthorized, "UNAUTHORIZED")
 			return true
 		}), false, prover.Unreachable,
-			"sends to localhost:1 for a token, which refused the connection; have localhost:1 be reached"},
+			"refers to localhost:1 for a token, which refused the connection; make localhost:1 reachable"},
 		{"blobs at a server that can't be reached", on("/blobs/", func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "http://127.0.0.1:1/storage", http.StatusTemporaryRedirect)
 			return true
-		}), false, prover.Unreachable, "sends to 127.0.0.1:1 for the blob, which refused the connection"},
+		}), false, prover.Unreachable, "refers to 127.0.0.1:1 for the blob, which refused the connection"},
 		{"a layer of another size", on("/blobs/", func(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("Content-Length", "7")
 			return true
@@ -183,10 +183,10 @@ func TestProof_badRegistry(t *testing.T) {
 		{"a manifest of another kind", on("/manifests/v1", func(w http.ResponseWriter, r *http.Request) bool {
 			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(`{"schemaVersion":1}`))
 			return true
-		}), false, prover.Damaged, "no manifest of an image"},
+		}), false, prover.Damaged, "is not an image manifest"},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
-			f := newFake(t)
+			f := newFakeRegistry(t)
 			f.instead = bad.instead
 			f.Config.ErrorLog = nil
 			request := one(f.image)
@@ -210,7 +210,7 @@ func TestProof_badRegistry(t *testing.T) {
 }
 
 func TestProof_plainHTTPRegistry(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	client := mirror.NewClient(rulesTo(t, "mirror.example.com:5000/team/app"), mirror.ClientOptions{
 		DialTimeout: time.Second, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, f.host)
@@ -219,11 +219,12 @@ func TestProof_plainHTTPRegistry(t *testing.T) {
 	report := prove(t, prover.New(prover.Options{Client: client}), one(f.image))
 	require.Equal(t, prover.BadTLS, report.Results[0].Verdict)
 	require.Contains(t, report.Faults[0].Text,
-		"mirror.example.com:5000 speaks plain HTTP where HTTPS is required; give mirror.example.com:5000 a certificate")
+		"mirror.example.com:5000 speaks plain HTTP where HTTPS is required; install a certificate on "+
+			"mirror.example.com:5000")
 }
 
-// tokens guards a registry with a token for each repository.
-func tokens(f *fake) {
+// tokens makes the registry require a token for each repository.
+func tokens(f *fakeRegistry) {
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/token" {
 			if user, password, _ := r.BasicAuth(); user != "u" || password != "p" {
@@ -246,7 +247,7 @@ func tokens(f *fake) {
 }
 
 func TestProof_tokenForEachRepository(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	tokens(f)
 	p := newProver(t, rulesTo(t, f.host+"/other/app", f.host+"/team/app"), prover.Options{})
 	request := one(f.image)
@@ -263,7 +264,7 @@ func TestProof_tokenForEachRepository(t *testing.T) {
 }
 
 func TestProof_respectsRetryAfter(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	clock := clockwork.NewFakeClockAt(time.Now())
 	var refusals atomic.Int32
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
@@ -290,7 +291,7 @@ func TestProof_respectsRetryAfter(t *testing.T) {
 }
 
 func TestProof_cachedImage(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	clock := clockwork.NewFakeClock()
 	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{Clock: clock, CacheFor: time.Minute})
 	first := prove(t, p, one(f.image))
@@ -325,7 +326,7 @@ func (p *proven) Mark(_ context.Context, key string) error {
 }
 
 func TestProof_bytesResume(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	var ranges []string
 	var breaks atomic.Int32
 	layer := digestOf([]byte(strings.Repeat("layer", 1000)))
@@ -368,7 +369,7 @@ func TestProof_bytesResume(t *testing.T) {
 }
 
 func TestProof_nextMirrorIfTheFirstIsDown(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	report := prove(t, newProver(t, rulesTo(t, "127.0.0.1:1/team/app", f.host+"/team/app"), prover.Options{}),
 		one(f.image))
 	require.Equal(t, prover.Held, report.Results[0].Verdict)
@@ -376,7 +377,7 @@ func TestProof_nextMirrorIfTheFirstIsDown(t *testing.T) {
 }
 
 func TestProof_missingSignatures(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	request := one(f.image)
 	request.Signatures = true
 	report := prove(t, newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{}), request)
@@ -385,7 +386,7 @@ func TestProof_missingSignatures(t *testing.T) {
 }
 
 func TestProof_progress(t *testing.T) {
-	f := newFake(t)
+	f := newFakeRegistry(t)
 	var last prover.Progress
 	_, err := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{}).Prove(t.Context(), one(f.image),
 		func(p prover.Progress) { last = p })

@@ -25,21 +25,21 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// host is what is known of a registry.
+// host is the state of a registry.
 type host struct {
 	name string
 
 	mu       sync.Mutex
-	down     *outcome  // it can't be spoken with, which need not be tried again
-	timeouts int       // requests that were not answered, or with a failure of the registry itself
-	pause    time.Time // until then it wants to be left alone
+	down     *outcome  // the registry can't be used; there are no further attempts
+	timeouts int       // requests without an answer, or with a server error
+	pause    time.Time // the registry asked for a pause until then
 }
 
-// timeoutsAllowed is how many requests may go unanswered, or fail in the registry, before it counts
-// as unreachable.
+// timeoutsAllowed is the number of requests without an answer or with a server error after which a
+// registry counts as unreachable.
 const timeoutsAllowed = 3
 
-// repository is a repository at a registry, with the credentials for it.
+// repository is a repository of a registry, with its credentials.
 type repository struct {
 	session  *session
 	host     *host
@@ -47,7 +47,7 @@ type repository struct {
 
 	connecting sync.Mutex
 	client     *http.Client // nil before the first use
-	refused    *outcome     // credentials are missing or wrong
+	refused    *outcome     // set if credentials are missing or wrong
 
 	mu    sync.Mutex
 	blobs map[string]*blobCheck
@@ -57,17 +57,17 @@ type blobCheck struct {
 	done chan struct{}
 	held bool
 	size int64
-	got  *outcome // when it is not held for another reason than that it is missing
+	got  *outcome // set if the blob was not found for another reason than that it is missing
 }
 
 func (r *repository) name() string { return r.endpoint.Ref.Context().Name() }
 
-// outcome is what came of asking for an image, or of a part of it.
+// outcome is the result of requesting an image or a part of it.
 type outcome struct {
 	err      error
 	fault    Verdict // "" without err
-	where    string  // host or repository, as the fault is about
-	answer   string  // what was answered, in words
+	where    string  // the host or repository that the fault concerns
+	answer   string  // the registry's answer in words
 	advice   string
 	digest   string
 	byDigest bool
@@ -77,17 +77,18 @@ type outcome struct {
 	cached   bool
 }
 
-// acceptManifests are all kinds of manifests; without them, some registries convert to what nobody
-// wants.
+// acceptManifests lists all media types of manifests. Without it, some registries convert manifests
+// to an older type.
 var acceptManifests = strings.Join([]string{
 	string(types.OCIImageIndex), string(types.OCIManifestSchema1), string(types.DockerManifestList),
 	string(types.DockerManifestSchema2),
 }, ", ")
 
-// manifestLimit bounds a manifest, bytes (the distribution specification's own bound is 4 MiB).
+// manifestLimit is the maximum size of a manifest, bytes (the distribution specification's own
+// limit is 4 MiB).
 const manifestLimit = 8 << 20
 
-// image looks at an image and all that belongs to it.
+// image checks an image and all its parts.
 func (r *repository) image(ctx context.Context, ref name.Reference, request Request) *outcome {
 	digest, byDigest := ref.(name.Digest)
 	if byDigest && !request.Fresh && !request.Bytes {
@@ -111,7 +112,7 @@ func (r *repository) image(ctx context.Context, ref name.Reference, request Requ
 	return got
 }
 
-// manifest fetches a manifest, whose digest is computed. Damage is noted in got.
+// manifest fetches a manifest and computes its digest. It records damage in got.
 func (r *repository) manifest(ctx context.Context, identifier string, got *outcome) ([]byte, *outcome) {
 	response, failed := r.ask(ctx, http.MethodGet, "manifests/"+identifier, http.Header{"Accept": {acceptManifests}})
 	if failed != nil {
@@ -128,8 +129,8 @@ func (r *repository) manifest(ctx context.Context, identifier string, got *outco
 		if kind == "" {
 			kind = "something"
 		}
-		got.damage = fmt.Sprintf("%s answered %s of another digest (%s) when asked for the manifest %s; what is "+
-			"there is damaged or is no registry.", r.name(), kind, digest, identifier)
+		got.damage = fmt.Sprintf("%s answered %s with another digest (%s) to the request for the manifest %s; the "+
+			"content is damaged, or this is not a registry.", r.name(), kind, digest, identifier)
 	}
 	if got.digest == "" {
 		got.digest = digest
@@ -137,7 +138,7 @@ func (r *repository) manifest(ctx context.Context, identifier string, got *outco
 	return data, nil
 }
 
-// manifestFile is an image or a list.
+// manifestFile is an image manifest or a list.
 type manifestFile struct {
 	SchemaVersion int             `json:"schemaVersion"`
 	Config        *v1.Descriptor  `json:"config"`
@@ -145,13 +146,13 @@ type manifestFile struct {
 	Manifests     []v1.Descriptor `json:"manifests"`
 }
 
-// parts asks for all that a manifest names, in the same repository.
+// parts checks everything that a manifest refers to, in the same repository.
 func (r *repository) parts(ctx context.Context, data []byte, got *outcome, request Request, top bool) {
 	var manifest manifestFile
 	if err := json.Unmarshal(data, &manifest); err != nil || manifest.SchemaVersion != 2 ||
 		manifest.Config == nil && manifest.Manifests == nil {
-		got.damage = fmt.Sprintf("%s answered something that is no manifest of an image (schema version 2) when "+
-			"asked for %s.", r.name(), got.digest)
+		got.damage = fmt.Sprintf("%s answered the request for %s with something that is not an image manifest "+
+			"(schema version 2).", r.name(), got.digest)
 		return
 	}
 	if manifest.Config == nil {
@@ -162,7 +163,8 @@ func (r *repository) parts(ctx context.Context, data []byte, got *outcome, reque
 	}
 	r.part(ctx, "config", *manifest.Config, got)
 	for _, layer := range manifest.Layers {
-		if len(layer.URLs) == 0 || layer.MediaType.IsDistributable() { // others are fetched from where they say
+		// the nodes fetch other layers from their URLs
+		if len(layer.URLs) == 0 || layer.MediaType.IsDistributable() {
 			r.part(ctx, "layer", layer, got)
 		}
 		if got.fault.global() || ctx.Err() != nil {
@@ -171,7 +173,7 @@ func (r *repository) parts(ctx context.Context, data []byte, got *outcome, reque
 	}
 }
 
-// children follows the images of a list that are wanted.
+// children checks the images of a list for the requested architectures.
 func (r *repository) children(ctx context.Context, children []v1.Descriptor, got *outcome, request Request) {
 	for _, child := range children {
 		if child.Platform != nil && len(request.Architectures) > 0 && !slices.Contains(request.Architectures,
@@ -201,7 +203,7 @@ func (r *repository) children(ctx context.Context, children []v1.Descriptor, got
 	}
 }
 
-// part asks for a blob once in each repository.
+// part checks a blob, once in each repository.
 func (r *repository) part(ctx context.Context, kind string, descriptor v1.Descriptor, got *outcome) {
 	part := Part{Kind: kind, Digest: descriptor.Digest.String(), Bytes: descriptor.Size}
 	if slices.ContainsFunc(got.blobs, func(p Part) bool { return p.Digest == part.Digest }) {
@@ -250,7 +252,7 @@ func (r *repository) blob(ctx context.Context, part Part) *blobCheck {
 		return check
 	}
 	if length := response.ContentLength; length >= 0 && length != part.Bytes {
-		check.got = &outcome{damage: fmt.Sprintf("%s has %d bytes of the %s %s, which has %d; mirror the image again.",
+		check.got = &outcome{damage: fmt.Sprintf("%s has %d bytes of the %s %s instead of %d; mirror the image again.",
 			r.name(), length, part.Kind, part.Digest, part.Bytes)}
 		return check
 	}
@@ -258,7 +260,7 @@ func (r *repository) blob(ctx context.Context, part Part) *blobCheck {
 	return check
 }
 
-// count notes blobs that were found earlier.
+// count records blobs that an earlier proof found.
 func (r *repository) count(blobs []Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,7 +273,7 @@ func (r *repository) count(blobs []Part) {
 	}
 }
 
-// has tells whether a manifest is served under its digest.
+// has reports whether the registry serves a manifest under its digest.
 func (r *repository) has(ctx context.Context, identifier string) bool {
 	response, failed := r.ask(ctx, http.MethodHead, "manifests/"+identifier, http.Header{"Accept": {acceptManifests}})
 	if failed != nil {
@@ -284,19 +286,20 @@ func (r *repository) has(ctx context.Context, identifier string) bool {
 	return served == "" || served == identifier || !strings.HasPrefix(identifier, "sha256:")
 }
 
-// signed tells whether an image's Sigstore signature lies beside it.
+// signed reports whether the repository has the image's Sigstore signature.
 func (r *repository) signed(ctx context.Context, digest string) bool {
 	return r.has(ctx, strings.Replace(digest, ":", "-", 1)+".sig")
 }
 
-// attempts at a request that fails in passing, and at one whose answer is to come later.
+// Limits for repeated requests: passingTries after a temporary failure, laterTries after an answer
+// that asks to try later.
 const (
 	passingTries = 3
 	laterTries   = 10
 	longestPause = time.Minute
 )
 
-// ask sends a request until it is answered for good. The answer's status is 200 or 206.
+// ask sends a request and repeats it after temporary failures. The response has status 200 or 206.
 func (r *repository) ask(ctx context.Context, method, path string, header http.Header) (*http.Response, *outcome) {
 	for passing, later := 1, 1; ; {
 		if err := r.host.wait(ctx, r.session.prover); err != nil {
@@ -326,7 +329,7 @@ func (r *repository) ask(ctx context.Context, method, path string, header http.H
 	}
 }
 
-// send makes one request. Of a response that is not a success only the header is left.
+// send sends one request. The body of an unsuccessful response is closed.
 func (r *repository) send(ctx context.Context, client *http.Client, method, path string,
 	header http.Header) (*http.Response, error) {
 	context := r.endpoint.Ref.Context()
@@ -339,7 +342,7 @@ func (r *repository) send(ctx context.Context, client *http.Client, method, path
 	for key, values := range header {
 		request.Header[key] = values
 	}
-	request.Header.Set("Accept-Encoding", "identity") // lengths and digests are of the bytes as they are
+	request.Header.Set("Accept-Encoding", "identity") // lengths and digests refer to the stored bytes
 	r.session.countRequest()
 	response, err := client.Do(request)
 	if err != nil {
@@ -351,14 +354,14 @@ func (r *repository) send(ctx context.Context, client *http.Client, method, path
 	return response, nil
 }
 
-// wantsPause tells whether a registry asks to be left alone for a while.
+// wantsPause reports whether a registry asks for a pause.
 func wantsPause(response *http.Response) bool {
 	return response != nil && (response.StatusCode == http.StatusTooManyRequests ||
 		response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "")
 }
 
-// retryAfter is how long a registry wants to be left alone: seconds or a date, or else the given
-// time.
+// retryAfter returns the pause that a registry asks for (in seconds or as a date), or otherwise if
+// it asks for none.
 func retryAfter(response *http.Response, now time.Time, otherwise time.Duration) time.Duration {
 	wait := otherwise
 	if response != nil {
@@ -380,7 +383,7 @@ func (h *host) leaveAlone(until time.Time) {
 	}
 }
 
-// wait lets the time pass in which a registry wants to be left alone.
+// wait waits until the pause that a registry asked for is over.
 func (h *host) wait(ctx context.Context, p *Prover) error {
 	for {
 		h.mu.Lock()
@@ -397,8 +400,8 @@ func (h *host) wait(ctx context.Context, p *Prover) error {
 	}
 }
 
-// connect finds out how the registry wants to be spoken with, and gets a token if that is how, once
-// for each repository.
+// connect determines the registry's scheme and authentication, once for each repository, and
+// fetches a token if necessary.
 func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 	r.host.mu.Lock()
 	down := r.host.down
@@ -441,8 +444,8 @@ func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 	return r.client, nil
 }
 
-// failed sorts an error. What concerns the whole registry is remembered, so that it is not asked
-// again.
+// failed classifies an error. It remembers errors of the whole registry, so that there are no
+// further requests.
 func (r *repository) failed(err error) *outcome {
 	worded := mirror.Failed(r.endpoint.Ref.Name(), r.endpoint, err, r.session.request.Secret)
 	attempt := worded.Attempts[0]
@@ -465,7 +468,7 @@ func (r *repository) failed(err error) *outcome {
 		}
 		got.fault, got.advice = Unreachable, "look at its log"
 	}
-	r.elsewhereRealm(got, err)
+	r.describeRedirect(got, err)
 	switch {
 	case got.fault == Unauthorized:
 		r.refuse(got)
@@ -479,7 +482,7 @@ func (r *repository) failed(err error) *outcome {
 }
 
 func (r *repository) refuse(got *outcome) {
-	if r.connecting.TryLock() { // connect, which holds it, notes its own refusal
+	if r.connecting.TryLock() { // connect, which holds the lock, records its own refusal
 		r.refused = got
 		r.connecting.Unlock()
 	}
@@ -492,9 +495,9 @@ func (h *host) timedOut() int {
 	return h.timeouts
 }
 
-// elsewhereRealm corrects the words when it was not the registry that failed, but the server that
-// it sends to for a token or for a blob.
-func (r *repository) elsewhereRealm(got *outcome, err error) {
+// describeRedirect corrects the texts if the failure is not the registry's own, but that of the
+// token server or storage that it redirects to.
+func (r *repository) describeRedirect(got *outcome, err error) {
 	var at *url.Error
 	if !errors.As(err, &at) {
 		return
@@ -507,7 +510,8 @@ func (r *repository) elsewhereRealm(got *outcome, err error) {
 	if address.Query().Has("service") || address.Query().Has("scope") {
 		what = "a token"
 	}
-	got.answer = fmt.Sprintf("sends to %s for %s, which %s", address.Host, what, got.answer)
-	got.advice = fmt.Sprintf("have %s be reached and trusted from here and from the nodes, or have the registry name "+
+	got.answer = fmt.Sprintf("refers to %s for %s, which %s", address.Host, what, got.answer)
+	got.advice = fmt.Sprintf("make %s reachable and trusted from here and from the nodes, or configure the registry "+
+		"with "+
 		"another server", address.Host)
 }

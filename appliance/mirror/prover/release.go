@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 )
@@ -17,39 +18,40 @@ type Payloads interface {
 	Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*release.Payload, error)
 }
 
-// ReleaseRequest says which release to prove, and for what.
+// ReleaseRequest selects the release to check, and the kind of cluster.
 type ReleaseRequest struct {
 	PullSpec string
-	// Architecture is the hosts', as RPM or Go spell it; "" or multi is all that the release has.
+	// Architecture is that of the hosts, in RPM's or Go's spelling; "" or multi means all of the
+	// release.
 	Architecture string
-	// Platform is the cluster's (baremetal, none, vsphere, nutanix, external); "" is not known.
+	// Platform is the cluster's (baremetal, none, vsphere, nutanix, external); "" if not known.
 	Platform string
 	Secret   authn.Keychain
 	Client   *mirror.Client // as in Request
-	// Also are images beside the release's, such as an agent of the site's own.
+	// Also lists images beside those of the release, such as the site's own agent.
 	Also []string
 	// Signatures, Bytes and Fresh are those of Request.
 	Signatures, Bytes, Fresh bool
 }
 
-// ReleaseReport is a Report with what the release says of itself.
+// ReleaseReport is a Report with the properties of the release.
 type ReleaseReport struct {
 	Report
 	PullSpec     string `json:"pull_spec"`
 	Digest       string `json:"digest,omitempty"`
 	Version      string `json:"version,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
-	// Unread is set if the release image itself can't be had, so that it is not known what else is
-	// needed.
+	// Unread is set if the release image itself is not available, so that its components are not
+	// known.
 	Unread bool `json:"unread,omitempty"`
 }
 
-// ReleaseImageName is what the release image itself is called in a report.
+// ReleaseImageName is the name of the release image in a report.
 const ReleaseImageName = "release image"
 
-// Release proves the release image and, if that is held, all images that it names. The error is
-// that of the context, of reading the payload, or of Options.Proven; what is wrong with the mirror
-// is in the report.
+// Release checks the release image and, if it is held, all images that it refers to. The error is
+// that of the context, of reading the payload, or of Options.Proven; the report contains the
+// problems of the mirror.
 func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseRequest,
 	progress func(Progress)) (*ReleaseReport, error) {
 	own := Image{Ref: request.PullSpec, Names: []string{ReleaseImageName}}
@@ -88,20 +90,15 @@ func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseR
 }
 
 func architectures(arch string) []string {
-	switch arch {
-	case "", "multi":
+	if arch == "" || arch == string(architecture.Multi) {
 		return nil
-	case "x86_64":
-		return []string{"amd64"}
-	case "aarch64":
-		return []string{"arm64"}
 	}
-	return []string{arch}
+	return []string{architecture.Of(arch).Go()}
 }
 
-// Components lists the images that a payload names, each once. Those that no node of such a cluster
-// runs are optional: the list of these is short, because to ask for an image too many costs little,
-// and one too few an installation.
+// Components returns the images of a payload, each once. An image is optional if no node of a
+// cluster on this platform runs it. The list of optional images is short on purpose: checking an
+// unnecessary image costs little, but missing a necessary one costs an installation.
 func Components(images map[string]string, platform string) []Image {
 	var list []Image
 	at := map[string]int{}
@@ -119,8 +116,8 @@ func Components(images map[string]string, platform string) []Image {
 	return list
 }
 
-// optional tells images that are for people, for builds, for tests, or for clouds that the cluster
-// is not in.
+// optional reports whether an image is for people, builds, tests, or clouds other than the
+// cluster's platform.
 func optional(tag, platform string) bool {
 	switch tag {
 	case "installer-artifacts", "baremetal-installer", "oc-mirror", "tests", "installer-altinfra",

@@ -12,7 +12,7 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// session is one proof: what is known of registries and blobs while it lasts.
+// session is the state of one proof: the registries and blobs that it has checked.
 type session struct {
 	prover  *Prover
 	request Request
@@ -21,7 +21,7 @@ type session struct {
 	mu           sync.Mutex
 	hosts        map[string]*host
 	repositories map[string]*repository
-	found        map[string]*outcome // the global faults, by where they are
+	found        map[string]*outcome // the global faults, by place
 
 	counting sync.Mutex
 	done     Progress
@@ -40,7 +40,7 @@ func newSession(p *Prover, request Request, progress func(Progress)) *session {
 		done: Progress{Total: len(request.Images)}, progress: progress}
 }
 
-// advance counts and tells.
+// advance updates the progress and reports it.
 func (s *session) advance(images int, bytes int64) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -55,7 +55,7 @@ func (s *session) countRequest() {
 	s.counting.Unlock()
 }
 
-// repository returns what is known of an endpoint's repository.
+// repository returns the state of an endpoint's repository.
 func (s *session) repository(e mirror.Endpoint) *repository {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *session) repository(e mirror.Endpoint) *repository {
 	return r
 }
 
-// noteFault keeps the first outcome of each global fault, for its words.
+// noteFault keeps the first outcome of each global fault, for its text.
 func (s *session) noteFault(got *outcome) {
 	if !got.fault.global() {
 		return
@@ -88,8 +88,8 @@ func (s *session) noteFault(got *outcome) {
 
 func faultKey(got *outcome) string { return string(got.fault) + " " + got.where }
 
-// faults words the global faults and counts the images behind each. A refusal by several
-// repositories of a registry is one fault.
+// faults returns the global faults with the number of images behind each. Refusals by several
+// repositories of a registry are one fault.
 func (s *session) faults(results []Result) []Fault {
 	type group struct {
 		got   *outcome
@@ -116,7 +116,7 @@ func (s *session) faults(results []Result) []Fault {
 		}
 		for i := range results {
 			if results[i].Verdict == g.got.fault && slices.ContainsFunc(g.where,
-				func(where string) bool { return under(results[i].Endpoint, where) }) {
+				func(where string) bool { return belongsTo(results[i].Endpoint, where) }) {
 				fault.Images++
 			}
 		}
@@ -126,13 +126,13 @@ func (s *session) faults(results []Result) []Fault {
 	return faults
 }
 
-// under tells whether a reference is one of a registry or repository.
-func under(ref, where string) bool {
+// belongsTo reports whether a reference belongs to a registry or repository.
+func belongsTo(ref, where string) bool {
 	rest, ok := strings.CutPrefix(ref, where)
 	return ok && (rest == "" || strings.ContainsAny(rest[:1], "/:@"))
 }
 
-// totals counts the distinct blobs that are held, and their bytes.
+// totals returns the number of distinct held blobs and their total size.
 func (s *session) totals() (blobs int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,22 +151,22 @@ func (s *session) totals() (blobs int, bytes int64) {
 	return blobs, bytes
 }
 
-// remember notes that an image was found whole.
+// remember adds a complete image to the cache.
 func (s *session) remember(r *repository, got *outcome) {
 	if !got.cached && got.byDigest {
 		s.prover.cache.put(cacheKey(r, got.digest, s.request), got.blobs)
 	}
 }
 
-// elsewhereTries bounds how many other places are asked for an image of a repository that no rule
-// leads from.
+// elsewhereTries limits the number of other places that are checked for an image whose repository
+// has no rule.
 const elsewhereTries = 8
 
-// findElsewhere looks for images without a rule, and for those that the mirror lacks where the
-// rules look, in the other repositories that the rules know. One image of each repository is looked
-// for; the place of that one is tried for the rest.
+// findElsewhere searches for images without a rule and for missing images in the other repositories
+// that the rules know. It searches for one image of each repository and then tries the found place
+// for the others.
 func (s *session) findElsewhere(ctx context.Context, results []Result) {
-	places := map[string]*repository{} // by source repository; nil: none was found
+	places := map[string]*repository{} // by source repository; nil if none was found
 	for i := range results {
 		result := &results[i]
 		if result.Verdict != NoRule && result.Verdict != MissingManifest {
@@ -217,8 +217,8 @@ func (s *session) searchElsewhere(ctx context.Context, ref name.Digest, endpoint
 	return nil
 }
 
-// candidates are places where an image may lie: the mirrors of other rules as they are, and under
-// their hosts by its path.
+// candidates returns places that may have an image: the mirrors of other rules, and the image's
+// path below their hosts.
 func (s *session) candidates(ref name.Digest) []mirror.Endpoint {
 	var found []mirror.Endpoint
 	add := func(location string, insecure bool) {

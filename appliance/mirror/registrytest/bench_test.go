@@ -21,14 +21,15 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// The size of a release, about: images, and the layers of each.
+// The approximate size of a release: images, and layers of each.
 const (
 	benchImages = 200
 	benchLayers = 6
 )
 
-// BenchmarkProve proves a mirror of the size of a release anew, and then unchanged. Peak-MiB is the
-// process's resident memory while it proves, next to the processor time of the two.
+// BenchmarkProve proves a mirror of the size of a release, first without and then with a cache.
+// Peak-MiB is the maximum resident memory of the process during the proof, beside the processor
+// time of both processes.
 func BenchmarkProve(b *testing.B) {
 	r := Start(b, Options{})
 	request := fillForBench(b, r)
@@ -39,7 +40,7 @@ func BenchmarkProve(b *testing.B) {
 		b.Run(map[bool]string{false: "Anew", true: "Unchanged"}[again], func(b *testing.B) {
 			p := prover.New(prover.Options{Client: client})
 			request.Fresh = !again
-			proveBench(b, p, request) // fills the cache, and opens connections
+			proveBench(b, p, request) // fills the cache and opens connections
 			debug.FreeOSMemory()
 			peak := watchMemory(b)
 			own, registry := cpu(b, os.Getpid()), cpu(b, r.Pid)
@@ -89,8 +90,8 @@ func fillForBench(b *testing.B, r *Registry) prover.Request {
 	return request
 }
 
-// cpu is the processor time that a process has used. On a busy machine it says more than the time
-// that passed.
+// cpu returns the processor time that a process has used. It is a better measure than the elapsed
+// time on a busy machine.
 func cpu(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -105,8 +106,8 @@ func cpu(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// watchMemory samples the resident memory until the returned function is called, which returns the
-// greatest, in MiB.
+// watchMemory samples the resident memory until the returned function is called. That function
+// returns the maximum in MiB.
 func watchMemory(b *testing.B) func() float64 {
 	b.Helper()
 	stop := make(chan struct{})

@@ -31,15 +31,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A gap that is planted, and all that the prover and the doctor may say of it.
+// gap is a planted gap with everything that the prover and the doctor may report about it.
 type gap struct {
 	name     string
 	plant    func(*testing.T, *Site)
-	rules    func(*testing.T, *Site) *mirror.Rules // nil: oc-mirror's
+	rules    func(*testing.T, *Site) *mirror.Rules // nil: those of oc-mirror
 	password string                                // "": the right one
 	verdicts map[string]prover.Verdict             // of images that are not held
-	says     []string                              // of the sentences: there are as many as these
-	// the beginning of the one thing that is red for the doctor; "": none
+	says     []string                              // parts of the expected sentences, one for each sentence
+	// the beginning of the doctor's only red result; "": none
 	red  string
 	mend func(*testing.T, *Site)
 }
@@ -115,7 +115,7 @@ func everyComponent(verdict prover.Verdict) map[string]prover.Verdict {
 	return verdicts
 }
 
-func TestEachPlantedGapIsNamedAndNothingElse(t *testing.T) {
+func TestProof_reportsOnlyThePlantedGap(t *testing.T) {
 	s := NewSite(t)
 	for _, g := range gaps() {
 		t.Run(g.name, func(t *testing.T) {
@@ -131,17 +131,17 @@ func TestEachPlantedGapIsNamedAndNothingElse(t *testing.T) {
 				password = g.password
 			}
 			requireVerdicts(t, s.Prove(t, rules, password), g.verdicts, g.says)
-			requireRed(t, s, s.Examine(t, rules, password), g.red)
+			requireRed(t, s, s.Diagnose(t, rules, password), g.red)
 			if g.mend != nil {
 				g.mend(t, s)
 				requireVerdicts(t, s.Prove(t, s.Rules(t, s.CA), Password), map[string]prover.Verdict{}, nil)
-				requireRed(t, s, s.Examine(t, s.Rules(t, s.CA), Password), "")
+				requireRed(t, s, s.Diagnose(t, s.Rules(t, s.CA), Password), "")
 			}
 		})
 	}
 }
 
-// requireRed checks that the one thing is red, and nothing else.
+// requireRed checks that the doctor's only red result begins with this.
 func requireRed(t *testing.T, s *Site, red []string, begins string) {
 	t.Helper()
 	if begins == "" {
@@ -152,7 +152,7 @@ func requireRed(t *testing.T, s *Site, red []string, begins string) {
 	require.True(t, strings.HasPrefix(red[0], strings.ReplaceAll(begins, "HOST", s.Host)), "%s", red[0])
 }
 
-// requireVerdicts checks that the report names these images and sentences, and no others.
+// requireVerdicts checks that the report names exactly these images and sentences.
 func requireVerdicts(t *testing.T, report *prover.Report, verdicts map[string]prover.Verdict, says []string) {
 	t.Helper()
 	got, sentences := map[string]prover.Verdict{}, []string{}
@@ -182,17 +182,17 @@ func requireVerdicts(t *testing.T, report *prover.Report, verdicts map[string]pr
 	require.Empty(t, report.Warnings)
 }
 
-func TestAnExpiredCertificateIsNamedOnce(t *testing.T) {
+func TestProof_expiredCertificateIsReportedOnce(t *testing.T) {
 	r := Start(t, Options{NotAfter: time.Now().Add(-time.Hour)})
 	s := &Site{Registry: r, Payload: &registry.Pushed{Release: ReleaseSource + "@sha256:" +
 		strings.Repeat("a", 64)}}
 	requireVerdicts(t, s.Prove(t, s.Rules(t, r.CA), Password),
 		map[string]prover.Verdict{"release image": prover.BadTLS},
 		[]string{"has a certificate that is not valid: x509: certificate has expired or is not yet valid"})
-	requireRed(t, s, s.Examine(t, s.Rules(t, r.CA), Password), "registries HOST: its certificate expired on ")
+	requireRed(t, s, s.Diagnose(t, s.Rules(t, r.CA), Password), "registries HOST: its certificate expired on ")
 }
 
-func TestAnImageThatLiesWhereNoRuleLooksIsFound(t *testing.T) {
+func TestProof_findsImageOutsideOfTheRules(t *testing.T) {
 	s := NewSite(t)
 	require.NoError(t, remote.Write(s.Ref(t, "elsewhere/etcd:1"), s.Images["etcd"], s.Remote()...))
 	s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd"))
@@ -201,10 +201,10 @@ func TestAnImageThatLiesWhereNoRuleLooksIsFound(t *testing.T) {
 	report := s.Prove(t, rules, Password)
 	requireVerdicts(t, report, map[string]prover.Verdict{"etcd": prover.MissingManifest},
 		[]string{"but the rules look in " + s.Host + "/openshift/release; correct the rule for " + ComponentSource})
-	requireRed(t, s, s.Examine(t, rules, Password), "images image etcd: The mirror has etcd (")
+	requireRed(t, s, s.Diagnose(t, rules, Password), "images image etcd: The mirror has etcd (")
 }
 
-func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
+func TestCourier_closesAllGaps(t *testing.T) {
 	s := NewSite(t)
 	layers, err := s.Images["must-gather"].Layers()
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
 	run(0, examine...)
 	run(0, append(prove, "--bytes")...)
 
-	s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) // a list that can't name what belongs to it
+	s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) // a list that can't name the other images
 	for tag := range s.Payload.Images {
 		s.Delete(t, Release, "manifests/"+s.Digest(t, tag))
 	}

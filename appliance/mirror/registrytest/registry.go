@@ -1,8 +1,7 @@
 //go:build registry
 
-// Package registrytest runs Debian's docker-registry as a site's mirror, with TLS and a password,
-// filled as oc-mirror lays out a mirror, and plants gaps in it. It is built by make test-mirror
-// alone.
+// Package registrytest runs Debian's docker-registry as the mirror of a site, with TLS and a
+// password and the layout of oc-mirror, and plants gaps in it. Only make test-mirror builds it.
 package registrytest
 
 import (
@@ -32,15 +31,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Credentials of every registry here, and how htpasswd keeps them (bcrypt at its least cost: the
-// registry computes it for each request).
+// Credentials of all registries in the tests, and their htpasswd entry (bcrypt with the lowest
+// cost, because the registry computes it for each request).
 const (
 	User     = "site"
 	Password = "a password: with a colon"
 	htpasswd = "site:$2a$04$UE7XbmSG.v5e3AH7zh3d0usP5GP6KcxJZovcWYWYtezv9uTJHfjJW\n"
 )
 
-// Registry is a docker-registry that runs.
+// Registry is a running docker-registry.
 type Registry struct {
 	Host string // 127.0.0.1:port
 	CA   []byte // PEM of the authority that signed its certificate
@@ -49,9 +48,9 @@ type Registry struct {
 	http http.RoundTripper
 }
 
-// Options alter a registry.
+// Options configures a registry.
 type Options struct {
-	NotAfter time.Time // of the certificate; zero: in a year
+	NotAfter time.Time // of the certificate; zero means in a year
 }
 
 // Start runs a registry until the test ends.
@@ -62,7 +61,7 @@ func Start(t testing.TB, options Options) *Registry {
 	return r
 }
 
-// Serve starts the registry over what it stores.
+// Serve starts the registry with its stored content.
 func (r *Registry) Serve(t testing.TB, options Options) {
 	t.Helper()
 	if options.NotAfter.IsZero() {
@@ -95,11 +94,11 @@ http:
 	answers := false
 	t.Cleanup(func() {
 		cancel()
-		if err := command.Wait(); err != nil && !answers { // it was killed, if it had started
+		if err := command.Wait(); err != nil && !answers { // killed, if it had started
 			t.Logf("docker-registry: %v\n%s", err, log.String())
 		}
 	})
-	// The tests' own way in believes the certificate, whatever its date.
+	// The tests' own client trusts the certificate even if it has expired.
 	r.http = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 16}
 	client := &http.Client{Transport: r.http}
 	require.Eventually(t, func() bool {
@@ -109,13 +108,13 @@ http:
 	answers = true
 }
 
-// Remote are the options by which the library gets in.
+// Remote returns the client options for access to the registry.
 func (r *Registry) Remote() []remote.Option {
 	return []remote.Option{remote.WithTransport(r.http), remote.WithAuth(&authn.Basic{Username: User,
 		Password: Password}), remote.WithJobs(8)}
 }
 
-// Ref names something in the registry.
+// Ref returns a reference to a path in the registry.
 func (r *Registry) Ref(t testing.TB, path string) name.Reference {
 	t.Helper()
 	ref, err := name.ParseReference(r.Host + "/" + path)
@@ -123,8 +122,8 @@ func (r *Registry) Ref(t testing.TB, path string) name.Reference {
 	return ref
 }
 
-// Delete removes manifests/<digest> or blobs/<digest> from a repository, as an eager garbage
-// collector would.
+// Delete removes manifests/<digest> or blobs/<digest> from a repository, like a faulty garbage
+// collector.
 func (r *Registry) Delete(t testing.TB, repository, what string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "https://"+r.Host+"/v2/"+repository+
@@ -137,7 +136,7 @@ func (r *Registry) Delete(t testing.TB, repository, what string) {
 	require.Equal(t, http.StatusAccepted, response.StatusCode, what)
 }
 
-// PullSecret has the entry for the registry, with a password.
+// PullSecret returns a pull secret for the registry with a password.
 func (r *Registry) PullSecret(password string) string {
 	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host,
 		base64.StdEncoding.EncodeToString([]byte(User+":"+password)))

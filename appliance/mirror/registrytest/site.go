@@ -26,21 +26,21 @@ import (
 	"landfall/appliance/simulate/registry"
 )
 
-// Where oc-mirror version 2 puts a release.
+// The repositories of a release in the layout of oc-mirror version 2.
 const (
 	ReleaseImages = "openshift/release-images"
 	Release       = "openshift/release"
 )
 
-// Site is a mirror that holds a small release, and the internet that it came from.
+// Site is a mirror with a small release, and the upstream registry that the release came from.
 type Site struct {
 	*Registry
 	Payload  *registry.Pushed
-	Upstream string // host:port, plain HTTP: holds the release under its original paths
+	Upstream string // host:port, plain HTTP; has the release under its original paths
 	Images   map[string]v1.Image
 }
 
-// NewSite runs a registry and fills it as oc-mirror version 2 does.
+// NewSite runs a registry and fills it in the layout of oc-mirror version 2.
 func NewSite(t testing.TB) *Site {
 	t.Helper()
 	upstream := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
@@ -71,7 +71,7 @@ func (s *Site) pulled(t testing.TB, ref string) v1.Image {
 	return image
 }
 
-// give puts an image on the site's internet.
+// give pushes an image to the upstream registry.
 func (s *Site) give(t testing.TB, image v1.Image, path string) {
 	t.Helper()
 	ref, err := name.ParseReference(s.Upstream+"/"+path, name.Insecure)
@@ -79,7 +79,7 @@ func (s *Site) give(t testing.TB, image v1.Image, path string) {
 	require.NoError(t, remote.Write(ref, image))
 }
 
-// Fill writes an image of the release, "release" itself, to where oc-mirror puts it.
+// Fill pushes an image of the release, or "release" itself, to its place in the mirror.
 func (s *Site) Fill(t testing.TB, tag string) {
 	t.Helper()
 	path := fmt.Sprintf("%s:%s-x86_64-%s", Release, s.Payload.Version, tag)
@@ -89,13 +89,13 @@ func (s *Site) Fill(t testing.TB, tag string) {
 	ref := s.Ref(t, path)
 	layers, err := s.Images[tag].Layers()
 	require.NoError(t, err)
-	for _, layer := range layers { // remote.Write leaves all out when the manifest is there
+	for _, layer := range layers { // remote.Write skips all layers if the manifest exists
 		require.NoError(t, remote.WriteLayer(ref.Context(), layer, s.Remote()...))
 	}
 	require.NoError(t, remote.Write(ref, s.Images[tag], s.Remote()...))
 }
 
-// Digest is that of an image of the release.
+// Digest returns the digest of an image of the release.
 func (s *Site) Digest(t testing.TB, tag string) string {
 	t.Helper()
 	digest, err := s.Images[tag].Digest()
@@ -103,8 +103,8 @@ func (s *Site) Digest(t testing.TB, tag string) string {
 	return digest.String()
 }
 
-// MirrorSets is what oc-mirror leaves in cluster-resources: digest rules from each source to a
-// repository of the mirror.
+// MirrorSets returns a manifest like those of oc-mirror in cluster-resources: rules by digest from
+// each source to a repository of the mirror.
 func (s *Site) MirrorSets(kind string, rules map[string]string) []byte {
 	list := map[string]string{"ImageDigestMirrorSet": "imageDigestMirrors",
 		"ImageTagMirrorSet": "imageTagMirrors"}[kind]
@@ -116,13 +116,13 @@ func (s *Site) MirrorSets(kind string, rules map[string]string) []byte {
 	return []byte(text)
 }
 
-// Sources of a release.
+// Source repositories of a release.
 const (
 	ReleaseSource   = "quay.io/openshift-release-dev/ocp-release"
 	ComponentSource = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
 )
 
-// Rules are those that oc-mirror writes, or others, with a CA bundle.
+// Rules returns the given rules, or those that oc-mirror writes, with a CA bundle.
 func (s *Site) Rules(t testing.TB, ca []byte, sets ...[]byte) *mirror.Rules {
 	t.Helper()
 	if sets == nil {
@@ -138,7 +138,7 @@ func (s *Site) Rules(t testing.TB, ca []byte, sets ...[]byte) *mirror.Rules {
 	return rules
 }
 
-// Prove proves the release by rules and a password, as the appliance does.
+// Prove proves the release with rules and a password, as the appliance does.
 func (s *Site) Prove(t testing.TB, rules *mirror.Rules, password string) *prover.Report {
 	t.Helper()
 	report, err := s.Prover(t, rules, password)(t.Context())
@@ -146,7 +146,7 @@ func (s *Site) Prove(t testing.TB, rules *mirror.Rules, password string) *prover
 	return &report.Report
 }
 
-// Prover is what proves the release by rules and a password.
+// Prover returns a prover and the request for the release with rules and a password.
 func (s *Site) Prover(t testing.TB, rules *mirror.Rules,
 	password string) func(context.Context) (*prover.ReleaseReport, error) {
 	t.Helper()
@@ -164,10 +164,10 @@ func (s *Site) Prover(t testing.TB, rules *mirror.Rules,
 	}
 }
 
-// Examine has a doctor look at the mirror by rules and a password, and returns what of registries
-// and images is not well, as "area subject: answered". What can't be told, because of something
-// else that is said, is not among it.
-func (s *Site) Examine(t testing.TB, rules *mirror.Rules, password string) []string {
+// Diagnose runs the doctor's checks of the mirror with rules and a password. It returns the failed
+// results for registries and images as "area subject: answered". It omits checks that could not run
+// because of another reported result.
+func (s *Site) Diagnose(t testing.TB, rules *mirror.Rules, password string) []string {
 	t.Helper()
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(rules.CABundle())

@@ -100,5 +100,5 @@ func render(list *courier.List, format string, key *sitekey.Key) (string, []byte
 		data, err := list.CSV(key)
 		return "landfall-list-" + date + ".csv", data, err
 	}
-	return "", nil, fmt.Errorf("there is no format %q; text, imageset and csv are known", format)
+	return "", nil, fmt.Errorf("the format %q does not exist; use text, imageset or csv", format)
 }

@@ -92,7 +92,7 @@ func NewRules(options RulesOptions) (*Rules, error) {
 		rules, err := r.parse(imports, level)
 		switch {
 		case err != nil:
-			r.problem = "What was imported is not used: " + err.Error() +
+			r.problem = "The imported rules are not used: " + err.Error() +
 				". Remove the import or change the configuration."
 			r.log.Error("Imported mirror rules are not used.", "level", level, "error", err)
 		case level == mirror.Level{}:
@@ -250,7 +250,7 @@ func (r *Rules) clientAt(level mirror.Level) *mirror.Client {
 	if client == nil {
 		rules, err := mirror.Layered(r.client.Rules(), infraEnv, cluster)
 		if err != nil { // each of them was parsed by itself
-			r.log.Error("Mirror rules can't be joined. Only those of the appliance are used.", "level", level,
+			r.log.Error("The mirror rules can't be combined. Only those of the appliance are used.", "level", level,
 				"error", err)
 			return r.client
 		}

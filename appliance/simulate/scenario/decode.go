@@ -115,7 +115,7 @@ func (d *decoder) noYAML(err error) error {
 		line, _ = strconv.Atoi(found[1])
 		problem = strings.Replace(problem, found[0], "", 1)
 	}
-	return &Error{d.file, line, "the file is no YAML: " + problem}
+	return &Error{d.file, line, "the file is not YAML: " + problem}
 }
 
 // decoder fills structures from YAML. It rejects unknown keys.

@@ -15,7 +15,7 @@ func TestParse_errors(t *testing.T) {
 		"empty": {"",
 			"s.yaml: the file is empty; a scenario has at least the keys days and sites"},
 		"no YAML": {"days: [1",
-			"s.yaml, line 1: the file is no YAML: did not find expected ',' or ']'"},
+			"s.yaml, line 1: the file is not YAML: did not find expected ',' or ']'"},
 		"a list": {"- days: 1",
 			"s.yaml, line 1: the scenario: it is a list; expected keys of days, name, seed, sites, start"},
 		"an unknown key": {"days: 1\nday: 2",

@@ -148,7 +148,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
         .waitFor();
       await browser.picture('how-far-a-proof-is');
       lossy.goOn();
-      await page.getByTestId('proof').filter({ hasText: "can't be had" }).waitFor({ timeout: minute });
+      await page.getByTestId('proof').filter({ hasText: 'are not available' }).waitFor({ timeout: minute });
       await browser.picture('what-is-missing-and-the-lists-of-it');
       const [download] = await Promise.all([
         page.waitForEvent('download'),
