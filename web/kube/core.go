@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// dataLimit is the size limit of the data of a Secret or ConfigMap in bytes, as in any cluster.
+// dataLimit is the size limit of the data of a Secret or ConfigMap in bytes, as in a cluster.
 const dataLimit = corev1.MaxSecretSize
 
 // resources returns the built-in resources except Namespaces.
@@ -199,7 +199,7 @@ func eventFields(object runtime.Object) fields.Set {
 	}
 }
 
-// eventAbout is an Event's object as kubectl writes it.
+// eventAbout returns the object of an Event in kubectl's notation.
 func eventAbout(event *corev1.Event) string {
 	return fmt.Sprintf("%s/%s", strings.ToLower(event.InvolvedObject.Kind), event.InvolvedObject.Name)
 }

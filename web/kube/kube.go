@@ -1,9 +1,9 @@
-// Package kube serves the Kubernetes API: k8s.io/apiserver and apiextensions-apiserver in the
-// process, upon the rows of the store, with the kinds of Hive, the Assisted Installer, metal3 and
-// ACM as custom resources, and the few core kinds that come with them.
+// Package kube serves the Kubernetes API: k8s.io/apiserver and apiextensions-apiserver run in the
+// process, on the rows of the store. It serves the kinds of Hive, the Assisted Installer, metal3
+// and ACM as custom resources, and the few core kinds that they need.
 //
-// It knows nothing of what the objects mean: what is applied becomes rows, and package controller
-// has others act on them.
+// It does not interpret objects: it stores applied objects as rows, and package controller starts
+// the reactions to them.
 package kube
 
 import (
@@ -28,7 +28,7 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// Rows are the rows of the objects.
+// Rows returns the rows of the objects.
 func Rows() store.Versions { return store.NewVersions(Bucket, 1) }
 
 // Bucket is the name of the objects' bucket in the store. store.Options.Versioned must contain it.
@@ -38,32 +38,33 @@ const Bucket = "kubernetes"
 type Options struct {
 	DB      *store.DB
 	Objects *objects.Objects
-	Box     *sitekey.Box // that Secrets are sealed with; nil: they are not
-	// Admission checks or changes what clients write, besides the schemas of the kinds, in this
-	// order.
+	Box     *sitekey.Box // seals Secrets; nil: Secrets are not sealed
+	// Admission checks or changes written objects in this order, in addition to the schemas of the
+	// kinds.
 	Admission []admission.Interface
 	Address   string // host and port that clients reach the API at, for its discovery documents
 	Clock     clockwork.Clock
 	Logger    *slog.Logger
 }
 
-// Server serves the API. Until it is ready it answers that it is starting.
+// Server serves the API. Until it is ready, it answers that it is starting.
 type Server struct {
 	options Options
-	token   string // of the process's own clients
+	token   string // of the clients in this process
 	ready   chan struct{}
 	handler atomic.Pointer[http.Handler]
-	// stopping ends when the API is to stop. It is written before handler is.
+	// stopping ends when the API must stop. It is written before handler.
 	stopping context.Context
-	own      atomic.Pointer[loopback] // what the process's own clients talk to; it is there before the API is ready
+	// the transport of the clients in this process; it exists before the API is ready
+	own atomic.Pointer[loopback]
 }
 
-// New returns a server that serves nothing before Run.
+// New returns a server that serves nothing until Run.
 func New(options Options) *Server {
 	return &Server{options: options, token: uuid.NewString(), ready: make(chan struct{})}
 }
 
-// Ready returns a channel that is closed when the API is served.
+// Ready returns a channel that is closed when the API is ready.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Client returns a client of the API within the process. Its requests fail until the API is ready.
@@ -82,7 +83,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 // ServeHTTP answers a request of the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if handler := s.handler.Load(); handler != nil {
-		if r.URL.Query().Has("watch") { // it never ends by itself
+		if r.URL.Query().Has("watch") { // it has no end of its own
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.stopping, cancel)()
@@ -107,10 +108,10 @@ func (s *Server) Run(ctx context.Context) error {
 	start := time.Now()
 	logTo(s.options.Logger)
 	if err := s.seed(ctx); err != nil {
-		return fmt.Errorf("write what the Kubernetes API begins with: %w", err)
+		return fmt.Errorf("write the first objects of the Kubernetes API: %w", err)
 	}
-	// The API outlives the context a little: its hooks end the process if they are kept from
-	// finishing.
+	// The API continues for a moment after the end of the context: its hooks end the process if
+	// they can't finish.
 	inside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	server, err := s.build(etcd.NewClient(inside, s.rows()))
@@ -151,13 +152,13 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 const (
-	// readyEvery is how often the API is asked whether it is ready.
+	// readyEvery is the interval of the readiness checks.
 	readyEvery = 2 * time.Millisecond
-	// hooksTimeout is how long it may take at the end to finish what it began at the start.
+	// hooksTimeout is how long the hooks of the start may take to finish at the end.
 	hooksTimeout = 5 * time.Second
 )
 
-// await asks until the answer is yes; false if the context ends first.
+// await repeats a check until it succeeds. It returns false if the context ends first.
 func (s *Server) await(ctx context.Context, ready func() bool) bool {
 	ticker := s.options.Clock.NewTicker(readyEvery)
 	defer ticker.Stop()

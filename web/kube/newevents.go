@@ -13,9 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// The group events.k8s.io, by which newer recorders note Events, shows the same rows as the group
-// core: an Event is stored in its old form, which is the internal one of both groups, and what is
-// written or read by the new group is converted.
+// Newer recorders write Events in the group events.k8s.io. It shows the same rows as the core
+// group: an Event is stored in its old form, which is the internal form of both groups, and
+// converted when a client of the new group writes or reads it.
 
 // newEventFields maps the field selectors of Events in the new group to those in the old one.
 var newEventFields = map[string]string{
@@ -94,7 +94,7 @@ func newEvent(e *corev1.Event) *eventsv1.Event {
 	return renewed
 }
 
-// The longest texts of an Event that is made by the new group, in bytes (k8s.io/api/events/v1).
+// Length limits of the texts of an Event of the new group, in bytes (k8s.io/api/events/v1).
 const (
 	eventWord = 128
 	eventNote = 1024

@@ -15,7 +15,7 @@ import (
 	"landfall/web/kube/crds"
 )
 
-// seeded records which generation of the custom resource definitions was written.
+// seeded holds the generation of the custom resource definitions that was written.
 var seeded = store.NewBucket[string]("kubernetes-seeded", 1)
 
 const definitionsKey = "resource-definitions"
@@ -23,9 +23,8 @@ const definitionsKey = "resource-definitions"
 var definitionKind = objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
 	Resource: "customresourcedefinitions"}
 
-// seed writes the custom resource definitions unless they are those of this program already, and
-// the namespace that every cluster has. A definition that a client has changed stays until there is
-// a newer one.
+// seed writes the custom resource definitions, unless the store has those of this program, and the
+// default namespace. It replaces a definition that a client changed only when there is a newer one.
 func (s *Server) seed(ctx context.Context) error {
 	digest := crds.Digest()
 	current := false
@@ -44,7 +43,7 @@ func (s *Server) seed(ctx context.Context) error {
 		return err
 	}
 	now := s.options.Clock.Now()
-	// The server waits two seconds with what was established just now.
+	// The server waits two seconds for definitions that were established just now.
 	definitions, err := crds.Rows(now.Add(-time.Minute))
 	if err != nil {
 		return err
@@ -65,8 +64,9 @@ func (s *Server) seed(ctx context.Context) error {
 	})
 }
 
-// A hub runs the Assisted Installer as two Deployments, and users check them to see whether it
-// works. Here both are this process: the rows can only be read while it runs.
+// A hub runs the Assisted Installer as two Deployments, and users read their status to see whether
+// it works. Here both Deployments stand for this process, so the rows can be read only while it
+// runs.
 
 const servicesNamespace = "open-cluster-management"
 

@@ -78,8 +78,8 @@ func (s sealed) TransformToStorage(_ context.Context, data []byte, _ value.Conte
 	return objects.Seal(s.box, data)
 }
 
-// watched changes the watches of a storage where clients of a store without a cache would
-// otherwise wait.
+// watched adapts the watches of a storage for clients that would otherwise wait, because the store
+// has no cache.
 type watched struct{ storage.Interface }
 
 // Watch sends bookmarks to clients that accept them, so that an idle watch can be resumed after

@@ -8,8 +8,8 @@ import (
 	"k8s.io/component-base/compatibility"
 )
 
-// version returns the version of Kubernetes that the API reports, from which clients derive its
-// features: that of the libraries. They know it only in release builds.
+// version returns the version of Kubernetes that the API reports. Clients derive features from it.
+// It is the version of the libraries, which only release builds contain.
 type version struct{ compatibility.EffectiveVersion }
 
 func (v version) Info() *apiversion.Info {

@@ -1,6 +1,5 @@
-// Package crds holds the custom resource definitions of the kinds that the appliance serves,
-// generated from the Go modules that define them ("make crds"), as the rows that the store is to
-// hold.
+// Package crds holds the custom resource definitions of the served kinds, generated from the Go
+// modules that define them ("make crds"), in the form of the store's rows.
 package crds
 
 import (
@@ -14,15 +13,15 @@ import (
 	"time"
 )
 
-// Row is the row of a definition: its JSON without resourceVersion, established already, so that
-// the server serves the kind from its first moment (k8s.io/apiextensions-apiserver waits two
-// seconds for one that was established just now).
+// Row is the row of a definition: its JSON without resourceVersion, in the state established. So
+// the server serves the kind from its start (k8s.io/apiextensions-apiserver waits two seconds for a
+// definition that was established just now).
 type Row struct {
 	Name   string          `json:"name"`
 	Object json.RawMessage `json:"object"`
 }
 
-// Placeholder stands in the rows for the time at which they are written.
+// Placeholder stands in the rows for the time of writing.
 var Placeholder = time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 
 //go:embed crds.json.gz
@@ -34,7 +33,7 @@ var digest string
 // Digest identifies the generation of the definitions without reading them.
 func Digest() string { return strings.TrimSpace(digest) }
 
-// Rows reads the definitions, as established at a time.
+// Rows returns the definitions, established at the given time.
 func Rows(established time.Time) ([]Row, error) {
 	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

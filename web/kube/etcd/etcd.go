@@ -1,8 +1,9 @@
-// Package etcd shows the versioned bucket of a store as an etcd client, in the process: without a
-// socket, without gRPC. It has what k8s.io/apiserver's storage asks of etcd and nothing beyond.
+// Package etcd offers the versioned bucket of a store as an etcd client within the process, without
+// a socket and without gRPC. It implements only the operations that the storage of k8s.io/apiserver
+// uses.
 //
-// A key of etcd is a key of the bucket with a slash before it. Revisions are the store's own: what
-// happens in other buckets raises them too, as other resources do in etcd.
+// A key of etcd is a key of the bucket with a slash before it. Revisions are those of the store:
+// changes in other buckets raise them too, as other resources do in etcd.
 package etcd
 
 import (
@@ -33,7 +34,7 @@ type Options struct {
 	ProgressEvery time.Duration
 }
 
-// NewClient returns a client whose watches end with the context at the latest.
+// NewClient returns a client. Its watches end with the context at the latest.
 func NewClient(ctx context.Context, options Options) *kubernetes.Client {
 	if options.ProgressEvery == 0 {
 		options.ProgressEvery = time.Minute
@@ -112,7 +113,7 @@ func (r *rows) change(ctx context.Context, key string, expected int64, fn func(t
 	return done, now, revision, failure(err)
 }
 
-// optimistic is the part of the client by which Kubernetes reads and writes single objects and
+// optimistic is the part of the client with which Kubernetes reads and writes single objects and
 // lists.
 type optimistic struct{ *rows }
 
@@ -174,7 +175,7 @@ func (o optimistic) OptimisticDelete(ctx context.Context, key string, expected i
 	return response, err
 }
 
-// put writes a row. A lease is the time at which it ends.
+// put writes a row. A lease is the time at which the row expires.
 func (r *rows) put(tx *store.Tx, at string, value []byte, lease clientv3.LeaseID) error {
 	if err := r.Rows.Put(tx, at, value); err != nil || lease == 0 {
 		return err
@@ -182,7 +183,7 @@ func (r *rows) put(tx *store.Tx, at string, value []byte, lease clientv3.LeaseID
 	return r.Rows.Expiry().Set(tx, at, time.Unix(int64(lease), 0))
 }
 
-// under is the range of all keys that begin with a prefix of etcd's.
+// under returns the range of all keys with a prefix.
 func (r *rows) under(prefix string) store.Range {
 	at := rowKey(prefix)
 	return store.Range{From: at, End: r.Rows.End(at)}
@@ -210,7 +211,7 @@ func (k kv) Get(ctx context.Context, key string, options ...clientv3.OpOption) (
 		More: more}, nil
 }
 
-// operand is the range of keys that an operation is about.
+// operand returns the range of keys of an operation.
 func (k kv) operand(op clientv3.Op) store.Range {
 	from, end := rowKey(string(op.KeyBytes())), string(op.RangeBytes())
 	switch end {
@@ -222,8 +223,7 @@ func (k kv) operand(op clientv3.Op) store.Range {
 	return store.Range{From: from, End: rowKey(end)}
 }
 
-// GetStream is Get with a stream of one part: the rows are in memory already, and must be of one
-// revision.
+// GetStream is Get with a stream of one part: the rows are in memory, and must be of one revision.
 func (k kv) GetStream(ctx context.Context, key string, options ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
 	response, err := k.Get(ctx, key, options...)
 	if err != nil {

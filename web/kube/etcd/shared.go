@@ -26,7 +26,7 @@ type sharedCodec struct {
 	seed maphash.Seed
 
 	mu      sync.Mutex
-	decoded map[uint64]weak.Pointer[decoded] // by the hash of what was decoded
+	decoded map[uint64]weak.Pointer[decoded] // by the hash of the encoded object
 }
 
 func newSharedCodec(codec runtime.Codec) *sharedCodec {
@@ -42,7 +42,7 @@ func (c *sharedCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
 	d := c.of(data)
 	d.decode.Do(func() {
 		if d.object, d.kind, d.err = c.Codec.Decode(data, nil, nil); d.err != nil {
-			c.forget(d.at) // the next one may be luckier
+			c.forget(d.at) // the next caller may succeed
 		}
 	})
 	if d.err != nil {
@@ -73,7 +73,7 @@ func (c *sharedCodec) forget(at place) {
 	}
 }
 
-// place is where what was decoded is found again.
+// place identifies a decoded object.
 type place struct {
 	hash    uint64
 	decoded weak.Pointer[decoded]
@@ -112,7 +112,7 @@ func (d *decoded) version(revision uint64) (*version, error) {
 	return v, nil
 }
 
-// version is an object as watchers see it, with each form that a watcher has encoded it to. The
+// version is an object in the form for watchers, with each encoding that a watcher has used. The
 // object is never modified.
 type version struct {
 	object runtime.Object
@@ -146,7 +146,7 @@ type sharedObject struct {
 
 var _ runtime.CacheableObject = (*sharedObject)(nil)
 
-// read is the object, which is not to be changed.
+// read returns the object, which callers must not modify.
 func (s *sharedObject) read() runtime.Object {
 	if s.version == nil {
 		return s.decoded.object

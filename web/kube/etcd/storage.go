@@ -25,9 +25,9 @@ type Resource struct {
 	Lease       etcd3.LeaseManagerConfig
 }
 
-// Storage is Kubernetes' own storage for etcd of one resource in one version. Its watchers share
-// what they are sent: each change is decoded once for all of them, and encoded once in each
-// requested form. Close ends it.
+// Storage is Kubernetes' own etcd storage of one resource in one version. Its watchers share
+// events: each change is decoded once for all of them, and encoded once in each requested form.
+// Close ends the storage.
 type Storage struct {
 	storage.Interface
 	Close  func()
@@ -37,7 +37,8 @@ type Storage struct {
 // NewStorage opens the storage of a resource through a client of a store.
 func NewStorage(client *kubernetes.Client, db *store.DB, r Resource) (Storage, error) {
 	versioner, shared := sharedVersioner{}, newSharedCodec(r.Codec)
-	// Only watches decode with the codec; all else decodes with the decoder, for itself.
+	// Only watches decode with the codec. All other readers use the decoder and do not share
+	// objects.
 	inner, err := etcd3.New(client, Compactor{DB: db}, shared, r.New, r.NewList, "", r.Prefix, r.GroupResource,
 		r.Transformer,
 		r.Lease, etcd3.NewDefaultDecoder(r.Codec, versioner), versioner)
