@@ -53,7 +53,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 	}
 	var shown *models.Cluster
 	err = e.options.DB.View(func(tx *store.Tx) error {
-		shown, err = e.showCluster(tx, &fresh, true)
+		shown, err = e.ShowCluster(tx, &fresh, true)
 		return err
 	})
 	return shown, err
@@ -98,57 +98,6 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster
 		return nil, err
 	}
 	return row, description.CheckFeatures(api)
-}
-
-// Cluster returns a cluster as the API shows it, with its hosts.
-func (e *Engine) Cluster(id string) (*models.Cluster, error) {
-	var shown *models.Cluster
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		row, err := record.Clusters.Get(tx, id)
-		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no cluster %s.", id)
-		}
-		if err != nil {
-			return err
-		}
-		shown, err = e.showCluster(tx, row, true)
-		return err
-	})
-	return shown, err
-}
-
-func (e *Engine) showCluster(tx *store.Tx, row *record.Cluster, withHosts bool) (*models.Cluster, error) {
-	shown := row.API
-	shown.Hosts = []*models.Host{}
-	shown.EnabledHostCount, shown.ReadyHostCount, shown.TotalHostCount = 0, 0, 0
-	validations, err := record.LoadValidations(tx, record.ClusterSubject(shown.ID.String()))
-	if err != nil {
-		return nil, err
-	}
-	shown.ValidationsInfo = record.TextOf(validations)
-	keys, err := record.ClusterHostKeys(tx, shown.ID.String())
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range keys {
-		h, err := record.Hosts.Get(tx, key)
-		if err != nil {
-			return nil, err
-		}
-		shown.TotalHostCount++
-		shown.EnabledHostCount++
-		if *h.API.Status == lifecycle.HostKnown {
-			shown.ReadyHostCount++
-		}
-		if withHosts {
-			host, err := e.showHost(tx, h, true)
-			if err != nil {
-				return nil, err
-			}
-			shown.Hosts = append(shown.Hosts, host)
-		}
-	}
-	return &shown, nil
 }
 
 // UpdateCluster changes a cluster's description. Absent fields stay. From the preparation of the

@@ -34,8 +34,8 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/presence"
-	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
@@ -137,13 +137,14 @@ type Options struct {
 // Engine drives clusters and hosts through their lifecycles. Its methods are safe for concurrent
 // use.
 type Engine struct {
+	*view.Reader // of clusters and hosts
+
 	options             Options
 	presence            *presence.Hosts
 	clockWatch          presence.ClockWatch
 	clockSetBack        atomic.Bool // deadlines must be computed again
 	parsed              *inventory.Cache
 	validationCache     validationCache
-	renderings          renderings
 	events              event.Index
 	budgets             event.Budgets
 	replies             keyedLocks
@@ -178,9 +179,12 @@ func New(options Options) (*Engine, error) {
 	}
 	options.Timeouts = options.Timeouts.OrDefaults()
 	options.EventLimits = options.EventLimits.OrDefaults()
+	hosts := presence.New(options.Clock.Now())
 	return &Engine{
+		Reader: view.NewReader(options.DB, hosts),
+
 		options:             options,
-		presence:            presence.New(options.Clock.Now()),
+		presence:            hosts,
 		parsed:              inventory.NewCache(parsedFactsLimit),
 		hosts:               lifecycle.HostMachine(),
 		clusters:            lifecycle.ClusterMachine(),
@@ -249,7 +253,7 @@ func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string,
 			if err != nil {
 				return err
 			}
-			shown, err = e.showHost(c.tx, h, true)
+			shown, err = e.ShowHost(c.tx, h, true)
 			return err
 		}
 		return fn(c)
@@ -269,7 +273,7 @@ func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) 
 			if err != nil {
 				return err
 			}
-			shown, err = e.showCluster(c.tx, row, true)
+			shown, err = e.ShowCluster(c.tx, row, true)
 			return err
 		}
 		return fn(c)
@@ -304,7 +308,7 @@ func (e *Engine) notify(c *change) {
 		e.presence.Remove(key)
 		e.parsed.Drop(key)
 		e.validationCache.drop(key)
-		e.renderings.drop(record.HostSubject(key), reportSubject(key))
+		e.ForgetHost(key)
 	}
 	for _, id := range c.deletedClusters {
 		e.validationCache.drop(id)

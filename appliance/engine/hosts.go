@@ -48,7 +48,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	e.recordContact(key)
 	var host *models.Host
 	if err := e.options.DB.View(func(tx *store.Tx) error {
-		host, err = e.showHost(tx, h, true)
+		host, err = e.ShowHost(tx, h, true)
 		return err
 	}); err != nil {
 		return nil, err
@@ -260,94 +260,6 @@ func (c *change) removeHost(h *record.Host) error {
 		record.StateDeadlines.Clear(c.tx, record.HostDeadline(key)),
 		c.hostEvent(h, event.HostDeregistered, models.EventSeverityInfo, "Host %s was deleted.", name),
 	)
-}
-
-// Host returns a host as the API shows it.
-func (e *Engine) Host(infraEnvID, hostID string) (*models.Host, error) {
-	var shown *models.Host
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		h, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
-		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
-		}
-		if err != nil {
-			return err
-		}
-		shown, err = e.showHost(tx, h, true)
-		return err
-	})
-	return shown, err
-}
-
-// Hosts returns the hosts of an infra-env.
-func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
-	hosts := []*models.Host{}
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		if !record.InfraEnvs.Exists(tx, infraEnvID) {
-			return notFound("There is no infra-env %s.", infraEnvID)
-		}
-		return record.Hosts.Each(tx, infraEnvID+"/", func(_ string, h *record.Host) error {
-			shown, err := e.showHost(tx, h, true)
-			hosts = append(hosts, shown)
-			return err
-		})
-	})
-	return hosts, err
-}
-
-// ClusterHosts returns the hosts of a cluster. The reports of their agents are included on request.
-func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
-	hosts := []*models.Host{}
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		if !record.Clusters.Exists(tx, clusterID) {
-			return notFound("There is no cluster %s.", clusterID)
-		}
-		keys, err := record.ClusterHostKeys(tx, clusterID)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			h, err := record.Hosts.Get(tx, key)
-			if err != nil {
-				return err
-			}
-			shown, err := e.showHost(tx, h, withFacts)
-			if err != nil {
-				return err
-			}
-			hosts = append(hosts, shown)
-		}
-		return nil
-	})
-	return hosts, err
-}
-
-func (e *Engine) showHost(tx *store.Tx, h *record.Host, withFacts bool) (*models.Host, error) {
-	shown := h.API
-	// as in the Assisted Installer
-	shown.RequestedHostname = orText(orText(shown.RequestedHostname, h.Hostname), shown.ID.String())
-	key := record.HostKey(h)
-	if seen, ok := e.presence.Polled(key); ok {
-		shown.CheckedInAt = strfmt.DateTime(seen)
-	}
-	validations, err := record.LoadValidations(tx, record.HostSubject(key))
-	if err != nil {
-		return nil, err
-	}
-	shown.ValidationsInfo = record.TextOf(validations)
-	if withFacts {
-		reports, err := record.LoadReports(tx, key)
-		if err != nil {
-			return nil, err
-		}
-		shown.Inventory, shown.Connectivity, shown.FreeAddresses = reports.Inventory, reports.Connectivity,
-			reports.FreeAddresses
-		shown.NtpSources, shown.DomainNameResolutions, shown.TangConnectivity = reports.NTPSources, reports.Domains,
-			reports.Tang
-		shown.ImagesStatus, shown.DisksInfo, shown.APIVipConnectivity = reports.Images, reports.Disks,
-			reports.APIConnectivity
-	}
-	return &shown, nil
 }
 
 // UpdateHost changes a person's settings for a host: its name, role, disks and labels. It records

@@ -127,7 +127,7 @@ func (e *Engine) addCluster(ctx context.Context, row *record.Cluster, of ...reco
 	}
 	var shown *models.Cluster
 	err = e.options.DB.View(func(tx *store.Tx) error {
-		shown, err = e.showCluster(tx, &fresh, true)
+		shown, err = e.ShowCluster(tx, &fresh, true)
 		return err
 	})
 	return shown, err

@@ -182,7 +182,7 @@ func (r Rows) Cluster(id string) (*ClusterView, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown, err := r.e.showCluster(r.tx, row, false)
+	shown, err := r.e.ShowCluster(r.tx, row, false)
 	return &ClusterView{shown, row.Object, row.Preparation != nil && row.Preparation.Done, row.IngressCA, row.Installs,
 		row.PullSecret}, err
 }
@@ -211,7 +211,7 @@ func (r Rows) host(key string, withFacts bool) (*HostView, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown, err := r.e.showHost(r.tx, row, withFacts)
+	shown, err := r.e.ShowHost(r.tx, row, withFacts)
 	return &HostView{shown, row.Object, row.API.RequestedHostname, row.Reported, row.EndpointHeaders, row.Joining}, err
 }
 

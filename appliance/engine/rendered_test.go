@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/store"
 )
 
@@ -47,7 +48,7 @@ func (b *harness) requireTrue(env, after string) {
 		shown := []*models.Cluster{}
 		require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
 			return record.Clusters.Each(tx, "", func(_ string, row *record.Cluster) error {
-				cluster, err := b.showCluster(tx, row, withHosts)
+				cluster, err := b.ShowCluster(tx, row, withHosts)
 				shown = append(shown, cluster)
 				return err
 			})
@@ -78,7 +79,7 @@ func (b *harness) requireTrue(env, after string) {
 	b.requireRefused(err, NotFound, "There is no host")
 }
 
-func (b *harness) requireSame(shown any, list JSON, after string) {
+func (b *harness) requireSame(shown any, list view.JSON, after string) {
 	b.Helper()
 	var text bytes.Buffer
 	n, err := list.WriteTo(&text)
@@ -87,21 +88,4 @@ func (b *harness) requireSame(shown any, list JSON, after string) {
 	want, err := json.Marshal(shown)
 	require.NoError(b, err)
 	require.JSONEq(b, string(want), text.String(), "after %s", after)
-}
-
-// TestRendered_cacheIsBounded fills the cache beyond its bound.
-func TestRendered_cacheIsBounded(t *testing.T) {
-	var r renderings
-	for n := range 30 {
-		r.put(fmt.Sprint(n), &rendering{made: []uint64{uint64(n)}, text: make([]byte, 1<<20)})
-		require.LessOrEqual(t, r.size, renderedLimit)
-	}
-	require.NotEmpty(t, r.byKey)
-	for key, held := range r.byKey {
-		found, ok := r.get(key, held.made)
-		require.True(t, ok)
-		require.Same(t, held, found)
-		_, ok = r.get(key, []uint64{99})
-		require.False(t, ok, "renderings of other revisions")
-	}
 }

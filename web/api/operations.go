@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
 	"landfall/web"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -158,7 +159,7 @@ func answer[T any](c echo.Context, status int, value T, err error) error {
 
 // answerRendered writes a value that is JSON already, or returns the error. It writes in large
 // portions to save system calls.
-func answerRendered(c echo.Context, value engine.JSON, err error) error {
+func answerRendered(c echo.Context, value view.JSON, err error) error {
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package engine
+package view
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 	"landfall/store/fastjson"
 )
@@ -102,8 +103,8 @@ func (r *renderings) drop(keys ...string) {
 }
 
 // rendered finds what is remembered under the key for these revisions, or renders it.
-func (e *Engine) rendered(key string, made []uint64, render func() (any, time.Time, error)) (*rendering, error) {
-	if held, ok := e.renderings.get(key, made); ok {
+func (r *Reader) rendered(key string, made []uint64, render func() (any, time.Time, error)) (*rendering, error) {
+	if held, ok := r.renderings.get(key, made); ok {
 		return held, nil
 	}
 	value, at, err := render()
@@ -115,19 +116,19 @@ func (e *Engine) rendered(key string, made []uint64, render func() (any, time.Ti
 		return nil, err
 	}
 	fresh := &rendering{made: made, text: slices.Clip(text[:len(text)-1]), at: at}
-	e.renderings.put(key, fresh)
+	r.renderings.put(key, fresh)
 	return fresh, nil
 }
 
 // ClusterList is the JSON of all clusters that are wanted (nil: all), the newest first; with their
 // hosts if asked for.
-func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) (JSON, error) {
+func (r *Reader) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) (JSON, error) {
 	type listed struct {
 		*rendering
 		id string
 	}
 	var answer JSON
-	err := e.options.DB.View(func(tx *store.Tx) error {
+	err := r.db.View(func(tx *store.Tx) error {
 		var clusters []listed
 		err := record.Clusters.Revisions(tx, "", func(id string, revision uint64) error {
 			if wanted != nil {
@@ -136,7 +137,7 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 					return err
 				}
 			}
-			cluster, err := e.renderCluster(tx, id, revision)
+			cluster, err := r.renderCluster(tx, id, revision)
 			clusters = append(clusters, listed{cluster, id})
 			return err
 		})
@@ -146,7 +147,7 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 		slices.SortFunc(clusters, func(a, b listed) int { return b.at.Compare(a.at) })
 		answer = append(make(JSON, 0, 2+2*len(clusters)), []byte("["))
 		for i, cluster := range clusters {
-			if answer, err = e.appendCluster(separate(answer, i), tx, cluster.id, cluster.rendering,
+			if answer, err = r.appendCluster(separate(answer, i), tx, cluster.id, cluster.rendering,
 				withHosts); err != nil {
 				return err
 			}
@@ -159,32 +160,32 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 
 // ClusterJSON is the JSON of a cluster, with its hosts if asked for. No such cluster is refused
 // with kind NotFound.
-func (e *Engine) ClusterJSON(id string, withHosts bool) (JSON, error) {
+func (r *Reader) ClusterJSON(id string, withHosts bool) (JSON, error) {
 	var answer JSON
-	err := e.options.DB.View(func(tx *store.Tx) error {
+	err := r.db.View(func(tx *store.Tx) error {
 		revision, err := record.Clusters.Modified(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no cluster %s.", id)
+			return fault.New(fault.NotFound, "There is no cluster %s.", id)
 		}
 		if err != nil {
 			return err
 		}
-		cluster, err := e.renderCluster(tx, id, revision)
+		cluster, err := r.renderCluster(tx, id, revision)
 		if err != nil {
 			return err
 		}
-		answer, err = e.appendCluster(nil, tx, id, cluster, withHosts)
+		answer, err = r.appendCluster(nil, tx, id, cluster, withHosts)
 		answer = append(answer, []byte("\n"))
 		return err
 	})
 	return answer, err
 }
 
-func (e *Engine) appendCluster(answer JSON, tx *store.Tx, id string, cluster *rendering, withHosts bool) (JSON, error) {
+func (r *Reader) appendCluster(answer JSON, tx *store.Tx, id string, cluster *rendering, withHosts bool) (JSON, error) {
 	answer = append(answer, cluster.text, []byte(`,"hosts":[`))
 	if withHosts {
 		var err error
-		if answer, err = e.appendHosts(answer, tx, id); err != nil {
+		if answer, err = r.appendHosts(answer, tx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -199,7 +200,7 @@ func separate(answer JSON, position int) JSON {
 	return append(answer, []byte(","))
 }
 
-func (e *Engine) renderCluster(tx *store.Tx, id string, revision uint64) (*rendering, error) {
+func (r *Reader) renderCluster(tx *store.Tx, id string, revision uint64) (*rendering, error) {
 	verdicts, err := revisionOf(record.Validations.Modified(tx, record.ClusterSubject(id)))
 	if err != nil {
 		return nil, err
@@ -213,12 +214,12 @@ func (e *Engine) renderCluster(tx *store.Tx, id string, revision uint64) (*rende
 	if err != nil {
 		return nil, err
 	}
-	return e.rendered(record.ClusterSubject(id), made, func() (any, time.Time, error) {
+	return r.rendered(record.ClusterSubject(id), made, func() (any, time.Time, error) {
 		row, err := record.Clusters.Get(tx, id)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		shown, err := e.showCluster(tx, row, false)
+		shown, err := r.ShowCluster(tx, row, false)
 		return clusterWithoutHosts{Cluster: shown}, row.API.CreatedAt, err
 	})
 }
@@ -237,7 +238,7 @@ type clusterWithoutHosts struct {
 	Hosts []*models.Host `json:"hosts,omitempty"`
 }
 
-func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, error) {
+func (r *Reader) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, error) {
 	keys, err := record.ClusterHostKeys(tx, cluster)
 	if err != nil {
 		return nil, err
@@ -247,7 +248,7 @@ func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, e
 		if err != nil {
 			return nil, err
 		}
-		if answer, err = e.appendHost(separate(answer, i), tx, key, revision); err != nil {
+		if answer, err = r.appendHost(separate(answer, i), tx, key, revision); err != nil {
 			return nil, err
 		}
 	}
@@ -256,17 +257,17 @@ func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, e
 
 // HostList is the JSON of the hosts of an infra-env with all that they reported, in the order of
 // their ids. No such infra-env is refused with kind NotFound.
-func (e *Engine) HostList(infraEnvID string) (JSON, error) {
+func (r *Reader) HostList(infraEnvID string) (JSON, error) {
 	var answer JSON
-	err := e.options.DB.View(func(tx *store.Tx) error {
+	err := r.db.View(func(tx *store.Tx) error {
 		if !record.InfraEnvs.Exists(tx, infraEnvID) {
-			return notFound("There is no infra-env %s.", infraEnvID)
+			return fault.New(fault.NotFound, "There is no infra-env %s.", infraEnvID)
 		}
 		answer = JSON{[]byte("[")}
 		hosts := 0
 		err := record.Hosts.Revisions(tx, infraEnvID+"/", func(key string, revision uint64) error {
 			var err error
-			answer, err = e.appendHost(separate(answer, hosts), tx, key, revision)
+			answer, err = r.appendHost(separate(answer, hosts), tx, key, revision)
 			hosts++
 			return err
 		})
@@ -278,18 +279,18 @@ func (e *Engine) HostList(infraEnvID string) (JSON, error) {
 
 // HostJSON is the JSON of a host with all that it reported. No such host is refused with kind
 // NotFound.
-func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
+func (r *Reader) HostJSON(infraEnvID, hostID string) (JSON, error) {
 	var answer JSON
-	err := e.options.DB.View(func(tx *store.Tx) error {
+	err := r.db.View(func(tx *store.Tx) error {
 		key := infraEnvID + "/" + hostID
 		revision, err := record.Hosts.Modified(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
+			return fault.New(fault.NotFound, "There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}
 		if err != nil {
 			return err
 		}
-		answer, err = e.appendHost(nil, tx, key, revision)
+		answer, err = r.appendHost(nil, tx, key, revision)
 		answer = append(answer, []byte("\n"))
 		return err
 	})
@@ -298,24 +299,24 @@ func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
 
 // appendHost puts a host together of its row with its validations, what it reported, and when it
 // was heard.
-func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
+func (r *Reader) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
 	subject := record.HostSubject(key)
 	verdicts, err := revisionOf(record.Validations.Modified(tx, subject))
 	if err != nil {
 		return nil, err
 	}
-	host, err := e.rendered(subject, []uint64{revision, verdicts}, func() (any, time.Time, error) {
+	host, err := r.rendered(subject, []uint64{revision, verdicts}, func() (any, time.Time, error) {
 		row, err := record.Hosts.Get(tx, key)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		shown, err := e.showHost(tx, row, false)
+		shown, err := r.ShowHost(tx, row, false)
 		return hostWithoutContact{Host: shown}, time.Time(row.API.CheckedInAt), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	reports, err := e.renderReports(tx, key)
+	reports, err := r.renderReports(tx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +325,7 @@ func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint
 		answer = append(answer, []byte(","), reports.text[1:])
 	}
 	at := host.at
-	if seen, ok := e.presence.Polled(key); ok {
+	if seen, ok := r.presence.Polled(key); ok {
 		at = seen
 	}
 	return append(answer, []byte(`,"checked_in_at":"`+strfmt.DateTime(at).String()+`"}`)), nil
@@ -337,7 +338,7 @@ type hostWithoutContact struct {
 	CheckedInAt *strfmt.DateTime `json:"checked_in_at,omitempty"`
 }
 
-func (e *Engine) renderReports(tx *store.Tx, key string) (*rendering, error) {
+func (r *Reader) renderReports(tx *store.Tx, key string) (*rendering, error) {
 	var made []uint64
 	err := record.Reports.Revisions(tx, key+"/", func(_ string, revision uint64) error {
 		made = append(made, revision)
@@ -346,7 +347,7 @@ func (e *Engine) renderReports(tx *store.Tx, key string) (*rendering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.rendered(reportSubject(key), made, func() (any, time.Time, error) {
+	return r.rendered(reportSubject(key), made, func() (any, time.Time, error) {
 		reports, err := record.LoadReports(tx, key)
 		return reported(reports), time.Time{}, err
 	})

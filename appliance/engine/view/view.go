@@ -1,0 +1,173 @@
+// Package view shows the rows of the engine as the API does: clusters and hosts as values, and as
+// JSON that is cached by the revisions of its rows.
+package view
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/presence"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
+	"landfall/store"
+)
+
+// Reader reads committed rows for the API. Its methods are safe for concurrent use.
+type Reader struct {
+	db         *store.DB
+	presence   *presence.Hosts
+	renderings renderings
+}
+
+// NewReader returns a reader of a store. The times of last contact come from presence.
+func NewReader(db *store.DB, presence *presence.Hosts) *Reader {
+	return &Reader{db: db, presence: presence}
+}
+
+// ForgetHost removes a deleted host from the cache.
+func (r *Reader) ForgetHost(key string) {
+	r.renderings.drop(record.HostSubject(key), reportSubject(key))
+}
+
+// Cluster returns a cluster as the API shows it, with its hosts.
+func (r *Reader) Cluster(id string) (*models.Cluster, error) {
+	var shown *models.Cluster
+	err := r.db.View(func(tx *store.Tx) error {
+		row, err := record.Clusters.Get(tx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return fault.New(fault.NotFound, "There is no cluster %s.", id)
+		}
+		if err != nil {
+			return err
+		}
+		shown, err = r.ShowCluster(tx, row, true)
+		return err
+	})
+	return shown, err
+}
+
+func (r *Reader) ShowCluster(tx *store.Tx, row *record.Cluster, withHosts bool) (*models.Cluster, error) {
+	shown := row.API
+	shown.Hosts = []*models.Host{}
+	shown.EnabledHostCount, shown.ReadyHostCount, shown.TotalHostCount = 0, 0, 0
+	validations, err := record.LoadValidations(tx, record.ClusterSubject(shown.ID.String()))
+	if err != nil {
+		return nil, err
+	}
+	shown.ValidationsInfo = record.TextOf(validations)
+	keys, err := record.ClusterHostKeys(tx, shown.ID.String())
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		h, err := record.Hosts.Get(tx, key)
+		if err != nil {
+			return nil, err
+		}
+		shown.TotalHostCount++
+		shown.EnabledHostCount++
+		if *h.API.Status == lifecycle.HostKnown {
+			shown.ReadyHostCount++
+		}
+		if withHosts {
+			host, err := r.ShowHost(tx, h, true)
+			if err != nil {
+				return nil, err
+			}
+			shown.Hosts = append(shown.Hosts, host)
+		}
+	}
+	return &shown, nil
+}
+
+// Host returns a host as the API shows it.
+func (r *Reader) Host(infraEnvID, hostID string) (*models.Host, error) {
+	var shown *models.Host
+	err := r.db.View(func(tx *store.Tx) error {
+		h, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
+		if errors.Is(err, store.ErrNotFound) {
+			return fault.New(fault.NotFound, "There is no host %s in infra-env %s.", hostID, infraEnvID)
+		}
+		if err != nil {
+			return err
+		}
+		shown, err = r.ShowHost(tx, h, true)
+		return err
+	})
+	return shown, err
+}
+
+// Hosts returns the hosts of an infra-env.
+func (r *Reader) Hosts(infraEnvID string) ([]*models.Host, error) {
+	hosts := []*models.Host{}
+	err := r.db.View(func(tx *store.Tx) error {
+		if !record.InfraEnvs.Exists(tx, infraEnvID) {
+			return fault.New(fault.NotFound, "There is no infra-env %s.", infraEnvID)
+		}
+		return record.Hosts.Each(tx, infraEnvID+"/", func(_ string, h *record.Host) error {
+			shown, err := r.ShowHost(tx, h, true)
+			hosts = append(hosts, shown)
+			return err
+		})
+	})
+	return hosts, err
+}
+
+// ClusterHosts returns the hosts of a cluster. The reports of their agents are included on request.
+func (r *Reader) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
+	hosts := []*models.Host{}
+	err := r.db.View(func(tx *store.Tx) error {
+		if !record.Clusters.Exists(tx, clusterID) {
+			return fault.New(fault.NotFound, "There is no cluster %s.", clusterID)
+		}
+		keys, err := record.ClusterHostKeys(tx, clusterID)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			h, err := record.Hosts.Get(tx, key)
+			if err != nil {
+				return err
+			}
+			shown, err := r.ShowHost(tx, h, withFacts)
+			if err != nil {
+				return err
+			}
+			hosts = append(hosts, shown)
+		}
+		return nil
+	})
+	return hosts, err
+}
+
+func (r *Reader) ShowHost(tx *store.Tx, h *record.Host, withFacts bool) (*models.Host, error) {
+	shown := h.API
+	// as in the Assisted Installer
+	shown.RequestedHostname = cmp.Or(shown.RequestedHostname, h.Hostname, shown.ID.String())
+	key := record.HostKey(h)
+	if seen, ok := r.presence.Polled(key); ok {
+		shown.CheckedInAt = strfmt.DateTime(seen)
+	}
+	validations, err := record.LoadValidations(tx, record.HostSubject(key))
+	if err != nil {
+		return nil, err
+	}
+	shown.ValidationsInfo = record.TextOf(validations)
+	if withFacts {
+		reports, err := record.LoadReports(tx, key)
+		if err != nil {
+			return nil, err
+		}
+		shown.Inventory, shown.Connectivity, shown.FreeAddresses = reports.Inventory, reports.Connectivity,
+			reports.FreeAddresses
+		shown.NtpSources, shown.DomainNameResolutions, shown.TangConnectivity = reports.NTPSources, reports.Domains,
+			reports.Tang
+		shown.ImagesStatus, shown.DisksInfo, shown.APIVipConnectivity = reports.Images, reports.Disks,
+			reports.APIConnectivity
+	}
+	return &shown, nil
+}
