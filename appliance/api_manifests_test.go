@@ -1,137 +1,20 @@
 package appliance_test
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
-	"github.com/google/uuid"
-	"github.com/openshift/assisted-service/client"
-	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/client/manifests"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
 
-// door is a running appliance with the Assisted Installer's own client for it.
-type door struct {
-	*testing.T
-	*client.AssistedInstall
-	site *site
-	url  string // of the API's version 2
-}
-
-func openDoor(t *testing.T) *door {
-	t.Helper()
-	s := newSite(t)
-	address, _ := s.start(t)
-	return &door{t, upstream(t, address), s, address + apiPath}
-}
-
-// cluster registers a cluster that lacks nothing but hosts.
-func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID {
-	d.Helper()
-	params := &models.ClusterCreateParams{
-		Name: conv.Pointer("site"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(d.site.release.Version),
-		PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: conv.Pointer[int64](1),
-	}
-	for _, change := range changes {
-		change(params)
-	}
-	created, err := d.Installer.V2RegisterCluster(d.Context(),
-		&installer.V2RegisterClusterParams{NewClusterParams: params})
-	require.NoError(d, err)
-	return *created.Payload.ID
-}
-
-// infraEnv registers an infra-env, of no cluster when id is nil.
-func (d *door) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
-	d.Helper()
-	env, err := d.Installer.RegisterInfraEnv(d.Context(),
-		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-			Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret),
-			OpenshiftVersion: d.site.release.Version,
-		}})
-	require.NoError(d, err)
-	return *env.Payload.ID
-}
-
-// get returns a cluster as the API shows it.
-func (d *door) get(id strfmt.UUID) *models.Cluster {
-	d.Helper()
-	got, err := d.Installer.V2GetCluster(d.Context(), &installer.V2GetClusterParams{ClusterID: id})
-	require.NoError(d, err)
-	return got.Payload
-}
-
-// events returns the names of a cluster's events.
-func (d *door) events(cluster strfmt.UUID) []string {
-	d.Helper()
-	var events []models.Event
-	ask(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
-	var names []string
-	for _, event := range events {
-		names = append(names, event.Name)
-	}
-	return names
-}
-
-// refused checks that the client was answered with a documented error of the status.
-func refused(t *testing.T, err error, status int) {
-	t.Helper()
-	require.Error(t, err)
-	documented, ok := err.(interface{ IsCode(int) bool })
-	require.True(t, ok, "%T: %v", err, err)
-	require.True(t, documented.IsCode(status), "%T: %v", err, err)
-}
-
-// nobody is an id that nothing has.
-func nobody() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
-
 const kernelArguments = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: " +
 	"99-kernel-arguments\n  labels: {machineconfiguration.openshift.io/role: master}\nspec:\n  kernelArguments: " +
 	"[loglevel=7]\n"
-
-func encoded(text string) *string {
-	return conv.Pointer(base64.StdEncoding.EncodeToString([]byte(text)))
-}
-
-func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*models.Manifest, error) {
-	params := &models.CreateManifestParams{FileName: &name, Content: encoded(content)}
-	if folder != "" {
-		params.Folder = &folder
-	}
-	created, err := d.Manifests.V2CreateClusterManifest(d.Context(),
-		&manifests.V2CreateClusterManifestParams{ClusterID: cluster, CreateManifestParams: params})
-	if err != nil {
-		return nil, err
-	}
-	return created.Payload, nil
-}
-
-func (d *door) listManifests(cluster strfmt.UUID, system bool) []string {
-	d.Helper()
-	listed, err := d.Manifests.V2ListClusterManifests(d.Context(),
-		&manifests.V2ListClusterManifestsParams{ClusterID: cluster, IncludeSystemGenerated: &system})
-	require.NoError(d, err)
-	var names []string
-	for _, manifest := range listed.Payload {
-		names = append(names, manifest.ManifestSource+" "+manifest.Folder+"/"+manifest.FileName)
-	}
-	return names
-}
-
-func (d *door) manifest(cluster strfmt.UUID, folder, name string) (string, error) {
-	var content bytes.Buffer
-	_, err := d.Manifests.V2DownloadClusterManifest(d.Context(),
-		&manifests.V2DownloadClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name}, &content)
-	return content.String(), err
-}
 
 func TestManifests_lifecycle(t *testing.T) {
 	d := openDoor(t)

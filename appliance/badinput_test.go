@@ -2,10 +2,8 @@ package appliance_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,118 +17,6 @@ import (
 // Each wrong input is sent to a running appliance over HTTP and must be answered with one sentence
 // that a person can act on, leave nothing behind, and leave the appliance as able as before.
 // docs/testing.md lists them all.
-
-// answer is what the appliance answered to a request.
-type answer struct {
-	status int
-	body   []byte
-}
-
-// reason is the sentence of an error, whichever of the API's shapes it has.
-func (a answer) reason(t *testing.T) string {
-	t.Helper()
-	var shape struct{ Reason, Message string }
-	require.NoError(t, json.Unmarshal(a.body, &shape), "%s", a.body)
-	return shape.Reason + shape.Message
-}
-
-// read decodes the answer, which must have the status.
-func (a answer) read(t *testing.T, status int, into any) {
-	t.Helper()
-	require.Equal(t, status, a.status, "%s", a.body)
-	require.NoError(t, json.Unmarshal(a.body, into), "%s", a.body)
-}
-
-// ask sends a request with a body of JSON, or with a text or reader as it is; nil sends none.
-func ask(t *testing.T, method, url string, body any) answer {
-	t.Helper()
-	return askBy(t, http.DefaultClient, method, url, body)
-}
-
-func askBy(t *testing.T, client *http.Client, method, url string, body any) answer {
-	t.Helper()
-	var content io.Reader
-	switch b := body.(type) {
-	case nil:
-	case string:
-		content = strings.NewReader(b)
-	case io.Reader:
-		content = b
-	default:
-		text, err := json.Marshal(b)
-		require.NoError(t, err)
-		content = bytes.NewReader(text)
-	}
-	request, err := http.NewRequestWithContext(t.Context(), method, url, content)
-	require.NoError(t, err)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	answered, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return answer{response.StatusCode, answered}
-}
-
-// requireRefusal checks that an answer is an error of the status, in one sentence that says all of
-// the texts.
-func requireRefusal(t *testing.T, got answer, status int, says ...string) {
-	t.Helper()
-	require.Equal(t, status, got.status, "%s", got.body)
-	requireSentence(t, got.reason(t), says...)
-}
-
-// requireSentence checks that a text says all of what it must, on one line, and shows nothing of
-// the program's inside.
-func requireSentence(t *testing.T, text string, says ...string) {
-	t.Helper()
-	t.Log(text)
-	for _, said := range says {
-		require.Contains(t, text, said)
-	}
-	require.NotContains(t, text, "\n", "one line")
-	for _, inside := range []string{"*errors.", "models.", "json:", "Go value", "interface {}", "%!", "<nil>",
-		"goroutine", "hunter2"} {
-		require.NotContains(t, text, inside)
-	}
-}
-
-// object is a JSON object of a request.
-type object map[string]any
-
-func (o object) with(changes object) object {
-	changed := maps.Clone(o)
-	maps.Copy(changed, changes)
-	return changed
-}
-
-// newCluster is a description of a cluster that has nothing wrong.
-func (s *site) newCluster(name string) object {
-	return object{
-		"name": name, "base_dns_domain": "site.test", "openshift_version": s.release.Version, "pull_secret": pullSecret,
-		"control_plane_count": 1,
-	}
-}
-
-func (s *site) newInfraEnv(name string) object {
-	return object{"name": name, "pull_secret": pullSecret, "openshift_version": s.release.Version}
-}
-
-// create sends a description that is accepted and returns the new object's id.
-func create(t *testing.T, url string, description object) string {
-	t.Helper()
-	var created struct{ ID string }
-	ask(t, http.MethodPost, url, description).read(t, http.StatusCreated, &created)
-	return created.ID
-}
-
-// requireNothing checks that the appliance lists nothing under a path.
-func requireNothing(t *testing.T, url string) {
-	t.Helper()
-	var list []any
-	ask(t, http.MethodGet, url, nil).read(t, http.StatusOK, &list)
-	require.Empty(t, list)
-}
 
 func TestBadInput_cluster(t *testing.T) {
 	s := newSite(t)

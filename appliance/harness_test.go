@@ -1,0 +1,408 @@
+package appliance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"landfall/appliance"
+	"landfall/appliance/config"
+	"landfall/appliance/simulate"
+	standin "landfall/appliance/simulate/installer"
+	"landfall/appliance/simulate/registry"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	httptransport "github.com/go-openapi/runtime/client"
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/client"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/client/manifests"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	standin.Main() // this program plays its payload's openshift-install
+	runVictim()    // and the appliance that crash_test.go kills
+	code := m.Run()
+	if err := errors.Join(outside.end(), kubectlProgram.end()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+var (
+	outside        outsideOnce // what all tests share
+	kubectlProgram kubectlOnce
+)
+
+const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
+
+// sealed makes mirror rules those of a site without internet: the names that images were published
+// under are never asked, so what an installation gets, it gets from the mirror, or it fails.
+func sealed(rules []byte) []byte {
+	return regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAll(rules,
+		[]byte("$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:"))
+}
+
+// site is a rehearsal site: a mirror registry with a release, a live ISO, and an appliance.
+type site struct {
+	config  config.Config
+	release *registry.Pushed
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	world, err := outside.get()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	iso := filepath.Join(dir, "live.iso")
+	require.NoError(t, os.WriteFile(iso, world.iso, 0o600))
+	idms := filepath.Join(dir, "idms.yaml")
+	require.NoError(t, os.WriteFile(idms, sealed(world.release.IDMS), 0o600))
+
+	settings := config.Default()
+	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
+	settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
+		SHA256: world.sum}}
+	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64",
+		URL: world.release.Release, Default: true}}
+	settings.Mirror.IDMSFiles = []string{idms}
+	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + world.spokes.Addr()}, 50*time.Millisecond
+	return &site{settings, world.release}
+}
+
+// world is what lies outside of the appliances of tests: a registry with a release, and a live ISO.
+// It is made once, because the release holds this program.
+type world struct {
+	release  *registry.Pushed
+	iso      []byte
+	sum      string
+	registry *registry.Registry
+	spokes   *simulate.Spokes // the APIs of all clusters that are installed
+}
+
+// outsideOnce makes the world when it is first asked for.
+type outsideOnce struct {
+	once  sync.Once
+	world world
+	err   error
+}
+
+func (o *outsideOnce) get() (*world, error) {
+	o.once.Do(func() { o.err = o.world.make(context.Background()) })
+	return &o.world, o.err
+}
+
+// end takes down what was made.
+func (o *outsideOnce) end() error {
+	if o.world.registry == nil {
+		return nil
+	}
+	return errors.Join(o.world.spokes.Close(), o.world.registry.Close())
+}
+
+func (w *world) make(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "landfall-test-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if w.spokes, err = simulate.NewSpokes(ctx, "127.0.0.1:0"); err != nil {
+		return err
+	}
+	if w.registry, err = registry.New(ctx, "127.0.0.1:0", nil); err != nil {
+		return errors.Join(err, w.spokes.Close())
+	}
+	if w.release, err = registry.PushPayload(ctx, w.registry.Addr, registry.Payload{}); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "live.iso")
+	if w.sum, err = simulate.WriteBaseISO(path, simulate.BaseISO{}); err != nil {
+		return err
+	}
+	w.iso, err = os.ReadFile(path)
+	return err
+}
+
+// start runs an appliance on the site until the returned function is called.
+func (s *site) start(t testing.TB) (address string, stop func()) {
+	t.Helper()
+	return s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})))
+}
+
+func (s *site) startLogging(t testing.TB, logger *slog.Logger) (address string, stop func()) {
+	t.Helper()
+	running, err := appliance.New(t.Context(), s.config, logger, "test")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- running.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			require.NoError(t, <-ended)
+		}
+	}
+	t.Cleanup(stop)
+	return running.LocalURL(), stop
+}
+
+// upstream returns the Assisted Installer's own Go client for an appliance.
+func upstream(t *testing.T, address string) *client.AssistedInstall {
+	t.Helper()
+	base, err := url.Parse(address)
+	require.NoError(t, err)
+	return client.New(client.Config{
+		URL:       &url.URL{Scheme: base.Scheme, Host: base.Host, Path: client.DefaultBasePath},
+		Transport: http.DefaultTransport,
+		AuthInfo:  httptransport.PassThroughAuth,
+	})
+}
+
+// eventually asks until the answer is yes; the test's own deadline bounds it.
+func eventually(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	require.Eventually(t, yes, time.Minute, 50*time.Millisecond, what)
+}
+
+// answer is what the appliance answered to a request.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// reason is the sentence of an error, whichever of the API's shapes it has.
+func (a answer) reason(t *testing.T) string {
+	t.Helper()
+	var shape struct{ Reason, Message string }
+	require.NoError(t, json.Unmarshal(a.body, &shape), "%s", a.body)
+	return shape.Reason + shape.Message
+}
+
+// read decodes the answer, which must have the status.
+func (a answer) read(t *testing.T, status int, into any) {
+	t.Helper()
+	require.Equal(t, status, a.status, "%s", a.body)
+	require.NoError(t, json.Unmarshal(a.body, into), "%s", a.body)
+}
+
+// ask sends a request with a body of JSON, or with a text or reader as it is; nil sends none.
+func ask(t *testing.T, method, url string, body any) answer {
+	t.Helper()
+	return askBy(t, http.DefaultClient, method, url, body)
+}
+
+func askBy(t *testing.T, client *http.Client, method, url string, body any) answer {
+	t.Helper()
+	var content io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		content = strings.NewReader(b)
+	case io.Reader:
+		content = b
+	default:
+		text, err := json.Marshal(b)
+		require.NoError(t, err)
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, url, content)
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answered, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return answer{response.StatusCode, answered}
+}
+
+// requireRefusal checks that an answer is an error of the status, in one sentence that says all of
+// the texts.
+func requireRefusal(t *testing.T, got answer, status int, says ...string) {
+	t.Helper()
+	require.Equal(t, status, got.status, "%s", got.body)
+	requireSentence(t, got.reason(t), says...)
+}
+
+// requireSentence checks that a text says all of what it must, on one line, and shows nothing of
+// the program's inside.
+func requireSentence(t *testing.T, text string, says ...string) {
+	t.Helper()
+	t.Log(text)
+	for _, said := range says {
+		require.Contains(t, text, said)
+	}
+	require.NotContains(t, text, "\n", "one line")
+	for _, inside := range []string{"*errors.", "models.", "json:", "Go value", "interface {}", "%!", "<nil>",
+		"goroutine", "hunter2"} {
+		require.NotContains(t, text, inside)
+	}
+}
+
+// object is a JSON object of a request.
+type object map[string]any
+
+func (o object) with(changes object) object {
+	changed := maps.Clone(o)
+	maps.Copy(changed, changes)
+	return changed
+}
+
+// newCluster is a description of a cluster that has nothing wrong.
+func (s *site) newCluster(name string) object {
+	return object{
+		"name": name, "base_dns_domain": "site.test", "openshift_version": s.release.Version, "pull_secret": pullSecret,
+		"control_plane_count": 1,
+	}
+}
+
+func (s *site) newInfraEnv(name string) object {
+	return object{"name": name, "pull_secret": pullSecret, "openshift_version": s.release.Version}
+}
+
+// create sends a description that is accepted and returns the new object's id.
+func create(t *testing.T, url string, description object) string {
+	t.Helper()
+	var created struct{ ID string }
+	ask(t, http.MethodPost, url, description).read(t, http.StatusCreated, &created)
+	return created.ID
+}
+
+// requireNothing checks that the appliance lists nothing under a path.
+func requireNothing(t *testing.T, url string) {
+	t.Helper()
+	var list []any
+	ask(t, http.MethodGet, url, nil).read(t, http.StatusOK, &list)
+	require.Empty(t, list)
+}
+
+// door is a running appliance with the Assisted Installer's own client for it.
+type door struct {
+	*testing.T
+	*client.AssistedInstall
+	site *site
+	url  string // of the API's version 2
+}
+
+func openDoor(t *testing.T) *door {
+	t.Helper()
+	s := newSite(t)
+	address, _ := s.start(t)
+	return &door{t, upstream(t, address), s, address + apiPath}
+}
+
+// cluster registers a cluster that lacks nothing but hosts.
+func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID {
+	d.Helper()
+	params := &models.ClusterCreateParams{
+		Name: conv.Pointer("site"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(d.site.release.Version),
+		PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: conv.Pointer[int64](1),
+	}
+	for _, change := range changes {
+		change(params)
+	}
+	created, err := d.Installer.V2RegisterCluster(d.Context(),
+		&installer.V2RegisterClusterParams{NewClusterParams: params})
+	require.NoError(d, err)
+	return *created.Payload.ID
+}
+
+// infraEnv registers an infra-env, of no cluster when id is nil.
+func (d *door) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
+	d.Helper()
+	env, err := d.Installer.RegisterInfraEnv(d.Context(),
+		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+			Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret),
+			OpenshiftVersion: d.site.release.Version,
+		}})
+	require.NoError(d, err)
+	return *env.Payload.ID
+}
+
+// get returns a cluster as the API shows it.
+func (d *door) get(id strfmt.UUID) *models.Cluster {
+	d.Helper()
+	got, err := d.Installer.V2GetCluster(d.Context(), &installer.V2GetClusterParams{ClusterID: id})
+	require.NoError(d, err)
+	return got.Payload
+}
+
+// events returns the names of a cluster's events.
+func (d *door) events(cluster strfmt.UUID) []string {
+	d.Helper()
+	var events []models.Event
+	ask(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
+	var names []string
+	for _, event := range events {
+		names = append(names, event.Name)
+	}
+	return names
+}
+
+// refused checks that the client was answered with a documented error of the status.
+func refused(t *testing.T, err error, status int) {
+	t.Helper()
+	require.Error(t, err)
+	documented, ok := err.(interface{ IsCode(int) bool })
+	require.True(t, ok, "%T: %v", err, err)
+	require.True(t, documented.IsCode(status), "%T: %v", err, err)
+}
+
+// nobody is an id that nothing has.
+func nobody() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
+
+func encoded(text string) *string {
+	return conv.Pointer(base64.StdEncoding.EncodeToString([]byte(text)))
+}
+
+func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*models.Manifest, error) {
+	params := &models.CreateManifestParams{FileName: &name, Content: encoded(content)}
+	if folder != "" {
+		params.Folder = &folder
+	}
+	created, err := d.Manifests.V2CreateClusterManifest(d.Context(),
+		&manifests.V2CreateClusterManifestParams{ClusterID: cluster, CreateManifestParams: params})
+	if err != nil {
+		return nil, err
+	}
+	return created.Payload, nil
+}
+
+func (d *door) listManifests(cluster strfmt.UUID, system bool) []string {
+	d.Helper()
+	listed, err := d.Manifests.V2ListClusterManifests(d.Context(),
+		&manifests.V2ListClusterManifestsParams{ClusterID: cluster, IncludeSystemGenerated: &system})
+	require.NoError(d, err)
+	var names []string
+	for _, manifest := range listed.Payload {
+		names = append(names, manifest.ManifestSource+" "+manifest.Folder+"/"+manifest.FileName)
+	}
+	return names
+}
+
+func (d *door) manifest(cluster strfmt.UUID, folder, name string) (string, error) {
+	var content bytes.Buffer
+	_, err := d.Manifests.V2DownloadClusterManifest(d.Context(),
+		&manifests.V2DownloadClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name}, &content)
+	return content.String(), err
+}
