@@ -1,6 +1,9 @@
 import reactHooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
 
+// Ends code at 120 columns and comments at 100.
+const maxLength = ['error', { code: 120, comments: 100, tabWidth: 4 }];
+
 export default tseslint.config(
   { ignores: ['node_modules', 'test-results'] },
   {
@@ -10,6 +13,7 @@ export default tseslint.config(
     plugins: { 'react-hooks': reactHooks },
     rules: {
       ...reactHooks.configs.recommended.rules,
+      'max-len': maxLength,
       '@typescript-eslint/consistent-type-definitions': ['error', 'type'],
     },
   },
@@ -17,6 +21,12 @@ export default tseslint.config(
     files: ['e2e/**/*.mjs', 'eslint.config.js'],
     extends: [tseslint.configs.base],
     languageOptions: { sourceType: 'module' },
-    rules: { 'no-unused-vars': 'error', 'no-undef': 'off', eqeqeq: 'error', 'prefer-const': 'error' },
+    rules: {
+      'max-len': maxLength,
+      'no-unused-vars': 'error',
+      'no-undef': 'off',
+      eqeqeq: 'error',
+      'prefer-const': 'error',
+    },
   },
 );

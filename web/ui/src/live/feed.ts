@@ -16,7 +16,9 @@ export type Change = {
  */
 export type Notice = Change | 'everything';
 
-/** `waiting` until the first connection, `away` once the appliance has not responded for a while. */
+/**
+ * `waiting` until the first connection, `away` once the appliance has not responded for a while.
+ */
 export type FeedState = 'waiting' | 'live' | 'away';
 
 /** The part of `EventSource` that the feed uses; tests pass their own. */

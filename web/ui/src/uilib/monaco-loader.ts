@@ -12,7 +12,8 @@ const loader = {
     const cancelling = new AbortController();
     const ready = new Promise<typeof monaco>((resolve, reject) => {
       cancelling.signal.addEventListener('abort', () => {
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the component expects it
+        // The component expects this value instead of an Error.
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors
         reject(cancelled);
       });
       queueMicrotask(() => {
