@@ -14,7 +14,7 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// anything gives a value of any type random contents.
+// anything returns a value of any type with random content.
 func anything(r *rand.Rand, v reflect.Value) {
 	switch at := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -69,7 +69,7 @@ func anything(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// alter gives one field of a value, however deep, other contents.
+// alter changes one field of a value, at any depth.
 func alter(r *rand.Rand, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer && !v.IsNil() && r.IntN(3) > 0:
@@ -112,7 +112,7 @@ func requireEncodedAsJSON[T any](t *testing.T) {
 	require.NotZero(t, same)
 }
 
-// inputKinds has fields of the kinds that the inputs of today do not have all of.
+// inputKinds has fields of all kinds, also of those that today's inputs do not use.
 type inputKinds struct {
 	Flag     *bool                `json:"flag,omitempty"`
 	Share    float64              `json:"share"`
@@ -127,7 +127,7 @@ type inputKinds struct {
 	Hidden   []string             `json:"-"`
 }
 
-// peerInputs has an embedded list of names without tags.
+// peerInputs embeds a list of names without tags.
 type peerInputs struct {
 	ID, Hostname, Fencing string
 	Role                  models.HostRole

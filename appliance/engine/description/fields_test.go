@@ -12,7 +12,7 @@ import (
 	"landfall/appliance/engine/description"
 )
 
-// otherClusterFields are the fields of requests that are not in the table, each with the reason.
+// otherClusterFields lists the fields of requests that are not in the table, each with the reason.
 var otherClusterFields = map[string]string{
 	"CPUArchitecture":          "a cluster keeps its release: NewCluster",
 	"HighAvailabilityMode":     "older form of ControlPlaneCount, of new clusters only: NewCluster",
@@ -24,7 +24,7 @@ var otherClusterFields = map[string]string{
 	"ServiceNetworkCidr":       "older form of ServiceNetworks, ignored for new clusters",
 }
 
-// otherInfraEnvFields are the fields of requests that are not in the table, each with the reason.
+// otherInfraEnvFields lists the fields of requests that are not in the table, each with the reason.
 var otherInfraEnvFields = map[string]string{
 	"Name":            "an infra-env keeps its name: NewInfraEnv",
 	"ClusterID":       "an infra-env keeps its cluster: NewInfraEnv",
@@ -66,7 +66,7 @@ func requireComplete[D any](t *testing.T, fields []description.Field[D], others 
 	}
 }
 
-// fullInfraEnv is a request that gives every field.
+// fullInfraEnv is a request with all fields.
 func fullInfraEnv() *models.InfraEnvCreateParams {
 	return &models.InfraEnvCreateParams{
 		Name: conv.Pointer("site"), PullSecret: conv.Pointer(`{"auths":{"quay.io":{"auth":"YTpi"}}}`),

@@ -9,8 +9,9 @@ import (
 	"landfall/appliance/fault"
 )
 
-// FuzzInstallConfigOverride checks that an override is either rejected with a sentence, or merged
-// so that the named fields alone change. Merging the same override again changes nothing.
+// FuzzInstallConfigOverride checks that an override is either rejected with a sentence or merged,
+// and that a merge changes only the named fields. A second merge of the same override changes
+// nothing.
 func FuzzInstallConfigOverride(f *testing.F) {
 	const config = `{"apiVersion":"v1","fips":false,"compute":[{"name":"worker","replicas":0}],"networking":{"networkType":"OVNKubernetes","serviceNetwork":["172.30.0.0/16"]}}`
 	for _, seed := range []string{
@@ -43,7 +44,7 @@ func FuzzInstallConfigOverride(f *testing.F) {
 	})
 }
 
-// requireMerged checks that the named fields were merged and that the others stayed.
+// requireMerged checks that the named fields were merged and that the others are unchanged.
 func requireMerged(t *testing.T, base, over, merged any) {
 	t.Helper()
 	named, ok := over.(map[string]any)

@@ -30,7 +30,7 @@ func TestValidateDisks(t *testing.T) {
 		disk    *models.Disk
 		others  []*models.Disk
 		version string
-		reason  string // "" when the disk is eligible
+		reason  string // "" if the disk is eligible
 	}{
 		{"an SSD", &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 100e9}, nil, "4.18.0", ""},
 		{"a small disk", &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 99_999_000_000},
@@ -57,7 +57,7 @@ func TestValidateDisks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inv := machine(append([]*models.Disk{tt.disk}, tt.others...)...)
-			for range 2 { // judging again changes nothing
+			for range 2 { // a second validation changes nothing
 				ValidateDisks(inv, DiskRules{MinGB: 100, OpenshiftVersion: tt.version})
 				e := tt.disk.InstallationEligibility
 				require.Equal(t, tt.reason == "", e.Eligible, e.NotEligibleReasons)

@@ -12,7 +12,7 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// ClusterSituation holds the facts of a cluster that the conditions of its table read.
+// ClusterSituation holds the facts of a cluster that the conditions of the table use.
 type ClusterSituation struct {
 	Verdict         validation.Verdict // result of the cluster's validations
 	Failing         string             // messages of the failing validations
@@ -30,32 +30,32 @@ type ClusterSituation struct {
 	Completed         bool // the controller reported success
 	CompletionFailed  bool // the controller reported a failure
 	IngressCA         bool // the certificate of the ingress was uploaded
-	OperatorsDone     bool // no operator is waited for
+	OperatorsDone     bool // no operator is still being installed
 	AllPrepared       bool // each host is prepared
-	PendingUserAction bool // a host waits for a person to correct its boot order
-	EnoughLeft        bool // the hosts that are installed or may still be suffice
-	EnoughInstalled   bool // the hosts that are installed suffice
+	PendingUserAction bool // a host waits until a person corrects its boot order
+	EnoughLeft        bool // the hosts that are installed, or that can still be, suffice
+	EnoughInstalled   bool // the installed hosts suffice
 	AllDone           bool // each host is installed or has failed
 
-	TimedOut      bool // the limit of the present state has passed
+	TimedOut      bool // the limit of the current state has passed
 	TotalTimedOut bool // the limit of the whole installation has passed
 	StageTimedOut bool // the limit of the finalizing stage has passed
-	WarnOnly      bool // limits of an installation warn and do not end it
+	WarnOnly      bool // limits of an installation only warn
 }
 
 func (s ClusterSituation) preparationFailed() bool { return s.PreparationFailed != "" }
 
 func (s ClusterSituation) completionFailed() bool { return s.CompletionFailed }
 
-// finishes reports whether the cluster only waits for the controller in it.
+// finishes reports whether the cluster only waits for its controller.
 func (s ClusterSituation) finishes() bool { return s.EnoughInstalled && !s.PendingUserAction }
 
 func (s ClusterSituation) complete() bool {
 	return s.Completed && s.AllDone && s.IngressCA && s.OperatorsDone
 }
 
-// toleratedFinalizingStages are the finalizing stages whose limit never ends an installation: what
-// they wait for may come later.
+// toleratedFinalizingStages lists the finalizing stages whose limit never ends an installation,
+// because their result may arrive later.
 var toleratedFinalizingStages = []models.FinalizingStage{
 	models.FinalizingStageApplyingOlmManifests, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization,
 	models.FinalizingStageWaitingForOlmOperatorsCsv,
@@ -72,13 +72,14 @@ var (
 
 const infoInstalling = "The installation is in progress."
 
-// ClusterMachine returns the lifecycle of a cluster.
+// ClusterMachine returns the state machine of a cluster.
 func ClusterMachine() *Machine[ClusterSituation] {
 	return newMachine(slices.Concat(clusterRequestRows(), clusterValidationRows(), clusterPreparationRows(),
 		clusterInstallationRows()))
 }
 
-// clusterRequestRows are what people and the controller in the cluster do.
+// clusterRequestRows are the transitions after requests of people and of the controller in the
+// cluster.
 func clusterRequestRows() []Row[ClusterSituation] {
 	return []Row[ClusterSituation]{
 		{On: OnInstall, From: states(ClusterReady), To: ClusterPreparing,
@@ -97,7 +98,7 @@ func clusterRequestRows() []Row[ClusterSituation] {
 	}
 }
 
-// clusterValidationRows are what the validations say.
+// clusterValidationRows are the transitions after validations.
 func clusterValidationRows() []Row[ClusterSituation] {
 	lacks := func(s ClusterSituation) bool { return s.Verdict == validation.PendingForInput }
 	fails := func(s ClusterSituation) bool { return s.Verdict != validation.Ready }
@@ -118,7 +119,7 @@ func clusterValidationRows() []Row[ClusterSituation] {
 	}
 }
 
-// clusterPreparationRows are how the preparation of an installation ends.
+// clusterPreparationRows are the transitions at the end of the preparation of an installation.
 func clusterPreparationRows() []Row[ClusterSituation] {
 	hostFailed := func(s ClusterSituation) bool { return s.HostFailed != "" }
 	hostOut := func(s ClusterSituation) bool { return s.HostNotPrepared != "" }
@@ -151,7 +152,7 @@ func clusterPreparationRows() []Row[ClusterSituation] {
 	}
 }
 
-// clusterInstallationRows are how an installation goes on and ends.
+// clusterInstallationRows are the transitions during and at the end of an installation.
 func clusterInstallationRows() []Row[ClusterSituation] {
 	totalTimedOut := func(s ClusterSituation) bool { return s.TotalTimedOut }
 	timedOut := func(s ClusterSituation) bool { return s.TimedOut && !s.WarnOnly }

@@ -11,7 +11,7 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// HostSituation holds the facts of a host that the conditions of its table read.
+// HostSituation holds the facts of a host that the conditions of the table use.
 type HostSituation struct {
 	ClusterStatus string // empty for a host without a cluster
 	Stage         models.HostStage
@@ -25,11 +25,11 @@ type HostSituation struct {
 
 	Connected          bool // the agent polled within the limit
 	Restarting         bool // the machine restarts to boot a newer discovery image
-	Joins              bool // the host is added to a cluster that is installed already
+	Joins              bool // the host joins an installed cluster
 	TimedOut           bool // the limit of the host's state or stage has passed
-	WarnOnly           bool // limits of an installation warn and do not end it
+	WarnOnly           bool // limits of an installation only warn
 	Expendable         bool // the cluster can be installed without the host
-	ConnectionTimedOut bool // the silence of its agent was reported
+	ConnectionTimedOut bool // the silence of the agent was reported
 	DiskReady          bool // the installation disk was measured
 	ImagesReady        bool // all images were pulled
 }
@@ -38,7 +38,7 @@ func (s HostSituation) clusterIs(states ...string) bool {
 	return slices.Contains(states, s.ClusterStatus)
 }
 
-// afterReboot reports whether the host runs from its disk, without an agent that polls.
+// afterReboot reports whether the host runs from its disk, where no agent polls.
 func (s HostSituation) afterReboot() bool { return AfterReboot(s.Stage) }
 
 func (s HostSituation) unbound() bool { return s.ClusterStatus == "" }
@@ -51,8 +51,8 @@ func (s HostSituation) clusterPrepares() bool {
 	return s.clusterIs(ClusterPreparing, ClusterInstalling)
 }
 
-// waitsForOthers tells whether the host can't go on because a person must first correct the boot
-// order of another.
+// waitsForOthers reports whether the host can't continue until a person corrects the boot order of
+// another host.
 func (s HostSituation) waitsForOthers() bool {
 	return s.clusterIs(ClusterPendingUserAction) && slices.Contains(StagesWaitingForOthers, s.Stage)
 }
@@ -61,7 +61,7 @@ func hostInfo(text string) func(HostSituation) string {
 	return func(HostSituation) string { return text }
 }
 
-// lists of states that rows have in common.
+// Lists of states that several rows share.
 var (
 	HostOpenStates = []string{HostDiscovering, HostDisconnected, HostInsufficient, HostKnown,
 		HostPendingForInput}
@@ -82,13 +82,13 @@ const (
 	infoTaken   = "The host was taken from its cluster. Restart it from the discovery image to use it again."
 )
 
-// HostMachine returns the lifecycle of a host.
+// HostMachine returns the state machine of a host.
 func HostMachine() *Machine[HostSituation] {
 	return newMachine(slices.Concat(hostRegistrationRows(), hostReportRows(), hostRequestRows(), hostConnectionRows(),
 		hostPreparationRows(), hostInstallationRows(), hostValidationRows(), hostEndRows()))
 }
 
-// hostRegistrationRows are what it means that an agent starts on a host.
+// hostRegistrationRows are the transitions after an agent starts on a host.
 func hostRegistrationRows() []Row[HostSituation] {
 	discovers := func(s HostSituation) bool { return !s.afterReboot() }
 	bootedAgain := func(s HostSituation) bool {
@@ -122,7 +122,7 @@ func hostRegistrationRows() []Row[HostSituation] {
 	}
 }
 
-// hostReportRows are what the agent, the installer and the controller say of a host.
+// hostReportRows are the transitions after reports of the agent, the installer and the controller.
 func hostReportRows() []Row[HostSituation] {
 	done := func(s HostSituation) bool { return s.Stage == models.HostStageDone }
 	joined := func(s HostSituation) bool { return done(s) && s.Joins }
@@ -164,7 +164,7 @@ func hostReportRows() []Row[HostSituation] {
 	}
 }
 
-// hostRequestRows are what people do with a host.
+// hostRequestRows are the transitions after requests of people.
 func hostRequestRows() []Row[HostSituation] {
 	joins := func(s HostSituation) bool { return s.Joins }
 	return []Row[HostSituation]{
@@ -208,7 +208,7 @@ func hostRequestRows() []Row[HostSituation] {
 	}
 }
 
-// hostConnectionRows are what silence means.
+// hostConnectionRows are the transitions after a loss of contact and its return.
 func hostConnectionRows() []Row[HostSituation] {
 	silent := func(s HostSituation) bool { return s.gone() && !s.afterReboot() }
 	ends := func(s HostSituation) bool { return silent(s) && !s.WarnOnly }
@@ -246,7 +246,7 @@ func hostConnectionRows() []Row[HostSituation] {
 	}
 }
 
-// hostPreparationRows are the checks before an installation.
+// hostPreparationRows are the transitions of the preparation of an installation.
 func hostPreparationRows() []Row[HostSituation] {
 	begins := func(s HostSituation) bool { return s.Verdict == validation.Ready && s.clusterIs(ClusterPreparing) }
 	diskFailed := func(s HostSituation) bool { return s.DiskError != "" }
@@ -283,7 +283,7 @@ func hostPreparationRows() []Row[HostSituation] {
 	}
 }
 
-// hostInstallationRows are the limits of an installation.
+// hostInstallationRows are the transitions after the time-outs of an installation.
 func hostInstallationRows() []Row[HostSituation] {
 	timedOut := func(s HostSituation) bool { return s.TimedOut }
 	excused := func(s HostSituation) bool { return s.TimedOut && s.waitsForOthers() }
@@ -340,7 +340,7 @@ func hostInstallationRows() []Row[HostSituation] {
 	}
 }
 
-// hostValidationRows are what the validations say.
+// hostValidationRows are the transitions after validations.
 func hostValidationRows() []Row[HostSituation] {
 	is := func(verdicts ...validation.Verdict) func(HostSituation) bool {
 		return func(s HostSituation) bool { return slices.Contains(verdicts, s.Verdict) }
@@ -369,7 +369,7 @@ func hostValidationRows() []Row[HostSituation] {
 	}
 }
 
-// hostEndRows are the limits of states in which nothing is installed any more.
+// hostEndRows are the transitions after the time-outs of states outside of an installation.
 func hostEndRows() []Row[HostSituation] {
 	timedOut := func(s HostSituation) bool { return s.TimedOut }
 	lateOrRebooting := func(s HostSituation) bool { return s.TimedOut || s.afterReboot() }

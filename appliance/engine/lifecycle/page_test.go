@@ -17,8 +17,8 @@ import (
 
 var updatePage = flag.Bool("update", false, "write docs/lifecycle.md anew from the tables")
 
-// TestLifecyclePage fails when docs/lifecycle.md is not what the tables say; `make
-// docs` writes it.
+// TestLifecyclePage fails if docs/lifecycle.md differs from the tables. `make docs` writes the
+// page.
 func TestLifecyclePage(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "docs", "lifecycle.md")
 	page := lifecyclePage(readTransitions(t))
@@ -30,12 +30,12 @@ func TestLifecyclePage(t *testing.T) {
 	require.Equal(t, page, string(text), "the tables have changed: make docs")
 }
 
-// drawing is one state diagram: the arrows of some triggers between some states.
+// drawing is a state diagram of some triggers and some states.
 type drawing struct {
 	title, text string
 	on          []Trigger
-	among       []string // both ends; nil: all
-	loops       bool     // arrows that stay in their state too
+	among       []string // both ends of the arrows; nil means all
+	loops       bool     // includes arrows from a state to itself
 }
 
 func lifecyclePage(list transitionList) string {
@@ -103,7 +103,8 @@ func writeStates(b *strings.Builder, states []State) {
 	fmt.Fprintln(b)
 }
 
-// writeDrawing draws a Mermaid state diagram. Its ids must not hold hyphens, and a label no colon.
+// writeDrawing writes a Mermaid state diagram. Mermaid allows no hyphens in ids and no colons in
+// labels.
 func writeDrawing[S any](b *strings.Builder, l *Machine[S], d drawing) {
 	fmt.Fprintf(b, "### %s\n\n", d.title)
 	if d.text != "" {
@@ -180,8 +181,8 @@ func writeRows[S any](b *strings.Builder, title string, l *Machine[S]) {
 	fmt.Fprintln(b)
 }
 
-// stageLimits returns the limits below a key by the names of the stages. The explanation of a limit
-// ends with the name.
+// stageLimits returns the limits below a key by the names of their stages, which are the last words
+// of their explanations.
 func stageLimits(key string, limits reflect.Value) map[string]time.Duration {
 	byName := map[string]time.Duration{}
 	for field, value := range limits.Fields() {

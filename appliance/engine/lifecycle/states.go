@@ -1,11 +1,11 @@
 package lifecycle
 
-// State is a state of a lifecycle with what it means, for docs/lifecycle.md.
+// State is a state with its meaning, for docs/lifecycle.md.
 type State struct {
 	Name, Meaning string
 }
 
-// HostStates lists the states of a host in the order in which it comes through them.
+// HostStates lists the states of a host in their usual order.
 func HostStates() []State {
 	return []State{
 		{HostDiscoveringUnbound,
@@ -49,7 +49,7 @@ func HostStates() []State {
 	}
 }
 
-// ClusterStates lists the states of a cluster in the order in which it comes through them.
+// ClusterStates lists the states of a cluster in their usual order.
 func ClusterStates() []State {
 	return []State{
 		{ClusterInsufficient, "A check fails that must pass before an installation."},

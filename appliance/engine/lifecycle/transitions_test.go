@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// transitionList is testdata/transitions.json: the transitions of the Assisted Installer, and where
-// ours differ.
+// transitionList is testdata/transitions.json: the transitions of the Assisted Installer and the
+// differences of this implementation.
 type transitionList struct {
 	Source      string
 	Hosts       []transitions
@@ -29,14 +29,14 @@ type transitions struct {
 	To   string
 }
 
-// difference is a transition that one side lacks, with the reason. Kind is "missing" when it is
-// upstream's alone, "added" when it is ours alone.
+// difference is a transition that only one side has, with the reason. Kind is "missing" if only
+// upstream has it, "added" if only this implementation has it.
 type difference struct {
 	transitions
 	Of, Kind, Why string
 }
 
-// edge is one arrow of a state diagram.
+// edge is an arrow of a state diagram.
 type edge struct {
 	on       Trigger
 	from, to string
@@ -66,7 +66,7 @@ func edgesOf(lists ...[]transitions) []edge {
 	return all
 }
 
-// edges lists the arrows of a table; a refresh that stays where it is is none.
+// edges returns the arrows of a table. A refresh that does not change the state is not an arrow.
 func (l *Machine[S]) edges() []edge {
 	var list []edge
 	for _, r := range l.rows {
@@ -149,8 +149,8 @@ func TestStates_eachIsOfTheAPIAndHasAnExit(t *testing.T) {
 	require.Len(t, HostStates(), 28, "disabled-unbound is one that the published list leaves out")
 	for _, status := range StateNames(ClusterStates()) {
 		if status == ClusterUnmonitored || status == ClusterAddingHosts {
-			// they end with the cluster's deletion: what describes an image is never installed,
-			// what is installed stays so
+			// These states end only with the deletion of the cluster: a cluster that only describes
+			// an image is never installed, and an installed cluster stays installed.
 			continue
 		}
 		requireExit(t, ClusterMachine().edges(), status)
@@ -165,8 +165,8 @@ func requireExit(t *testing.T, edges []edge, status string) {
 	}
 }
 
-// TestTransitions_listIsUpstreams holds testdata/transitions.json against the rules that
-// upstream publishes.
+// TestTransitions_listIsUpstreams compares testdata/transitions.json with the rules that upstream
+// publishes.
 func TestTransitions_listIsUpstreams(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {

@@ -19,8 +19,8 @@ func id(n int) strfmt.UUID { return strfmt.UUID(fmt.Sprintf("host-%02d", n)) }
 
 func address(n int) string { return fmt.Sprintf("192.168.1.%d", 10+n) }
 
-// hostsThatReach are n hosts in one network; reaches says which of them sees which.
-func hostsThatReach(n int, reaches func(from, to int) bool) []*inventory.Host {
+// connectedHosts returns n hosts in one network; reaches reports which of them are connected.
+func connectedHosts(n int, reaches func(from, to int) bool) []*inventory.Host {
 	hosts := make([]*inventory.Host, n)
 	for from := range hosts {
 		uuid := id(from)
@@ -70,7 +70,7 @@ func TestMajorityGroups(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := MajorityGroups(hostsThatReach(tt.hosts, tt.reaches), 3)
+			g := MajorityGroups(connectedHosts(tt.hosts, tt.reaches), 3)
 			require.Equal(t, tt.want, g.MajorityGroups["192.168.1.0/24"])
 			require.Equal(t, tt.want, g.MajorityGroups[IPv4Group])
 			require.Empty(t, g.MajorityGroups[IPv6Group])
@@ -94,7 +94,7 @@ func TestMajorityGroups_areMaximalFullMeshes(t *testing.T) {
 			require.NoError(t, err)
 			return links[[2]int{x, y}] && links[[2]int{y, x}]
 		}
-		group := MajorityGroups(hostsThatReach(n, func(from, to int) bool { return links[[2]int{from, to}] }),
+		group := MajorityGroups(connectedHosts(n, func(from, to int) bool { return links[[2]int{from, to}] }),
 			3).MajorityGroups["192.168.1.0/24"]
 		if len(group) == 0 {
 			continue
@@ -114,7 +114,7 @@ func TestMajorityGroups_areMaximalFullMeshes(t *testing.T) {
 }
 
 func TestParseGroups_readsJSON(t *testing.T) {
-	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
+	hosts := connectedHosts(3, func(_, _ int) bool { return true })
 	g := MajorityGroups(hosts, 3)
 	require.Equal(t, []string{address(1)}, g.L3ConnectedAddresses[id(1)])
 	text, err := g.JSON()
@@ -135,7 +135,7 @@ func TestParseGroups_readsJSON(t *testing.T) {
 }
 
 func TestMajorityGroups_IPv6PingCounts(t *testing.T) {
-	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
+	hosts := connectedHosts(3, func(_, _ int) bool { return true })
 	for n, h := range hosts {
 		h.Inventory.Interfaces[0].IPV6Addresses = []string{fmt.Sprintf("fd00::%d/64", n+1), "fe80::1/64"}
 		for _, r := range h.Connectivity.RemoteHosts {
@@ -153,7 +153,7 @@ func TestMajorityGroups_IPv6PingCounts(t *testing.T) {
 }
 
 func TestCollisions(t *testing.T) {
-	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
+	hosts := connectedHosts(3, func(_, _ int) bool { return true })
 	require.Empty(t, Collisions(hosts))
 	r := hosts[0].Connectivity.RemoteHosts[0]
 	r.L2Connectivity = append(r.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address(1),
@@ -162,7 +162,7 @@ func TestCollisions(t *testing.T) {
 }
 
 func TestHostNetworks(t *testing.T) {
-	hosts := hostsThatReach(2, func(_, _ int) bool { return true })
+	hosts := connectedHosts(2, func(_, _ int) bool { return true })
 	hosts[1].Inventory.Interfaces = append(hosts[1].Inventory.Interfaces,
 		&models.Interface{IPV4Addresses: []string{"10.0.0.9/8", "broken"}})
 	require.Equal(t, []*models.HostNetwork{
@@ -181,7 +181,7 @@ func TestHostNetworks(t *testing.T) {
 }
 
 func TestFreeAddress(t *testing.T) {
-	hosts := hostsThatReach(2, func(_, _ int) bool { return true })
+	hosts := connectedHosts(2, func(_, _ int) bool { return true })
 	network, ip := netip.MustParsePrefix("192.168.1.0/24"), netip.MustParseAddr("192.168.1.5")
 	require.Equal(t, models.VipVerificationUnverified, FreeAddress(ip, network, hosts))
 	hosts[0].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.1.0/24",

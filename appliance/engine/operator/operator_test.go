@@ -297,8 +297,8 @@ func TestManifests_golden(t *testing.T) {
 	}
 }
 
-// The ConfigMap for controllers that cannot reach the appliance has the content of the file for the
-// others.
+// The ConfigMap for controllers without access to the appliance has the same content as the file
+// for the others.
 func TestManifests_configMapEqualsControllerFile(t *testing.T) {
 	made, err := Cluster{Version: "4.11.9", SingleNode: true, Operators: []string{"lvm", "mce",
 		"pipelines"}}.Manifests()

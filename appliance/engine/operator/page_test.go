@@ -115,7 +115,7 @@ func operatorsPage() string {
 	return b.String()
 }
 
-// TestOperatorsPage fails if docs/operators.md is not that of the table. `make docs` writes it.
+// TestOperatorsPage fails if docs/operators.md differs from the table. `make docs` writes the page.
 func TestOperatorsPage(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "docs", "operators.md")
 	if *update {

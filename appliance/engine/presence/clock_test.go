@@ -8,9 +8,9 @@ import (
 )
 
 func TestClockWatch_withoutJump(t *testing.T) {
-	// A time without a monotonic reading goes with the wall clock; with one, Add moves both. A jump
-	// is a wall clock that went another way than the monotonic one, which only a machine that slept
-	// or was set can show; so the steps are made by hand.
+	// A time without a monotonic reading follows only the wall clock. Add moves both readings of a
+	// time that has both. After a jump, the two clocks differ. This needs a machine that slept or
+	// whose clock was set, so the test constructs the times.
 	w := &ClockWatch{}
 	began := time.Now()
 	require.Zero(t, w.Jump(began), "the first call has nothing to compare with")

@@ -13,10 +13,10 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// Each step's reply has a fuzz target of its own, whose kept seeds are in testdata/fuzz. Whatever
-// an agent sends: the parser does not panic, refuses in one sentence or gives reports that can be
-// read again, and nothing that looks at what it understood (groups, networks, validations, the next
-// steps) panics either.
+// Each step's reply has its own fuzz target, with seeds in testdata/fuzz. For any reply, the parser
+// does not panic. It rejects the reply with one sentence, or returns reports that can be parsed
+// again. The consumers of the parsed facts (groups, networks, validations, the next steps) do not
+// panic either.
 
 func FuzzInventory(f *testing.F) {
 	fuzzReply(f, models.StepTypeInventory, smallInventory, `{"cpu":{},"memory":{},"disks":[null,{"drive_type":"Multipath","holders":"a,,b"},{"drive_type":"iSCSI","iscsi":{}}],
@@ -79,7 +79,7 @@ func FuzzUpgrade(f *testing.F) {
 	fuzzReply(f, models.StepTypeUpgradeAgent, `{"agent_image":"x","result":"failure"}`, `{}`)
 }
 
-// TestApply_deeplyNestedReply sends what would take a parser's stack.
+// TestApply_deeplyNestedReply sends replies that could exhaust the parser's stack.
 func TestApply_deeplyNestedReply(t *testing.T) {
 	for kind, read := range readers {
 		if read == nil || kind == models.StepTypeDownloadBootArtifacts {
@@ -107,12 +107,12 @@ func fuzzReply(f *testing.F, kind models.StepType, seeds ...string) {
 		}
 		read, err := inventory.Parse(e.Merge(inventory.Reports{}))
 		require.NoError(t, err, "what is kept can be read again")
-		look(t, s, read)
-		look(t, s, understood(s, e))
+		useFacts(t, s, read)
+		useFacts(t, s, understood(s, e))
 	})
 }
 
-// understood are the facts of a host as a reply leaves them in memory.
+// understood holds the facts of a host that a reply changes in memory.
 func understood(s Situation, e *Effect) *inventory.Facts {
 	facts := *s.Host.Facts
 	if e.Inventory != nil {
@@ -139,8 +139,8 @@ func understood(s Situation, e *Effect) *inventory.Facts {
 	return &facts
 }
 
-// look has everybody look at the facts of a host.
-func look(t *testing.T, s Situation, facts *inventory.Facts) {
+// useFacts calls all consumers of a host's facts.
+func useFacts(t *testing.T, s Situation, facts *inventory.Facts) {
 	in := situation()
 	in.Host = inventory.NewHost(s.Host.Record, facts)
 	in.Peers = []*inventory.Host{in.Host, machine(peerID, "192.168.1.12")}
@@ -162,7 +162,7 @@ func look(t *testing.T, s Situation, facts *inventory.Facts) {
 		s.Host.Record.Status = &state
 		answer, err := For(in)
 		require.NotNil(t, answer)
-		if err != nil { // an inventory without disks or interfaces leaves steps out
+		if err != nil { // an inventory without disks or interfaces omits steps
 			require.NotEmpty(t, err.Error())
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 var updatePage = flag.Bool("update", false, "write docs/steps.md anew")
 
-// explained is what there is to say of a step beside what the tables and the tests show.
+// explained holds the explanation of a step that the tables and the tests can't give.
 type explained struct{ sent, reply string }
 
 func explanations() map[models.StepType]explained {
@@ -174,8 +174,8 @@ func orNone(text string) string {
 	return text
 }
 
-// TestStepsPage_isUpToDate fails when docs/steps.md is not what the tables say, or does not
-// explain a step; `make docs` writes it.
+// TestStepsPage_isUpToDate fails if docs/steps.md differs from the tables or lacks the explanation
+// of a step. `make docs` writes the page.
 func TestStepsPage_isUpToDate(t *testing.T) {
 	said := explanations()
 	for kind := range readers {

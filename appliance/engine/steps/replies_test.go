@@ -181,7 +181,7 @@ func TestApply_failedStep(t *testing.T) {
 	}
 }
 
-// misfit is an output that does not fit its step, and what is said of it.
+// misfit is an output that does not match its step, with the expected error.
 type misfit struct {
 	kind         models.StepType
 	output, says string
@@ -306,7 +306,7 @@ func FuzzApply(f *testing.F) {
 			s.Host.Record.Status = &state
 			answer, err := For(in)
 			require.NotNil(t, answer)
-			if err != nil { // an inventory without disks or interfaces leaves steps out
+			if err != nil { // an inventory without disks or interfaces omits steps
 				require.NotEmpty(t, err.Error())
 			}
 		}

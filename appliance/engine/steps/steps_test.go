@@ -45,7 +45,7 @@ func machine(id strfmt.UUID, ip string) *inventory.Host {
 	}})
 }
 
-// situation is a bound host of a cluster that wants everything that a host can be asked for.
+// situation returns a bound host of a cluster that needs every step.
 func situation() Input {
 	return Input{
 		Host: machine(hostID, "192.168.1.11"),
@@ -204,7 +204,8 @@ func TestFor_leavesOutNeedlessSteps(t *testing.T) {
 	in.Cluster.VipDhcpAllocation, in.Cluster.DiskEncryption, in.Cluster.APIVips, in.Cluster.IngressVips = nil,
 		nil, nil, nil
 	in.Cluster.BaseDNSDomain, in.Peers = "", nil
-	in.Host.Inventory.Interfaces = in.Host.Inventory.Interfaces[1:] // a /16 is too large to look for free addresses
+	// a /16 is too large for the search for free addresses
+	in.Host.Inventory.Interfaces = in.Host.Inventory.Interfaces[1:]
 	all := steps(t, in)
 	require.Len(t, all, 2)
 	require.Contains(t, all, models.StepTypeInventory)
@@ -220,7 +221,7 @@ func TestFor_leavesOutNeedlessSteps(t *testing.T) {
 	require.JSONEq(t, `{"images":["mirror/installer:1"],"timeout":960}`,
 		all[models.StepTypeContainerImageAvailability].Args[0])
 
-	in.Attempt = 2 // the agent would not send an answer again that equals its last one
+	in.Attempt = 2 // the agent does not repeat a reply that equals its last one
 	all = steps(t, in)
 	require.JSONEq(t,
 		`{"images":["mirror/must-gather:1","mirror/installer:1","mirror/release@sha256:1","mirror/mco:1"],"timeout":960}`,

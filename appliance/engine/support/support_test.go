@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// level is one feature's level for a query.
+// level is the support level of one feature for a query.
 func level(q Query, id models.FeatureSupportLevelID) (models.SupportLevel, models.IncompatibilityReason) {
 	for _, f := range Features(q, nil) {
 		if f.ID == id {
@@ -73,7 +73,7 @@ func TestFeatures(t *testing.T) {
 			none, byPlatform},
 		{"LOKI", Query{Version: "4.16", Architecture: "x86_64"}, none, byVersion},
 		{"SELF_NODE_REMEDIATION", Query{Version: "4.16", Architecture: "x86_64"}, tech, ""},
-		// nothing is: the version does not have the architecture
+		// nothing is supported: the version does not have the architecture
 		{"SNO", Query{Version: "4.9", Architecture: "arm64"}, none, ""},
 	} {
 		got, reason := level(c.query, c.id)
@@ -87,7 +87,7 @@ func TestFeatures_incompatibilityIsMutual(t *testing.T) {
 	for _, f := range features() {
 		table[f.id] = slices.Concat(append(slices.Collect(maps.Values(f.againstBefore)), f.against)...)
 	}
-	// The Assisted Installer's own tables say of these from one side only.
+	// The Assisted Installer's own tables have these only in one direction.
 	oneSided := map[models.FeatureSupportLevelID][]models.FeatureSupportLevelID{
 		models.FeatureSupportLevelIDLVM: {vipAllocation, clusterManaged},
 	}

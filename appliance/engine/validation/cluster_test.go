@@ -58,8 +58,7 @@ func TestCluster_completeOneIsReady(t *testing.T) {
 	}
 }
 
-// requireAllByCategory reads a report as clients do, who get each result once, in so many
-// categories.
+// requireAllByCategory checks that the report has each result once, in this number of categories.
 func requireAllByCategory(t *testing.T, report *Report, categories int) {
 	t.Helper()
 	var groups map[string][]Result
@@ -68,7 +67,7 @@ func requireAllByCategory(t *testing.T, report *Report, categories int) {
 	require.ElementsMatch(t, report.Results(), slices.Concat(slices.Collect(maps.Values(groups))...))
 }
 
-// clusterFaults are inputs in which a check finds something, most of them a fault.
+// clusterFaults lists inputs for which a validation finds something, most of them a fault.
 func clusterFaults() []fault[ClusterInput] {
 	return []fault[ClusterInput]{
 		{"no pull secret", PullSecretSet, Failure, PendingForInput, "pull secret",
@@ -324,13 +323,13 @@ func TestSuggestRoles_byStrength(t *testing.T) {
 	n.hosts = append(n.hosts, goodHost(4), goodHost(5), goodHost(6))
 	for i, h := range n.hosts {
 		h.Record.Role = models.HostRoleAutoAssign
-		h.Inventory.CPU.Count = int64(20 - 2*i) // the later the weaker
+		h.Inventory.CPU.Count = int64(20 - 2*i) // decreasing
 	}
-	n.hosts[5].Inventory.CPU.Count = 2             // too weak for the control plane
-	n.hosts[4].Inventory.Gpus = []*models.Gpu{{}}  // better used for workloads
-	n.hosts[0].Record.Role = models.HostRoleWorker // chosen by a person
-	n.hosts[1].Record.Role = models.HostRoleMaster // chosen by a person
-	n.hosts = append(n.hosts, goodHost(7))         // has said nothing yet
+	n.hosts[5].Inventory.CPU.Count = 2             // not enough for the control plane
+	n.hosts[4].Inventory.Gpus = []*models.Gpu{{}}  // a GPU suits workloads better
+	n.hosts[0].Record.Role = models.HostRoleWorker // set by a person
+	n.hosts[1].Record.Role = models.HostRoleMaster // set by a person
+	n.hosts = append(n.hosts, goodHost(7))         // no inventory yet
 	n.hosts[6].Record.Role, n.hosts[6].Facts = "", &inventory.Facts{}
 	roles := SuggestRoles(n.cluster, n.hosts, DefaultRequirements("4.18.0"))
 	require.Equal(t, map[strfmt.UUID]models.HostRole{

@@ -19,7 +19,7 @@ func hostID(n int) strfmt.UUID {
 	return strfmt.UUID(fmt.Sprintf("00000000-0000-0000-0000-%012d", n))
 }
 
-// threeNodes is a bare metal cluster of three hosts that lacks nothing.
+// threeNodes returns a bare metal cluster of three hosts that passes all validations.
 type threeNodes struct {
 	cluster *models.Cluster
 	hosts   []*inventory.Host
@@ -93,7 +93,7 @@ func goodHost(n int) *inventory.Host {
 	})
 }
 
-// resolve adds an answer of DNS to what a host reported.
+// resolve adds a DNS reply to the report of a host.
 func resolve(h *inventory.Host, name, ip string) {
 	h.Domains.Resolutions = append(h.Domains.Resolutions, &models.DomainResolutionResponseDomain{DomainName: &name,
 		IPV4Addresses: []strfmt.IPv4{strfmt.IPv4(ip)}})
@@ -113,7 +113,7 @@ func (t *threeNodes) clusterInput() ClusterInput {
 		Requirements: DefaultRequirements(t.cluster.OpenshiftVersion), PullSecretSet: true}
 }
 
-// userManaged lets the user's own load balancer and DNS serve the cluster.
+// userManaged configures the cluster for the user's own load balancer and DNS.
 func (t *threeNodes) userManaged() {
 	t.cluster.UserManagedNetworking = ptr(true)
 	t.cluster.Platform.Type = ptr(models.PlatformTypeNone)
@@ -125,14 +125,14 @@ func (t *threeNodes) userManaged() {
 	}
 }
 
-// joins makes the first host one that joins an installed cluster and got an ignition config from
-// it.
+// joins turns the first host into one that joins an installed cluster and has an ignition config
+// from it.
 func (t *threeNodes) joins(ignition string) {
 	t.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 	t.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true, Ignition: ignition}
 }
 
-// singleNode leaves one host, which is the whole cluster.
+// singleNode removes all hosts but one, for a single-node cluster.
 func (t *threeNodes) singleNode() {
 	t.cluster.ControlPlaneCount = 1
 	t.cluster.UserManagedNetworking = ptr(true)
@@ -143,7 +143,7 @@ func (t *threeNodes) singleNode() {
 	t.hosts[0].Record.Bootstrap = true
 }
 
-// fault is an input that differs from one that lacks nothing, and what a check must say of it.
+// fault is a change of a valid input and the expected result of a validation.
 type fault[I any] struct {
 	name    string
 	id      ID

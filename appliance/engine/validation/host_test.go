@@ -43,7 +43,7 @@ func requireEveryID(t *testing.T, want string, report *Report) {
 	require.ElementsMatch(t, expected, ids)
 }
 
-// requireSentence checks that a message can be shown to a person as it is.
+// requireSentence checks that a message is a complete sentence for people.
 func requireSentence(t *testing.T, r Result) {
 	t.Helper()
 	require.NotEmpty(t, r.Message, r.ID)
@@ -82,7 +82,7 @@ func TestHost_completeOneIsReady(t *testing.T) {
 	}
 }
 
-// hostFaults are inputs in which a check finds something, most of them a fault.
+// hostFaults lists inputs for which a validation finds something, most of them a fault.
 func hostFaults() []fault[HostInput] {
 	inv := func(n *threeNodes) *models.Inventory { return n.hosts[0].Inventory }
 	return []fault[HostInput]{
@@ -480,7 +480,8 @@ func TestHost_faults(t *testing.T) {
 	}
 }
 
-// TestHost_pendingValidations lists every check that can wait, and for what.
+// TestHost_pendingValidations lists the validations that can be pending, and the input that each
+// waits for.
 func TestHost_pendingValidations(t *testing.T) {
 	encrypted := &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
 	var operators []*models.MonitoredOperator

@@ -50,7 +50,8 @@ func TestParseOverrides_invalid(t *testing.T) {
 	}
 }
 
-// TestDefaultRequirements_matchUpstream reads the list that a real service is configured with.
+// TestDefaultRequirements_matchUpstream compares the defaults with the configuration of a real
+// service.
 func TestDefaultRequirements_matchUpstream(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {

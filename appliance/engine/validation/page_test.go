@@ -18,14 +18,14 @@ import (
 
 var updatePage = flag.Bool("update", false, "write docs/validations.md anew")
 
-// saying is a sentence of a check and when it says it.
+// saying is a message of a validation with the status that it belongs to.
 type saying struct {
 	status  Status
 	when    string
 	message string
 }
 
-// sayings are what the checks said, by their ids.
+// sayings maps the ids of validations to their messages.
 type sayings map[ID][]saying
 
 func (s sayings) add(r Result, when string) {
@@ -35,7 +35,7 @@ func (s sayings) add(r Result, when string) {
 	}
 }
 
-// situations are clusters that lack nothing, in which checks pass for different reasons.
+// situations lists valid clusters in which validations pass for different reasons.
 func situations() []struct {
 	name    string
 	prepare func(*threeNodes)
@@ -167,9 +167,9 @@ What stands in the way of an installation is said in the comment of the package;
 
 var statuses = []Status{Failure, Pending, Error, Success, Disabled}
 
-// TestValidationsPage_isUpToDate holds docs/validations.md against what the checks say: all of
-// them, of every input of the tests. A check that fails says what was found and what to do; no
-// sentence speaks of what only a programmer knows.
+// TestValidationsPage_isUpToDate compares docs/validations.md with all messages for all inputs of
+// the tests. The message of a failed validation names the problem and its solution, and no message
+// uses internal terms.
 func TestValidationsPage_isUpToDate(t *testing.T) {
 	hosts, clusters := sayingsOfHosts(), sayingsOfClusters()
 	for kind, said := range map[string]sayings{"host": hosts, "cluster": clusters} {

@@ -15,8 +15,8 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// TestHost_matchesResultsOfARealService reads hosts as a real Assisted Service answered them and
-// compares what it said of each check with what is said here.
+// TestHost_matchesResultsOfARealService compares the validations of hosts from a real Assisted
+// Service with the results of that service.
 func TestHost_matchesResultsOfARealService(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
@@ -44,7 +44,7 @@ func TestHost_matchesResultsOfARealService(t *testing.T) {
 		for category, results := range theirs {
 			for _, r := range results {
 				if r.ID == DNSWildcardNotConfigured {
-					continue // the sample was asked for fewer names
+					continue // the sample has fewer names
 				}
 				require.Equal(t, r.Status, report.Status(r.ID), "%s %s of %s: %s", category, r.ID, h.Name(), r.Message)
 			}
@@ -59,8 +59,8 @@ func readJSON(t *testing.T, path string, into any) {
 	require.NoError(t, json.Unmarshal(b, into))
 }
 
-// TestReports_haveEveryPublishedValidation holds the lists of checks against the enumerations of
-// upstream's API, both ways.
+// TestReports_haveEveryPublishedValidation compares the lists of validations with the enumerations
+// of upstream's API in both directions.
 func TestReports_haveEveryPublishedValidation(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
