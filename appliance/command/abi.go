@@ -22,13 +22,13 @@ import (
 
 func newImport() *cobra.Command {
 	cmd := &cobra.Command{Use: "import",
-		Short: "Make a cluster of what another installer was given, or take over one of a hub"}
+		Short: "Import a cluster from the input of another installer or from a hub"}
 	group(cmd, newImportABI(), newImportACM())
 	return cmd
 }
 
 func newExport() *cobra.Command {
-	cmd := &cobra.Command{Use: "export", Short: "Write a cluster in the form that another installer or a hub takes"}
+	cmd := &cobra.Command{Use: "export", Short: "Export a cluster for another installer or for a hub"}
 	group(cmd, newExportABI(), newExportACM())
 	return cmd
 }
@@ -38,14 +38,16 @@ func newImportABI() *cobra.Command {
 	var check, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "abi DIR",
-		Short: "Make a cluster of a folder of the agent-based installer",
-		Long: "Make a cluster and its infra-env on a running appliance of a folder of the agent-based installer: " +
+		Short: "Import a cluster from a directory of the agent-based installer",
+		Long: "Create a cluster and its infra-env on a running appliance from a directory of the agent-based " +
+			"installer: " +
 			"cluster-manifests, mirror,\n" +
-			"openshift, agent-config.yaml, install-config.yaml, or the last alone. Hosts get their names, roles, " +
+			"openshift, agent-config.yaml, install-config.yaml, or only the last one. Hosts get their names, roles, " +
 			"disks and networks when\n" +
-			"they boot the cluster's image, known by their network cards. What can't be had here is refused by file " +
+			"they boot the cluster's image; their MAC addresses identify them. Unsupported settings are rejected " +
+			"with file " +
 			"and line, and\n" +
-			"what has no effect is named. The documents are kept: landfall export abi gives them back as they were.",
+			"settings without effect are listed. The documents are kept: landfall export abi writes them unchanged.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			made, err := appliance.importABI(cmd.Context(), arguments[0], check)
@@ -70,7 +72,7 @@ func newImportABI() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&check, "check", false, "only say what would come of it")
+	cmd.Flags().BoolVar(&check, "check", false, "only show the result, import nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -111,10 +113,10 @@ func newExportABI() *cobra.Command {
 	var cluster, output string
 	cmd := &cobra.Command{
 		Use:   "abi --cluster ID",
-		Short: "Write the folder of a cluster for the agent-based installer",
-		Long: "Write a cluster of a running appliance as a folder of the agent-based installer. A cluster that was " +
-			"made of such a folder\n" +
-			"gets its documents as they were; only those with a value that was changed are edited. The folder holds " +
+		Short: "Write a cluster as a directory of the agent-based installer",
+		Long: "Write a cluster of a running appliance as a directory of the agent-based installer. A cluster that was " +
+			"imported from such a directory\n" +
+			"keeps its documents; only documents with changed values are edited. The directory contains " +
 			"the pull secret.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -138,7 +140,7 @@ func newExportABI() *cobra.Command {
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
 	cmd.Flags().StringVarP(&output, "output", "o", "",
-		"folder to write, new or empty; default: the cluster's name with -abi")
+		"directory to write, new or empty; default: the cluster's name with -abi")
 	return cmd
 }
 
@@ -149,7 +151,7 @@ func sayExported(out io.Writer, output string, folder *abi.Export) error {
 		err = errors.Join(err, changedErr)
 	}
 	if len(folder.Unsaid) > 0 {
-		_, unsaidErr := fmt.Fprintf(out, "these can't be said in its documents: %s\n",
+		_, unsaidErr := fmt.Fprintf(out, "not representable in its documents: %s\n",
 			strings.Join(folder.Unsaid, ", "))
 		err = errors.Join(err, unsaidErr)
 	}
@@ -160,23 +162,23 @@ func sayExported(out io.Writer, output string, folder *abi.Export) error {
 // because they include the pull secret.
 func writeDirectory(dir string, files []abi.File) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("the folder %s is not empty; choose another one with -o", dir)
+		return fmt.Errorf("the directory %s is not empty; choose another one with -o", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look at the folder %s: %w", dir, err)
+		return fmt.Errorf("read the directory %s: %w", dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder: %w", err)
+		return fmt.Errorf("create the directory: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("open the folder: %w", err)
+		return fmt.Errorf("open the directory: %w", err)
 	}
 	for _, file := range files {
 		err = errors.Join(err, root.MkdirAll(filepath.Dir(filepath.FromSlash(file.Name)), 0o700),
 			root.WriteFile(filepath.FromSlash(file.Name), file.Data, 0o600))
 	}
 	if err = errors.Join(err, root.Close()); err != nil {
-		return fmt.Errorf("write the folder %s: %w", dir, err)
+		return fmt.Errorf("write the directory %s: %w", dir, err)
 	}
 	return nil
 }

@@ -17,13 +17,13 @@ func newExportACM() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "acm CLUSTER",
-		Short: "Write what a hub (ACM, MCE) needs to adopt an installed cluster",
-		Long: "Write what a hub needs to adopt a cluster that was installed here: ManagedCluster, " +
+		Short: "Write the manifests with which a hub (ACM, MCE) adopts an installed cluster",
+		Long: "Write the manifests with which a hub adopts a cluster that was installed here: ManagedCluster, " +
 			"KlusterletAddonConfig, auto-import-secret,\n" +
 			"the cluster's and its hosts' resources, kubeconfig and password, with a kustomization.yaml. On the hub: " +
 			"oc apply -k DIR.\n" +
 			"CLUSTER is the name of the ClusterDeployment or of the cluster, or its id. Files that hold secrets are " +
-			"their owner's alone.",
+			"readable only by their owner.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			folder, err := acm.Export(cmd.Context(), m.server(), arguments[0], options)
@@ -44,17 +44,17 @@ func newExportACM() *cobra.Command {
 				}
 			}
 			if len(folder.LeftOut) > 0 {
-				fmt.Fprintf(out, "left out, to be made on the hub: Secrets %s\n", strings.Join(folder.LeftOut, ", "))
+				fmt.Fprintf(out, "not exported, create on the hub: Secrets %s\n", strings.Join(folder.LeftOut, ", "))
 			}
 			return nil
 		},
 	}
 	m.addServerFlags(cmd)
-	cmd.Flags().BoolVar(&options.PullSecret, "pull-secret", false, "bring the pull secret, too")
+	cmd.Flags().BoolVar(&options.PullSecret, "pull-secret", false, "include the pull secret")
 	cmd.Flags().BoolVar(&options.BMCCredentials, "bmc-credentials", false,
-		"bring the credentials of the servers' management controllers, too")
+		"include the credentials of the servers' BMCs")
 	cmd.Flags().StringVarP(&output, "output", "o", "",
-		"folder to write, new or empty, or FILE.tar; default: the cluster's name with -acm")
+		"directory to write, new or empty, or FILE.tar; default: the cluster's name with -acm")
 	return cmd
 }
 
@@ -63,11 +63,12 @@ func newImportACM() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acm DIR|FILE.tar|FILE.yaml",
 		Short: "Take over an installed cluster from a hub or from another appliance",
-		Long: "Take over an installed cluster: what landfall export acm wrote, or what a hub has of it (oc get -o " +
+		Long: "Take over an installed cluster: the output of landfall export acm, or the objects of a hub (oc get -o " +
 			"yaml of its ClusterDeployment,\n" +
-			"AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). Hosts can join it from here then. What " +
+			"AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). Hosts can then join it from here. Fields " +
+			"that " +
 			"only a server\n" +
-			"writes is dropped; kinds that play no part are left out and named.",
+			"sets are dropped; kinds that are not used are skipped and listed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			m.out, m.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -93,7 +94,7 @@ func newImportACM() *cobra.Command {
 		},
 	}
 	m.addServerFlags(cmd)
-	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "keep nothing, and say what would happen")
-	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields that others have set")
+	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "change nothing, and show what would happen")
+	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields of other field managers")
 	return cmd
 }

@@ -23,7 +23,8 @@ const (
 )
 
 func newAMS() *cobra.Command {
-	cmd := &cobra.Command{Use: "ams", Short: "See what OpenShift Cluster Manager (AMS) knows of the clusters"}
+	cmd := &cobra.Command{Use: "ams",
+		Short: "Show and control what OpenShift Cluster Manager (AMS) knows about the clusters"}
 	group(cmd, newAMSStatus(), newAMSPlan(), newAMSToken(), newAMSExport(), newAMSPush(), newAMSImport(),
 		newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
 		newAMSOrder("retry", "Tell AMS of a cluster again, whatever stopped it"),
@@ -40,9 +41,9 @@ func newAMSStatus() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say what AMS knows, what waits and for what, and what needs attention",
-		Long: "Say what AMS knows, what waits and for what, and what needs attention.\n\n" +
-			"The exit code is 0 when AMS knows everything, 3 when something waits and 4 when something needs " +
+		Short: "Show what AMS has confirmed, what is queued and why, and what needs attention",
+		Long: "Show what AMS has confirmed, what is queued and why, and what needs attention.\n\n" +
+			"The exit code is 0 if AMS has confirmed everything, 3 if something is queued and 4 if something needs " +
 			"attention.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -126,7 +127,7 @@ func newAMSLogin() *cobra.Command {
 		Short: "Give the appliance credentials for AMS",
 		Long: "Give the appliance credentials for AMS: an offline token, or a service account's id and secret. They " +
 			"are read from a file, or from\n" +
-			"standard input when the file is \"-\", and kept sealed.",
+			"standard input if the file is \"-\", and stored encrypted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var secret ams.Secret
@@ -181,7 +182,7 @@ func newAMSLogout() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "logout",
-		Short: "Have the appliance forget its credentials for AMS",
+		Short: "Remove the appliance's credentials for AMS",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/credentials", nil, nil)
@@ -196,7 +197,7 @@ func newAMSConnect() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "connect",
-		Short: "Try now whatever waits, and let a site that connects by hand speak for some minutes",
+		Short: "Send everything that is queued now, and connect a site with manual connections for some minutes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",
@@ -229,7 +230,7 @@ func newAMSEdit() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "edit CLUSTER",
-		Short: "Have AMS told another name or URL than the cluster has; without values its own again",
+		Short: "Send another name or URL of the cluster to AMS; without values, send the cluster's own again",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			edit.By = os.Getenv("USER")

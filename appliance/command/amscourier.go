@@ -27,8 +27,8 @@ func newAMSExport() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "export -o FILE",
-		Short: "Write what AMS must be told to a file that a courier carries to a connected machine",
-		Long: "Write what AMS must be told to a file that a courier carries to a connected machine. The file is " +
+		Short: "Write the queued updates for AMS to a file that a courier carries to a connected machine",
+		Long: "Write the queued updates for AMS to a file that a courier carries to a connected machine. The file is " +
 			"signed with the site's key and\n" +
 			"holds no token and no pull secret. Until its receipts come back, or a week has passed, or it is " +
 			"revoked, the appliance itself\n" +
@@ -69,7 +69,7 @@ func newAMSRevoke() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "revoke EXPORT",
-		Short: "Take back what a courier was sent with that does not return",
+		Short: "Revoke an export whose courier does not return",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/exports/"+
@@ -85,7 +85,7 @@ func newAMSImport() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "import RECEIPTS",
-		Short: "Take the receipts that a courier brings back",
+		Short: "Import the receipts that a courier brings back",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			text, err := os.ReadFile(arguments[0])
@@ -118,10 +118,11 @@ func newAMSPush() *cobra.Command {
 	var progress, receipts, tokenURL, proxy, caFile, site, account string
 	cmd := &cobra.Command{
 		Use:   "push FILE",
-		Short: "On a connected machine: tell AMS what a site's file holds, and write the receipts",
-		Long: "On a connected machine: tell AMS what a site's file holds, with your own credentials, and write the " +
+		Short: "On a connected machine: send the updates of a site's file to AMS, and write the receipts",
+		Long: "On a connected machine: send the updates of a site's file to AMS, with your own credentials, and " +
+			"write the " +
 			"receipts beside it. It can be\n" +
-			"broken off and repeated: it goes on where it was, and says nothing twice.",
+			"interrupted and repeated: it continues where it stopped and sends nothing twice.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			text, err := os.ReadFile(arguments[0])
@@ -235,14 +236,14 @@ func readOCM(path string) (ams.Secret, error) {
 		ClientSecret string `json:"client_secret"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return ams.Secret{}, fmt.Errorf("%s is no file of the ocm command: %w", path, err)
+		return ams.Secret{}, fmt.Errorf("%s is not a file of the ocm command: %w", path, err)
 	}
 	secret := ams.Secret{OfflineToken: config.RefreshToken, ClientSecret: config.ClientSecret}
 	if config.ClientSecret != "" {
 		secret = ams.Secret{ClientID: config.ClientID, ClientSecret: config.ClientSecret}
 	}
 	if secret.Empty() {
-		return secret, fmt.Errorf("%s holds no login; run ocm login first", path)
+		return secret, fmt.Errorf("%s contains no login; run ocm login first", path)
 	}
 	return secret, nil
 }
@@ -251,11 +252,11 @@ func readOCM(path string) (ams.Secret, error) {
 func ownKey() (*sitekey.Key, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
-		return nil, fmt.Errorf("find the folder for this machine's key: %w", err)
+		return nil, fmt.Errorf("find the directory for this machine's key: %w", err)
 	}
 	folder = filepath.Join(folder, "landfall")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder for this machine's key: %w", err)
+		return nil, fmt.Errorf("create the directory for this machine's key: %w", err)
 	}
 	return sitekey.LoadOrCreate(folder)
 }

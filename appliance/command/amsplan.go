@@ -19,10 +19,10 @@ func newAMSPlan() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
-		Short: "Say what AMS would be told, by the appliance or by a push of a courier's file; nothing is sent",
-		Long: "Say what AMS would be told, by the appliance or by a push of a courier's file, if AMS has what was " +
+		Short: "Show the planned updates of the appliance or of a courier's file; nothing is sent",
+		Long: "Show the planned updates of the appliance or of a courier's file, if AMS still has the state that was " +
 			"seen there last. Nothing is\n" +
-			"sent; a push looks at what AMS has first, and may find that it changed.",
+			"sent; a push first reads the state of AMS, which may have changed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			var plans []ams.Planned
@@ -61,7 +61,7 @@ func planOfFile(cmd *cobra.Command, path string) ([]ams.Planned, error) {
 
 func writePlans(out io.Writer, plans []ams.Planned) {
 	if len(plans) == 0 {
-		fmt.Fprintln(out, "AMS knows all there is to tell.")
+		fmt.Fprintln(out, "AMS has confirmed everything.")
 	}
 	for _, plan := range plans {
 		fmt.Fprintf(out, "%s %s\n", plan.ClusterID, plan.Name)
@@ -70,7 +70,7 @@ func writePlans(out io.Writer, plans []ams.Planned) {
 		}
 		switch {
 		case plan.Reason != "":
-			fmt.Fprintf(out, "  then a person is asked: %s\n", plan.Reason)
+			fmt.Fprintf(out, "  then a user must decide: %s\n", plan.Reason)
 		case len(plan.Calls) == 0:
 			fmt.Fprintln(out, "  nothing: it is closed without a call")
 		}

@@ -19,14 +19,14 @@ func newAMSToken() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make a token with which the ocm command asks this appliance in AMS's place",
-		Long: "Make a token with which the ocm command asks this appliance in AMS's place, and write it to standard " +
+		Short: "Create a token for the ocm command to use this appliance instead of AMS",
+		Long: "Create a token for the ocm command to use this appliance instead of AMS, and write it to standard " +
 			"output; it can not be shown\n" +
-			"again, for only a digest of it is kept:\n\n" +
+			"again, because only its digest is stored:\n\n" +
 			"  ocm login --token \"$(landfall ams token)\" --url http://APPLIANCE:8090\n\n" +
-			"With --offline it is one that is exchanged at the appliance (ocm login --token … --token-url " +
+			"With --offline, the token is exchanged at the appliance (ocm login --token … --token-url " +
 			"http://APPLIANCE:8090" + accounts.TokenPath + "),\n" +
-			"with --client the secret of a client id (ocm login --client-id … --client-secret … --token-url …).",
+			"with --client, it is the secret of a client id (ocm login --client-id … --client-secret … --token-url …).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -76,7 +76,7 @@ func newAMSTokenList() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the tokens that were made and not revoked",
+		Short: "List the tokens that are not revoked",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []local.Token
@@ -104,7 +104,7 @@ func newAMSTokenRevoke() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
-		Short: "End a token, and all that it was exchanged for",
+		Short: "Revoke a token and all tokens that it was exchanged for",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/tokens/"+

@@ -35,7 +35,7 @@ func (m *manifests) addFlags(cmd *cobra.Command) {
 	m.addServerFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&m.sources.Paths, "filename", "f", nil,
-		"file, folder or kustomization; - is the standard input; may be given several times")
+		"file, directory or kustomization; - is standard input; may be repeated")
 	flags.BoolVarP(&m.sources.Recursive, "recursive", "R", false, "read folders of folders, too")
 	flags.StringVarP(&m.options.Namespace, "namespace", "n", "", "of objects that name none; default: default")
 }
@@ -43,7 +43,7 @@ func (m *manifests) addFlags(cmd *cobra.Command) {
 func (m *manifests) addServerFlags(cmd *cobra.Command) {
 	m.appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&m.token, "token", os.Getenv("LANDFALL_TOKEN"),
-		"bearer token, where the appliance asks for one; default: LANDFALL_TOKEN")
+		"bearer token, if the appliance requires one; default: LANDFALL_TOKEN")
 }
 
 func (m *manifests) server() *apply.Server {
@@ -111,16 +111,16 @@ func newApply() *cobra.Command {
 	var wait, printed bool
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR|FILE|-",
-		Short: "Bring Kubernetes manifests of a site to a running appliance",
-		Long: "Bring Kubernetes manifests to the Kubernetes API of a running appliance: files of several documents, " +
-			"JSON, folders, and folders\n" +
+		Short: "Apply Kubernetes manifests of a site to a running appliance",
+		Long: "Apply Kubernetes manifests to the Kubernetes API of a running appliance: files of several documents, " +
+			"JSON, directories, and directories\n" +
 			"with a kustomization.yaml, and ClusterInstances of the siteconfig operator, in an order in which each " +
-			"object finds what it names. Fields that were applied before and are\n" +
-			"left out now are removed. One object that is refused does not keep the others back; the exit code is 1 " +
+			"object finds the objects that it references. Fields that were applied before and are\n" +
+			"omitted now are removed. A rejected object does not block the others; the exit code is 1 " +
 			"then.\n" +
-			"--dry-run has the appliance check everything and keep nothing, and says what is missing before a server " +
+			"--dry-run checks everything and changes nothing, and shows what is missing before a server " +
 			"is touched:\n" +
-			"objects that are named and nowhere, images in the mirror, DNS records.",
+			"referenced objects that do not exist, images in the mirror, DNS records.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := m.read(cmd)
@@ -135,13 +135,13 @@ func newApply() *cobra.Command {
 	}
 	m.addFlags(cmd)
 	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false,
-		"keep nothing, and say what would happen and what is missing")
-	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields that others have set")
+		"change nothing, and show what would happen and what is missing")
+	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields of other field managers")
 	cmd.Flags().BoolVar(&printed, "print", false,
 		"only print the objects, in the order in which they would be applied: for kubectl apply -f -")
 	cmd.Flags().BoolVar(&wait, "wait", false,
 		"follow the clusters until they are installed; without clusters, the infra-envs until their images are there")
-	cmd.Flags().DurationVar(&m.timeout, "timeout", 0, "with --wait: how long; default: without end")
+	cmd.Flags().DurationVar(&m.timeout, "timeout", 0, "time limit of --wait; default: none")
 	return cmd
 }
 
@@ -202,7 +202,7 @@ func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, err
 		lacking += images + names
 	}
 	if lacking == 0 {
-		fmt.Fprintf(m.out, "nothing is missing that can be told before servers boot\n")
+		fmt.Fprintf(m.out, "nothing is missing that can be checked before servers boot\n")
 	}
 	return lacking, nil
 }
@@ -216,7 +216,7 @@ func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 		return 0, nil
 	}
 	if cluster.MirrorsOfItsOwn {
-		fmt.Fprintf(m.out, "%s: images of %s are not looked for: the cluster has mirrors of its own\n", cluster.Name,
+		fmt.Fprintf(m.out, "%s: images of %s are not checked: the cluster has mirrors of its own\n", cluster.Name,
 			cluster.Release)
 		return 0, nil
 	}
@@ -224,7 +224,7 @@ func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 	proof := new(site.Proof)
 	request := site.ProofRequest{Release: cluster.Release, PullSecret: cluster.PullSecret}
 	if err := m.appliance.call(ctx, http.MethodPost, console.MirrorProofsRoute, request, proof); err != nil {
-		return 0, fmt.Errorf("look for the images of %s: %w", cluster.Release, err)
+		return 0, fmt.Errorf("check the images of %s: %w", cluster.Release, err)
 	}
 	follower := &mirrorProve{appliance: m.appliance, errOut: m.errOut}
 	if err := follower.follow(ctx, proof); err != nil {
@@ -252,7 +252,7 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 	}
 	var report doctor.Report
 	if err := m.appliance.call(ctx, http.MethodGet, console.DoctorRoute+"?"+query.Encode(), nil, &report); err != nil {
-		return 0, fmt.Errorf("look for the names of %s: %w", cluster.Name, err)
+		return 0, fmt.Errorf("check the DNS names of %s: %w", cluster.Name, err)
 	}
 	lacking := 0
 	for _, finding := range report.Findings {
@@ -274,10 +274,10 @@ func newDelete() *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "delete -f DIR|FILE|-",
-		Short: "Remove what manifests name from a running appliance",
-		Long: "Remove the objects that manifests name, those that landfall apply would apply last first, and wait " +
+		Short: "Remove the objects of manifests from a running appliance",
+		Long: "Remove the objects of manifests in the reverse order of landfall apply, and wait " +
 			"until they are gone.\n" +
-			"Installed clusters go on running; what the appliance knew of them is removed.",
+			"Installed clusters keep running; only the appliance's data about them is removed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := m.read(cmd)
@@ -288,7 +288,7 @@ func newDelete() *cobra.Command {
 		},
 	}
 	m.addFlags(cmd)
-	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "remove nothing, and say what would be")
+	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "remove nothing, and show what would be removed")
 	cmd.Flags().BoolVar(&wait, "wait", true, "wait until the objects are gone")
 	cmd.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait")
 	return cmd

@@ -34,7 +34,7 @@ metadata: {name: c, namespace: default}
 spec: {clusterDeploymentRef: {name: c}, imageSetRef: {name: v4.20}, apiVIPs: [10.0.0.1], platformType: None, provisionRequirements: {controlPlaneAgents: 3}}
 `
 
-func TestManifestsAreReadBeforeAnybodyIsAsked(t *testing.T) {
+func TestApply_readsManifestsFirst(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "site.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("a: [\n---\nkind: X\n"), 0o600))
 	got := landfall(t, "apply", "-f", file, "--url", "http://127.0.0.1:1")
@@ -57,7 +57,7 @@ func TestManifestsAreReadBeforeAnybodyIsAsked(t *testing.T) {
 	}
 }
 
-func TestADryRunSaysWhatIsMissingOfObjectsImagesAndNames(t *testing.T) {
+func TestApply_dryRunReportsMissing(t *testing.T) {
 	write := func(w http.ResponseWriter, value any) { require.NoError(t, json.NewEncoder(w).Encode(value)) }
 	var asked site.ProofRequest
 	mux := http.NewServeMux()

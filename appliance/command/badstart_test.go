@@ -52,7 +52,7 @@ func database(t *testing.T, dir string) string {
 	return filepath.Join(dir, "landfall.db")
 }
 
-func TestServeDoesNotStartOnADatabaseThatIsDamagedOrNewerAndLeavesItAlone(t *testing.T) {
+func TestServe_damagedOrNewerDatabase(t *testing.T) {
 	for name, spoilt := range map[string]struct {
 		spoil func(t *testing.T, path string)
 		says  []string
@@ -93,7 +93,7 @@ func TestServeDoesNotStartOnADatabaseThatIsDamagedOrNewerAndLeavesItAlone(t *tes
 	}
 }
 
-func TestServeDoesNotStartOnADataDirectoryThatAnotherOneHas(t *testing.T) {
+func TestServe_dataDirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
 	db, err := store.Open(t.Context(), dir, store.Options{})
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestServeDoesNotStartOnADataDirectoryThatAnotherOneHas(t *testing.T) {
 		" since ", "stop that process, or choose another data directory")
 }
 
-func TestServeDoesNotStartOnAPortInUse(t *testing.T) {
+func TestServe_portInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
@@ -113,7 +113,7 @@ func TestServeDoesNotStartOnAPortInUse(t *testing.T) {
 	require.NoDirExists(t, dir, "nothing half-done stays")
 }
 
-func TestServeDoesNotStartWithMirrorRulesThatCanNotBeRead(t *testing.T) {
+func TestServe_unreadableMirrorRules(t *testing.T) {
 	for name, wrong := range map[string]struct {
 		flag, content string
 		says          []string
@@ -154,7 +154,7 @@ func asNobody(t *testing.T, dir string) bool {
 	return false
 }
 
-func TestServeDoesNotStartOnADataDirectoryThatIsReadOnly(t *testing.T) {
+func TestServe_readOnlyDataDirectory(t *testing.T) {
 	dir := os.Getenv("TEST_READ_ONLY_DIRECTORY")
 	if dir == "" {
 		dir = filepath.Join(t.TempDir(), "data")

@@ -27,10 +27,10 @@ type bmcs struct {
 func newBMC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bmc",
-		Short: "Boot and switch servers by their management controllers (Redfish)",
-		Long: "Servers are told to a running appliance with the addresses and credentials of their BMCs. It boots " +
+		Short: "Boot servers and control their power by their BMCs (Redfish)",
+		Long: "Servers are added to a running appliance with the addresses and credentials of their BMCs. It boots " +
 			"them from an infra-env's\n" +
-			"image by virtual media, and ejects it when they reboot into their disks. Each is named by its name or " +
+			"image by virtual media, and ejects it when they reboot from their disks. NAME is the name of a server or " +
 			"its id.",
 	}
 	group(cmd, newBMCList(), newBMCAdd(), newBMCImport(), newBMCShow(), newBMCBoot(), newBMCPower(), newBMCEject(),
@@ -42,7 +42,7 @@ func newBMC() *cobra.Command {
 func (b *bmcs) command(cmd *cobra.Command, run func(ctx context.Context, out io.Writer,
 	arguments []string) error) *cobra.Command {
 	b.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&b.asJSON, "json", false, "write JSON, as the API gives it")
+	cmd.Flags().BoolVar(&b.asJSON, "json", false, "write the JSON of the API")
 	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {
 		return run(cmd.Context(), cmd.OutOrStdout(), arguments)
 	}
@@ -200,9 +200,9 @@ func newBMCImport() *cobra.Command {
 		Use: "import FILE.csv", Short: "Add the servers of a table", Args: cobra.ExactArgs(1),
 		Long: "Add the servers of a table with commas, semicolons or tabs (- is standard input). Its columns are " +
 			"name, address, username,\n" +
-			"password, boot_mac, infra_env, skip_verify and boot_mode, in this order or as its first row says. Good " +
+			"password, boot_mac, infra_env, skip_verify and boot_mode, in this order or with a header row. Valid " +
 			"rows are added, and the\n" +
-			"command fails when there were bad ones.",
+			"command fails if any row is invalid.",
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		file := io.Reader(os.Stdin)
 		if arguments[0] != "-" {
@@ -220,7 +220,7 @@ func newBMCImport() *cobra.Command {
 		}
 		return b.writeImport(out, imported, dry)
 	})
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be added and what is wrong")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show which rows would be added and which are invalid")
 	return cmd
 }
 
@@ -239,7 +239,7 @@ func (b *bmcs) writeImport(out io.Writer, imported *console.BMCImport, dry bool)
 		if dry {
 			verb = "would be added"
 		}
-		fmt.Fprintf(out, "%d servers %s, %d rows refused\n", imported.Added, verb, imported.Failed)
+		fmt.Fprintf(out, "%d servers %s, %d rows rejected\n", imported.Added, verb, imported.Failed)
 	}
 	if imported.Failed > 0 {
 		return &outcomeError{exitFailure}
@@ -271,7 +271,7 @@ func newBMCBoot() *cobra.Command {
 		return b.await(ctx, out, arguments[0], wait)
 	})
 	cmd.Flags().StringVar(&infraEnv, "infra-env", "", "another infra-env than the server's, by name or id")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "wait so long until the server was switched on with the image, or failed")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait this long until the server is powered on with the image, or failed")
 	return cmd
 }
 
@@ -307,7 +307,7 @@ func newBMCPower() *cobra.Command {
 	b := &bmcs{}
 	kinds := []string{"on", "off", "soft", "reset"}
 	return b.command(&cobra.Command{
-		Use: "power on|off|soft|reset NAME", Short: "Switch a server on or off, shut it down, or restart it",
+		Use: "power on|off|soft|reset NAME", Short: "Power a server on or off, shut it down, or restart it",
 		Args: cobra.ExactArgs(2), ValidArgs: kinds,
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		if !slices.Contains(kinds, arguments[0]) {
@@ -337,7 +337,7 @@ func newBMCAction(action, short string) *cobra.Command {
 func newBMCLog() *cobra.Command {
 	b := &bmcs{}
 	all := false
-	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show what was said with a server's BMC, without secrets",
+	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show the session log of a server's BMC, without secrets",
 		Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		var found struct {
 			Conversations []bmc.SessionLog `json:"conversations"`
@@ -356,14 +356,14 @@ func newBMCLog() *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().BoolVar(&all, "all", false, "all conversations that are kept, not only the last")
+	cmd.Flags().BoolVar(&all, "all", false, "all stored sessions, not only the last")
 	return cmd
 }
 
 func writeConversation(out io.Writer, c bmc.SessionLog) {
 	fmt.Fprintf(out, "%s %s", c.Start.Local().Format(time.DateTime), c.Job)
 	if c.Repeated > 0 {
-		fmt.Fprintf(out, " (ended so %d times before)", c.Repeated)
+		fmt.Fprintf(out, " (same error %d times before)", c.Repeated)
 	}
 	fmt.Fprintln(out)
 	for _, e := range c.Exchanges {
@@ -388,11 +388,11 @@ func writeConversation(out io.Writer, c bmc.SessionLog) {
 func newBMCRemove() *cobra.Command {
 	b := &bmcs{}
 	powerOff := false
-	cmd := b.command(&cobra.Command{Use: "remove NAME", Short: "Forget a server", Args: cobra.ExactArgs(1)},
+	cmd := b.command(&cobra.Command{Use: "remove NAME", Short: "Remove a server", Args: cobra.ExactArgs(1)},
 		func(ctx context.Context, _ io.Writer, arguments []string) error {
 			return b.call(ctx, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", bmcPath(arguments[0]), powerOff),
 				nil, nil)
 		})
-	cmd.Flags().BoolVar(&powerOff, "power-off", false, "switch it off before")
+	cmd.Flags().BoolVar(&powerOff, "power-off", false, "power it off first")
 	return cmd
 }

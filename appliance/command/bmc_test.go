@@ -37,7 +37,7 @@ func landfallBMC(t *testing.T) (*bmc.Manager, func(arguments ...string) (int, st
 	}
 }
 
-func TestServersAreDrivenFromTheCommandLine(t *testing.T) {
+func TestBMCCommands(t *testing.T) {
 	_, landfall := landfallBMC(t)
 	password := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(password, []byte("hunter2\n"), 0o600))
@@ -50,7 +50,7 @@ func TestServersAreDrivenFromTheCommandLine(t *testing.T) {
 	code, out, _ = landfall("import", table, "--dry-run")
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, out, "line 2: n1: A server with the name n1 already exists")
-	require.Contains(t, out, "1 servers would be added, 1 rows refused")
+	require.Contains(t, out, "1 servers would be added, 1 rows rejected")
 	code, out, _ = landfall("import", table)
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, out, "1 servers added")
@@ -73,7 +73,7 @@ func TestServersAreDrivenFromTheCommandLine(t *testing.T) {
 	require.NotContains(t, out, "hunter2")
 }
 
-func TestWrongCommandsAboutServersAreOneSentence(t *testing.T) {
+func TestBMCCommands_errors(t *testing.T) {
 	_, landfall := landfallBMC(t)
 	for _, c := range []struct {
 		arguments []string

@@ -57,7 +57,7 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 	}
 	answer, err := io.ReadAll(response.Body)
 	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return fmt.Errorf("read the answer of %s: %w", c.url, err)
+		return fmt.Errorf("read the response of %s: %w", c.url, err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return refusal(method, path, response.Status, answer)
@@ -74,7 +74,7 @@ func read(answer []byte, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("the answer is not what the API says: %w; is there another service at this URL?", err)
+		return fmt.Errorf("the response does not match the API: %w; check whether another service has this URL", err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func newClusters() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, as the API gives it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the JSON of the API")
 	return cmd
 }
 
@@ -67,7 +67,7 @@ func newStatus() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say what a running appliance is and has",
+		Short: "Show the state of a running appliance",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var status console.Status

@@ -84,7 +84,7 @@ func (a *alarm) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func TestWrongArgumentsEndWithOneSentenceAndTheCodeForUsage(t *testing.T) {
+func TestUsage_wrongArguments(t *testing.T) {
 	for name, wrong := range map[string]struct {
 		arguments []string
 		sentence  string
@@ -111,7 +111,7 @@ func TestWrongArgumentsEndWithOneSentenceAndTheCodeForUsage(t *testing.T) {
 	}
 }
 
-func TestACommandAloneShowsWhatItHas(t *testing.T) {
+func TestUsage_commandGroup(t *testing.T) {
 	for _, arguments := range [][]string{{}, {"--help"}, {"simulate"}} {
 		got := landfall(t, arguments...)
 		require.Zero(t, got.code)
@@ -119,14 +119,14 @@ func TestACommandAloneShowsWhatItHas(t *testing.T) {
 	}
 }
 
-func TestTheVersionIsSaid(t *testing.T) {
+func TestVersion(t *testing.T) {
 	require.Contains(t, landfall(t, "version").out, "landfall "+Version())
 	var said map[string]string
 	require.NoError(t, json.Unmarshal([]byte(landfall(t, "version", "--json").out), &said))
 	require.Equal(t, Version(), said["version"])
 }
 
-func TestEveryKeyOfTheConfigurationIsAFlagOfServe(t *testing.T) {
+func TestServe_flagForEachConfigurationKey(t *testing.T) {
 	help := landfall(t, "serve", "--help").out
 	for _, flag := range []string{"--listen", "--data-dir", "--mirror-ca-bundle",
 		"--timeouts-stages-rebooting duration", "--limits-request-body-bytes bytes"} {
@@ -134,7 +134,7 @@ func TestEveryKeyOfTheConfigurationIsAFlagOfServe(t *testing.T) {
 	}
 }
 
-func TestServeRefusesToStartWithOneSentence(t *testing.T) {
+func TestServe_invalidConfiguration(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
@@ -164,7 +164,7 @@ func TestServeRefusesToStartWithOneSentence(t *testing.T) {
 	}
 }
 
-func TestServeSaysWhereItIsAndStopsWhenInterrupted(t *testing.T) {
+func TestServe_printsURLAndStopsOnInterrupt(t *testing.T) {
 	folder := t.TempDir()
 	got := interruptAt(t, "  data  ", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder, "--log-level", "error")
 	require.Zero(t, got.code, got.errOut)
@@ -172,7 +172,7 @@ func TestServeSaysWhereItIsAndStopsWhenInterrupted(t *testing.T) {
 	require.Contains(t, got.out, "data           "+folder)
 }
 
-func TestTheDemoInstallsAClusterAndEnds(t *testing.T) {
+func TestDemo_installsClusterAndExits(t *testing.T) {
 	for _, hosts := range []string{"3", "5"} {
 		t.Run(hosts+" hosts", func(t *testing.T) {
 			t.Parallel()
@@ -194,20 +194,20 @@ func requireDemo(t *testing.T, name, hosts, kubeconfig string, more ...string) {
 	require.Contains(t, string(content), "api."+name+".landfall.test:6443")
 }
 
-func TestAServeThatIsInterruptedAtOnceIsNoFailure(t *testing.T) {
+func TestServe_interruptedDuringStart(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	require.Zero(t, landfallUntil(ctx, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()).code)
 }
 
-func TestTheDemoIsInterruptedWhileItInstalls(t *testing.T) {
+func TestDemo_interruptedDuringInstallation(t *testing.T) {
 	got := interruptAt(t, "page ", "demo", "--listen", "127.0.0.1:0", "--hosts", "1")
 	require.Zero(t, got.code, got.errOut)
 }
 
-// TestTheDemoKeepsItsDataWhereItIsToldAndGoesOnUntilItIsInterrupted installs a single node, and
+// TestDemo_keepsDataDirectory installs a single node, and
 // another one beside it in a demo that does not end by itself.
-func TestTheDemoKeepsItsDataWhereItIsToldAndGoesOnUntilItIsInterrupted(t *testing.T) {
+func TestDemo_keepsDataDirectory(t *testing.T) {
 	folder := t.TempDir()
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	requireDemo(t, "demo", "1", kubeconfig, "--data-dir", folder)
@@ -217,7 +217,7 @@ func TestTheDemoKeepsItsDataWhereItIsToldAndGoesOnUntilItIsInterrupted(t *testin
 	require.Contains(t, got.out, "The cluster demo-2 is installed.")
 }
 
-func TestAnInstalledClustersKubeconfigAndPasswordAreTakenFromTheCommandLine(t *testing.T) {
+func TestKubeconfig_installedCluster(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "east")
 	var refused, wrote, shown result
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -244,7 +244,7 @@ func TestAnInstalledClustersKubeconfigAndPasswordAreTakenFromTheCommandLine(t *t
 	require.Regexp(t, `user      kubeadmin\npassword  \S+\n`, shown.out)
 }
 
-func TestTheDemoEndsWithTheReasonWhenAnythingFails(t *testing.T) {
+func TestDemo_reportsFailure(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, taken.Close()) })
@@ -270,7 +270,7 @@ func TestTheDemoEndsWithTheReasonWhenAnythingFails(t *testing.T) {
 	}
 }
 
-func TestClientsOfARunningApplianceShowItsClusters(t *testing.T) {
+func TestClient_showsClusters(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answers := map[string]string{
 			"/api/assisted-install/v2/clusters": `[{"id":"c-1","name":"east","openshift_version":"4.19.3","status":"installing","progress":{"total_percentage":42}}]`,
@@ -291,7 +291,7 @@ func TestClientsOfARunningApplianceShowItsClusters(t *testing.T) {
 		"There is no release, so no cluster can be made: release_images in the configuration.")
 }
 
-func TestClientsOfAnApplianceThatHasNothingSayWhatIsMissing(t *testing.T) {
+func TestClient_emptyAppliance(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answers := map[string]string{"/api/assisted-install/v2/clusters": `[]`,
 			"/api/landfall/v1/status": `{"version":"v1","url":"http://bastion:8090"}`}
@@ -306,7 +306,7 @@ func TestClientsOfAnApplianceThatHasNothingSayWhatIsMissing(t *testing.T) {
 	require.NotContains(t, status, "KIND", "no table of nothing")
 }
 
-func TestAClusterIsNamedByItsIDOrByItsName(t *testing.T) {
+func TestClient_clusterByIDOrName(t *testing.T) {
 	const id = "5f0e6d70-7e5c-4b56-9b0e-2f1a3c1d9a11"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := `[{"id":"` + id + `","name":"east"},{"id":"c-2","name":"twin"},{"id":"c-3","name":"twin"}]`
@@ -333,7 +333,7 @@ func TestAClusterIsNamedByItsIDOrByItsName(t *testing.T) {
 	}
 }
 
-func TestClientsSayWhatStandsInTheWay(t *testing.T) {
+func TestClient_errors(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, err := w.Write([]byte(`{"code":"503","reason":"the disk is full; make room"}`))
@@ -354,7 +354,7 @@ func TestClientsSayWhatStandsInTheWay(t *testing.T) {
 		refusing.URL: "landfall: the disk is full; make room\n",
 		gone: "no appliance listens at " + gone +
 			"; start one with landfall serve, or name its address with --url",
-		foreign.URL: "is there another service at this URL?",
+		foreign.URL: "check whether another service has this URL",
 		"::":        "can not be used",
 	} {
 		got := landfall(t, "clusters", "--url", url)
@@ -363,7 +363,7 @@ func TestClientsSayWhatStandsInTheWay(t *testing.T) {
 	}
 }
 
-func TestTheLogIsTextForPeopleAndJSONForPrograms(t *testing.T) {
+func TestLog_formats(t *testing.T) {
 	for format, begins := range map[string]string{"text": "time=", "json": "{", "auto": "{"} {
 		var out bytes.Buffer
 		logger, err := newLogger(config.Log{Format: format, Level: "warn"}, &out)

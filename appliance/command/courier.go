@@ -20,7 +20,7 @@ import (
 func newCourier() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "courier",
-		Short: "Bring images to a site by hand",
+		Short: "Carry images to a site by courier",
 	}
 	group(cmd, newCourierFill(), newCourierPush())
 	return cmd
@@ -60,11 +60,12 @@ func newCourierFill() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fill LIST -o DIR",
-		Short: "Fetch what a site's shopping list names, on a connected machine",
-		Long: "Fetch what a site's shopping list names into a folder, such as one on a stick. The list is the plain " +
+		Short: "Fetch the images of a site's shopping list, on a connected machine",
+		Long: "Fetch the images of a site's shopping list into a directory, such as one on a USB drive. The list is " +
+			"the plain " +
 			"one of the Mirror\n" +
-			"page or of landfall mirror prove --list; one that was altered is refused. A run that was interrupted " +
-			"goes on where it\n" +
+			"page or of landfall mirror prove --list; an altered list is rejected. An interrupted run " +
+			"continues where it\n" +
 			"stopped; files stay below 4 GiB.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -73,7 +74,7 @@ func newCourierFill() *cobra.Command {
 				return err
 			}
 			if dir == "" {
-				return usage("name the folder to fill with -o")
+				return usage("name the directory to fill with -o")
 			}
 			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size},
 				cmd.ErrOrStderr())
@@ -141,10 +142,10 @@ func newCourierPush() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "push DIR --to REGISTRY",
-		Short: "Put what a courier brought into the site's mirror",
-		Long: "Put what landfall courier fill fetched where the site's mirror rules look for it. What the mirror has " +
+		Short: "Push the images that a courier brought into the site's mirror",
+		Long: "Push the output of landfall courier fill to the locations of the site's mirror rules. Existing content " +
 			"is not sent again.\n" +
-			"landfall mirror prove tells then what has arrived.",
+			"landfall mirror prove then shows what has arrived.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			o.Dir = arguments[0]
@@ -176,7 +177,7 @@ func newCourierPush() *cobra.Command {
 		"file with credentials that may write, in the form of a pull secret")
 	set.StringVar(&flags.ca, "ca", "", "certificates (PEM) that the mirror is trusted by, beside those of the system")
 	set.BoolVar(&o.Insecure, "insecure", false,
-		"the mirror speaks plain HTTP or has a certificate that nobody vouches for")
+		"the mirror uses plain HTTP or has an untrusted certificate")
 	set.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }

@@ -71,7 +71,7 @@ func newDemo() *cobra.Command {
 				return usage("--faults: %w", err)
 			}
 			if _, err := os.Stat(filepath.Dir(d.kubeconfig)); err != nil {
-				return fmt.Errorf("the kubeconfig can't be written: %w; choose another place with --kubeconfig", err)
+				return fmt.Errorf("write the kubeconfig: %w; choose another place with --kubeconfig", err)
 			}
 			err = d.run(cmd.Context())
 			if d.exit {
@@ -109,7 +109,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	folder := d.dataDir
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "landfall-demo-"); err != nil {
-			return fmt.Errorf("make a directory for the demo's data: %w", err)
+			return fmt.Errorf("create a directory for the demo's data: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	}
@@ -189,7 +189,7 @@ type demoSite struct {
 // configuration for them.
 func newDemoSite(ctx context.Context, folder string, logger *slog.Logger) (_ *demoSite, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory for the demo's data: %w; choose another one with --data-dir", err)
+		return nil, fmt.Errorf("create the directory for the demo's data: %w; choose another one with --data-dir", err)
 	}
 	mirror, err := registry.New(ctx, "127.0.0.1:0", logger)
 	if err != nil {

@@ -125,7 +125,7 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 	for {
 		cluster, err := api.cluster(ctx, id.String())
 		if err != nil {
-			return fmt.Errorf("look at the cluster: %w", err)
+			return fmt.Errorf("read the cluster: %w", err)
 		}
 		line.show(cluster)
 		switch status := conv.Value(cluster.Status); {

@@ -14,7 +14,7 @@ import (
 )
 
 // errSick ends a doctor's run with red findings. The report contains them.
-var errSick = errors.New("the site is not ready: see what is red above")
+var errSick = errors.New("the site is not ready: see the red findings above")
 
 func newDoctor() *cobra.Command {
 	var asJSON, all, dhcp bool
@@ -22,12 +22,12 @@ func newDoctor() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at the site: names, clocks, registries, addresses, proxies, and what hosts found",
-		Long: "Looks at what the site gives an installation, from the machine that the appliance runs on: DNS " +
+		Short: "Check the site: names, clocks, registries, addresses, proxies, and the reports of hosts",
+		Long: "Check the prerequisites of an installation at the site, from the appliance's machine: DNS " +
 			"records, time\n" +
 			"servers, the registries' certificates and clocks, the images in them, whether virtual addresses are " +
 			"free, whether full\n" +
-			"packets arrive, proxies, and what the cluster's hosts have found themselves. Ends with 1 if anything is " +
+			"packets arrive, proxies, and the reports of the cluster's hosts. The exit code is 1 if anything is " +
 			"red.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,9 +60,9 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster that is to be installed")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster to install")
 	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "ask the DHCP servers of the appliance's networks what they offer")
-	cmd.Flags().BoolVar(&all, "all", false, "write what is green, too")
+	cmd.Flags().BoolVar(&all, "all", false, "also write green findings")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }

@@ -15,7 +15,7 @@ func newISO() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iso",
 		Short: "Work with live ISOs, on a running appliance and without one",
-		Long: "list, import, verify and remove speak with a running appliance (--url) about the live ISOs that it " +
+		Long: "list, import, verify and remove manage the live ISOs of a running appliance (--url), from which it " +
 			"makes discovery\n" +
 			"images from. build, inspect, extract and diff work on files and need no appliance; - is standard input " +
 			"or output.",

@@ -91,7 +91,7 @@ func requireDone(t *testing.T, got result) string {
 	return got.out
 }
 
-func TestALiveISOIsImportedListedVerifiedAndRemoved(t *testing.T) {
+func TestISO_importListVerifyRemove(t *testing.T) {
 	url, file := served(t), liveISO(t)
 	said := requireDone(t, landfall(t, "iso", "import", file, "--url", url))
 	require.Contains(t, said, "ready: OpenShift 4.18, x86_64, rhcos-418.94.202511191518-0")
@@ -122,7 +122,7 @@ func TestALiveISOIsImportedListedVerifiedAndRemoved(t *testing.T) {
 	require.Contains(t, gone.errOut, "the appliance has no OS image "+images[0].ID)
 }
 
-func TestALiveISOIsImportedFromStandardInputAndByURL(t *testing.T) {
+func TestISOImport_standardInputAndURL(t *testing.T) {
 	url := served(t)
 	file := liveISOOf(t, skeleton.ISO{RootFSSize: 20 << 20}) // more than one piece
 	in, err := os.Open(file)
@@ -146,7 +146,7 @@ func TestALiveISOIsImportedFromStandardInputAndByURL(t *testing.T) {
 		"what was refused does not stay in the list")
 }
 
-func TestWhatIsNoLiveISOIsRefusedByImportWithASentence(t *testing.T) {
+func TestISOImport_rejectsOtherFiles(t *testing.T) {
 	url := served(t)
 	for name, c := range map[string]struct {
 		arguments []string
@@ -217,7 +217,7 @@ func forward(target string) http.Handler {
 	})
 }
 
-func TestAnImportOutlivesBrokenConnections(t *testing.T) {
+func TestISOImport_retriesBrokenConnections(t *testing.T) {
 	line := &flaky{next: forward(served(t))}
 	line.breaks.Store(2)
 	server := httptest.NewServer(line)
@@ -234,7 +234,7 @@ func TestAnImportOutlivesBrokenConnections(t *testing.T) {
 	require.Contains(t, errOut.String(), "trying again in 1ms")
 }
 
-func TestAnInterruptedImportGoesOnWithTheSameFileAndRefusesAnother(t *testing.T) {
+func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	url, file := served(t), liveISO(t)
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -250,7 +250,7 @@ func TestAnInterruptedImportGoesOnWithTheSameFileAndRefusesAnother(t *testing.T)
 	interrupt()
 	got := landfall(t, "iso", "import", file, "--url", url)
 	require.Contains(t, requireDone(t, got), digestOf(t, file))
-	require.Contains(t, got.errOut, "going on with an import that was interrupted after 1.0 MB")
+	require.Contains(t, got.errOut, "continuing an import that was interrupted after 1.0 MB")
 	requireDone(t, landfall(t, "iso", "remove", "live.iso", "--url", url))
 
 	interrupt()
@@ -262,7 +262,7 @@ func TestAnInterruptedImportGoesOnWithTheSameFileAndRefusesAnother(t *testing.T)
 	require.Equal(t, "[]\n", requireDone(t, landfall(t, "iso", "list", "--json", "--url", url)))
 }
 
-func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
+func TestISOBuild_inspectAndExtract(t *testing.T) {
 	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	network := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(network, "eth0.nmconnection"), []byte("[connection]\nid=eth0\n"),
@@ -308,7 +308,7 @@ func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "config.ign"))
 }
 
-func TestAnISOIsReadFromStandardInput(t *testing.T) {
+func TestISOInspect_standardInput(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
@@ -330,14 +330,14 @@ func TestAnISOIsReadFromStandardInput(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestAConfigIsTakenFromStandardInput(t *testing.T) {
+func TestISOBuild_configFromStandardInput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.iso")
 	requireDone(t, landfallReading(t, strings.NewReader(ignitionConfig), "iso", "build", "--base", liveISO(t),
 		"--ignition", "-", "-o", out))
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
 }
 
-func TestOneImageOfTheBaseTakesItsConfigFromImagesThatHoldItAlone(t *testing.T) {
+func TestISOBuild_configImage(t *testing.T) {
 	dir := t.TempDir()
 	keeper, small := filepath.Join(dir, "keeper.iso"), filepath.Join(dir, "small.iso")
 	requireDone(t, landfall(t, "iso", "build", "--await-config-image", "--base", liveISO(t), "--karg", "quiet",
@@ -355,7 +355,7 @@ func TestOneImageOfTheBaseTakesItsConfigFromImagesThatHoldItAlone(t *testing.T) 
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", small, "config")))
 }
 
-func TestWhatCanNotBeBuiltOrReadIsSaidAndNothingIsLeft(t *testing.T) {
+func TestISO_errorsLeaveNoFiles(t *testing.T) {
 	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	dir := t.TempDir()
 	out := filepath.Join(dir, "image.iso")
@@ -378,7 +378,7 @@ func TestWhatCanNotBeBuiltOrReadIsSaidAndNothingIsLeft(t *testing.T) {
 		"no keyfiles": {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(),
 			"-o", out}, exitFailure, "holds no NetworkManager keyfiles"},
 		"another file": {[]string{"build", "--base", base, "--ignition", config, "--network",
-			filepath.Dir(plain), "-o", out}, exitFailure, "is no NetworkManager keyfile"},
+			filepath.Dir(plain), "-o", out}, exitFailure, "is not a NetworkManager keyfile"},
 		"too many arguments": {[]string{"build", "--base", base, "--ignition", config, "--karg",
 			strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
 		"minimal without URL": {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out},
@@ -406,7 +406,7 @@ func TestWhatCanNotBeBuiltOrReadIsSaidAndNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestAHostileISOIsNotExtractedOutOfTheDirectory(t *testing.T) {
+func TestISOExtract_staysInDirectory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "files")))
 	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
@@ -419,7 +419,7 @@ func TestAHostileISOIsNotExtractedOutOfTheDirectory(t *testing.T) {
 	require.Contains(t, got.errOut, "escapes")
 }
 
-func TestDiffSaysInWhatTwoISOsDifferAndKeepsSecrets(t *testing.T) {
+func TestISODiff_hidesSecrets(t *testing.T) {
 	base, dir := liveISO(t), t.TempDir()
 	build := func(name, config string, more ...string) string {
 		path := filepath.Join(dir, name)
@@ -450,7 +450,7 @@ func TestDiffSaysInWhatTwoISOsDifferAndKeepsSecrets(t *testing.T) {
 		A: isogen.X86_64, B: isogen.AArch64})
 }
 
-func TestTheListOfAnApplianceThatIsNotThereSaysSo(t *testing.T) {
+func TestISOList_noAppliance(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for _, command := range [][]string{{"list"}, {"verify"}, {"remove", "a"}, {"import", liveISO(t)},

@@ -28,14 +28,14 @@ func newISOBuild() *cobra.Command {
 	o := &isoBuild{}
 	cmd := &cobra.Command{
 		Use:   "build --base FILE --ignition FILE -o FILE|-",
-		Short: "Make an image out of a live ISO and an Ignition config",
-		Long: "Make an image out of a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe " +
+		Short: "Build an image from a live ISO and an Ignition config",
+		Long: "Build an image from a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe " +
 			"(-o -).\n" +
 			"The same input gives the same bytes. When the image is not written to a pipe, its SHA-256 is written as " +
 			"sha256sum does.\n\n" +
-			"Who keeps one live ISO on the USB drives makes it once with --await-config-image: it takes its config " +
+			"To keep one live ISO on USB drives, build it once with --await-config-image: it reads its config " +
 			"from a second drive,\n" +
-			"a small image that --config-image makes of each config.",
+			"a small image that --config-image builds from each config.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -187,7 +187,7 @@ func (o *isoBuild) keyfiles() ([]isogen.File, error) {
 	var files []isogen.File
 	for _, entry := range entries {
 		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".nmconnection") {
-			return nil, fmt.Errorf("%s is no NetworkManager keyfile; leave only files *.nmconnection there",
+			return nil, fmt.Errorf("%s is not a NetworkManager keyfile; leave only files *.nmconnection there",
 				filepath.Join(o.network, entry.Name()))
 		}
 		data, err := os.ReadFile(filepath.Join(o.network, entry.Name()))

@@ -13,10 +13,11 @@ func newISODiff() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "diff A|- B|-",
-		Short: "Say in what two ISOs differ: volume, kernel arguments, config, files",
-		Long: "Say in what two ISOs differ: volume, kernel arguments, fields of the Ignition config, embedded files, " +
+		Short: "Show the differences between two ISOs: volume, kernel arguments, config, files",
+		Long: "Show the differences between two ISOs: volume, kernel arguments, fields of the Ignition config, " +
+			"embedded files, " +
 			"and the ISO's own files.\n" +
-			"Contents are told by size and digest, never shown. The exit code is 0 if there is no difference and 1 " +
+			"Contents are shown only by size and digest. The exit code is 0 if there is no difference and 1 " +
 			"if there is one.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {

@@ -45,8 +45,9 @@ func newISOImport() *cobra.Command {
 	o := &isoImport{retryAfter: time.Second}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-|URL | --release VERSION",
-		Short: "Give a running appliance a live ISO",
-		Long: "Give a running appliance a live ISO: a file, standard input (-), a URL that the appliance fetches it " +
+		Short: "Import a live ISO into a running appliance",
+		Long: "Import a live ISO into a running appliance: a file, standard input (-), a URL that the appliance " +
+			"fetches it " +
 			"from, or the one in\n" +
 			"a release payload of its mirror. An import that was interrupted goes on when the same file is imported " +
 			"again.\n" +
@@ -184,7 +185,7 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 	defer bar.end()
 	sum := sha256.New()
 	if up.Offset > 0 {
-		fmt.Fprintf(o.errOut, "landfall: going on with an import that was interrupted after %s\n", inMB(up.Offset))
+		fmt.Fprintf(o.errOut, "landfall: continuing an import that was interrupted after %s\n", inMB(up.Offset))
 		if _, err := io.CopyN(io.MultiWriter(sum, bar), in, up.Offset); err != nil {
 			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
 		}
@@ -294,7 +295,7 @@ func (o *isoImport) send(ctx context.Context, id string, offset, total int64, pi
 	}
 	answer, err := io.ReadAll(response.Body)
 	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return nil, &brokenError{fmt.Errorf("read the answer of %s: %w", c.url, err)}
+		return nil, &brokenError{fmt.Errorf("read the response of %s: %w", c.url, err)}
 	}
 	switch {
 	case response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusConflict &&
@@ -307,7 +308,8 @@ func (o *isoImport) send(ctx context.Context, id string, offset, total int64, pi
 	}
 	image := new(osimage.Image)
 	if err := json.Unmarshal(answer, image); err != nil {
-		return nil, fmt.Errorf("the answer is not what the API says: %w; is there another service at this URL?", err)
+		return nil, fmt.Errorf("the response does not match the API: %w; check whether another service has this URL",
+			err)
 	}
 	return image, nil
 }

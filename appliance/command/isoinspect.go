@@ -17,7 +17,7 @@ func newISOInspect() *cobra.Command {
 	var asJSON, quick bool
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|-",
-		Short: "Say what an ISO is, what is embedded in it and by whom, and how it boots",
+		Short: "Show the properties of an ISO, its embedded files, and how it boots",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			iso, closeISO, err := openISO(cmd, arguments[0])
@@ -140,7 +140,7 @@ func writeEmbedding(row func(name, format string, arguments ...any), e *isofile.
 func newISOExtract() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extract FILE|- config|kargs|kernel|initrd|rootfs|DIR",
-		Short: "Take out what is in an ISO",
+		Short: "Extract a part of an ISO",
 		Long: "Write a part of an ISO to standard output: its Ignition config, the kernel's arguments, the kernel, " +
 			"the initial RAM disk or\n" +
 			"the root file system. A directory gets everything that was embedded: config.ign, kargs, and the other " +

@@ -49,7 +49,7 @@ func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, er
 	case 1:
 		return &found[0], nil
 	}
-	return nil, fmt.Errorf("%d OS images are meant by %s; give more of the id, see landfall iso list", len(found),
+	return nil, fmt.Errorf("%d OS images match %s; give more of the id, see landfall iso list", len(found),
 		wanted)
 }
 
@@ -106,8 +106,8 @@ func newISOVerify() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "verify [ID...]",
-		Short: "Have a running appliance read live ISOs anew and compare their digests",
-		Long: "Have a running appliance read live ISOs anew and compare their digests: those named, by id or name, " +
+		Short: "Verify the digests of live ISOs on a running appliance",
+		Long: "Verify the digests of live ISOs on a running appliance: those named, by id or name, " +
 			"or all.\n" +
 			"The exit code is 1 if one of them can't be used.",
 		RunE: func(cmd *cobra.Command, ids []string) error {

@@ -28,7 +28,7 @@ import (
 func newJournal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "journal",
-		Short: "Take a cluster's black box along, and replay it elsewhere",
+		Short: "Export a cluster's journal, and replay it elsewhere",
 	}
 	group(cmd, newJournalExport(), newJournalReplay())
 	return cmd
@@ -44,8 +44,8 @@ func newJournalExport() *cobra.Command {
 	o := &journalExport{}
 	cmd := &cobra.Command{
 		Use:   "export --cluster ID|NAME",
-		Short: "Write all that happened to a cluster into one signed file without secrets",
-		Long: "Write all that happened to a cluster into one file: its objects, events, what hosts replied, each " +
+		Short: "Write the journal of a cluster to one signed file without secrets",
+		Long: "Write the journal of a cluster to one file: its objects, events, what hosts replied, each " +
 			"change with its time,\n" +
 			"and logs; signed by the site, and without secrets. The cluster may have been deleted meanwhile; name it " +
 			"by its id then.\n" +
@@ -89,7 +89,7 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	err := journal.FromDirectory(ctx, o.folder, engine.JournalLayout(), o.cluster, Version(), save)
 	if held, ok := errors.AsType[*store.HeldError](err); ok {
-		return fmt.Errorf("%w; leave --data-dir out to ask the appliance that runs", held)
+		return fmt.Errorf("%w; omit --data-dir to use the running appliance", held)
 	}
 	if errors.Is(err, journal.ErrNoData) {
 		return fmt.Errorf("%w; check --data-dir", err)
@@ -126,7 +126,7 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 	}
 	return save(name, func(out io.Writer) error {
 		if _, err := io.Copy(out, response.Body); err != nil {
-			return fmt.Errorf("the appliance broke off in the middle (%w); its log says why", err)
+			return fmt.Errorf("the appliance aborted the export (%w); see its log", err)
 		}
 		return nil
 	})
@@ -162,8 +162,9 @@ func newJournalReplay() *cobra.Command {
 	o := &journalReplay{}
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Replay a cluster's black box, step by step",
-		Long: "Replay a cluster's black box step by step: who did what when, and what came of it. The signature is " +
+		Short: "Replay the journal of a cluster, step by step",
+		Long: "Replay the journal of a cluster step by step: each change with its time, author and result. The " +
+			"signature is " +
 			"checked first, each\n" +
 			"object after each step that changed it, and at the end the whole state against the hash that the site " +
 			"signed.",
@@ -305,7 +306,8 @@ func (w *replayWriter) step(applied *journal.AppliedStep, description journal.De
 		if !applied.At.IsZero() {
 			at = applied.At.Format("2006-01-02 15:04:05.000")
 		}
-		w.printf("#%-4d %s  +%-9s %-9s %s\n", applied.Number, at, description.Delay.Round(time.Millisecond), description.Actor,
+		w.printf("#%-4d %s  +%-9s %-9s %s\n", applied.Number, at, description.Delay.Round(time.Millisecond),
+			description.Actor,
 			description.Operation)
 		for _, line := range description.Lines {
 			w.printf("        %-10s %s\n", line.Kind, line.Text)

@@ -41,7 +41,7 @@ func journalFile(t *testing.T) (path string, key *sitekey.Key) {
 	return path, key
 }
 
-func TestReplayTellsTheStoryAndChecksItsEnd(t *testing.T) {
+func TestJournalReplay_printsAndVerifies(t *testing.T) {
 	path, key := journalFile(t)
 	got := landfall(t, "journal", "replay", path, "--key", key.Public().Fingerprint())
 	require.Zero(t, got.code, got.errOut)
@@ -56,7 +56,7 @@ func TestReplayTellsTheStoryAndChecksItsEnd(t *testing.T) {
 	require.Contains(t, got.out, "That is the state that the site signed, hash for hash.")
 }
 
-func TestReplayStopsWhereItIsTold(t *testing.T) {
+func TestJournalReplay_stopsAtStep(t *testing.T) {
 	path, _ := journalFile(t)
 	for _, until := range []string{"1", "2026-03-01T12:00:30Z"} {
 		got := landfall(t, "journal", "replay", path, "--until", until, "--show", "/clusters", "-q")
@@ -70,7 +70,7 @@ func TestReplayStopsWhereItIsTold(t *testing.T) {
 	require.Contains(t, got.errOut, "--until noon is neither the number of a step nor a time such as")
 }
 
-func TestReplayWritesJSONLines(t *testing.T) {
+func TestJournalReplay_writesJSONLines(t *testing.T) {
 	path, _ := journalFile(t)
 	got := landfall(t, "journal", "replay", path, "--json")
 	require.Zero(t, got.code, got.errOut)
@@ -88,7 +88,7 @@ func TestReplayWritesJSONLines(t *testing.T) {
 	require.Contains(t, lines[2], `"who":"appliance"`)
 }
 
-func TestReplayRefusesWhatItCantRelyOn(t *testing.T) {
+func TestJournalReplay_rejectsInvalidJournals(t *testing.T) {
 	path, key := journalFile(t)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestReplayRefusesWhatItCantRelyOn(t *testing.T) {
 	require.Equal(t, exitFailure, got.code)
 }
 
-func TestExportSaysWhatIsWrong(t *testing.T) {
+func TestJournalExport_errors(t *testing.T) {
 	empty, held := t.TempDir(), t.TempDir()
 	db, err := store.Open(t.Context(), held, store.Options{})
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestExportSaysWhatIsWrong(t *testing.T) {
 		"no data": {[]string{"--cluster", "x", "--data-dir", empty}, exitFailure,
 			"no appliance has run there; check --data-dir"},
 		"a running one's": {[]string{"--cluster", "x", "--data-dir", held}, exitFailure,
-			"leave --data-dir out to ask the appliance that runs"},
+			"omit --data-dir to use the running appliance"},
 		"nobody listens": {[]string{"--cluster", "x", "--url", "http://127.0.0.1:1"}, exitFailure,
 			"no appliance listens at http://127.0.0.1:1"},
 		"a URL that is no": {[]string{"--cluster", "00000000-0000-4000-8000-000000000000", "--url", "http://a b"},

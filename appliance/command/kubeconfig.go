@@ -36,7 +36,7 @@ func newKubeconfig() *cobra.Command {
 				return err
 			}
 			if err := os.WriteFile(file, text, 0o600); err != nil {
-				return fmt.Errorf("the kubeconfig can't be written: %w; choose another place with -o", err)
+				return fmt.Errorf("write the kubeconfig: %w; choose another place with -o", err)
 			}
 			return nil
 		},
@@ -72,7 +72,7 @@ func newCredentials() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "credentials --cluster ID",
-		Short: "Show the console's address of a cluster that was installed, and its administrator's password",
+		Short: "Show the console's address of an installed cluster, and its administrator's password",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
@@ -93,7 +93,7 @@ func newCredentials() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster, by its id or name")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, as the API gives it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the JSON of the API")
 	return cmd
 }
 

@@ -67,8 +67,9 @@ func newMirrorImport() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "import PATH",
-		Short: "Give a running appliance mirror rules",
-		Long: "Give a running appliance mirror rules: a registries.conf (with its drop-ins, as a folder), files with " +
+		Short: "Import mirror rules into a running appliance",
+		Long: "Import mirror rules into a running appliance: a registries.conf (with its drop-ins, as a directory), " +
+			"files with " +
 			"mirror sets, a\n" +
 			"workspace or results folder of oc-mirror (version 1 or 2), an archive of any of these (tar, tar.gz, " +
 			"zip), a list of\n" +
@@ -103,7 +104,7 @@ func newMirrorImport() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	level.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&name, "name", "", "name of the import; default: that of the file or folder")
+	cmd.Flags().StringVar(&name, "name", "", "name of the import; default: the name of the file or directory")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -117,7 +118,7 @@ func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, pat
 		return nil, err
 	}
 	for _, ignored := range got.Ignored {
-		fmt.Fprintf(errOut, "landfall: %s is left out: %s\n", ignored.Name, ignored.Reason)
+		fmt.Fprintf(errOut, "landfall: %s is ignored: %s\n", ignored.Name, ignored.Reason)
 	}
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -144,7 +145,7 @@ func newMirrorShow() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show a running appliance's mirror rules, and what is doubtful about them",
+		Short: "Show a running appliance's mirror rules and their problems",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			model := new(site.Model)
@@ -228,7 +229,7 @@ func newMirrorExplain() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE",
-		Short: "Say where nodes pull an image from, and by which rule",
+		Short: "Show where nodes pull an image from, and by which rule",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			explained := new(mirror.Explanation)
@@ -273,7 +274,7 @@ func newMirrorLater() *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "later --cluster ID",
-		Short: "Write what came with a cluster's mirror and can only be applied when the cluster runs",
+		Short: "Write the manifests of a cluster's mirror that can be applied only to the running cluster",
 		Long: "Write what came with a cluster's mirror rules and can't be among its manifests, as YAML for oc apply " +
 			"-f -: UpdateServices,\n" +
 			"and ClusterCatalogs where the kind comes too late.",
@@ -304,7 +305,7 @@ func newMirrorRemove() *cobra.Command {
 	level := &mirrorLevel{}
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
-		Short: "Have a running appliance forget what was imported under a name",
+		Short: "Remove an import of mirror rules from a running appliance",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {

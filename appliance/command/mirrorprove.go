@@ -30,7 +30,7 @@ func newMirrorProve() *cobra.Command {
 	o := &mirrorProve{}
 	cmd := &cobra.Command{
 		Use:   "prove (--release VERSION|PULLSPEC | --cluster ID)",
-		Short: "Ask the mirror for everything that an installation pulls",
+		Short: "Check the mirror for all images of an installation",
 		Long: "Have a running appliance ask the mirror for all images of a release, or of a cluster's, with all " +
 			"their layers, where the\n" +
 			"nodes will ask for them. The exit code is 1 if an installation would fail by what is missing.\n" +
@@ -131,7 +131,8 @@ func (o *mirrorProve) writeList(ctx context.Context, id string) error {
 	if err := os.WriteFile(o.list, list, 0o644); err != nil {
 		return fmt.Errorf("write the list: %w", err)
 	}
-	fmt.Fprintf(o.errOut, "landfall: what is to be brought is in %s; landfall courier fill takes it\n", o.list)
+	fmt.Fprintf(o.errOut, "landfall: the missing images are listed in %s; fetch them with landfall courier fill\n",
+		o.list)
 	return nil
 }
 
@@ -171,7 +172,7 @@ func newMirrorAcceptGaps() *cobra.Command {
 	var revoke bool
 	cmd := &cobra.Command{
 		Use:   "accept-gaps --cluster ID",
-		Short: "Have a cluster be installed although images are missing in the mirror",
+		Short: "Allow the installation of a cluster although images are missing in the mirror",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cluster == "" {
@@ -186,6 +187,6 @@ func newMirrorAcceptGaps() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
-	cmd.Flags().BoolVar(&revoke, "revoke", false, "take it back")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke the acceptance")
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // errRehearsal ends a failed rehearsal. The report contains the failure.
-var errRehearsal = errors.New("the rehearsal failed: see above what and what to do")
+var errRehearsal = errors.New("the rehearsal failed: see the failed steps above")
 
 func newRehearse() *cobra.Command {
 	appliance := &client{}
@@ -26,7 +26,7 @@ func newRehearse() *cobra.Command {
 	var request rehearsal.Request
 	cmd := &cobra.Command{
 		Use:   "rehearse --cluster ID",
-		Short: "Rehearse a cluster's installation, all but the boot, with the site's own registry and DNS",
+		Short: "Rehearse a cluster's installation without the boot, with the site's own registry and DNS",
 		Long: "Rehearse the installation of a cluster of a running appliance with simulated hosts, in an isolated " +
 			"copy of the cluster:\n" +
 			"names and clocks of the site, the discovery image, the hosts' validations, every image in the mirror, " +

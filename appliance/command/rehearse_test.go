@@ -14,7 +14,7 @@ import (
 	"landfall/appliance/rehearsal"
 )
 
-func TestTheReportOfARehearsalFitsAPage(t *testing.T) {
+func TestRehearsalReport_fitsOnePage(t *testing.T) {
 	report := &rehearsal.Rehearsal{
 		Cluster: "edge", Release: "4.20.8", Shape: "3 hosts, by numbers", Started: time.Date(2026, 3, 1, 12, 0,
 			0, 0, time.UTC), Seconds: 83.25,
@@ -40,7 +40,7 @@ func TestTheReportOfARehearsalFitsAPage(t *testing.T) {
 	require.Contains(t, page.String(), "Not proven: that machines boot; the rest.\n")
 }
 
-func TestAFolderIsWrittenWhereNothingIs(t *testing.T) {
+func TestWriteDirectory_onlyIfEmpty(t *testing.T) {
 	files := []abi.File{{Name: "cluster-manifests/a.yaml", Data: []byte("a")}, {Name: "b.yaml", Data: []byte("b")}}
 	dir := filepath.Join(t.TempDir(), "new")
 	require.NoError(t, writeDirectory(dir, files))
@@ -51,7 +51,7 @@ func TestAFolderIsWrittenWhereNothingIs(t *testing.T) {
 	require.Error(t, writeDirectory(filepath.Join(t.TempDir(), "out"), []abi.File{{Name: "../a.yaml"}}))
 }
 
-func TestWhatNamesNoClusterIsAWrongUse(t *testing.T) {
+func TestUsage_clusterRequired(t *testing.T) {
 	for _, arguments := range [][]string{{"rehearse"}, {"export", "abi"}, {"import", "abi"}} {
 		var out, errOut bytes.Buffer
 		require.Equal(t, exitUsage, run(t.Context(), arguments, &out, &errOut), arguments)

@@ -12,7 +12,7 @@ import (
 )
 
 func newSimulate() *cobra.Command {
-	cmd := &cobra.Command{Use: "simulate", Short: "Play what a site has: hosts; or whole sites at length"}
+	cmd := &cobra.Command{Use: "simulate", Short: "Simulate hosts, or whole sites over a long time"}
 	group(cmd, newSimulateHosts(), newSimulateRun(), newSimulateExample())
 	return cmd
 }

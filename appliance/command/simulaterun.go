@@ -18,14 +18,14 @@ func newSimulateRun() *cobra.Command {
 	options := scenario.Options{}
 	cmd := &cobra.Command{
 		Use:   "run SCENARIO.yaml",
-		Short: "Play whole sites for a year in some minutes, and check that nothing comes out wrong",
-		Long: "Play a scenario: sites with appliances, machines and people, under a clock that is moved from one " +
+		Short: "Simulate whole sites for a year in some minutes, and check the results",
+		Long: "Run a scenario: sites with appliances, machines and users, under a clock that jumps from one " +
 			"event to the next. Each site runs\n" +
-			"the real engine over a store of its own, without HTTP; what may never be otherwise (the invariants) is " +
+			"the real engine over a store of its own, without HTTP; the invariants are " +
 			"checked after each change.\n" +
-			"The command ends with a summary, or with exit code 1 and the seed, the site, the day and what was " +
-			"wrong; with the same seed and\n" +
-			"--site it comes to the same end. Scenarios that come with the program: " +
+			"The command ends with a summary, or with exit code 1 and the seed, the site, the day and the " +
+			"error; with the same seed and\n" +
+			"--site the result is the same. Included scenarios: " +
 			strings.Join(scenario.Examples(), ", ") + "; see landfall simulate example.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -42,7 +42,7 @@ func newSimulateRun() *cobra.Command {
 			report, err := scenario.Run(cmd.Context(), played, options)
 			bar.end()
 			if err != nil && cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
-				return errors.New("the play was stopped")
+				return errors.New("the simulation was stopped")
 			}
 			if err != nil {
 				return err
@@ -82,7 +82,7 @@ func chosenScenario(example string, arguments []string) (*scenario.Scenario, err
 func newSimulateExample() *cobra.Command {
 	return &cobra.Command{
 		Use:   "example [NAME]",
-		Short: "Print a scenario that comes with the program, or the names of all",
+		Short: "Print an included scenario, or the names of all",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if len(arguments) == 0 {

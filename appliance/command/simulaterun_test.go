@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSimulateRunPlaysAScenario(t *testing.T) {
+func TestSimulateRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("days: 2\nsites: [{name: edge, people: {rebuild: 30d}}]\n"), 0o600))
 	var out, errOut bytes.Buffer
@@ -22,7 +22,7 @@ func TestSimulateRunPlaysAScenario(t *testing.T) {
 	require.Contains(t, errOut.String(), "1 of 1 sites, ")
 }
 
-func TestSimulateRunRefusesWhatCanNotBePlayed(t *testing.T) {
+func TestSimulateRun_invalidScenario(t *testing.T) {
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	require.NoError(t, os.WriteFile(wrong, []byte("days: 2\nsites:\n  - topology: big\n"), 0o600))
 	for name, c := range map[string]struct {
@@ -56,16 +56,16 @@ func TestSimulateRunRefusesWhatCanNotBePlayed(t *testing.T) {
 	}
 }
 
-func TestAPlayThatIsStoppedSaysSo(t *testing.T) {
+func TestSimulateRun_interrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errOut bytes.Buffer
 	require.Equal(t, exitFailure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()},
 		&out, &errOut))
-	require.Equal(t, "landfall: the play was stopped\n", errOut.String())
+	require.Equal(t, "landfall: the simulation was stopped\n", errOut.String())
 }
 
-func TestSimulateExamplePrintsScenarios(t *testing.T) {
+func TestSimulateExample(t *testing.T) {
 	var out, errOut bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"simulate", "example"}, &out, &errOut))
 	require.Equal(t, "script\nweek\nyear\n", out.String())

@@ -37,22 +37,22 @@ func (f *Directory) Write(to string, now time.Time) error {
 		return f.writeTar(to, now)
 	}
 	if entries, err := os.ReadDir(to); err == nil && len(entries) > 0 {
-		return fmt.Errorf("the folder %s is not empty; choose another one with -o", to)
+		return fmt.Errorf("the directory %s is not empty; choose another one with -o", to)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look at the folder %s: %w", to, err)
+		return fmt.Errorf("read the directory %s: %w", to, err)
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
-		return fmt.Errorf("make the folder: %w", err)
+		return fmt.Errorf("create the directory: %w", err)
 	}
 	root, err := os.OpenRoot(to)
 	if err != nil {
-		return fmt.Errorf("open the folder: %w", err)
+		return fmt.Errorf("open the directory: %w", err)
 	}
 	for _, file := range f.Files {
 		err = errors.Join(err, root.WriteFile(file.Name, file.Data, file.mode()))
 	}
 	if err = errors.Join(err, root.Close()); err != nil {
-		return fmt.Errorf("write the folder %s: %w", to, err)
+		return fmt.Errorf("write the directory %s: %w", to, err)
 	}
 	return nil
 }
