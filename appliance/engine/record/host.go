@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/fault"
 )
 
+// HostKey returns the key of a host, <infra-env id>/<host id>.
 func HostKey(h *Host) string { return h.API.InfraEnvID.String() + "/" + h.API.ID.String() }
 
 // Host is a host without what its agent reported and without the outcome of its validations,
@@ -47,7 +48,7 @@ type Host struct {
 	Fencing *models.FencingCredentialsParams `json:"fencing,omitempty"`
 }
 
-// IsDay2 tells whether the host joins a cluster that is installed already.
+// IsDay2 reports whether the host joins an installed cluster.
 func (h *Host) IsDay2() bool {
 	return h.API.Kind != nil && *h.API.Kind == models.HostKindAddToExistingClusterHost
 }

@@ -48,7 +48,7 @@ func Part(reports *inventory.Reports, name string) *string {
 	return nil
 }
 
-// LoadReports reads what a host's agent has said, as it said it.
+// LoadReports returns the reports of a host's agent as the agent sent them.
 func LoadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 	var reports inventory.Reports
 	err := Reports.Each(tx, key+"/", func(row string, text *json.RawMessage) error {
@@ -60,7 +60,7 @@ func LoadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 	return reports, err
 }
 
-// DeleteReports deletes what a host's agent has said.
+// DeleteReports deletes all reports of a host's agent.
 func DeleteReports(tx *store.Tx, key string) error {
 	var rows []string
 	err := Reports.Keys(tx, key+"/", func(row string) error { rows = append(rows, row); return nil })

@@ -16,7 +16,7 @@ import (
 // none in clear. Rows that were written before there was a key are sealed when they are written
 // next.
 
-// OpenSecret returns a pull secret that was taken from a row.
+// OpenSecret returns the clear text of a pull secret in a row.
 func OpenSecret(secrets *sitekey.Box, sealed string) (string, error) {
 	secret, err := secrets.Open(sealed)
 	if err != nil {
@@ -26,13 +26,13 @@ func OpenSecret(secrets *sitekey.Box, sealed string) (string, error) {
 	return secret, nil
 }
 
-// ReplaceSecret returns what a row is to hold for a pull secret: what it holds already, if that is
-// the same.
+// ReplaceSecret returns the value of a row's pull secret after an update. An equal secret keeps its
+// sealed form.
 func ReplaceSecret(secrets *sitekey.Box, held, wanted string) string {
 	if open, err := secrets.Open(held); err == nil && open == wanted {
 		return held
 	}
-	return wanted // which may be what is held itself
+	return wanted // it may be the held value itself
 }
 
 // Seal seals the pull secret of a row that is about to be written.

@@ -12,7 +12,10 @@ import (
 // nearly always what it was before. It is a row of its own, so that it is neither read nor written
 // with every other change.
 
-func HostSubject(key string) string   { return "host/" + key }
+// HostSubject returns the key of a host's validations.
+func HostSubject(key string) string { return "host/" + key }
+
+// ClusterSubject returns the key of a cluster's validations.
 func ClusterSubject(id string) string { return "cluster/" + id }
 
 // LoadValidations reads the validations_info of a host or cluster; nil if it was never validated.
@@ -40,9 +43,8 @@ func SetValidations(tx *store.Tx, subject string,
 	return before, true, Validations.Put(tx, subject, &text)
 }
 
-// TextOf is a row's text as a string, without a copy: nobody alters what was read of a row.
+// TextOf returns the text of a row as a string, without a copy. A row that was read is not changed.
 func TextOf(row json.RawMessage) string { return unsafe.String(unsafe.SliceData(row), len(row)) }
 
-// rowOf is a text as that of a row to be written, without a copy: a row is copied when it is
-// written.
+// rowOf returns a text as a row to write, without a copy. The store copies a row when it writes it.
 func rowOf(text string) json.RawMessage { return unsafe.Slice(unsafe.StringData(text), len(text)) }

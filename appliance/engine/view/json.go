@@ -16,10 +16,10 @@ import (
 	"landfall/store/fastjson"
 )
 
-// JSON is a rendered answer in pieces. They are shared with other answers and must not be altered.
+// JSON is a rendered answer in pieces. Answers share pieces, so a caller must not change them.
 type JSON [][]byte
 
-// Size is how many bytes there are.
+// Size returns the number of bytes.
 func (j JSON) Size() int64 {
 	size := int64(0)
 	for _, piece := range j {
@@ -41,7 +41,7 @@ func (j JSON) WriteTo(w io.Writer) (int64, error) {
 	return written, nil
 }
 
-// renderedLimit bounds the bytes that are remembered of what is shown.
+// renderedLimit is the maximum size of the cache in bytes.
 const renderedLimit = 12 << 20
 
 // renderings remembers clusters and hosts as the API shows them. People and programs ask for them
@@ -93,7 +93,7 @@ func (r *renderings) forget(key string) {
 	}
 }
 
-// drop forgets an object that is gone.
+// drop removes deleted objects from the cache.
 func (r *renderings) drop(keys ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *renderings) drop(keys ...string) {
 	}
 }
 
-// rendered finds what is remembered under the key for these revisions, or renders it.
+// rendered returns the cached rendering of these revisions, or renders the object and caches it.
 func (r *Reader) rendered(key string, made []uint64, render func() (any, time.Time, error)) (*rendering, error) {
 	if held, ok := r.renderings.get(key, made); ok {
 		return held, nil
@@ -192,7 +192,7 @@ func (r *Reader) appendCluster(answer JSON, tx *store.Tx, id string, cluster *re
 	return append(answer, []byte("]}")), nil
 }
 
-// separate puts a comma before what follows the first of a list.
+// separate adds a comma before each item of a list except the first.
 func separate(answer JSON, position int) JSON {
 	if position == 0 {
 		return answer
@@ -224,7 +224,7 @@ func (r *Reader) renderCluster(tx *store.Tx, id string, revision uint64) (*rende
 	})
 }
 
-// revisionOf counts a row that is not there as one of revision 0.
+// revisionOf returns revision 0 for a missing row.
 func revisionOf(revision uint64, err error) (uint64, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
