@@ -105,7 +105,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor();
     await page.getByRole('textbox', { name: 'Image to explain' }).fill('quay.io/team/app:1');
     await page.getByRole('button', { name: 'Explain', exact: true }).click();
-    await page.getByText('the image is named by a tag').waitFor();
+    await page.getByText('the image is referenced by tag').waitFor();
     await browser.picture('rules-dropped-onto-the-page');
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor({ state: 'detached' });
@@ -113,7 +113,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
 
   it('reports an unusable file', async () => {
     await drop(page, 'pod.yaml', 'kind: Pod');
-    const alert = page.getByText('holds nothing of a mirror');
+    const alert = page.getByText('has no files of a mirror');
     await alert.waitFor();
     assert.match(await alert.innerText(), /pod\.yaml/i);
   });
