@@ -30,21 +30,6 @@ func splitDeadline(key string) (kind, of string) {
 	return kind, of
 }
 
-// expectsPolls reports whether a host in its state must poll.
-func expectsPolls(h *record.Host) bool {
-	status := *h.API.Status
-	if slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound, lifecycle.HostBinding},
-		status) {
-		return false
-	}
-	if stateIsValidated(status) {
-		return true
-	}
-	return slices.Contains([]string{lifecycle.HostInstalling, lifecycle.HostInstallingInProgress}, status) &&
-		!h.API.ConnectionTimedOut &&
-		!lifecycle.AfterReboot(h.API.Progress.CurrentStage)
-}
-
 // since returns when a limit began to run: at the recorded time, but not before hosts could contact
 // this process, or this machine after it slept. The time in which the appliance was away does not
 // count.
@@ -57,65 +42,30 @@ func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	return at
 }
 
-// hostLimit returns when a host has been too long in its state or stage, and the limit; the zero
-// time without a limit.
-func (c *change) hostLimit(h *record.Host) (time.Time, time.Duration) {
-	began, limit := h.API.StatusUpdatedAt, time.Duration(0)
-	switch *h.API.Status {
-	case lifecycle.HostPreparing:
-		limit = c.e.options.Timeouts.HostPreparing
-	case lifecycle.HostInstalling:
-		limit = c.e.options.Timeouts.HostStarting
-	case lifecycle.HostInstallingInProgress:
-		if h.API.Progress.StageTimedOut && h.API.Progress.CurrentStage != models.HostStageRebooting {
-			return time.Time{}, 0 // told already, and not to be ended
-		}
-		began, limit = h.API.StageUpdatedAt, c.e.options.Timeouts.Stage(h.API.Progress.CurrentStage, c.singleNode(h))
-	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
-		if h.IsRestarting() {
-			began, limit = strfmt.DateTime(h.Restarting), c.e.options.Timeouts.HostDisconnected
-		}
-	case lifecycle.HostPendingUserAction:
-		limit = c.e.options.Timeouts.UserAction
-	case lifecycle.HostResetting:
-		limit = c.e.options.Timeouts.Resetting
-	case lifecycle.HostReclaiming, lifecycle.HostReclaimingRebooting:
-		limit = c.e.options.Timeouts.Reclaiming
-	case lifecycle.HostFailed, lifecycle.HostCancelled:
-		began, limit = logsLimit(h.API.LogsInfo, h.API.StatusUpdatedAt, h.API.LogsStartedAt, h.API.LogsCollectedAt,
-			c.e.options.Timeouts.HostLogsPending, c.e.options.Timeouts.HostLogs, c.e.options.Timeouts.HostLogsPending)
+// expires returns when a limit ends; the zero time without a limit.
+func (e *Engine) expires(limit lifecycle.Limit) time.Time {
+	if limit.For == 0 {
+		return time.Time{}
 	}
-	if limit == 0 {
-		return time.Time{}, 0
-	}
-	return c.e.since(began).Add(limit), limit
+	return e.since(limit.Began).Add(limit.For)
 }
 
-// singleNode reports whether a host is the only one of its cluster.
+// hostLimit returns when the limit of a host's state or stage ends, and the limit; the zero time
+// without a limit.
+func (c *change) hostLimit(h *record.Host) (time.Time, time.Duration) {
+	limit := c.e.options.Timeouts.Host(&h.API, h.Restarting, c.singleNode(h))
+	return c.e.expires(limit), limit.For
+}
+
+// singleNode reports whether a host that reboots for its installation is the only one of its
+// cluster.
 func (c *change) singleNode(h *record.Host) bool {
-	if h.API.ClusterID == nil || h.API.Progress.CurrentStage != models.HostStageRebooting {
+	if h.API.ClusterID == nil || *h.API.Status != lifecycle.HostInstallingInProgress ||
+		h.API.Progress.CurrentStage != models.HostStageRebooting {
 		return false
 	}
 	row, err := c.cluster(h.API.ClusterID.String())
 	return err == nil && row.API.ControlPlaneCount == 1
-}
-
-// logsLimit is from when and for how long logs are waited for after an installation has ended:
-// until they are announced, then until each part comes. It is zero when there is nothing more to
-// wait for.
-func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTime, pending, whole,
-	part time.Duration) (strfmt.DateTime, time.Duration) {
-	switch {
-	case state == models.LogsStateEmpty && time.Time(announced).IsZero():
-		return ended, pending
-	case state == models.LogsStateRequested && time.Time(collected).IsZero():
-		return announced, whole
-	case state == models.LogsStateRequested:
-		return collected, whole
-	case state == models.LogsStateCollecting:
-		return collected, part
-	}
-	return strfmt.DateTime{}, 0
 }
 
 // setHostDeadline writes when the host is to be looked at next if nothing happens to it. An earlier
@@ -133,7 +83,7 @@ func (c *change) setHostDeadline(key string, h *record.Host) error {
 // nextForHost returns when a host must be checked next if nothing happens to it, zero for never.
 func (c *change) nextForHost(key string, h *record.Host) time.Time {
 	var next time.Time
-	if expectsPolls(h) {
+	if lifecycle.ExpectsPolls(&h.API) {
 		next = c.e.presence.LastContact(key, time.Time(h.API.CheckedInAt),
 			c.now).Add(c.e.options.Timeouts.HostDisconnected)
 	}
@@ -144,39 +94,19 @@ func (c *change) nextForHost(key string, h *record.Host) time.Time {
 	return earlier(next, limit)
 }
 
-// clusterLimit returns when a cluster has been too long in its state.
+// clusterLimit returns when the limit of a cluster's state ends, and whether it has one. A cluster
+// whose limits only warn has none for finalizing.
 func (e *Engine) clusterLimit(row *record.Cluster) (time.Time, bool) {
-	since := e.since(row.API.StatusUpdatedAt)
-	switch *row.API.Status {
-	case lifecycle.ClusterPreparing:
-		return since.Add(e.options.Timeouts.ClusterPreparing), true
-	case lifecycle.ClusterFinalizing:
-		return since.Add(e.options.Timeouts.Finalizing), !e.WarnsOnly(&row.API)
-	case lifecycle.ClusterFailed, lifecycle.ClusterCancelled:
-		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt,
-			row.API.ControllerLogsCollectedAt,
-			e.options.Timeouts.ClusterLogsPending, e.options.Timeouts.ClusterLogs, e.options.Timeouts.ClusterLogs)
-		if limit != 0 {
-			return e.since(began).Add(limit), true
-		}
-	}
-	return time.Time{}, false
+	limit := e.options.Timeouts.Cluster(&row.API)
+	return e.expires(limit), limit.For != 0 &&
+		(*row.API.Status != lifecycle.ClusterFinalizing || !e.WarnsOnly(&row.API))
 }
 
-// finalizingLimit is when the controller in the cluster has been too long at its stage, and how
-// long it may be there; the zero time when nothing limits it.
+// finalizingLimit returns when the limit of a cluster's finalizing stage ends, and the limit; the
+// zero time without a limit.
 func (e *Engine) finalizingLimit(row *record.Cluster) (time.Time, time.Duration) {
-	progress := row.API.Progress
-	if *row.API.Status != lifecycle.ClusterFinalizing || progress.FinalizingStage == "" ||
-		progress.FinalizingStageTimedOut {
-		return time.Time{}, 0
-	}
-	limit := e.options.Timeouts.FinalizingStage(progress.FinalizingStage, row.API.MonitoredOperators)
-	began := progress.FinalizingStageStartedAt
-	if entered := row.API.StatusUpdatedAt; time.Time(entered).After(time.Time(began)) {
-		began = entered // the time in which a person was waited for does not count
-	}
-	return e.since(began).Add(limit), limit
+	limit := e.options.Timeouts.CurrentFinalizingStage(&row.API)
+	return e.expires(limit), limit.For
 }
 
 func (c *change) setClusterDeadline(id string, row *record.Cluster) error {
@@ -343,7 +273,7 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 	}
 	limit, _ := c.hostLimit(h)
 	late := !limit.IsZero() && !c.now.Before(limit)
-	if (c.connected(h) || !expectsPolls(h)) && !late {
+	if (c.connected(h) || !lifecycle.ExpectsPolls(&h.API)) && !late {
 		return c.setHostDeadline(key, h)
 	}
 	if h.IsRestarting() {

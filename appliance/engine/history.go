@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"strings"
 
 	"github.com/openshift/assisted-service/models"
 
@@ -43,9 +42,6 @@ func JournalLayout() journal.Layout {
 
 // logDirectory is the prefix of the names of log files among the files of a cluster.
 const logDirectory = "logs/"
-
-// noteTextLimit bounds each text of a reply in a note, in bytes.
-const noteTextLimit = 2048
 
 // Operations of notes: the API's ids of what hosts do, and the names of the appliance's own
 // activities.
@@ -99,35 +95,11 @@ func (c *change) note() []byte {
 	reason := causeOf(c.ctx)
 	note := &journal.Note{At: c.now, Operation: reason.Operation, Request: reason.ID, Host: reason.Host}
 	if reason.reply != nil {
-		note.Reply = noteReply(reason.reply)
+		note.Reply = journal.NoteOf(reason.reply)
 	}
 	text, err := fastjson.Marshal(note)
 	if err != nil {
 		c.log(slog.LevelError, "A change could not be recorded in the history.", "error", err)
 	}
 	return text
-}
-
-func noteReply(reply *models.StepReply) *journal.NoteReply {
-	note := &journal.NoteReply{Type: string(reply.StepType), ID: reply.StepID, ExitCode: reply.ExitCode,
-		Bytes: len(reply.Output), Error: lastBytes(reply.Error)}
-	switch reply.StepType {
-	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses,
-		models.StepTypeNtpSynchronizer,
-		models.StepTypeDomainResolution, models.StepTypeTangConnectivityCheck, models.StepTypeAPIVipConnectivityCheck,
-		models.StepTypeContainerImageAvailability:
-		if reply.ExitCode == 0 {
-			return note // the output is in a row of its own
-		}
-	}
-	note.Output = lastBytes(reply.Output)
-	return note
-}
-
-// lastBytes returns the last noteTextLimit bytes of a text, without a broken character.
-func lastBytes(text string) string {
-	if len(text) <= noteTextLimit {
-		return text
-	}
-	return strings.ToValidUTF8(text[len(text)-noteTextLimit:], "")
 }

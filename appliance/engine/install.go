@@ -164,7 +164,7 @@ func (c *change) enterClusterState(row *record.Cluster, from, to, info string) e
 		}
 	case lifecycle.ClusterFinalizing:
 		row.API.Progress.InstallingStagePercentage = 100
-		noteOperators(&row.API)
+		lifecycle.CountOperators(&row.API)
 	case lifecycle.ClusterInstalled:
 		row.API.InstallCompletedAt = c.dateTime()
 		row.API.Progress = &models.ClusterProgressInfo{
@@ -248,7 +248,7 @@ func (c *change) enterPreparing(row *record.Cluster) error {
 
 func (c *change) enterInstalling(row *record.Cluster) error {
 	row.API.Progress.PreparingForInstallationStagePercentage = 100
-	row.API.Progress.TotalPercentage = preparingShare
+	row.API.Progress.TotalPercentage = lifecycle.PreparingShare
 	row.API.LastInstallationPreparation = models.LastInstallationPreparation{
 		Status: models.LastInstallationPreparationStatusSuccess, Reason: "The preparation is complete."}
 	return nil
@@ -295,7 +295,7 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	next := &models.HostProgressInfo{
 		CurrentStage: stage, ProgressInfo: progress.ProgressInfo, StageStartedAt: known.StageStartedAt,
 		StageUpdatedAt:         c.dateTime(),
-		InstallationPercentage: percentage(h.API.ProgressStages, stage),
+		InstallationPercentage: lifecycle.StageProgress(h.API.ProgressStages, stage),
 	}
 	if known.CurrentStage != stage {
 		next.StageStartedAt = c.dateTime()
@@ -324,25 +324,8 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	if known.CurrentStage == stage {
 		return nil
 	}
-	return c.hostEventOf(h, event.Props{"event": stageText(stage, progress.ProgressInfo)}, event.HostStage,
-		models.EventSeverityInfo, "Host %s: %s", c.hostName(h), stageText(stage, progress.ProgressInfo))
-}
-
-func stageText(stage models.HostStage, info string) string {
-	if info == "" {
-		return string(stage) + "."
-	}
-	return string(stage) + " (" + info + ")."
-}
-
-// finalizingStages lists the stages of finalizing, in order.
-func finalizingStages() []models.FinalizingStage {
-	return []models.FinalizingStage{
-		models.FinalizingStageWaitingForClusterOperators, models.FinalizingStageAddingRouterCa,
-		models.FinalizingStageApplyingOlmManifests, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization,
-		models.FinalizingStageWaitingForOlmOperatorsCsv, models.FinalizingStageWaitingForOLMOperatorSetupJobs,
-		models.FinalizingStageDone,
-	}
+	return c.hostEventOf(h, event.Props{"event": lifecycle.StageText(stage, progress.ProgressInfo)}, event.HostStage,
+		models.EventSeverityInfo, "Host %s: %s", c.hostName(h), lifecycle.StageText(stage, progress.ProgressInfo))
 }
 
 // FinalizingProgress records the current finalizing stage. The controller in the cluster reports
@@ -356,7 +339,7 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(finalizingStages(), stage) {
+	if !slices.Contains(lifecycle.FinalizingStages(), stage) {
 		return invalid("There is no finalizing stage %q.", stage)
 	}
 	if row.API.Progress.FinalizingStage == stage || *row.API.Status == lifecycle.ClusterInstalled {
@@ -418,7 +401,7 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			changed := operator.Status != report.Status
 			operator.Status, operator.StatusInfo, operator.Version, operator.StatusUpdatedAt = report.Status,
 				report.StatusInfo, report.Version, c.dateTime()
-			noteOperators(&row.API)
+			lifecycle.CountOperators(&row.API)
 			c.saveCluster(row)
 			c.settleCluster(id)
 			if !changed {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/netip"
 	"strings"
 
 	"github.com/go-openapi/swag/conv"
@@ -14,7 +13,6 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
-	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/sentence"
@@ -26,33 +24,13 @@ import (
 // hosts, or the cluster was imported. Each such host is installed on its own. Its ignition config
 // refers to the cluster's machine config server. Package lifecycle has its states.
 
-const (
-	kindDisconnected     = "DisconnectedCluster" // newer than the models of the API
-	statusUnmonitored    = "unmonitored"         // newer than the models of the API
-	joiningControlPlanes = 3                     // assumed for imported clusters
-)
-
 // ImportCluster registers an existing cluster, so that hosts can join it. Its name and base domain
 // follow from an API address of the form api.<name>.<domain>. ImportCluster records the object that
 // describes the cluster in the same transaction.
 func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams,
 	of ...record.Object) (*models.Cluster, error) {
-	address := strings.TrimSpace(conv.Value(params.APIVipDnsname))
-	name, domain := conv.Value(params.Name), ""
-	if address == "" {
-		return nil, invalid("The address of the cluster's API (api_vip_dnsname) is empty.")
-	}
-	if _, err := netip.ParseAddr(address); err != nil {
-		if problem := network.CheckBaseDomain(address); problem != "" {
-			return nil, invalid("The address of the cluster's API %q is neither a DNS name nor an IP address.", address)
-		}
-		if rest, ok := strings.CutPrefix(address, "api."); ok {
-			if first, last, ok := strings.Cut(rest, "."); ok {
-				name, domain = first, last
-			}
-		}
-	}
-	if err := description.CheckName(name); err != nil {
+	address, name, domain, err := description.ImportedNames(params)
+	if err != nil {
 		return nil, err
 	}
 	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, lifecycle.ClusterAddingHosts,
@@ -75,38 +53,16 @@ func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version 
 	if err := description.CheckName(name); err != nil {
 		return nil, err
 	}
-	row := e.emptyCluster(name, kindDisconnected, statusUnmonitored, "The cluster is installed without this appliance.")
+	row := e.emptyCluster(name, description.KindDisconnected, description.StatusUnmonitored,
+		"The cluster is installed without this appliance.")
 	row.API.OpenshiftVersion = version
 	return e.addCluster(ctx, row)
 }
 
-// emptyCluster returns a cluster that has only a name.
+// emptyCluster returns a cluster of which only the name is known.
 func (e *Engine) emptyCluster(name, kind, status, info string) *record.Cluster {
-	id := e.newID()
-	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
-	row := &record.Cluster{}
-	row.API = models.Cluster{
-		ID: &id, Kind: &kind, Href: conv.Pointer(apiRoot + "/clusters/" + id.String()), Name: name, Status: &status,
-		StatusInfo:        &info,
-		ControlPlaneCount: joiningControlPlanes, HighAvailabilityMode: &mode,
-		Platform:              &models.Platform{Type: &platform},
-		UserManagedNetworking: conv.Pointer(false), NetworkType: conv.Pointer(models.ClusterNetworkTypeOVNKubernetes),
-		Hyperthreading: models.ClusterHyperthreadingAll, VipDhcpAllocation: conv.Pointer(false),
-		SchedulableMasters: conv.Pointer(false), SchedulableMastersForcedTrue: conv.Pointer(false),
-		Imported: conv.Pointer(false),
-		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnNone),
-			Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
-		ClusterNetworks: []*models.ClusterNetwork{}, ServiceNetworks: []*models.ServiceNetwork{},
-		MachineNetworks: []*models.MachineNetwork{},
-		APIVips:         []*models.APIVip{}, IngressVips: []*models.IngressVip{},
-		MonitoredOperators: []*models.MonitoredOperator{},
-		Hosts:              []*models.Host{}, HostNetworks: []*models.HostNetwork{},
-		Progress:     &models.ClusterProgressInfo{},
-		FeatureUsage: "{}", UserName: "admin",
-		LastInstallationPreparation: models.LastInstallationPreparation{
-			Status: models.LastInstallationPreparationStatusNotStarted,
-			Reason: "The installation has not been started yet."},
-	}
+	row := &record.Cluster{API: description.KnownCluster(e.newID(), name, kind, status, info)}
+	row.API.Href = conv.Pointer(apiRoot + "/clusters/" + row.API.ID.String())
 	return row
 }
 
@@ -145,24 +101,15 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 			return err
 		}
 		row.API.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
-		row.API.APIVipDNSName = conv.Pointer(apiAddress(&row.API))
+		row.API.APIVipDNSName = conv.Pointer(description.APIAddress(&row.API))
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(
-			c.setUsage(row, usageDayTwo, true),
+			c.setUsage(row, description.UsageDayTwo, true),
 			c.clusterEvent(row, event.ClusterAddsHosts, models.EventSeverityInfo,
 				"Cluster %s accepts more hosts: boot them from an image of its own infra-env.", row.API.Name),
 		)
 	})
-}
-
-// apiAddress returns the address of a cluster's API for joining hosts: its virtual address, else
-// its name.
-func apiAddress(cluster *models.Cluster) string {
-	if !conv.Value(cluster.UserManagedNetworking) && len(cluster.APIVips) > 0 {
-		return string(cluster.APIVips[0].IP)
-	}
-	return "api." + cluster.Name + "." + cluster.BaseDNSDomain
 }
 
 // InstallHost installs a host that joins an installed cluster. It fails with kind NotFound for a

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
@@ -117,7 +118,7 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 		if err := c.checkOtherFolder(row, m); err != nil {
 			return err
 		}
-		if err := c.setUsage(row, usageCustomManifest, true); err != nil {
+		if err := c.setUsage(row, description.UsageCustomManifest, true); err != nil {
 			return err
 		}
 		c.recordCatalogs(row, m.Path(), m.Content)
@@ -248,7 +249,7 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 			return err
 		}
 		if left == 0 {
-			if err := c.setUsage(row, usageCustomManifest, false); err != nil {
+			if err := c.setUsage(row, description.UsageCustomManifest, false); err != nil {
 				return err
 			}
 		}

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/store"
 )
@@ -18,7 +18,7 @@ import (
 func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 	return e.options.DB.View(func(tx *store.Tx) error {
 		return record.Hosts.Each(tx, infraEnvID+"/", func(key string, h *record.Host) error {
-			if !startsFromDisk(h) {
+			if !lifecycle.StartsFromDisk(&h.API) {
 				return nil
 			}
 			reports, err := record.LoadReports(tx, key)
@@ -39,19 +39,4 @@ func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 func hasInterface(inv *models.Inventory, mac string) bool {
 	return slices.ContainsFunc(inv.Interfaces,
 		func(nic *models.Interface) bool { return strings.EqualFold(nic.MacAddress, mac) })
-}
-
-// startsFromDisk reports whether the installed system is on a host's disk.
-func startsFromDisk(h *record.Host) bool {
-	switch conv.Value(h.API.Status) {
-	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster,
-		models.HostStatusInstallingPendingUserAction:
-		return true
-	case models.HostStatusInstallingInProgress:
-		return h.API.Progress != nil && slices.Contains([]models.HostStage{
-			models.HostStageRebooting, models.HostStageConfiguring, models.HostStageWaitingForIgnition,
-			models.HostStageJoined, models.HostStageDone,
-		}, h.API.Progress.CurrentStage)
-	}
-	return false
 }

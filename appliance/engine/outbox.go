@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
@@ -19,7 +20,7 @@ import (
 // one there is. Ids and URLs stay until others take their place: what an installation left in AMS
 // that was reset or failed is overwritten by the next one.
 func (c *change) updateOutbox(row *record.Cluster) error {
-	if conv.Value(row.API.Imported) || *row.API.Kind == kindDisconnected {
+	if conv.Value(row.API.Imported) || *row.API.Kind == description.KindDisconnected {
 		return nil // whoever installed the cluster told AMS of it
 	}
 	id := row.API.ID.String()

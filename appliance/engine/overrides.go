@@ -10,6 +10,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
@@ -54,7 +55,7 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(
-			c.setUsage(row, usageInstallConfig, override != ""),
+			c.setUsage(row, description.UsageInstallConfig, override != ""),
 			c.clusterEvent(row, event.InstallConfigApplied, models.EventSeverityInfo,
 				"Cluster %s: the install-config was overridden.", row.API.Name),
 		)
@@ -80,7 +81,7 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 		}
 		h.API.IgnitionConfigOverrides = override
 		c.saveHost(h)
-		if err := c.noteHostUsage(h, usageIgnitionOverride,
+		if err := c.noteHostUsage(h, description.UsageIgnitionOverride,
 			func(other *record.Host) bool { return other.API.IgnitionConfigOverrides != "" }); err != nil {
 			return err
 		}

@@ -208,14 +208,6 @@ func (c *change) refreshHosts(w *clusterMembers) (moved bool, err error) {
 	return moved, nil
 }
 
-// stateIsValidated reports whether hosts in a state are validated.
-func stateIsValidated(status string) bool {
-	return slices.Contains(lifecycle.HostOpenStates, status) || slices.Contains(lifecycle.HostOpenUnboundStates,
-		status) ||
-		slices.Contains([]string{lifecycle.HostPreparing, lifecycle.HostPreparingFailed, lifecycle.HostPrepared,
-			lifecycle.HostBinding, lifecycle.HostUnbinding}, status)
-}
-
 func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *record.InfraEnv,
 	w *clusterMembers) (*validation.Report, error) {
 	input := validation.HostInput{

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/engine/canonical"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
@@ -73,7 +74,7 @@ func (j *validationCache) drop(key string) {
 // one of their inputs has changed: the host's record and reports, its connection, its infra-env,
 // its cluster or what counts of the other hosts.
 func (c *change) validateHost(h *record.Host, host *inventory.Host, w *clusterMembers) (validationResult, error) {
-	if !stateIsValidated(*h.API.Status) {
+	if !lifecycle.Validated(*h.API.Status) {
 		return validationResult{status: validation.Ready}, nil
 	}
 	if c.e.validator != nil {

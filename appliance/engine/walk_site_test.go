@@ -285,7 +285,7 @@ func (s *site) writeChapter(c *change, row *record.Cluster, chapter int) {
 		row.Completion, row.IngressCA = &record.Completion{Success: true}, true
 	}
 	if chapter == 4 {
-		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = finalizingStages()[s.rng.IntN(7)],
+		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = lifecycle.FinalizingStages()[s.rng.IntN(7)],
 			c.dateTime()
 		row.IngressCA = s.chance(50)
 	}
@@ -626,7 +626,7 @@ func (s *site) finish() {
 	case 1:
 		s.do("finalizing stage", func(c *change) error {
 			return c.finalizingProgress(walkCluster,
-				finalizingStages()[s.rng.IntN(7)])
+				lifecycle.FinalizingStages()[s.rng.IntN(7)])
 		})
 	default:
 		s.do("ingress certificate", func(c *change) error {

@@ -147,3 +147,34 @@ func (u Uses) AddInfraEnv(env *models.InfraEnv) {
 func UsageID(name string) string {
 	return strings.ToUpper(strings.ReplaceAll(strings.ReplaceAll(name, " ", "_"), ".", ""))
 }
+
+// Features that the engine records while a cluster exists. The names are those of the Assisted
+// Installer (internal/usage/consts.go); programs read them.
+const (
+	UsageCustomManifest   = "Custom manifest"
+	UsageInstallConfig    = "Install Config Overrides"
+	UsageIgnitionOverride = "Ignition Config Override"
+	UsageIgnored          = "Validations have been ignored for this cluster"
+	UsageDayTwo           = "Day2 hosts"
+)
+
+// SetUsage returns the feature_usage of a cluster, a JSON object by the names of features, with a
+// feature added or removed. It returns the same text if nothing changes.
+func SetUsage(text, name string, used bool) (string, error) {
+	usages := make(map[string]models.Usage)
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &usages); err != nil {
+			return "", err
+		}
+	}
+	if _, held := usages[name]; held == used {
+		return text, nil
+	}
+	if used {
+		usages[name] = models.Usage{ID: UsageID(name), Name: name}
+	} else {
+		delete(usages, name)
+	}
+	encoded, err := json.Marshal(usages)
+	return string(encoded), err
+}

@@ -1,0 +1,80 @@
+package description
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/network"
+)
+
+// KindDisconnected is the kind of a cluster that is installed without this appliance, and
+// StatusUnmonitored its state. The models of the API do not have them yet.
+const (
+	KindDisconnected  = "DisconnectedCluster"
+	StatusUnmonitored = "unmonitored"
+)
+
+// importedControlPlanes is the assumed number of control plane nodes of an imported cluster.
+const importedControlPlanes = 3
+
+// ImportedNames checks the parameters of an import and returns the address of the cluster's API,
+// its name and its base domain. Name and domain follow from the address if that is
+// api.<name>.<domain>.
+func ImportedNames(params *models.ImportClusterParams) (address, name, domain string, err error) {
+	address = strings.TrimSpace(conv.Value(params.APIVipDnsname))
+	name = conv.Value(params.Name)
+	if address == "" {
+		return "", "", "", invalid("The address of the cluster's API (api_vip_dnsname) is empty.")
+	}
+	if _, err := netip.ParseAddr(address); err != nil {
+		if problem := network.CheckBaseDomain(address); problem != "" {
+			return "", "", "", invalid("The address of the cluster's API %q is neither a DNS name nor an IP address.",
+				address)
+		}
+		if rest, ok := strings.CutPrefix(address, "api."); ok {
+			if first, last, ok := strings.Cut(rest, "."); ok {
+				name, domain = first, last
+			}
+		}
+	}
+	return address, name, domain, CheckName(name)
+}
+
+// KnownCluster returns a cluster of which only the name is known.
+func KnownCluster(id strfmt.UUID, name, kind, status, info string) models.Cluster {
+	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
+	return models.Cluster{
+		ID: &id, Kind: &kind, Name: name, Status: &status, StatusInfo: &info,
+		ControlPlaneCount: importedControlPlanes, HighAvailabilityMode: &mode,
+		Platform:              &models.Platform{Type: &platform},
+		UserManagedNetworking: conv.Pointer(false), NetworkType: conv.Pointer(models.ClusterNetworkTypeOVNKubernetes),
+		Hyperthreading: models.ClusterHyperthreadingAll, VipDhcpAllocation: conv.Pointer(false),
+		SchedulableMasters: conv.Pointer(false), SchedulableMastersForcedTrue: conv.Pointer(false),
+		Imported: conv.Pointer(false),
+		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnNone),
+			Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
+		ClusterNetworks: []*models.ClusterNetwork{}, ServiceNetworks: []*models.ServiceNetwork{},
+		MachineNetworks: []*models.MachineNetwork{},
+		APIVips:         []*models.APIVip{}, IngressVips: []*models.IngressVip{},
+		MonitoredOperators: []*models.MonitoredOperator{},
+		Hosts:              []*models.Host{}, HostNetworks: []*models.HostNetwork{},
+		Progress:     &models.ClusterProgressInfo{},
+		FeatureUsage: "{}", UserName: "admin",
+		LastInstallationPreparation: models.LastInstallationPreparation{
+			Status: models.LastInstallationPreparationStatusNotStarted,
+			Reason: "The installation has not been started yet."},
+	}
+}
+
+// APIAddress returns the address of a cluster's API for hosts that join: its virtual IP address if
+// it has one, else its name.
+func APIAddress(cluster *models.Cluster) string {
+	if !conv.Value(cluster.UserManagedNetworking) && len(cluster.APIVips) > 0 {
+		return string(cluster.APIVips[0].IP)
+	}
+	return "api." + cluster.Name + "." + cluster.BaseDNSDomain
+}

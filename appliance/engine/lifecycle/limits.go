@@ -1,0 +1,92 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+)
+
+// Limit is a time limit and the beginning of its time. A zero Limit limits nothing.
+type Limit struct {
+	Began strfmt.DateTime
+	For   time.Duration
+}
+
+// Host returns the limit of a host's state or stage. Restarting is the time at which a restart of
+// the host was ordered; zero if none was.
+func (t *Timeouts) Host(host *models.Host, restarting time.Time, singleNode bool) Limit {
+	limit := Limit{Began: host.StatusUpdatedAt}
+	switch *host.Status {
+	case HostPreparing:
+		limit.For = t.HostPreparing
+	case HostInstalling:
+		limit.For = t.HostStarting
+	case HostInstallingInProgress:
+		if host.Progress.StageTimedOut && host.Progress.CurrentStage != models.HostStageRebooting {
+			return Limit{} // an event has warned of it already, and the installation must not end
+		}
+		return Limit{host.StageUpdatedAt, t.Stage(host.Progress.CurrentStage, singleNode)}
+	case HostDisconnected, HostDisconnectedUnbound:
+		if !restarting.IsZero() {
+			return Limit{strfmt.DateTime(restarting), t.HostDisconnected}
+		}
+	case HostPendingUserAction:
+		limit.For = t.UserAction
+	case HostResetting:
+		limit.For = t.Resetting
+	case HostReclaiming, HostReclaimingRebooting:
+		limit.For = t.Reclaiming
+	case HostFailed, HostCancelled:
+		return logsLimit(host.LogsInfo, host.StatusUpdatedAt, host.LogsStartedAt, host.LogsCollectedAt,
+			t.HostLogsPending, t.HostLogs, t.HostLogsPending)
+	}
+	return limit
+}
+
+// Cluster returns the limit of a cluster's state.
+func (t *Timeouts) Cluster(cluster *models.Cluster) Limit {
+	switch *cluster.Status {
+	case ClusterPreparing:
+		return Limit{cluster.StatusUpdatedAt, t.ClusterPreparing}
+	case ClusterFinalizing:
+		return Limit{cluster.StatusUpdatedAt, t.Finalizing}
+	case ClusterFailed, ClusterCancelled:
+		return logsLimit(cluster.LogsInfo, cluster.StatusUpdatedAt, cluster.ControllerLogsStartedAt,
+			cluster.ControllerLogsCollectedAt, t.ClusterLogsPending, t.ClusterLogs, t.ClusterLogs)
+	}
+	return Limit{}
+}
+
+// CurrentFinalizingStage returns the limit of the stage that the controller in a cluster reported.
+// It begins again when the cluster returns to the state finalizing: the time in which a person had
+// to act does not count.
+func (t *Timeouts) CurrentFinalizingStage(cluster *models.Cluster) Limit {
+	progress := cluster.Progress
+	if *cluster.Status != ClusterFinalizing || progress.FinalizingStage == "" || progress.FinalizingStageTimedOut {
+		return Limit{}
+	}
+	limit := Limit{progress.FinalizingStageStartedAt, t.FinalizingStage(progress.FinalizingStage,
+		cluster.MonitoredOperators)}
+	if entered := cluster.StatusUpdatedAt; time.Time(entered).After(time.Time(limit.Began)) {
+		limit.Began = entered
+	}
+	return limit
+}
+
+// logsLimit returns the limit of the wait for logs after an installation ended: first until they
+// are announced, then until each part arrives. It is zero if no more logs are expected.
+func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTime, pending, whole,
+	part time.Duration) Limit {
+	switch {
+	case state == models.LogsStateEmpty && time.Time(announced).IsZero():
+		return Limit{ended, pending}
+	case state == models.LogsStateRequested && time.Time(collected).IsZero():
+		return Limit{announced, whole}
+	case state == models.LogsStateRequested:
+		return Limit{collected, whole}
+	case state == models.LogsStateCollecting:
+		return Limit{collected, part}
+	}
+	return Limit{}
+}
