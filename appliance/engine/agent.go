@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/journal"
 	"landfall/appliance/sentence"
 	"landfall/store"
 )
@@ -124,17 +125,18 @@ func (e *Engine) pollChangesHost(key string, poll Poll, now time.Time) (bool, er
 }
 
 func (e *Engine) recordPoll(ctx context.Context, poll Poll) error {
-	return e.update(WithRequest(ctx, Request{Operation: operationPoll, Host: poll.HostID}), func(c *change) error {
-		h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
-		if err != nil {
-			return err
-		}
-		h.API.CheckedInAt, h.API.Timestamp = c.dateTime(), poll.Timestamp
-		h.API.DiscoveryAgentVersion = orText(poll.AgentVersion, h.API.DiscoveryAgentVersion)
-		c.saveHost(h)
-		c.settleLater(h)
-		return c.emitUpgradeStarted(h)
-	})
+	return e.update(journal.WithRequest(ctx, journal.Request{Operation: journal.OperationPoll, Host: poll.HostID}),
+		func(c *change) error {
+			h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
+			if err != nil {
+				return err
+			}
+			h.API.CheckedInAt, h.API.Timestamp = c.dateTime(), poll.Timestamp
+			h.API.DiscoveryAgentVersion = orText(poll.AgentVersion, h.API.DiscoveryAgentVersion)
+			c.saveHost(h)
+			c.settleLater(h)
+			return c.emitUpgradeStarted(h)
+		})
 }
 
 // nextSteps computes a host's instructions.
@@ -233,7 +235,7 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 	if unchanged {
 		return nil
 	}
-	return e.update(withReply(ctx, hostID, reply), func(c *change) error {
+	return e.update(journal.WithReply(ctx, hostID, reply), func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
 			return err

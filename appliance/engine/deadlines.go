@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/journal"
 	"landfall/store"
 )
 
@@ -210,7 +211,7 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	if err != nil || len(due) == 0 {
 		return wait, err
 	}
-	return 0, e.update(withOperation(ctx, operationTimer), func(c *change) error {
+	return 0, e.update(journal.WithOperation(ctx, journal.OperationTimer), func(c *change) error {
 		for _, deadline := range due {
 			if err := c.handleDeadline(deadline); err != nil {
 				return err

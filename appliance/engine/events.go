@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/journal"
 	"landfall/store"
 )
 
@@ -32,7 +33,7 @@ func (c *change) emit(ev event.Event) error {
 }
 
 func (c *change) writeEvent(ev *event.Event, subjects []event.Subject) error {
-	row, err := ev.Row(c.now, causeOf(c.ctx).ID)
+	row, err := ev.Row(c.now, journal.CauseOf(c.ctx).ID)
 	if err != nil {
 		return err
 	}
@@ -171,12 +172,12 @@ func (c *change) emitProxyChange(row *record.Cluster, before models.Cluster) err
 // recordRejection writes the event of a request that was rejected. A failure to write it is only
 // logged, because the client must receive the rejection.
 func (e *Engine) recordRejection(ctx context.Context, rejected error) {
-	why := causeOf(ctx)
+	why := journal.CauseOf(ctx)
 	ev, ok := event.OfRejection(why.Operation, rejected)
 	if !ok || KindOf(rejected) != Conflict {
 		return
 	}
-	err := e.update(withOperation(ctx, why.Operation+" refused"), func(c *change) error {
+	err := e.update(journal.WithOperation(ctx, why.Operation+" refused"), func(c *change) error {
 		ev := ev
 		for _, subject := range []struct {
 			id     string
@@ -233,7 +234,7 @@ func (e *Engine) TrimEvents(ctx context.Context) error {
 		for len(keys) > 0 {
 			batch := keys[:min(len(keys), batchSize)]
 			keys = keys[len(batch):]
-			err := e.update(withOperation(ctx, operationTrim), func(c *change) error {
+			err := e.update(journal.WithOperation(ctx, journal.OperationTrim), func(c *change) error {
 				for _, key := range batch {
 					if err := event.Rows.Delete(c.tx, key); err != nil {
 						return err

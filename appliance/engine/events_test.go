@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/journal"
 	"landfall/store"
 )
 
@@ -246,37 +247,37 @@ func TestEvents_refusals(t *testing.T) {
 	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	asked := func(operation string) Request {
-		return Request{Operation: operation, ID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Cluster: cluster,
+	asked := func(operation string) journal.Request {
+		return journal.Request{Operation: operation, ID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Cluster: cluster,
 			InfraEnv: env, Host: h.id}
 	}
 	for operation, c := range map[string]struct {
 		event string
-		ask   func(Request) error
+		ask   func(journal.Request) error
 	}{
-		"V2CancelInstallation": {"cancel_installation_failed", func(r Request) error {
-			_, err := b.CancelInstallation(WithRequest(t.Context(), r), cluster)
+		"V2CancelInstallation": {"cancel_installation_failed", func(r journal.Request) error {
+			_, err := b.CancelInstallation(journal.WithRequest(t.Context(), r), cluster)
 			return err
 		}},
-		"v2ResetCluster": {"reset_installation_failed", func(r Request) error {
+		"v2ResetCluster": {"reset_installation_failed", func(r journal.Request) error {
 			_,
-				err := b.ResetCluster(WithRequest(t.Context(), r), cluster)
+				err := b.ResetCluster(journal.WithRequest(t.Context(), r), cluster)
 			return err
 		}},
 		"DeregisterInfraEnv": {"infra_env_deregister_failed",
-			func(r Request) error { return b.DeregisterInfraEnv(WithRequest(t.Context(), r), env) }},
-		"BindHost": {"host_bind_failed", func(r Request) error {
-			_, err := b.BindHost(WithRequest(t.Context(), r), env, h.id, cluster)
+			func(r journal.Request) error { return b.DeregisterInfraEnv(journal.WithRequest(t.Context(), r), env) }},
+		"BindHost": {"host_bind_failed", func(r journal.Request) error {
+			_, err := b.BindHost(journal.WithRequest(t.Context(), r), env, h.id, cluster)
 			return err
 		}},
-		"UnbindHost": {"host_unbind_failed", func(r Request) error {
+		"UnbindHost": {"host_unbind_failed", func(r journal.Request) error {
 			_,
-				err := b.UnbindHost(WithRequest(t.Context(), r), env, h.id)
+				err := b.UnbindHost(journal.WithRequest(t.Context(), r), env, h.id)
 			return err
 		}},
-		"v2ResetHost": {"host_installation_reset_failed", func(r Request) error {
+		"v2ResetHost": {"host_installation_reset_failed", func(r journal.Request) error {
 			_,
-				err := b.ResetHost(WithRequest(t.Context(), r), env, h.id)
+				err := b.ResetHost(journal.WithRequest(t.Context(), r), env, h.id)
 			return err
 		}},
 	} {
@@ -289,11 +290,12 @@ func TestEvents_refusals(t *testing.T) {
 		require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", ev.RequestID.String())
 	}
 	b.press(cluster)
-	b.requireRefused(b.DeregisterCluster(WithRequest(t.Context(), asked("v2DeregisterCluster")), cluster), Conflict, "")
+	b.requireRefused(b.DeregisterCluster(journal.WithRequest(t.Context(), asked("v2DeregisterCluster")), cluster),
+		Conflict, "")
 	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")
 
 	before := len(b.eventsOf(event.Filter{}))
-	_, err := b.CancelInstallation(WithRequest(t.Context(), asked("V2CancelInstallation")),
+	_, err := b.CancelInstallation(journal.WithRequest(t.Context(), asked("V2CancelInstallation")),
 		"00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "")
 	require.Len(t, b.eventsOf(event.Filter{}), before, "unknown objects have no events")

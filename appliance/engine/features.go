@@ -1,15 +1,10 @@
 package engine
 
 import (
-	"reflect"
-	"slices"
 	"strings"
-
-	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/record"
-	"landfall/store/fastjson"
 )
 
 // noteFeatures updates the features that a cluster uses, as far as the descriptions of the cluster,
@@ -30,33 +25,11 @@ func (c *change) noteFeatures(w *clusterMembers) error {
 	if err := c.addInfraEnvUses(api.ID.String(), seen); err != nil {
 		return err
 	}
-	usages := make(map[string]models.Usage, len(seen))
-	for name, data := range seen {
-		usages[name] = models.Usage{ID: description.UsageID(name), Name: name, Data: data}
-	}
-	if text, err := fastjson.Marshal(usages); err != nil || string(text) == api.FeatureUsage {
-		return err // unchanged, and no other features are recorded
-	}
-	held := make(map[string]models.Usage)
-	if api.FeatureUsage != "" {
-		if err := fastjson.UnmarshalOwn([]byte(api.FeatureUsage), &held); err != nil {
-			return err
-		}
-	}
-	visible := description.VisibleFeatures()
-	for name, usage := range held {
-		if !slices.Contains(visible, name) {
-			usages[name] = usage
-		}
-	}
-	if reflect.DeepEqual(held, usages) {
-		return nil
-	}
-	text, err := fastjson.Marshal(usages)
-	if err != nil {
+	text, err := seen.Merge(api.FeatureUsage)
+	if err != nil || text == api.FeatureUsage {
 		return err
 	}
-	api.FeatureUsage = string(text)
+	api.FeatureUsage = text
 	c.saveCluster(w.row)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/journal"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -123,7 +124,7 @@ var errSuperseded = errors.New("the preparation was cancelled")
 // current one.
 func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
 	fn func(*change, *record.Cluster) error) error {
-	return e.update(withOperation(ctx, operationPreparation), func(c *change) error {
+	return e.update(journal.WithOperation(ctx, journal.OperationPreparation), func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 
-	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
@@ -12,23 +10,11 @@ import (
 	"landfall/store"
 )
 
-// Limits of an event that a program outside reports, in bytes.
-const (
-	reportedMessageLimit = 4096 // the Assisted Installer's
-	reportedPropsLimit   = 64 << 10
-)
-
 // ReportEvent writes an event that a program outside saw, such as the installer on a host. What it
 // names must exist; its time is that of its arrival.
 func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error {
-	if len(conv.Value(reported.Message)) > reportedMessageLimit {
-		return invalid("The event's message is longer than %d bytes.", reportedMessageLimit)
-	}
-	if len(reported.Props) > reportedPropsLimit {
-		return invalid("The event's props are longer than %d bytes.", reportedPropsLimit)
-	}
-	if reported.Props != "" && !json.Valid([]byte(reported.Props)) {
-		return invalid("The event's props are no JSON.")
+	if err := event.CheckReported(reported); err != nil {
+		return err
 	}
 	return e.update(ctx, func(c *change) error {
 		if err := c.checkSubjects(reported); err != nil {

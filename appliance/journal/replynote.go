@@ -9,9 +9,9 @@ import (
 // noteTextLimit bounds each text of a reply in a note, in bytes.
 const noteTextLimit = 2048
 
-// NoteOf returns the note of a reply. The output of a successful reply whose output is stored as a
+// noteOf returns the note of a reply. The output of a successful reply whose output is stored as a
 // report is left out.
-func NoteOf(reply *models.StepReply) *NoteReply {
+func noteOf(reply *models.StepReply) *NoteReply {
 	note := &NoteReply{Type: string(reply.StepType), ID: reply.StepID, ExitCode: reply.ExitCode,
 		Bytes: len(reply.Output), Error: lastBytes(reply.Error)}
 	switch reply.StepType {

@@ -17,6 +17,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/view"
+	"landfall/appliance/journal"
 	"landfall/web"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -140,7 +141,7 @@ func prepare(operationID string, handler echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if r := c.Request(); r.Method != http.MethodGet {
-			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), engine.Request{
+			c.SetRequest(r.WithContext(journal.WithRequest(r.Context(), journal.Request{
 				Operation: operationID, ID: web.RequestID(r.Context()), Cluster: c.Param("cluster_id"),
 				InfraEnv: c.Param("infra_env_id"), Host: c.Param("host_id"),
 			})))

@@ -2,10 +2,14 @@ package description
 
 import (
 	"encoding/json"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/store/fastjson"
 )
 
 // Names of features that are visible in the descriptions of a cluster, its infra-envs and hosts at
@@ -177,4 +181,33 @@ func SetUsage(text, name string, used bool) (string, error) {
 	}
 	encoded, err := json.Marshal(usages)
 	return string(encoded), err
+}
+
+// Merge returns the feature_usage of a cluster after its features were computed again. Features
+// that Uses can't report are kept. It returns the same text if nothing changes.
+func (u Uses) Merge(text string) (string, error) {
+	usages := make(map[string]models.Usage, len(u))
+	for name, data := range u {
+		usages[name] = models.Usage{ID: UsageID(name), Name: name, Data: data}
+	}
+	if fresh, err := fastjson.Marshal(usages); err != nil || string(fresh) == text {
+		return text, err // unchanged, and no other features are recorded
+	}
+	held := make(map[string]models.Usage)
+	if text != "" {
+		if err := fastjson.UnmarshalOwn([]byte(text), &held); err != nil {
+			return "", err
+		}
+	}
+	visible := VisibleFeatures()
+	for name, usage := range held {
+		if !slices.Contains(visible, name) {
+			usages[name] = usage
+		}
+	}
+	if reflect.DeepEqual(held, usages) {
+		return text, nil
+	}
+	fresh, err := fastjson.Marshal(usages)
+	return string(fresh), err
 }
