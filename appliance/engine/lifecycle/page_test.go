@@ -4,15 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"landfall/appliance/engine/pagetest"
 )
 
 var updatePage = flag.Bool("update", false, "write docs/lifecycle.md anew from the tables")
@@ -20,14 +18,7 @@ var updatePage = flag.Bool("update", false, "write docs/lifecycle.md anew from t
 // TestLifecyclePage fails if docs/lifecycle.md differs from the tables. `make docs` writes the
 // page.
 func TestLifecyclePage(t *testing.T) {
-	path := filepath.Join("..", "..", "..", "docs", "lifecycle.md")
-	page := lifecyclePage(readTransitions(t))
-	if *updatePage {
-		require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
-	}
-	text, err := os.ReadFile(path)
-	require.NoError(t, err, "make docs writes it")
-	require.Equal(t, page, string(text), "the tables have changed: make docs")
+	pagetest.Compare(t, "lifecycle.md", lifecyclePage(readTransitions(t)), *updatePage)
 }
 
 // drawing is a state diagram of some triggers and some states.

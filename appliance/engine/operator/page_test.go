@@ -2,13 +2,11 @@ package operator
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"landfall/appliance/engine/pagetest"
 )
 
 // pageIntroduction is the text of docs/operators.md before its tables.
@@ -117,11 +115,5 @@ func operatorsPage() string {
 
 // TestOperatorsPage fails if docs/operators.md differs from the table. `make docs` writes the page.
 func TestOperatorsPage(t *testing.T) {
-	path := filepath.Join("..", "..", "..", "docs", "operators.md")
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(operatorsPage()), 0o644))
-	}
-	text, err := os.ReadFile(path)
-	require.NoError(t, err, "make docs writes it")
-	require.Equal(t, operatorsPage(), string(text), "the catalogue has changed: make docs")
+	pagetest.Compare(t, "operators.md", operatorsPage(), *update)
 }

@@ -4,14 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/pagetest"
 )
 
 var updatePage = flag.Bool("update", false, "write docs/steps.md anew")
@@ -188,11 +188,5 @@ func TestStepsPage_isUpToDate(t *testing.T) {
 		require.True(t, kind == models.StepTypeUpgradeAgent ||
 			strings.Contains(page[:strings.Index(page, "## The steps")], string(kind)), "%s is sent in no state", kind)
 	}
-	path := filepath.Join("..", "..", "..", "docs", "steps.md")
-	if *updatePage {
-		require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
-	}
-	text, err := os.ReadFile(path)
-	require.NoError(t, err, "make docs writes it")
-	require.True(t, page == string(text), "the steps have changed: make docs")
+	pagetest.Compare(t, "steps.md", page, *updatePage)
 }

@@ -4,8 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/pagetest"
 )
 
 var updatePage = flag.Bool("update", false, "write docs/validations.md anew")
@@ -188,12 +187,5 @@ func TestValidationsPage_isUpToDate(t *testing.T) {
 			}
 		}
 	}
-	path := filepath.Join("..", "..", "..", "docs", "validations.md")
-	page := validationsPage(hosts, clusters)
-	if *updatePage {
-		require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
-	}
-	text, err := os.ReadFile(path)
-	require.NoError(t, err, "make docs writes it")
-	require.True(t, page == string(text), "the checks say something else: make docs")
+	pagetest.Compare(t, "validations.md", validationsPage(hosts, clusters), *updatePage)
 }

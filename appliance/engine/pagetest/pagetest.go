@@ -1,0 +1,80 @@
+// Package pagetest compares generated pages of docs/ with the code that they are generated from.
+package pagetest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// columns is the width of prose in documents.
+const columns = 100
+
+// Compare requires that docs/<name> has the given content, with its prose wrapped. With update it
+// writes the page first (make docs).
+func Compare(t testing.TB, name, page string, update bool) {
+	t.Helper()
+	path := filepath.Join("..", "..", "..", "docs", name)
+	page = Wrap(page)
+	if update {
+		require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err, "make docs writes it")
+	require.Equal(t, page, string(text), "the code has changed: run make docs")
+}
+
+var listMark = regexp.MustCompile(`^\s*(- |\d+\. )`)
+
+// Wrap breaks the prose of a Markdown page. Tables, headings and code stay as they are.
+func Wrap(page string) string {
+	var out, paragraph []string
+	fenced := false
+	flush := func() {
+		out = append(out, wrapParagraph(paragraph)...)
+		paragraph = nil
+	}
+	for line := range strings.SplitSeq(page, "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(trimmed, "```"):
+			flush()
+			fenced = !fenced
+			out = append(out, line)
+		case fenced, trimmed == "", strings.HasPrefix(line, "|"), strings.HasPrefix(line, "#"),
+			strings.HasPrefix(line, "    "), strings.HasPrefix(line, "<"):
+			flush()
+			out = append(out, line)
+		case listMark.MatchString(line):
+			flush()
+			paragraph = []string{line}
+		default:
+			paragraph = append(paragraph, line)
+		}
+	}
+	flush()
+	return strings.Join(out, "\n")
+}
+
+func wrapParagraph(lines []string) []string {
+	if len(lines) == 0 {
+		return nil
+	}
+	mark := listMark.FindString(lines[0])
+	indent := strings.Repeat(" ", len(mark))
+	words := strings.Fields(strings.TrimPrefix(strings.Join(lines, " "), mark))
+	var wrapped []string
+	line, prefix := "", mark
+	for _, word := range words {
+		if line != "" && len([]rune(prefix+line+" "+word)) > columns {
+			wrapped = append(wrapped, prefix+line)
+			line, prefix = "", indent
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(wrapped, prefix+line)
+}
