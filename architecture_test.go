@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -180,4 +181,25 @@ func countLines(t *testing.T, file string) (lines int) {
 	}
 	require.NoError(t, scanner.Err())
 	return lines
+}
+
+// packageRow is a row of the table of packages in docs/architecture.md.
+var packageRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|$")
+
+func TestArchitecture_documentListsPackages(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(text), "## Packages")
+	require.True(t, found)
+	var listed []string
+	for _, row := range packageRow.FindAllStringSubmatch(table, -1) {
+		listed = append(listed, path.Join("landfall", row[1]))
+	}
+	var existing []string
+	for _, pkg := range packages(t) {
+		if !strings.HasSuffix(pkg.ImportPath, "/generate") {
+			existing = append(existing, pkg.ImportPath)
+		}
+	}
+	require.ElementsMatch(t, existing, listed, "docs/architecture.md has a row for each package")
 }

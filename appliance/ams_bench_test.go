@@ -17,9 +17,9 @@ import (
 	"landfall/web/console"
 )
 
-// BenchmarkAMS_callsWhileServiceHangs compares an appliance whose AMS accepts and never answers with one
-// that speaks to none. Both do the same calls in turns: a cluster is made, renamed, looked at and
-// removed. The ratios are of the hanging one to the other.
+// BenchmarkAMS_callsWhileServiceHangs compares an appliance whose AMS accepts and never answers
+// with one that speaks to none. Both do the same calls in turns: a cluster is made, renamed, looked
+// at and removed. The ratios are of the hanging one to the other.
 func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 	hanging := amstest.New(clockwork.NewRealClock())
 	token := hanging.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs"})

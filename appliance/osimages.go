@@ -18,7 +18,8 @@ import (
 )
 
 // newOSImages opens the base images of a configuration.
-func newOSImages(config config.Config, rules *site.Rules, releases *release.Library, users func() ([]osimage.User, error),
+func newOSImages(config config.Config, rules *site.Rules, releases *release.Library,
+	users func() ([]osimage.User, error),
 	sealed *sitekey.Box, logger *slog.Logger) (*osimage.Library, error) {
 	var images []osimage.Configured
 	for _, image := range config.OSImages {
@@ -33,7 +34,8 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 	}
 	return osimage.New(osimage.Options{
 		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
-		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases, Known: known(config)}.Fetch, Users: users, Secrets: sealed,
+		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases, Known: known(config)}.Fetch,
+		Users: users, Secrets: sealed,
 		Clock: clockwork.NewRealClock(), Logger: logger,
 	})
 }

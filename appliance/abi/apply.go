@@ -22,8 +22,8 @@ import (
 const eventNotApplied = "abi_host_not_applied"
 
 var (
-	// directoryRows has the directories from which clusters were created, by cluster id. They contain
-	// pull secrets and credentials, so each row is sealed as a whole.
+	// directoryRows has the directories from which clusters were created, by cluster id. They
+	// contain pull secrets and credentials, so each row is sealed as a whole.
 	directoryRows = store.NewBucket[string]("abi-folders", 1)
 	// appliedHosts has the hosts to which their settings were applied: <cluster id>/<host id>.
 	appliedHosts = store.NewIndex("abi-applied")
@@ -99,8 +99,8 @@ func (s *HostSettings) Run(ctx context.Context, e *engine.Engine) error {
 	return nil
 }
 
-// ApplyAll applies the settings of a cluster's directory to all its hosts that lack them. The engine
-// calls it before an installation, because a host may have registered a moment ago.
+// ApplyAll applies the settings of a cluster's directory to all its hosts that lack them. The
+// engine calls it before an installation, because a host may have registered a moment ago.
 func (s *HostSettings) ApplyAll(ctx context.Context, e *engine.Engine, cluster string) error {
 	env := ""
 	s.mu.Lock()

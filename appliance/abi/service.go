@@ -27,7 +27,8 @@ type Mirror interface {
 	Import(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 	// Remove removes imported rules.
 	Remove(ctx context.Context, level mirror.Level, name string) error
-	// Imported returns the rules that were imported for a level under a name, nil if there are none.
+	// Imported returns the rules that were imported for a level under a name, nil if there are
+	// none.
 	Imported(level mirror.Level, name string) (*mirror.Import, error)
 	// Rules returns the rules of a level.
 	Rules(level mirror.Level) *mirror.Rules
@@ -132,8 +133,8 @@ func (s *Service) describe(site *Site) (*models.ClusterCreateParams, error) {
 	return params, nil
 }
 
-// release returns the configured release image that a directory names by pull spec, by digest, or by
-// the version in a tag.
+// release returns the configured release image that a directory names by pull spec, by digest, or
+// by the version in a tag.
 func (s *Service) release(site *Site, arch string) (engine.ReleaseImage, error) {
 	named, _ := site.Values[ReleaseImage].(string)
 	_, digest, byDigest := strings.Cut(named, "@")
@@ -187,8 +188,8 @@ func mirrorRules(site *Site) (*mirror.Import, error) {
 	return mirror.CollectFiles(mirrorName(site), documents)
 }
 
-// hasLine reports whether a line begins with a prefix. The registries.conf that the installer writes
-// has comments only.
+// hasLine reports whether a line begins with a prefix. The registries.conf that the installer
+// writes has comments only.
 func hasLine(text, prefix string) bool {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), prefix) {
@@ -201,7 +202,8 @@ func hasLine(text, prefix string) bool {
 // mirrorName returns the name under which the mirror rules of a directory are imported.
 func mirrorName(site *Site) string { return fmt.Sprintf("abi-%v", site.Values[Name]) }
 
-// create creates the objects that a directory describes. If a step fails, it undoes the steps before.
+// create creates the objects that a directory describes. If a step fails, it undoes the steps
+// before.
 func (s *Service) create(ctx context.Context, site *Site, params *models.ClusterCreateParams, rules *mirror.Import,
 	record *record) (_ *models.Cluster, err error) {
 	var undo []func(context.Context) error

@@ -114,8 +114,8 @@ func newExportABI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "abi --cluster ID",
 		Short: "Write a cluster as a directory of the agent-based installer",
-		Long: "Write a cluster of a running appliance as a directory of the agent-based installer. A cluster that was " +
-			"imported from such a directory\n" +
+		Long: "Write a cluster of a running appliance as a directory of the agent-based installer. A cluster " +
+			"that was imported from such a directory\n" +
 			"keeps its documents; only documents with changed values are edited. The directory contains " +
 			"the pull secret.",
 		Args: cobra.NoArgs,

@@ -30,8 +30,8 @@ func newBMC() *cobra.Command {
 		Short: "Boot servers and control their power by their BMCs (Redfish)",
 		Long: "Servers are added to a running appliance with the addresses and credentials of their BMCs. It boots " +
 			"them from an infra-env's\n" +
-			"image by virtual media, and ejects it when they reboot from their disks. NAME is the name of a server or " +
-			"its id.",
+			"image by virtual media, and ejects it when they reboot from their disks. NAME is the name of a server " +
+			"or its id.",
 	}
 	group(cmd, newBMCList(), newBMCAdd(), newBMCImport(), newBMCShow(), newBMCBoot(), newBMCPower(), newBMCEject(),
 		newBMCInspect(), newBMCLog(), newBMCRemove())

@@ -143,8 +143,8 @@ func newCourierPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR --to REGISTRY",
 		Short: "Push the images that a courier brought into the site's mirror",
-		Long: "Push the output of landfall courier fill to the locations of the site's mirror rules. Existing content " +
-			"is not sent again.\n" +
+		Long: "Push the output of landfall courier fill to the locations of the site's mirror rules. Existing " +
+			"content is not sent again.\n" +
 			"landfall mirror prove then shows what has arrived.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {

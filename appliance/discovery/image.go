@@ -1,6 +1,6 @@
 // Package discovery makes the discovery images of infra-envs from their recipes and the base ISOs,
-// and everything with which machines boot them: kernel, initial RAM disk and boot loader scripts for
-// network boot, short URLs for virtual media, and signed download links.
+// and everything with which machines boot them: kernel, initial RAM disk and boot loader scripts
+// for network boot, short URLs for virtual media, and signed download links.
 //
 // The engine freezes the recipe of an infra-env with each change of it (package engine/recipe).
 // Package web/image serves the images by HTTP.

@@ -345,7 +345,9 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	if row.API.Progress.FinalizingStage == stage || *row.API.Status == lifecycle.ClusterInstalled {
 		return nil
 	}
-	row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
+	progress := row.API.Progress
+	progress.FinalizingStage, progress.FinalizingStageStartedAt, progress.FinalizingStageTimedOut = stage,
+		c.dateTime(), false
 	c.saveCluster(row)
 	return c.clusterEventOf(row, event.Props{"finalizing_stage": stage}, event.FinalizingStage,
 		models.EventSeverityInfo,

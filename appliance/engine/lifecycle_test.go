@@ -268,7 +268,8 @@ func testInstallerFails(b *harness) {
 	b.pass(10*time.Minute-time.Second, h)
 	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 	b.pass(time.Second, h)
-	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason, "too long")
+	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason,
+		"too long")
 	h.require(lifecycle.HostKnown)
 	wanted, err := b.unfinishedPreparations()
 	require.NoError(b, err)

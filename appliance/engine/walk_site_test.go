@@ -285,8 +285,8 @@ func (s *site) writeChapter(c *change, row *record.Cluster, chapter int) {
 		row.Completion, row.IngressCA = &record.Completion{Success: true}, true
 	}
 	if chapter == 4 {
-		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = lifecycle.FinalizingStages()[s.rng.IntN(7)],
-			c.dateTime()
+		row.API.Progress.FinalizingStage = lifecycle.FinalizingStages()[s.rng.IntN(7)]
+		row.API.Progress.FinalizingStageStartedAt = c.dateTime()
 		row.IngressCA = s.chance(50)
 	}
 }

@@ -226,8 +226,8 @@ type Archive struct {
 	Recording Recording
 }
 
-// Read reads a whole journal and checks its signature. It returns one of the four errors above, or a
-// read error.
+// Read reads a whole journal and checks its signature. It returns one of the four errors above, or
+// a read error.
 func Read(in io.Reader) (*Archive, error) {
 	buffered := bufio.NewReader(in)
 	if magic, err := buffered.Peek(2); err == nil && string(magic) != "\x1f\x8b" {
@@ -297,7 +297,8 @@ func (r *reader) readAll() error {
 		return fmt.Errorf("%w: it has additional members", ErrTampered)
 	}
 	if len(recording.Steps) != manifest.Steps {
-		return fmt.Errorf("%w: it has %d steps, but its manifest says %d", ErrTampered, len(recording.Steps), manifest.Steps)
+		return fmt.Errorf("%w: it has %d steps, but its manifest says %d", ErrTampered, len(recording.Steps),
+			manifest.Steps)
 	}
 	return nil
 }

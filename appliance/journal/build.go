@@ -14,8 +14,8 @@ type Past struct {
 	Before, After []byte
 }
 
-// Builder makes a recording from the present state and the steps that led to it. The steps are added
-// newest first.
+// Builder makes a recording from the present state and the steps that led to it. The steps are
+// added newest first.
 type Builder struct {
 	redactor *Redactor
 	state    State // before the step that was added last

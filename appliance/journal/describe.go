@@ -64,7 +64,8 @@ func (d *Describer) Describe(applied *AppliedStep) Description {
 		description.Operation += " of " + d.host(applied.Host)
 	}
 	if reply := applied.Reply; reply != nil && (reply.ExitCode != 0 || reply.Error != "") {
-		description.Lines = append(description.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type, reply.ExitCode,
+		description.Lines = append(description.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type,
+			reply.ExitCode,
 			oneLine(orText(reply.Error, reply.Output)))})
 	}
 	slices.SortStableFunc(description.Lines, func(a, b Line) int { return order(a.Kind) - order(b.Kind) })
@@ -76,8 +77,8 @@ func order(kind string) int {
 		kind)
 }
 
-// actor returns who called an operation: a host, the controller in the cluster, the appliance itself
-// or a user.
+// actor returns who called an operation: a host, the controller in the cluster, the appliance
+// itself or a user.
 func actor(operation string) string {
 	switch operation {
 	case "v2RegisterHost", "v2GetNextSteps", "v2PostStepReply", "v2UpdateHostInstallProgress",

@@ -66,8 +66,8 @@ type Step struct {
 	Changes   []Change `json:"changes"`
 }
 
-// Reply is an agent's reply to one of its instructions. The facts that it reports about the host are
-// in the step's changes.
+// Reply is an agent's reply to one of its instructions. The facts that it reports about the host
+// are in the step's changes.
 type Reply struct {
 	Type     string `json:"type"`
 	ID       string `json:"id,omitempty"`
@@ -92,8 +92,8 @@ type Change struct {
 type State map[string]any
 
 // Hash returns the SHA-256, in hex, of the lines "<key> <value>\n" of all objects in the order of
-// their keys. A value is JSON with sorted members, without white space and without escapes that JSON
-// does not need.
+// their keys. A value is JSON with sorted members, without white space and without escapes that
+// JSON does not need.
 func (s State) Hash() (string, error) {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(s)) {

@@ -65,8 +65,9 @@ func TestReplay(t *testing.T) {
 
 	applied, err := replayer.Apply()
 	require.NoError(t, err)
-	require.Equal(t, Description{Actor: "host", Operation: "RegisterHost", Lines: []Line{{"host", "host node-1 was created, known"},
-		{"host", "host node-1 was created, known"}}}, withoutDelay(describer.Describe(applied)))
+	require.Equal(t, Description{Actor: "host", Operation: "RegisterHost",
+		Lines: []Line{{"host", "host node-1 was created, known"},
+			{"host", "host node-1 was created, known"}}}, withoutDelay(describer.Describe(applied)))
 	require.Equal(t, "known", textAt(replayer.State()["/hosts/e/h"], "api", "status"))
 
 	applied, err = replayer.Apply()

@@ -23,8 +23,8 @@ const (
 // errLogFull ends the copying of a log that is larger than LogLimit.
 var errLogFull = errors.New("the log is too large")
 
-// CopyLog writes a log as text without secrets. Archives (tar, gzip) are written as the concatenated
-// texts in them. Binary files, and everything after LogLimit, are replaced by a note.
+// CopyLog writes a log as text without secrets. Archives (tar, gzip) are written as the
+// concatenated texts in them. Binary files, and everything after LogLimit, are replaced by a note.
 func CopyLog(out io.Writer, in io.Reader, redactor *Redactor) error {
 	c := &logCopier{out: out, left: LogLimit, redactor: redactor}
 	return c.start(in)
@@ -106,7 +106,8 @@ func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
 
 // broken writes a note that the log could not be read further. The part before it is kept.
 func (c *logCopier) broken(name string, err error) error {
-	return c.print(fmt.Sprintf("[%s can't be read further: %s]\n", strings.TrimSpace("The log "+c.redactor.Text(name)), err))
+	return c.print(fmt.Sprintf("[%s can't be read further: %s]\n", strings.TrimSpace("The log "+c.redactor.Text(name)),
+		err))
 }
 
 func (c *logCopier) text(in *bufio.Reader, name string) error {

@@ -19,8 +19,9 @@ type Secrets struct {
 	known map[string]bool
 }
 
-// shortestSecret is the minimal length in bytes of a secret that is searched for in texts. A shorter
-// one is removed only from fields for secrets: replacing it everywhere would make texts unreadable.
+// shortestSecret is the minimal length in bytes of a secret that is searched for in texts. A
+// shorter one is removed only from fields for secrets: replacing it everywhere would make texts
+// unreadable.
 const shortestSecret = 6
 
 // Add collects a secret in the forms in which it may occur.
@@ -246,8 +247,8 @@ func secretField(name string) bool {
 	return false
 }
 
-// opaqueField reports whether a field holds free-form configuration, which may contain secrets in any
-// form.
+// opaqueField reports whether a field holds free-form configuration, which may contain secrets in
+// any form.
 func opaqueField(name string) bool {
 	switch plain(name) {
 	case "ignitionconfigoverride", "ignitionconfigoverrides", "uisettings":

@@ -35,8 +35,8 @@ func (r *Replayer) Next() *Step {
 	return &r.recording.Steps[r.next]
 }
 
-// Apply applies the next step and returns its effects, or nil at the end. It is an error if the step
-// does not result in the recorded objects.
+// Apply applies the next step and returns its effects, or nil at the end. It is an error if the
+// step does not result in the recorded objects.
 func (r *Replayer) Apply() (*AppliedStep, error) {
 	step := r.Next()
 	if step == nil {

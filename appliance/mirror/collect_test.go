@@ -181,7 +181,8 @@ func TestCollect_severalRunsOfOcMirrorV1(t *testing.T) {
 		"oc-mirror-workspace/results-1700000009/imageContentSourcePolicy.yaml": policy(
 			"quay.io/first"),
 		"oc-mirror-workspace/results-1700000009/catalogSource-redhat.yaml": catalog("v4.18"),
-		"oc-mirror-workspace/results-1700000009/mapping.txt":               "quay.io/first/a@sha256:1=mirror.example.com/a:tag\n",
+		"oc-mirror-workspace/results-1700000009/mapping.txt": "quay.io/first/a@sha256:1=" +
+			"mirror.example.com/a:tag\n",
 		"oc-mirror-workspace/results-1800000000/imageContentSourcePolicy.yaml": policy(
 			"quay.io/second"),
 		"oc-mirror-workspace/results-1800000000/catalogSource-redhat.yaml":                           catalog("v4.19"),

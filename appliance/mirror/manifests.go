@@ -71,8 +71,8 @@ func isRepository(source string) bool {
 //   - the policy NeverContactSource, if the installer does not support it: a copy of its
 //     ImageDigestMirrorSet with the policy. It replaces the installer's object, because OpenShift
 //     rejects all mirror sets if two have different policies for one source;
-//   - digest mirrors for *.host (ImageDigestMirrorSet) and tag mirrors (ImageTagMirrorSet), with the
-//     same policies;
+//   - digest mirrors for *.host (ImageDigestMirrorSet) and tag mirrors (ImageTagMirrorSet), with
+//     the same policies;
 //   - registries without TLS, and blocked ones without mirrors (Image);
 //   - release signatures (ConfigMap) and catalogs of OLM v1 (ClusterCatalog).
 //

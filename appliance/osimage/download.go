@@ -162,8 +162,9 @@ func (n *noted) Write(b []byte) (int, error) {
 	return written, err
 }
 
-// fromRelease extracts an image from a release payload. A layer can only be read from its beginning,
-// so an interrupted attempt starts again. The registry client bridges broken connections.
+// fromRelease extracts an image from a release payload. A layer can only be read from its
+// beginning, so an interrupted attempt starts again. The registry client bridges broken
+// connections.
 func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) error {
 	if l.options.FetchRelease == nil {
 		return &ContentError{Problem: "this appliance has no releases to take images out of"}

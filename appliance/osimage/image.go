@@ -69,8 +69,8 @@ type Image struct {
 	Removable        bool      `json:"removable"`
 }
 
-// entry is an image with its record and state. Library.mu guards all fields except those with another
-// comment.
+// entry is an image with its record and state. Library.mu guards all fields except those with
+// another comment.
 type entry struct {
 	id         string
 	record     record

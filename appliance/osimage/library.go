@@ -94,8 +94,9 @@ type Library struct {
 // Additions are the request headers and query parameters that a server requires for an image.
 type Additions struct{ Headers, Query map[string]string }
 
-// SetAdditions sets the additions for the next downloads, by URL. They are not stored, so the caller
-// sets them after each start. A failed download is tried again at once if its additions changed.
+// SetAdditions sets the additions for the next downloads, by URL. They are not stored, so the
+// caller sets them after each start. A failed download is tried again at once if its additions
+// changed.
 func (l *Library) SetAdditions(byURL map[string]Additions) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,8 +242,8 @@ func (l *Library) signal() {
 	}
 }
 
-// current opens a file again that was bad or has changed, so that a replaced file needs no restart of
-// the appliance. The caller holds the mutex.
+// current opens a file again that was bad or has changed, so that a replaced file needs no restart
+// of the appliance. The caller holds the mutex.
 func (l *Library) current(e *entry) {
 	switch {
 	case e.record.Source == SourceFile && e.state == StateBad:

@@ -18,9 +18,9 @@ import (
 
 // The directories of the cache:
 //
-//	installers/<key>/openshift-install, openshift-install.sha256   complete and synced before the rename
+//	installers/<key>/openshift-install, openshift-install.sha256   complete and synced
 //	installers/.new-<key>/                                         being written
-//	partial/<sha256 of a blob>                                     a download, complete or to be resumed
+//	partial/<sha256 of a blob>                                     a download to be resumed
 //	work/<random>/                                                 a run of openshift-install
 const (
 	installerFile = "openshift-install"

@@ -145,7 +145,8 @@ func (m *Machine) Images(step *models.Step) *models.StepReply {
 		checked := &models.ContainerImageAvailability{Name: image,
 			Result: models.ContainerImageAvailabilityResultFailure}
 		if !none {
-			checked.Result, checked.SizeBytes, checked.Time, checked.DownloadRate = models.ContainerImageAvailabilityResultSuccess, 1e8, 1, 1e8
+			checked.Result = models.ContainerImageAvailabilityResultSuccess
+			checked.SizeBytes, checked.Time, checked.DownloadRate = 1e8, 1, 1e8
 		}
 		response.Images = append(response.Images, checked)
 	}

@@ -36,12 +36,13 @@ type Options struct {
 	// Patience is the time after which a client that reads nothing is disconnected; 0 means
 	// [DefaultPatience].
 	Patience time.Duration
-	// Hold is the time for which an idle client that reads in ranges keeps the revision with which it
-	// began; 0 means [DefaultHold].
+	// Hold is the time for which an idle client that reads in ranges keeps the revision with which
+	// it began; 0 means [DefaultHold].
 	Hold     time.Duration
 	Progress *progress.Recorder // records the progress of the clients; nil makes a new one
 	Clock    clockwork.Clock    // nil is the real clock
-	// Logger receives the clients that begin to read and the answers that failed; nil discards them.
+	// Logger receives the clients that begin to read and the answers that failed; nil discards
+	// them.
 	Logger *slog.Logger
 }
 
@@ -215,8 +216,8 @@ func reason(err error) string {
 	return ""
 }
 
-// logBroken logs the cause of a broken answer. net/http closes the connection of an answer that lacks
-// bytes, so that the client notices it, too.
+// logBroken logs the cause of a broken answer. net/http closes the connection of an answer that
+// lacks bytes, so that the client notices it, too.
 func (s *Service) logBroken(c echo.Context, k readerKey, image *download, err error) {
 	if err == nil {
 		return

@@ -1,19 +1,19 @@
-// Package image serves discovery images over HTTP: under the paths of the Assisted Installer's image
-// service, which hosts, management controllers and scripts expect, and under shorter paths from which
-// machines boot.
+// Package image serves discovery images over HTTP: under the paths of the Assisted Installer's
+// image service, which hosts, management controllers and scripts expect, and under shorter paths
+// from which machines boot.
 //
-//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso         the image, whole or in ranges; minimal.iso likewise
-//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso.sha256  its digest, in the format of sha256sum
-//	GET /i/{code}.iso                                          the same for virtual media: short, no query, revocable
+//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso         the image; minimal.iso likewise
+//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso.sha256  its digest, as by sha256sum
+//	GET /i/{code}.iso                                          the image for virtual media
 //
-// routes.go lists all of them, including the files for network boot. Version and architecture are in
-// the paths for people only; the infra-env alone selects the image.
+// routes.go lists all of them, including the files for network boot. Version and architecture are
+// in the paths for people only; the infra-env alone selects the image.
 //
 // An image never changes, so a download that began with one revision ends with it. An answer keeps
-// its image until it is sent. A client that reads in ranges keeps the revision with which it began as
-// long as it continues to read (readers.go): a management controller, which names no revision, must
-// never get a mixture of two. A range request of a known reader reads the base ISO, but neither the
-// database nor other files.
+// its image until it is sent. A client that reads in ranges keeps the revision with which it began
+// as long as it continues to read (readers.go): a management controller, which names no revision,
+// must never get a mixture of two. A range request of a known reader reads the base ISO, but
+// neither the database nor other files.
 package image
 
 import (
@@ -38,8 +38,8 @@ type Source interface {
 		network discovery.Network) (*discovery.Image, error)
 	// BootFile returns a Kernel, RootFS or InsFile for an OpenShift version and an architecture.
 	BootFile(ctx context.Context, version, arch string, kind discovery.Kind) (*discovery.Image, error)
-	// ResolveCode returns the infra-env of the code in a short URL, and when the code expires (zero:
-	// never).
+	// ResolveCode returns the infra-env of the code in a short URL, and when the code expires
+	// (zero: never).
 	ResolveCode(ctx context.Context, code string) (infraEnvID string, expires time.Time, err error)
 	// Script returns the script for a boot loader.
 	Script(ctx context.Context, request discovery.ScriptRequest) ([]byte, error)
@@ -60,8 +60,8 @@ type download struct {
 	reprDigest atomic.Pointer[[]string] // the header's value, once the digest is known
 }
 
-// describe sets the headers that describe the image (Repr-Digest: RFC 9530, section 3). It makes them
-// once, because readers of virtual media send hundreds of requests a second.
+// describe sets the headers that describe the image (Repr-Digest: RFC 9530, section 3). It makes
+// them once, because readers of virtual media send hundreds of requests a second.
 func (i *download) describe(header http.Header, compute bool) {
 	i.once.Do(func() {
 		i.headers = http.Header{

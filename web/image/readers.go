@@ -10,25 +10,26 @@ import (
 )
 
 const (
-	// maxReaders limits the remembered clients; above it, the client that has been idle for the longest
-	// time is dropped.
+	// maxReaders limits the remembered clients; above it, the client that has been idle for the
+	// longest time is dropped.
 	maxReaders = 4096
-	// maxRevisions limits the images that clients can request by their tags although the infra-env has
-	// a newer one.
+	// maxRevisions limits the images that clients can request by their tags although the infra-env
+	// has a newer one.
 	maxRevisions = 256
 	// maxHeld limits the memory of those images, in bytes.
 	maxHeld = 256 << 20
-	// idleBeforeRestart is the time for which a reader must have been idle before a request that looks
-	// like the first one (HEAD, or a range from byte 0) counts as the first one. A client that mounts an
-	// image again then gets the present revision.
+	// idleBeforeRestart is the time for which a reader must have been idle before a request that
+	// looks like the first one (HEAD, or a range from byte 0) counts as the first one. A client
+	// that mounts an image again then gets the present revision.
 	idleBeforeRestart = 30 * time.Second
 )
 
 // readers remembers the revision of an image that each client reads.
 //
-// A client is an address with a User-Agent at one path. It gets the revision that is current when it
-// begins, and keeps it until it has been idle for the duration hold. A request that names a revision
-// by its tag (If-Range, If-Match) gets that revision from any client as long as it is remembered.
+// A client is an address with a User-Agent at one path. It gets the revision that is current when
+// it begins, and keeps it until it has been idle for the duration hold. A request that names a
+// revision by its tag (If-Range, If-Match) gets that revision from any client as long as it is
+// remembered.
 type readers struct {
 	clock clockwork.Clock
 	hold  time.Duration
@@ -175,8 +176,8 @@ func (s *readers) forgetOldest(keep tagKey) {
 	delete(s.byTag, oldest)
 }
 
-// forgetIdle drops the readers that were idle for longer than hold, and the one that was idle for the
-// longest time.
+// forgetIdle drops the readers that were idle for longer than hold, and the one that was idle for
+// the longest time.
 func (s *readers) forgetIdle() {
 	var oldest readerKey
 	var at time.Time

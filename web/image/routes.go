@@ -23,11 +23,11 @@ const (
 //
 //	/byid/{infra_env_id}/{version}/{arch}/{full|minimal}.iso[.sha256]
 //	/byid/{infra_env_id}/{version}/{arch}/{kernel|initrd.img|rootfs.img|ins-file|initrd.addrsize}
-//	/byapikey/{token}/…, /bytoken/{token}/…           the same, with a token that names the infra-env
+//	/byapikey/{token}/…, /bytoken/{token}/…           the same, with a token
 //	/images/{infra_env_id}?version=&arch=&type=        full-iso or minimal-iso
 //	/images/{infra_env_id}/{pxe-initrd|s390x-initrd-addrsize}?version=&arch=
 //	/boot-artifacts/{kernel|rootfs|ins-file}?version=&arch=
-//	/i/{code}.iso[.sha256]                             the image of the infra-env's type, for virtual media
+//	/i/{code}.iso[.sha256]                             the image, for virtual media
 //	/i/{code}.ipxe, /ipxe/{infra_env_id}               an iPXE script
 //	/grub/{infra_env_id}/grub.cfg                      a GRUB menu
 //	/config/{infra_env_id}.iso                         an image that contains the config alone
@@ -47,7 +47,8 @@ func (s *Service) Operations() []operation.Operation {
 			id, name string
 			kind     discovery.Kind
 		}{
-			{"Full", "full.iso", discovery.Full}, {"Minimal", "minimal.iso", discovery.Minimal}, {"Initrd", "initrd.img", discovery.Initrd},
+			{"Full", "full.iso", discovery.Full}, {"Minimal", "minimal.iso", discovery.Minimal},
+			{"Initrd", "initrd.img", discovery.Initrd},
 			{"InitrdAddrSize", "initrd.addrsize", discovery.InitrdAddrSize},
 		} {
 			find := s.image(file.kind)
@@ -58,14 +59,16 @@ func (s *Service) Operations() []operation.Operation {
 			id, name string
 			kind     discovery.Kind
 		}{
-			{"Kernel", "kernel", discovery.Kernel}, {"RootFS", "rootfs.img", discovery.RootFS}, {"InsFile", "ins-file", discovery.InsFile},
+			{"Kernel", "kernel", discovery.Kernel}, {"RootFS", "rootfs.img", discovery.RootFS},
+			{"InsFile", "ins-file", discovery.InsFile},
 		} {
 			add("download"+file.id+by.id, prefix+file.name, "Download "+file.name, s.answer(s.artifact(file.kind)))
 		}
 	}
 	const image = "/images/:infra_env_id"
 	add("downloadImage", image, "Download an image of an infra-env", s.answer(s.imageByType))
-	add("downloadImageInitrd", image+"/pxe-initrd", "Download the initrd of an infra-env", s.answer(s.image(discovery.Initrd)))
+	add("downloadImageInitrd", image+"/pxe-initrd", "Download the initrd of an infra-env",
+		s.answer(s.image(discovery.Initrd)))
 	add("downloadImageInitrdAddrSize", image+"/s390x-initrd-addrsize",
 		"Download the address and size of the initrd of an infra-env", s.answer(s.image(discovery.InitrdAddrSize)))
 	for _, kind := range []discovery.Kind{discovery.Kernel, discovery.RootFS, discovery.InsFile} {
@@ -113,7 +116,8 @@ func (s *Service) image(kind discovery.Kind) find {
 }
 
 func (s *Service) imageByType(c echo.Context, network discovery.Network) (*discovery.Image, error) {
-	kind, known := map[string]discovery.Kind{"": discovery.Full, "full-iso": discovery.Full, "minimal-iso": discovery.Minimal}[c.QueryParam("type")]
+	kind, known := map[string]discovery.Kind{"": discovery.Full, "full-iso": discovery.Full,
+		"minimal-iso": discovery.Minimal}[c.QueryParam("type")]
 	if !known {
 		return nil, problem.BadRequest("type is %q; expected full-iso or minimal-iso", shorten(c.QueryParam("type")))
 	}
@@ -147,8 +151,9 @@ func (s *Service) artifact(kind discovery.Kind) find {
 
 // forInfraEnv returns an artifact as one that a machine of an infra-env reads.
 func forInfraEnv(i *discovery.Image, infraEnvID string) *discovery.Image {
-	return &discovery.Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName, Modified: i.Modified,
-		Digest: i.Digest}
+	return &discovery.Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName,
+		Modified: i.Modified,
+		Digest:   i.Digest}
 }
 
 func (s *Service) config(c echo.Context, network discovery.Network) (*discovery.Image, error) {

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// pieceSize is the largest range that is copied through a buffer. The kernel copies larger ranges
-	// from file to socket; for small ranges, opening the base for the kernel takes longer than copying.
+	// pieceSize is the largest range that is copied through a buffer. The kernel copies larger
+	// ranges from file to socket; for small ranges, opening the base for the kernel takes longer
+	// than copying.
 	pieceSize = 64 << 10
 	// stepSize is the number of bytes after which the progress of a long range is recorded.
 	stepSize = 2 << 20
@@ -31,8 +32,8 @@ var errStalled = errors.New("the client stopped reading")
 // that the kernel copies ranges of the base ISO from file to socket; net/http supports that for an
 // *os.File alone.
 //
-// The underlying reader never returns the end of a range of a base that was changed meanwhile, so an
-// answer with a mixture of two files is never complete.
+// The underlying reader never returns the end of a range of a base that was changed meanwhile, so
+// an answer with a mixture of two files is never complete.
 type sender struct {
 	http.ResponseWriter // that of net/http, below echo's
 	echo                *echo.Response
@@ -77,8 +78,8 @@ func (s *sender) finish() error {
 	return err
 }
 
-// WriteHeader implements http.ResponseWriter. It only records the errors of http.ServeContent, so that
-// the caller can answer them in the API's own shape.
+// WriteHeader implements http.ResponseWriter. It only records the errors of http.ServeContent, so
+// that the caller can answer them in the API's own shape.
 func (s *sender) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		s.refused = status

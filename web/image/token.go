@@ -11,9 +11,9 @@ import (
 )
 
 // infraEnvOf returns the ID of the infra-env from a token in a path: an API key of local
-// authentication has it in "infra_env_id", an image token of single sign-on in "sub". It ignores the
-// signature: the appliance does not authenticate clients, and serves such paths only for scripts that
-// were written for services which do.
+// authentication has it in "infra_env_id", an image token of single sign-on in "sub". It ignores
+// the signature: the appliance does not authenticate clients, and serves such paths only for
+// scripts that were written for services which do.
 func infraEnvOf(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

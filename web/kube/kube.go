@@ -95,8 +95,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	text := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"ServiceUnavailable","code":503,` +
-		`"message":"the Kubernetes API of this appliance is starting; try again in a second","details":{"retryAfterSeconds":1}}` + "\n"
+	text := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+		`"reason":"ServiceUnavailable","code":503,` +
+		`"message":"the Kubernetes API of this appliance is starting; try again in a second",` +
+		`"details":{"retryAfterSeconds":1}}` + "\n"
 	if _, err := w.Write([]byte(text)); err != nil {
 		s.options.Logger.DebugContext(r.Context(), "an error could not be sent", "path", r.URL.Path, "error", err)
 	}

@@ -17,8 +17,8 @@ type Filter struct {
 	Severities            []string
 	Categories            []string // none means user
 	Message               string   // a part of the message, in any case
-	// ClusterLevel selects the events of the cluster itself, and DeletedHosts those of deleted hosts.
-	// These two and HostIDs together select the events that any of them selects.
+	// ClusterLevel selects the events of the cluster itself, and DeletedHosts those of deleted
+	// hosts. These two and HostIDs together select the events that any of them selects.
 	ClusterLevel, DeletedHosts bool
 	Descending                 bool
 	Limit, Offset              int // Limit 0 means all

@@ -15,8 +15,8 @@ import (
 // A repeated failure must not fill the disk with events, nor drive out the events that matter. So
 // each host, infra-env and cluster has a budget of events: a burst, and then a number per hour. The
 // events beyond the budget are left out. One event says that this begins, and another one how many
-// were left out. Critical events are never left out. The size of the kept events is limited too, per
-// object and in total. The oldest are removed first, and an event says so.
+// were left out. Critical events are never left out. The size of the kept events is limited too,
+// per object and in total. The oldest are removed first, and an event says so.
 
 // Limits bounds the events that are written and kept.
 type Limits struct {

@@ -54,7 +54,10 @@ func OfDisks(host string, inv *models.Inventory, wiped, kept []string) []Event {
 			continue
 		}
 		props := Props{"disk_name": disk.Name, "disk_id": id}
-		if slices.ContainsFunc(kept, func(other string) bool { return inventory.DiskByPath(inv.Disks, other) == disk }) {
+		if slices.ContainsFunc(kept, func(other string) bool {
+			return inventory.DiskByPath(inv.Disks,
+				other) == disk
+		}) {
 			events = append(events, info(DiskNotFormatted, props, "Host %s: disk %s (%s) is left as it is, as was "+
 				"asked for; should the host boot from it, the installation stops.", host, disk.Name, id))
 			continue
@@ -65,8 +68,8 @@ func OfDisks(host string, inv *models.Inventory, wiped, kept []string) []Event {
 	return events
 }
 
-// OfOperators returns the event with the operators that a late stage of a cluster's installation may
-// wait for; false if there are none.
+// OfOperators returns the event with the operators that a late stage of a cluster's installation
+// may wait for; false if there are none.
 func OfOperators(cluster *models.Cluster) (Event, bool) {
 	var unavailable []string
 	for _, operator := range cluster.MonitoredOperators {

@@ -11,10 +11,12 @@
 //
 //   - disconnected: connected or media-connected fails.
 //   - discovering: has-inventory or inventory-not-fully-truncated fails.
-//   - insufficient: has-min-valid-disks, has-min-cpu-cores, has-min-memory, compatible-with-cluster-platform,
-//     disk-encryption-requirements-satisfied or vsphere-disk-uuid-enabled fails.
+//   - insufficient: has-min-valid-disks, has-min-cpu-cores, has-min-memory,
+//     compatible-with-cluster-platform, disk-encryption-requirements-satisfied or
+//     vsphere-disk-uuid-enabled fails.
 //   - pending-for-input: machine-cidr-defined fails.
-//   - insufficient: any other check of the list hostSufficient fails, which is all of them but the advisory ones.
+//   - insufficient: any other check of the list hostSufficient fails, which has all checks except
+//     the advisory ones.
 //   - ready: none of these. The state machine calls it known.
 //
 // Advisory validations of a host never hold it back: ntp-synced, mtu-valid,
@@ -26,8 +28,9 @@
 //
 // A cluster:
 //
-//   - pending-for-input: machine-cidr-defined, cluster-cidr-defined, service-cidr-defined, dns-domain-defined or
-//     pull-secret-set fails; and api-vips-defined or ingress-vips-defined unless the addresses come from DHCP.
+//   - pending-for-input: machine-cidr-defined, cluster-cidr-defined, service-cidr-defined,
+//     dns-domain-defined or pull-secret-set fails; and api-vips-defined or ingress-vips-defined
+//     unless the addresses come from DHCP.
 //   - insufficient: any other check fails.
 //   - ready: none does.
 //

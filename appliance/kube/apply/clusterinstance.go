@@ -25,12 +25,14 @@ const (
 // The supported fields of a ClusterInstance and of its nodes, and those that have no effect here.
 // Others are reported.
 var (
-	instanceFields = strings.Fields(`additionalNTPSources apiVIPs baseDomain clusterImageSetNameRef clusterLabels clusterName clusterNetwork clusterType
-		cpuArchitecture cpuPartitioningMode extraAnnotations extraLabels extraManifestsRefs holdInstallation ignitionConfigOverride ingressVIPs
-		installConfigOverrides machineNetwork networkType nodes platformType proxy pruneManifests pullSecretRef serviceNetwork sshPublicKey
-		suppressedManifests templateRefs`)
-	nodeFields = strings.Fields(`automatedCleaningMode bmcAddress bmcCredentialsName bootMACAddress bootMode extraAnnotations extraLabels hostName
-		ignitionConfigOverride installerArgs ironicInspect nodeLabels nodeNetwork pruneManifests role rootDeviceHints suppressedManifests templateRefs`)
+	instanceFields = strings.Fields(`additionalNTPSources apiVIPs baseDomain clusterImageSetNameRef clusterLabels clusterName
+		clusterNetwork clusterType cpuArchitecture cpuPartitioningMode extraAnnotations extraLabels
+		extraManifestsRefs holdInstallation ignitionConfigOverride ingressVIPs installConfigOverrides
+		machineNetwork networkType nodes platformType proxy pruneManifests pullSecretRef serviceNetwork
+		sshPublicKey suppressedManifests templateRefs`)
+	nodeFields = strings.Fields(`automatedCleaningMode bmcAddress bmcCredentialsName bootMACAddress bootMode extraAnnotations
+		extraLabels hostName ignitionConfigOverride installerArgs ironicInspect nodeLabels nodeNetwork
+		pruneManifests role rootDeviceHints suppressedManifests templateRefs`)
 )
 
 // instance is a ClusterInstance that is rendered.

@@ -64,8 +64,9 @@ func TestCatchUp_changesWhileDisabled(t *testing.T) {
 		})
 		require.NoError(b, err)
 		env, err := b.Engine.RegisterInfraEnv(b.Context(),
-			&models.InfraEnvCreateParams{Name: conv.Pointer("rest_infra-env"), PullSecret: conv.Pointer(kubetest.PullSecret),
-				ClusterID: cluster.ID})
+			&models.InfraEnvCreateParams{Name: conv.Pointer("rest_infra-env"),
+				PullSecret: conv.Pointer(kubetest.PullSecret),
+				ClusterID:  cluster.ID})
 		require.NoError(b, err)
 		b.id = cluster.ID.String()
 		m := b.Machine(env.ID.String(), 7)
@@ -111,7 +112,8 @@ spec: {pullSecretRef: {name: pull}}`
 			after: func(b *life) {
 				require.Equal(b, []string{"192.168.10.44"}, b.aci().Spec.APIVIPs)
 				require.Equal(b, "http://proxy.site.test:3128", b.aci().Spec.Proxy.HTTPProxy)
-				require.EqualValues(b, "192.168.10.44", b.cluster().APIVips[0].IP, "the controller does not take it back")
+				require.EqualValues(b, "192.168.10.44", b.cluster().APIVips[0].IP,
+					"the controller does not take it back")
 			},
 		},
 		"an infra-env is edited": {

@@ -92,8 +92,10 @@ func TestConditions_transitionTime(t *testing.T) {
 	}
 	require.Equal(t, kubetest.Morning, set(kubetest.Morning, nil))
 	require.Equal(t, kubetest.Morning, set(kubetest.Morning.Add(time.Hour), nil))
-	require.Equal(t, kubetest.Morning.Add(2*time.Hour), set(kubetest.Morning.Add(2*time.Hour), inputError("no network")))
-	require.Equal(t, kubetest.Morning.Add(3*time.Hour), set(kubetest.Morning.Add(3*time.Hour), inputError("another network")))
+	require.Equal(t, kubetest.Morning.Add(2*time.Hour), set(kubetest.Morning.Add(2*time.Hour),
+		inputError("no network")))
+	require.Equal(t, kubetest.Morning.Add(3*time.Hour), set(kubetest.Morning.Add(3*time.Hour),
+		inputError("another network")))
 }
 
 func TestConditions_importedCluster(t *testing.T) {

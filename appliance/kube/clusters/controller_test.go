@@ -24,7 +24,8 @@ func TestController_referencesInAnyOrder(t *testing.T) {
 		require.Equal(t, "edge", cluster.Name)
 		require.Equal(t, "4.20.8", cluster.OpenshiftVersion)
 		require.EqualValues(t, "192.168.10.4", cluster.APIVips[0].IP)
-		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "The Spec has been successfully applied")
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK",
+			"The Spec has been successfully applied")
 		b.requireCondition(hiveext.ClusterRequirementsMetCondition, "False", "ClusterNotReady",
 			"The cluster is not ready to begin the installation")
 

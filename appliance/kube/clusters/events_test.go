@@ -38,7 +38,8 @@ func (b *testSite) events(kind objects.Kind) map[string]string {
 // has begun.
 func installing(t *testing.T) (*testSite, []*kubetest.Machine) {
 	b := newSite(t)
-	b.Apply("kind: Namespace\nmetadata: {name: site}", kubetest.PullSecretManifest, imageSetManifest, deploymentManifest,
+	b.Apply("kind: Namespace\nmetadata: {name: site}", kubetest.PullSecretManifest, imageSetManifest,
+		deploymentManifest,
 		singleNodeManifest, infraEnvOfOne)
 	machines := b.machines(1)
 	b.approve(machines...)

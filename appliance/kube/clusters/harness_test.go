@@ -58,7 +58,8 @@ func (b *testSite) open() {
 	ofClusters := Projector{Objects: b.Objects, URL: kubetest.URL}
 	b.projector = projection.Chain{ofHosts, ofClusters}
 	b.Open(b.engineOptions(projection.Chain{ofHosts, ofClusters, projection.EventsOf(b.Objects), b}))
-	b.clusters = New(Options{Projector: ofClusters, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Mirrors: b, Clock: b.Clock})
+	b.clusters = New(Options{Projector: ofClusters, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Mirrors: b,
+		Clock: b.Clock})
 	b.hosts = hosts.New(hosts.Options{Projector: ofHosts, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Clock: b.Clock,
 		Mirrors: b, OSImages: b})
 }

@@ -1,5 +1,6 @@
-// Package controller runs reconcilers. A reconciler brings an object's desired state about. The loop
-// calls it whenever the object, or another object that it depends on, has changed in the store.
+// Package controller runs reconcilers. A reconciler brings an object's desired state about. The
+// loop calls it whenever the object, or another object that it depends on, has changed in the
+// store.
 //
 // A reconciler is given only the name of an object and reads the current state. So it makes no
 // difference if a change is made while it runs, is missed during a crash, or is delivered twice.
@@ -40,9 +41,9 @@ type Reconciler interface {
 	// Reconcile brings about the desired state of an object, or undoes it if the object does not
 	// exist. The object is requeued after the returned duration if that is not 0. After an error it
 	// is requeued with backoff: one second, then twice as long each time, up to five minutes. A
-	// change of the object or of one that it depends on queues it at once. An error that the object's
-	// status reports is a *[ReportedError]. Reconcile is never called concurrently for the same
-	// object.
+	// change of the object or of one that it depends on queues it at once. An error that the
+	// object's status reports is a *[ReportedError]. Reconcile is never called concurrently for the
+	// same object.
 	Reconcile(ctx context.Context, namespace, name string) (requeueAfter time.Duration, err error)
 }
 
@@ -63,8 +64,8 @@ type Relation struct {
 	EnqueueAll bool
 }
 
-// workers is the number of objects of a kind that are reconciled concurrently. Each kind has its own
-// workers, so that one that waits for a registry or a BMC does not delay the other kinds.
+// workers is the number of objects of a kind that are reconciled concurrently. Each kind has its
+// own workers, so that one that waits for a registry or a BMC does not delay the other kinds.
 const workers = 4
 
 // newBackoff returns the delays between the retries of a failed object.
@@ -117,8 +118,8 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 	return l
 }
 
-// Add registers the reconciler of a kind, with the relations that queue objects of the kind. It must
-// be called before Run.
+// Add registers the reconciler of a kind, with the relations that queue objects of the kind. It
+// must be called before Run.
 func (l *Loop) Add(r Reconciler, relations ...Relation) {
 	l.reconcilers[r.Kind()] = r
 	l.queues[r.Kind()] = &queue{notEmpty: sync.NewCond(&l.mu)}
@@ -136,8 +137,8 @@ func (l *Loop) Enqueue(keys ...Key) {
 	}
 }
 
-// RetryFailed queues all objects whose last reconcile failed, and resets their backoff. It is called
-// after a change that no object shows, such as other mirror rules.
+// RetryFailed queues all objects whose last reconcile failed, and resets their backoff. It is
+// called after a change that no object shows, such as other mirror rules.
 func (l *Loop) RetryFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,8 +165,8 @@ func (l *Loop) add(key Key) {
 	}
 }
 
-// Run reconciles every object once, and then each object that changes, until the context ends or the
-// store fails. It returns after its goroutines have ended.
+// Run reconciles every object once, and then each object that changes, until the context ends or
+// the store fails. It returns after its goroutines have ended.
 func (l *Loop) Run(ctx context.Context) error {
 	from, err := l.enqueueAll()
 	if err != nil {
@@ -195,12 +196,12 @@ func (l *Loop) Run(ctx context.Context) error {
 	return err
 }
 
-// enqueueAll queues every object that has a reconciler, and returns the revision from which to watch
-// for changes.
+// enqueueAll queues every object that has a reconciler, and returns the revision from which to
+// watch for changes.
 func (l *Loop) enqueueAll() (revision uint64, err error) {
 	var keys []Key
-	// The snapshot may be newer than the feed, and a watch can't start after the feed's revision. It
-	// is harmless to queue a change twice.
+	// The snapshot may be newer than the feed, and a watch can't start after the feed's revision.
+	// It is harmless to queue a change twice.
 	revision = l.db.Revision()
 	err = l.db.View(func(tx *store.Tx) error {
 		for _, kind := range objects.Kinds() {
@@ -247,8 +248,8 @@ func (l *Loop) relatedAtStart(tx *store.Tx) (keys []Key, err error) {
 	return keys, nil
 }
 
-// watch queues changes until the context ends. It also notes the revisions of changes of other rows,
-// for WaitIdle.
+// watch queues changes until the context ends. It also notes the revisions of changes of other
+// rows, for WaitIdle.
 func (l *Loop) watch(ctx context.Context, from uint64) error {
 	for {
 		watch := l.db.Watch(ctx, from)

@@ -89,11 +89,13 @@ func TestAgent_specIsApplied(t *testing.T) {
 	require.Contains(t, host.FencingCredentials, "redfish://bmc")
 
 	before := b.DB.Revision()
-	require.Equal(t, secretsInterval, b.again(agents{b.Controllers}, m.ID), "what comes out of Secrets is looked at by itself")
+	require.Equal(t, secretsInterval, b.again(agents{b.Controllers}, m.ID),
+		"what comes out of Secrets is looked at by itself")
 	require.Equal(t, before, b.DB.Revision())
 
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) {
-		spec.InstallerArgs, spec.IgnitionConfigOverrides, spec.NodeLabels, spec.IgnitionEndpointHTTPHeaders, spec.IgnitionEndpointTokenReference = "", "", nil, nil, nil
+		spec.InstallerArgs, spec.IgnitionConfigOverrides, spec.NodeLabels = "", "", nil
+		spec.IgnitionEndpointHTTPHeaders, spec.IgnitionEndpointTokenReference = nil, nil
 	})
 	host = m.Host()
 	require.Empty(t, host.InstallerArgs)
@@ -318,7 +320,8 @@ func TestAgent_withoutHost(t *testing.T) {
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.Apply("kind: Agent\nmetadata: {namespace: site, name: 00000000-0000-4000-8000-000000000001, labels: {" +
 		labelInfraEnv + ": pool}}\nspec: {approved: true, role: ''}")
-	m := &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1, ID: "00000000-0000-4000-8000-000000000001"}
+	m := &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1,
+		ID: "00000000-0000-4000-8000-000000000001"}
 	b.RequireCondition(m, conditionConnected, corev1.ConditionUnknown, "NotAvailable")
 	require.Equal(t, retryRestore, b.again(agents{b.Controllers}, m.ID))
 	m.Register()

@@ -32,8 +32,8 @@ var (
 	_ metal.Spokes    = (*Spokes)(nil)
 )
 
-// NewSpokes returns a Spokes whose calls run once Run is called. names maps names that the site's DNS
-// does not resolve to addresses, see [ParseNames].
+// NewSpokes returns a Spokes whose calls run once Run is called. names maps names that the site's
+// DNS does not resolve to addresses, see [ParseNames].
 func NewSpokes(db *store.DB, e *engine.Engine, kubeconfigs Kubeconfigs, names map[string]string,
 	clock clockwork.Clock) *Spokes {
 	return &Spokes{db: db, engine: e, kubeconfigs: kubeconfigs, names: names, clock: clock}

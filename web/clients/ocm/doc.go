@@ -1,2 +1,3 @@
-// Package ocm tests the local AMS API, and the test server for AMS, with the SDK of the ocm command.
+// Package ocm tests the local AMS API, and the test server for AMS, with the SDK of the ocm
+// command.
 package ocm

@@ -2,7 +2,7 @@
 // product from outside. A service account "site" with the secret "secret" logs in to it. Under
 // /standin it does what tests order:
 //
-//	POST /standin/break?op=create&status=400&code=8&reason=…  answers calls of that kind so, until it is healed
+//	POST /standin/break?op=create&status=400&code=8&reason=…  answers such calls with the error
 //	POST /standin/heal
 //	GET  /standin/rows                                        the subscriptions
 package main

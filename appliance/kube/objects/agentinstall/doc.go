@@ -1,11 +1,11 @@
-// Package agentinstall has the Go types of the kinds of agent-install.openshift.io/v1beta1: InfraEnv,
-// NMStateConfig, Agent, AgentClassification and AgentServiceConfig. Their CRDs are generated from
-// these types.
+// Package agentinstall has the Go types of the kinds of agent-install.openshift.io/v1beta1:
+// InfraEnv, NMStateConfig, Agent, AgentClassification and AgentServiceConfig. Their CRDs are
+// generated from these types.
 //
 // The module that defines them (github.com/openshift/assisted-service/api) can't be used: every
-// available version comes with admission webhooks that do not build with the Kubernetes libraries in
-// use. The formats are those of its documentation. The types also have the fields that the product
-// does not read, so that an object keeps what its author wrote.
+// available version comes with admission webhooks that do not build with the Kubernetes libraries
+// in use. The formats are those of its documentation. The types also have the fields that the
+// product does not read, so that an object keeps what its author wrote.
 //
 // +kubebuilder:object:generate=false
 // +groupName=agent-install.openshift.io
