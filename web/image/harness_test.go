@@ -203,16 +203,18 @@ func (l log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// await returns the next line that contains a text. It fails the test after a minute without one.
 func (l log) await(t testing.TB, part string) string {
 	t.Helper()
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case line := <-l.lines:
 			if strings.Contains(line, part) {
 				return line
 			}
-		case <-t.Context().Done():
-			require.Fail(t, "no such line", part)
+		case <-timeout:
+			require.FailNow(t, "no such line", part)
 		}
 	}
 }

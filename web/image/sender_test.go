@@ -38,7 +38,7 @@ func TestSender_stalledClientIsDropped(t *testing.T) {
 	_, body := get(t, server, path, "lively", "") // while the others are connected
 	require.Equal(t, sha256.Sum256(content(t, i)), sha256.Sum256(body))
 	for range conns {
-		lines.await(t, "took nothing of an image any more was dropped")
+		lines.await(t, "stopped reading an image was disconnected")
 	}
 	got, promised := rest(t, conns[0])
 	require.Less(t, got, promised)
@@ -98,7 +98,7 @@ func TestSender_baseChanges(t *testing.T) {
 			require.NoError(t, change(b.Path()))
 			got, promised := rest(t, conn)
 			require.Less(t, got, promised, "no client gets a whole image of two files")
-			lines.await(t, "was broken off because its base ISO was changed")
+			lines.await(t, "was cancelled because its base ISO was changed")
 			require.Equal(t, 1, src.failed)
 			response, body := get(t, server, path, "another", "")
 			requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
