@@ -248,8 +248,8 @@ func TestCourier_closesAllGaps(t *testing.T) {
 		run(0, "courier", "fill", list, "-o", stick, "--registries-conf", upstream, "--part-size", "64KiB")
 	}
 	push := func() {
-		run(0, "courier", "push", stick, "--to", s.Host, "--ca", config.Mirror.CABundle, "--pull-secret",
-			config.Mirror.PullSecret)
+		run(0, "courier", "push", stick, "--to", s.Host, "--ca", settings.Mirror.CABundle, "--pull-secret",
+			settings.Mirror.PullSecret)
 	}
 	examine := []string{"doctor", "--url", url}
 	prove := []string{"mirror", "prove", "--url", url, "--release", s.Payload.Version, "--fresh"}
