@@ -46,7 +46,7 @@ func TestBadInput_cluster(t *testing.T) {
 		"a domain that is an address": {object{"base_dns_domain": "192.168.1.1"}, 400,
 			[]string{"looks like an IP address"}},
 		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400,
-			[]string{"The pull secret is no JSON", `{"auths":{"registry":{"auth":"…"}}}`}},
+			[]string{"The pull secret is not JSON", `{"auths":{"registry":{"auth":"…"}}}`}},
 		"a pull secret without auths": {object{"pull_secret": `{"registry":"hunter2"}`},
 			400, []string{`The pull secret has no "auths"`}},
 		"a pull secret with a bad entry": {object{"pull_secret": `{"auths":{"mirror.site.test":{"auth":"hunter2"}}}`},
@@ -87,7 +87,7 @@ func TestBadInput_cluster(t *testing.T) {
 		says    []string
 	}{
 		"a name":        {object{"name": "west!"}, 400, []string{`"west!" has the character '!'`}},
-		"a pull secret": {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON"}},
+		"a pull secret": {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is not JSON"}},
 		"networks": {object{"name": "west", "machine_networks": network("10.128.7.0/24")},
 			400, []string{"overlaps with the cluster network 10.128.0.0/14"}},
 		"the older networks": {object{"name": "west", "machine_network_cidr": "10.128.7.0/24"}, 400,
@@ -113,7 +113,7 @@ func TestBadInput_infraEnv(t *testing.T) {
 		says    []string
 	}{
 		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400,
-			[]string{"The pull secret is no JSON"}},
+			[]string{"The pull secret is not JSON"}},
 		"an empty name": {object{"name": " "}, 400, []string{"An infra-env needs a name"}},
 		"no such cluster": {object{"cluster_id": "3a930088-e49c-4584-b7d1-54d2f0d8a9c3"},
 			404, []string{"There is no cluster 3a930088-e49c-4584-b7d1-54d2f0d8a9c3."}},

@@ -3,4 +3,4 @@
 package bmc
 
 // faultSelected selects which faults are tested with which profiles: all combinations.
-func chosen(int, int) bool { return true }
+func faultSelected(int, int) bool { return true }
