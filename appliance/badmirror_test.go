@@ -383,7 +383,8 @@ func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 			for i, said := range bad.says {
 				bad.says[i] = strings.ReplaceAll(said, "INSTALLER", s.release.Images["installer"])
 			}
-			requireUnprepared(t, address, id, append(bad.says, "extract openshift-install of release "+s.release.Version+
+			requireUnprepared(t, address, id, append(bad.says, "extract openshift-install of release "+
+				s.release.Version+
 				": ")...)
 			left, err := os.ReadDir(filepath.Join(s.config.DataDir, "installers", "installers"))
 			require.NoError(t, err)

@@ -77,7 +77,8 @@ func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
 	require.Contains(t, string(ask(t, http.MethodGet, list+"?format=imageset", nil).body),
 		"release: "+s.release.Release)
 	require.Contains(t, string(ask(t, http.MethodGet, list+"?format=csv", nil).body), "etcd,"+s.release.Images["etcd"])
-	requireRefusal(t, ask(t, http.MethodGet, list+"?format=pdf", nil), http.StatusBadRequest, `the format "pdf" does not exist`)
+	requireRefusal(t, ask(t, http.MethodGet, list+"?format=pdf", nil), http.StatusBadRequest,
+		`the format "pdf" does not exist`)
 
 	g.answer(nil)
 	proof = proveRelease(t, address, s.release.Version)
