@@ -188,7 +188,7 @@ func TestFullDisk_installers(t *testing.T) {
 	}
 	d.fill(t, 0)
 	pressInstall(t, address, id)
-	requireUnprepared(t, address, id, "extract openshift-install of release " + s.release.Version + ": ",
+	requireUnprepared(t, address, id, "extract openshift-install of release "+s.release.Version+": ",
 		"no space is left to write "+installers, "free space on its file system")
 	d.free(t)
 	require.Empty(t, files(t, installers))
