@@ -12,11 +12,6 @@ import (
 	"landfall/web/problem"
 )
 
-// Values of the parameters that select a platform and an architecture.
-func platformTypes() []string {
-	return []string{"baremetal", "none", "nutanix", "vsphere", "external"}
-}
-
 // supportOperations returns the operations on support levels.
 func (s *Service) supportOperations() []operation.Operation {
 	return []operation.Operation{
