@@ -21,13 +21,14 @@ const (
 	tabColumns     = 4
 )
 
-// generated matches files that are generated, or whose lines are the content of generated manifests.
+// generated matches files that are generated, or whose lines are the content of generated
+// manifests.
 var generated = regexp.MustCompile(`(^|/)(testdata|node_modules)/|package-lock\.json$|go\.(mod|sum)$|^LICENSE$|` +
 	`^web/kube/crds/|^appliance/engine/operator/manifests/`)
 
-// TestColumns holds that no line is wider than its limit: 120 columns for code, 100 for comments and
-// documents. Lines that cannot be broken are exempt: data in raw strings, the rows of a table, the
-// lines of a code block in a document, and lines with a long word, such as a URL.
+// TestColumns holds that no line is wider than its limit: 120 columns for code, 100 for comments
+// and documents. Lines that cannot be broken are exempt: data in raw strings, the rows of a table,
+// the lines of a code block in a document, and lines with a long word, such as a URL.
 func TestColumns(t *testing.T) {
 	list, err := exec.Command("git", "ls-files").Output()
 	require.NoError(t, err)
