@@ -37,7 +37,7 @@ type Host struct {
 	// its agent registered again.
 	Restarting time.Time `json:"restarting,omitzero"`
 
-	// What a host that joins an installed cluster shows the machine config server.
+	// Token for the machine config server, for a host that joins an installed cluster.
 	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`
 	EndpointHeaders map[string]string `json:"ignition_endpoint_headers,omitempty"`
 

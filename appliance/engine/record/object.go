@@ -15,7 +15,7 @@ type Object struct {
 	Digest     string `json:"digest,omitempty"`     // of whatever else was acted on with it; only its maker reads it
 }
 
-// Of what objects rows are; keys are <namespace>/<name>/<id>.
+// Indexes from objects to rows; keys are <namespace>/<name>/<id>.
 var (
 	ClusterObjects  = store.NewIndex("clusters-by-object")
 	InfraEnvObjects = store.NewIndex("infra-envs-by-object")
