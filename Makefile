@@ -111,7 +111,7 @@ lint-go: assets/ui/index.html
 	CGO_ENABLED=0 go vet -tags $(TAGS),registry ./appliance/mirror/registrytest/...
 	CGO_ENABLED=0 go vet -tags $(TAGS),networkmanager,namespaces ./ignition/networkmanagertest
 	CGO_ENABLED=0 go tool staticcheck ./...
-	CGO_ENABLED=0 go test -count 1 -run '^TestColumns$$' .
+	CGO_ENABLED=0 go test -count 1 -run '^Test(Columns|Names|Commands)' .
 	go mod tidy -diff
 	cd web/clients && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 
