@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/fault"
 )
 
 // otherClusterFields lists the fields of requests that are not in the table, each with the reason.
@@ -93,6 +94,18 @@ func TestInfraEnv_createParamsDescribeItAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 	require.Equal(t, "# none", first.API.SSHAuthorizedKey)
+}
+
+func TestNewInfraEnv_reportsAllFaults(t *testing.T) {
+	site := &description.Site{AgentImage: true, Releases: []description.Release{{OpenshiftVersion: "4.20.8",
+		CPUArchitecture: "s390x"}}}
+	params := fullInfraEnv()
+	params.CPUArchitecture = "s390x"
+	params.KernelArguments[0].Value = ""
+	_, err := description.NewInfraEnv(site, params, "id", nil)
+	require.Equal(t, fault.Invalid, fault.KindOf(err))
+	require.ErrorContains(t, err, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
+	require.ErrorContains(t, err, "Kernel argument 0 needs an operation")
 }
 
 func TestInfraEnv_updateLeavesAbsentFields(t *testing.T) {

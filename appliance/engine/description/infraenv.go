@@ -2,6 +2,7 @@ package description
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 
 	"github.com/go-openapi/strfmt"
@@ -14,7 +15,6 @@ type InfraEnv struct {
 	API        models.InfraEnv
 	PullSecret string
 	site       *Site
-	cluster    *models.Cluster // of a new infra-env; nil for none
 }
 
 // InfraEnvFields returns the table of the fields of infra-envs. Fields are checked and set in its
@@ -48,7 +48,7 @@ func trimmed[D any](f Field[D]) Field[D] {
 }
 
 func imageTypeField() Field[InfraEnv] {
-	return Field[InfraEnv]{Name: "ImageType",
+	return Field[InfraEnv]{Name: "ImageType", changeOnly: true,
 		check: func(value any) error {
 			if value == models.ImageTypeDisconnectedIso {
 				return invalid("This appliance does not make images of the type %s, which carry a registry of their "+
@@ -58,7 +58,7 @@ func imageTypeField() Field[InfraEnv] {
 		},
 		set: func(d *InfraEnv, value any) error {
 			d.API.Type = conv.Pointer(value.(models.ImageType))
-			return CheckImageArchitecture(&d.API, d.cluster)
+			return CheckImageArchitecture(&d.API, nil)
 		},
 		get: func(d *InfraEnv) (any, error) { return *d.API.Type, nil }}
 }
@@ -121,7 +121,8 @@ func CheckNewInfraEnv(params *models.InfraEnvCreateParams) error {
 }
 
 // NewInfraEnv returns the description of a new infra-env after [CheckNewInfraEnv]. The cluster is
-// that of the request, or nil.
+// that of the request, or nil. The error names all faults that only show together with the cluster's
+// fields.
 func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID,
 	cluster *models.Cluster) (*InfraEnv, error) {
 	version, cpu := params.OpenshiftVersion, params.CPUArchitecture
@@ -149,11 +150,8 @@ func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID
 	}
 	api.OpenshiftVersion, api.CPUArchitecture = version, cmp.Or(cpu, x86)
 	api.Type = conv.Pointer(cmp.Or(params.ImageType, models.ImageTypeFullIso))
-	if err := CheckImageArchitecture(&api, cluster); err != nil {
-		return nil, err
-	}
-	d := &InfraEnv{API: api, site: site, cluster: cluster}
-	if err := create(InfraEnvFields(), d, params); err != nil {
+	d := &InfraEnv{API: api, site: site}
+	if err := errors.Join(CheckImageArchitecture(&api, cluster), create(InfraEnvFields(), d, params)); err != nil {
 		return nil, err
 	}
 	d.API.PullSecretSet = true
