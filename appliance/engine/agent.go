@@ -410,9 +410,9 @@ func (c *change) applyVIPs(h *record.Host, response models.VerifyVipsResponse) e
 		return err
 	}
 	changed := false
-	set := func(at **models.VipVerification, verdict *models.VipVerification) {
-		if verdict != nil && (*at == nil || **at != *verdict) {
-			*at, changed = verdict, true
+	set := func(at **models.VipVerification, reported *models.VipVerification) {
+		if reported != nil && (*at == nil || **at != *reported) {
+			*at, changed = reported, true
 		}
 	}
 	for _, found := range response {

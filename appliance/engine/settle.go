@@ -243,7 +243,7 @@ func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *r
 // situation returns the facts that the table of hosts reads.
 func (c *change) situation(h *record.Host, cluster *models.Cluster, found validationResult) lifecycle.HostSituation {
 	s := lifecycle.HostSituation{
-		Verdict: found.status, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
+		Readiness: found.status, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
 		Connected: c.connected(h), Restarting: h.IsRestarting(), Joins: h.IsDay2(), WarnOnly: c.e.WarnsOnly(cluster),
 		ConnectionTimedOut: h.API.ConnectionTimedOut, DiskReady: h.DiskOK, ImagesReady: h.ImagesOK,
 	}
@@ -412,13 +412,13 @@ func (c *change) refreshUnbound(key string) error {
 func (c *change) refreshState(w *clusterMembers) (bool, error) {
 	row := w.row
 	s := clusterSituation(row)
-	s.Verdict, s.WarnOnly = validation.Ready, c.e.WarnsOnly(&row.API)
+	s.Readiness, s.WarnOnly = validation.Ready, c.e.WarnsOnly(&row.API)
 	if slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
 		found, err := c.validateCluster(w)
 		if err != nil {
 			return false, err
 		}
-		s.Verdict, s.Failing = found.status, found.failing
+		s.Readiness, s.Failing = found.status, found.failing
 	}
 	countHosts(&s, w)
 	if limit, ok := c.e.clusterLimit(row); ok {

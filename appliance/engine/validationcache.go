@@ -21,7 +21,7 @@ import (
 
 // validationResult is the combined result of the validations of an object.
 type validationResult struct {
-	status  validation.Verdict
+	status  validation.Readiness
 	failing string
 }
 
@@ -33,7 +33,7 @@ type validator interface {
 }
 
 // cachedValidation is a judgement of a host or cluster that was written: what it was made of, and
-// the row of verdicts that it left.
+// the row of levels that it left.
 type cachedValidation struct {
 	inputs   [sha256.Size]byte
 	revision uint64 // the revision of the row
@@ -95,7 +95,7 @@ func (c *change) validateHost(h *record.Host, host *inventory.Host, w *clusterMe
 	if err != nil {
 		return validationResult{}, err
 	}
-	found := validationResult{report.Verdict(), messages(report.Blocking())}
+	found := validationResult{report.Readiness(), messages(report.Blocking())}
 	row, err := record.Validations.Modified(c.tx, record.HostSubject(key))
 	if err != nil {
 		return validationResult{}, err
@@ -191,7 +191,7 @@ func (c *change) validateCluster(w *clusterMembers) (validationResult, error) {
 	if err != nil {
 		return validationResult{}, err
 	}
-	found := validationResult{report.Verdict(), messages(report.Blocking())}
+	found := validationResult{report.Readiness(), messages(report.Blocking())}
 	row, err := record.Validations.Modified(c.tx, record.ClusterSubject(key))
 	if err != nil {
 		return validationResult{}, err

@@ -14,8 +14,8 @@ import (
 
 // ClusterSituation holds the facts of a cluster that the conditions of the table use.
 type ClusterSituation struct {
-	Verdict         validation.Verdict // result of the cluster's validations
-	Failing         string             // messages of the failing validations
+	Readiness       validation.Readiness // result of the cluster's validations
+	Failing         string               // messages of the failing validations
 	FinalizingStage models.FinalizingStage
 	StageLimit      time.Duration // of the finalizing stage
 
@@ -100,8 +100,8 @@ func clusterRequestRows() []Row[ClusterSituation] {
 
 // clusterValidationRows are the transitions after validations.
 func clusterValidationRows() []Row[ClusterSituation] {
-	lacks := func(s ClusterSituation) bool { return s.Verdict == validation.PendingForInput }
-	fails := func(s ClusterSituation) bool { return s.Verdict != validation.Ready }
+	lacks := func(s ClusterSituation) bool { return s.Readiness == validation.PendingForInput }
+	fails := func(s ClusterSituation) bool { return s.Readiness != validation.Ready }
 	return []Row[ClusterSituation]{
 		{On: OnRefresh, From: ClusterOpenStates, When: lacks, Because: "a setting is missing",
 			To:   ClusterPendingForInput,

@@ -15,12 +15,12 @@ import (
 type HostSituation struct {
 	ClusterStatus string // empty for a host without a cluster
 	Stage         models.HostStage
-	Verdict       validation.Verdict // result of the host's validations
-	Failing       string             // messages of the failing validations
-	Reason        string             // given with the trigger: the text of a failure, the error of the completion
-	DiskError     string             // why the installation disk could not be measured
-	ImagesError   string             // why an image could not be pulled
-	Limit         time.Duration      // of the stage
+	Readiness     validation.Readiness // result of the host's validations
+	Failing       string               // messages of the failing validations
+	Reason        string               // given with the trigger: the text of a failure, the error of the completion
+	DiskError     string               // why the installation disk could not be measured
+	ImagesError   string               // why an image could not be pulled
+	Limit         time.Duration        // of the stage
 	Joining       JoiningFacts
 
 	Connected          bool // the agent polled within the limit
@@ -43,7 +43,7 @@ func (s HostSituation) afterReboot() bool { return AfterReboot(s.Stage) }
 
 func (s HostSituation) unbound() bool { return s.ClusterStatus == "" }
 
-func (s HostSituation) gone() bool { return !s.Connected || s.Verdict == validation.Disconnected }
+func (s HostSituation) gone() bool { return !s.Connected || s.Readiness == validation.Disconnected }
 
 func (s HostSituation) clusterFailed() bool { return s.clusterIs(ClusterFailed) && !s.Joins }
 
@@ -248,7 +248,7 @@ func hostConnectionRows() []Row[HostSituation] {
 
 // hostPreparationRows are the transitions of the preparation of an installation.
 func hostPreparationRows() []Row[HostSituation] {
-	begins := func(s HostSituation) bool { return s.Verdict == validation.Ready && s.clusterIs(ClusterPreparing) }
+	begins := func(s HostSituation) bool { return s.Readiness == validation.Ready && s.clusterIs(ClusterPreparing) }
 	diskFailed := func(s HostSituation) bool { return s.DiskError != "" }
 	imageFailed := func(s HostSituation) bool { return s.ImagesError != "" }
 	timedOut := func(s HostSituation) bool { return s.TimedOut }
@@ -342,8 +342,8 @@ func hostInstallationRows() []Row[HostSituation] {
 
 // hostValidationRows are the transitions after validations.
 func hostValidationRows() []Row[HostSituation] {
-	is := func(verdicts ...validation.Verdict) func(HostSituation) bool {
-		return func(s HostSituation) bool { return slices.Contains(verdicts, s.Verdict) }
+	is := func(levels ...validation.Readiness) func(HostSituation) bool {
+		return func(s HostSituation) bool { return slices.Contains(levels, s.Readiness) }
 	}
 	return []Row[HostSituation]{
 		{On: OnRefresh, From: states(HostDiscovering, HostDisconnected), When: is(validation.Discovering),

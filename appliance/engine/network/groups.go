@@ -308,7 +308,7 @@ func Collisions(hosts []*inventory.Host) map[string][]string {
 // FreeAddress reports whether an IPv4 address is free. It is free if all hosts that listed the free
 // addresses of its network list it. Without any list the result is unverified.
 func FreeAddress(ip netip.Addr, network netip.Prefix, hosts []*inventory.Host) models.VipVerification {
-	verdict := models.VipVerificationUnverified
+	result := models.VipVerificationUnverified
 	for _, h := range hosts {
 		for _, list := range h.FreeAddresses {
 			if p, err := netip.ParsePrefix(list.Network); err != nil || p.Masked() != network ||
@@ -318,8 +318,8 @@ func FreeAddress(ip netip.Addr, network netip.Prefix, hosts []*inventory.Host) m
 			if !slices.Contains(list.FreeAddresses, strfmt.IPv4(ip.String())) {
 				return models.VipVerificationFailed
 			}
-			verdict = models.VipVerificationSucceeded
+			result = models.VipVerificationSucceeded
 		}
 	}
-	return verdict
+	return result
 }

@@ -21,7 +21,7 @@ import (
 func HostKey(h *Host) string { return h.API.InfraEnvID.String() + "/" + h.API.ID.String() }
 
 // Host is a host without what its agent reported and without the outcome of its validations,
-// which are large and change by themselves: see facts.go and verdicts.go.
+// which are large and change by themselves: see facts.go and record/validations.go.
 type Host struct {
 	API         models.Host `json:"api"`
 	Hostname    string      `json:"hostname,omitempty"`  // that the host calls itself

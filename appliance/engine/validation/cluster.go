@@ -50,7 +50,7 @@ func Cluster(in ClusterInput) *Report {
 	if !yes(in.Cluster.VipDhcpAllocation) {
 		input = append(input, APIVIPsDefined, IngressVIPsDefined)
 	}
-	report.stages = []stage{{PendingForInput, input}, {Insufficient, nil}}
+	report.levels = []level{{PendingForInput, input}, {Insufficient, nil}}
 	report.ignored = ignoredIDs(in.Cluster.IgnoredClusterValidations, report.results, NeverIgnoredForClusters())
 	return report
 }

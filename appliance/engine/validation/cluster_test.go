@@ -47,7 +47,7 @@ func TestCluster_completeOneIsReady(t *testing.T) {
 			prepare(n)
 			report := Cluster(n.clusterInput())
 			require.Empty(t, report.Failing())
-			require.Equal(t, Ready, report.Verdict())
+			require.Equal(t, Ready, report.Readiness())
 			requireEveryID(t, everyClusterID, report)
 			for _, r := range report.Results() {
 				requireSentence(t, r)
@@ -296,7 +296,7 @@ func TestCluster_faults(t *testing.T) {
 			require.Equal(t, tt.want, result.Status, result.Message)
 			require.Contains(t, result.Message, tt.says)
 			requireSentence(t, result)
-			require.Equal(t, tt.verdict, report.Verdict(), report.Blocking())
+			require.Equal(t, tt.readiness, report.Readiness(), report.Blocking())
 		})
 	}
 }

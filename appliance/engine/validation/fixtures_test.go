@@ -145,10 +145,10 @@ func (t *threeNodes) singleNode() {
 
 // fault is a change of a valid input and the expected result of a validation.
 type fault[I any] struct {
-	name    string
-	id      ID
-	want    Status
-	verdict Verdict
-	says    string
-	change  func(*threeNodes, *I)
+	name      string
+	id        ID
+	want      Status
+	readiness Readiness
+	says      string
+	change    func(*threeNodes, *I)
 }

@@ -65,10 +65,10 @@ func Host(in HostInput) *Report {
 		report.add(Operators, op.id, status, message)
 	}
 	if in.Cluster == nil {
-		report.stages = unboundStages[:]
+		report.levels = unboundLevels[:]
 		return report
 	}
-	report.stages = boundStages[:]
+	report.levels = boundLevels[:]
 	report.ignored = ignoredIDs(in.Cluster.IgnoredHostValidations, report.results, NeverIgnoredForHosts())
 	return report
 }
@@ -144,12 +144,12 @@ var hostChecks = [...]hostCheck{
 }
 
 var (
-	reachable     = stage{Disconnected, []ID{Connected, MediaConnected}}
-	known         = stage{Discovering, []ID{HasInventory, InventoryNotFullyTruncated}}
-	unboundStages = [...]stage{reachable, known,
+	disconnectedLevel = level{Disconnected, []ID{Connected, MediaConnected}}
+	discoveringLevel  = level{Discovering, []ID{HasInventory, InventoryNotFullyTruncated}}
+	unboundLevels     = [...]level{disconnectedLevel, discoveringLevel,
 		{Insufficient, []ID{HasMinValidDisks, HasMinCPUCores, HasMinMemory, HostnameValid}},
 	}
-	boundStages = [...]stage{reachable, known,
+	boundLevels = [...]level{disconnectedLevel, discoveringLevel,
 		{Insufficient, []ID{HasMinValidDisks, HasMinCPUCores, HasMinMemory, CompatibleWithClusterPlatform,
 			DiskEncryptionRequirementsSatisfied, VSphereDiskUUIDEnabled}},
 		{PendingForInput, []ID{MachineCIDRDefined}},

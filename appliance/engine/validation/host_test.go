@@ -71,7 +71,7 @@ func TestHost_completeOneIsReady(t *testing.T) {
 			prepare(n)
 			report := Host(n.input())
 			require.Empty(t, report.Failing())
-			require.Equal(t, Ready, report.Verdict())
+			require.Equal(t, Ready, report.Readiness())
 			require.True(t, report.Ready())
 			requireEveryID(t, everyHostID, report)
 			for _, r := range report.Results() {
@@ -475,7 +475,7 @@ func TestHost_faults(t *testing.T) {
 			require.Equal(t, tt.want, result.Status, result.Message)
 			require.Contains(t, result.Message, tt.says)
 			requireSentence(t, result)
-			require.Equal(t, tt.verdict, report.Verdict(), report.Blocking())
+			require.Equal(t, tt.readiness, report.Readiness(), report.Blocking())
 		})
 	}
 }
@@ -567,13 +567,13 @@ func TestHost_unboundOneNeedsHardwareOnly(t *testing.T) {
 		Connected: true}
 	report := Host(in)
 	requireEveryID(t, everyHostID, report)
-	require.Equal(t, Ready, report.Verdict())
+	require.Equal(t, Ready, report.Readiness())
 
 	n.hosts[0].Inventory.Hostname = "localhost"
-	require.Equal(t, Insufficient, Host(in).Verdict())
+	require.Equal(t, Insufficient, Host(in).Readiness())
 
 	n.hosts[0].Inventory = nil
-	require.Equal(t, Discovering, Host(in).Verdict())
+	require.Equal(t, Discovering, Host(in).Readiness())
 }
 
 func TestHost_withoutReports(t *testing.T) {
@@ -582,7 +582,7 @@ func TestHost_withoutReports(t *testing.T) {
 		report := Host(HostInput{Host: inventory.NewHost(&models.Host{ID: ptr(hostID(9))}, nil), Cluster: c,
 			Requirements: DefaultRequirements(""), Now: noon, Connected: true})
 		requireEveryID(t, everyHostID, report)
-		require.Equal(t, Discovering, report.Verdict())
+		require.Equal(t, Discovering, report.Readiness())
 		for _, r := range report.Results() {
 			requireSentence(t, r)
 		}
@@ -594,18 +594,18 @@ func TestHost_ignoredValidationsStayInTheReport(t *testing.T) {
 	n.hosts[0].Inventory.CPU.Count = 3
 	n.cluster.IgnoredHostValidations = `["has-cpu-cores-for-role"]`
 	report := Host(n.input())
-	require.Equal(t, Ready, report.Verdict())
+	require.Equal(t, Ready, report.Readiness())
 	require.Equal(t, Failure, report.Status(HasCPUCoresForRole))
 
 	n.cluster.IgnoredHostValidations = `["all"]`
 	n.hosts[0].Inventory.CPU.Count = 1
-	require.Equal(t, Ready, Host(n.input()).Verdict())
+	require.Equal(t, Ready, Host(n.input()).Readiness())
 
 	n.hosts[0].Inventory.Hostname = "localhost"
-	require.Equal(t, Insufficient, Host(n.input()).Verdict(), "a host name cannot be ignored")
+	require.Equal(t, Insufficient, Host(n.input()).Readiness(), "a host name cannot be ignored")
 
 	n.cluster.IgnoredHostValidations = `{"not": "a list"}`
-	require.Equal(t, Insufficient, Host(n.input()).Verdict())
+	require.Equal(t, Insufficient, Host(n.input()).Readiness())
 }
 
 func TestReport_JSONIsStable(t *testing.T) {
@@ -631,7 +631,7 @@ func BenchmarkHost(b *testing.B) {
 	n.hosts = append(n.hosts, goodHost(4))
 	in := n.input()
 	for b.Loop() {
-		if Host(in).Verdict() == Disconnected {
+		if Host(in).Readiness() == Disconnected {
 			b.Fatal("the host is disconnected")
 		}
 	}

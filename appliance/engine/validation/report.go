@@ -1,13 +1,13 @@
-// Package validation validates whether hosts and clusters can be installed. It has every validation
-// of the API by id, reports for each the finding and the remedy, and summarizes them for the state
-// machines.
+// Package validation runs the validations of hosts and clusters before an installation. It has
+// every validation of the API, by id. A result states the finding and its remedy. A [Report]
+// summarizes the results for the state machines.
 //
-// Host and Cluster are pure functions: the time, the connection of the host and all other input are
-// in their arguments, so a result can be reproduced.
+// Host and Cluster are pure functions: all input is in their arguments, including the time and the
+// connection of the host.
 //
-// # How validations determine the state
+// # Readiness
 //
-// A host of a cluster ([Report.Verdict]), the first that applies:
+// The readiness of a host of a cluster is the first of this list that applies:
 //
 //   - disconnected: connected or media-connected fails.
 //   - discovering: has-inventory or inventory-not-fully-truncated fails.
@@ -15,27 +15,26 @@
 //     compatible-with-cluster-platform, disk-encryption-requirements-satisfied or
 //     vsphere-disk-uuid-enabled fails.
 //   - pending-for-input: machine-cidr-defined fails.
-//   - insufficient: any other check of the list hostSufficient fails, which has all checks except
-//     the advisory ones.
-//   - ready: none of these. The state machine calls it known.
+//   - insufficient: any other validation fails that is not advisory.
+//   - ready: no such validation fails. The state machine calls this state known.
 //
-// Advisory validations of a host never hold it back: ntp-synced, mtu-valid,
-// inventory-not-partially-truncated, release-domain-name-resolved-correctly, and
-// container-images-available, which decides while the installation is prepared.
+// Advisory validations of a host never block it: ntp-synced, mtu-valid,
+// inventory-not-partially-truncated, release-domain-name-resolved-correctly and
+// container-images-available. The last one blocks the host only during the preparation of the
+// installation.
 //
-// A host without a cluster is disconnected or discovering as above, insufficient if it lacks CPU,
-// memory or disks or if hostname-valid fails, and otherwise ready (known-unbound).
+// A host without a cluster is disconnected or discovering as above. It is insufficient if it lacks
+// CPU, memory or disks, or if hostname-valid fails. Otherwise it is ready (known-unbound).
 //
-// A cluster:
+// The readiness of a cluster:
 //
 //   - pending-for-input: machine-cidr-defined, cluster-cidr-defined, service-cidr-defined,
-//     dns-domain-defined or pull-secret-set fails; and api-vips-defined or ingress-vips-defined
-//     unless the addresses come from DHCP.
-//   - insufficient: any other check fails.
-//   - ready: none does.
+//     dns-domain-defined or pull-secret-set fails. The same holds for api-vips-defined and
+//     ingress-vips-defined, unless the VIPs come from DHCP.
+//   - insufficient: any other validation fails.
+//   - ready: no validation fails.
 //
-// A validation counts as failed if its status is neither success nor disabled, and it is not among
-// the cluster's ignored validations.
+// A validation fails if its status is neither success nor disabled, unless the cluster ignores it.
 package validation
 
 import (
@@ -48,8 +47,8 @@ import (
 // Status is the status of a validation, as the API names it.
 type Status string
 
-// The statuses. Pending is a validation that waits for a report or an input. Error is one that is
-// impossible because the reported data makes no sense.
+// The statuses. Pending: the validation waits for a report or an input. Error: the reported data is
+// contradictory. Disabled: the validation does not apply.
 const (
 	Success  Status = "success"
 	Failure  Status = "failure"
@@ -58,8 +57,8 @@ const (
 	Disabled Status = "disabled"
 )
 
-// Result is the result of one validation. Message has the finding, the requirement and the remedy,
-// in one or two sentences.
+// Result is the result of one validation. Message states the finding, the requirement and the
+// remedy in one or two sentences.
 type Result struct {
 	ID      ID     `json:"id"`
 	Status  Status `json:"status"`
@@ -75,30 +74,30 @@ const (
 	HostsData     = "hosts-data"
 )
 
-// Verdict summarizes all validations.
-type Verdict string
+// Readiness summarizes the results of all validations of a host or cluster.
+type Readiness string
 
-// The verdicts, in the order in which a host reaches them.
+// The values of Readiness, in the order in which a host reaches them.
 const (
-	Disconnected    Verdict = "disconnected"
-	Discovering     Verdict = "discovering"
-	Insufficient    Verdict = "insufficient"
-	PendingForInput Verdict = "pending-for-input"
-	Ready           Verdict = "ready"
+	Disconnected    Readiness = "disconnected"
+	Discovering     Readiness = "discovering"
+	Insufficient    Readiness = "insufficient"
+	PendingForInput Readiness = "pending-for-input"
+	Ready           Readiness = "ready"
 )
 
-// stage is a group of validations that must all succeed before a host or cluster gets beyond a
-// verdict.
-type stage struct {
-	verdict Verdict
-	ids     []ID
+// level is a group of validations that decide one readiness. If one of them fails, the host or
+// cluster has this readiness. A level without ids consists of all validations.
+type level struct {
+	readiness Readiness
+	ids       []ID
 }
 
 // Report holds the results of all validations of one host or cluster.
 type Report struct {
 	results    []Result
 	categories []string // of the result at the same index
-	stages     []stage
+	levels     []level
 	ignored    []ID
 }
 
@@ -107,8 +106,8 @@ func (r *Report) add(category string, id ID, status Status, message string) {
 	r.categories = append(r.categories, category)
 }
 
-// JSON returns the report as validations_info: results by category, each group in the order of the
-// validations. Equal reports give the same text.
+// JSON returns the report in the format of the API's validations_info: results by category, in the
+// order of the validations. Equal reports have equal texts.
 func (r *Report) JSON() []byte {
 	grouped := make([]Result, 0, len(r.results))
 	in := func(category string) []Result {
@@ -120,7 +119,7 @@ func (r *Report) JSON() []byte {
 		}
 		return grouped[start:]
 	}
-	text, err := fastjson.Marshal(struct { // encodes faster than a map
+	text, err := fastjson.Marshal(struct { // faster to encode than a map
 		Configuration []Result `json:"configuration,omitempty"`
 		Hardware      []Result `json:"hardware,omitempty"`
 		HostsData     []Result `json:"hosts-data,omitempty"`
@@ -128,7 +127,7 @@ func (r *Report) JSON() []byte {
 		Operators     []Result `json:"operators,omitempty"`
 	}{in(Configuration), in(Hardware), in(HostsData), in(Network), in(Operators)})
 	if err != nil {
-		return []byte("{}") // strings cannot fail to encode
+		return []byte("{}") // not reached: encoding strings does not fail
 	}
 	return text
 }
@@ -136,7 +135,7 @@ func (r *Report) JSON() []byte {
 // Results returns all results in the order of the validations.
 func (r *Report) Results() []Result { return slices.Clone(r.results) }
 
-// Result returns the result of one validation, or false if the report lacks it.
+// Result returns the result of one validation. The second value is false if the report lacks it.
 func (r *Report) Result(id ID) (Result, bool) {
 	for i := range r.results {
 		if r.results[i].ID == id {
@@ -152,8 +151,8 @@ func (r *Report) Status(id ID) Status {
 	return result.Status
 }
 
-// Failing returns the given validations that do not succeed, or all such validations if no id is
-// given. Ignored validations succeed.
+// Failing returns the results of those given validations that fail. Without ids it returns all
+// failing results. Ignored validations do not fail.
 func (r *Report) Failing(ids ...ID) []Result {
 	var failing []Result
 	for _, result := range r.results {
@@ -164,48 +163,49 @@ func (r *Report) Failing(ids ...ID) []Result {
 	return failing
 }
 
-// Passes reports whether all of the validations succeed.
+// Passes reports whether none of the validations fails.
 func (r *Report) Passes(ids ...ID) bool { return len(r.Failing(ids...)) == 0 }
 
 func (r *Report) passes(result Result) bool {
 	return result.Status == Success || result.Status == Disabled || slices.Contains(r.ignored, result.ID)
 }
 
-// Verdict summarizes the report; see the package comment.
-func (r *Report) Verdict() Verdict {
-	verdict, _ := r.decide()
-	return verdict
+// Readiness returns the readiness of the host or cluster. The package comment has the rules.
+func (r *Report) Readiness() Readiness {
+	readiness, _ := r.assess()
+	return readiness
 }
 
-// Blocking returns the validations that led to the verdict: those that must succeed next. It is
-// empty if the verdict is Ready.
+// Blocking returns the failing validations that decided the readiness. The list is empty if the
+// readiness is Ready.
 func (r *Report) Blocking() []Result {
-	_, blocking := r.decide()
+	_, blocking := r.assess()
 	return blocking
 }
 
-func (r *Report) decide() (Verdict, []Result) {
+// assess returns the readiness and the failing validations that decided it.
+func (r *Report) assess() (Readiness, []Result) {
 	failing := r.Failing()
-	for _, s := range r.stages {
-		passed := func(result Result) bool { return len(s.ids) > 0 && !slices.Contains(s.ids, result.ID) }
-		if held := slices.DeleteFunc(slices.Clone(failing), passed); len(held) > 0 {
-			return s.verdict, held
+	for _, l := range r.levels {
+		outside := func(result Result) bool { return len(l.ids) > 0 && !slices.Contains(l.ids, result.ID) }
+		if blocking := slices.DeleteFunc(slices.Clone(failing), outside); len(blocking) > 0 {
+			return l.readiness, blocking
 		}
 	}
 	return Ready, nil
 }
 
 // Ready reports whether an installation is possible.
-func (r *Report) Ready() bool { return r.Verdict() == Ready }
+func (r *Report) Ready() bool { return r.Readiness() == Ready }
 
-// Insufficient reports whether the host, its network or the cluster's settings need a correction.
-func (r *Report) Insufficient() bool { return r.Verdict() == Insufficient }
+// Insufficient reports whether the readiness is Insufficient.
+func (r *Report) Insufficient() bool { return r.Readiness() == Insufficient }
 
-// HasPendingInput reports whether the user must give a setting of the cluster.
-func (r *Report) HasPendingInput() bool { return r.Verdict() == PendingForInput }
+// HasPendingInput reports whether the cluster lacks a setting that the user must enter.
+func (r *Report) HasPendingInput() bool { return r.Readiness() == PendingForInput }
 
-// ignoredIDs parses a cluster's list of ignored validations, a JSON list of ids. Validations that
-// every installation needs are never ignored. An invalid list ignores nothing.
+// ignoredIDs parses a cluster's ignored validations, a JSON list of ids, and removes the ids in
+// never. It returns nil if the list is invalid.
 func ignoredIDs(list string, results []Result, never []ID) []ID {
 	if list == "" {
 		return nil

@@ -201,11 +201,11 @@ func separate(answer JSON, position int) JSON {
 }
 
 func (r *Reader) renderCluster(tx *store.Tx, id string, revision uint64) (*rendering, error) {
-	verdicts, err := revisionOf(record.Validations.Modified(tx, record.ClusterSubject(id)))
+	validations, err := revisionOf(record.Validations.Modified(tx, record.ClusterSubject(id)))
 	if err != nil {
 		return nil, err
 	}
-	made := []uint64{revision, verdicts}
+	made := []uint64{revision, validations}
 	err = record.ClusterHosts.Keys(tx, id+"/", func(key string) error {
 		host, err := record.Hosts.Modified(tx, key[len(id)+1:])
 		made = append(made, host)
@@ -301,11 +301,11 @@ func (r *Reader) HostJSON(infraEnvID, hostID string) (JSON, error) {
 // was heard.
 func (r *Reader) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
 	subject := record.HostSubject(key)
-	verdicts, err := revisionOf(record.Validations.Modified(tx, subject))
+	validations, err := revisionOf(record.Validations.Modified(tx, subject))
 	if err != nil {
 		return nil, err
 	}
-	host, err := r.rendered(subject, []uint64{revision, verdicts}, func() (any, time.Time, error) {
+	host, err := r.rendered(subject, []uint64{revision, validations}, func() (any, time.Time, error) {
 		row, err := record.Hosts.Get(tx, key)
 		if err != nil {
 			return nil, time.Time{}, err
