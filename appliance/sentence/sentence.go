@@ -30,6 +30,11 @@ func Close(text string) string {
 	return text + "."
 }
 
+// Clause returns the text as a part of a sentence: on one line, without its full stop.
+func Clause(text string) string {
+	return strings.TrimRight(strings.Join(strings.Fields(text), " "), ". ")
+}
+
 // Line joins the lines of a text, such as those of joined errors, with semicolons.
 func Line(text string) string {
 	var lines []string

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/sentence"
 )
 
 // This file finds what blocks the start of an installation: the cluster's own reasons, and the
@@ -90,7 +91,7 @@ func agentProblem(namespace string, agent map[string]any) string {
 		c := conditionOf(agent, look.condition)
 		if textAt(c, "status") == look.status && (look.reason == "" || textAt(c, "reason") == look.reason) {
 			return fmt.Sprintf("%s: %s is %s, %s: %s; %s", name, look.condition, look.status, textAt(c, "reason"),
-				sentence(textAt(c, "message")), look.advice)
+				sentence.Clause(textAt(c, "message")), look.advice)
 		}
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/sentence"
 )
 
 // State is the progress of an applied object.
@@ -147,7 +148,7 @@ func blocker(o *Object, content map[string]any) string {
 		if kind == "" {
 			return ""
 		}
-		return fmt.Sprintf("%s: %s: %s; %s", o, kind, sentence(message), adviceOutside)
+		return fmt.Sprintf("%s: %s: %s; %s", o, kind, sentence.Clause(message), adviceOutside)
 	}
 	c := conditionOf(content, "ImageCreated")
 	advice := adviceCorrect
@@ -160,12 +161,7 @@ func blocker(o *Object, content map[string]any) string {
 		advice = adviceOutside
 	}
 	return fmt.Sprintf("%s: ImageCreated is %s, %s: %s; %s", o, textAt(c, "status"), textAt(c, "reason"),
-		sentence(textAt(c, "message")), advice)
-}
-
-// sentence returns a text in one line, without its full stop.
-func sentence(text string) string {
-	return strings.TrimRight(strings.Join(strings.Fields(text), " "), ".")
+		sentence.Clause(textAt(c, "message")), advice)
 }
 
 // progress parses the status of an object.

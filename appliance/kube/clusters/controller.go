@@ -223,22 +223,12 @@ func (c *Controller) update(ctx context.Context, fn func(*store.Tx) error) error
 
 // deployment returns a ClusterDeployment; nil if it does not exist.
 func (c Projector) deployment(tx *store.Tx, namespace, name string) (*hivev1.ClusterDeployment, error) {
-	cd := &hivev1.ClusterDeployment{}
-	err := c.Objects.Get(tx, objects.ClusterDeployments, namespace, name, cd)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	return cd, err
+	return objects.Find[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, namespace, name)
 }
 
 // install returns an AgentClusterInstall; nil if it does not exist.
 func (c Projector) install(tx *store.Tx, namespace, name string) (*hiveext.AgentClusterInstall, error) {
-	aci := &hiveext.AgentClusterInstall{}
-	err := c.Objects.Get(tx, objects.AgentClusterInstalls, namespace, name, aci)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	return aci, err
+	return objects.Find[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, namespace, name)
 }
 
 // updateDeployment changes a ClusterDeployment. Fields that its Go type does not know are kept.

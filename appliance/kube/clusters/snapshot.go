@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/mirrorconfig"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
 	"landfall/store"
@@ -248,12 +249,7 @@ func (c Projector) readImageSet(tx *store.Tx, s *snapshot) (*hivev1.ClusterImage
 	return set, err
 }
 
-// Keys of a mirror's ConfigMap.
-const (
-	mirrorRegistriesConf = "registries.conf"
-	mirrorCABundle       = "ca-bundle.crt"
-)
-
+// readMirror returns the mirror rules of a ConfigMap, with the digest of its data.
 func (c Projector) readMirror(tx *store.Tx, namespace, name string) (*mirror.Import, string, error) {
 	config := &corev1.ConfigMap{}
 	if err := c.Objects.Get(tx, objects.ConfigMaps, namespace, name, config); err != nil {
@@ -262,15 +258,17 @@ func (c Projector) readMirror(tx *store.Tx, namespace, name string) (*mirror.Imp
 		}
 		return nil, "", err
 	}
-	conf, ok := config.Data[mirrorRegistriesConf]
+	conf, ok := config.Data[mirrorconfig.RegistriesConf]
 	if !ok {
-		return nil, "", inputError("ConfigMap %s/%s does not contain %s key", namespace, name, mirrorRegistriesConf)
+		return nil, "", inputError("ConfigMap %s/%s does not contain %s key", namespace, name,
+			mirrorconfig.RegistriesConf)
 	}
-	rules, err := mirrorImportOf(conf, config.Data[mirrorCABundle])
+	caBundle := config.Data[mirrorconfig.CABundle]
+	rules, err := mirrorconfig.Parse(mirrorName, conf, caBundle)
 	if err != nil {
 		return nil, "", inputError("ConfigMap %s/%s: %w", namespace, name, err)
 	}
-	return rules, digest(conf, config.Data[mirrorCABundle]), nil
+	return rules, digest(conf, caBundle), nil
 }
 
 func (c Projector) readEndpointCA(tx *store.Tx, ref *hiveext.CaCertificateReference) (string, error) {

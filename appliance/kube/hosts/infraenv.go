@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/controller"
@@ -44,8 +45,8 @@ type infraEnvSnapshot struct {
 	stored  record.Object          // the object as the infra-env has it
 	cluster string                 // "" for none
 	inputs  infraEnvInputs
-	mirrors *corev1.ConfigMap // nil: none
-	digest  string            // of the inputs except the spec, and of the mirrors
+	mirrors *mirrorConfig // nil: none
+	digest  string        // of the inputs except the spec, and of the mirrors
 }
 
 // Reconcile registers the infra-env of an InfraEnv, or applies the InfraEnv to it.
@@ -149,7 +150,7 @@ func (r infraEnvs) readReferences(tx *store.Tx, task *infraEnvSnapshot) error {
 	if err != nil {
 		return err
 	}
-	if task.mirrors, err = r.mirrorConfig(tx, spec.MirrorRegistryRef); err != nil {
+	if task.mirrors, err = r.readMirrorConfig(tx, spec.MirrorRegistryRef); err != nil {
 		return err
 	}
 	task.inputs = infraEnvInputs{
@@ -176,20 +177,13 @@ func (r infraEnvs) versionFor(task *infraEnvSnapshot) string {
 	newest, found := "", version.MustParseGeneric("0.0.0")
 	for _, image := range r.Engine.ReleaseList() {
 		parsed, err := version.ParseGeneric(image.OpenshiftVersion)
-		if err == nil && slices.Contains(namesOfArchitecture(spec.CPUArchitecture), image.CPUArchitecture) &&
-			found.LessThan(parsed) {
+		own := architecture.Of(image.CPUArchitecture)
+		fits := own == architecture.Of(spec.CPUArchitecture) || own == architecture.Multi
+		if err == nil && fits && found.LessThan(parsed) {
 			newest, found = image.OpenshiftVersion, parsed
 		}
 	}
 	return newest
-}
-
-func namesOfArchitecture(name string) []string {
-	if name == models.ClusterCPUArchitectureArm64 || name == models.ClusterCPUArchitectureAarch64 {
-		return []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureAarch64,
-			models.ClusterCPUArchitectureMulti}
-	}
-	return []string{name, models.ClusterCPUArchitectureMulti}
 }
 
 // networkElsewhere ends the digests of infra-envs whose networks are not those of NMStateConfigs:
@@ -215,7 +209,7 @@ func (t *infraEnvSnapshot) mirrorData() map[string]string {
 	if t.mirrors == nil {
 		return nil
 	}
-	return t.mirrors.Data
+	return t.mirrors.data
 }
 
 // pullSecret reads a pull secret from the Secret that a reference names.

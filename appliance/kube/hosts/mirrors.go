@@ -2,65 +2,63 @@ package hosts
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"landfall/appliance/kube/mirrorconfig"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
 
-// The keys of a mirror registry's ConfigMap, and the names under which its rules are kept.
+// The names under which the mirror rules of an InfraEnv and of the AgentServiceConfig are stored.
 const (
-	keyRegistriesConf = "registries.conf"
-	keyCABundle       = "ca-bundle.crt"
-	mirrorOfInfraEnv  = "InfraEnv mirrorRegistryRef"
-	mirrorOfSite      = "AgentServiceConfig mirrorRegistryRef"
+	mirrorOfInfraEnv = "InfraEnv mirrorRegistryRef"
+	mirrorOfSite     = "AgentServiceConfig mirrorRegistryRef"
 )
+
+// mirrorConfig holds the data of a mirror registry's ConfigMap, and the mirror rules in it.
+type mirrorConfig struct {
+	data  map[string]string
+	rules *mirror.Import
+}
 
 func infraEnvLevel(id string) mirror.Level { return mirror.Level{InfraEnv: id} }
 
-// mirrorConfig reads the ConfigMap of a mirror registry; nil if ref is nil.
-func (h *Controllers) mirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistryReference) (*corev1.ConfigMap, error) {
+// readMirrorConfig reads the ConfigMap of a mirror registry; nil if ref is nil.
+func (h *Controllers) readMirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistryReference) (*mirrorConfig, error) {
 	if ref == nil {
 		return nil, nil
 	}
-	var config corev1.ConfigMap
-	err := h.Objects.Get(tx, objects.ConfigMaps, ref.Namespace, ref.Name, &config)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, invalid("Failed to get referenced ConfigMap %s/%s", ref.Namespace, ref.Name)
-	}
+	object, err := objects.Find[corev1.ConfigMap](h.Objects, tx, objects.ConfigMaps, ref.Namespace, ref.Name)
 	if err != nil {
 		return nil, err
 	}
-	if strings.TrimSpace(config.Data[keyRegistriesConf]) == "" {
-		return nil, invalid("ConfigMap %s/%s does not contain %s key", ref.Namespace, ref.Name, keyRegistriesConf)
+	if object == nil {
+		return nil, invalid("Failed to get referenced ConfigMap %s/%s", ref.Namespace, ref.Name)
 	}
-	if _, err := mirror.Parse(rulesOf(&config).Sources(ref.Name)); err != nil {
+	registriesConf, caBundle := object.Data[mirrorconfig.RegistriesConf], object.Data[mirrorconfig.CABundle]
+	if strings.TrimSpace(registriesConf) == "" {
+		return nil, invalid("ConfigMap %s/%s does not contain %s key", ref.Namespace, ref.Name,
+			mirrorconfig.RegistriesConf)
+	}
+	if strings.TrimSpace(caBundle) == "" {
+		caBundle = ""
+	}
+	rules, err := mirrorconfig.Parse(ref.Name, registriesConf, caBundle)
+	if err != nil {
 		return nil, invalid("ConfigMap %s/%s: %v", ref.Namespace, ref.Name, err)
 	}
-	return &config, nil
-}
-
-// rulesOf converts a ConfigMap to mirror rules.
-func rulesOf(config *corev1.ConfigMap) *mirror.Import {
-	rules := &mirror.Import{Files: []mirror.ImportedFile{{Name: keyRegistriesConf, Kind: mirror.FileRegistriesConf,
-		Data: []byte(config.Data[keyRegistriesConf])}}}
-	if bundle := config.Data[keyCABundle]; strings.TrimSpace(bundle) != "" {
-		rules.Files = append(rules.Files, mirror.ImportedFile{Name: keyCABundle, Kind: mirror.FileCA,
-			Data: []byte(bundle)})
-	}
-	return rules
+	return &mirrorConfig{object.Data, rules}, nil
 }
 
 // setMirrors sets the mirror rules of an infra-env to those of its InfraEnv.
 func (r infraEnvs) setMirrors(ctx context.Context, task *infraEnvSnapshot) error {
 	switch {
 	case r.Mirrors != nil && task.mirrors != nil:
-		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, rulesOf(task.mirrors))
+		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, task.mirrors.rules)
 	case r.Mirrors != nil && task.stored.Digest != "": // it may have had some
 		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil)
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/kube/mirrorconfig"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/appliance/mirror"
@@ -58,7 +59,8 @@ type configError struct{ reason, message string }
 // Reconcile applies the AgentServiceConfig to the site.
 func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Duration, error) {
 	var config agentinstall.AgentServiceConfig
-	var mirrors, certificates *corev1.ConfigMap
+	var mirrors *mirrorConfig
+	var certificates *corev1.ConfigMap
 	var wants WantedImage
 	var fault *configError
 	err := r.DB.View(func(tx *store.Tx) error {
@@ -103,12 +105,12 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 
 // readReferences reads the objects that an AgentServiceConfig refers to.
 func (r serviceConfigs) readReferences(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
-	mirrors, certificates *corev1.ConfigMap, fault *configError, err error) {
+	mirrors *mirrorConfig, certificates *corev1.ConfigMap, fault *configError, err error) {
 	spec := &config.Spec
 	if ref := spec.MirrorRegistryRef; ref != nil {
 		namespace, err := r.namespaceOf(tx, objects.ConfigMaps, ref.Name)
 		if err == nil {
-			mirrors, err = r.mirrorConfig(tx, &agentinstall.MirrorRegistryReference{Namespace: namespace,
+			mirrors, err = r.readMirrorConfig(tx, &agentinstall.MirrorRegistryReference{Namespace: namespace,
 				Name: ref.Name})
 		}
 		if err != nil {
@@ -219,17 +221,17 @@ func bundleOf(config *corev1.ConfigMap) []byte {
 }
 
 // apply sets the site's mirror rules and certificates to those of the AgentServiceConfig.
-func (r serviceConfigs) apply(ctx context.Context, mirrors, certificates *corev1.ConfigMap) (*configError, error) {
+func (r serviceConfigs) apply(ctx context.Context, mirrors *mirrorConfig,
+	certificates *corev1.ConfigMap) (*configError, error) {
 	if r.Mirrors == nil {
 		return nil, nil
 	}
 	var rules, bundle *mirror.Import
 	if mirrors != nil {
-		rules = rulesOf(mirrors)
+		rules = mirrors.rules
 	}
 	if certificates != nil {
-		bundle = &mirror.Import{Files: []mirror.ImportedFile{{Name: keyCABundle, Kind: mirror.FileCA,
-			Data: bundleOf(certificates)}}}
+		bundle = &mirror.Import{Files: []mirror.ImportedFile{mirrorconfig.CABundleFile(bundleOf(certificates))}}
 	}
 	for _, set := range []struct {
 		name, reason string

@@ -26,7 +26,7 @@ func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agenti
 	mac := strings.ToLower(host.Spec.BootMACAddress)
 	var newest *agentinstall.Agent
 	for _, at := range c.index.agentsWith(host.Namespace, mac) {
-		agent, err := get[agentinstall.Agent](tx, c.Objects, objects.Agents, at.namespace, at.name)
+		agent, err := objects.Find[agentinstall.Agent](c.Objects, tx, objects.Agents, at.namespace, at.name)
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func (l blockedDeletions) addTo(loop *controller.Loop) {
 			u := &unstructured.Unstructured{}
 			err := l.Objects.Get(tx, kind, namespace, name, u)
 			if err != nil || u.GetDeletionTimestamp() == nil {
-				return nil, ignoreMissing(err)
+				return nil, objects.IgnoreNotFound(err)
 			}
 			return []controller.Key{blockedDeletionKey(kind, u)}, nil
 		}})
@@ -74,7 +74,7 @@ func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string)
 		u := &unstructured.Unstructured{}
 		err := l.Objects.Get(tx, kinds[at], namespace, name, u)
 		if err != nil || u.GetDeletionTimestamp() == nil || len(u.GetFinalizers()) == 0 {
-			return ignoreMissing(err)
+			return objects.IgnoreNotFound(err)
 		}
 		if again = u.GetDeletionTimestamp().Add(deletionPatience).Sub(l.now()); again > 0 {
 			return nil

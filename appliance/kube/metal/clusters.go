@@ -24,7 +24,7 @@ func (m managedClusters) Kind() objects.Kind { return objects.ManagedClusters }
 // Reconcile implements controller.Reconciler.
 func (m managedClusters) Reconcile(ctx context.Context, _, name string) (time.Duration, error) {
 	return 0, m.DB.Update(ctx, func(tx *store.Tx) error {
-		cluster, err := get[clusterv1.ManagedCluster](tx, m.Objects, objects.ManagedClusters, "", name)
+		cluster, err := objects.Find[clusterv1.ManagedCluster](m.Objects, tx, objects.ManagedClusters, "", name)
 		if err != nil || cluster == nil {
 			return err
 		}

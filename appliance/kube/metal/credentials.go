@@ -41,7 +41,7 @@ func credentialsFault(host *metal3.BareMetalHost, secret *corev1.Secret) string 
 
 // claimSecret sets the label, the owner and the finalizer of a BMC's Secret, as metal3 does.
 func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
-	return ignoreMissing(c.Objects.Update(tx, objects.Secrets, host.Namespace, host.Spec.BMC.CredentialsName,
+	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, host.Spec.BMC.CredentialsName,
 		func(u *unstructured.Unstructured) error {
 			if u.GetDeletionTimestamp() != nil {
 				return nil
@@ -66,7 +66,7 @@ func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost) er
 	if name == "" || len(others) > 0 {
 		return nil
 	}
-	return ignoreMissing(c.Objects.Update(tx, objects.Secrets, host.Namespace, name,
+	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Secrets, host.Namespace, name,
 		func(u *unstructured.Unstructured) error {
 			objects.RemoveFinalizer(u, secretFinalizer)
 			return nil
@@ -91,13 +91,6 @@ func setLabel(u *unstructured.Unstructured, key, value string) {
 	}
 	labels[key] = value
 	u.SetLabels(labels)
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // fencingSecret returns the name of the Secret by which other nodes can power off an Agent's

@@ -106,7 +106,7 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 		return nil, err
 	}
 	if name := host.Labels[infraEnvLabel]; name != "" {
-		if s.infraEnv, err = get[agentinstall.InfraEnv](tx, c.Objects, objects.InfraEnvs, host.Namespace,
+		if s.infraEnv, err = objects.Find[agentinstall.InfraEnv](c.Objects, tx, objects.InfraEnvs, host.Namespace,
 			name); err != nil {
 			return nil, err
 		}
@@ -125,12 +125,13 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 		}
 	}
 	if host.Spec.BMC.CredentialsName != "" {
-		if s.secret, err = get[corev1.Secret](tx, c.Objects, objects.Secrets, host.Namespace,
+		if s.secret, err = objects.Find[corev1.Secret](c.Objects, tx, objects.Secrets, host.Namespace,
 			host.Spec.BMC.CredentialsName); err != nil {
 			return nil, err
 		}
 	}
-	s.image, err = get[metal3.PreprovisioningImage](tx, c.Objects, objects.PreprovisioningImages, host.Namespace,
+	s.image, err = objects.Find[metal3.PreprovisioningImage](c.Objects, tx, objects.PreprovisioningImages,
+		host.Namespace,
 		host.Name)
 	return s, err
 }
@@ -186,7 +187,7 @@ func (c *Controllers) writeAgent(tx *store.Tx, s *pass) error {
 	if err := c.writeFencingSecret(tx, s.host, s.agent, s.secret, s.now); err != nil {
 		return err
 	}
-	return ignoreMissing(c.Objects.Update(tx, objects.Agents, s.agent.Namespace, s.agent.Name,
+	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.Agents, s.agent.Namespace, s.agent.Name,
 		func(u *unstructured.Unstructured) error {
 			if u.GetDeletionTimestamp() != nil {
 				return nil
@@ -228,7 +229,7 @@ func (c *Controllers) writeHardware(tx *store.Tx, s *pass) error {
 // writeHost writes only the fields of a host that a pass has changed. Fields that its Go type does
 // not know are kept.
 func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost) error {
-	return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
+	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
 		func(u *unstructured.Unstructured) error {
 			u.SetAnnotations(host.Annotations)
 			if len(host.Labels) > 0 {

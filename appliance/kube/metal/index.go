@@ -59,11 +59,11 @@ func (l *index) load(tx *store.Tx, o *objects.Objects) error {
 	}
 	l.hosts, l.agents, l.images = map[ref]hostIndex{}, map[ref][]string{}, map[ref]string{}
 	err := errors.Join(
-		eachOf(tx, o, objects.BareMetalHosts, "", func(host *metal3.BareMetalHost) error {
+		objects.EachAs(o, tx, objects.BareMetalHosts, "", func(host *metal3.BareMetalHost) error {
 			l.hosts[ref{host.Namespace, host.Name}] = hostIndexOf(host)
 			return nil
 		}),
-		eachOf(tx, o, objects.Agents, "", func(agent *agentinstall.Agent) error {
+		objects.EachAs(o, tx, objects.Agents, "", func(agent *agentinstall.Agent) error {
 			l.agents[ref{agent.Namespace, agent.Name}] = macsOf(agent)
 			return nil
 		}),
@@ -73,27 +73,6 @@ func (l *index) load(tx *store.Tx, o *objects.Objects) error {
 		}))
 	l.filled = err == nil
 	return err
-}
-
-// eachOf calls fn with the objects of a kind as their Go type.
-func eachOf[T any](tx *store.Tx, o *objects.Objects, kind objects.Kind, namespace string, fn func(*T) error) error {
-	return o.Each(tx, kind, namespace, func(u *unstructured.Unstructured) error {
-		typed := new(T)
-		if err := objects.Into(u, typed); err != nil {
-			return err
-		}
-		return fn(typed)
-	})
-}
-
-// get reads an object as its Go type; nil if there is none.
-func get[T any](tx *store.Tx, o *objects.Objects, kind objects.Kind, namespace, name string) (*T, error) {
-	typed := new(T)
-	err := o.Get(tx, kind, namespace, name, typed)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	return typed, err
 }
 
 func (l *index) setHost(at ref, host *metal3.BareMetalHost) {
@@ -164,7 +143,7 @@ func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]cont
 	if err := c.index.load(tx, c.Objects); err != nil {
 		return nil, err
 	}
-	agent, err := get[agentinstall.Agent](tx, c.Objects, objects.Agents, namespace, name)
+	agent, err := objects.Find[agentinstall.Agent](c.Objects, tx, objects.Agents, namespace, name)
 	if err != nil {
 		return nil, err
 	}

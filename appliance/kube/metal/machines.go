@@ -49,11 +49,12 @@ type drainOutcome struct {
 // key.
 func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error) {
 	namespace, name, _ := strings.Cut(agentKey, "/")
-	agent, err := get[agentinstall.Agent](tx, o, objects.Agents, namespace, name)
+	agent, err := objects.Find[agentinstall.Agent](o, tx, objects.Agents, namespace, name)
 	if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
 		return false, err
 	}
-	host, err := get[metal3.BareMetalHost](tx, o, objects.BareMetalHosts, namespace, agent.Labels[agentHostLabel])
+	host, err := objects.Find[metal3.BareMetalHost](o, tx, objects.BareMetalHosts, namespace,
+		agent.Labels[agentHostLabel])
 	if err != nil || host == nil {
 		return false, err
 	}
@@ -109,7 +110,7 @@ func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
 		return c.eventOnce(ctx, s, "SpokeMachineNotMade", err.Error())
 	}
 	return c.DB.Update(ctx, func(tx *store.Tx) error {
-		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
+		return objects.IgnoreNotFound(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
 			func(u *unstructured.Unstructured) error {
 				annotations := u.GetAnnotations()
 				if annotations == nil {
@@ -126,11 +127,13 @@ func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
 // network.
 func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool, err error) {
 	err = c.DB.View(func(tx *store.Tx) error {
-		cd, err := get[hivev1.ClusterDeployment](tx, c.Objects, objects.ClusterDeployments, ref.Namespace, ref.Name)
+		cd, err := objects.Find[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, ref.Namespace,
+			ref.Name)
 		if err != nil || cd == nil || cd.Spec.ClusterInstallRef == nil {
 			return err
 		}
-		aci, err := get[hiveext.AgentClusterInstall](tx, c.Objects, objects.AgentClusterInstalls, ref.Namespace,
+		aci, err := objects.Find[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls,
+			ref.Namespace,
 			cd.Spec.ClusterInstallRef.Name)
 		if err != nil || aci == nil {
 			return err
@@ -195,7 +198,7 @@ func (c *Controllers) eventOnce(ctx context.Context, s *pass, reason, message st
 	return c.DB.Update(ctx, func(tx *store.Tx) error {
 		u := &unstructured.Unstructured{}
 		if err := c.Objects.Get(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name, u); err != nil {
-			return ignoreMissing(err)
+			return objects.IgnoreNotFound(err)
 		}
 		return c.Objects.Event(tx, u, objects.EventContent{Component: agentComponent, Warning: true, Reason: reason,
 			Message: message}, c.now())

@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -28,12 +30,8 @@ const settingsAnnotation = "unsupported.agent-install.openshift.io/assisted-serv
 // and is used only if a user enables it (ALLOW_CONVERGED_FLOW: "true").
 func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 	f := flow{pauseProvisioned: true}
-	service := &unstructured.Unstructured{}
-	err := c.Objects.Get(tx, objects.AgentServiceConfigs, "", "agent", service)
-	if errors.Is(err, store.ErrNotFound) {
-		return f, nil
-	}
-	if err != nil {
+	service, err := objects.Find[unstructured.Unstructured](c.Objects, tx, objects.AgentServiceConfigs, "", "agent")
+	if err != nil || service == nil {
 		return f, err
 	}
 	name := service.GetAnnotations()[settingsAnnotation]
@@ -44,7 +42,7 @@ func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 		if own != name {
 			return nil
 		}
-		settings, err := get[corev1.ConfigMap](tx, c.Objects, objects.ConfigMaps, namespace, own)
+		settings, err := objects.Find[corev1.ConfigMap](c.Objects, tx, objects.ConfigMaps, namespace, own)
 		if err != nil || settings == nil {
 			return err
 		}
@@ -96,7 +94,8 @@ func (i images) Reconcile(ctx context.Context, namespace, name string) (again ti
 		if err := i.index.load(tx, i.Objects); err != nil {
 			return err
 		}
-		image, err := get[metal3.PreprovisioningImage](tx, i.Objects, objects.PreprovisioningImages, namespace, name)
+		image, err := objects.Find[metal3.PreprovisioningImage](i.Objects, tx, objects.PreprovisioningImages,
+			namespace, name)
 		if err != nil {
 			return err
 		}
@@ -104,7 +103,7 @@ func (i images) Reconcile(ctx context.Context, namespace, name string) (again ti
 		if image == nil {
 			return nil
 		}
-		host, err := get[metal3.BareMetalHost](tx, i.Objects, objects.BareMetalHosts, namespace, name)
+		host, err := objects.Find[metal3.BareMetalHost](i.Objects, tx, objects.BareMetalHosts, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -113,7 +112,7 @@ func (i images) Reconcile(ctx context.Context, namespace, name string) (again ti
 		}
 		var infraEnv *agentinstall.InfraEnv
 		if wanted := image.Labels[infraEnvLabel]; wanted != "" {
-			if infraEnv, err = get[agentinstall.InfraEnv](tx, i.Objects, objects.InfraEnvs, namespace,
+			if infraEnv, err = objects.Find[agentinstall.InfraEnv](i.Objects, tx, objects.InfraEnvs, namespace,
 				wanted); err != nil {
 				return err
 			}
@@ -199,7 +198,7 @@ func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.In
 			fmt.Sprintf("InfraEnv %s/%s is not found or is being deleted", image.Labels[infraEnvLabel],
 				image.Namespace))
 	}
-	own, its := architecture(image.Spec.Architecture), architecture(infraEnv.Spec.CPUArchitecture)
+	own, its := architectureOf(image.Spec.Architecture), architectureOf(infraEnv.Spec.CPUArchitecture)
 	if own != its {
 		return refuse(true, "InfraEnvArchMismatch",
 			fmt.Sprintf("PreprovisioningImage CPU architecture (%s) does not match InfraEnv CPU architecture (%s)",
@@ -214,7 +213,7 @@ func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.In
 		return wait
 	}
 	status, artifacts := &image.Status, infraEnv.Status.BootArtifacts
-	status.Architecture = its
+	status.Architecture = its.API()
 	if iso {
 		status.Format, status.ImageUrl, status.KernelUrl, status.ExtraKernelParams = metal3.ImageFormatISO,
 			infraEnv.Status.ISODownloadURL, "", ""
@@ -252,13 +251,7 @@ func setImageCondition(image *metal3.PreprovisioningImage, kind metal3.ImageStat
 	})
 }
 
-// architecture returns the Assisted Installer's name of an architecture.
-func architecture(name string) string {
-	switch name {
-	case "", "amd64":
-		return models.ClusterCPUArchitectureX8664
-	case "aarch64":
-		return models.ClusterCPUArchitectureArm64
-	}
-	return name
+// architectureOf parses the name of an architecture. The default is x86_64.
+func architectureOf(name string) architecture.Architecture {
+	return cmp.Or(architecture.Of(name), architecture.X86)
 }

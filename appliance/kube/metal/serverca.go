@@ -26,7 +26,8 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
 	installed := false
 	if err := c.DB.View(func(tx *store.Tx) error {
-		cd, err := get[hivev1.ClusterDeployment](tx, c.Objects, objects.ClusterDeployments, ref.Namespace, ref.Name)
+		cd, err := objects.Find[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, ref.Namespace,
+			ref.Name)
 		installed = err == nil && cd != nil && cd.Spec.Installed
 		return err
 	}); err != nil || !installed {
@@ -53,7 +54,7 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 			"The authority of the cluster's machine config server is not in the host's ignition config: "+err.Error())
 	}
 	if err := c.DB.Update(ctx, func(tx *store.Tx) error {
-		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
+		return objects.IgnoreNotFound(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
 			func(u *unstructured.Unstructured) error {
 				annotations := u.GetAnnotations()
 				if annotations[ignitionAnnotation] != s.host.Annotations[ignitionAnnotation] {

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"landfall/appliance/sentence"
 )
 
 // KubeconfigError is a kubeconfig that can't be used.
@@ -103,10 +104,5 @@ func clause(err error) string {
 	if errors.As(err, &call) {
 		err = call.Err // without the address, which the sentence has, and the query
 	}
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	const longest = 400
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return strings.TrimRight(text, ". ")
+	return sentence.Shorten(sentence.Clause(err.Error()), 400)
 }
