@@ -3,7 +3,6 @@ module landfall
 go 1.26.0
 
 require (
-	github.com/VictoriaMetrics/metrics v1.35.1
 	github.com/beevik/ntp v1.6.0
 	github.com/cavaliercoder/go-cpio v0.0.0-20180626203310-925f9528c45e // has no tags
 	github.com/coreos/ignition/v2 v2.24.0
@@ -28,6 +27,9 @@ require (
 	github.com/openshift/assisted-service/models v0.0.0 // replaced below
 	github.com/openshift/hive/apis v0.0.0-20260415205034-aa1db747a6ba // has no tags
 	github.com/pelletier/go-toml/v2 v2.2.4
+	github.com/prometheus/client_golang v1.24.0
+	github.com/prometheus/common v0.70.0
+	github.com/prometheus/procfs v0.21.1
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/segmentio/ksuid v1.0.4
 	github.com/spf13/cobra v1.10.2
@@ -150,10 +152,7 @@ require (
 	github.com/openshift/api v0.0.0-20251120220512-cb382c9eaf42 // indirect
 	github.com/pierrec/lz4/v4 v4.1.26 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/prometheus/client_golang v1.24.0 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
-	github.com/prometheus/common v0.70.0 // indirect
-	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/sagikazarmark/locafero v0.11.0 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
@@ -163,9 +162,7 @@ require (
 	github.com/subosito/gotenv v1.6.0 // indirect
 	github.com/u-root/uio v0.0.0-20230220225925-ffce2a382923 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
-	github.com/valyala/fastrand v1.1.0 // indirect
 	github.com/valyala/fasttemplate v1.2.2 // indirect
-	github.com/valyala/histogram v1.2.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.0 // indirect
 	go.mongodb.org/mongo-driver v1.10.0 // indirect

@@ -259,6 +259,10 @@ func (a *Appliance) newServer() error {
 	if err := service.Register(a.server); err != nil {
 		return err
 	}
+	metrics, err := a.newMetrics()
+	if err != nil {
+		return err
+	}
 	return a.server.Register(slices.Concat(
 		page, a.downloads.Operations(), accounts.Operations(a.accounts()),
 		console.FeedOperations(console.Feed{
@@ -272,6 +276,7 @@ func (a *Appliance) newServer() error {
 		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
 		console.OperatorOperations(a.engine),
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
+		console.MetricsOperations(metrics),
 		console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
 		console.StaticNetworkOperations(a.engine), console.BMCOperations(bmcService{a.bmcs, a.infraEnvs}),
 		console.JournalOperations(journal.Service{

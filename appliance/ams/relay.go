@@ -61,6 +61,7 @@ type Options struct {
 // never wait for it.
 type Relay struct {
 	options Options
+	gauges  relayGauges
 	wake    chan struct{}
 
 	mu           sync.Mutex
@@ -98,7 +99,8 @@ func New(options Options) *Relay {
 		state = Off
 	}
 	return &Relay{
-		options: options, wake: make(chan struct{}, 1), state: state, since: options.Clock.Now(),
+		options: options, gauges: newRelayGauges(), wake: make(chan struct{}, 1), state: state,
+		since: options.Clock.Now(),
 		localOwner: local.Owner{OrganizationID: local.LocalID(options.Key, "organization"),
 			AccountID: local.LocalID(options.Key, "account")},
 		unreachable: make(map[string]bool), forbidden: make(map[string]bool), jobs: make(map[string]*job),

@@ -1,15 +1,12 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,8 +23,6 @@ const AMSPath = BasePath + "/ams"
 type Subscriptions interface {
 	// Status returns the state of the site and of its clusters in AMS.
 	Status(ctx context.Context, of ams.Selection) (*ams.Status, error)
-	// WriteMetrics writes the site's metrics in the text format of Prometheus.
-	WriteMetrics(ctx context.Context, out io.Writer) error
 	// Plan returns the requests that would be sent to AMS now.
 	Plan(ctx context.Context, clusterID string) ([]ams.Planned, error)
 	// Subscriptions returns the subscriptions of all clusters, or of one, in the JSON of AMS.
@@ -80,17 +75,14 @@ type AMSConnect struct {
 	Minutes int `json:"minutes"` // 0: ten
 }
 
-// MetricsPath is the path of the metrics for Prometheus.
-const MetricsPath = "/metrics"
-
 const defaultConnection = 10 * time.Minute
 
 func (o AMSOrder) person() string { return cmp.Or(o.By, "Somebody") }
 
 type subscriptions struct{ of Subscriptions }
 
-// AMSOperations returns the operations on AMS and on the metrics. With disabled, the configuration
-// disables AMS: the operations that change something answer 409.
+// AMSOperations returns the operations on AMS. If disabled is true, the configuration disables AMS,
+// and the operations that change something answer 409.
 func AMSOperations(of Subscriptions, disabled bool) []operation.Operation {
 	s := subscriptions{of}
 	operations := s.readOperations()
@@ -118,9 +110,6 @@ func (s subscriptions) readOperations() []operation.Operation {
 				{Name: "offset", Type: operation.Number}, {Name: "limit", Type: operation.Number},
 			},
 			Status: http.StatusOK, Answer: ams.Status{}, Errors: []int{400}},
-		{ID: "getMetrics", Method: http.MethodGet, Path: MetricsPath, Access: operation.Anyone, Handler: s.metrics,
-			Summary: "Show the metrics in the text format of Prometheus",
-			Status:  http.StatusOK, Answer: operation.File{}},
 		{ID: "getAMSPlan", Method: http.MethodGet, Path: AMSPath + "/plan", Access: operation.Anyone, Handler: s.plan,
 			Summary:    "Show the requests that would be sent to AMS now",
 			Parameters: []operation.Parameter{{Name: "cluster_id", Type: operation.UUID}},
@@ -251,16 +240,6 @@ func (s subscriptions) status(c echo.Context) error {
 	}
 	status, err := s.of.Status(c.Request().Context(), of)
 	return answer(c, status, err)
-}
-
-// metrics answers in the text format of Prometheus.
-func (s subscriptions) metrics(c echo.Context) error {
-	var text bytes.Buffer
-	if err := s.of.WriteMetrics(c.Request().Context(), &text); err != nil {
-		return err
-	}
-	metrics.WriteProcessMetrics(&text)
-	return c.Blob(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", text.Bytes())
 }
 
 func (s subscriptions) give(c echo.Context) error {
