@@ -99,7 +99,7 @@ func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, er
 // surveyNetwork is planNetwork, but it continues after a fault and returns one fault or nil per
 // host. Live systems of 4.18 and newer have the nmstate service that applies policies. Older ones
 // support only keyfiles.
-func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*networkPlan, []*NetworkFault) {
+func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) (*networkPlan, []*NetworkFault) {
 	plan := &networkPlan{form: byMAC, hosts: make([]plannedHost, len(hosts))}
 	faults := make([]*NetworkFault, len(hosts))
 	eachHost(len(hosts), func(i int) { plan.hosts[i], faults[i] = planHost(hosts[i]) })

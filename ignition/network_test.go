@@ -90,10 +90,10 @@ func TestStaticNetwork_internalAddressesMayRepeat(t *testing.T) {
 func TestPreviewNetwork(t *testing.T) {
 	broken := HostNetwork{YAML: "interfaces:\n- name: eth0\n  mtu: many\n",
 		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}
-	vip := Taken{
-		netip.MustParseAddr("192.0.2.31"): {Who: "the API VIP of cluster demo"},
+	vip := Claims{
+		netip.MustParseAddr("192.0.2.31"): {Owner: "the API VIP of cluster demo"},
 		// itself
-		netip.MustParseAddr("192.0.2.10"): {Who: "given to host 0 of another infra-env",
+		netip.MustParseAddr("192.0.2.10"): {Owner: "given to host 0 of another infra-env",
 			MACs: []string{"52:54:00:00:00:02"}},
 	}
 	preview, err := PreviewNetwork([]HostNetwork{richHost(), broken, taggedHost()}, "4.17", vip)

@@ -9,18 +9,18 @@ import (
 
 // Claim describes the owner of an address.
 type Claim struct {
-	Who string // a clause such as "which is the API VIP of cluster demo"
+	Owner string // a clause such as "which is the API VIP of cluster demo"
 	// MACs are the MAC addresses of the machine that owns the address, in upper case. Another
 	// description of the same machine may have the address, too.
 	MACs []string
 }
 
-// Taken contains addresses that hosts must not use.
-type Taken map[netip.Addr]Claim
+// Claims contains addresses that hosts must not use.
+type Claims map[netip.Addr]Claim
 
 // owners maps MAC addresses and IP addresses to hosts, to find duplicates.
 type owners struct {
-	taken     Taken
+	taken     Claims
 	macs      map[string]int
 	addresses map[netip.Addr]ownedAddress
 }
@@ -30,7 +30,7 @@ type ownedAddress struct {
 	link string
 }
 
-func newOwners(taken Taken) *owners {
+func newOwners(taken Claims) *owners {
 	return &owners{taken: taken, macs: make(map[string]int), addresses: make(map[netip.Addr]ownedAddress)}
 }
 
@@ -49,7 +49,7 @@ func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 				first.host))
 		}
 		if claim, taken := o.taken[ip]; taken && !host.isOne(claim.MACs) {
-			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which is %s", ip, claim.Who))
+			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which is %s", ip, claim.Owner))
 		}
 		o.addresses[ip] = ownedAddress{i, a.Interface}
 	}

@@ -23,7 +23,7 @@ type HostPreview struct {
 
 // PreviewNetwork returns the result of network descriptions, with the faults of all hosts. The
 // hosts must not use taken addresses.
-func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*NetworkPreview, error) {
+func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) (*NetworkPreview, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, taken)
 	preview := &NetworkPreview{Way: map[form]string{byMAC: "keyfiles", byScript: "script",
 		byNmstate: "policy"}[plan.form], Beyond: plan.beyond, Hosts: make([]HostPreview, len(hosts))}
@@ -58,7 +58,7 @@ func StaticAddresses(hosts []HostNetwork) []StaticAddress {
 }
 
 // CheckNetwork returns an error for an invalid description, or for one with a taken address.
-func CheckNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) error {
+func CheckNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) error {
 	_, faults := surveyNetwork(hosts, openshiftVersion, taken)
 	for _, fault := range faults {
 		if fault != nil {

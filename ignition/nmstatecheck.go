@@ -253,17 +253,17 @@ func staticAddresses(l *link, v6 bool) []netip.Prefix {
 // cycles records a fault for interfaces that depend on themselves, such as a bridge with a VLAN of
 // itself as a port.
 func (c *stateChecker) cycles() {
-	done, under := make(map[*link]bool), make(map[*link]bool)
+	done, visiting := make(map[*link]bool), make(map[*link]bool)
 	var visit func(l *link)
 	visit = func(l *link) {
 		if l == nil || done[l] || c.fault != nil {
 			return
 		}
-		if under[l] {
+		if visiting[l] {
 			c.refuse(l.path, 0, "depends on itself, through its ports or the base interface of its VLAN")
 			return
 		}
-		under[l] = true
+		visiting[l] = true
 		for _, name := range l.portNames() {
 			visit(c.links[name])
 		}

@@ -11,28 +11,28 @@ import (
 // boots returns the ways in which machines can boot an ISO: as a CD by the El Torito boot catalog,
 // as a USB disk by the partition tables that isohybrid writes to the system area.
 func boots(r io.ReaderAt, v *iso9660.Volume, architecture string) []string {
-	ways := []string{}
+	names := []string{}
 	for _, e := range v.BootEntries(r) {
 		switch {
 		case e.Platform == iso9660.UEFI:
-			ways = append(ways, "UEFI CD")
+			names = append(names, "UEFI CD")
 		case architecture == S390X: // El Torito has no platform number for it
-			ways = append(ways, "s390x CD")
+			names = append(names, "s390x CD")
 		case e.Platform == iso9660.BIOS:
-			ways = append(ways, "BIOS CD")
+			names = append(names, "BIOS CD")
 		}
 	}
 	if v.Find("ppc/bootinfo.txt") != nil {
-		ways = append(ways, "Open Firmware")
+		names = append(names, "Open Firmware")
 	}
 	bios, uefi := partitions(r)
 	if bios {
-		ways = append(ways, "BIOS USB")
+		names = append(names, "BIOS USB")
 	}
 	if uefi {
-		ways = append(ways, "UEFI USB")
+		names = append(names, "UEFI USB")
 	}
-	return ways
+	return names
 }
 
 // Offsets and sizes of the partition tables of a disk, in bytes.

@@ -49,11 +49,11 @@ func BenchmarkUpdate(b *testing.B) {
 				})
 			}
 			var ourTime, theirTime time.Duration
-			const turn = 40
+			const batch = 40
 			b.ResetTimer()
-			for done := 0; done < b.N; done += turn {
-				ourTime += spread(b, writers, done, min(b.N, done+turn), ours)
-				theirTime += spread(b, writers, done, min(b.N, done+turn), theirs)
+			for done := 0; done < b.N; done += batch {
+				ourTime += spread(b, writers, done, min(b.N, done+batch), ours)
+				theirTime += spread(b, writers, done, min(b.N, done+batch), theirs)
 			}
 			b.ReportMetric(float64(b.N)/ourTime.Seconds(), "commits/s")
 			b.ReportMetric(float64(b.N)/theirTime.Seconds(), "bbolt-commits/s")

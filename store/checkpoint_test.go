@@ -93,7 +93,7 @@ func TestCheckpoint_updatesFailOnlyAtLogLimit(t *testing.T) {
 
 func TestCheckpoint_updatesWaitViewsDoNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
+		g := newCommitBlocker()
 		db, err := store.Open(t.Context(), t.TempDir(), store.Options{}.OnDisk(noSync, g.update))
 		require.NoError(t, err)
 		update(t, db, put("first", cluster{}))

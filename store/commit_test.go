@@ -112,14 +112,14 @@ func TestGroupCommit_laterGroupIsRolledBackToo(t *testing.T) {
 		dir := t.TempDir()
 		db, letGo := openHeld(t, dir, &heldDisk{err: &os.PathError{Op: "fdatasync", Path: "log", Err: syscall.EIO}})
 		w := db.Watch(t.Context(), db.Revision())
-		looked := false
+		checked := false
 		wait := inLine(db,
-			func(tx *store.Tx) error { looked = clusters.Exists(tx, "held"); return nil },
+			func(tx *store.Tx) error { checked = clusters.Exists(tx, "held"); return nil },
 			func(*store.Tx) error { return errors.New("this can't be, because of what it saw") },
 			put("kept", cluster{Hosts: 2}),
 			func(tx *store.Tx) error { return remove("kept")(tx) })
 		failed := append([]error{letGo()}, wait()...)
-		require.True(t, looked)
+		require.True(t, checked)
 		for i, err := range failed {
 			var failure *store.WriteError
 			require.ErrorAs(t, err, &failure, "%d", i)
@@ -146,10 +146,10 @@ func TestGroupCommit_laterGroupIsRolledBackToo(t *testing.T) {
 func TestUpdate_contextEndsWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := open(t, t.TempDir())
-		gate := make(chan struct{})
+		release := make(chan struct{})
 		var running sync.WaitGroup
 		running.Go(func() {
-			if err := db.Update(context.Background(), func(*store.Tx) error { <-gate; return nil }); err != nil {
+			if err := db.Update(context.Background(), func(*store.Tx) error { <-release; return nil }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestUpdate_contextEndsWhileWaiting(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		require.ErrorIs(t, err, context.Canceled, "it does not wait for the writer")
-		close(gate)
+		close(release)
 		running.Wait()
 		require.ErrorIs(t, db.Update(ctx, put("a", cluster{})), context.Canceled)
 		update(t, db, put("b", cluster{}))
@@ -173,12 +173,12 @@ func TestClose_finishesRunningAndRefusesWaitingUpdates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		db := open(t, dir)
-		gate := make(chan struct{})
+		release := make(chan struct{})
 		var first, second, closed error
 		var running sync.WaitGroup
 		running.Go(func() {
 			first = db.Update(context.Background(), func(tx *store.Tx) error {
-				<-gate
+				<-release
 				return put("a", cluster{})(tx)
 			})
 		})
@@ -187,7 +187,7 @@ func TestClose_finishesRunningAndRefusesWaitingUpdates(t *testing.T) {
 		synctest.Wait()
 		running.Go(func() { closed = db.Close() })
 		synctest.Wait()
-		close(gate)
+		close(release)
 		running.Wait()
 		require.NoError(t, first)
 		require.NoError(t, closed)

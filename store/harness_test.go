@@ -71,7 +71,7 @@ func keys(t testing.TB, db *store.DB, prefix string) []string {
 }
 
 // gate blocks commits to the bbolt file while it is closed.
-type gate struct {
+type commitBlocker struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	closed  bool
@@ -79,13 +79,13 @@ type gate struct {
 	passed  int
 }
 
-func newGate() *gate {
-	g := &gate{}
+func newCommitBlocker() *commitBlocker {
+	g := &commitBlocker{}
 	g.changed = sync.NewCond(&g.mu)
 	return g
 }
 
-func (g *gate) set(closed bool) {
+func (g *commitBlocker) set(closed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = closed
@@ -93,7 +93,7 @@ func (g *gate) set(closed bool) {
 }
 
 // update commits to the bbolt file when the gate is open.
-func (g *gate) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
+func (g *commitBlocker) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	g.mu.Lock()
 	g.waiting++
 	g.changed.Broadcast()
@@ -111,14 +111,14 @@ func (g *gate) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 }
 
 // holds returns the number of commits that wait at the gate.
-func (g *gate) holds() int {
+func (g *commitBlocker) holds() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.waiting
 }
 
 // commits returns the number of commits that have passed the gate.
-func (g *gate) commits() int {
+func (g *commitBlocker) commits() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.passed

@@ -83,7 +83,7 @@ func TestLevels_rowsAreFoundInEachLevel(t *testing.T) {
 }
 
 func throughLevels(t *testing.T, random *rand.Rand) {
-	dir, g, m := t.TempDir(), newGate(), map[string]string{}
+	dir, g, m := t.TempDir(), newCommitBlocker(), map[string]string{}
 	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(noSync, g.update))
 	require.NoError(t, err)
 	since, frozen := 0, 0 // number of rounds with an immutable memtable
@@ -177,7 +177,7 @@ func TestLevels_iterationContinuesAfterWrites(t *testing.T) {
 
 func TestLevels_openViewsKeepTheirRevision(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 10))
-	g := newGate()
+	g := newCommitBlocker()
 	db := openWith(t, t.TempDir(), store.Options{}.OnDisk(noSync, g.update))
 	m := map[string]string{}
 	var descend func(depth int)

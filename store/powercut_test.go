@@ -53,7 +53,7 @@ func newDisk(t *testing.T, dir string) *disk {
 func (d *disk) sync(file *os.File) error {
 	name := filepath.Base(file.Name())
 	d.mu.Lock()
-	d.look()
+	d.snapshot()
 	if d.moment != nil {
 		d.moment()
 	}
@@ -65,7 +65,7 @@ func (d *disk) sync(file *os.File) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.contents[name] = &contents{synced: text}
-	d.look()
+	d.snapshot()
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (d *disk) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	err := b.Update(fn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.look()
+	d.snapshot()
 	if d.moment != nil {
 		d.moment()
 	}
@@ -88,7 +88,7 @@ func (d *disk) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 }
 
 // look records the current content of the log's files.
-func (d *disk) look() {
+func (d *disk) snapshot() {
 	for _, name := range store.LogNames {
 		text, err := os.ReadFile(filepath.Join(d.dir, name))
 		if err != nil {
@@ -292,7 +292,7 @@ func TestPowerCut_failedSyncsLoseNothing(t *testing.T) {
 				if failing.Load() && filepath.Base(file.Name()) != store.FileName && faults.IntN(3) == 0 {
 					d.mu.Lock()
 					defer d.mu.Unlock()
-					d.look() // the writes may be on the disk nevertheless
+					d.snapshot() // the writes may be on the disk nevertheless
 					return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
 				}
 				return d.sync(file)

@@ -76,11 +76,11 @@ func TestRecovery_logOfOtherDatabaseIsSetAside(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, store.FileName), text, 0o600))
 
-	var said strings.Builder
+	var logged strings.Builder
 	db, err = store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now),
-		Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	require.NoError(t, err)
-	require.Contains(t, said.String(), "does not belong to this database")
+	require.Contains(t, logged.String(), "does not belong to this database")
 	require.Equal(t, []string{"old"}, keys(t, db, ""))
 	update(t, db, put("next", cluster{}))
 	require.NoError(t, db.Close())
@@ -109,13 +109,13 @@ func TestRecovery_remnantOfOtherLogIsIgnored(t *testing.T) {
 	require.Equal(t, []string{"here"}, keys(t, open(t, dir), ""))
 }
 
-// halfTakenUp returns the files of a database after a kill, with two log files of which the bbolt
-// file has no rows, and the number of rows that were put.
-func halfTakenUp(t *testing.T) (dir string, rows int) {
+// killedDuringCheckpoint returns the files of a database after a kill, with two log files of which
+// the bbolt file has no rows, and the number of rows that were put.
+func killedDuringCheckpoint(t *testing.T) (dir string, rows int) {
 	t.Helper()
 	outer := t
 	synctest.Test(t, func(t *testing.T) {
-		from, g := t.TempDir(), newGate()
+		from, g := t.TempDir(), newCommitBlocker()
 		db, err := store.Open(t.Context(), from, store.Options{}.OnDisk(noSync, g.update))
 		require.NoError(t, err)
 		update(t, db, put("000", cluster{}))
@@ -131,14 +131,14 @@ func halfTakenUp(t *testing.T) (dir string, rows int) {
 }
 
 func TestRecovery_twoFilesAreReadInOrder(t *testing.T) {
-	dir, rows := halfTakenUp(t)
+	dir, rows := killedDuringCheckpoint(t)
 	require.Len(t, keys(t, open(t, dir), ""), rows)
 }
 
 func TestRecovery_gapBeforeSecondFileIsAnError(t *testing.T) {
 	const inFirst = 8
 	for block := range 12 {
-		dir, rows := halfTakenUp(t)
+		dir, rows := killedDuringCheckpoint(t)
 		file, at := 0, block
 		if block >= inFirst {
 			file, at = 1, block-inFirst
@@ -159,7 +159,7 @@ func TestRecovery_gapBeforeSecondFileIsAnError(t *testing.T) {
 }
 
 func TestRecovery_logWithoutStartIsSetAside(t *testing.T) {
-	dir, _ := halfTakenUp(t)
+	dir, _ := killedDuringCheckpoint(t)
 	require.NoError(t, os.Remove(filepath.Join(dir, store.LogNames[0])))
 	requireAside(t, dir, 0, 1)
 }
@@ -183,11 +183,11 @@ func TestRecovery_logOfLaterStateIsSetAside(t *testing.T) {
 // file can be read and changed.
 func requireAside(t *testing.T, dir string, rows, files int) {
 	t.Helper()
-	var said strings.Builder
+	var logged strings.Builder
 	db, err := store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now),
-		Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	require.NoError(t, err)
-	require.Contains(t, said.String(), "does not belong to this database")
+	require.Contains(t, logged.String(), "does not belong to this database")
 	require.GreaterOrEqual(t, len(keys(t, db, "")), rows)
 	for i, key := range keys(t, db, "") {
 		require.Equal(t, fmt.Sprintf("%03d", i), key)

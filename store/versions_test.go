@@ -256,11 +256,11 @@ func TestVersionsWatch_agreesWithLists(t *testing.T) {
 				t.Error(err)
 			}
 			w := things.Watch(ctx, db, from, store.Range{})
-			last, end, told := from, uint64(0), done
+			last, end, stopped := from, uint64(0), done
 			for end == 0 || last < end {
 				select {
-				case end = <-told:
-					told = nil // leave the value for the other watchers
+				case end = <-stopped:
+					stopped = nil // leave the value for the other watchers
 				case batch, ok := <-w.C():
 					if !ok {
 						t.Error(w.Err())

@@ -98,8 +98,8 @@ func refuse(file string, line int, format string, args ...any) error {
 }
 
 // ReadDir reads the files that belong to the agent-based installer. It returns the names of the
-// others as leftOut.
-func ReadDir(dir string) (files []File, leftOut []string, err error) {
+// others as omitted.
+func ReadDir(dir string) (files []File, omitted []string, err error) {
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -107,7 +107,7 @@ func ReadDir(dir string) (files []File, leftOut []string, err error) {
 		case entry.IsDir():
 			return nil
 		case !known(name):
-			leftOut = append(leftOut, name)
+			omitted = append(omitted, name)
 			return nil
 		}
 		info, err := fs.Stat(os.DirFS(dir), name) // follows links
@@ -131,7 +131,7 @@ func ReadDir(dir string) (files []File, leftOut []string, err error) {
 			fmt.Errorf("the directory %s has neither install-config.yaml nor cluster-manifests; name the one that was "+
 				"made for openshift-install agent", dir)
 	}
-	return files, leftOut, nil
+	return files, omitted, nil
 }
 
 // known reports whether the agent-based installer reads a file.
@@ -149,8 +149,8 @@ func known(name string) bool {
 }
 
 // unwrap removes the directory's own name from the names of the files, which browsers and archives
-// add, and sorts them. It returns the names of other files as leftOut.
-func unwrap(files []File) (kept []File, leftOut []string) {
+// add, and sorts them. It returns the names of other files as omitted.
+func unwrap(files []File) (included []File, omitted []string) {
 	depth := -1
 	for _, file := range files {
 		parts := strings.Split(path.Clean(file.Name), "/")
@@ -163,11 +163,11 @@ func unwrap(files []File) (kept []File, leftOut []string) {
 	for _, file := range files {
 		parts := strings.Split(path.Clean(file.Name), "/")
 		if depth >= 0 && len(parts) > depth && known(strings.Join(parts[depth:], "/")) {
-			kept = append(kept, File{strings.Join(parts[depth:], "/"), file.Data})
+			included = append(included, File{strings.Join(parts[depth:], "/"), file.Data})
 		} else {
-			leftOut = append(leftOut, file.Name)
+			omitted = append(omitted, file.Name)
 		}
 	}
-	slices.SortFunc(kept, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return kept, leftOut
+	slices.SortFunc(included, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return included, omitted
 }

@@ -212,9 +212,9 @@ func TestWrite_unchangedValuesKeepTheirBytes(t *testing.T) {
 			}
 			site, err := Read(filesOf(texts))
 			require.NoError(t, err)
-			files, unsaid, err := site.Write(site.Values, site.Values, site.Manifests)
+			files, unwritten, err := site.Write(site.Values, site.Values, site.Manifests)
 			require.NoError(t, err)
-			require.Empty(t, unsaid)
+			require.Empty(t, unwritten)
 			require.Equal(t, texts, textsOf(files))
 		})
 	}
@@ -260,9 +260,9 @@ func TestWrite_changedValueChangesOnlyItsDocuments(t *testing.T) {
 					delete(now, f)
 				}
 			}
-			files, unsaid, err := site.Write(site.Values, now, site.Manifests)
+			files, unwritten, err := site.Write(site.Values, now, site.Manifests)
 			require.NoError(t, err)
-			require.Empty(t, unsaid)
+			require.Empty(t, unwritten)
 			for file, text := range textsOf(files) {
 				if says, changed := change.says[file]; changed {
 					require.Contains(t, text, says)
@@ -357,9 +357,9 @@ func TestRead_installConfigAlone(t *testing.T) {
 		now[f] = value
 	}
 	now["override/fips"], now[SSHKey] = false, "ssh-ed25519 AAAA me"
-	files, unsaid, err := site.Write(site.Values, now, nil)
+	files, unwritten, err := site.Write(site.Values, now, nil)
 	require.NoError(t, err)
-	require.Empty(t, unsaid)
+	require.Empty(t, unwritten)
 	require.Contains(t, string(files[0].Data), "fips: false")
 	require.Contains(t, string(files[0].Data), "sshKey: ssh-ed25519 AAAA me")
 }

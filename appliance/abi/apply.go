@@ -149,7 +149,7 @@ func (s *HostSettings) load(ctx context.Context, e *engine.Engine) error {
 		s.expect(env, expected)
 		cluster, err := e.Cluster(expected.cluster)
 		if fault.KindOf(err) == fault.NotFound {
-			err = s.forget(ctx, expected.cluster)
+			err = s.deleteDirectory(ctx, expected.cluster)
 		}
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func (s *HostSettings) handle(ctx context.Context, e *engine.Engine, change stor
 	kind, key, _ := strings.Cut(strings.TrimPrefix(change.Key, "/"), "/")
 	switch {
 	case kind == "clusters" && change.Deleted:
-		return s.forget(ctx, key)
+		return s.deleteDirectory(ctx, key)
 	case kind == "clusters" || change.Deleted:
 		return nil
 	}
@@ -180,7 +180,7 @@ func (s *HostSettings) handle(ctx context.Context, e *engine.Engine, change stor
 }
 
 // forget removes the directory of a deleted cluster.
-func (s *HostSettings) forget(ctx context.Context, cluster string) error {
+func (s *HostSettings) deleteDirectory(ctx context.Context, cluster string) error {
 	known := false
 	s.mu.Lock()
 	for env, expected := range s.expected {
@@ -207,7 +207,7 @@ func (s *HostSettings) forget(ctx context.Context, cluster string) error {
 }
 
 // keep stores the directory of a cluster and expects its hosts.
-func (s *HostSettings) keep(ctx context.Context, cluster string, record *record) error {
+func (s *HostSettings) saveDirectory(ctx context.Context, cluster string, record *record) error {
 	text, err := json.Marshal(record)
 	if err != nil {
 		return err

@@ -28,11 +28,12 @@ func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 			site.documents, site.Files = append(site.documents, d), append(site.Files, file)
 		}
 	}
-	said := map[Field]bool{}
+	written := map[Field]bool{}
 	for _, d := range site.documents {
 		for _, u := range d.kind.uses {
 			value, there := now[u.field]
-			if u.field == "" || !there || said[u.field] || u.is != nil || strings.HasSuffix(u.path, ".architecture") {
+			if u.field == "" || !there || written[u.field] || u.is != nil || strings.HasSuffix(u.path,
+				".architecture") {
 				continue
 			}
 			if u.write != nil {
@@ -41,13 +42,13 @@ func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 			if err := d.set(u.path, value); err != nil {
 				return nil, err
 			}
-			said[u.field] = true
+			written[u.field] = true
 		}
 	}
 	if d := site.document("AgentClusterInstall"); d != nil {
 		for at, pool := range map[string]string{"spec.controlPlane": "master", "spec.compute[0]": "worker",
 			"spec.arbiter": "arbiter"} {
-			if lookUp(d.node, at) == nil {
+			if nodeAt(d.node, at) == nil {
 				continue
 			}
 			if err := d.set(field(at, "name"), pool); err != nil {
@@ -77,11 +78,11 @@ func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 
 // withoutDefaults removes values that equal the default.
 func withoutDefaults(v Values) Values {
-	kept := Values{}
+	selected := Values{}
 	for f, value := range v {
-		said := text(value)
+		written := text(value)
 		switch {
-		case said == `""` || said == "null" || strings.HasPrefix(string(f), "ref/"):
+		case written == `""` || written == "null" || strings.HasPrefix(string(f), "ref/"):
 		case f == Balancer && value == "cluster-managed", f == Schedulable && value == false,
 			f == MinimalISO && value == false:
 		case f == Encryption && value.(DiskEncryption).EnableOn == "none":
@@ -89,21 +90,21 @@ func withoutDefaults(v Values) Values {
 			v[MasterThreads] == "Enabled" && v[WorkerThreads] == "Enabled":
 		case (f == ExternalName || f == ExternalManager) && v[Platform] != "external":
 		default:
-			kept[f] = value
+			selected[f] = value
 		}
 	}
-	return kept
+	return selected
 }
 
 // onlyOverrides returns the values that are not written field by field.
 func onlyOverrides(v Values) Values {
-	kept := Values{}
+	selected := Values{}
 	for f, value := range v {
 		if strings.HasPrefix(string(f), overridePrefix) || f == RegistriesConf || f == CABundle {
-			kept[f] = value
+			selected[f] = value
 		}
 	}
-	return kept
+	return selected
 }
 
 // skeleton returns the documents of a directory with the references between them.

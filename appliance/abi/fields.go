@@ -26,7 +26,7 @@ type use struct {
 	only    []string // supported values; others are refused with the text in refused
 	refused string   // why the field is not supported
 	over    bool     // the field is written to the install-config override, at the same path
-	kept    bool     // the field never has an effect: a name, a reference, a status
+	ignored bool     // the field never has an effect: a name, a reference, a status
 }
 
 func (k *kind) title() string {
@@ -86,14 +86,14 @@ func kindOf(name string) *kind {
 }
 
 func metadata(uses ...use) []use {
-	return append(uses, use{path: "apiVersion", kept: true}, use{path: "kind", kept: true},
-		use{path: "metadata", kept: true}, use{path: "status", kept: true})
+	return append(uses, use{path: "apiVersion", ignored: true}, use{path: "kind", ignored: true},
+		use{path: "metadata", ignored: true}, use{path: "status", ignored: true})
 }
 
 func installConfigKind() *kind {
 	pool := func(path string, count, threadsOf Field) []use {
 		return []use{
-			{path: path + ".name", kept: true},
+			{path: path + ".name", ignored: true},
 			{path: path + ".replicas", field: count, read: asNumber},
 			{path: path + ".hyperthreading", field: threadsOf, read: asOneOf(threads())},
 			{path: path + ".architecture", field: Architecture, read: asOneOf(architectureWords())},
@@ -102,8 +102,8 @@ func installConfigKind() *kind {
 	}
 	balancer := map[string]string{"UserManaged": "user-managed", "OpenShiftManagedDefault": "cluster-managed"}
 	uses := []use{
-		{path: "apiVersion", kept: true},
-		{path: "metadata.name", field: Name}, {path: "metadata", kept: true},
+		{path: "apiVersion", ignored: true},
+		{path: "metadata.name", field: Name}, {path: "metadata", ignored: true},
 		{path: "baseDomain", field: BaseDomain},
 		{path: "networking.networkType", field: NetworkType},
 		{path: "networking.clusterNetwork", field: ClusterNetworks, read: asClusterNetworks},
@@ -118,7 +118,7 @@ func installConfigKind() *kind {
 		{path: "platform.baremetal.provisioningNetwork", only: []string{"Disabled"},
 			refused: "hosts boot the appliance's image, and there is no provisioning network"},
 		{path: "platform.baremetal.additionalNTPServers", field: NTPSources, read: asJoined, write: split},
-		{path: "platform.baremetal.hosts", kept: true}, // see hosts.go and read.go
+		{path: "platform.baremetal.hosts", ignored: true}, // see hosts.go and read.go
 		{path: "sshKey", field: SSHKey, read: asTrimmed}, {path: "pullSecret", field: PullSecret, read: asTrimmed},
 		{path: "proxy.httpProxy", field: HTTPProxy}, {path: "proxy.httpsProxy", field: HTTPSProxy},
 		{path: "proxy.noProxy", field: NoProxy},
@@ -127,7 +127,7 @@ func installConfigKind() *kind {
 			field: DigestSources, read: asIs},
 		{path: "publish", only: []string{"External"}, refused: "clusters are published outside only"},
 		{path: "credentialsMode", refused: "there is no cloud whose credentials a cluster could hold"},
-		{path: "controlPlane.fencing", kept: true}, // see hosts.go and read.go
+		{path: "controlPlane.fencing", ignored: true}, // see hosts.go and read.go
 	}
 	for _, platform := range []string{"baremetal", "vsphere", "nutanix"} {
 		at := "platform." + platform
@@ -170,7 +170,7 @@ func agentConfigKind() *kind {
 			use{path: "ipxeBaseURL", note: "the appliance serves the boot artifacts itself"},
 			use{path: "minimalISO", field: MinimalISO, read: asFlag},
 			use{path: "additionalNTPSources", field: EnvNTPSources, read: asJoined, write: split},
-			use{path: "hosts", kept: true}, // see hosts.go and read.go
+			use{path: "hosts", ignored: true}, // see hosts.go and read.go
 		)}
 }
 
@@ -178,14 +178,14 @@ func clusterInstallKind() *kind {
 	balancer := map[string]string{"UserManaged": "user-managed", "ClusterManaged": "cluster-managed"}
 	pool := func(path string, threadsOf Field) []use {
 		return []use{
-			{path: path + ".name", kept: true},
+			{path: path + ".name", ignored: true},
 			{path: path + ".hyperthreading", field: threadsOf, read: asOneOf(threads())},
 			{path: path + ".architecture", field: Architecture, read: asOneOf(architectureWords())},
 		}
 	}
 	uses := metadata(
 		use{path: "metadata.name", field: refInstall},
-		use{path: field("metadata.annotations", overrideAnnotation), kept: true}, // see hosts.go and read.go
+		use{path: field("metadata.annotations", overrideAnnotation), ignored: true}, // see hosts.go and read.go
 		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-cluster-validations"),
 			refused: "ignore validations in the appliance when they fail"},
 		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-host-validations"),
@@ -239,19 +239,19 @@ func deploymentKind() *kind {
 			use{path: "metadata.name", field: refDeployment},
 			use{path: "spec.clusterName", field: Name}, use{path: "spec.baseDomain", field: BaseDomain},
 			use{path: "spec.clusterInstallRef.name", field: refInstall}, use{path: "spec.clusterInstallRef.group",
-				kept: true},
+				ignored: true},
 			use{path: "spec.clusterInstallRef.kind", only: []string{"AgentClusterInstall"},
 				refused: "the agent-based installer knows no other kind"},
-			use{path: "spec.clusterInstallRef.version", kept: true},
+			use{path: "spec.clusterInstallRef.version", ignored: true},
 			use{path: "spec.pullSecretRef.name", field: refSecret},
-			use{path: "spec.platform.agentBareMetal", kept: true},
+			use{path: "spec.platform.agentBareMetal", ignored: true},
 			use{path: "spec.installed", only: []string{"false"},
 				refused: "the cluster is installed already; import it in the page instead"},
 			use{path: "spec.controlPlaneConfig", note: "serving certificates are set in the installed cluster"},
 			use{path: "spec.ingress", note: "it is set in the installed cluster"}, use{path: "spec.certificateBundles",
 				note: "they are set in the installed cluster"},
-			use{path: "spec.preserveOnDelete", kept: true}, use{path: "spec.powerState", kept: true},
-			use{path: "spec.hibernateAfter", kept: true},
+			use{path: "spec.preserveOnDelete", ignored: true}, use{path: "spec.powerState", ignored: true},
+			use{path: "spec.hibernateAfter", ignored: true},
 			use{path: "spec.installAttemptsLimit", note: "a failed installation is reset by a person"},
 			use{path: "spec.manageDNS", note: "the site's DNS is not managed from here"},
 		)}
@@ -268,7 +268,8 @@ func infraEnvKind() *kind {
 	images := map[string]bool{"minimal-iso": true, "full-iso": false}
 	return &kind{name: "InfraEnv", apiVersions: []string{"agent-install.openshift.io/v1beta1"},
 		file: clusterDirectory + "infraenv.yaml", uses: metadata(
-			use{path: "spec.clusterRef.name", field: refDeployment}, use{path: "spec.clusterRef.namespace", kept: true},
+			use{path: "spec.clusterRef.name", field: refDeployment}, use{path: "spec.clusterRef.namespace",
+				ignored: true},
 			use{path: "spec.pullSecretRef.name", field: refSecret},
 			use{path: "spec.sshAuthorizedKey", field: EnvSSHKey, read: asTrimmed},
 			use{path: "spec.additionalNTPSources", field: EnvNTPSources, read: asJoined, write: split},
@@ -292,7 +293,7 @@ func infraEnvKind() *kind {
 				}
 				return "full-iso"
 			}},
-			use{path: "spec.nmStateConfigLabelSelector.matchLabels", kept: true}, // see hosts.go
+			use{path: "spec.nmStateConfigLabelSelector.matchLabels", ignored: true}, // see hosts.go
 			use{path: "spec.nmStateConfigLabelSelector.matchExpressions",
 				refused: "the agent-based installer takes matchLabels only"},
 			use{path: "spec.mirrorRegistryRef", refused: inDirectory},
@@ -314,7 +315,7 @@ func rpmArchitecture(value any) any {
 func secretKind() *kind {
 	return &kind{name: "Secret", apiVersions: []string{"v1"}, file: clusterDirectory + "pull-secret.yaml",
 		uses: metadata(
-			use{path: "metadata.name", field: refSecret}, use{path: "type", kept: true},
+			use{path: "metadata.name", field: refSecret}, use{path: "type", ignored: true},
 			use{path: field("stringData", ".dockerconfigjson"), field: PullSecret, read: asTrimmed},
 			use{path: field("data", ".dockerconfigjson"), field: PullSecret, read: asBase64, write: base64Of},
 		)}
@@ -323,11 +324,11 @@ func secretKind() *kind {
 func networkKind() *kind {
 	return &kind{name: "NMStateConfig", apiVersions: []string{"agent-install.openshift.io/v1beta1"},
 		file: clusterDirectory + "nmstateconfig.yaml", several: true, uses: metadata(
-			use{path: "spec.interfaces", kept: true}, use{path: "spec.config", kept: true}, // see hosts.go
+			use{path: "spec.interfaces", ignored: true}, use{path: "spec.config", ignored: true}, // see hosts.go
 		)}
 }
 
 func namespaceKind() *kind {
 	return &kind{name: "Namespace", apiVersions: []string{"v1"}, file: clusterDirectory + "namespace.yaml",
-		uses: metadata(use{path: "spec", kept: true})}
+		uses: metadata(use{path: "spec", ignored: true})}
 }

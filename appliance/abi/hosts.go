@@ -20,7 +20,7 @@ const (
 // installer does the same.
 func (r *reader) hosts() {
 	if d := r.document("AgentConfig", nil); d != nil {
-		if list := lookUp(d.node, "hosts"); list != nil && len(list.Content) > 0 {
+		if list := nodeAt(d.node, "hosts"); list != nil && len(list.Content) > 0 {
 			for i := range list.Content {
 				r.host(d, item("hosts", i))
 			}
@@ -30,7 +30,7 @@ func (r *reader) hosts() {
 	}
 	if d := r.document("", nil); d != nil {
 		const at = "platform.baremetal.hosts"
-		if list := lookUp(d.node, at); list != nil {
+		if list := nodeAt(d.node, at); list != nil {
 			for i := range list.Content {
 				r.host(d, item(at, i))
 			}
@@ -45,7 +45,7 @@ func hostNames() map[string]string {
 }
 
 func (r *reader) host(d *document, at string) {
-	node := lookUp(d.node, at)
+	node := nodeAt(d.node, at)
 	var plain any
 	if err := node.Decode(&plain); err != nil {
 		r.refuse(d, node, "%s can't be read: %v", at, err)
@@ -65,7 +65,7 @@ func (r *reader) host(d *document, at string) {
 	cards, list := r.interfaces(d, field(at, "interfaces"))
 	if d.kind.name == "" {
 		mac, _ := object["bootMACAddress"].(string)
-		cards, list = []Interface{{"", strings.ToLower(mac)}}, lookUp(node, "bootMACAddress")
+		cards, list = []Interface{{"", strings.ToLower(mac)}}, nodeAt(node, "bootMACAddress")
 	}
 	if list == nil || len(cards) == 0 || cards[0].MAC == "" {
 		r.refuse(d, node, "%s has no network interface that identifies it; add its interfaces with their macAddress",
@@ -83,7 +83,7 @@ func (r *reader) host(d *document, at string) {
 			r.site.places[f] = append(r.site.places[f], place{d, field(at, name), d.at(node), nil})
 			continue
 		}
-		here := lookUp(node, name)
+		here := nodeAt(node, name)
 		r.claim(hostField(h.MACs, property), value, place{d, field(at, name), d.at(here), nil}, here)
 		if property == role {
 			h.Role = value
@@ -92,19 +92,19 @@ func (r *reader) host(d *document, at string) {
 		}
 	}
 	if h.Role != "" && !slices.Contains([]string{"master", "worker", "arbiter"}, h.Role) {
-		r.refuse(d, lookUp(node, "role"), "%s is %q; a role is master, worker or arbiter", field(at, "role"), h.Role)
+		r.refuse(d, nodeAt(node, "role"), "%s is %q; a role is master, worker or arbiter", field(at, "role"), h.Role)
 	}
-	if hints := lookUp(node, "rootDeviceHints"); hints != nil && object["rootDeviceHints"] != nil {
+	if hints := nodeAt(node, "rootDeviceHints"); hints != nil && object["rootDeviceHints"] != nil {
 		if h.Hints, err = fields(object["rootDeviceHints"], hintNames()...); err != nil {
 			r.refuse(d, hints, "%s %v", field(at, "rootDeviceHints"), err)
 		}
 	}
-	if config := lookUp(node, "networkConfig"); config != nil && object["networkConfig"] != nil {
+	if config := nodeAt(node, "networkConfig"); config != nil && object["networkConfig"] != nil {
 		r.network(d, config, field(at, "networkConfig"), cards)
 	}
 	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "the appliance does not change how hosts boot",
 		"hardwareProfile": "it is unused since OpenShift 4.8"} {
-		if given := lookUp(node, name); given != nil && object[name] != nil && text(object[name]) != `""` &&
+		if given := nodeAt(node, name); given != nil && object[name] != nil && text(object[name]) != `""` &&
 			text(object[name]) != "{}" {
 			r.note(d, given, "%s has no effect: %s", field(at, name), why)
 		}
@@ -119,7 +119,7 @@ func (r *reader) fencing() {
 		return
 	}
 	const at = "controlPlane.fencing.credentials"
-	list := lookUp(d.node, at)
+	list := nodeAt(d.node, at)
 	if list == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (r *reader) fencing() {
 func (r *reader) networks() {
 	selector := map[string]string{}
 	if env := r.document("InfraEnv", nil); env != nil {
-		if labels := lookUp(env.node, "spec.nmStateConfigLabelSelector.matchLabels"); labels != nil {
+		if labels := nodeAt(env.node, "spec.nmStateConfigLabelSelector.matchLabels"); labels != nil {
 			if err := labels.Decode(&selector); err != nil {
 				r.refuse(env, labels, "spec.nmStateConfigLabelSelector.matchLabels takes texts: %v", err)
 			}
@@ -166,7 +166,7 @@ func (r *reader) networks() {
 			continue
 		}
 		var labels map[string]string
-		if node := lookUp(d.node, "metadata.labels"); node != nil {
+		if node := nodeAt(d.node, "metadata.labels"); node != nil {
 			if err := node.Decode(&labels); err != nil {
 				r.refuse(d, node, "metadata.labels takes texts: %v", err)
 			}
@@ -181,7 +181,7 @@ func (r *reader) networks() {
 			r.refuse(d, d.node, "the InfraEnv has no nmStateConfigLabelSelector; this NMStateConfig would not be used")
 		}
 		cards, list := r.interfaces(d, "spec.interfaces")
-		config := lookUp(d.node, "spec.config")
+		config := nodeAt(d.node, "spec.config")
 		if list != nil && len(list.Content) > 0 && len(cards) == 0 {
 			continue // an error already
 		}

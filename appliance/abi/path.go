@@ -63,8 +63,8 @@ func steps(path string) []step {
 	return found
 }
 
-// lookUp returns the node at a path, or nil.
-func lookUp(node *yaml.Node, path string) *yaml.Node {
+// nodeAt returns the node at a path, or nil.
+func nodeAt(node *yaml.Node, path string) *yaml.Node {
 	for _, s := range steps(path) {
 		node = child(node, s)
 		if node == nil {

@@ -65,13 +65,13 @@ type reader struct {
 // Read reads a directory. Statements that the appliance can't fulfil are errors with file and line
 // in a [*DirectoryError]. Statements without effect are notes of the Site.
 func Read(files []File) (*Site, error) {
-	kept, leftOut := unwrap(files)
-	r := &reader{site: &Site{Values: Values{}, Files: kept, places: map[Field][]place{}}}
-	for _, name := range leftOut {
+	included, omitted := unwrap(files)
+	r := &reader{site: &Site{Values: Values{}, Files: included, places: map[Field][]place{}}}
+	for _, name := range omitted {
 		r.site.Notes = append(r.site.Notes, Problem{name, 0, "is ignored; the agent-based installer does not read it"})
 	}
 	size := 0
-	for _, file := range kept {
+	for _, file := range included {
 		if size += len(file.Data); len(file.Data) > FileBytes || size > DirectoryBytes {
 			return nil, refuse(file.Name, 0, "is too large; files have %d KiB at most, and a directory %d MiB",
 				FileBytes>>10, DirectoryBytes>>20)
@@ -129,7 +129,7 @@ func (r *reader) recognise(d *document) bool {
 	default:
 		version, _ := d.plain["apiVersion"].(string)
 		if !slices.Contains(d.kind.apiVersions, version) {
-			r.refuse(d, orNode(lookUp(d.node, "apiVersion"), d.node), "the apiVersion of %s is %s, not %q",
+			r.refuse(d, orNode(nodeAt(d.node, "apiVersion"), d.node), "the apiVersion of %s is %s, not %q",
 				d.kind.title(), strings.Join(d.kind.apiVersions, " or "), version)
 			break
 		}
@@ -174,7 +174,7 @@ func (r *reader) note(d *document, node *yaml.Node, format string, args ...any) 
 
 // walk walks through a document and handles each field as its kind says. All fields below a kept
 // field are kept.
-func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
+func (r *reader) walk(d *document, at string, node *yaml.Node, ignored bool) {
 	node = resolved(node)
 	u, above := d.kind.find(at)
 	if u != nil {
@@ -182,24 +182,24 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
 			r.take(d, u, at, node)
 			return
 		}
-		if kept = kept || u.kept; u.is != nil {
+		if ignored = ignored || u.ignored; u.is != nil {
 			r.state(d, u, at, node, u.is)
 		}
 	}
 	switch {
-	case u == nil && !above && kept:
+	case u == nil && !above && ignored:
 	case u == nil && !above:
 		r.refuse(d, node, "%s is not a field of %s that the appliance knows; correct or remove it", at, d.kind.title())
 	case node.Tag == "!!null":
 	case node.Kind == yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			next := field(at, node.Content[i].Value)
-			if found, deeper := d.kind.find(next); found == nil && !deeper && !kept {
+			if found, deeper := d.kind.find(next); found == nil && !deeper && !ignored {
 				r.refuse(d, node.Content[i], "%s is not a field of %s that the appliance knows; correct or remove it",
 					next, d.kind.title())
 				continue
 			}
-			r.walk(d, next, node.Content[i+1], kept)
+			r.walk(d, next, node.Content[i+1], ignored)
 		}
 	case node.Kind == yaml.SequenceNode:
 		for i, inner := range node.Content {
@@ -207,9 +207,9 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
 				r.refuse(d, inner, "%s has more than one entry; there is one pool of that kind", at)
 				break
 			}
-			r.walk(d, item(at, i), inner, kept)
+			r.walk(d, item(at, i), inner, ignored)
 		}
-	case !kept:
+	case !ignored:
 		r.refuse(d, node, "%s takes an object", at)
 	}
 }
@@ -223,7 +223,7 @@ func (r *reader) take(d *document, u *use, at string, node *yaml.Node) {
 	}
 	empty := value == nil || value == "" || text(value) == "[]" || text(value) == "{}"
 	switch {
-	case u.kept:
+	case u.ignored:
 	case empty && u.is == nil:
 	case u.is != nil:
 		r.state(d, u, at, node, u.is)
@@ -398,7 +398,7 @@ func (r *reader) complete() {
 
 func (r *reader) annotation(d *document) {
 	at := field("metadata.annotations", overrideAnnotation)
-	node := lookUp(d.node, at)
+	node := nodeAt(d.node, at)
 	if node == nil || node.Value == "" {
 		return
 	}
@@ -414,7 +414,7 @@ func (r *reader) annotation(d *document) {
 
 // interfaces reads the network interfaces of a host.
 func (r *reader) interfaces(d *document, at string) (cards []Interface, node *yaml.Node) {
-	node = lookUp(d.node, at)
+	node = nodeAt(d.node, at)
 	if node == nil {
 		return nil, nil
 	}

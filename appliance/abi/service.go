@@ -257,7 +257,7 @@ func (s *Service) create(ctx context.Context, site *Site, params *models.Cluster
 	if record.Before, err = s.presentValues(id, record); err != nil {
 		return nil, err
 	}
-	return cluster, s.settings.keep(ctx, id, record)
+	return cluster, s.settings.saveDirectory(ctx, id, record)
 }
 
 // presentValues returns the present values of a cluster that a directory can state.
@@ -384,7 +384,7 @@ func (s *Service) Export(_ context.Context, id string) (*Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, unsaid, err := site.Write(record.Before, now, manifests)
+	files, unwritten, err := site.Write(record.Before, now, manifests)
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +392,7 @@ func (s *Service) Export(_ context.Context, id string) (*Export, error) {
 	for _, field := range Changed(record.Before, now) {
 		result.Changed = append(result.Changed, string(field))
 	}
-	for _, field := range unsaid {
+	for _, field := range unwritten {
 		result.Unsaid = append(result.Unsaid, string(field))
 	}
 	return result, nil

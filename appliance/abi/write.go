@@ -23,17 +23,17 @@ func Changed(before, now Values) []Field {
 // Write returns the directory with the values that changed since before. Documents and files
 // without a changed value keep all their bytes. manifests are the cluster's present manifests.
 // unsaid are the changed fields that no document of the directory can state.
-func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid []Field, err error) {
+func (s *Site) Write(before, now Values, manifests []File) (files []File, unwritten []Field, err error) {
 	changed := Changed(before, now)
 	overridden := false
 	for _, f := range changed {
-		said, err := s.say(f, now)
+		written, err := s.setValue(f, now)
 		if err != nil {
 			return nil, nil, err
 		}
 		overridden = overridden || strings.HasPrefix(string(f), overridePrefix)
-		if !said && now[f] != nil {
-			unsaid = append(unsaid, f)
+		if !written && now[f] != nil {
+			unwritten = append(unwritten, f)
 		}
 	}
 	if d := s.document("AgentClusterInstall"); overridden && d != nil {
@@ -69,16 +69,16 @@ func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid
 		files = append(files, file)
 	}
 	for _, f := range []Field{RegistriesConf, CABundle} { // new files
-		if content := get[string](now, f); slices.Contains(unsaid, f) {
+		if content := get[string](now, f); slices.Contains(unwritten, f) {
 			files = append(files, File{string(f), []byte(content)})
-			unsaid = slices.DeleteFunc(unsaid, func(other Field) bool { return other == f })
+			unwritten = slices.DeleteFunc(unwritten, func(other Field) bool { return other == f })
 		}
 	}
 	for _, manifest := range manifests {
 		files = append(files, File{manifestDirectory + manifest.Name, manifest.Data})
 	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return files, unsaid, nil
+	return files, unwritten, nil
 }
 
 func (s *Site) document(kind string) *document {
@@ -108,7 +108,7 @@ func (s *Site) text(file File) ([]byte, error) {
 
 // say writes a changed value to all places that state it, or else to the first document that can
 // state it.
-func (s *Site) say(f Field, now Values) (said bool, err error) {
+func (s *Site) setValue(f Field, now Values) (written bool, err error) {
 	if f == RegistriesConf || f == CABundle {
 		return slices.ContainsFunc(s.Files, func(file File) bool { return file.Name == string(f) }), nil
 	}
@@ -120,17 +120,17 @@ func (s *Site) say(f Field, now Values) (said bool, err error) {
 		if f == Platform && at.document.kind.name == "" {
 			continue // install-config has other fields for each platform
 		}
-		written := value
+		converted := value
 		if at.write != nil && value != nil {
-			written = at.write(value)
+			converted = at.write(value)
 		}
-		if err := at.document.set(at.path, written); err != nil {
-			return said, err
+		if err := at.document.set(at.path, converted); err != nil {
+			return written, err
 		}
-		said = true
+		written = true
 	}
-	if said || value == nil {
-		return said, nil
+	if written || value == nil {
+		return written, nil
 	}
 	if override {
 		if s.document("AgentClusterInstall") != nil {
@@ -140,11 +140,11 @@ func (s *Site) say(f Field, now Values) (said bool, err error) {
 			return true, d.set(strings.TrimPrefix(string(f), overridePrefix), value)
 		}
 	}
-	return s.sayAnew(f, value)
+	return s.addValue(f, value)
 }
 
-// sayAnew writes a value that no document of the directory states yet.
-func (s *Site) sayAnew(f Field, value any) (bool, error) {
+// addValue writes a value that no document of the directory states yet.
+func (s *Site) addValue(f Field, value any) (bool, error) {
 	for _, k := range kinds() {
 		d := s.document(k.name)
 		if d == nil {
@@ -154,7 +154,7 @@ func (s *Site) sayAnew(f Field, value any) (bool, error) {
 			if u.field != f || u.is != nil || strings.HasSuffix(u.path, ".architecture") {
 				continue
 			}
-			if k.name == "" && strings.HasPrefix(u.path, "platform.") && lookUp(d.node,
+			if k.name == "" && strings.HasPrefix(u.path, "platform.") && nodeAt(d.node,
 				strings.Join(strings.SplitN(u.path, ".", 3)[:2], ".")) == nil {
 				continue // of another platform
 			}

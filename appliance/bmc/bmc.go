@@ -19,7 +19,7 @@
 //	power.go       power and boot override
 //	vendor.go      differences between vendors
 //	session.go     a session with a BMC: login, retries, tasks, ETags
-//	sessionlog.go  logs of sessions, without secrets
+//	requestlog.go  logs of sessions, without secrets
 package bmc
 
 import (

@@ -265,7 +265,7 @@ func (s *session) explain(kind ErrorType, activity string, err error) error {
 			subject,
 			activity, f.status, code, detail)
 	default:
-		result.Message = fmt.Sprintf("%s refused to %s with status %d%s; see its session log%s.", subject, activity,
+		result.Message = fmt.Sprintf("%s refused to %s with status %d%s; see its request log%s.", subject, activity,
 			f.status,
 			code, detail)
 	}

@@ -83,7 +83,7 @@ func TestFaults(t *testing.T) {
 			return
 		}
 		tests[id].final = server
-		s.forgetSilently(ctx, id)
+		s.removeSilently(ctx, id)
 		if left--; left == 0 {
 			cancel()
 		}
@@ -93,13 +93,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// forgetSilently removes a server without further requests to its BMC.
-func (s *testSite) forgetSilently(ctx context.Context, id string) {
+// removeSilently removes a server without further requests to its BMC.
+func (s *testSite) removeSilently(ctx context.Context, id string) {
 	_, err := s.manager.Change(ctx, id, func(d Desired) (Desired, error) {
 		d.Detached = true
 		return d, nil
 	})
-	if err = errors.Join(err, s.manager.Forget(ctx, id, false)); err != nil {
+	if err = errors.Join(err, s.manager.Remove(ctx, id, false)); err != nil {
 		s.t.Error(err)
 	}
 }

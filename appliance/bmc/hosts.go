@@ -24,7 +24,7 @@ type bmcLock struct {
 }
 
 // acquire waits until the BMC has no other session and returns the function that releases it.
-func (m *Manager) acquire(ctx context.Context, address string) (leave func(), err error) {
+func (m *Manager) acquire(ctx context.Context, address string) (release func(), err error) {
 	parsed, err := ParseAddress(address)
 	if err != nil {
 		return nil, err
@@ -332,7 +332,7 @@ func (r *row) applyHost(host Host, now time.Time) bool {
 	if reason == "" {
 		return changed
 	}
-	r.EjectAt, r.EjectWhy = now.Add(wait), reason
+	r.EjectAt, r.EjectReason = now.Add(wait), reason
 	return true
 }
 

@@ -161,7 +161,7 @@ func (r *row) setBooted(now time.Time, image string) {
 }
 
 func (r *row) setEjected(now time.Time, restarted bool) {
-	r.EjectAt, r.EjectWhy = time.Time{}, ""
+	r.EjectAt, r.EjectReason = time.Time{}, ""
 	if r.pending(ActionEject) {
 		r.Pending = nil
 	}
@@ -187,7 +187,7 @@ func (m *Manager) lastContact(id string) time.Time {
 	return m.contacts[id]
 }
 
-// remove deletes a server, its name and its session logs.
+// remove deletes a server, its name and its request logs.
 func (w *worker) remove(ctx context.Context) error {
 	return w.m.options.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, w.id)
@@ -200,24 +200,24 @@ func (w *worker) remove(ctx context.Context) error {
 		return errors.Join(
 			serverRows.Delete(tx, w.id),
 			serverNames.Remove(tx, r.Name+"\x00"+w.id),
-			sessionLogRows.Keys(tx, w.id+"/", func(key string) error { return sessionLogRows.Delete(tx, key) }),
+			requestLogRows.Keys(tx, w.id+"/", func(key string) error { return requestLogRows.Delete(tx, key) }),
 		)
 	})
 }
 
-// The limits of the session logs of a server: their number and their size in bytes. The newest log
+// The limits of the request logs of a server: their number and their size in bytes. The newest log
 // is always kept.
 const (
-	maxSessionLogs     = 20
-	maxSessionLogBytes = 128 << 10
+	maxRequestLogs     = 20
+	maxRequestLogBytes = 128 << 10
 )
 
-// saveSessionLog saves the log of a session. The log of a successful poll stays in memory until the
+// saveRequestLog saves the log of a session. The log of a successful poll stays in memory until the
 // next poll. A log with the same error as the newest one replaces it, so that the logs before the
 // first failure are kept.
-func (w *worker) saveSessionLog(ctx context.Context, s *session, j job, err error) error {
+func (w *worker) saveRequestLog(ctx context.Context, s *session, j job, err error) error {
 	log := s.recorder.log
-	log.ID = sessionLogID(uint64(log.Start.UnixNano()))
+	log.ID = requestLogID(uint64(log.Start.UnixNano()))
 	log.End = w.m.now()
 	if err != nil {
 		log.Error = redact(err.Error(), s.password)
@@ -239,20 +239,20 @@ func (w *worker) saveSessionLog(ctx context.Context, s *session, j job, err erro
 			return nil
 		}
 		var keys []string
-		if err := sessionLogRows.Keys(tx, w.id+"/", func(key string) error {
+		if err := requestLogRows.Keys(tx, w.id+"/", func(key string) error {
 			keys = append(keys, key)
 			return nil
 		}); err != nil {
 			return err
 		}
 		if n := len(keys); n > 0 && log.Error != "" {
-			newest, err := sessionLogRows.Get(tx, keys[n-1])
+			newest, err := requestLogRows.Get(tx, keys[n-1])
 			if err != nil {
 				return err
 			}
 			if newest.Job == log.Job && newest.Error == log.Error {
 				log.Repeated = newest.Repeated + 1
-				if err := sessionLogRows.Delete(tx, keys[n-1]); err != nil {
+				if err := requestLogRows.Delete(tx, keys[n-1]); err != nil {
 					return err
 				}
 			}
@@ -260,15 +260,15 @@ func (w *worker) saveSessionLog(ctx context.Context, s *session, j job, err erro
 		if n := len(keys); n > 0 {
 			log.ID = max(log.ID, nextID(strings.TrimPrefix(keys[n-1], w.id+"/")))
 		}
-		if err := sessionLogRows.Put(tx, w.id+"/"+log.ID, &log); err != nil {
+		if err := requestLogRows.Put(tx, w.id+"/"+log.ID, &log); err != nil {
 			return err
 		}
-		return pruneSessionLogs(tx, w.id)
+		return pruneRequestLogs(tx, w.id)
 	})
 }
 
-// sessionLogID returns an id that sorts by time: nanoseconds since 1970 in hexadecimal.
-func sessionLogID(nanos uint64) string { return fmt.Sprintf("%016x", nanos) }
+// requestLogID returns an id that sorts by time: nanoseconds since 1970 in hexadecimal.
+func requestLogID(nanos uint64) string { return fmt.Sprintf("%016x", nanos) }
 
 // nextID returns the id after the given one. It keeps the logs in order and unique if the clock
 // does not advance or was set back.
@@ -277,22 +277,22 @@ func nextID(id string) string {
 	if err != nil {
 		return id + "0"
 	}
-	return sessionLogID(nanos + 1)
+	return requestLogID(nanos + 1)
 }
 
-// pruneSessionLogs deletes the oldest logs of a server that exceed the limits.
-func pruneSessionLogs(tx *store.Tx, id string) error {
+// pruneRequestLogs deletes the oldest logs of a server that exceed the limits.
+func pruneRequestLogs(tx *store.Tx, id string) error {
 	var keys []string
 	sizes := map[string]int{}
 	total := 0
-	if err := sessionLogRows.Sizes(tx, id+"/", func(key string, bytes int) error {
+	if err := requestLogRows.Sizes(tx, id+"/", func(key string, bytes int) error {
 		keys, sizes[key], total = append(keys, key), bytes, total+bytes
 		return nil
 	}); err != nil {
 		return err
 	}
-	for len(keys) > 1 && (len(keys) > maxSessionLogs || total > maxSessionLogBytes) {
-		if err := sessionLogRows.Delete(tx, keys[0]); err != nil {
+	for len(keys) > 1 && (len(keys) > maxRequestLogs || total > maxRequestLogBytes) {
+		if err := requestLogRows.Delete(tx, keys[0]); err != nil {
 			return err
 		}
 		total -= sizes[keys[0]]

@@ -37,7 +37,7 @@ type Manager struct {
 	// server id -> time of the last response; saved together with other changes
 	contacts map[string]time.Time
 	locks    map[string]*bmcLock    // by the URL of the BMC: one session at a time
-	polls    map[string]SessionLog  // the last successful poll
+	polls    map[string]RequestLog  // the last successful poll
 	matchers map[string]hostMatcher // servers that were booted -> matcher of their hosts
 
 	sessions  chan struct{} // limits the concurrent sessions
@@ -55,7 +55,7 @@ func New(options Options) *Manager {
 	return &Manager{
 		options: options, clock: options.Clock, log: options.Logger,
 		workers: map[string]*worker{}, contacts: map[string]time.Time{}, locks: map[string]*bmcLock{},
-		polls: map[string]SessionLog{}, matchers: map[string]hostMatcher{},
+		polls: map[string]RequestLog{}, matchers: map[string]hostMatcher{},
 		sessions: make(chan struct{}, maxSessions), scanHosts: make(chan struct{}, 1),
 	}
 }
@@ -165,16 +165,16 @@ func (r *row) setDesired(desired, before Desired, now time.Time) {
 }
 
 func renameServer(tx *store.Tx, before, name, id string) error {
-	taken := ""
+	owner := ""
 	if err := serverNames.Keys(tx, name+"\x00", func(key string) error {
 		if _, other, _ := strings.Cut(key, "\x00"); other != id {
-			taken = other
+			owner = other
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	if taken != "" {
+	if owner != "" {
 		return &ConflictError{fmt.Sprintf("A server with the name %s already exists; choose another one.", name)}
 	}
 	if before != "" {
@@ -245,7 +245,7 @@ func (m *Manager) withLastContact(server *Server) *Server {
 // Forget removes a server. It ejects an image that the manager inserted and, if powerOff is set and
 // the server is not detached, powers the server off. If the BMC does not respond, the server is
 // removed after a few attempts. Forgetting an unknown server is not an error.
-func (m *Manager) Forget(ctx context.Context, id string, powerOff bool) error {
+func (m *Manager) Remove(ctx context.Context, id string, powerOff bool) error {
 	changed := false
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
 		changed = false

@@ -208,7 +208,7 @@ func TestDetached_noChanges(t *testing.T) {
 	_, err := s.manager.RequestAction(bg, "n1", ActionInspect)
 	require.NoError(t, err)
 	s.await("n1", func(server *Server) bool { return server.Pending == nil })
-	require.NoError(t, s.manager.Forget(bg, "n1", true))
+	require.NoError(t, s.manager.Remove(bg, "n1", true))
 	s.awaitGone("n1")
 	require.Equal(t, "On", b.Power())
 	require.Empty(t, b.Boots())
@@ -222,40 +222,40 @@ func (s *testSite) awaitGone(id string) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-func TestForget_ejectsAndPowersOff(t *testing.T) {
+func TestRemove_ejectsAndPowersOff(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("supermicro-x12")
 	s.boot(b, Host{Status: models.HostStatusKnown})
-	require.NoError(t, s.manager.Forget(bg, "n1", true))
+	require.NoError(t, s.manager.Remove(bg, "n1", true))
 	_, err := s.manager.Boot(bg, "n1", "")
 	require.Error(t, err)
 	s.awaitGone("n1")
 	require.Equal(t, "Off", b.Power())
 	require.Empty(t, b.Inserted())
-	require.NoError(t, s.manager.Forget(bg, "n1", true), "a repetition is not an error")
-	_, err = s.manager.SessionLogs("n1")
+	require.NoError(t, s.manager.Remove(bg, "n1", true), "a repetition is not an error")
+	_, err = s.manager.RequestLogs("n1")
 	require.Error(t, err)
 	s.ensure(b, nil)
 	s.await("n1", available)
 }
 
-func TestForget_unreachableBMC(t *testing.T) {
+func TestRemove_unreachableBMC(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("generic")
 	s.ensure(b, nil)
 	s.await("n1", available)
 	require.NoError(t, b.Close())
-	require.NoError(t, s.manager.Forget(bg, "n1", true))
+	require.NoError(t, s.manager.Remove(bg, "n1", true))
 	s.awaitGone("n1")
 }
 
-func TestForget_keepsForeignMedia(t *testing.T) {
+func TestRemove_keepsForeignMedia(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("generic")
 	b.Insert("http://192.0.2.1/rescue.iso")
 	s.ensure(b, nil)
 	s.await("n1", available)
-	require.NoError(t, s.manager.Forget(bg, "n1", false))
+	require.NoError(t, s.manager.Remove(bg, "n1", false))
 	s.awaitGone("n1")
 	require.Equal(t, "http://192.0.2.1/rescue.iso", b.Inserted())
 }
@@ -304,7 +304,7 @@ func TestActions_newActionCancelsBoot(t *testing.T) {
 	require.Contains(t, reasons(server), "ProvisioningBroken")
 }
 
-func TestSessionLogs_noSecrets(t *testing.T) {
+func TestRequestLogs_noSecrets(t *testing.T) {
 	for _, profile := range []string{"generic", "sushy-emulator"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
@@ -314,7 +314,7 @@ func TestSessionLogs_noSecrets(t *testing.T) {
 			_, err := s.manager.RequestAction(bg, "n1", ActionInspect)
 			require.NoError(t, err)
 			server := s.await("n1", func(server *Server) bool { return server.Pending == nil })
-			logs, err := s.manager.SessionLogs("n1")
+			logs, err := s.manager.RequestLogs("n1")
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, len(logs), 3)
 			text, err := json.Marshal([]any{logs, server})
@@ -334,7 +334,7 @@ func TestSessionLogs_noSecrets(t *testing.T) {
 	}
 }
 
-func TestSessionLogs_limits(t *testing.T) {
+func TestRequestLogs_limits(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("generic")
 	s.ensure(b, nil)
@@ -350,19 +350,19 @@ func TestSessionLogs_limits(t *testing.T) {
 	session.recorder.add(Exchange{Path: "/a", Response: "same"})
 	session.recorder.add(Exchange{Path: "/a", Response: "same"})
 	require.Equal(t, sameAsBefore, session.recorder.log.Exchanges[maxExchanges-1].Response)
-	for i := range maxSessionLogs + 5 {
+	for i := range maxRequestLogs + 5 {
 		session.recorder.log.Start = s.clock.Now().Add(time.Duration(i) * time.Second)
-		require.NoError(t, w.saveSessionLog(bg, session, jobBoot, nil))
+		require.NoError(t, w.saveRequestLog(bg, session, jobBoot, nil))
 	}
-	logs, err := s.manager.SessionLogs("n1")
+	logs, err := s.manager.RequestLogs("n1")
 	require.NoError(t, err)
 	text, err := json.Marshal(logs)
 	require.NoError(t, err)
-	require.Less(t, len(text), maxSessionLogBytes+64<<10)
+	require.Less(t, len(text), maxRequestLogBytes+64<<10)
 	require.Greater(t, len(logs), 1)
 }
 
-func TestSessionLogs_orderWithoutClock(t *testing.T) {
+func TestRequestLogs_orderWithoutClock(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("generic")
 	s.ensure(b, nil)
@@ -371,11 +371,11 @@ func TestSessionLogs_orderWithoutClock(t *testing.T) {
 	session := &session{recorder: newRecorder(nil, s.clock, secret, "boot", s.clock.Now().Add(time.Hour))}
 	for _, back := range []time.Duration{0, 0, time.Minute} {
 		session.recorder.log.Start = session.recorder.log.Start.Add(-back)
-		require.NoError(t, w.saveSessionLog(bg, session, jobBoot, fmt.Errorf("set back by %s, %d", back,
+		require.NoError(t, w.saveRequestLog(bg, session, jobBoot, fmt.Errorf("set back by %s, %d", back,
 			len(session.recorder.log.Exchanges))))
 		session.recorder.add(Exchange{Path: "/redfish/v1"})
 	}
-	logs, err := s.manager.SessionLogs("n1")
+	logs, err := s.manager.RequestLogs("n1")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(logs), 3)
 	for i, message := range []string{"set back by 0s, 0", "set back by 0s, 1", "set back by 1m0s, 2"} {
@@ -409,9 +409,9 @@ func TestCredentials_changeRetriesImmediately(t *testing.T) {
 	s.ensure(b, nil)
 	server = s.await("n1", available)
 	require.Nil(t, server.Error)
-	logs, err := s.manager.SessionLogs("n1")
+	logs, err := s.manager.RequestLogs("n1")
 	require.NoError(t, err)
-	refused := slices.DeleteFunc(logs, func(c SessionLog) bool {
+	refused := slices.DeleteFunc(logs, func(c RequestLog) bool {
 		return !strings.Contains(c.Error,
 			"rejects the user name")
 	})

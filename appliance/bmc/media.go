@@ -219,7 +219,7 @@ func (s *session) insertInto(ctx context.Context, device *resource) error {
 	}
 	return &Error{Type: ProvisioningError,
 		Message: fmt.Sprintf("The BMC of %s at %s keeps requiring other properties when an image is inserted into %s; "+
-			"see its session log.", s.name, s.address.URL, device.path)}
+			"see its request log.", s.name, s.address.URL, device.path)}
 }
 
 // checkInUse returns nil if the device that is in use already contains the image.

@@ -54,10 +54,10 @@ func (s *session) power(ctx context.Context) (Power, error) {
 
 // awaitPower waits for a power state. If the BMC reports no power state, it assumes success after a
 // while.
-func (s *session) awaitPower(ctx context.Context, wanted Power, patience time.Duration) (bool, error) {
+func (s *session) awaitPower(ctx context.Context, wanted Power, timeout time.Duration) (bool, error) {
 	now := PowerUnknown
 	silent := 0
-	done, err := s.poll(ctx, powerPollInterval, patience, func() (bool, error) {
+	done, err := s.poll(ctx, powerPollInterval, timeout, func() (bool, error) {
 		var err error
 		now, err = s.power(ctx)
 		if now == PowerUnknown {
@@ -74,7 +74,7 @@ func (s *session) awaitPower(ctx context.Context, wanted Power, patience time.Du
 
 // reset posts the first of the reset types that the system supports. It is no error if the system
 // already has the requested state.
-func (s *session) reset(ctx context.Context, ways []string) error {
+func (s *session) reset(ctx context.Context, candidates []string) error {
 	target := s.system.target(resetAction)
 	if target == "" {
 		return &Error{Type: PowerManagementError,
@@ -85,10 +85,13 @@ func (s *session) reset(ctx context.Context, ways []string) error {
 	if err != nil {
 		return err
 	}
-	chosen := ways[0]
+	chosen := candidates[0]
 	if len(allowed) > 0 {
-		if i := slices.IndexFunc(ways, func(way string) bool { return slices.Contains(allowed, way) }); i >= 0 {
-			chosen = ways[i]
+		if i := slices.IndexFunc(candidates, func(candidate string) bool {
+			return slices.Contains(allowed,
+				candidate)
+		}); i >= 0 {
+			chosen = candidates[i]
 		}
 	}
 	restarts := slices.Contains(restartTypes, chosen) || chosen == "PushPowerButton"

@@ -19,7 +19,7 @@ const (
 	maxResponse = 4 << 20
 	// maxLoggedBody limits how much of a body is logged, in bytes.
 	maxLoggedBody = 4 << 10
-	// maxExchanges limits the exchanges of a session log: it keeps the first half of them and the
+	// maxExchanges limits the exchanges of a request log: it keeps the first half of them and the
 	// newest.
 	maxExchanges = 120
 )
@@ -38,7 +38,7 @@ type recorder struct {
 	base       http.RoundTripper
 	clock      clockwork.Clock
 	password   string
-	log        SessionLog
+	log        RequestLog
 	response   response
 	bodies     map[string]string // path -> body of the last response, as logged
 	onResponse func(http.Header) // called after each response
@@ -171,5 +171,5 @@ func redact(text, password string) string {
 // newRecorder returns a recorder of one session.
 func newRecorder(base http.RoundTripper, clock clockwork.Clock, password, about string, start time.Time) *recorder {
 	return &recorder{base: base, bodies: map[string]string{}, clock: clock, password: password,
-		log: SessionLog{Job: about, Start: start, Exchanges: []Exchange{}}}
+		log: RequestLog{Job: about, Start: start, Exchanges: []Exchange{}}}
 }

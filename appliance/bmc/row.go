@@ -14,7 +14,7 @@ import (
 // The buckets and their keys.
 var (
 	serverRows     = store.NewBucket[row]("bmcs", 1)                     // <id>
-	sessionLogRows = store.NewBucket[SessionLog]("bmc-conversations", 1) // <id>/<number, 16 hex digits>
+	requestLogRows = store.NewBucket[RequestLog]("bmc-conversations", 1) // <id>/<number, 16 hex digits>
 	serverNames    = store.NewIndex("bmcs-by-name")                      // <name>\x00<id>
 )
 
@@ -26,13 +26,13 @@ type row struct {
 	Server
 	// Generation increases with each change of the desired state. A job of an older generation
 	// ends.
-	Generation uint64    `json:"wish"`
-	Step       step      `json:"step,omitempty"` // current step of the boot sequence
-	Image      string    `json:"booting_image,omitempty"`
-	EjectAt    time.Time `json:"eject_at,omitzero"`
-	EjectWhy   string    `json:"eject_why,omitempty"`
-	Repair     bool      `json:"repair,omitempty"`    // it booted the image again: restart it from its disk
-	PowerOff   bool      `json:"power_off,omitempty"` // before it is removed
+	Generation  uint64    `json:"wish"`
+	Step        step      `json:"step,omitempty"` // current step of the boot sequence
+	Image       string    `json:"booting_image,omitempty"`
+	EjectAt     time.Time `json:"eject_at,omitzero"`
+	EjectReason string    `json:"eject_why,omitempty"`
+	Repair      bool      `json:"repair,omitempty"`    // it booted the image again: restart it from its disk
+	PowerOff    bool      `json:"power_off,omitempty"` // before it is removed
 }
 
 // addEvent adds an event to the history and drops the oldest events above the limit.
@@ -78,7 +78,7 @@ func (r *row) activity() string {
 	case r.Repair:
 		return "It booted the image again instead of its disk; it is being restarted from its disk."
 	case !r.EjectAt.IsZero():
-		return "The image is ejected at " + r.EjectAt.Format(time.TimeOnly) + " UTC, because " + r.EjectWhy + "."
+		return "The image is ejected at " + r.EjectAt.Format(time.TimeOnly) + " UTC, because " + r.EjectReason + "."
 	case r.State == Provisioned && r.Booted != nil && r.Booted.Host == nil && r.Error == nil:
 		return "It was powered on with the image; its agent has not registered yet."
 	}

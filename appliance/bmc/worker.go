@@ -21,8 +21,8 @@ const (
 	agentTimeout = 30 * time.Minute
 	// maxClockSkew is the deviation of a BMC's clock above which an event reports it.
 	maxClockSkew = 24 * time.Hour
-	// forgetAttempts limits the attempts to remove a server whose BMC does not respond.
-	forgetAttempts = 3
+	// removeAttempts limits the attempts to remove a server whose BMC does not respond.
+	removeAttempts = 3
 )
 
 // worker brings one server to its desired state, one job at a time.
@@ -119,7 +119,7 @@ const (
 	jobEject       job = "eject"
 	jobRepair      job = "repair"
 	jobDeprovision job = "deprovision"
-	jobForget      job = "forget"
+	jobRemove      job = "forget"
 	jobOverdue     job = "overdue" // without a session
 )
 
@@ -132,7 +132,7 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 	owned := r.Owner != ""
 	switch {
 	case r.State == Deleting:
-		return jobForget, retry
+		return jobRemove, retry
 	case r.System == nil, !r.CredentialsGood, r.pending(ActionInspect):
 		return jobRegister, retry
 	case r.Detached:
@@ -216,7 +216,7 @@ func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 			r.addEvent(now, true, "ProvisioningError", "%s", r.Error.Message)
 		})
 	}
-	if j == jobForget && (r.Detached || r.System == nil || r.Error != nil && r.Error.Count > forgetAttempts) {
+	if j == jobRemove && (r.Detached || r.System == nil || r.Error != nil && r.Error.Count > removeAttempts) {
 		return w.remove(ctx)
 	}
 	defer func() { w.lastSession = w.m.now() }()
@@ -232,13 +232,13 @@ func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 	result := &jobResult{}
 	err = w.runSession(ctx, s, r, j, result)
 	s.logout(ctx)
-	if keepErr := w.saveSessionLog(ctx, s, j, err); keepErr != nil {
-		w.m.log.Error("Cannot save the session log of a BMC.", "server", r.Name, "error", keepErr)
+	if saveErr := w.saveRequestLog(ctx, s, j, err); saveErr != nil {
+		w.m.log.Error("Cannot save the request log of a BMC.", "server", r.Name, "error", saveErr)
 	}
 	if err != nil {
 		return w.saveFailure(ctx, r, j, err, result)
 	}
-	if j == jobForget {
+	if j == jobRemove {
 		return w.remove(ctx)
 	}
 	return w.saveSuccess(ctx, r, j, result)
@@ -317,7 +317,7 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 		err := s.restartFromDisk(ctx)
 		result.power = powerOf(s.system.object)
 		return w.setEmptyMedia(result, err)
-	case jobDeprovision, jobForget:
+	case jobDeprovision, jobRemove:
 		return w.ejectAndPowerOff(ctx, s, r, j, result)
 	}
 	return nil

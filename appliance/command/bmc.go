@@ -337,22 +337,22 @@ func newBMCAction(action, short string) *cobra.Command {
 func newBMCLog() *cobra.Command {
 	b := &bmcs{}
 	all := false
-	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show the session log of a server's BMC, without secrets",
+	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show the request log of a server's BMC, without secrets",
 		Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		var found struct {
-			Conversations []bmc.SessionLog `json:"conversations"`
+			RequestLogs []bmc.RequestLog `json:"conversations"`
 		}
 		if err := b.call(ctx, http.MethodGet, bmcPath(arguments[0])+"/conversations", nil, &found); err != nil {
 			return err
 		}
-		if said := found.Conversations; !all && len(said) > 1 {
-			found.Conversations = said[len(said)-1:]
+		if logs := found.RequestLogs; !all && len(logs) > 1 {
+			found.RequestLogs = logs[len(logs)-1:]
 		}
 		if b.asJSON {
-			return writeJSON(out, found.Conversations)
+			return writeJSON(out, found.RequestLogs)
 		}
-		for _, conversation := range found.Conversations {
-			writeConversation(out, conversation)
+		for _, requestLog := range found.RequestLogs {
+			writeRequestLog(out, requestLog)
 		}
 		return nil
 	})
@@ -360,7 +360,7 @@ func newBMCLog() *cobra.Command {
 	return cmd
 }
 
-func writeConversation(out io.Writer, c bmc.SessionLog) {
+func writeRequestLog(out io.Writer, c bmc.RequestLog) {
 	fmt.Fprintf(out, "%s %s", c.Start.Local().Format(time.DateTime), c.Job)
 	if c.Repeated > 0 {
 		fmt.Fprintf(out, " (same error %d times before)", c.Repeated)

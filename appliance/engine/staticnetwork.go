@@ -41,7 +41,7 @@ func (e *Engine) checkStaticNetwork(env *models.InfraEnv) error {
 }
 
 // takenAddresses returns the addresses that the hosts of an infra-env must not use.
-func (e *Engine) takenAddresses(env *models.InfraEnv) (ignition.Taken, error) {
+func (e *Engine) takenAddresses(env *models.InfraEnv) (ignition.Claims, error) {
 	if env.ClusterID == "" {
 		return nil, nil
 	}

@@ -78,7 +78,7 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 // resumeAgent continues the installer, if it was running before the group was started again, and
 // the runner.
 func (s *system) resumeAgent(ctx context.Context, known *models.Host) error {
-	s.settled()
+	s.markRegistered()
 	if known.DiscoveryAgentVersion != "" {
 		s.upgrade(known.DiscoveryAgentVersion)
 	}
@@ -103,7 +103,7 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 	if _, twice := s.fault(RegisterTwice); twice {
 		times = 2
 	}
-	s.unsettled()
+	s.markRegistering()
 	var registered *models.HostRegistrationResponse
 	for times > 0 {
 		var err error
@@ -123,7 +123,7 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 			}
 		}
 	}
-	s.settled()
+	s.markRegistered()
 	s.emit(Event{Kind: EventRegistered})
 	return registered.NextStepRunnerCommand, nil
 }
@@ -141,7 +141,7 @@ func registrationWait(status int) time.Duration {
 func (s *system) freeze(err error) error {
 	frozen := &FrozenError{Err: err}
 	s.emit(Event{Kind: EventFrozen, Info: err.Error()})
-	return &verdict{Err: frozen}
+	return &hostResult{Err: frozen}
 }
 
 // runner polls for instructions and executes them until the appliance ends the agent (nil) or an
@@ -158,13 +158,13 @@ func (s *system) runner(ctx context.Context) error {
 	waiting := agentBackoff()
 	checks := 0
 	for {
-		ordered := s.ordered.Load()
+		installing := s.installStep.Load()
 		instructions, err := s.api.instructions(ctx, s.ref, s.version(), s.now())
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			sent.forget()
+			sent.clear()
 			if statusOf(err) == http.StatusNotFound {
 				return s.freeze(err)
 			}
@@ -180,15 +180,15 @@ func (s *system) runner(ctx context.Context) error {
 			case models.StepTypeConnectivityCheck:
 				checks++
 				number := checks
-				steps.Go(func() { sent.inOrder(number, func() { s.step(running, sent, step) }) })
+				steps.Go(func() { sent.runLatest(number, func() { s.step(running, sent, step) }) })
 			case models.StepTypeInstall:
 				// The appliance repeats the step until it has the installer's first report, even if
 				// a fast installer has already finished.
-				if ordered || !s.ordered.CompareAndSwap(false, true) {
+				if installing || !s.installStep.CompareAndSwap(false, true) {
 					continue
 				}
 				steps.Go(func() {
-					defer s.ordered.Store(false)
+					defer s.installStep.Store(false)
 					s.step(running, sent, step)
 				})
 			case models.StepTypeLogsGather:
@@ -240,16 +240,16 @@ type sentReplies struct {
 	mu      sync.Mutex
 	outputs map[models.StepType]string
 
-	turn  sync.Mutex
-	check int // number of the last connectivity check
+	connectivityLock sync.Mutex
+	check            int // number of the last connectivity check
 }
 
-// inOrder runs a connectivity check after the running one has ended, or not at all if a later one
+// runLatest runs a connectivity check after the running one has ended, or not at all if a later one
 // has run since. A real host's check ends long before the next one starts; a simulated host at many
 // times the speed would report outdated neighbours.
-func (r *sentReplies) inOrder(check int, run func()) {
-	r.turn.Lock()
-	defer r.turn.Unlock()
+func (r *sentReplies) runLatest(check int, run func()) {
+	r.connectivityLock.Lock()
+	defer r.connectivityLock.Unlock()
 	if check > r.check {
 		r.check = check
 		run()
@@ -276,7 +276,7 @@ func (r *sentReplies) release(step models.StepType, output string) {
 	}
 }
 
-func (r *sentReplies) forget() {
+func (r *sentReplies) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.outputs)
@@ -327,7 +327,7 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 	case step.StepType == models.StepTypeInventory:
 		s.cutLink("")
 	case step.StepType == models.StepTypeRebootForReclaim && reply.ExitCode == 0:
-		s.power(&reboot{into: fromImage, why: "it is reclaimed for another cluster"})
+		s.power(&reboot{into: fromImage, reason: "it is reclaimed for another cluster"})
 	}
 }
 

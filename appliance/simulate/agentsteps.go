@@ -167,14 +167,14 @@ func (s *system) canReach(remote strfmt.UUID, address string) bool {
 
 // taken returns the addresses of the site that answer: those of the gateway and of the group's
 // hosts.
-func (s *system) taken() map[netip.Addr]bool {
-	taken := map[netip.Addr]bool{s.machine.gateway: true, s.machine.address.Addr(): true}
+func (s *system) usedAddresses() map[netip.Addr]bool {
+	usedAddresses := map[netip.Addr]bool{s.machine.gateway: true, s.machine.address.Addr(): true}
 	s.group.mu.Lock()
 	defer s.group.mu.Unlock()
 	for _, h := range s.group.hosts {
-		taken[h.machine.address.Addr()] = true
+		usedAddresses[h.machine.address.Addr()] = true
 	}
-	return taken
+	return usedAddresses
 }
 
 func (s *system) findFreeAddresses(_ context.Context, args []string) outcome {
@@ -183,7 +183,7 @@ func (s *system) findFreeAddresses(_ context.Context, args []string) outcome {
 		return failed(exitFailed, err)
 	}
 	found := models.FreeNetworksAddresses{}
-	taken := s.taken()
+	usedAddresses := s.usedAddresses()
 	for _, network := range request {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil || prefix.Masked() != prefix || !prefix.Addr().Is4() {
@@ -192,7 +192,7 @@ func (s *system) findFreeAddresses(_ context.Context, args []string) outcome {
 		free := []strfmt.IPv4{}
 		for address := prefix.Addr(); prefix.Contains(address) &&
 			len(free) < freeAddressLimit; address = address.Next() {
-			if !taken[address] {
+			if !usedAddresses[address] {
 				free = append(free, strfmt.IPv4(address.String()))
 			}
 		}
@@ -262,7 +262,7 @@ func (s *system) addressesOf(ctx context.Context, name string) []netip.Addr {
 }
 
 func (s *system) resolve(name string) string {
-	if _, dead := s.fault(NoDNS); dead || strings.HasPrefix(name, "validateNoWildcardDNS.") {
+	if _, disabled := s.fault(NoDNS); disabled || strings.HasPrefix(name, "validateNoWildcardDNS.") {
 		return ""
 	}
 	s.host.mu.Lock()
@@ -328,21 +328,21 @@ func (s *system) verifyVips(_ context.Context, args []string) outcome {
 	if err := decodeArguments("vip verifier", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
-	taken := s.taken()
+	usedAddresses := s.usedAddresses()
 	response := models.VerifyVipsResponse{}
 	for _, vip := range request {
 		verified := &models.VerifiedVip{Vip: vip.Vip, VipType: vip.VipType,
 			Verification: models.NewVipVerification(models.VipVerificationSucceeded)}
-		if address, err := netip.ParseAddr(string(vip.Vip)); err != nil || taken[address] {
+		if address, err := netip.ParseAddr(string(vip.Vip)); err != nil || usedAddresses[address] {
 			verified.Verification = models.NewVipVerification(models.VipVerificationFailed)
 		}
-		s.learnVip(vip)
+		s.addVIP(vip)
 		response = append(response, verified)
 	}
 	return answered(response)
 }
 
-func (s *system) learnVip(vip *models.VerifyVip) {
+func (s *system) addVIP(vip *models.VerifyVip) {
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
 	s.vips[vip.VipType] = string(vip.Vip)
@@ -426,13 +426,13 @@ func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 		return err
 	}
 	report(models.LogsStateCollecting)
-	folder := "logs_host_" + string(s.ref.host) + "/"
+	dir := "logs_host_" + string(s.ref.host) + "/"
 	archive, err := archiveLogs(s.group.Clock.Now(), map[string]string{
-		folder + "agent.logs": fmt.Sprintf("%s agent %s of %s\n", s.now().UTC().Format(time.RFC3339), s.version(),
+		dir + "agent.logs": fmt.Sprintf("%s agent %s of %s\n", s.now().UTC().Format(time.RFC3339), s.version(),
 			s.machine.hostname),
-		folder + "installer.logs": fmt.Sprintf("%s installation of %s for cluster %s\n",
+		dir + "installer.logs": fmt.Sprintf("%s installation of %s for cluster %s\n",
 			s.now().UTC().Format(time.RFC3339), s.machine.hostname, cluster),
-		folder + "mount.logs": "sr0 /run/media/iso\n",
+		dir + "mount.logs": "sr0 /run/media/iso\n",
 	})
 	if err != nil {
 		return err

@@ -86,11 +86,11 @@ const basePath = "/api/assisted-install"
 // as X-Secret-Key.
 func newConnection(base *url.URL, token string, transport http.RoundTripper) *connection {
 	carrier := &carrier{base: transport, token: token}
-	way := client.New(base.Host, strings.TrimRight(base.Path, "/")+basePath, []string{base.Scheme})
-	way.Transport = carrier
+	runtime := client.New(base.Host, strings.TrimRight(base.Path, "/")+basePath, []string{base.Scheme})
+	runtime.Transport = carrier
 	return &connection{
-		installer: installer.New(way, strfmt.Default, nil),
-		operator:  operators.New(way, strfmt.Default, nil),
+		installer: installer.New(runtime, strfmt.Default, nil),
+		operator:  operators.New(runtime, strfmt.Default, nil),
 		http:      &http.Client{Transport: carrier},
 		base:      base,
 	}

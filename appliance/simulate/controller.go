@@ -112,12 +112,12 @@ func (cl *cluster) run(ctx context.Context) {
 
 // tick reads the cluster once and reports whether that was the last time.
 func (cl *cluster) tick(ctx context.Context) bool {
-	standings := cl.group.standings()
+	epochs := cl.group.epochs()
 	// a controller that ends during the read must not be started again by it
 	finalizing := cl.isFinalizing()
 	state, err := cl.api.cluster(ctx, cl.id, true)
 	if err != nil {
-		return cl.lost(err, standings)
+		return cl.lost(err, epochs)
 	}
 	cl.missing = 0
 	if cl.leads(state) {
@@ -132,7 +132,7 @@ func (cl *cluster) tick(ctx context.Context) bool {
 			continue
 		}
 		if ours := cl.group.otherHost(*h.ID); ours != nil {
-			if order := cl.assess(state, h, ours); order == nil || ours.order(order, standings[*h.ID]) {
+			if command := cl.assess(state, h, ours); command == nil || ours.sendCommand(command, epochs[*h.ID]) {
 				cl.restartedIn[*h.ID] = conv.Value(h.Status)
 			}
 		}
@@ -142,7 +142,7 @@ func (cl *cluster) tick(ctx context.Context) bool {
 
 // lost handles a failed read. It gives up a cluster only if the appliance repeatedly does not know
 // it.
-func (cl *cluster) lost(err error, standings map[strfmt.UUID]int) bool {
+func (cl *cluster) lost(err error, epochs map[strfmt.UUID]int) bool {
 	cl.group.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
 	if statusOf(err) != http.StatusNotFound {
 		return false
@@ -151,9 +151,9 @@ func (cl *cluster) lost(err error, standings map[strfmt.UUID]int) bool {
 	if cl.missing < missingRetries {
 		return false
 	}
-	for id, stands := range standings {
+	for id, epoch := range epochs {
 		if h := cl.group.otherHost(id); h.isUpFromDisk() {
-			h.order(&verdict{Err: fmt.Errorf("its cluster %s is gone: %w", cl.id, err)}, stands)
+			h.sendCommand(&hostResult{Err: fmt.Errorf("its cluster %s is gone: %w", cl.id, err)}, epoch)
 		}
 	}
 	return true
@@ -180,22 +180,22 @@ func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) err
 	}
 	switch status {
 	case models.HostStatusAddedToExistingCluster:
-		return &verdict{}
+		return &hostResult{}
 	case models.HostStatusInstalled:
 		if clusterStatus == models.ClusterStatusInstalled || clusterStatus == models.ClusterStatusAddingHosts {
-			return &verdict{}
+			return &hostResult{}
 		}
 	case models.HostStatusResetting, models.HostStatusResettingPendingUserAction,
 		models.HostStatusUnbindingPendingUserAction:
 		// Once for each of these states if the host runs the image: an early registration leaves
 		// the host in the state.
 		if onDisk || cl.restartedIn[*h.ID] != status {
-			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
+			return &reboot{into: fromImage, reason: "the operator restarts it for a new installation"}
 		}
 	case models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient,
 		models.HostStatusPendingForInput, models.HostStatusDisconnected:
 		if onDisk {
-			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
+			return &reboot{into: fromImage, reason: "the operator restarts it for a new installation"}
 		}
 	}
 	if cl.group.KeepFailed {
@@ -203,7 +203,7 @@ func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) err
 	}
 	if fault, has := ours.fault(FailAt); has && onDisk && isAfterReboot(fault.Stage) &&
 		fault.Stage != models.HostStageRebooting && cl.stuckAt(h, fault.Stage) {
-		return &verdict{Err: fmt.Errorf("the node never reached the stage %q (fault fail-at)", fault.Stage)}
+		return &hostResult{Err: fmt.Errorf("the node never reached the stage %q (fault fail-at)", fault.Stage)}
 	}
 	return cl.assessFailure(state, h, ours)
 }
@@ -218,12 +218,12 @@ type failure struct {
 // assessFailure gives up a host that is in error, or whose cluster is, after the time for its logs
 // and after its agent had a chance to send them.
 func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *host) error {
-	var why error
+	var reason error
 	switch {
 	case conv.Value(h.Status) == models.HostStatusError:
-		why = fmt.Errorf("its installation failed: %s", conv.Value(h.StatusInfo))
+		reason = fmt.Errorf("its installation failed: %s", conv.Value(h.StatusInfo))
 	case conv.Value(state.Status) == models.ClusterStatusError:
-		why = fmt.Errorf("its cluster's installation failed: %s", conv.Value(state.StatusInfo))
+		reason = fmt.Errorf("its cluster's installation failed: %s", conv.Value(state.StatusInfo))
 	default:
 		return nil
 	}
@@ -238,7 +238,7 @@ func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *ho
 	if !ours.isUpFromDisk() && (ours.polls.Load() < since.polls+failurePolls || ours.gathering.Load() > 0) {
 		return nil
 	}
-	return &verdict{Err: why}
+	return &hostResult{Err: reason}
 }
 
 // over reports whether nothing is left to watch.
@@ -343,11 +343,11 @@ func (cl *cluster) announce(h *models.Host, ours *host, stage models.HostStage) 
 // nextStage returns the node's next stage if it is due.
 func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	stage := stageOf(h)
-	seen, known := cl.restarted[*h.ID]
+	since, known := cl.restarted[*h.ID]
 	if !known {
 		// A node that was further when the group was restarted counts from there.
-		seen = cl.group.Clock.Now().Add(-cl.group.scaled(reachedAfter(stage)))
-		cl.restarted[*h.ID] = seen
+		since = cl.group.Clock.Now().Add(-cl.group.scaled(reachedAfter(stage)))
+		cl.restarted[*h.ID] = since
 	}
 	type step struct {
 		stage models.HostStage
@@ -368,7 +368,7 @@ func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	default:
 		return ""
 	}
-	if cl.group.Clock.Since(seen) < cl.group.scaled(next.after) {
+	if cl.group.Clock.Since(since) < cl.group.scaled(next.after) {
 		return ""
 	}
 	return next.stage
@@ -391,8 +391,8 @@ func reachedAfter(stage models.HostStage) time.Duration {
 
 // stuckAt reports whether a node should have reached the stage by now but has not.
 func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
-	seen, known := cl.restarted[*h.ID]
-	return known && cl.group.Clock.Since(seen) > cl.group.scaled(reachedAfter(stage)+failureGrace)
+	since, known := cl.restarted[*h.ID]
+	return known && cl.group.Clock.Since(since) > cl.group.scaled(reachedAfter(stage)+failureGrace)
 }
 
 // finalize lets the controller finish the installation as soon as the cluster is finalizing.

@@ -61,9 +61,9 @@ func (c *controller) bringUpOLM(ctx context.Context, names []string) error {
 }
 
 // fail reports operators as failed.
-func (c *controller) fail(ctx context.Context, names []string, why string) error {
+func (c *controller) fail(ctx context.Context, names []string, reason string) error {
 	for _, name := range names {
-		report := &models.OperatorMonitorReport{Name: name, Status: models.OperatorStatusFailed, StatusInfo: why}
+		report := &models.OperatorMonitorReport{Name: name, Status: models.OperatorStatusFailed, StatusInfo: reason}
 		if err := c.forever(ctx, func() error { return c.api.reportOperator(ctx, c.id, report) }); err != nil {
 			return err
 		}

@@ -48,16 +48,16 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	if up {
 		end = h.fromOwnDisk(ctx)
 	} else {
-		end = h.live(ctx, nil)
+		end = h.runDiscovery(ctx, nil)
 	}
 	var again *reboot
 	if errors.As(end, &again) {
-		h.emit(Event{Kind: EventRebooted, Info: string(again.into) + ": " + again.why})
+		h.emit(Event{Kind: EventRebooted, Info: string(again.into) + ": " + again.reason})
 		return true, nil
 	}
-	var settled *verdict
-	if errors.As(end, &settled) {
-		end = settled.Err
+	var result *hostResult
+	if errors.As(end, &result) {
+		end = result.Err
 	}
 	if end == nil {
 		h.group.finish(h, nil)

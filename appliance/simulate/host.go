@@ -39,7 +39,7 @@ type host struct {
 
 	// orders passes orders of the cluster's watcher (controller.go) to the host: a *reboot or a
 	// *verdict.
-	orders chan error
+	commands chan error
 
 	mu sync.Mutex
 	// disc is the image in the host's drive; nil if the host fetches the infra-env's image by
@@ -55,7 +55,7 @@ type host struct {
 	disk bool
 	// standings counts the times that the host became visible to the appliance: it registered or
 	// booted from its disk. The host is steady from then until its restart.
-	standings int
+	bootEpoch int
 	steady    bool
 	// bootedWrong is set after WrongBootOrder had its effect. linkCuts holds the occasions of
 	// LostLink that had theirs.
@@ -69,7 +69,7 @@ type host struct {
 
 func newHost(c *HostGroup, m machine) *host {
 	return &host{
-		group: c, machine: m, link: &link{clock: c.Clock}, orders: make(chan error, 1),
+		group: c, machine: m, link: &link{clock: c.Clock}, commands: make(chan error, 1),
 		ref:  hostRef{infraEnv: strfmt.UUID(c.InfraEnvID), host: strfmt.UUID(m.id)},
 		vips: map[models.VipType]string{}, linkCuts: map[models.HostStage]bool{},
 	}
@@ -77,23 +77,23 @@ func newHost(c *HostGroup, m machine) *host {
 
 // reboot ends the present boot of a host.
 type reboot struct {
-	into medium
-	why  string
+	into   medium
+	reason string
 }
 
-func (r *reboot) Error() string { return fmt.Sprintf("the host reboots into %s: %s", r.into, r.why) }
+func (r *reboot) Error() string { return fmt.Sprintf("the host reboots into %s: %s", r.into, r.reason) }
 
 // verdict ends a host: installed (Err nil) or failed.
-type verdict struct{ Err error }
+type hostResult struct{ Err error }
 
-func (v *verdict) Error() string {
+func (v *hostResult) Error() string {
 	if v.Err == nil {
 		return "the host is installed"
 	}
 	return v.Err.Error()
 }
 
-func (v *verdict) Unwrap() error { return v.Err }
+func (v *hostResult) Unwrap() error { return v.Err }
 
 // run runs the host until it is installed (nil) or has failed.
 func (h *host) run(ctx context.Context) error {
@@ -112,20 +112,20 @@ func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error
 		if up == fromDisk {
 			end = h.onDisk(ctx, known)
 		} else {
-			end = h.live(ctx, known)
+			end = h.runDiscovery(ctx, known)
 		}
 		known = nil
 		var restart *reboot
-		var settled *verdict
+		var result *hostResult
 		switch {
 		case errors.As(end, &restart):
 			up = restart.into
-			h.emit(Event{Kind: EventRebooted, Info: string(up) + ": " + restart.why})
+			h.emit(Event{Kind: EventRebooted, Info: string(up) + ": " + restart.reason})
 			if err := h.group.pause(ctx, bootTime); err != nil {
 				return err
 			}
-		case errors.As(end, &settled):
-			return h.finish(ctx, settled.Err)
+		case errors.As(end, &result):
+			return h.finish(ctx, result.Err)
 		default:
 			return h.finish(ctx, end)
 		}
@@ -198,15 +198,15 @@ func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 		h.group.watch(*known.ClusterID, connection)
 	}
 	if h.bootsImageAgain() {
-		return &reboot{into: fromImage, why: "its boot order is wrong"}
+		return &reboot{into: fromImage, reason: "its boot order is wrong"}
 	}
 	h.upFromDisk(true)
 	defer h.upFromDisk(false)
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case order := <-h.orders:
-		return order
+	case command := <-h.commands:
+		return command
 	}
 }
 
@@ -243,8 +243,8 @@ type system struct {
 	up        context.Context
 	processes sync.WaitGroup
 
-	// ordered is true while an install step is executed.
-	ordered atomic.Bool
+	// installStep is true while an install step is executed.
+	installStep atomic.Bool
 
 	mu        sync.Mutex
 	installer *nodeInstaller
@@ -253,7 +253,7 @@ type system struct {
 
 // live runs one boot from the discovery image until the host reboots (*reboot), ends (*verdict) or
 // the context is done.
-func (h *host) live(ctx context.Context, known *models.Host) error {
+func (h *host) runDiscovery(ctx context.Context, known *models.Host) error {
 	inserted, err := h.insert(ctx)
 	if err != nil {
 		return err
@@ -272,8 +272,8 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 
 	up, power := context.WithCancelCause(ctx)
 	s := &system{host: h, media: inserted, api: api, power: power, up: up}
-	h.forgetOrders()
-	s.processes.Go(s.followOrders)
+	h.dropCommands()
+	s.processes.Go(s.followCommands)
 	if bootedWrong {
 		s.processes.Go(s.fixBootOrder)
 	}
@@ -283,12 +283,12 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 	return context.Cause(up)
 }
 
-// followOrders executes the orders of the watcher of the host's cluster.
-func (s *system) followOrders() {
+// followCommands executes the orders of the watcher of the host's cluster.
+func (s *system) followCommands() {
 	select {
 	case <-s.up.Done():
-	case order := <-s.orders:
-		s.power(order)
+	case command := <-s.commands:
+		s.power(command)
 	}
 }
 
@@ -296,41 +296,41 @@ func (s *system) followOrders() {
 // device.
 func (s *system) fixBootOrder() {
 	if err := s.group.pause(s.up, wrongBootTime); err == nil {
-		s.power(&reboot{into: fromDisk, why: "its boot order was put right"})
+		s.power(&reboot{into: fromDisk, reason: "its boot order was put right"})
 	}
 }
 
 // stands returns the host's count of standings, for an order that depends on what the appliance
 // reports.
-func (h *host) stands() int {
+func (h *host) currentEpoch() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.standings
+	return h.bootEpoch
 }
 
 // order gives the host an order that follows from the cluster's state. The state is older than the
 // order: a host that has restarted since, or is not yet visible to the appliance again, ignores it.
 // A pending order stays.
-func (h *host) order(what error, standings int) (heard bool) {
+func (h *host) sendCommand(command error, epoch int) (accepted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.steady || h.standings != standings {
+	if !h.steady || h.bootEpoch != epoch {
 		return false
 	}
 	select {
-	case h.orders <- what:
+	case h.commands <- command:
 	default:
 	}
 	return true
 }
 
-// forgetOrders drops an order from before the host's restart.
-func (h *host) forgetOrders() {
+// dropCommands drops an order from before the host's restart.
+func (h *host) dropCommands() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.steady = false
 	select {
-	case <-h.orders:
+	case <-h.commands:
 	default:
 	}
 }
@@ -368,23 +368,23 @@ func (h *host) upFromDisk(up bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.disk, h.steady = up, up
-	h.standings++
+	h.bootEpoch++
 }
 
 // unsettled records that the host is about to register: until then, the appliance's information is
 // old.
-func (h *host) unsettled() {
+func (h *host) markRegistering() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.steady = false
 }
 
 // settled records that the appliance knows that the host runs the discovery image.
-func (h *host) settled() {
+func (h *host) markRegistered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.steady = true
-	h.standings++
+	h.bootEpoch++
 }
 
 func (h *host) isUpFromDisk() bool {

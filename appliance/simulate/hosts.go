@@ -308,14 +308,14 @@ func (c *HostGroup) otherHost(id strfmt.UUID) *host {
 }
 
 // standings returns the hosts' counts of standings.
-func (c *HostGroup) standings() map[strfmt.UUID]int {
+func (c *HostGroup) epochs() map[strfmt.UUID]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	standings := make(map[strfmt.UUID]int, len(c.hosts))
+	epochs := make(map[strfmt.UUID]int, len(c.hosts))
 	for id, h := range c.hosts {
-		standings[id] = h.stands()
+		epochs[id] = h.currentEpoch()
 	}
-	return standings
+	return epochs
 }
 
 // scaled returns the duration of a wait of d in this group.

@@ -164,12 +164,12 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		if fault, has := failAt(ours); has && isAfterReboot(fault.Stage) {
 			continue
 		}
-		seen, known := cl.restarted[*h.ID]
+		since, known := cl.restarted[*h.ID]
 		if !known {
-			seen = cl.group.Clock.Now()
-			cl.restarted[*h.ID] = seen
+			since = cl.group.Clock.Now()
+			cl.restarted[*h.ID] = since
 		}
-		if cl.group.Clock.Since(seen) < cl.group.scaled(joinedTime) {
+		if cl.group.Clock.Since(since) < cl.group.scaled(joinedTime) {
 			continue
 		}
 		kubelet := Kubelet{Cluster: spoke, Hostname: h.RequestedHostname,

@@ -433,6 +433,6 @@ func (n *nodeInstaller) restart(ctx context.Context) error {
 	if err := n.enter(ctx, models.HostStageRebooting, "", delay); err != nil {
 		return err
 	}
-	n.power(&reboot{into: fromDisk, why: "it is installed"})
+	n.power(&reboot{into: fromDisk, reason: "it is installed"})
 	return nil
 }

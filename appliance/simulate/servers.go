@@ -66,7 +66,7 @@ func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	h.mu.Lock()
 	h.disc = inserted
 	h.mu.Unlock()
-	return group.live(ctx, h, nil, fromImage)
+	return group.runDiscovery(ctx, h, nil, fromImage)
 }
 
 // FromDisk runs the machine with the given number from its disk. A machine without an installation
@@ -85,10 +85,10 @@ func (s *Servers) FromDisk(ctx context.Context, number int) error {
 	if err != nil || up != fromDisk {
 		return err
 	}
-	return group.live(ctx, h, known, fromDisk)
+	return group.runDiscovery(ctx, h, known, fromDisk)
 }
 
-func (c *serverGroup) live(ctx context.Context, h *host, known *models.Host, up medium) error {
+func (c *serverGroup) runDiscovery(ctx context.Context, h *host, known *models.Host, up medium) error {
 	c.mu.Lock()
 	c.pending++
 	c.mu.Unlock()

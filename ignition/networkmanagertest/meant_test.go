@@ -396,7 +396,7 @@ func (m *meaning) ip(name string, in object, p profile) {
 			if v6 {
 				section["autoconf"] = method == "auto"
 			}
-			m.learnt(family, section, p)
+			m.dynamic(family, section, p)
 		}
 		if v6 && method != "disabled" {
 			p["ipv6.addr-gen-mode"] = "eui64"
@@ -421,7 +421,7 @@ func (m *meaning) ip(name string, in object, p profile) {
 }
 
 // learnt configures the use of settings from DHCP and routers.
-func (m *meaning) learnt(family string, section object, p profile) {
+func (m *meaning) dynamic(family string, section object, p profile) {
 	p[family+".dhcp-timeout"] = "2147483647"
 	if family == "ipv6" {
 		p["ipv6.ra-timeout"], p["ipv6.dhcp-duid"], p["ipv6.dhcp-iaid"] = "2147483647", "ll", "mac"

@@ -114,15 +114,15 @@ func (l *libvirt) serve(t *testing.T) {
 		require.NoError(t, l.give(place))
 		daemon.Env = append(daemon.Env, "XDG_"+kind+"="+place)
 	}
-	var said bytes.Buffer
-	daemon.Stdout, daemon.Stderr = &said, &said
+	var output bytes.Buffer
+	daemon.Stdout, daemon.Stderr = &output, &output
 	require.NoError(t, daemon.Start(), howToInstall)
 	require.NoError(t, socket.Close())
 	require.NoError(t, listener.Close())
 	t.Cleanup(func() {
 		require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
 		if err := daemon.Wait(); err != nil || t.Failed() {
-			t.Logf("libvirtd ended (%v): %s", err, said.String())
+			t.Logf("libvirtd ended (%v): %s", err, output.String())
 		}
 	})
 }
@@ -133,21 +133,22 @@ func (l *libvirt) follow(t *testing.T) {
 	events := l.command("event", "--domain", l.name, "--all", "--loop")
 	out, err := events.StdoutPipe()
 	require.NoError(t, err)
-	var heard atomic.Bool
+	var connected atomic.Bool
 	var reading sync.WaitGroup
 	require.NoError(t, l.define())
 	require.NoError(t, events.Start())
-	reading.Go(func() { l.listen(t, out, &heard) })
+	reading.Go(func() { l.listen(t, out, &connected) })
 	t.Cleanup(func() {
 		require.NoError(t, events.Process.Kill())
 		reading.Wait()
 		require.Error(t, events.Wait(), "it listens until it is told not to")
 	})
-	require.Eventually(t, func() bool { return l.define() == nil && heard.Load() }, time.Minute, 50*time.Millisecond,
+	require.Eventually(t, func() bool { return l.define() == nil && connected.Load() }, time.Minute,
+		50*time.Millisecond,
 		"libvirt says nothing of its domain")
 }
 
-func (l *libvirt) listen(t *testing.T, out io.Reader, heard *atomic.Bool) {
+func (l *libvirt) listen(t *testing.T, out io.Reader, connected *atomic.Bool) {
 	how := ending("")
 	defer func() { // no more events are received
 		l.mu.Lock()
@@ -155,7 +156,7 @@ func (l *libvirt) listen(t *testing.T, out io.Reader, heard *atomic.Bool) {
 		l.end(stopped)
 	}()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		heard.Store(true)
+		connected.Store(true)
 		_, event, _ := strings.Cut(lines.Text(), "event ")
 		what, detail, _ := strings.Cut(event, " for domain '"+l.name+"'")
 		switch {

@@ -201,13 +201,13 @@ func (c *qmp) ask(command string, arguments map[string]any) (json.RawMessage, er
 func (c *qmp) listen(out io.Reader) ending {
 	defer close(c.replies)
 	how := stopped
-	for said := json.NewDecoder(out); ; {
+	for output := json.NewDecoder(out); ; {
 		var message struct {
 			reply
 			Event string
 			Data  struct{ Reason string }
 		}
-		if err := said.Decode(&message); err != nil {
+		if err := output.Decode(&message); err != nil {
 			return how
 		}
 		switch {

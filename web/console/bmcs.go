@@ -25,10 +25,10 @@ type BMCs interface {
 	// Ensure creates a server; its infra-env must exist.
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
 	Change(ctx context.Context, id string, alter func(bmc.Desired) (bmc.Desired, error)) (*bmc.Server, error)
-	Forget(ctx context.Context, id string, powerOff bool) error
+	Remove(ctx context.Context, id string, powerOff bool) error
 	Boot(ctx context.Context, id, infraEnvID string) (*bmc.Server, error)
 	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
-	SessionLogs(id string) ([]bmc.SessionLog, error)
+	RequestLogs(id string) ([]bmc.RequestLog, error)
 	// InfraEnv returns the ID of an infra-env that is given by its ID or name; "" means none.
 	InfraEnv(idOrName string) (string, error)
 }
@@ -136,9 +136,9 @@ func BMCOperations(servers BMCs) []operation.Operation {
 			Summary: "Log in to a BMC and read the server again",
 			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{404, 409}},
 		{ID: "listBMCConversations", Method: http.MethodGet, Path: server + "/conversations",
-			Access: operation.Anyone, Handler: b.conversations,
+			Access: operation.Anyone, Handler: b.requestLogs,
 			Summary: "List the latest requests to a BMC, the oldest first",
-			Status:  http.StatusOK, Answer: map[string][]bmc.SessionLog{}, Errors: []int{404}},
+			Status:  http.StatusOK, Answer: map[string][]bmc.RequestLog{}, Errors: []int{404}},
 	}
 }
 
@@ -296,7 +296,7 @@ func (b bmcServers) remove(c echo.Context) error {
 	if err := checkOwner(server); err != nil {
 		return err
 	}
-	if err := b.Forget(c.Request().Context(), server.ID, powerOff); err != nil {
+	if err := b.Remove(c.Request().Context(), server.ID, powerOff); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusAccepted)
@@ -342,11 +342,11 @@ func (b bmcServers) requestAction(kind bmc.ActionKind) echo.HandlerFunc {
 	}
 }
 
-func (b bmcServers) conversations(c echo.Context) error {
+func (b bmcServers) requestLogs(c echo.Context) error {
 	server, err := b.find(c)
 	if err != nil {
 		return err
 	}
-	conversations, err := b.SessionLogs(server.ID)
-	return answer(c, map[string]any{"conversations": conversations}, err)
+	logs, err := b.RequestLogs(server.ID)
+	return answer(c, map[string]any{"conversations": logs}, err)
 }

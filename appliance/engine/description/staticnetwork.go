@@ -76,7 +76,7 @@ func HostNetworks(hosts []*models.HostStaticNetworkConfig) []ignition.HostNetwor
 // CheckStaticNetwork rejects network descriptions that give a host an address of another owner, see
 // [TakenAddresses]. Descriptions that contradict themselves are found when the image recipe is
 // made.
-func CheckStaticNetwork(env *models.InfraEnv, taken ignition.Taken) error {
+func CheckStaticNetwork(env *models.InfraEnv, taken ignition.Claims) error {
 	hosts, err := StaticNetwork(env)
 	if err != nil || len(hosts) == 0 || len(taken) == 0 {
 		return err
@@ -89,20 +89,20 @@ func CheckStaticNetwork(env *models.InfraEnv, taken ignition.Taken) error {
 
 // TakenAddresses returns the addresses that the hosts of an infra-env must not use: the VIPs of its
 // cluster, and the addresses that other infra-envs of the cluster give to hosts.
-func TakenAddresses(env *models.InfraEnv, cluster *models.Cluster, others []*models.InfraEnv) ignition.Taken {
-	taken := make(ignition.Taken)
+func TakenAddresses(env *models.InfraEnv, cluster *models.Cluster, others []*models.InfraEnv) ignition.Claims {
+	taken := make(ignition.Claims)
 	for _, other := range others {
 		hosts, err := StaticNetwork(other)
 		if err != nil || *other.ID == *env.ID {
 			continue // an older release wrote descriptions that can't be read
 		}
 		for _, a := range ignition.StaticAddresses(hosts) {
-			taken[a.Address.Addr()] = ignition.Claim{Who: fmt.Sprintf("given to host %d of infra-env %s", a.Host,
+			taken[a.Address.Addr()] = ignition.Claim{Owner: fmt.Sprintf("given to host %d of infra-env %s", a.Host,
 				*other.Name), MACs: a.MACs}
 		}
 	}
 	for address, name := range virtualAddresses(cluster) {
-		taken[address] = ignition.Claim{Who: name}
+		taken[address] = ignition.Claim{Owner: name}
 	}
 	return taken
 }

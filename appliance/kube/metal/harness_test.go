@@ -76,7 +76,7 @@ func (r *fakeServers) RequestAction(_ context.Context, id string, kind bmc.Actio
 	return &shown, nil
 }
 
-func (r *fakeServers) Forget(_ context.Context, id string, powerOff bool) error {
+func (r *fakeServers) Remove(_ context.Context, id string, powerOff bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.servers[id] != nil {

@@ -280,7 +280,7 @@ func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, e
 	id, wish := string(s.host.UID), s.desiredServer()
 	switch {
 	case wish.forget && s.server != nil:
-		return false, c.Servers.Forget(ctx, id, wish.powerOff)
+		return false, c.Servers.Remove(ctx, id, wish.powerOff)
 	case wish.desired == nil:
 		return false, nil
 	}
@@ -309,7 +309,7 @@ func (c *Controllers) forget(ctx context.Context, at ref, server *bmc.Server) er
 	if server.Owner == "" {
 		return nil // another server of the same name
 	}
-	return c.Servers.Forget(ctx, server.ID, false)
+	return c.Servers.Remove(ctx, server.ID, false)
 }
 
 // refusal returns why the last request for a server was refused; "" if it was not.

@@ -48,8 +48,8 @@ type Servers interface {
 	Find(idOrName string) (*bmc.Server, error)
 	// Order queues a one-time action. It is rejected if it contradicts the desired state.
 	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
-	// Forget ejects the image, powers the server off if requested, and removes the server.
-	Forget(ctx context.Context, id string, powerOff bool) error
+	// Remove ejects the image, powers the server off if requested, and removes the server.
+	Remove(ctx context.Context, id string, powerOff bool) error
 }
 
 // Options configures [New].

@@ -41,7 +41,7 @@ func (r *refusingServers) RequestAction(context.Context, string, bmc.ActionKind)
 	return nil, nil
 }
 
-func (r *refusingServers) Forget(context.Context, string, bool) error { return nil }
+func (r *refusingServers) Remove(context.Context, string, bool) error { return nil }
 
 func (r *refusingServers) refuse(reason string) {
 	r.mu.Lock()

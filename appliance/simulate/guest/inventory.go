@@ -29,10 +29,10 @@ const (
 	addressFamilyV4 = 2   // AF_INET, the number in routes
 )
 
-// takeInventory reads the kernel's files about the machine below root.
-func takeInventory(root fs.FS) (*inventory, error) {
+// readInventory reads the kernel's files about the machine below root.
+func readInventory(root fs.FS) (*inventory, error) {
 	machine := &kernel{root: root}
-	taken := &inventory{
+	inv := &inventory{
 		id: strfmt.UUID(strings.ToLower(machine.line("sys/class/dmi/id/product_uuid"))),
 		Inventory: &models.Inventory{
 			Boot: machine.boot(), CPU: machine.cpu(), Memory: machine.memory(), Disks: machine.disks(),
@@ -48,14 +48,14 @@ func takeInventory(root fs.FS) (*inventory, error) {
 	}
 	hostname, nameErr := os.Hostname()
 	interfaces, cardErr := machine.interfaces()
-	taken.Hostname, taken.Interfaces = hostname, interfaces
+	inv.Hostname, inv.Interfaces = hostname, interfaces
 	if err := errors.Join(machine.err, nameErr, cardErr); err != nil {
 		return nil, fmt.Errorf("take the inventory: %w", err)
 	}
-	if !strfmt.IsUUID(taken.id.String()) {
-		return nil, fmt.Errorf("take the inventory: the firmware says %q for the machine's UUID", taken.id)
+	if !strfmt.IsUUID(inv.id.String()) {
+		return nil, fmt.Errorf("take the inventory: the firmware says %q for the machine's UUID", inv.id)
 	}
-	return taken, nil
+	return inv, nil
 }
 
 // kernel reads /proc and /sys. err holds the first error.
@@ -112,11 +112,11 @@ func (k *kernel) boot() *models.Boot {
 }
 
 func (k *kernel) cpu() *models.CPU {
-	said := k.fields("proc/cpuinfo")
-	mhz, err := strconv.ParseFloat(said["cpu MHz"], 64)
+	fields := k.fields("proc/cpuinfo")
+	mhz, err := strconv.ParseFloat(fields["cpu MHz"], 64)
 	k.err = errors.Join(k.err, err)
-	return &models.CPU{Architecture: "x86_64", Count: int64(runtime.NumCPU()), Flags: strings.Fields(said["flags"]),
-		Frequency: mhz, ModelName: said["model name"]}
+	return &models.CPU{Architecture: "x86_64", Count: int64(runtime.NumCPU()), Flags: strings.Fields(fields["flags"]),
+		Frequency: mhz, ModelName: fields["model name"]}
 }
 
 func (k *kernel) memory() *models.Memory {

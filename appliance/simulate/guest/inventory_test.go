@@ -34,31 +34,31 @@ func machine() fstest.MapFS {
 }
 
 func TestInventory_fromKernel(t *testing.T) {
-	taken, err := takeInventory(machine())
+	inv, err := readInventory(machine())
 	require.NoError(t, err)
-	require.EqualValues(t, "77070000-0000-4000-8000-00000000000a", taken.id)
+	require.EqualValues(t, "77070000-0000-4000-8000-00000000000a", inv.id)
 	require.Equal(t, &models.SystemVendor{Manufacturer: "QEMU", ProductName: "Standard PC (Q35 + ICH9, 2009)",
-		SerialNumber: "EDGE0001", Virtual: true}, taken.SystemVendor)
-	require.Equal(t, "uefi", taken.Boot.CurrentBootMode)
-	require.Equal(t, "console=ttyS0 quiet", taken.Boot.CommandLine)
-	require.Equal(t, "Intel Core i7 9xx", taken.CPU.ModelName)
-	require.Equal(t, []string{"fpu", "sse4_2"}, taken.CPU.Flags)
-	require.InDelta(t, 2494.14, taken.CPU.Frequency, 0.001)
-	require.EqualValues(t, 611240<<10, taken.Memory.PhysicalBytes)
+		SerialNumber: "EDGE0001", Virtual: true}, inv.SystemVendor)
+	require.Equal(t, "uefi", inv.Boot.CurrentBootMode)
+	require.Equal(t, "console=ttyS0 quiet", inv.Boot.CommandLine)
+	require.Equal(t, "Intel Core i7 9xx", inv.CPU.ModelName)
+	require.Equal(t, []string{"fpu", "sse4_2"}, inv.CPU.Flags)
+	require.InDelta(t, 2494.14, inv.CPU.Frequency, 0.001)
+	require.EqualValues(t, 611240<<10, inv.Memory.PhysicalBytes)
 
-	require.Len(t, taken.Disks, 2)
-	require.Equal(t, models.DriveTypeODD, taken.Disks[0].DriveType)
-	require.False(t, taken.Disks[0].InstallationEligibility.Eligible)
-	require.Equal(t, "QEMU CD-ROM", taken.Disks[0].Model)
-	require.Equal(t, "/dev/vda", taken.Disks[1].Path)
-	require.EqualValues(t, 20<<30, taken.Disks[1].SizeBytes)
-	require.True(t, taken.Disks[1].InstallationEligibility.Eligible)
-	require.Equal(t, "D1", taken.Disks[1].Serial)
+	require.Len(t, inv.Disks, 2)
+	require.Equal(t, models.DriveTypeODD, inv.Disks[0].DriveType)
+	require.False(t, inv.Disks[0].InstallationEligibility.Eligible)
+	require.Equal(t, "QEMU CD-ROM", inv.Disks[0].Model)
+	require.Equal(t, "/dev/vda", inv.Disks[1].Path)
+	require.EqualValues(t, 20<<30, inv.Disks[1].SizeBytes)
+	require.True(t, inv.Disks[1].InstallationEligibility.Eligible)
+	require.Equal(t, "D1", inv.Disks[1].Serial)
 
 	require.Equal(t, []*models.Route{
 		{Interface: "eth0", Destination: "0.0.0.0", Gateway: "10.0.2.2", Metric: 100, Family: addressFamilyV4},
 		{Interface: "eth0", Destination: "10.0.2.0", Gateway: "0.0.0.0", Family: addressFamilyV4},
-	}, taken.Routes)
+	}, inv.Routes)
 }
 
 func TestInventory_incompleteMachine(t *testing.T) {
@@ -71,12 +71,12 @@ func TestInventory_incompleteMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := machine()
 			files[c.file] = &fstest.MapFile{Data: []byte(c.content)}
-			_, err := takeInventory(files)
+			_, err := readInventory(files)
 			require.ErrorContains(t, err, c.says)
 		})
 	}
 	files := machine()
 	delete(files, "proc/cpuinfo")
-	_, err := takeInventory(files)
+	_, err := readInventory(files)
 	require.ErrorContains(t, err, "proc/cpuinfo")
 }

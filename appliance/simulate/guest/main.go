@@ -48,7 +48,7 @@ func run(ctx context.Context, log *slog.Logger, config, medium string, installed
 	if err != nil {
 		return false, err
 	}
-	inventory, err := takeInventory(os.DirFS("/"))
+	inventory, err := readInventory(os.DirFS("/"))
 	if err != nil {
 		return false, err
 	}

@@ -1,7 +1,7 @@
 package redfish
 
 // Slot is a virtual drive.
-type Slot struct {
+type MediaDevice struct {
 	ID         string
 	MediaTypes []string
 	// Internal drives reject images with 400. They serve remote consoles and uploads.
@@ -20,7 +20,7 @@ type Profile struct {
 	ManagerID    string
 	// MediaAtSystem and MediaAtManager say which resources list the drives.
 	MediaAtSystem, MediaAtManager bool
-	Slots                         []Slot
+	MediaDevices                  []MediaDevice
 	// Written drives have no actions. Clients write the image to the resource.
 	Written bool
 	// Refused lists fields of InsertMedia that the BMC rejects as unknown.
@@ -63,74 +63,81 @@ var (
 	httpTargets = append([]string{"UefiHttp"}, allTargets...)
 )
 
-func cd(id string) Slot { return Slot{ID: id, MediaTypes: []string{"CD", "DVD"}} }
+func cd(id string) MediaDevice { return MediaDevice{ID: id, MediaTypes: []string{"CD", "DVD"}} }
 
-func floppy(id string) Slot { return Slot{ID: id, MediaTypes: []string{"Floppy", "USBStick"}} }
+func floppy(id string) MediaDevice {
+	return MediaDevice{ID: id, MediaTypes: []string{"Floppy", "USBStick"}}
+}
 
 // Profiles returns all profiles, based on what is known of the vendors' BMCs.
 func Profiles() []Profile {
 	return []Profile{
 		{Name: "generic", Vendor: "Contoso", Manufacturer: "Contoso", Model: "Model 1", SystemID: "1", ManagerID: "BMC",
-			MediaAtManager: true, Slots: []Slot{floppy("Floppy"), cd("CD")}, Targets: httpTargets},
+			MediaAtManager: true, MediaDevices: []MediaDevice{floppy("Floppy"), cd("CD")}, Targets: httpTargets},
 		{Name: "dell-idrac9", Vendor: "Dell", Manufacturer: "Dell Inc.", Model: "PowerEdge R650",
 			BMCModel: "15G Monolithic", Firmware: "7.00.30.00", SystemID: "System.Embedded.1",
 			ManagerID:     "iDRAC.Embedded.1",
-			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{cd("1"), cd("2")}, Targets: allTargets,
+			MediaAtSystem: true, MediaAtManager: true, MediaDevices: []MediaDevice{cd("1"), cd("2")},
+			Targets:      allTargets,
 			BodyForEject: true, Junk: true},
 		{Name: "dell-idrac9-old", Vendor: "Dell", Manufacturer: "Dell Inc.", Model: "PowerEdge R640",
 			BMCModel: "14G Monolithic", Firmware: "4.40.00.00", SystemID: "System.Embedded.1",
 			ManagerID:      "iDRAC.Embedded.1",
-			MediaAtManager: true, Slots: []Slot{floppy("RemovableDisk"), cd("CD")}, Targets: allTargets,
+			MediaAtManager: true, MediaDevices: []MediaDevice{floppy("RemovableDisk"), cd("CD")}, Targets: allTargets,
 			CdIsPhysical: true},
 		{Name: "dell-idrac10", Vendor: "Dell", Manufacturer: "Dell Inc.", Model: "PowerEdge R670",
 			BMCModel: "17G Monolithic", Firmware: "1.10.17.00", SystemID: "System.Embedded.1",
 			ManagerID:     "iDRAC.Embedded.1",
-			MediaAtSystem: true, Slots: []Slot{cd("1")}, Targets: allTargets, Tasks: true},
+			MediaAtSystem: true, MediaDevices: []MediaDevice{cd("1")}, Targets: allTargets, Tasks: true},
 		{Name: "hpe-ilo5", Vendor: "HPE", Manufacturer: "HPE", Model: "ProLiant DL380 Gen10", BMCModel: "iLO 5",
 			Firmware: "iLO 5 v2.98", SystemID: "1", ManagerID: "1",
-			MediaAtManager: true, Slots: []Slot{floppy("1"), {ID: "2", MediaTypes: []string{"CD", "DVD"}}},
+			MediaAtManager: true, MediaDevices: []MediaDevice{floppy("1"),
+				{ID: "2", MediaTypes: []string{"CD", "DVD"}}},
 			Targets: append([]string{"UefiTarget"}, allTargets...), BodyForEject: true},
 		{Name: "hpe-ilo6", Vendor: "HPE", Manufacturer: "HPE", Model: "ProLiant DL380 Gen11", BMCModel: "iLO 6",
 			Firmware: "iLO 6 v1.55", SystemID: "1", ManagerID: "1",
-			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{floppy("1"),
+			MediaAtSystem: true, MediaAtManager: true, MediaDevices: []MediaDevice{floppy("1"),
 				{ID: "2", MediaTypes: []string{"DVD"}}}, Targets: httpTargets, NoHTTPBootURI: true, BodyForEject: true,
 			StrictTags: true},
 		{Name: "supermicro-x12", Vendor: "Supermicro", Manufacturer: "Supermicro", Model: "SYS-120C-TN10R",
 			Firmware: "01.01.16", SystemID: "1", ManagerID: "1",
-			MediaAtManager: true, Slots: []Slot{{ID: "CD1", MediaTypes: []string{"CD", "DVD"}}},
+			MediaAtManager: true, MediaDevices: []MediaDevice{{ID: "CD1", MediaTypes: []string{"CD", "DVD"}}},
 			Targets: append([]string{"UsbCd"}, httpTargets...), Refused: []string{"Inserted", "WriteProtected"},
 			ResetByInfo: true},
 		{Name: "supermicro-arm", Vendor: "Supermicro", Manufacturer: "Supermicro", Model: "ARS-111GL-NHR",
 			Firmware: "01.02.47", SystemID: "1", ManagerID: "1",
-			MediaAtManager: true, Slots: []Slot{cd("CD1")}, Targets: append([]string{"UsbCd"}, allTargets...),
+			MediaAtManager: true, MediaDevices: []MediaDevice{cd("CD1")}, Targets: append([]string{"UsbCd"},
+				allTargets...),
 			Refused: []string{"Inserted", "WriteProtected"}},
 		{Name: "lenovo-xcc", Vendor: "Lenovo", Manufacturer: "Lenovo", Model: "ThinkSystem SR650",
 			BMCModel: "Lenovo XClarity Controller", Firmware: "CDI3A6E", SystemID: "1", ManagerID: "1",
-			MediaAtSystem: true, Slots: []Slot{{ID: "RDOC1", MediaTypes: []string{"CD"}, Internal: true},
+			MediaAtSystem: true, MediaDevices: []MediaDevice{{ID: "RDOC1", MediaTypes: []string{"CD"}, Internal: true},
 				{ID: "Remote1", MediaTypes: []string{"CD"}, Internal: true}, cd("EXT1"), cd("EXT2")},
 			Targets: allTargets, Written: true, StrictTags: true},
 		{Name: "fujitsu-irmc", Vendor: "FUJITSU", Manufacturer: "FUJITSU", Model: "PRIMERGY RX2540 M6",
 			BMCModel: "iRMC S5", Firmware: "3.37P", SystemID: "0", ManagerID: "iRMC",
-			MediaAtManager: true, Slots: []Slot{cd("0")}, Targets: httpTargets, SettingsBoot: true},
+			MediaAtManager: true, MediaDevices: []MediaDevice{cd("0")}, Targets: httpTargets, SettingsBoot: true},
 		{Name: "ami-megarac", Vendor: "AMI", Manufacturer: "ASRockRack", Model: "1U4LW-B650", Firmware: "5.05",
 			SystemID: "Self", ManagerID: "Self",
-			MediaAtManager: true, Slots: []Slot{{ID: "KVM1", MediaTypes: []string{"CD"}, Internal: true}, cd("CD1")},
+			MediaAtManager: true, MediaDevices: []MediaDevice{{ID: "KVM1", MediaTypes: []string{"CD"}, Internal: true},
+				cd("CD1")},
 			Targets: httpTargets, WholeBoot: true, StrictTags: true, Wanted: []string{"TransferProtocolType"}},
 		{Name: "cisco-cimc", Vendor: "Cisco Systems Inc.", Manufacturer: "Cisco Systems Inc", Model: "UCSC-C220-M5SX",
 			Firmware: "4.2(3b)", SystemID: "WZP2310", ManagerID: "CIMC",
-			MediaAtManager: true, Slots: []Slot{{ID: "0", MediaTypes: []string{"DVD"}, Internal: true},
+			MediaAtManager: true, MediaDevices: []MediaDevice{{ID: "0", MediaTypes: []string{"DVD"}, Internal: true},
 				{ID: "1", MediaTypes: []string{"DVD"}}}, Targets: allTargets, Vague: true,
 			Wanted: []string{"TransferProtocolType"}},
 		{Name: "nvidia-dgx", Vendor: "NVIDIA", Manufacturer: "NVIDIA", Model: "DGX H100", Firmware: "24.01",
 			SystemID: "DGX", ManagerID: "BMC", Junk: true,
-			MediaAtManager: true, Slots: []Slot{cd("CD1")}, Targets: httpTargets,
+			MediaAtManager: true, MediaDevices: []MediaDevice{cd("CD1")}, Targets: httpTargets,
 			Wanted: []string{"TransferProtocolType", "UserName", "Password"}},
 		{Name: "zte", Vendor: "ZTE", Manufacturer: "ZTE", Model: "R5300 G4", Firmware: "03.11", SystemID: "1",
 			ManagerID:      "1",
-			MediaAtManager: true, Slots: []Slot{cd("CD")}, Targets: allTargets, OddTypes: true},
+			MediaAtManager: true, MediaDevices: []MediaDevice{cd("CD")}, Targets: allTargets, OddTypes: true},
 		{Name: "sushy-emulator", Manufacturer: "Sushy Emulator", SystemID: "c7a5fdbd-cdaf-9455-926a-d65c16db1809",
 			ManagerID:     "58893887-8974-2487-2389-841168418919",
-			MediaAtSystem: true, MediaAtManager: true, Slots: []Slot{{ID: "Cd", MediaTypes: []string{"CD", "DVD"}},
+			MediaAtSystem: true, MediaAtManager: true, MediaDevices: []MediaDevice{{ID: "Cd",
+				MediaTypes: []string{"CD", "DVD"}},
 				floppy("Floppy")}, Targets: []string{"Pxe", "Cd", "Hdd", "UefiHttp"}, NoSessions: true, NoOnce: true},
 	}
 }

@@ -88,7 +88,7 @@ type BMC struct {
 
 // drive is the content of a slot.
 type drive struct {
-	Slot
+	MediaDevice
 	image, shown string        // shown is visible for a while after the eject: see StaleInserted
 	stale        time.Time     // end of that while
 	kept         bool          // EjectKeeps has occurred
@@ -139,8 +139,8 @@ func New(options Options) *BMC {
 	for _, fault := range options.Faults {
 		b.faults[fault] = true
 	}
-	for _, slot := range options.Profile.Slots {
-		b.drives[slot.ID] = &drive{Slot: slot}
+	for _, device := range options.Profile.MediaDevices {
+		b.drives[device.ID] = &drive{MediaDevice: device}
 	}
 	if options.Off {
 		b.power = "Off"
@@ -213,8 +213,8 @@ func (b *BMC) Boots() []Started {
 func (b *BMC) Inserted() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, slot := range b.options.Profile.Slots {
-		if d := b.drives[slot.ID]; d.image != "" {
+	for _, device := range b.options.Profile.MediaDevices {
+		if d := b.drives[device.ID]; d.image != "" {
 			return d.image
 		}
 	}
@@ -232,8 +232,8 @@ func (b *BMC) HTTPBootURI() string {
 func (b *BMC) Insert(image string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, slot := range b.options.Profile.Slots {
-		if d := b.drives[slot.ID]; !slot.Internal && slot.MediaTypes[0] != "Floppy" {
+	for _, device := range b.options.Profile.MediaDevices {
+		if d := b.drives[device.ID]; !device.Internal && device.MediaTypes[0] != "Floppy" {
 			d.load(image)
 			return
 		}
@@ -324,8 +324,8 @@ func (b *BMC) start() {
 		return
 	}
 	var inserted *drive
-	for _, slot := range b.options.Profile.Slots {
-		if d := b.drives[slot.ID]; d.image != "" {
+	for _, device := range b.options.Profile.MediaDevices {
+		if d := b.drives[device.ID]; d.image != "" {
 			inserted = d
 			break
 		}

@@ -101,8 +101,8 @@ func (b *BMC) listed(path string) fields {
 		if path == base {
 			var members []string
 			if !b.has(NoDrives) {
-				for _, slot := range b.options.Profile.Slots {
-					members = append(members, base+"/"+slot.ID)
+				for _, device := range b.options.Profile.MediaDevices {
+					members = append(members, base+"/"+device.ID)
 				}
 			}
 			return collection(path, "VirtualMediaCollection", members...)

@@ -61,7 +61,7 @@ func (m *machine) install(step *models.Step) {
 // losePower restarts a machine in the middle of its work.
 func (m *machine) losePower() {
 	env := m.env
-	m.turnOff()
+	m.powerOff()
 	m.later(m.owner.site.roughly(withoutPower), func() { m.boot(env) })
 }
 

@@ -71,37 +71,37 @@ func (m *machine) later(wait time.Duration, do func()) {
 	})
 }
 
-func (m *machine) turn(to power) {
+func (m *machine) setPower(to power) {
 	m.power = to
 	m.life++
 	m.polled, m.sent = nil, make(map[models.StepType]string)
 }
 
-func (m *machine) turnOff() {
-	m.turn(off)
+func (m *machine) powerOff() {
+	m.setPower(off)
 	m.installation = nil
 }
 
 // boot switches the machine on, or restarts it, from the image of an infra-env.
 func (m *machine) boot(env string) {
-	m.turn(booting)
+	m.setPower(booting)
 	m.env, m.installation = env, nil
 	m.later(m.owner.site.roughly(bootTime), func() {
-		m.turn(onImage)
+		m.setPower(onImage)
 		m.register()
 	})
 }
 
 // bootDisk restarts the machine into its installed system.
 func (m *machine) bootDisk() {
-	m.turn(booting)
+	m.setPower(booting)
 	m.later(m.owner.site.roughly(bootTime), func() {
 		if _, wrong := m.hw.Fault(simulate.WrongBootOrder); wrong && !m.misbooted {
 			m.misbooted = true
 			m.boot(m.env)
 			return
 		}
-		m.turn(onDisk)
+		m.setPower(onDisk)
 		m.owner.nodeUp(m)
 	})
 }
@@ -137,7 +137,7 @@ func (m *machine) register() {
 	}
 	switch engine.KindOf(err) {
 	case engine.NotFound, engine.Conflict, engine.Forbidden:
-		m.turn(frozen)
+		m.setPower(frozen)
 	default:
 		if err != nil {
 			m.later(m.owner.site.roughly(registerAgain), m.register)
@@ -164,7 +164,7 @@ func (m *machine) poll() {
 		return err
 	})
 	if engine.KindOf(err) == engine.NotFound {
-		m.turn(frozen)
+		m.setPower(frozen)
 		return
 	}
 	if err != nil {

@@ -38,10 +38,10 @@ type owner struct {
 
 // Times that people wait.
 const (
-	notReadyTime = 45 * time.Minute // before they check the machines of a cluster that is not ready
-	giveUpTime   = 4 * 24 * time.Hour
-	idleTime     = 12 * time.Hour // before somebody switches an unused machine off
-	deadTime     = 26 * time.Hour // an installation ends within a day
+	notReadyTime        = 45 * time.Minute // before they check the machines of a cluster that is not ready
+	giveUpTime          = 4 * 24 * time.Hour
+	idleTime            = 12 * time.Hour // before somebody switches an unused machine off
+	installationTimeout = 26 * time.Hour // an installation ends within a day
 )
 
 func newOwner(s *site, index int, machineSet *simulate.MachineSet) (*owner, error) {
@@ -204,9 +204,9 @@ func (s *owner) attend() (until time.Time) {
 	case models.ClusterStatusError, models.ClusterStatusCancelled:
 		s.recover(cluster)
 	case models.ClusterStatusInstalled, models.ClusterStatusAddingHosts:
-		return s.live(cluster)
+		return s.runInstalled(cluster)
 	default:
-		if time.Duration(s.now().Sub(s.since)) > deadTime+giveUpTime {
+		if time.Duration(s.now().Sub(s.since)) > installationTimeout+giveUpTime {
 			s.site.fail(&audit.Violation{Invariant: "no state is without an exit", Objects: []string{s.cluster},
 				Found: "it has been " + status + " for days"})
 		}
@@ -461,7 +461,7 @@ func (s *owner) remove() {
 	}
 	for _, m := range s.machines {
 		if s.site.kind.Binding == early && s.site.rng.IntN(4) > 0 {
-			m.turnOff() // a machine that is not switched off would keep sending requests
+			m.powerOff() // a machine that is not switched off would keep sending requests
 		}
 	}
 	s.cluster, s.attempt, s.pressed, s.finalizing, s.takesHosts = "", s.attempt+1, false, false, false
@@ -482,13 +482,13 @@ func (s *owner) release(m *machine) {
 	s.site.after(s.site.roughly(idleTime), func() {
 		if status := s.statusOf(m); m.spare && !s.takesHosts && (status == models.HostStatusKnownUnbound ||
 			status == models.HostStatusDisconnectedUnbound) {
-			m.turnOff() // nobody needs it before the next cluster
+			m.powerOff() // nobody needs it before the next cluster
 		}
 	})
 	switch {
 	case !taken:
 	case reclaims && m.power == onDisk:
-		m.turn(onImage) // an agent still runs in the cluster
+		m.setPower(onImage) // an agent still runs in the cluster
 		m.installation = nil
 		m.poll()
 	case m.power == onDisk || m.power == off:
@@ -497,7 +497,7 @@ func (s *owner) release(m *machine) {
 }
 
 // live handles an installed cluster and returns the time of the next check.
-func (s *owner) live(cluster *models.Cluster) time.Time {
+func (s *owner) runInstalled(cluster *models.Cluster) time.Time {
 	now := s.now()
 	switch {
 	case !s.rebuildAt.IsZero() && !now.Before(s.rebuildAt):
@@ -576,13 +576,13 @@ func (s *owner) join(cluster *models.Cluster) bool {
 	}
 	if added == s.site.kind.Spares {
 		s.site.stats.Joined += added
-		s.leave(cluster)
+		s.endDay2(cluster)
 		return false
 	}
 	if !patient {
 		for _, m := range s.machines {
 			if m.spare && m.power != onDisk {
-				m.turnOff()
+				m.powerOff()
 			}
 		}
 	}
@@ -602,7 +602,7 @@ func (s *owner) attendDay2() {
 }
 
 // leave ends day 2. Some clusters give a machine back.
-func (s *owner) leave(*models.Cluster) {
+func (s *owner) endDay2(*models.Cluster) {
 	s.takesHosts = false
 	if s.site.kind.Binding != late {
 		return
@@ -640,7 +640,7 @@ func (s *owner) perform(act Act) {
 	case doBoot:
 		chosen(func(m *machine) { m.boot(s.env) })
 	case doPowerOff:
-		chosen((*machine).turnOff)
+		chosen((*machine).powerOff)
 	case doBind:
 		s.bind(func(m *machine) bool { return m.number == act.Host || act.Host == 0 })
 	case doJoin:

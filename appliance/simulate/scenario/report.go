@@ -19,7 +19,7 @@ type Stats struct {
 	Joined                         int           // hosts
 	Failures                       map[string]int
 	Counts                         map[string]int // other events
-	Happenings, Polls              int
+	Tasks, Polls                   int
 	Changes                        uint64 // revisions of the stores
 	Events                         int
 	StoreBytes, LargestStore       int64
@@ -59,7 +59,7 @@ func (s *Stats) add(other *Stats) {
 	s.Installed += other.Installed
 	s.InstallTime += other.InstallTime
 	s.Joined += other.Joined
-	s.Happenings += other.Happenings
+	s.Tasks += other.Tasks
 	s.Polls += other.Polls
 	s.Changes += other.Changes
 	s.Events += other.Events

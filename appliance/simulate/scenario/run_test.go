@@ -16,11 +16,11 @@ import (
 func TestRun_weekHoldsInvariants(t *testing.T) {
 	s, err := Example("week")
 	require.NoError(t, err)
-	told := 0
+	reported := 0
 	report, err := Run(t.Context(), s, Options{Days: 4, Dir: t.TempDir(),
-		Progress: func(p Progress) { told = p.Sites }})
+		Progress: func(p Progress) { reported = p.Sites }})
 	require.NoError(t, err)
-	require.Equal(t, 3, told)
+	require.Equal(t, 3, reported)
 	require.Positive(t, report.Total.Joined)
 	require.Greater(t, report.Total.Checks, 1000)
 	for _, kind := range []string{"edge", "branch", "pool"} {
@@ -46,11 +46,11 @@ func runSite(t *testing.T, example string, seed uint64, number int, days int, al
 	s.run(s.began.AddDate(0, 0, days))
 	page, err := s.engine.Events(event.Filter{})
 	require.NoError(t, err)
-	var told []string
+	var reported []string
 	for _, ev := range page.Events {
-		told = append(told, fmt.Sprint(time.Time(*ev.EventTime).UTC(), " ", ev.Name, " ", *ev.Message))
+		reported = append(reported, fmt.Sprint(time.Time(*ev.EventTime).UTC(), " ", ev.Name, " ", *ev.Message))
 	}
-	return s, told
+	return s, reported
 }
 
 func TestRun_sameSeedSameEvents(t *testing.T) {
@@ -62,9 +62,9 @@ func TestRun_sameSeedSameEvents(t *testing.T) {
 }
 
 func TestRun_followsScript(t *testing.T) {
-	s, told := runSite(t, "script", 1, 1, 12, nil)
+	s, reported := runSite(t, "script", 1, 1, 12, nil)
 	require.NoError(t, s.errorAt())
-	all := strings.Join(told, "\n")
+	all := strings.Join(reported, "\n")
 	for _, happened := range []string{
 		"cluster_registration_succeeded", "host_bind_succeeded", "cluster_installation_canceled",
 		"cluster_installation_reset", "cluster_installation_completed",

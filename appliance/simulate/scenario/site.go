@@ -220,7 +220,7 @@ func (s *site) run(until time.Time) {
 			s.handleDue()
 		} else if next := heap.Pop(&s.queue).(*task); next != nil {
 			next.do()
-			s.stats.Happenings++
+			s.stats.Tasks++
 		}
 		if found := s.auditor.Violation(); found != nil {
 			s.fail(found)

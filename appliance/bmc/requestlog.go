@@ -6,8 +6,8 @@ import (
 	"landfall/store"
 )
 
-// SessionLog is the log of one session with a BMC, from login to logout, without secrets.
-type SessionLog struct {
+// RequestLog is the log of one session with a BMC, from login to logout, without secrets.
+type RequestLog struct {
 	ID        string     `json:"id"`
 	Job       string     `json:"about"` // the job: "register", "boot", "poll", …
 	Start     time.Time  `json:"start"`
@@ -33,14 +33,14 @@ type Exchange struct {
 	Error           string        `json:"error,omitempty"` // set if there was no response
 }
 
-// SessionLogs returns the latest session logs of a server, the oldest first.
-func (m *Manager) SessionLogs(id string) ([]SessionLog, error) {
-	found := []SessionLog{}
+// RequestLogs returns the latest request logs of a server, the oldest first.
+func (m *Manager) RequestLogs(id string) ([]RequestLog, error) {
+	found := []RequestLog{}
 	err := m.options.DB.View(func(tx *store.Tx) error {
 		if !serverRows.Exists(tx, id) {
 			return &NotFoundError{id}
 		}
-		return sessionLogRows.Each(tx, id+"/", func(_ string, c *SessionLog) error {
+		return requestLogRows.Each(tx, id+"/", func(_ string, c *RequestLog) error {
 			found = append(found, *c)
 			return nil
 		})
