@@ -59,7 +59,7 @@ type CourierHeader struct {
 type CourierEntry struct {
 	ClusterID string          `json:"cluster_id"`
 	Desired   outbox.Desired  `json:"desired"`
-	Recorded  outbox.Recorded `json:"recorded"`
+	Recorded  outbox.Recorded `json:"remembered"`
 	// for receipts: sent, conflict, blocked, dead, deleted, left, nothing, later
 	Outcome string `json:"outcome,omitempty"`
 	Problem string `json:"problem,omitempty"`

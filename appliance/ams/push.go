@@ -104,7 +104,7 @@ type progressFile struct {
 // progressLine is one update.
 type progressLine struct {
 	ClusterID string          `json:"cluster_id"`
-	Recorded  outbox.Recorded `json:"recorded"`
+	Recorded  outbox.Recorded `json:"remembered"`
 }
 
 func openProgress(path string, file *CourierFile) (*progressFile, error) {
