@@ -88,7 +88,7 @@ func TestHostTimeouts_excludeDowntime(t *testing.T) {
 
 	eventually(t, "the host counts as disconnected",
 		func() bool { return *host().Status == models.HostStatusDisconnectedUnbound })
-	requireSentence(t, *host().StatusInfo, "The host's agent has not been heard",
-		"Check that it is switched on and reaches this appliance")
+	requireSentence(t, *host().StatusInfo, "The host's agent has not contacted the appliance",
+		"Check that the host is on and can reach the appliance")
 	require.Equal(t, models.HostStatusDiscoveringUnbound, *register().Status)
 }

@@ -54,7 +54,7 @@ func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 	require.Len(t, b.awaited()[0].Joining.Approved, 2, "each request is recorded once")
 	seen(JoiningUpdate{Stage: models.HostStageDone})
 	done := h.require(lifecycle.HostAdded)
-	require.Equal(t, "The host is a node of its cluster, and ready.", *done.StatusInfo)
+	require.Equal(t, "The host is a ready node of its cluster.", *done.StatusInfo)
 	require.EqualValues(t, 100, done.Progress.InstallationPercentage)
 	require.Empty(t, b.awaited())
 	seen(JoiningUpdate{Stage: models.HostStageJoined})
@@ -114,23 +114,24 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 		says  []string
 	}{
 		"no contact after the restart": {nil, lifecycle.HostPendingUserAction,
-			[]string{"has not come back from its restart",
-				"has asked its cluster for no certificate", "correct the boot order"}},
+			[]string{"has not contacted its cluster after the reboot",
+				"has not requested a certificate from its cluster", "correct the boot order"}},
 		"request denied": {[]JoiningUpdate{{Problem: record.JoiningProblem{Reason: "x",
 			Message: "Its request was denied."}}},
 			lifecycle.HostPendingUserAction,
 			[]string{
-				"has not come back from its restart. In its cluster this was found last: Its request was denied."}},
+				"has not contacted its cluster after the reboot. The last problem found in its cluster: Its request " +
+					"was denied."}},
 		"kubelet without serving request": {[]JoiningUpdate{approved(false)},
 			lifecycle.HostPendingUserAction,
-			[]string{"client certificate was approved, and it has not become a node"}},
+			[]string{"client certificate was approved, but it is not a node yet"}},
 		"node not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,
 			Approved: []record.CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,
-			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node",
+			[]string{`stage "Joined" for too long`, "a node of its cluster, but not ready. Check oc describe node",
 				"install the host again"}},
 		"node without serving certificate": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined}},
 			lifecycle.HostFailed,
-			[]string{"has asked for no serving certificate"}},
+			[]string{"has not requested a serving certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFollowingHarness(t)

@@ -244,7 +244,7 @@ func testPreparationTimesOut(b *harness) {
 	b.pass(8*time.Minute-time.Second, h)
 	h.require(lifecycle.HostPreparing)
 	b.pass(time.Second, h)
-	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason, "in time")
+	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason, "took too long")
 	h.require(lifecycle.HostKnown)
 }
 

@@ -12,16 +12,16 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// ClusterSituation holds the facts of a cluster that the conditions of the table use.
+// ClusterSituation holds the facts about a cluster that the conditions of the table read.
 type ClusterSituation struct {
-	Readiness       validation.Readiness // result of the cluster's validations
+	Readiness       validation.Readiness // decided by the cluster's validations
 	Failing         string               // messages of the failing validations
 	FinalizingStage models.FinalizingStage
-	StageLimit      time.Duration // of the finalizing stage
+	StageLimit      time.Duration // limit of the finalizing stage
 
 	PreparationFailed string // why the run of openshift-install failed
-	CompletionError   string // of the controller's report
-	HostNotPrepared   string // name of a host that left the preparation, and its state
+	CompletionError   string // error in the controller's report
+	HostNotPrepared   string // name and state of a host that is not being prepared any more
 	HostNotPreparable string // name of a host whose preparation failed, and the reason
 	HostFailed        string // name of a host that failed, and the reason
 	FailedOperators   []string
@@ -29,25 +29,25 @@ type ClusterSituation struct {
 	PreparationDone   bool // openshift-install generated the files
 	Completed         bool // the controller reported success
 	CompletionFailed  bool // the controller reported a failure
-	IngressCA         bool // the certificate of the ingress was uploaded
+	IngressCA         bool // the controller uploaded the ingress certificate
 	OperatorsDone     bool // no operator is still being installed
 	AllPrepared       bool // each host is prepared
-	PendingUserAction bool // a host waits until a person corrects its boot order
-	EnoughLeft        bool // the hosts that are installed, or that can still be, suffice
-	EnoughInstalled   bool // the installed hosts suffice
+	PendingUserAction bool // a person must correct the boot order of a host
+	EnoughLeft        bool // enough hosts have not failed
+	EnoughInstalled   bool // enough hosts are installed
 	AllDone           bool // each host is installed or has failed
 
 	TimedOut      bool // the limit of the current state has passed
 	TotalTimedOut bool // the limit of the whole installation has passed
 	StageTimedOut bool // the limit of the finalizing stage has passed
-	WarnOnly      bool // limits of an installation only warn
+	WarnOnly      bool // expired limits only warn during an installation
 }
 
 func (s ClusterSituation) preparationFailed() bool { return s.PreparationFailed != "" }
 
 func (s ClusterSituation) completionFailed() bool { return s.CompletionFailed }
 
-// finishes reports whether the cluster only waits for its controller.
+// finishes reports whether only the controller in the cluster has work left.
 func (s ClusterSituation) finishes() bool { return s.EnoughInstalled && !s.PendingUserAction }
 
 func (s ClusterSituation) complete() bool {
@@ -78,7 +78,7 @@ func ClusterMachine() *Machine[ClusterSituation] {
 		clusterInstallationRows()))
 }
 
-// clusterRequestRows are the transitions after requests of people and of the controller in the
+// clusterRequestRows returns the transitions for requests of users and of the controller in the
 // cluster.
 func clusterRequestRows() []Row[ClusterSituation] {
 	return []Row[ClusterSituation]{
@@ -98,7 +98,7 @@ func clusterRequestRows() []Row[ClusterSituation] {
 	}
 }
 
-// clusterValidationRows are the transitions after validations.
+// clusterValidationRows returns the transitions that follow from validations.
 func clusterValidationRows() []Row[ClusterSituation] {
 	lacks := func(s ClusterSituation) bool { return s.Readiness == validation.PendingForInput }
 	fails := func(s ClusterSituation) bool { return s.Readiness != validation.Ready }
@@ -106,24 +106,23 @@ func clusterValidationRows() []Row[ClusterSituation] {
 		{On: OnRefresh, From: ClusterOpenStates, When: lacks, Because: "a setting is missing",
 			To:   ClusterPendingForInput,
 			Info: func(s ClusterSituation) string { return "Waiting for input: " + s.Failing }},
-		{On: OnRefresh, From: ClusterOpenStates, When: fails, Because: "a check fails", To: ClusterInsufficient,
+		{On: OnRefresh, From: ClusterOpenStates, When: fails, Because: "a validation fails", To: ClusterInsufficient,
 			Info: func(s ClusterSituation) string { return "The cluster is not ready to be installed: " + s.Failing }},
-		{On: OnRefresh, From: ClusterOpenStates, Because: "all checks pass", To: ClusterReady,
+		{On: OnRefresh, From: ClusterOpenStates, Because: "all validations pass", To: ClusterReady,
 			Info: func(s ClusterSituation) string {
 				if s.preparationFailed() {
-					return "The cluster is ready to be installed. Its last preparation failed: " +
-						s.PreparationFailed
+					return "The cluster is ready to be installed. Its last preparation failed: " + s.PreparationFailed
 				}
 				return "The cluster is ready to be installed."
 			}},
 	}
 }
 
-// clusterPreparationRows are the transitions at the end of the preparation of an installation.
+// clusterPreparationRows returns the transitions from the preparation of an installation.
 func clusterPreparationRows() []Row[ClusterSituation] {
 	hostFailed := func(s ClusterSituation) bool { return s.HostFailed != "" }
-	hostOut := func(s ClusterSituation) bool { return s.HostNotPrepared != "" }
-	hostUnable := func(s ClusterSituation) bool { return s.HostNotPreparable != "" }
+	hostLeft := func(s ClusterSituation) bool { return s.HostNotPrepared != "" }
+	notPreparable := func(s ClusterSituation) bool { return s.HostNotPreparable != "" }
 	timedOut := func(s ClusterSituation) bool { return s.TimedOut }
 	done := func(s ClusterSituation) bool { return s.AllPrepared && s.PreparationDone }
 	return []Row[ClusterSituation]{
@@ -133,26 +132,25 @@ func clusterPreparationRows() []Row[ClusterSituation] {
 			}},
 		{On: OnRefresh, From: states(ClusterPreparing), When: hostFailed, Because: "a host failed", To: ClusterFailed,
 			Info: func(s ClusterSituation) string { return "The installation could not be prepared: " + s.HostFailed }},
-		{On: OnRefresh, From: states(ClusterPreparing), When: hostOut, Because: "a host is not ready any more",
+		{On: OnRefresh, From: states(ClusterPreparing), When: hostLeft, Because: "a host is not ready any more",
 			To: ClusterInsufficient,
 			Info: func(s ClusterSituation) string {
-				return "The installation could not be prepared: " +
-					s.HostNotPrepared
+				return "The installation could not be prepared: " + s.HostNotPrepared
 			}},
-		{On: OnRefresh, From: states(ClusterPreparing), When: hostUnable, Because: "a host could not be prepared",
+		{On: OnRefresh, From: states(ClusterPreparing), When: notPreparable, Because: "a host could not be prepared",
 			To: ClusterReady,
 			Info: func(s ClusterSituation) string {
-				return "The installation could not be prepared: " +
-					s.HostNotPreparable
+				return "The installation could not be prepared: " + s.HostNotPreparable
 			}},
-		{On: OnRefresh, From: states(ClusterPreparing), When: timedOut, Because: "it took too long", To: ClusterReady,
-			Info: clusterInfo("The preparation took too long. Look at the events, then press Install again.")},
+		{On: OnRefresh, From: states(ClusterPreparing), When: timedOut, Because: "the preparation took too long",
+			To:   ClusterReady,
+			Info: clusterInfo("The preparation took too long. Check the events, then press Install again.")},
 		{On: OnRefresh, From: states(ClusterPreparing), When: done, Because: "all hosts and files are prepared",
 			To: ClusterInstalling, Info: clusterInfo(infoInstalling)},
 	}
 }
 
-// clusterInstallationRows are the transitions during and at the end of an installation.
+// clusterInstallationRows returns the transitions during an installation and at its end.
 func clusterInstallationRows() []Row[ClusterSituation] {
 	totalTimedOut := func(s ClusterSituation) bool { return s.TotalTimedOut }
 	timedOut := func(s ClusterSituation) bool { return s.TimedOut && !s.WarnOnly }
@@ -160,50 +158,49 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 		return s.StageTimedOut && !s.WarnOnly && !slices.Contains(toleratedFinalizingStages, s.FinalizingStage)
 	}
 	stageWarns := func(s ClusterSituation) bool { return s.StageTimedOut }
-	tooFew := func(s ClusterSituation) bool { return !s.EnoughLeft }
-	waits := func(s ClusterSituation) bool { return s.PendingUserAction }
+	tooManyFailed := func(s ClusterSituation) bool { return !s.EnoughLeft }
+	userAction := func(s ClusterSituation) bool { return s.PendingUserAction }
 	return []Row[ClusterSituation]{
 		{On: OnRefresh, From: ClusterInstallingStates, When: totalTimedOut,
 			Because: "the whole installation took too long",
 			To:      ClusterFailed,
-			Info: clusterInfo("The installation took too long: the certificates that are made for an installation " +
-				"last " +
-				"24 hours. Download the logs, reset the cluster and install again, which makes new ones.")},
-		{On: OnRefresh, From: states(ClusterFinalizing), When: timedOut, Because: "it took too long", To: ClusterFailed,
+			Info: clusterInfo("The installation took too long: its certificates are valid for 24 hours. Download the " +
+				"logs, " +
+				"reset the cluster and install again. The new installation gets new certificates.")},
+		{On: OnRefresh, From: states(ClusterFinalizing), When: timedOut, Because: "finalizing took too long",
+			To: ClusterFailed,
 			Info: clusterInfo("The cluster did not finish in time. Download the logs, reset the cluster and install " +
 				"again.")},
 		{On: OnRefresh, From: states(ClusterFinalizing), When: stageEnds, Because: "the stage took too long",
 			To: ClusterFailed, Info: func(s ClusterSituation) string {
 				return fmt.Sprintf("The cluster did not finish in time: its stage %q took longer than %s. Download "+
-					"the "+
-					"logs, reset the cluster and install again.", s.FinalizingStage, s.StageLimit)
+					"the logs, reset the cluster and install again.", s.FinalizingStage, s.StageLimit)
 			}},
 		{On: OnRefresh, From: states(ClusterFinalizing), When: stageWarns,
-			Because: "the stage took too long, its limit only warns", To: Same, Event: EventFinalizingStageTimedOut,
+			Because: "the stage took too long, and its limit only warns", To: Same, Event: EventFinalizingStageTimedOut,
 			Mark: MarkFinalizingStageTimedOut,
 			Info: func(s ClusterSituation) string {
-				return fmt.Sprintf("The cluster is up; its stage %q takes longer than the %s that it should take at "+
-					"most.", s.FinalizingStage, s.StageLimit)
+				return fmt.Sprintf("The cluster is up; its stage %q takes longer than its limit of %s.",
+					s.FinalizingStage, s.StageLimit)
 			}},
 		{On: OnRefresh, From: ClusterInstallingStates, When: ClusterSituation.completionFailed,
 			Because: "the controller reported a failure", To: ClusterFailed, Info: func(s ClusterSituation) string {
 				return "The installation failed: " + s.CompletionError
 			}},
-		{On: OnRefresh, From: states(ClusterInstalling, ClusterPendingUserAction), When: tooFew,
-			Because: "too few hosts are left",
+		{On: OnRefresh, From: states(ClusterInstalling, ClusterPendingUserAction), When: tooManyFailed,
+			Because: "too many hosts failed",
 			To:      ClusterFailed, Info: func(s ClusterSituation) string {
-				return "The installation failed: " +
-					s.HostFailed
+				return "The installation failed: " + s.HostFailed
 			}},
-		{On: OnRefresh, From: states(ClusterInstalling, ClusterFinalizing), When: waits,
-			Because: "a host waits for a person", To: ClusterPendingUserAction,
-			Info: clusterInfo("A host waits for a person to correct its boot order.")},
+		{On: OnRefresh, From: states(ClusterInstalling, ClusterFinalizing), When: userAction,
+			Because: "a host boots from the wrong device", To: ClusterPendingUserAction,
+			Info: clusterInfo("A host boots from the wrong device. Correct its boot order.")},
 		{On: OnRefresh, From: states(ClusterInstalling, ClusterPendingUserAction), When: ClusterSituation.finishes,
 			Because: "enough hosts are installed", To: ClusterFinalizing,
 			Info: clusterInfo("The cluster is up; waiting for it to finish.")},
 		{On: OnRefresh, From: states(ClusterPendingUserAction),
 			When:    func(s ClusterSituation) bool { return !s.PendingUserAction },
-			Because: "no host waits for a person any more", To: ClusterInstalling,
+			Because: "no host boots from the wrong device any more", To: ClusterInstalling,
 			Info: clusterInfo(infoInstalling)},
 		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
 			Because: "all hosts are done and the controller reported success", To: ClusterInstalled,
@@ -218,14 +215,15 @@ func clusterInstallationRows() []Row[ClusterSituation] {
 				return "The cluster is installed."
 			}},
 		{On: OnRefresh, From: states(ClusterFailed, ClusterCancelled),
-			When: func(s ClusterSituation) bool { return s.TimedOut }, Because: "its logs did not come in time",
+			When: func(s ClusterSituation) bool { return s.TimedOut }, Because: "its logs did not arrive in time",
 			To:   Same,
 			Mark: MarkLogsTimedOut},
 	}
 }
 
-// SufficientHosts reports whether the hosts in one of the states suffice for their cluster: all of
-// the control plane, an arbiter if there is any, and two workers if there are two or more.
+// SufficientHosts reports whether enough hosts of a cluster are in one of the states. It requires
+// the whole control plane. It also requires an arbiter if the cluster has one, and two workers if
+// the cluster has two or more.
 func SufficientHosts(hosts iter.Seq2[models.HostRole, string], states ...string) bool {
 	have, all := make(map[models.HostRole]int), make(map[models.HostRole]int)
 	for role, status := range hosts {

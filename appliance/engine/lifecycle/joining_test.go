@@ -9,11 +9,10 @@ import (
 
 func TestJoiningAdvice_hostOfTheInstallation(t *testing.T) {
 	for stage, says := range map[models.HostStage]string{
-		models.HostStageWaitingForIgnition: "asks the machine config server for its ignition config, which it does " +
-			"not get",
-		models.HostStageConfiguring: "has its ignition config, and is no node yet",
-		models.HostStageJoined:      "is a node of its cluster that is not ready",
-		models.HostStageRebooting:   "has not asked the machine config server for its ignition config",
+		models.HostStageWaitingForIgnition: "gets no ignition config from the machine config server",
+		models.HostStageConfiguring:        "has its ignition config, but is not a node yet",
+		models.HostStageJoined:             "is a node of its cluster, but not ready",
+		models.HostStageRebooting:          "has not requested its ignition config from the machine config server",
 	} {
 		require.Contains(t, joiningAdvice(HostSituation{Stage: stage}), says)
 	}

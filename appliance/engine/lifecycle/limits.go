@@ -7,14 +7,14 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Limit is a time limit and the beginning of its time. A zero Limit limits nothing.
+// Limit is a time limit and its start. The zero Limit never expires.
 type Limit struct {
 	Began strfmt.DateTime
 	For   time.Duration
 }
 
 // Host returns the limit of a host's state or stage. Restarting is the time at which a restart of
-// the host was ordered; zero if none was.
+// the host was requested, or zero.
 func (t *Timeouts) Host(host *models.Host, restarting time.Time, singleNode bool) Limit {
 	limit := Limit{Began: host.StatusUpdatedAt}
 	switch *host.Status {
@@ -24,7 +24,7 @@ func (t *Timeouts) Host(host *models.Host, restarting time.Time, singleNode bool
 		limit.For = t.HostStarting
 	case HostInstallingInProgress:
 		if host.Progress.StageTimedOut && host.Progress.CurrentStage != models.HostStageRebooting {
-			return Limit{} // an event has warned of it already, and the installation must not end
+			return Limit{} // an event has already warned, and the installation must not fail
 		}
 		return Limit{host.StageUpdatedAt, t.Stage(host.Progress.CurrentStage, singleNode)}
 	case HostDisconnected, HostDisconnectedUnbound:
@@ -59,8 +59,8 @@ func (t *Timeouts) Cluster(cluster *models.Cluster) Limit {
 }
 
 // CurrentFinalizingStage returns the limit of the stage that the controller in a cluster reported.
-// It begins again when the cluster returns to the state finalizing: the time in which a person had
-// to act does not count.
+// The limit starts again when the cluster returns to the state finalizing: the time that it waited
+// for a user does not count.
 func (t *Timeouts) CurrentFinalizingStage(cluster *models.Cluster) Limit {
 	progress := cluster.Progress
 	if *cluster.Status != ClusterFinalizing || progress.FinalizingStage == "" || progress.FinalizingStageTimedOut {
@@ -74,8 +74,8 @@ func (t *Timeouts) CurrentFinalizingStage(cluster *models.Cluster) Limit {
 	return limit
 }
 
-// logsLimit returns the limit of the wait for logs after an installation ended: first until they
-// are announced, then until each part arrives. It is zero if no more logs are expected.
+// logsLimit returns the time limit for logs after an installation ended: first for their
+// announcement, then for each part. It is zero if no more logs are expected.
 func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTime, pending, whole,
 	part time.Duration) Limit {
 	switch {

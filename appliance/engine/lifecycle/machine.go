@@ -1,11 +1,10 @@
-// Package lifecycle holds the two state machines, of hosts and of clusters, as tables of
-// transitions.
+// Package lifecycle holds the state machines of hosts and clusters as tables of transitions.
 //
-// A row says: on this trigger, from one of these states, if this condition holds, go to that state
-// with this sentence. The first row that fits is taken. If none fits, a refresh changes nothing and
-// any other trigger is rejected as a conflict. Conditions read a situation, which is a plain value:
-// the package reads and writes no records. What a row changes in a record besides its state is
-// returned as a [Mark].
+// A row has a trigger, source states, a condition, a target state and a sentence that explains the
+// target state. The first matching row is taken. Without a matching row, a refresh changes nothing
+// and any other trigger is rejected as a conflict. Conditions read a situation, which is a plain
+// value: the package reads and writes no records. A row that changes a record beyond its state
+// returns a [Mark].
 //
 // The states and transitions are those of the Assisted Installer (internal/host/statemachine.go,
 // internal/host/pool_host_statemachine.go, internal/cluster/statemachine.go). The sentences are
@@ -30,17 +29,17 @@ const (
 	OnFailure   Trigger = "failure"    // the installer reported that it failed
 	OnMediaLost Trigger = "media lost" // the agent can't read the discovery image any more
 	OnRestart   Trigger = "restart"    // the machine restarts to boot a newer image
-	OnInstall   Trigger = "install"    // a person started the installation of a cluster, or of a host that joins one
-	OnCancel    Trigger = "cancel"     // a person cancelled the installation
-	OnReset     Trigger = "reset"      // a person reset the cluster or host
-	OnBind      Trigger = "bind"       // the host was added to a cluster
-	OnUnbind    Trigger = "unbind"     // the host was removed from its cluster
-	// OnReclaim: the host was removed from its cluster and boots the discovery image by itself.
+	OnInstall   Trigger = "install"    // a user started an installation, of a cluster or of a joining host
+	OnCancel    Trigger = "cancel"     // a user cancelled the installation
+	OnReset     Trigger = "reset"      // a user reset the cluster or host
+	OnBind      Trigger = "bind"       // a user bound the host to a cluster
+	OnUnbind    Trigger = "unbind"     // a user unbound the host from its cluster
+	// OnReclaim: the host was unbound from its cluster and boots the discovery image by itself.
 	OnReclaim       Trigger = "reclaim"
-	OnReclaimReboot Trigger = "reclaim reboot" // the host has fetched the boot artifacts
-	OnReclaimFailed Trigger = "reclaim failed" // the host could not fetch or start the boot artifacts
+	OnReclaimReboot Trigger = "reclaim reboot" // the host has downloaded the boot artifacts
+	OnReclaimFailed Trigger = "reclaim failed" // the host could not download or start the boot artifacts
 	OnCompletion    Trigger = "completion"     // the controller reported the end of the installation
-	OnAddHosts      Trigger = "add hosts"      // a person opened an installed cluster for more hosts
+	OnAddHosts      Trigger = "add hosts"      // a user opened an installed cluster for more hosts
 )
 
 // The states of hosts and clusters.
@@ -88,7 +87,7 @@ const (
 	ClusterUnmonitored       = models.ClusterStatusUnmonitored
 
 	HostInitial = ""
-	Same        = "=" // as the target of a row: stay in the present state
+	Same        = "=" // as the target of a row: the state stays the same
 )
 
 // Names of the events that rows write.
@@ -97,38 +96,38 @@ const (
 	EventFinalizingStageTimedOut = "finalizing_stage_timed_out"
 )
 
-// Mark is a change of a record that belongs to a row besides the state. It lets a row that stays in
-// its state be taken once.
+// Mark names a change of a record that a row makes besides the state. Its condition then no longer
+// holds, so a row that keeps the state is taken only once.
 type Mark int
 
 // The marks of both tables.
 const (
 	MarkNone                    Mark = iota
-	MarkConnectionTimedOut           // the silence of the host's agent is reported
+	MarkConnectionTimedOut           // an event reported that the host's agent stopped polling
 	MarkConnectionBack               // the host's agent polls again
-	MarkStageResumed                 // the time of the host's stage starts again
-	MarkStageTimedOut                // the limit of the host's stage is reported
-	MarkFinalizingStageTimedOut      // the limit of the finalizing stage is reported
+	MarkStageResumed                 // the limit of the host's stage counts from now on
+	MarkStageTimedOut                // an event reported the expired limit of the host's stage
+	MarkFinalizingStageTimedOut      // an event reported the expired limit of the finalizing stage
 	MarkLogsTimedOut                 // the logs are not expected any more
 )
 
-// Row is one rule of a lifecycle. S is the situation that its condition reads.
+// Row is one transition of a state machine. S is the situation that its condition reads.
 type Row[S any] struct {
 	On      Trigger
 	From    []string
-	When    func(S) bool // nil: always
-	Because string       // the condition in words, for docs/lifecycle.md; empty: always
+	When    func(S) bool // nil if the row has no condition
+	Because string       // the condition in words, for docs/lifecycle.md
 	To      string
-	Info    func(S) string // the sentence that explains the state; nil keeps the present one
+	Info    func(S) string // the sentence that explains the state; nil keeps the previous sentence
 	Mark    Mark
-	Event   string // written when a row that stays in its state applies its mark; empty: none
+	Event   string // event that is written when the row keeps the state and applies its mark
 }
 
 // Machine is a table of rows with an index by trigger and state.
 type Machine[S any] struct {
 	rows  []Row[S]
 	at    map[key][]*Row[S]
-	taken func(row int, from string) // nil: rows are not reported
+	taken func(row int, from string) // called for each row that is taken; may be nil
 }
 
 type key struct {
@@ -147,7 +146,7 @@ func newMachine[S any](rows []Row[S]) *Machine[S] {
 	return m
 }
 
-// Next returns the row that a trigger takes from a state, or nil if none fits.
+// Next returns the first row for a trigger and a state whose condition holds, or nil.
 func (m *Machine[S]) Next(on Trigger, from string, s S) *Row[S] {
 	for _, r := range m.at[key{on, from}] {
 		if r.When == nil || r.When(s) {
@@ -160,10 +159,10 @@ func (m *Machine[S]) Next(on Trigger, from string, s S) *Row[S] {
 	return nil
 }
 
-// Rows returns the rows of the table. The caller must not change them.
+// Rows returns the table. The caller must not change it.
 func (m *Machine[S]) Rows() []Row[S] { return m.rows }
 
-// Observed returns a machine with the same table that reports each row it takes.
+// Observed returns a machine with the same table that calls a function for each row it takes.
 func (m *Machine[S]) Observed(taken func(row int, from string)) *Machine[S] {
 	return &Machine[S]{rows: m.rows, at: m.at, taken: taken}
 }
@@ -177,7 +176,7 @@ func (m *Machine[S]) index(row *Row[S]) int {
 	return -1
 }
 
-// states joins states and lists of states to one list.
+// states returns one list of the given states and lists of states.
 func states(parts ...any) []string {
 	var list []string
 	for _, part := range parts {
@@ -191,21 +190,21 @@ func states(parts ...any) []string {
 	return list
 }
 
-// StageCopyingRegistry is newer than the list of stages that the models of the API have.
+// StageCopyingRegistry is a stage that the models of the API lack.
 const StageCopyingRegistry models.HostStage = "Copying registry data to disk"
 
-// stagesAfterReboot are the stages in which the host runs from its disk, without its agent.
+// stagesAfterReboot lists the stages in which the host runs from its disk, without an agent.
 var stagesAfterReboot = []models.HostStage{
 	models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined,
 	models.HostStageDone,
 }
 
-// StagesWaitingForOthers are the stages in which a host can't continue while a person must correct
-// the boot order of another host.
+// StagesWaitingForOthers lists the stages in which a host waits for other hosts. The host is
+// blocked if another host boots from the wrong disk.
 var StagesWaitingForOthers = []models.HostStage{
 	models.HostStageWaitingForControlPlane, models.HostStageWaitingForController, models.HostStageWaitingForBootkube,
 	models.HostStageRebooting,
 }
 
-// AfterReboot reports whether a host in this stage runs from its disk, without an agent that polls.
+// AfterReboot reports whether a host in this stage runs from its disk, without an agent.
 func AfterReboot(stage models.HostStage) bool { return slices.Contains(stagesAfterReboot, stage) }

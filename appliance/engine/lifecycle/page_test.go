@@ -13,7 +13,7 @@ import (
 	"landfall/appliance/engine/pagetest"
 )
 
-var updatePage = flag.Bool("update", false, "write docs/lifecycle.md anew from the tables")
+var updatePage = flag.Bool("update", false, "write docs/lifecycle.md from the tables")
 
 // TestLifecyclePage fails if docs/lifecycle.md differs from the tables. `make docs` writes the
 // page.
@@ -21,31 +21,31 @@ func TestLifecyclePage(t *testing.T) {
 	pagetest.Compare(t, "lifecycle.md", lifecyclePage(readTransitions(t)), *updatePage)
 }
 
-// drawing is a state diagram of some triggers and some states.
+// drawing selects the triggers and states of one state diagram.
 type drawing struct {
 	title, text string
 	on          []Trigger
-	among       []string // both ends of the arrows; nil means all
-	loops       bool     // includes arrows from a state to itself
+	among       []string // the states that arrows connect; nil selects all states
+	loops       bool     // whether arrows from a state to itself are drawn
 }
 
 func lifecyclePage(list transitionList) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("# The lives of hosts and clusters\n")
+	line("# The state machines of hosts and clusters\n")
 	line("Generated from the tables of `appliance/engine/lifecycle/hosts.go` and " +
 		"`appliance/engine/lifecycle/clusters.go` by `make docs`; do not edit.\n")
-	line("A row of a table says: on this trigger, from one of these states, when this holds, go to that state and " +
-		"say so. The first row that fits is taken. " +
-		"When none fits, a refresh changes nothing and any other trigger is refused with 409. A refresh follows " +
-		"whatever changes a host or its cluster, and the passing of a limit; nothing is polled.\n")
+	line("A row of a table has a trigger, source states, a condition and a target state. The first matching row is " +
+		"taken. Without a matching row, a refresh changes nothing and any other trigger is rejected with status 409. " +
+		"A refresh runs after each change of a host or its cluster, and when a limit expires. The service does not " +
+		"poll.\n")
 
 	line("## Hosts\n")
 	writeStates(&b, HostStates())
 	for _, d := range hostDrawings() {
 		writeDrawing(&b, HostMachine(), d)
 	}
-	writeRows(&b, "Every row of the table of hosts", HostMachine())
+	writeRows(&b, "All rows of the table of hosts", HostMachine())
 
 	line("## Clusters\n")
 	writeStates(&b, ClusterStates())
@@ -54,11 +54,11 @@ func lifecyclePage(list transitionList) string {
 			states(ClusterOpenStates, ClusterPreparing, ClusterInstalling, ClusterFailed), false},
 		{"The installation", "", []Trigger{OnRefresh, OnAddHosts}, states(ClusterInstallingStates, ClusterInstalled,
 			ClusterAddingHosts, ClusterFailed), false},
-		{"What people order", "", []Trigger{OnInstall, OnCancel, OnReset, OnAddHosts}, nil, false},
+		{"Requests of users", "", []Trigger{OnInstall, OnCancel, OnReset, OnAddHosts}, nil, false},
 	} {
 		writeDrawing(&b, ClusterMachine(), d)
 	}
-	writeRows(&b, "Every row of the table of clusters", ClusterMachine())
+	writeRows(&b, "All rows of the table of clusters", ClusterMachine())
 
 	writeLimits(&b, DefaultTimeouts())
 	writeDifferences(&b, list)
@@ -67,34 +67,35 @@ func lifecyclePage(list transitionList) string {
 
 func hostDrawings() []drawing {
 	return []drawing{
-		{"Hosts of no cluster", "", []Trigger{OnRegister, OnRefresh, OnBind, OnMediaLost, OnRestart},
+		{"Hosts without a cluster", "", []Trigger{OnRegister, OnRefresh, OnBind, OnMediaLost, OnRestart},
 			states(HostInitial, HostOpenUnboundStates, HostDisabledUnbound, HostBinding), false},
-		{"Until a host is known", "", []Trigger{OnRegister, OnRefresh}, states(HostInitial, HostOpenStates,
+		{"From registration to known", "", []Trigger{OnRegister, OnRefresh}, states(HostInitial, HostOpenStates,
 			HostDisabled), false},
-		{"The installation", "Silence and a lost image end it too: see the next drawings.",
+		{"The installation", "A host that stops polling, or loses its image, fails too: see the next diagrams.",
 			[]Trigger{OnInstall, OnProgress, OnFailure, OnRefresh}, states(HostKnown, HostInsufficient,
 				HostPreparingStates,
 				HostInstallingStates, HostInstalled, HostAdded, HostFailed), false},
-		{"An agent starts", "The machine booted the discovery image. Where it was to boot from its disk, its boot " +
-			"order is wrong.", []Trigger{OnRegister}, nil, true},
-		{"The discovery image is lost, or replaced by a newer one", "", []Trigger{OnMediaLost, OnRestart},
+		{"Registration of an agent",
+			"The machine booted the discovery image. If it should have booted from its disk, " +
+				"its boot order is wrong.", []Trigger{OnRegister}, nil, true},
+		{"Loss of the discovery image, and its replacement by a newer one", "", []Trigger{OnMediaLost, OnRestart},
 			states(HostOpenStates, HostBinding, HostPreparingStates, HostInstalling, HostInstallingInProgress,
 				HostFailed), false},
-		{"Late binding", "A host is given to a cluster and taken back; one that was installed can be reclaimed.",
+		{"Late binding", "A host is bound to a cluster or unbound from it. An installed host can be reclaimed.",
 			[]Trigger{OnBind, OnUnbind, OnReclaim, OnReclaimReboot, OnReclaimFailed}, nil, false},
 		{"Cancel and reset", "", []Trigger{OnCancel, OnReset}, nil, false},
 	}
 }
 
 func writeStates(b *strings.Builder, states []State) {
-	fmt.Fprint(b, "| state | what it means |\n|---|---|\n")
+	fmt.Fprint(b, "| state | meaning |\n|---|---|\n")
 	for _, s := range states {
 		fmt.Fprintf(b, "| `%s` | %s |\n", s.Name, s.Meaning)
 	}
 	fmt.Fprintln(b)
 }
 
-// writeDrawing writes a Mermaid state diagram. Mermaid allows no hyphens in ids and no colons in
+// writeDrawing writes a Mermaid state diagram. Mermaid does not allow hyphens in ids or colons in
 // labels.
 func writeDrawing[S any](b *strings.Builder, l *Machine[S], d drawing) {
 	fmt.Fprintf(b, "### %s\n\n", d.title)
@@ -172,8 +173,8 @@ func writeRows[S any](b *strings.Builder, title string, l *Machine[S]) {
 	fmt.Fprintln(b)
 }
 
-// stageLimits returns the limits below a key by the names of their stages, which are the last words
-// of their explanations.
+// stageLimits returns the limits under a configuration key by the name of their stage. The name is
+// the end of the limit's explanation.
 func stageLimits(key string, limits reflect.Value) map[string]time.Duration {
 	byName := map[string]time.Duration{}
 	for field, value := range limits.Fields() {
@@ -184,19 +185,21 @@ func stageLimits(key string, limits reflect.Value) map[string]time.Duration {
 }
 
 func writeLimits(b *strings.Builder, t Timeouts) {
-	fmt.Fprint(b, "## Limits\n\nAll can be set in the configuration, under `timeouts`. None runs while the "+
-		"appliance, or the machine that it runs on, was away.\n\n| what | limit |\n|---|---|\n")
-	row := func(what string, limit time.Duration) { fmt.Fprintf(b, "| %s | %s |\n", what, spoken(limit)) }
-	row("silence of an agent", t.HostDisconnected)
+	fmt.Fprint(b, "## Limits\n\nAll limits can be set under `timeouts` in the configuration. Time in which the "+
+		"appliance or its machine was stopped does not count.\n\n| subject | limit |\n|---|---|\n")
+	row := func(subject string, limit time.Duration) {
+		fmt.Fprintf(b, "| %s | %s |\n", subject, formatLimit(limit))
+	}
+	row("time without a poll of an agent", t.HostDisconnected)
 	row("preparation of a host", t.HostPreparing)
 	row("preparation of a cluster", t.ClusterPreparing)
-	row("from the order to install to the installer's first word", t.HostStarting)
+	row("from the order to install to the installer's first report", t.HostStarting)
 	stages := stageLimits("stages", reflect.ValueOf(t.Stages))
 	for _, stage := range slices.Sorted(maps.Keys(stages)) {
 		row("stage "+stage, stages[stage])
 	}
 	row("stage Rebooting of a single node", t.SingleNodeReboot)
-	row("a person corrects the boot order of a host that the cluster can do without", t.UserAction)
+	row("correction of the boot order of a host that the cluster does not need", t.UserAction)
 	row("the whole installation", t.Installation)
 	row("finalizing", t.Finalizing)
 	stages = stageLimits("finalizing_stages", reflect.ValueOf(t.FinalizingStages))
@@ -204,17 +207,17 @@ func writeLimits(b *strings.Builder, t Timeouts) {
 		row("finalizing stage "+stage, stages[stage])
 	}
 	row("resetting", t.Resetting)
-	row("reclaiming, each half", t.Reclaiming)
+	row("reclaiming: download of the image, and again restart", t.Reclaiming)
 	row("logs of a host, until they are announced", t.HostLogsPending)
-	row("logs of a host, until they come", t.HostLogs)
+	row("logs of a host, until they arrive", t.HostLogs)
 	row("logs of a cluster, until they are announced", t.ClusterLogsPending)
-	row("logs of a cluster, until they come", t.ClusterLogs)
-	fmt.Fprintf(b, "\nStages that are not named here have an hour. The limits of the finalizing stages %q, %q and %q "+
+	row("logs of a cluster, until they arrive", t.ClusterLogs)
+	fmt.Fprintf(b, "\nThe limit of other stages is one hour. The limits of the finalizing stages %q, %q and %q "+
 		"only warn.\n\n", toleratedFinalizingStages[0],
 		toleratedFinalizingStages[1], toleratedFinalizingStages[2])
 }
 
-func spoken(d time.Duration) string {
+func formatLimit(d time.Duration) string {
 	if d%time.Hour == 0 {
 		return fmt.Sprintf("%d h", d/time.Hour)
 	}
@@ -222,14 +225,14 @@ func spoken(d time.Duration) string {
 }
 
 func writeDifferences(b *strings.Builder, list transitionList) {
-	fmt.Fprintf(b, "## Where the tables differ from upstream's\n\nUpstream: %s\n\n| of | on | from | to | whose | "+
-		"why |\n|---|---|---|---|---|---|\n", list.Source)
+	fmt.Fprintf(b, "## Differences from upstream's tables\n\nUpstream: %s\n\n| table | on | from | to | found in | "+
+		"reason |\n|---|---|---|---|---|---|\n", list.Source)
 	for _, d := range list.Differences {
 		to := "`" + d.To + "`"
 		if d.To == Same {
 			to = "stays"
 		}
-		whose := map[string]string{"missing": "upstream's", "added": "ours"}[d.Kind]
-		fmt.Fprintf(b, "| %s | %s | `%s` | %s | %s | %s |\n", d.Of, d.On, strings.Join(d.From, "` `"), to, whose, d.Why)
+		side := map[string]string{"missing": "upstream", "added": "this appliance"}[d.Kind]
+		fmt.Fprintf(b, "| %s | %s | `%s` | %s | %s | %s |\n", d.Of, d.On, strings.Join(d.From, "` `"), to, side, d.Why)
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // PreparingShare, installingShare and finalizingShare are the shares of the three phases in a
-// cluster's total progress, in percent; they are the Assisted Installer's. The rest is reached when
-// the cluster is installed.
+// cluster's total progress, in percent. The Assisted Installer uses the same figures. An installed
+// cluster is at 100 percent.
 const (
 	PreparingShare  = 10
 	installingShare = 70
@@ -21,7 +21,7 @@ func TotalProgress(p *models.ClusterProgressInfo) int64 {
 		finalizingShare*p.FinalizingStagePercentage) / 100
 }
 
-// StageProgress returns the progress of a host that is at one of its stages, in percent.
+// StageProgress returns the progress of a host at one of its stages, in percent.
 func StageProgress(stages []models.HostStage, stage models.HostStage) int64 {
 	at := slices.Index(stages, stage)
 	if stage == models.HostStageDone {
@@ -34,8 +34,8 @@ func StageProgress(stages []models.HostStage, stage models.HostStage) int64 {
 }
 
 // CountOperators updates the progress of a cluster with its finished operators. A failed optional
-// operator counts as finished: it leaves the cluster degraded, and no program waits for it. The
-// total progress never decreases.
+// operator counts as finished, because the cluster is then installed but degraded. The total
+// progress never decreases.
 func CountOperators(cluster *models.Cluster) {
 	finished := 0
 	for _, m := range cluster.MonitoredOperators {

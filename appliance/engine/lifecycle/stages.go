@@ -7,7 +7,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// StageText describes a stage and the report about it.
+// StageText returns a stage followed by the text that was reported with it.
 func StageText(stage models.HostStage, info string) string {
 	if info == "" {
 		return string(stage) + "."
@@ -15,7 +15,7 @@ func StageText(stage models.HostStage, info string) string {
 	return string(stage) + " (" + info + ")."
 }
 
-// FinalizingStages returns the stages of the end of an installation, in order.
+// FinalizingStages returns the stages of the state finalizing, in order.
 func FinalizingStages() []models.FinalizingStage {
 	return []models.FinalizingStage{
 		models.FinalizingStageWaitingForClusterOperators, models.FinalizingStageAddingRouterCa,
@@ -25,13 +25,13 @@ func FinalizingStages() []models.FinalizingStage {
 	}
 }
 
-// Validated reports whether hosts in a state are validated.
+// Validated reports whether the validations of hosts in this state are run.
 func Validated(status string) bool {
 	return slices.Contains(HostOpenStates, status) || slices.Contains(HostOpenUnboundStates, status) ||
 		slices.Contains([]string{HostPreparing, HostPreparingFailed, HostPrepared, HostBinding, HostUnbinding}, status)
 }
 
-// ExpectsPolls reports whether a host in its state must poll.
+// ExpectsPolls reports whether the agent of a host in this state must poll.
 func ExpectsPolls(host *models.Host) bool {
 	status := *host.Status
 	if slices.Contains([]string{HostDisconnected, HostDisconnectedUnbound, HostBinding}, status) {
@@ -41,7 +41,7 @@ func ExpectsPolls(host *models.Host) bool {
 		!host.ConnectionTimedOut && !AfterReboot(host.Progress.CurrentStage)
 }
 
-// StartsFromDisk reports whether the installed system is on a host's disk.
+// StartsFromDisk reports whether the installed system is on the host's disk.
 func StartsFromDisk(host *models.Host) bool {
 	switch conv.Value(host.Status) {
 	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster,

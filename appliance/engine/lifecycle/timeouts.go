@@ -27,7 +27,7 @@ type Timeouts struct {
 	// SingleNodeReboot is longer than the limit of other nodes: the node starts the whole control
 	// plane.
 	SingleNodeReboot time.Duration `mapstructure:"single_node_reboot" default:"80m"`
-	// The pending limits count from the end of the installation.
+	// The limits named Pending start at the end of the installation.
 	HostLogs           time.Duration `mapstructure:"host_logs" default:"10m"`
 	HostLogsPending    time.Duration `mapstructure:"host_logs_pending" default:"2m"`
 	ClusterLogs        time.Duration `mapstructure:"cluster_logs" default:"1h"`
@@ -36,13 +36,13 @@ type Timeouts struct {
 	Stages           StageTimeouts           `mapstructure:"stages"`
 	FinalizingStages FinalizingStageTimeouts `mapstructure:"finalizing_stages"`
 
-	// WarnOnly makes expired limits of stages, of the finalizing stages and of a host's silence
-	// during its installation warn instead of ending the installation. The limit of the whole
-	// installation always ends it.
+	// WarnOnly makes expired limits warn instead of failing the installation: those of stages, of
+	// finalizing stages and of agents that stop polling. The limit of the whole installation is
+	// always enforced.
 	WarnOnly bool `mapstructure:"-"`
 }
 
-// StageTimeouts are the limits of the stages of a host's installation. The key of a stage is its
+// StageTimeouts holds the limits of the stages of a host's installation. The key of a stage is its
 // name in lower case, with underscores.
 type StageTimeouts struct {
 	StartingInstallation      time.Duration `mapstructure:"starting_installation" default:"30m"`
@@ -58,8 +58,8 @@ type StageTimeouts struct {
 	Joined                    time.Duration `mapstructure:"joined" default:"1h"`
 }
 
-// FinalizingStageTimeouts are the limits of the stages of the controller in a new cluster, with
-// keys like those of [StageTimeouts].
+// FinalizingStageTimeouts holds the limits of the stages that the controller in a new cluster
+// reports. The keys are formed like those of [StageTimeouts].
 type FinalizingStageTimeouts struct {
 	WaitingForClusterOperators time.Duration `mapstructure:"waiting_for_cluster_operators" default:"10h"`
 	AddingRouterCA             time.Duration `mapstructure:"adding_router_ca" default:"70m"`
@@ -72,7 +72,7 @@ type FinalizingStageTimeouts struct {
 	Done                time.Duration `mapstructure:"done" default:"70m"`
 }
 
-// TimeoutHelp explains the limits, by their keys under timeouts in the configuration.
+// TimeoutHelp explains each limit by its key under timeouts in the configuration.
 var TimeoutHelp = map[string]string{
 	"host_disconnected":    "time without a poll after which a host counts as disconnected",
 	"host_preparing":       "time for a host's checks before the installation",
@@ -115,7 +115,7 @@ var TimeoutHelp = map[string]string{
 // DefaultTimeouts returns the default limits.
 func DefaultTimeouts() Timeouts { return Timeouts{}.OrDefaults() }
 
-// OrDefaults returns the limits with the default in place of each that is zero.
+// OrDefaults returns the limits with defaults in place of zeros.
 func (t Timeouts) OrDefaults() Timeouts {
 	setDefaults(reflect.ValueOf(&t).Elem())
 	return t
@@ -139,7 +139,7 @@ func setDefaults(limits reflect.Value) {
 	}
 }
 
-// Stage returns the limit of a stage of a host's installation, an hour for an unknown stage.
+// Stage returns the limit of a stage of a host's installation. It is one hour for unknown stages.
 func (t Timeouts) Stage(name models.HostStage, singleNode bool) time.Duration {
 	switch name {
 	case models.HostStageStartingInstallation:
@@ -171,9 +171,8 @@ func (t Timeouts) Stage(name models.HostStage, singleNode bool) time.Duration {
 	return time.Hour
 }
 
-// FinalizingStage returns the limit of a stage of the controller in the cluster, 70 minutes for an
-// unknown stage. The limit of a stage that waits for operators is at least that of the slowest
-// operator.
+// FinalizingStage returns the limit of a finalizing stage. It is 70 minutes for unknown stages. For
+// stages that wait for operators, it is at least the limit of the slowest operator.
 func (t Timeouts) FinalizingStage(stage models.FinalizingStage, operators []*models.MonitoredOperator) time.Duration {
 	limit := t.FinalizingStages.of(stage)
 	switch stage {

@@ -36,7 +36,7 @@ func TestTimeouts_stagesByReportedName(t *testing.T) {
 		models.HostStageInstalling: time.Hour, models.HostStageJoined: time.Hour,
 		models.HostStageWritingImageToDisk: 30 * time.Minute, "Copying registry data to disk": 90 * time.Minute,
 		models.HostStageRebooting: 40 * time.Minute, models.HostStageConfiguring: time.Hour,
-		models.HostStageWaitingForIgnition: 24 * time.Hour, "an unknown one": time.Hour,
+		models.HostStageWaitingForIgnition: 24 * time.Hour, "unknown": time.Hour,
 	} {
 		require.Equal(t, want, limits.Stage(stage, false), stage)
 	}
@@ -49,7 +49,7 @@ func TestTimeouts_stagesByReportedName(t *testing.T) {
 		models.FinalizingStageWaitingForOlmOperatorsCsv:               70 * time.Minute,
 		models.FinalizingStageWaitingForOLMOperatorSetupJobs:          10 * time.Minute,
 		models.FinalizingStageDone:                                    70 * time.Minute,
-		"an unknown one":                                              70 * time.Minute,
+		"unknown":                                                     70 * time.Minute,
 	} {
 		require.Equal(t, want, limits.FinalizingStage(stage, nil), stage)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// transitionList is testdata/transitions.json: the transitions of the Assisted Installer and the
-// differences of this implementation.
+// transitionList is the content of testdata/transitions.json: the transitions of the Assisted
+// Installer, and the differences of this implementation.
 type transitionList struct {
 	Source      string
 	Hosts       []transitions
@@ -29,8 +29,8 @@ type transitions struct {
 	To   string
 }
 
-// difference is a transition that only one side has, with the reason. Kind is "missing" if only
-// upstream has it, "added" if only this implementation has it.
+// difference is a transition that exists on one side only, with the reason. Kind is "missing" for a
+// transition of upstream, and "added" for one of this implementation.
 type difference struct {
 	transitions
 	Of, Kind, Why string
@@ -123,7 +123,7 @@ func TestTransitions_differencesFromUpstreamAreListed(t *testing.T) {
 				}
 			}
 			for e, kind := range explained {
-				t.Errorf("the difference is listed and does not exist: %s %s", kind, e)
+				t.Errorf("the listed difference does not exist: %s %s", kind, e)
 			}
 		})
 	}
@@ -132,12 +132,12 @@ func TestTransitions_differencesFromUpstreamAreListed(t *testing.T) {
 func requireExplained(t *testing.T, explained map[edge]string, e edge, kind string) {
 	t.Helper()
 	if explained[e] != kind {
-		t.Errorf("%s, and no reason is listed: %s", kind, e)
+		t.Errorf("transition %s without a listed reason: %s", kind, e)
 	}
 	delete(explained, e)
 }
 
-func TestStates_eachIsOfTheAPIAndHasAnExit(t *testing.T) {
+func TestStates_allAreInTheAPIAndHaveAnExit(t *testing.T) {
 	host := models.Host{}
 	for _, status := range StateNames(HostStates()) {
 		host.Status = &status
@@ -146,11 +146,11 @@ func TestStates_eachIsOfTheAPIAndHasAnExit(t *testing.T) {
 		}
 		requireExit(t, HostMachine().edges(), status)
 	}
-	require.Len(t, HostStates(), 28, "disabled-unbound is one that the published list leaves out")
+	require.Len(t, HostStates(), 28, "including disabled-unbound, which the published list lacks")
 	for _, status := range StateNames(ClusterStates()) {
 		if status == ClusterUnmonitored || status == ClusterAddingHosts {
-			// These states end only with the deletion of the cluster: a cluster that only describes
-			// an image is never installed, and an installed cluster stays installed.
+			// These states end with the deletion of the cluster. A cluster that only describes an
+			// image is never installed, and an installed cluster stays installed.
 			continue
 		}
 		requireExit(t, ClusterMachine().edges(), status)
@@ -161,16 +161,16 @@ func TestStates_eachIsOfTheAPIAndHasAnExit(t *testing.T) {
 func requireExit(t *testing.T, edges []edge, status string) {
 	t.Helper()
 	if !slices.ContainsFunc(edges, func(e edge) bool { return e.from == status && e.to != status }) {
-		t.Errorf("nothing leads out of %q", status)
+		t.Errorf("the state %q has no exit", status)
 	}
 }
 
-// TestTransitions_listIsUpstreams compares testdata/transitions.json with the rules that upstream
-// publishes.
-func TestTransitions_listIsUpstreams(t *testing.T) {
+// TestTransitions_listMatchesUpstream compares testdata/transitions.json with the rules that
+// upstream publishes.
+func TestTransitions_listMatchesUpstream(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA names no folder of real data")
+		t.Skip("LANDFALL_REALDATA is not set to a directory of real data")
 	}
 	list := readTransitions(t)
 	for file, want := range map[string][]edge{"host_state_machine.json": edgesOf(list.Hosts),
@@ -179,7 +179,7 @@ func TestTransitions_listIsUpstreams(t *testing.T) {
 	}
 	unbound := publishedEdges(t, filepath.Join(dir, "assisted", "state-machines", "unbound_host_state_machine.json"))
 	require.ElementsMatch(t, edgesOf(list.Clusters), unbound,
-		"what is published for unbound hosts is the list of clusters once more, so the code counts")
+		"upstream publishes the list of clusters for unbound hosts; its code is authoritative")
 }
 
 func publishedEdges(t *testing.T, path string) []edge {
