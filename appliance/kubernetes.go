@@ -98,8 +98,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	if k == nil {
 		return nil, nil
 	}
-	rules, reconcile := a.newControllers(k)
-	metalRules, observe := a.newMetalControllers(k)
+	rules, controllers := a.newControllers(k)
 	address := a.address
 	if k.address != nil {
 		address = k.address
@@ -111,10 +110,10 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	}
 	s := &kubernetesServer{
 		api: kube.New(kube.Options{
-			DB: a.db, Objects: k.objects, Box: k.box, Admission: append(rules, metalRules), Address: address.String(),
+			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(),
 			Clock: clockwork.NewRealClock(), Logger: a.log,
 		}),
-		controllers: []task{reconcile, observe}, base: k, web: own,
+		controllers: controllers, base: k, web: own,
 	}
 	return s, server.Register(s.api.Operations()...)
 }

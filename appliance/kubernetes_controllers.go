@@ -8,28 +8,36 @@ import (
 
 	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/hosts"
+	"landfall/appliance/kube/metal"
 	"landfall/appliance/kube/projection"
 )
 
-// newControllers adds the controllers of clusters and hosts to the loop. It returns the admission
-// rules of their kinds and the task that runs the loop.
-func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, task) {
+// newControllers adds all reconcilers to the loop. It returns the admission rules of their kinds,
+// and the tasks that run the loop and queue changes of servers.
+func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, []task) {
 	clock, baseImages := clockwork.NewRealClock(), hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
 		Mirrors: a.mirror, Clock: clock}
 	hostsOptions := hosts.Options{Projector: k.hosts, DB: a.db, Engine: a.engine, Loop: k.loop, Mirrors: a.mirror,
 		OSImages: baseImages, Images: baseImages, Clock: clock}
+	metalOptions := a.metalOptions(k)
 	if a.spokes != nil {
-		clustersOptions.Spokes, hostsOptions.Spokes = a.spokes, a.spokes
+		clustersOptions.Spokes, hostsOptions.Spokes, metalOptions.Spokes = a.spokes, a.spokes, a.spokes
 	}
-	clusters.New(clustersOptions)
+	ofClusters, ofHosts, ofMetal := clusters.New(clustersOptions), hosts.New(hostsOptions), metal.New(metalOptions)
+	k.loop.Add(ofClusters)
+	k.loop.Add(ofHosts.Reconcilers()...)
+	k.loop.Add(ofMetal.Reconcilers()...)
+
 	catchUp := projection.CatchUp{DB: a.db, Engine: a.engine, Projector: projection.Chain{k.hosts, k.clusters},
 		Program: a.version, URL: a.urls[0], Clock: clock}
-	rules := []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: hosts.New(hostsOptions)}}
-	return rules, func(ctx context.Context) error {
+	reconcile := func(ctx context.Context) error {
 		if err := catchUp.Run(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 		return k.loop.Run(ctx)
 	}
+	observe := func(ctx context.Context) error { return a.bmcs.Observe(ctx, ofMetal.EnqueueServer) }
+	rules := []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: ofHosts}, metal.NewAdmission()}
+	return rules, []task{reconcile, observe}
 }

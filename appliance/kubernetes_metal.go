@@ -4,17 +4,15 @@ import (
 	"context"
 	"strings"
 
-	"k8s.io/apiserver/pkg/admission"
-
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/metal"
 	"landfall/store"
 )
 
-// newMetalControllers adds the controllers of BareMetalHosts and related kinds to the loop. It
-// returns the admission rules of their kinds and the task that queues changes of servers.
-func (a *Appliance) newMetalControllers(k *kubernetesObjects) (admission.Interface, task) {
-	options := metal.Options{
+// metalOptions returns the options of the controllers of BareMetalHosts, without its connections to
+// installed clusters.
+func (a *Appliance) metalOptions(k *kubernetesObjects) metal.Options {
+	return metal.Options{
 		Loop: k.loop, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles,
 		Logger: a.log,
 		InfraEnvID: func(tx *store.Tx, namespace, name string) (string, error) {
@@ -31,12 +29,5 @@ func (a *Appliance) newMetalControllers(k *kubernetesObjects) (admission.Interfa
 			}
 			return err
 		},
-	}
-	if a.spokes != nil {
-		options.Spokes = a.spokes
-	}
-	controllers := metal.New(options)
-	return metal.NewAdmission(), func(ctx context.Context) error {
-		return a.bmcs.Observe(ctx, controllers.EnqueueServer)
 	}
 }

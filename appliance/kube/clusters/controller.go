@@ -92,28 +92,25 @@ type Controller struct {
 	references *controller.References // to Secrets and ConfigMaps, by namespace/name
 }
 
-// New returns the controller and adds it to the loop of the options.
+// New returns the controller. It runs in the loop of the options.
 func New(options Options) *Controller {
-	c := &Controller{Projector: options.Projector, Options: options, pools: map[string]*pool{},
+	return &Controller{Projector: options.Projector, Options: options, pools: map[string]*pool{},
 		references: controller.NewReferences()}
-	options.Loop.Add(c, c.relations()...)
-	return c
 }
 
 // Kind implements controller.Reconciler.
 func (c *Controller) Kind() objects.Kind { return objects.ClusterDeployments }
 
-// relations lists the other objects that a ClusterDeployment depends on.
-func (c *Controller) relations() []controller.Relation {
-	return []controller.Relation{
-		{Of: objects.AgentClusterInstalls, To: c.deploymentsOfInstall, EnqueueAll: true},
-		{Of: objects.Secrets, To: c.deploymentsReferringTo},
-		{Of: objects.ConfigMaps, To: c.deploymentsReferringTo},
-		{Of: objects.ClusterImageSets, To: func(tx *store.Tx, _, _ string) ([]controller.Key,
-			error) {
+// Watches implements controller.Reconciler.
+func (c *Controller) Watches() []controller.Watch {
+	return []controller.Watch{
+		{Kind: objects.AgentClusterInstalls, Map: c.deploymentsOfInstall, EnqueueAll: true},
+		{Kind: objects.Secrets, Map: c.deploymentsReferringTo},
+		{Kind: objects.ConfigMaps, Map: c.deploymentsReferringTo},
+		{Kind: objects.ClusterImageSets, Map: func(tx *store.Tx, _, _ string) ([]controller.Key, error) {
 			return c.unregistered(tx)
 		}},
-		{Of: objects.Agents, To: c.deploymentOfAgent},
+		{Kind: objects.Agents, Map: c.deploymentOfAgent},
 	}
 }
 

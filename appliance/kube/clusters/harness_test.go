@@ -62,6 +62,8 @@ func (b *testSite) open() {
 		Clock: b.Clock})
 	b.hosts = hosts.New(hosts.Options{Projector: ofHosts, DB: b.DB, Engine: b.Engine, Loop: b.Loop, Clock: b.Clock,
 		Mirrors: b, OSImages: b})
+	b.Loop.Add(b.clusters)
+	b.Loop.Add(b.hosts.Reconcilers()...)
 }
 
 func (b *testSite) engineOptions(projector engine.Projector) engine.Options {

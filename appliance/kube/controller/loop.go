@@ -1,9 +1,12 @@
-// Package controller runs reconcilers. A reconciler brings an object's desired state about. The
-// loop calls it whenever the object, or another object that it depends on, has changed in the
-// store.
+// Package controller runs reconcilers. The loop calls a reconciler whenever an object of its kind,
+// or another object that it watches, has changed in the store. The reconciler then brings about the
+// desired state of the object.
 //
-// A reconciler is given only the name of an object and reads the current state. So it makes no
-// difference if a change is made while it runs, is missed during a crash, or is delivered twice.
+// A reconciler is given only the name of an object and reads the current state. So a change that
+// is made during a reconcile, missed during a crash or delivered twice makes no difference.
+//
+// To add a reconciler, implement [Reconciler] and list it in the Reconcilers method of its package.
+// The appliance adds these lists to the loop (appliance/kubernetes_controllers.go).
 package controller
 
 import (
@@ -12,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +41,11 @@ func (k Key) String() string {
 
 // Reconciler reconciles the objects of one kind.
 type Reconciler interface {
+	// Kind returns the kind. The loop queues its objects when it starts and when they change. For a
+	// kind of which no objects are stored, it queues a key without a name when it starts.
 	Kind() objects.Kind
+	// Watches returns the other kinds whose changes queue objects of the kind.
+	Watches() []Watch
 	// Reconcile brings about the desired state of an object, or undoes it if the object does not
 	// exist. The object is requeued after the returned duration if that is not 0. After an error it
 	// is requeued with backoff: one second, then twice as long each time, up to five minutes. A
@@ -53,13 +61,13 @@ type ReportedError struct{ Err error }
 func (e *ReportedError) Error() string { return e.Err.Error() }
 func (e *ReportedError) Unwrap() error { return e.Err }
 
-// Relation queues objects when an object of another kind changes: a ClusterDeployment, for example,
+// Watch queues objects when an object of another kind changes: a ClusterDeployment, for example,
 // when its pull secret changes.
-type Relation struct {
-	Of objects.Kind
-	// To lists the objects to queue. The changed object may have been deleted.
-	To func(tx *store.Tx, namespace, name string) ([]Key, error)
-	// EnqueueAll also queues the objects of To when the loop starts. That is necessary if they may
+type Watch struct {
+	Kind objects.Kind
+	// Map lists the objects to queue for a changed object, which may have been deleted.
+	Map func(tx *store.Tx, namespace, name string) ([]Key, error)
+	// EnqueueAll also queues the objects of Map when the loop starts. That is necessary if they may
 	// not exist: the loop queues existing objects anyway.
 	EnqueueAll bool
 }
@@ -79,7 +87,7 @@ type Loop struct {
 	clock       clockwork.Clock
 	logger      *slog.Logger
 	reconcilers map[objects.Kind]Reconciler
-	relations   map[objects.Kind][]Relation
+	watches     map[objects.Kind][]Watch // by the watched kind
 
 	delayChanged chan struct{} // the time of the next delayed key has changed
 	progress     *sync.Cond    // over mu: a reconcile has finished or changes were queued
@@ -105,7 +113,7 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 	l := &Loop{
 		db: db, clock: clock, logger: logger,
 		reconcilers: map[objects.Kind]Reconciler{},
-		relations:   map[objects.Kind][]Relation{},
+		watches:     map[objects.Kind][]Watch{},
 
 		delayChanged: make(chan struct{}, 1),
 		queues:       map[objects.Kind]*queue{},
@@ -118,13 +126,14 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 	return l
 }
 
-// Add registers the reconciler of a kind, with the relations that queue objects of the kind. It
-// must be called before Run.
-func (l *Loop) Add(r Reconciler, relations ...Relation) {
-	l.reconcilers[r.Kind()] = r
-	l.queues[r.Kind()] = &queue{notEmpty: sync.NewCond(&l.mu)}
-	for _, relation := range relations {
-		l.relations[relation.Of] = append(l.relations[relation.Of], relation)
+// Add registers reconcilers. It must be called before Run.
+func (l *Loop) Add(reconcilers ...Reconciler) {
+	for _, r := range reconcilers {
+		l.reconcilers[r.Kind()] = r
+		l.queues[r.Kind()] = &queue{notEmpty: sync.NewCond(&l.mu)}
+		for _, watch := range r.Watches() {
+			l.watches[watch.Kind] = append(l.watches[watch.Kind], watch)
+		}
 	}
 }
 
@@ -204,7 +213,13 @@ func (l *Loop) enqueueAll() (revision uint64, err error) {
 	// It is harmless to queue a change twice.
 	revision = l.db.Revision()
 	err = l.db.View(func(tx *store.Tx) error {
-		for _, kind := range objects.Kinds() {
+		stored := objects.Kinds()
+		for kind := range l.reconcilers {
+			if !slices.Contains(stored, kind) {
+				keys = append(keys, Key{Kind: kind})
+			}
+		}
+		for _, kind := range stored {
 			if l.reconcilers[kind] == nil {
 				continue
 			}
@@ -215,8 +230,8 @@ func (l *Loop) enqueueAll() (revision uint64, err error) {
 				return err
 			}
 		}
-		related, err := l.relatedAtStart(tx)
-		keys = append(keys, related...)
+		watching, err := l.watchingAtStart(tx)
+		keys = append(keys, watching...)
 		return err
 	})
 	l.mu.Lock()
@@ -229,16 +244,16 @@ func (l *Loop) enqueueAll() (revision uint64, err error) {
 	return revision, err
 }
 
-// relatedAtStart lists the objects of the relations with EnqueueAll.
-func (l *Loop) relatedAtStart(tx *store.Tx) (keys []Key, err error) {
-	for kind, relations := range l.relations {
-		for _, relation := range relations {
-			if !relation.EnqueueAll {
+// watchingAtStart lists the objects of the watches with EnqueueAll.
+func (l *Loop) watchingAtStart(tx *store.Tx) (keys []Key, err error) {
+	for kind, watches := range l.watches {
+		for _, watch := range watches {
+			if !watch.EnqueueAll {
 				continue
 			}
 			if err := objects.Names(tx, kind, "", func(namespace, name string) error {
-				related, err := relation.To(tx, namespace, name)
-				keys = append(keys, related...)
+				watching, err := watch.Map(tx, namespace, name)
+				keys = append(keys, watching...)
 				return err
 			}); err != nil {
 				return nil, err
@@ -276,10 +291,10 @@ func (l *Loop) enqueueChanges(changes []store.Change) error {
 			continue
 		}
 		keys = append(keys, Key{kind, namespace, name})
-		for _, relation := range l.relations[kind] {
+		for _, watch := range l.watches[kind] {
 			if err := l.db.View(func(tx *store.Tx) error {
-				related, err := relation.To(tx, namespace, name)
-				keys = append(keys, related...)
+				watching, err := watch.Map(tx, namespace, name)
+				keys = append(keys, watching...)
 				return err
 			}); err != nil {
 				return fmt.Errorf("find the objects that depend on %s %s/%s: %w", kind, namespace, name, err)

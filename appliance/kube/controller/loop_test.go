@@ -28,9 +28,13 @@ type recorder struct {
 	busy  map[string]bool
 	do    func(name string, call int) (time.Duration, error)
 	twice bool // an object was reconciled by two workers at once
+
+	watches []controller.Watch
 }
 
 func (r *recorder) Kind() objects.Kind { return objects.ConfigMaps }
+
+func (r *recorder) Watches() []controller.Watch { return r.watches }
 
 func (r *recorder) Reconcile(_ context.Context, _, name string) (time.Duration, error) {
 	r.mu.Lock()
@@ -75,8 +79,9 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func (s *site) run(relations ...controller.Relation) {
-	s.loop.Add(s.r, relations...)
+func (s *site) run(watches ...controller.Watch) {
+	s.r.watches = watches
+	s.loop.Add(s.r)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.loop.Run(ctx) }()
@@ -127,10 +132,10 @@ func TestLoop_existingAndChangedObjects(t *testing.T) {
 	require.Equal(t, 1, s.r.called("old"))
 }
 
-func TestLoop_relations(t *testing.T) {
+func TestLoop_watches(t *testing.T) {
 	s := newSite(t)
 	s.create(objects.ConfigMaps, "site")
-	s.run(controller.Relation{Of: objects.Secrets, To: func(_ *store.Tx, namespace, name string) ([]controller.Key,
+	s.run(controller.Watch{Kind: objects.Secrets, Map: func(_ *store.Tx, namespace, name string) ([]controller.Key,
 		error) {
 		require.Equal(t, "pull", name)
 		return []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "site"}}, nil
@@ -144,7 +149,7 @@ func TestLoop_enqueueAllAtStart(t *testing.T) {
 	for _, missing := range []bool{true, false} {
 		s := newSite(t)
 		s.create(objects.Secrets, "pull")
-		s.run(controller.Relation{Of: objects.Secrets, EnqueueAll: missing, To: func(_ *store.Tx, namespace,
+		s.run(controller.Watch{Kind: objects.Secrets, EnqueueAll: missing, Map: func(_ *store.Tx, namespace,
 			_ string) ([]controller.Key, error) {
 			return []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "absent"}}, nil
 		}})
@@ -256,6 +261,8 @@ func TestLoop_changeDuringReconcile(t *testing.T) {
 type secrets struct{ done chan string }
 
 func (secrets) Kind() objects.Kind { return objects.Secrets }
+
+func (secrets) Watches() []controller.Watch { return nil }
 
 func (r secrets) Reconcile(_ context.Context, _, name string) (time.Duration, error) {
 	r.done <- name

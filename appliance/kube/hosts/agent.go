@@ -29,7 +29,16 @@ import (
 // agents reconciles Agents.
 type agents struct{ *Controllers }
 
+// Kind implements controller.Reconciler.
 func (agents) Kind() objects.Kind { return objects.Agents }
+
+// Watches implements controller.Reconciler.
+func (r agents) Watches() []controller.Watch {
+	return []controller.Watch{
+		{Kind: objects.InfraEnvs, Map: r.agentsOfInfraEnv},
+		{Kind: objects.AgentClassifications, Map: r.agentsOfNamespace},
+	}
+}
 
 const (
 	retryAgent      = 10 * time.Second // after a failed removal from a cluster
@@ -120,20 +129,13 @@ func (r agents) read(namespace, name string) (task *agentSnapshot, fault, err er
 		if task.classifications, err = r.classificationsOf(tx, namespace); err != nil {
 			return err
 		}
-		var object agentinstall.Agent
-		err = r.Objects.Get(tx, objects.Agents, namespace, name, &object)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		task.object, err = objects.Find[agentinstall.Agent](r.Objects, tx, objects.Agents, namespace, name)
+		if err != nil || task.object == nil {
 			return err
 		}
-		task.object = &object
-		var env agentinstall.InfraEnv
-		switch err := r.Objects.Get(tx, objects.InfraEnvs, namespace, object.Labels[labelInfraEnv], &env); {
-		case err == nil:
-			task.env = &env
-		case !errors.Is(err, store.ErrNotFound):
+		task.env, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace,
+			task.object.Labels[labelInfraEnv])
+		if err != nil {
 			return err
 		}
 		fault = r.readReferences(tx, task)
@@ -254,9 +256,7 @@ func (r agents) inherit(ctx context.Context, task *agentSnapshot) (changed bool,
 			return objects.SetSpec(u, before, &agent.Spec)
 		})
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		err = nil
-	}
+	err = objects.IgnoreNotFound(err)
 	return true, err
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -31,7 +32,11 @@ const (
 // labels are set with the Agents, see classify.
 type classifications struct{ *Controllers }
 
+// Kind implements controller.Reconciler.
 func (classifications) Kind() objects.Kind { return objects.AgentClassifications }
+
+// Watches implements controller.Reconciler. The reconciler of Agents queues AgentClassifications.
+func (classifications) Watches() []controller.Watch { return nil }
 
 // Reconcile counts the Agents that a classification matches. The finalizer of one that is being
 // deleted is removed when no Agent has its label.
@@ -188,9 +193,7 @@ func (r agents) classify(ctx context.Context, task *agentSnapshot) error {
 			return nil
 		})
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		err = nil
-	}
+	err = objects.IgnoreNotFound(err)
 	r.enqueueClassifications(task)
 	return err
 }

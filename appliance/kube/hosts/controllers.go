@@ -7,7 +7,6 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/controller"
-	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -57,25 +56,12 @@ type Controllers struct {
 	references *controller.References // of InfraEnvs, see reference
 }
 
-// New returns the controllers and adds them to the loop of the options.
+// New returns the controllers. Their [Controllers.Reconcilers] run in the loop of the options.
 func New(options Options) *Controllers {
-	c := &Controllers{Projector: options.Projector, Options: options, references: controller.NewReferences()}
-	loop := options.Loop
-	loop.Add(infraEnvs{c},
-		controller.Relation{Of: objects.NMStateConfigs, To: c.infraEnvsOfNamespace(objects.NMStateConfigs)},
-		controller.Relation{Of: objects.ClusterDeployments, To: c.infraEnvsReferringTo(objects.ClusterDeployments)},
-		controller.Relation{Of: objects.AgentClusterInstalls, To: c.infraEnvsOfNamespace(objects.AgentClusterInstalls)},
-		controller.Relation{Of: objects.Secrets, To: c.infraEnvsReferringTo(objects.Secrets)},
-		controller.Relation{Of: objects.ConfigMaps, To: c.infraEnvsReferringTo(objects.ConfigMaps)},
-	)
-	loop.Add(agents{c},
-		controller.Relation{Of: objects.InfraEnvs, To: c.agentsOfInfraEnv},
-		controller.Relation{Of: objects.AgentClassifications, To: c.agentsOfNamespace},
-	)
-	loop.Add(classifications{c})
-	loop.Add(serviceConfigs{c},
-		controller.Relation{Of: objects.ConfigMaps, To: c.serviceConfigsReferringTo},
-		controller.Relation{Of: objects.Secrets, To: c.serviceConfigsReferringTo},
-	)
-	return c
+	return &Controllers{Projector: options.Projector, Options: options, references: controller.NewReferences()}
+}
+
+// Reconcilers returns the reconcilers of the package.
+func (h *Controllers) Reconcilers() []controller.Reconciler {
+	return []controller.Reconciler{infraEnvs{h}, agents{h}, classifications{h}, serviceConfigs{h}}
 }

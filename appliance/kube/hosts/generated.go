@@ -156,12 +156,8 @@ func (p writer) deleteGenerated(env *agentinstall.InfraEnv) error {
 			return err
 		}
 	}
-	var held unstructured.Unstructured
-	err := p.Objects.Get(p.tx, objects.Namespaces, "", env.Namespace, &held)
-	if errors.Is(err, store.ErrNotFound) || err == nil && held.GetLabels()[labelGenerated] != "true" {
-		return nil
-	}
-	if err != nil {
+	held, err := objects.Find[unstructured.Unstructured](p.Objects, p.tx, objects.Namespaces, "", env.Namespace)
+	if err != nil || held == nil || held.GetLabels()[labelGenerated] != "true" {
 		return err
 	}
 	var events []string
@@ -178,12 +174,8 @@ func (p writer) deleteGenerated(env *agentinstall.InfraEnv) error {
 }
 
 func (p writer) deleteLabelled(kind objects.Kind, namespace, name string) error {
-	var u unstructured.Unstructured
-	err := p.Objects.Get(p.tx, kind, namespace, name, &u)
-	if errors.Is(err, store.ErrNotFound) || err == nil && u.GetLabels()[labelGenerated] != "true" {
-		return nil
-	}
-	if err != nil {
+	u, err := objects.Find[unstructured.Unstructured](p.Objects, p.tx, kind, namespace, name)
+	if err != nil || u == nil || u.GetLabels()[labelGenerated] != "true" {
 		return err
 	}
 	return p.Objects.Delete(p.tx, kind, namespace, name, p.now)

@@ -57,6 +57,7 @@ func (b *testSite) open() {
 	b.Open(options)
 	b.Controllers = New(Options{Projector: projector, DB: b.Site.DB, Engine: b.Site.Engine, Loop: b.Site.Loop,
 		Clock: b.Site.Clock, Mirrors: b, OSImages: b, Images: b})
+	b.Site.Loop.Add(b.Reconcilers()...)
 }
 
 func (b *testSite) engineOptions() engine.Options {

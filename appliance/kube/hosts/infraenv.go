@@ -31,7 +31,19 @@ import (
 // infraEnvs reconciles InfraEnvs.
 type infraEnvs struct{ *Controllers }
 
+// Kind implements controller.Reconciler.
 func (infraEnvs) Kind() objects.Kind { return objects.InfraEnvs }
+
+// Watches implements controller.Reconciler.
+func (r infraEnvs) Watches() []controller.Watch {
+	return []controller.Watch{
+		{Kind: objects.NMStateConfigs, Map: r.infraEnvsOfNamespace(objects.NMStateConfigs)},
+		{Kind: objects.ClusterDeployments, Map: r.infraEnvsReferringTo(objects.ClusterDeployments)},
+		{Kind: objects.AgentClusterInstalls, Map: r.infraEnvsOfNamespace(objects.AgentClusterInstalls)},
+		{Kind: objects.Secrets, Map: r.infraEnvsReferringTo(objects.Secrets)},
+		{Kind: objects.ConfigMaps, Map: r.infraEnvsReferringTo(objects.ConfigMaps)},
+	}
+}
 
 // retryDeletion is the interval of checks of an infra-env that still has hosts.
 const retryDeletion = time.Minute
@@ -102,17 +114,9 @@ func (r infraEnvs) readOnce(namespace, name string) (task *infraEnvSnapshot, mis
 			}
 			task.stored = env.Object
 		}
-		var object agentinstall.InfraEnv
-		err = r.Objects.Get(tx, objects.InfraEnvs, namespace, name, &object)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		task.object, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace, name)
+		if err != nil || task.object == nil || task.object.DeletionTimestamp != nil {
 			return err
-		}
-		task.object = &object
-		if object.DeletionTimestamp != nil {
-			return nil
 		}
 		if missing, err = r.clusterFor(tx, task); err != nil || missing != "" {
 			return err
@@ -232,14 +236,13 @@ func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.Loc
 
 // secretData reads a Secret that an object refers to.
 func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[string][]byte, error) {
-	var secret corev1.Secret
-	err := h.Objects.Get(tx, objects.Secrets, namespace, name, &secret)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, invalid("failed to find secret %s/%s; it is looked for again when it is made", namespace,
-			name)
-	}
+	secret, err := objects.Find[corev1.Secret](h.Objects, tx, objects.Secrets, namespace, name)
 	if err != nil {
 		return nil, err
+	}
+	if secret == nil {
+		return nil, invalid("failed to find secret %s/%s; it is looked for again when it is made", namespace,
+			name)
 	}
 	for key, value := range secret.StringData {
 		if secret.Data == nil {
@@ -339,10 +342,7 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *
 		}
 		return err
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
+	return objects.IgnoreNotFound(err)
 }
 
 // delete deregisters the infra-env of an InfraEnv that is being deleted or does not exist. Hosts

@@ -2,7 +2,6 @@ package hosts
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -61,10 +60,7 @@ func (r agents) updateDeprovisionInfo(ctx context.Context, task *agentSnapshot, 
 			}
 		})
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
+	return objects.IgnoreNotFound(err)
 }
 
 // removeNode removes the node of a host that joined an installed cluster, before its Agent and the
@@ -92,12 +88,9 @@ func (r agents) removeNode(task *agentSnapshot) (done bool, err error) {
 // clusterStays reports whether a ClusterDeployment exists and is not being deleted.
 func (r agents) clusterStays(ref *agentinstall.ClusterReference) (stays bool, err error) {
 	err = r.DB.View(func(tx *store.Tx) error {
-		cd := &hivev1.ClusterDeployment{}
-		err := r.Objects.Get(tx, objects.ClusterDeployments, ref.Namespace, ref.Name, cd)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		stays = err == nil && cd.DeletionTimestamp == nil
+		cd, err := objects.Find[hivev1.ClusterDeployment](r.Objects, tx, objects.ClusterDeployments, ref.Namespace,
+			ref.Name)
+		stays = err == nil && cd != nil && cd.DeletionTimestamp == nil
 		return err
 	})
 	return stays, err

@@ -145,12 +145,8 @@ func (p writer) generation(kind objects.Kind, object string) (int64, error) {
 // with its cluster, the InfraEnv stays and waits for the next cluster.
 func (p writer) projectDeletedInfraEnv(of record.Object) error {
 	namespace, name := objects.SplitKey(of.Key)
-	var object agentinstall.InfraEnv
-	err := p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &object)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	object, err := objects.Find[agentinstall.InfraEnv](p.Objects, p.tx, objects.InfraEnvs, namespace, name)
+	if err != nil || object == nil {
 		return err
 	}
 	made := object.Labels[labelGenerated] == "true"
@@ -170,7 +166,7 @@ func (p writer) projectDeletedInfraEnv(of record.Object) error {
 		}
 	}
 	return errors.Join(p.deleteAndFinalize(objects.InfraEnvs, namespace, name, infraEnvFinalizer),
-		p.deleteGenerated(&object))
+		p.deleteGenerated(object))
 }
 
 // deleteAndFinalize deletes an object and removes the finalizer.
@@ -182,10 +178,7 @@ func (p writer) deleteAndFinalize(kind objects.Kind, namespace, name, finalizer 
 		objects.RemoveFinalizer(u, finalizer)
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
+	return objects.IgnoreNotFound(err)
 }
 
 // projectHost writes a host into its Agent, or creates the Agent. outcome is the result of

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/mirrorconfig"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -51,7 +52,16 @@ type ImageFetcher interface {
 // serviceConfigs reconciles the site's AgentServiceConfig.
 type serviceConfigs struct{ *Controllers }
 
+// Kind implements controller.Reconciler.
 func (serviceConfigs) Kind() objects.Kind { return objects.AgentServiceConfigs }
+
+// Watches implements controller.Reconciler.
+func (r serviceConfigs) Watches() []controller.Watch {
+	return []controller.Watch{
+		{Kind: objects.ConfigMaps, Map: r.serviceConfigsReferringTo},
+		{Kind: objects.Secrets, Map: r.serviceConfigsReferringTo},
+	}
+}
 
 // configError is an invalid part of an AgentServiceConfig, with the reason of its condition.
 type configError struct{ reason, message string }
@@ -291,10 +301,7 @@ func (r serviceConfigs) report(ctx context.Context, fault *configError, waiting 
 				return objects.SetStatus(u, &config.Status)
 			})
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
+	return objects.IgnoreNotFound(err)
 }
 
 // undo removes the mirror rules and certificates of an AgentServiceConfig. Downloaded images stay.
@@ -310,10 +317,7 @@ func (r serviceConfigs) undo(ctx context.Context) error {
 				}
 				return nil
 			})
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		return err
+		return objects.IgnoreNotFound(err)
 	})
 }
 
@@ -335,12 +339,9 @@ func (r serviceConfigs) reportName(ctx context.Context, name string) error {
 // serviceSettings returns the settings of the service that the AgentServiceConfig overrides, as
 // environment variables.
 func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
-	var config agentinstall.AgentServiceConfig
-	err := h.Objects.Get(tx, objects.AgentServiceConfigs, "", serviceConfigName, &config)
-	if errors.Is(err, store.ErrNotFound) || err == nil && config.Annotations[annotationServiceSetting] == "" {
-		return nil, nil
-	}
-	if err != nil {
+	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
+		serviceConfigName)
+	if err != nil || config == nil || config.Annotations[annotationServiceSetting] == "" {
 		return nil, err
 	}
 	name := config.Annotations[annotationServiceSetting]
@@ -356,12 +357,9 @@ func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 // serviceConfigsReferringTo returns the AgentServiceConfig if it refers to a ConfigMap or Secret
 // of a name.
 func (h *Controllers) serviceConfigsReferringTo(tx *store.Tx, _, name string) ([]key, error) {
-	var config agentinstall.AgentServiceConfig
-	err := h.Objects.Get(tx, objects.AgentServiceConfigs, "", serviceConfigName, &config)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
+		serviceConfigName)
+	if err != nil || config == nil {
 		return nil, err
 	}
 	named := slices.ContainsFunc([]*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef,

@@ -33,25 +33,23 @@ var blockedDeletion = objects.Kind{Group: "landfall", Version: "v1", Kind: "Left
 // Kind implements controller.Reconciler.
 func (l blockedDeletions) Kind() objects.Kind { return blockedDeletion }
 
-// addTo registers the reconciler for every change of an object, and queues the existing objects.
-func (l blockedDeletions) addTo(loop *controller.Loop) {
-	var relations []controller.Relation
+// Watches implements controller.Reconciler.
+func (l blockedDeletions) Watches() []controller.Watch {
+	var watches []controller.Watch
 	for _, kind := range objects.Kinds() {
 		if kind == objects.Events {
 			continue
 		}
-		relations = append(relations, controller.Relation{Of: kind, To: func(tx *store.Tx, namespace,
+		watches = append(watches, controller.Watch{Kind: kind, Map: func(tx *store.Tx, namespace,
 			name string) ([]controller.Key, error) {
-			u := &unstructured.Unstructured{}
-			err := l.Objects.Get(tx, kind, namespace, name, u)
-			if err != nil || u.GetDeletionTimestamp() == nil {
-				return nil, objects.IgnoreNotFound(err)
+			u, err := objects.Find[unstructured.Unstructured](l.Objects, tx, kind, namespace, name)
+			if err != nil || u == nil || u.GetDeletionTimestamp() == nil {
+				return nil, err
 			}
 			return []controller.Key{blockedDeletionKey(kind, u)}, nil
 		}})
 	}
-	loop.Add(l, relations...)
-	loop.Enqueue(controller.Key{Kind: blockedDeletion})
+	return watches
 }
 
 func blockedDeletionKey(kind objects.Kind, u *unstructured.Unstructured) controller.Key {

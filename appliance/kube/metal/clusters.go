@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
+	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -20,6 +21,9 @@ type managedClusters struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
 func (m managedClusters) Kind() objects.Kind { return objects.ManagedClusters }
+
+// Watches implements controller.Reconciler.
+func (m managedClusters) Watches() []controller.Watch { return nil }
 
 // Reconcile implements controller.Reconciler.
 func (m managedClusters) Reconcile(ctx context.Context, _, name string) (time.Duration, error) {

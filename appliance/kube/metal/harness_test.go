@@ -128,6 +128,7 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 		HostKey:     func(_ *store.Tx, _, name string) (string, error) { return "d1e2/" + name, nil },
 		RestartHost: s.restartHost,
 	})
+	s.loop.Add(controllers.Reconcilers()...)
 	s.servers.changed = controllers.EnqueueServer
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -14,6 +14,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -26,6 +27,16 @@ type hosts struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
 func (h hosts) Kind() objects.Kind { return objects.BareMetalHosts }
+
+// Watches implements controller.Reconciler.
+func (h hosts) Watches() []controller.Watch {
+	return []controller.Watch{
+		{Kind: objects.Agents, Map: h.hostsOfAgent},
+		{Kind: objects.InfraEnvs, Map: h.hostsOfInfraEnv},
+		{Kind: objects.Secrets, Map: h.hostsOfSecret},
+		{Kind: objects.PreprovisioningImages, Map: h.hostOfImage},
+	}
+}
 
 // Reconcile implements controller.Reconciler.
 func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {

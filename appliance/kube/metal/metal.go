@@ -90,7 +90,7 @@ type Controllers struct {
 	trusting map[string]string
 }
 
-// New returns the controllers and adds them to the loop of the options.
+// New returns the controllers. Their [Controllers.Reconcilers] run in the loop of the options.
 func New(options Options) *Controllers {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -98,25 +98,16 @@ func New(options Options) *Controllers {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Controllers{
+	return &Controllers{
 		Options: options, started: options.Clock.Now(),
 		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{},
 		lastEvents: map[string]string{}, trusting: map[string]string{},
 	}
-	loop := options.Loop
-	loop.Add(hosts{c},
-		controller.Relation{Of: objects.Agents, To: c.hostsOfAgent},
-		controller.Relation{Of: objects.InfraEnvs, To: c.hostsOfInfraEnv},
-		controller.Relation{Of: objects.Secrets, To: c.hostsOfSecret},
-		controller.Relation{Of: objects.PreprovisioningImages, To: c.hostOfImage},
-	)
-	loop.Add(images{c},
-		controller.Relation{Of: objects.InfraEnvs, To: c.imagesOfInfraEnv},
-		controller.Relation{Of: objects.BareMetalHosts, To: c.imageOfHost},
-	)
-	loop.Add(managedClusters{c})
-	blockedDeletions{c}.addTo(loop)
-	return c
+}
+
+// Reconcilers returns the reconcilers of the package.
+func (c *Controllers) Reconcilers() []controller.Reconciler {
+	return []controller.Reconciler{hosts{c}, images{c}, managedClusters{c}, blockedDeletions{c}}
 }
 
 // EnqueueServer queues the BareMetalHost of a server, by the server's id. bmc.Manager.Observe calls

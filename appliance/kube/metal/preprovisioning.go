@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/architecture"
+	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -86,6 +87,14 @@ type images struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
 func (i images) Kind() objects.Kind { return objects.PreprovisioningImages }
+
+// Watches implements controller.Reconciler.
+func (i images) Watches() []controller.Watch {
+	return []controller.Watch{
+		{Kind: objects.InfraEnvs, Map: i.imagesOfInfraEnv},
+		{Kind: objects.BareMetalHosts, Map: i.imageOfHost},
+	}
+}
 
 // Reconcile implements controller.Reconciler.
 func (i images) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {

@@ -96,6 +96,7 @@ func TestHost_overRedfish(t *testing.T) {
 				nil
 		},
 	})
+	s.loop.Add(controllers.Reconcilers()...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{

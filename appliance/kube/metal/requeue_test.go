@@ -65,6 +65,7 @@ func TestHostReconcile_changedRefusalIsQueued(t *testing.T) {
 	loop := controller.New(db, clock, slog.New(slog.DiscardHandler))
 	servers := &refusingServers{reason: "The first reason."}
 	c := New(Options{DB: db, Objects: o, Servers: servers, Loop: loop, Clock: clock})
+	loop.Add(c.Reconcilers()...)
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "node0"}}
 	host.Spec.BMC = metal3.BMCDetails{Address: "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1",
 		CredentialsName: "node0"}
