@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/kube/metal"
 	"landfall/store"
@@ -22,7 +24,7 @@ func (a *Appliance) kubeconfigs() joining.Kubeconfigs {
 
 // followed returns the engine's hook that reports whether hosts are followed into a cluster; nil if
 // the configuration switches that off.
-func (a *Appliance) followed() func(*store.Tx, engine.Rows, string) (bool, error) {
+func (a *Appliance) followed() func(*store.Tx, view.Rows, string) (bool, error) {
 	if !a.config.Joining.Follow {
 		return nil
 	}
@@ -52,7 +54,7 @@ func (a *Appliance) approvedThere(host engine.AwaitedHost) (there bool, err erro
 		there, err = metal.HasMachine(tx, a.kubernetes.objects, view.Object.Key)
 		return err
 	})
-	if engine.KindOf(err) == engine.NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		err = nil // the host was deleted in the meantime
 	}
 	return there, err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/metal"
 	"landfall/store"
 )
@@ -24,7 +24,7 @@ func (a *Appliance) metalOptions(k *kubernetesObjects) metal.Options {
 		RestartHost: func(ctx context.Context, key string) error {
 			infraEnv, host, _ := strings.Cut(key, "/")
 			err := a.engine.RestartHost(ctx, infraEnv, host)
-			if kind := engine.KindOf(err); kind == engine.Conflict || kind == engine.NotFound {
+			if kind := fault.KindOf(err); kind == fault.Conflict || kind == fault.NotFound {
 				return nil // the Agent has changed since it was read, and is reconciled again
 			}
 			return err

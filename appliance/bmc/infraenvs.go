@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/discovery"
 	"landfall/appliance/engine"
+	"landfall/appliance/fault"
 )
 
 // InfraEnvs implements [Site] with the infra-envs and hosts of an engine.
@@ -85,7 +86,7 @@ func (s *InfraEnvs) Hosts(fn func(Host) error) error {
 	}
 	for _, infraEnv := range infraEnvs {
 		hosts, err := s.engine.Hosts(infraEnv.ID.String())
-		if engine.KindOf(err) == engine.NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			continue
 		}
 		if err != nil {
@@ -105,7 +106,7 @@ func (s *InfraEnvs) Hosts(fn func(Host) error) error {
 // Host implements Site.
 func (s *InfraEnvs) Host(ref HostRef) (Host, bool, error) {
 	host, err := s.engine.Host(ref.InfraEnvID, ref.ID)
-	if engine.KindOf(err) == engine.NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return Host{}, false, nil
 	}
 	if err != nil {

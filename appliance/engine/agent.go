@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/fault"
 	"landfall/appliance/journal"
 	"landfall/appliance/sentence"
 	"landfall/store"
@@ -225,7 +226,7 @@ func (e *Engine) runnerCommand(host *models.Host,
 // refused with kind Invalid and changes nothing.
 func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply *models.StepReply) error {
 	key := infraEnvID + "/" + hostID
-	unlock := e.replies.lock(key)
+	unlock := e.replies.Lock(key)
 	defer unlock()
 	effect, unchanged, err := e.interpretReply(ctx, key, reply)
 	if err != nil {
@@ -281,7 +282,7 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 		needs := requirements.ForHost(host, situation.Cluster)
 		situation.DiskSpeedLimit = needs.InstallationDiskSpeedThresholdMs
 		if effect, err = steps.Apply(reply, situation); err != nil {
-			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+			return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 		}
 		unchanged = c.repeatsStored(h, host, effect, needs.NetworkLatencyThresholdMs)
 		return nil

@@ -5,6 +5,7 @@ import (
 
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 )
 
 // checkArchitectures rejects a change of a cluster that uses a feature which an architecture of its
@@ -16,7 +17,7 @@ func (c *change) checkArchitectures(row *record.Cluster) error {
 	prefix := row.API.ID.String() + "/"
 	return record.ClusterInfraEnvs.Keys(c.tx, prefix, func(key string) error {
 		env, err := c.infraEnv(key[len(prefix):])
-		if KindOf(err) == NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			return nil
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // newMultiHarness returns a harness with a multi-architecture release and one for x86_64.
@@ -75,9 +76,9 @@ func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage},
 		"the release of one architecture comes first")
 	_, err = b.imageFor(own.ID, "arm64", "")
-	b.requireRefused(err, Invalid, "The infra-env is for arm64, its cluster bench for x86_64.")
+	b.requireRefused(err, fault.Invalid, "The infra-env is for arm64, its cluster bench for x86_64.")
 	_, err = b.imageFor(cluster.ID, "mips", "")
-	b.requireRefused(err, Invalid, `There is no architecture "mips"`)
+	b.requireRefused(err, fault.Invalid, `There is no architecture "mips"`)
 }
 
 func TestFindRelease_fallsBackToMulti(t *testing.T) {
@@ -92,7 +93,7 @@ func TestFindRelease_fallsBackToMulti(t *testing.T) {
 				require.Equal(t, "multi", cluster.CPUArchitecture)
 			}
 			_, err := newHarness(t).clusterFor(architecture, nil)
-			b.requireRefused(err, Invalid, `There is no release image for OpenShift "4.20" on `+architecture)
+			b.requireRefused(err, fault.Invalid, `There is no release image for OpenShift "4.20" on `+architecture)
 		})
 	}
 }
@@ -112,8 +113,9 @@ func TestInfraEnv_imageTypeByArchitecture(t *testing.T) {
 				changed, changeErr := b.UpdateInfraEnv(t.Context(), env.ID.String(),
 					&models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
 				if architecture == "s390x" {
-					b.requireRefused(err, Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
-					b.requireRefused(changeErr, Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
+					b.requireRefused(err, fault.Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
+					b.requireRefused(changeErr, fault.Invalid,
+						"MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
 					continue
 				}
 				require.NoError(t, err)
@@ -142,7 +144,7 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		_, err = b.imageFor(cluster.ID, "s390x", "")
 		require.NoError(t, err)
 		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}),
-			Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
+			fault.Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
 	})
 	t.Run("operator", func(t *testing.T) {
 		b := newMultiHarness(t)
@@ -152,12 +154,12 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 			&models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "odf"}, {Name: "cnv"},
 				{Name: "mce"}}}))
 		_, err = b.imageFor(cluster.ID, "s390x", "")
-		b.requireRefused(err, Invalid, "OpenShift Virtualization is not available with OpenShift 4.20.8 on s390x")
+		b.requireRefused(err, fault.Invalid, "OpenShift Virtualization is not available with OpenShift 4.20.8 on s390x")
 		late, err := b.imageFor(nil, "s390x", "")
 		require.NoError(t, err)
 		h := b.host(late.ID.String(), 1)
 		_, err = b.BindHost(t.Context(), h.env, h.id, cluster.ID.String())
-		b.requireRefused(err, Invalid, "can't have hosts of s390x")
+		b.requireRefused(err, fault.Invalid, "can't have hosts of s390x")
 	})
 	t.Run("platform", func(t *testing.T) {
 		b := newMultiHarness(t)
@@ -167,11 +169,11 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		cluster, err := b.clusterFor("x86_64", oracle)
 		require.NoError(t, err)
 		_, err = b.imageFor(cluster.ID, "x86_64", models.ImageTypeFullIso)
-		b.requireRefused(err, Invalid, "FULL_ISO")
+		b.requireRefused(err, fault.Invalid, "FULL_ISO")
 		env, err := b.imageFor(cluster.ID, "x86_64", models.ImageTypeMinimalIso)
 		require.NoError(t, err)
 		_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(),
 			&models.InfraEnvUpdateParams{ImageType: models.ImageTypeFullIso})
-		b.requireRefused(err, Invalid, "FULL_ISO")
+		b.requireRefused(err, fault.Invalid, "FULL_ISO")
 	})
 }

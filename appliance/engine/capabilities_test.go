@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/fault"
 )
 
 func TestCapabilities(t *testing.T) {
@@ -33,10 +34,10 @@ func TestCapabilities(t *testing.T) {
 
 	b.options.Capable = func(capability string) bool { return has[capability] }
 	_, err = register("multi")
-	b.requireRefused(err, Invalid, "capability.organization.bare_metal_installer_multiarch")
+	b.requireRefused(err, fault.Invalid, "capability.organization.bare_metal_installer_multiarch")
 	plain, err := register("x86_64")
 	require.NoError(t, err)
-	b.requireRefused(ignore(plain), Invalid, "capability.organization.ignore_validations")
+	b.requireRefused(ignore(plain), fault.Invalid, "capability.organization.ignore_validations")
 	require.False(t, plain.OrgSoftTimeoutsEnabled)
 
 	has = map[string]bool{capabilityMultiarch: true, capabilityIgnoreValidations: true, capabilitySoftTimeouts: true}

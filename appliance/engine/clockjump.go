@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -54,7 +55,7 @@ func (c *change) recomputeDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
 		row, err := c.cluster(key)
-		if KindOf(err) == NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			return record.StateDeadlines.Clear(c.tx, deadline.Key)
 		}
 		if err != nil {
@@ -63,7 +64,7 @@ func (c *change) recomputeDeadline(deadline store.Deadline) error {
 		return c.setClusterDeadline(key, row)
 	}
 	h, err := c.host(key)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return record.StateDeadlines.Clear(c.tx, deadline.Key)
 	}
 	if err != nil {

@@ -200,15 +200,6 @@ func (c *change) releaseHost(id string, h *record.Host) error {
 	return c.takeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), lifecycle.OnUnbind)
 }
 
-// UISettings returns the settings that the browser stores with a cluster.
-func (e *Engine) UISettings(id string) (string, error) {
-	row, err := e.clusterRow(id)
-	if err != nil {
-		return "", err
-	}
-	return row.UISettings, nil
-}
-
 // SetUISettings replaces the settings that the browser stores with a cluster.
 func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 	return e.update(ctx, func(c *change) error {
@@ -220,19 +211,6 @@ func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 		c.saveCluster(row)
 		return nil
 	})
-}
-
-func (e *Engine) clusterRow(id string) (*record.Cluster, error) {
-	var row *record.Cluster
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		var err error
-		row, err = record.Clusters.Get(tx, id)
-		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no cluster %s.", id)
-		}
-		return err
-	})
-	return row, err
 }
 
 // consoleURL returns the future URL of a cluster's web console.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // sixNodes registers a cluster with three control-plane hosts and the given number of workers. The
@@ -213,9 +214,9 @@ func TestInstall_cancelAndResetNeedAnInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
 	_, err := b.CancelInstallation(t.Context(), cluster)
-	b.requireRefused(err, Conflict, "cancel is not possible")
+	b.requireRefused(err, fault.Conflict, "cancel is not possible")
 	_, err = b.ResetCluster(t.Context(), cluster)
-	b.requireRefused(err, Conflict, "reset is not possible")
+	b.requireRefused(err, fault.Conflict, "reset is not possible")
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // These tests cover the behavior of clusters and hosts during an installation that the subsystem
@@ -34,7 +35,7 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	require.Nil(t, h.require(lifecycle.HostUnbinding).ClusterID)
 	_, err := b.Host(own, goes.id)
-	b.requireRefused(err, NotFound, "There is no host")
+	b.requireRefused(err, fault.NotFound, "There is no host")
 	require.NoError(t, h.register())
 	h.report()
 	h.require(lifecycle.HostKnownUnbound)
@@ -44,7 +45,7 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	b.prepareAll()
 	h.report()
 	h.require(lifecycle.HostInstalling)
-	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
+	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
@@ -60,7 +61,7 @@ func TestInstall_refusalKeepsLastPreparation(t *testing.T) {
 	before := b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation
 	require.Equal(t, models.LastInstallationPreparationStatusSuccess, before.Status)
 	_, err := b.InstallCluster(t.Context(), cluster)
-	b.requireRefused(err, Conflict, "install is not possible")
+	b.requireRefused(err, fault.Conflict, "install is not possible")
 	require.Equal(t, before, b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation)
 }
 

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/journal"
 	"landfall/store"
 )
@@ -235,7 +236,7 @@ func (c *change) postpone(deadline store.Deadline) error {
 		return nil
 	}
 	h, err := c.host(key)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}
 	if err != nil {
@@ -253,7 +254,7 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
 		row, err := c.cluster(key)
-		if KindOf(err) == NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			return record.StateDeadlines.Clear(c.tx, deadline.Key)
 		}
 		if err != nil {
@@ -266,7 +267,7 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 		return c.setDeadline(deadline.Key, c.now.Add(time.Minute))
 	}
 	h, err := c.host(key)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return record.StateDeadlines.Clear(c.tx, deadline.Key)
 	}
 	if err != nil {

@@ -121,7 +121,7 @@ type Options struct {
 	// Follows reports whether joining hosts are followed in a cluster, with calls of
 	// [Engine.UpdateJoining]. It runs in a change's transaction. Nil means that no cluster is
 	// followed.
-	Follows func(tx *store.Tx, rows Rows, clusterID string) (bool, error)
+	Follows func(tx *store.Tx, rows view.Rows, clusterID string) (bool, error)
 	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed
 	// cluster that is deleted is not kept for it to hear of.
 	WithoutAMS bool
@@ -147,7 +147,7 @@ type Engine struct {
 	validationCache     validationCache
 	events              event.Index
 	budgets             event.Budgets
-	replies             keyedLocks
+	replies             presence.KeyedLocks
 	hosts               *lifecycle.Machine[lifecycle.HostSituation]
 	clusters            *lifecycle.Machine[lifecycle.ClusterSituation]
 	validator           validator     // nil: the validations
@@ -181,7 +181,7 @@ func New(options Options) (*Engine, error) {
 	options.EventLimits = options.EventLimits.OrDefaults()
 	hosts := presence.New(options.Clock.Now())
 	return &Engine{
-		Reader: view.NewReader(options.DB, hosts),
+		Reader: view.NewReader(options.DB, options.Secrets, hosts),
 
 		options:             options,
 		presence:            hosts,

@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -177,7 +178,7 @@ func TestLogs_unknownHostIsRefused(t *testing.T) {
 	b := newHarness(t)
 	cluster, h := b.installing()
 	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
-	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), NotFound,
+	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), fault.NotFound,
 		"has no host "+unknown)
 	names, err := b.FileNames(cluster, "logs/")
 	require.NoError(t, err)
@@ -214,11 +215,7 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 // The validity of certificates begins when they are made and is short, so each try has its own. The
 // generated files are sealed: the database alone does not reveal them.
 func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
-	b := newHarness(t)
-	key, err := sitekey.LoadOrCreate(t.TempDir())
-	require.NoError(t, err)
-	b.Engine.options.Secrets, err = key.Box("pull-secrets", nil)
-	require.NoError(t, err)
+	b := newSealingHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	for try := range int64(2) {
@@ -233,7 +230,7 @@ func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
 			require.NoError(t, errors.Join(err, file.Close()))
 			require.True(t, sitekey.Sealed(kept), name)
 		}
-		password, err := b.readFile(cluster, release.KubeadminPassword)
+		password, err := b.ReadFile(cluster, release.KubeadminPassword)
 		require.NoError(t, err)
 		require.Equal(t, "aaaaa-bbbbb-ccccc-ddddd", string(password))
 		_, err = b.CancelInstallation(t.Context(), cluster)
@@ -273,19 +270,19 @@ func TestNew_missingOptions(t *testing.T) {
 func TestDelete_refusedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, h := b.installing()
-	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
-	b.requireRefused(b.DeregisterHost(t.Context(), h.env, h.id), Conflict, "cancel the installation")
+	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
+	b.requireRefused(b.DeregisterHost(t.Context(), h.env, h.id), fault.Conflict, "cancel the installation")
 	_, err := b.InstallCluster(t.Context(), cluster)
-	b.requireRefused(err, Conflict, "install is not possible")
+	b.requireRefused(err, fault.Conflict, "install is not possible")
 	h.require(lifecycle.HostInstalling)
 
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	_, err = b.Cluster(cluster)
-	b.requireRefused(err, NotFound, "no cluster")
+	b.requireRefused(err, fault.NotFound, "no cluster")
 	_, err = b.Host(h.env, h.id)
-	b.requireRefused(err, NotFound, "no host")
+	b.requireRefused(err, fault.NotFound, "no host")
 	b.pass(time.Hour)
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		_, ok, err := record.StateDeadlines.Next(tx)
@@ -324,28 +321,29 @@ func TestHostRegistration_movesToItsInfraEnv(t *testing.T) {
 	moved.report()
 	moved.require(lifecycle.HostKnownUnbound)
 	_, err := b.Host(env, h.id)
-	b.requireRefused(err, NotFound, "no host")
+	b.requireRefused(err, fault.NotFound, "no host")
 	require.Empty(t, b.requireCluster(cluster, lifecycle.ClusterPendingForInput).Hosts)
 	_, err = b.Instructions(t.Context(), Poll{InfraEnvID: env, HostID: h.id})
-	b.requireRefused(err, NotFound, "registers again")
+	b.requireRefused(err, fault.NotFound, "registers again")
 }
 
 func TestHostRegistration_noMoveDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	_, h := b.installing()
-	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+
-		h.env)
+	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), fault.Unavailable,
+		"is being installed from infra-env "+
+			h.env)
 	h.require(lifecycle.HostInstalling)
-	b.requireRefused(b.newHost(h.env, 2).register(), Unavailable, "accepts no new hosts now")
+	b.requireRefused(b.newHost(h.env, 2).register(), fault.Unavailable, "accepts no new hosts now")
 	_, err := b.Host(h.env, b.newHost(h.env, 2).id)
-	b.requireRefused(err, NotFound, "no host")
+	b.requireRefused(err, fault.NotFound, "no host")
 }
 
 func TestHostRegistration_unknownNames(t *testing.T) {
 	b := newHarness(t)
 	_, err := b.RegisterHost(t.Context(), "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", &models.HostCreateParams{})
-	b.requireRefused(err, Invalid, "host_id")
-	b.requireRefused(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), NotFound, "no infra-env")
+	b.requireRefused(err, fault.Invalid, "host_id")
+	b.requireRefused(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), fault.NotFound, "no infra-env")
 }
 
 func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
@@ -361,7 +359,7 @@ func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	require.Equal(t, before, b.options.DB.Revision())
 	require.Equal(t, shown, h.require(lifecycle.HostInstallingInProgress).Progress)
 
-	b.requireRefused(h.progress("", ""), Invalid, "current_stage")
+	b.requireRefused(h.progress("", ""), fault.Invalid, "current_stage")
 	require.Equal(t, before, b.options.DB.Revision())
 	stages := 0
 	for _, name := range b.names(event.Filter{HostIDs: []string{h.id}}) {
@@ -380,7 +378,7 @@ func TestHostProgress_refusedBeforeInstallation(t *testing.T) {
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	before := b.options.DB.Revision()
-	b.requireRefused(h.progress(models.HostStageInstalling, ""), Conflict, "progress is not possible")
+	b.requireRefused(h.progress(models.HostStageInstalling, ""), fault.Conflict, "progress is not possible")
 	require.Equal(t, before, b.options.DB.Revision(), "a refused report writes nothing")
 	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
@@ -415,11 +413,11 @@ func TestIngressCertificate_invalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := b.UploadIngressCert(t.Context(), cluster, text)
 			require.ErrorContains(t, err, "The ingress certificate")
-			require.Equal(t, Invalid, KindOf(err))
+			require.Equal(t, fault.Invalid, fault.KindOf(err))
 		})
 	}
 	_, _, err := b.OpenFile(cluster, fileKubeconfig)
-	b.requireRefused(err, NotFound, "kubeconfig")
+	b.requireRefused(err, fault.NotFound, "kubeconfig")
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	file, _, err := b.OpenFile(cluster, fileKubeconfig)
 	require.NoError(t, err)
@@ -429,9 +427,9 @@ func TestIngressCertificate_invalid(t *testing.T) {
 func TestIngressCertificate_beforeKubeconfig(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.singleNode()
-	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), Invalid, "no kubeconfig yet")
+	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), fault.Invalid, "no kubeconfig yet")
 	_, err := b.Credentials(cluster)
-	b.requireRefused(err, Conflict, "no credentials yet")
+	b.requireRefused(err, fault.Conflict, "no credentials yet")
 }
 
 func TestUpdateHost(t *testing.T) {
@@ -447,14 +445,15 @@ func TestUpdateHost(t *testing.T) {
 		return &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &disk,
 			Role: models.DiskRoleInstall}}}
 	}
-	b.requireRefused(update(install("/dev/disk/by-id/b")), Conflict, "has not reported its disks")
+	b.requireRefused(update(install("/dev/disk/by-id/b")), fault.Conflict, "has not reported its disks")
 	h.report()
 	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
 
-	b.requireRefused(update(&models.HostUpdateParams{HostName: conv.Pointer("Not A Name")}), Invalid, "Not A Name")
-	b.requireRefused(update(&models.HostUpdateParams{HostRole: conv.Pointer("king")}), Invalid, "no role")
-	b.requireRefused(update(install("/dev/disk/by-id/z")), Invalid, "has no disk")
-	b.requireRefused(update(install("/dev/disk/by-id/c")), Conflict, "can't be installed to")
+	b.requireRefused(update(&models.HostUpdateParams{HostName: conv.Pointer("Not A Name")}), fault.Invalid,
+		"Not A Name")
+	b.requireRefused(update(&models.HostUpdateParams{HostRole: conv.Pointer("king")}), fault.Invalid, "no role")
+	b.requireRefused(update(install("/dev/disk/by-id/z")), fault.Invalid, "has no disk")
+	b.requireRefused(update(install("/dev/disk/by-id/c")), fault.Conflict, "can't be installed to")
 	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
 
 	require.NoError(t, update(&models.HostUpdateParams{HostName: conv.Pointer("control-1"),
@@ -476,7 +475,7 @@ func TestUpdateHost_refusedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	_, h := b.installing()
 	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("late")})
-	b.requireRefused(err, Conflict, "can't be changed now")
+	b.requireRefused(err, fault.Conflict, "can't be changed now")
 }
 
 func TestHost_wrongClock(t *testing.T) {
@@ -560,8 +559,8 @@ func TestReply_withoutNewsWritesNothing(t *testing.T) {
 	h.report()
 	require.Equal(t, before, b.options.DB.Revision())
 
-	b.requireRefused(h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: "{"}), Invalid, "JSON")
-	b.requireRefused(h.reply(&models.StepReply{StepType: "dance"}), Invalid, "dance")
+	b.requireRefused(h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: "{"}), fault.Invalid, "JSON")
+	b.requireRefused(h.reply(&models.StepReply{StepType: "dance"}), fault.Invalid, "dance")
 	require.Equal(t, before, b.options.DB.Revision())
 	h.require(lifecycle.HostKnown)
 }

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/fault"
 	"landfall/appliance/journal"
 	"landfall/store"
 )
@@ -174,7 +175,7 @@ func (c *change) emitProxyChange(row *record.Cluster, before models.Cluster) err
 func (e *Engine) recordRejection(ctx context.Context, rejected error) {
 	why := journal.CauseOf(ctx)
 	ev, ok := event.OfRejection(why.Operation, rejected)
-	if !ok || KindOf(rejected) != Conflict {
+	if !ok || fault.KindOf(rejected) != fault.Conflict {
 		return
 	}
 	err := e.update(journal.WithOperation(ctx, why.Operation+" refused"), func(c *change) error {
@@ -276,4 +277,15 @@ func (c *change) emitEventsRemoved(about, key string, count int) error {
 		return nil
 	}
 	return c.writeEvent(&ev, ev.Subjects())
+}
+
+// AddHostWarning adds a warning to the events of a host.
+func (e *Engine) AddHostWarning(ctx context.Context, infraEnvID, hostID, name, message string) error {
+	return e.update(ctx, func(c *change) error {
+		h, err := c.hostIn(infraEnvID, hostID)
+		if err != nil {
+			return err
+		}
+		return c.hostEvent(h, name, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), message)
+	})
 }

@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/fault"
 	"landfall/appliance/journal"
 	"landfall/store"
 )
@@ -282,7 +283,7 @@ func TestEvents_refusals(t *testing.T) {
 		}},
 	} {
 		err := c.ask(asked(operation))
-		b.requireRefused(err, Conflict, "")
+		b.requireRefused(err, fault.Conflict, "")
 		b.requireEvent(c.event, models.EventSeverityError, "error")
 		ev, about := b.event(c.event)
 		require.Equal(t, err.Error(), about["error"])
@@ -291,13 +292,13 @@ func TestEvents_refusals(t *testing.T) {
 	}
 	b.press(cluster)
 	b.requireRefused(b.DeregisterCluster(journal.WithRequest(t.Context(), asked("v2DeregisterCluster")), cluster),
-		Conflict, "")
+		fault.Conflict, "")
 	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")
 
 	before := len(b.eventsOf(event.Filter{}))
 	_, err := b.CancelInstallation(journal.WithRequest(t.Context(), asked("V2CancelInstallation")),
 		"00000000-0000-4000-8000-000000000000")
-	b.requireRefused(err, NotFound, "")
+	b.requireRefused(err, fault.NotFound, "")
 	require.Len(t, b.eventsOf(event.Filter{}), before, "unknown objects have no events")
 }
 

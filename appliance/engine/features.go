@@ -5,6 +5,7 @@ import (
 
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 )
 
 // noteFeatures updates the features that a cluster uses, as far as the descriptions of the cluster,
@@ -38,7 +39,7 @@ func (c *change) noteFeatures(w *clusterMembers) error {
 func (c *change) addInfraEnvUses(clusterID string, seen description.Uses) error {
 	return record.ClusterInfraEnvs.Keys(c.tx, clusterID+"/", func(key string) error {
 		env, err := c.infraEnv(strings.TrimPrefix(key, clusterID+"/"))
-		if KindOf(err) == NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			return nil
 		}
 		if err != nil {

@@ -28,8 +28,10 @@ import (
 	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
@@ -46,6 +48,7 @@ type harness struct {
 	releases  *testReleases
 	authority string         // PEM
 	auditor   *audit.Auditor // nil: changes are not checked
+	secrets   *sitekey.Box   // of engines that engineOver makes; nil: the store holds clear text
 }
 
 func newHarness(t testing.TB) *harness {
@@ -60,12 +63,31 @@ func newHarness(t testing.TB) *harness {
 	return b
 }
 
+// newSealingHarness returns a harness whose engine seals pull secrets and generated files.
+func newSealingHarness(t testing.TB) *harness {
+	t.Helper()
+	b := newHarness(t)
+	b.secrets = testBox(t)
+	b.Engine = b.engineOver(b.options.DB)
+	return b
+}
+
+// testBox returns a box with a key of its own.
+func testBox(t testing.TB) *sitekey.Box {
+	t.Helper()
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	box, err := key.Box("pull-secrets", nil)
+	require.NoError(t, err)
+	return box
+}
+
 // engineOver starts an engine with a database that an earlier engine may have used.
 func (b *harness) engineOver(db *store.DB) *Engine {
 	e, err := New(Options{
 		Observer: b.observe,
 		DB:       db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock,
-		URL: "http://appliance.site.test:8090",
+		Secrets: b.secrets, URL: "http://appliance.site.test:8090",
 		ReleaseList: []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 			URL: "quay.io/release:4.20.8", Default: true}},
 	})
@@ -589,10 +611,10 @@ func (b *harness) installed() (cluster string, h *testHost) {
 }
 
 // requireRefused asserts that an error has the given kind and reason.
-func (b *harness) requireRefused(err error, kind Kind, says string) {
+func (b *harness) requireRefused(err error, kind fault.Kind, says string) {
 	b.Helper()
 	require.ErrorContains(b, err, says)
-	require.Equal(b, kind, KindOf(err), err.Error())
+	require.Equal(b, kind, fault.KindOf(err), err.Error())
 }
 
 var errNoMachine = errors.New("install-config: no machine has that address")

@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -67,7 +68,7 @@ func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion st
 	}
 	key := infraEnvID + "/" + id.String()
 	h, err := c.host(key)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return c.addHost(env, id, agentVersion)
 	}
 	if err != nil {
@@ -99,7 +100,8 @@ func (c *change) addHost(env *record.InfraEnv, id strfmt.UUID, agentVersion stri
 		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling,
 			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing,
 			lifecycle.ClusterInstalled, lifecycle.ClusterFailed, lifecycle.ClusterCancelled}, *cluster.API.Status) {
-			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status +
+			return nil, &fault.Error{Kind: fault.Unavailable, Reason: "Cluster " + cluster.API.Name + " is " +
+				*cluster.API.Status +
 				" and accepts no new hosts now."}
 		}
 		h.API.ClusterID = &clusterID
@@ -200,7 +202,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 		}
 		if slices.Contains([]string{lifecycle.HostInstalling, lifecycle.HostInstallingInProgress,
 			lifecycle.HostPendingUserAction, lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status) {
-			return &Error{Kind: Unavailable, Reason: "Host " + c.hostName(h) + " is being installed from infra-env " +
+			return &fault.Error{Kind: fault.Unavailable, Reason: "Host " + c.hostName(h) +
+				" is being installed from infra-env " +
 				other + "; it can register here when that installation has ended or was cancelled."}
 		}
 		if err := c.removeHost(h); err != nil {
@@ -229,7 +232,7 @@ func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) 
 
 func (c *change) hostIn(infraEnvID, hostID string) (*record.Host, error) {
 	h, err := c.host(infraEnvID + "/" + hostID)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return nil, notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
 	}
 	return h, err
@@ -427,7 +430,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 		return conflict("Host %s already belongs to cluster %s; unbind it first.", c.hostName(h), h.API.ClusterID)
 	}
 	cluster, err := c.cluster(clusterID)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return invalid("There is no cluster %s to bind host %s to.", clusterID, c.hostName(h))
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // IgnoredValidations returns the validations that don't prevent a cluster's installation: those of
 // the cluster and those of its hosts, each a JSON list of ids.
 func (e *Engine) IgnoredValidations(id string) (*models.IgnoredValidations, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func newImageCode() string {
 }
 
 // ImageCode returns the infra-env of the code in a short image URL, in upper or lower case. A
-// revoked, expired or unknown code is an [Error] of kind NotFound.
+// revoked, expired or unknown code is an error of kind NotFound.
 func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, err error) {
 	code = strings.ToLower(code)
 	missing := notFound("There is no image at this address: its code was revoked or replaced, or has never been " +
@@ -60,7 +60,7 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 // CodeOfImage returns the code of an infra-env's short image URL, "" if it was revoked, and when it
 // expires. The zero time means never.
 func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
-	row, err := e.infraEnvRow(infraEnvID)
+	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
 		return "", time.Time{}, err
 	}

@@ -105,24 +105,11 @@ func (e *Engine) imageURL(env *models.InfraEnv) string {
 
 // InfraEnv returns an infra-env as the API shows it.
 func (e *Engine) InfraEnv(id string) (*models.InfraEnv, error) {
-	row, err := e.infraEnvRow(id)
+	row, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
 	return &row.API, nil
-}
-
-func (e *Engine) infraEnvRow(id string) (*record.InfraEnv, error) {
-	var row *record.InfraEnv
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		var err error
-		row, err = record.InfraEnvs.Get(tx, id)
-		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no infra-env %s.", id)
-		}
-		return err
-	})
-	return row, err
 }
 
 // InfraEnvs returns all infra-envs, or those of one cluster.
@@ -150,7 +137,7 @@ func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 // the infra-env, even if nothing else changes.
 func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams,
 	of ...record.Object) (*models.InfraEnv, error) {
-	seen, err := e.infraEnvRow(id)
+	seen, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}

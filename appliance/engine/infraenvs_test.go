@@ -21,6 +21,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -257,7 +258,7 @@ func TestRecipe_largeOneIsAFile(t *testing.T) {
 
 	require.NoError(t, b.DeregisterInfraEnv(t.Context(), env.ID.String()))
 	_, err = b.Recipe(t.Context(), env.ID.String())
-	b.requireRefused(err, NotFound, "There is no infra-env")
+	b.requireRefused(err, fault.NotFound, "There is no infra-env")
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return record.Recipes.Keys(tx, "", func(key string) error { return errors.New("left behind: " + key) })
 	}))
@@ -392,7 +393,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			params := newEnv(tc.alter)
 			_, err := b.RegisterInfraEnv(t.Context(), params)
-			b.requireRefused(err, Invalid, tc.want)
+			b.requireRefused(err, fault.Invalid, tc.want)
 			if tc.only {
 				return
 			}
@@ -405,7 +406,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 				KernelArguments:     params.KernelArguments,
 				StaticNetworkConfig: params.StaticNetworkConfig,
 			})
-			b.requireRefused(err, Invalid, tc.want)
+			b.requireRefused(err, fault.Invalid, tc.want)
 			require.Equal(t, before, b.options.DB.Revision())
 		})
 	}
@@ -430,10 +431,10 @@ func TestRegisterInfraEnv_checksBaseImages(t *testing.T) {
 	b.options.BaseImages = images
 	long := models.KernelArguments{{Operation: "append", Value: "long"}}
 	_, err := b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) { p.KernelArguments = long }))
-	b.requireRefused(err, Invalid, "The kernel arguments are too long.")
+	b.requireRefused(err, fault.Invalid, "The kernel arguments are too long.")
 	env := b.register()
 	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{KernelArguments: long})
-	b.requireRefused(err, Invalid, "The kernel arguments are too long.")
+	b.requireRefused(err, fault.Invalid, "The kernel arguments are too long.")
 	require.Equal(t, []string{"4.20.8 x86_64", "4.20.8 x86_64", "4.20.8 x86_64"}, images.asked)
 }
 
@@ -457,7 +458,7 @@ func TestShortURL_codeLifetime(t *testing.T) {
 	nowhere := func(code, why string) {
 		t.Helper()
 		_, err := b.ImageCode(t.Context(), code)
-		b.requireRefused(err, NotFound, why)
+		b.requireRefused(err, fault.NotFound, why)
 	}
 	leads(first, id)
 	leads(strings.ToUpper(first), id)
@@ -490,9 +491,9 @@ func TestShortURL_codeLifetime(t *testing.T) {
 	require.Empty(t, code, "a restart does not restore it")
 
 	_, _, err = b.RenewImageCode(t.Context(), id, -time.Second)
-	b.requireRefused(err, Invalid, "can't be valid for -1s")
+	b.requireRefused(err, fault.Invalid, "can't be valid for -1s")
 	_, _, err = b.RenewImageCode(t.Context(), "00000000-0000-4000-8000-000000000000", 0)
-	b.requireRefused(err, NotFound, "There is no infra-env")
+	b.requireRefused(err, fault.NotFound, "There is no infra-env")
 	require.NoError(t, b.DeregisterInfraEnv(t.Context(), other.ID.String()))
 	nowhere(second, "revoked")
 }
@@ -507,8 +508,8 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, ""))
 	require.NoError(t, b.CheckNetworkBoot(env, mac))
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
-	b.requireRefused(b.CheckNetworkBoot(env, mac), NotFound, "starts from its disk")
-	b.requireRefused(b.CheckNetworkBoot(env, strings.ToUpper(mac)), NotFound, "starts from its disk")
+	b.requireRefused(b.CheckNetworkBoot(env, mac), fault.NotFound, "starts from its disk")
+	b.requireRefused(b.CheckNetworkBoot(env, strings.ToUpper(mac)), fault.NotFound, "starts from its disk")
 	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"))
 }
 
@@ -533,7 +534,7 @@ func TestRecipe_anyOrderOfChanges(t *testing.T) {
 				Value: *pick("a", "b")}}
 		}
 		b.patch(id, params)
-		row, err := b.infraEnvRow(id)
+		row, err := record.ReadInfraEnv(b.options.DB, id)
 		require.NoError(t, err)
 		made, err := b.render(t.Context(), row, b.options.Images.Agent)
 		require.NoError(t, err)
@@ -569,7 +570,7 @@ func TestRecipe_concurrentChanges(t *testing.T) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	row, err := b.infraEnvRow(id)
+	row, err := record.ReadInfraEnv(b.options.DB, id)
 	require.NoError(t, err)
 	require.Equal(t, []string{"ntp.example", "http://p.example:1", ".example", sshKey("one"), "minimal-iso"},
 		[]string{row.API.AdditionalNtpSources, *row.API.Proxy.HTTPProxy, *row.API.Proxy.NoProxy,
@@ -625,11 +626,11 @@ func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 		id := strfmt.UUID("00000000-0000-4000-8000-000000000000")
 		p.ClusterID = &id
 	}))
-	b.requireRefused(err, NotFound, "There is no cluster")
+	b.requireRefused(err, fault.NotFound, "There is no cluster")
 	_, err = b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) {
 		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
 	}))
-	b.requireRefused(err, Invalid, "The infra-env is for arm64")
+	b.requireRefused(err, fault.Invalid, "The infra-env is for arm64")
 	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: "arm64",
 		URL:             "quay.io/release:4.20.8-arm"})
@@ -640,8 +641,8 @@ func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, envs, count)
 	}
-	b.requireRefused(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), NotFound,
+	b.requireRefused(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), fault.NotFound,
 		"There is no infra-env")
 	b.host(env, 1)
-	b.requireRefused(b.DeregisterInfraEnv(t.Context(), env), Conflict, "still has 1 hosts")
+	b.requireRefused(b.DeregisterInfraEnv(t.Context(), env), fault.Conflict, "still has 1 hosts")
 }

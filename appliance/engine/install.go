@@ -17,13 +17,14 @@ import (
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/release"
 )
 
 // Names of a cluster's files.
 const (
-	fileKubeconfig          = "kubeconfig"
-	fileKubeconfigNoIngress = "kubeconfig-noingress"
+	fileKubeconfig          = view.Kubeconfig
+	fileKubeconfigNoIngress = view.KubeconfigNoIngress
 	fileKubeadminPassword   = "kubeadmin-password"
 	fileInstallConfig       = "install-config.yaml"
 	fileMetadata            = "metadata.json"
@@ -428,7 +429,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	if err := installconfig.CheckIngressCA(certificate); err != nil {
 		return err
 	}
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return err
 	}
@@ -436,7 +437,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		return invalid("Cluster %s has no kubeconfig yet, so an ingress certificate can't be added to it.",
 			row.API.Name)
 	}
-	kubeconfig, err := e.readFile(id, fileKubeconfigNoIngress)
+	kubeconfig, err := e.ReadFile(id, fileKubeconfigNoIngress)
 	if err != nil {
 		return err
 	}
@@ -473,7 +474,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 // Credentials returns the console's address and the password of the kubeadmin user. It fails with
 // kind Conflict until the installation has generated them.
 func (e *Engine) Credentials(id string) (*models.Credentials, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
@@ -481,7 +482,7 @@ func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 		return nil, conflict("Cluster %s has no credentials yet; they are made when its installation is prepared.",
 			row.API.Name)
 	}
-	password, err := e.readFile(id, fileKubeadminPassword)
+	password, err := e.ReadFile(id, fileKubeadminPassword)
 	if err != nil {
 		return nil, err
 	}
@@ -491,7 +492,7 @@ func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 
 // InstallConfig renders the install-config that an installation of the cluster would use now.
 func (e *Engine) InstallConfig(id string) (string, error) {
-	if _, err := e.clusterRow(id); err != nil {
+	if _, err := record.ReadCluster(e.options.DB, id); err != nil {
 		return "", err
 	}
 	installation, err := e.installation(id)
@@ -504,7 +505,7 @@ func (e *Engine) InstallConfig(id string) (string, error) {
 
 // Preflight returns the hardware requirements of a cluster's hosts by role.
 func (e *Engine) Preflight(id string) (*models.PreflightHardwareRequirements, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}

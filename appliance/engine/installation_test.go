@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
 )
 
@@ -47,7 +48,7 @@ func TestMirrorLater_objectsForARunningCluster(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(later), "kind: ClusterCatalog", "it is among the manifests")
 	_, err = b.MirrorLater("00000000-0000-4000-8000-000000000000")
-	b.requireRefused(err, NotFound, "no cluster")
+	b.requireRefused(err, fault.NotFound, "no cluster")
 }
 
 func TestInstallConfig_trustBundleHasEachCAOnce(t *testing.T) {

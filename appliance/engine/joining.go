@@ -227,7 +227,7 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.C
 // joiningImages returns the images that run on a host which joins an imported cluster: the
 // configured images, or those of the release of the cluster's version.
 func (e *Engine) joiningImages(ctx context.Context, h *record.Host, row *record.Cluster) (*record.Release, error) {
-	env, err := e.infraEnvRow(h.API.InfraEnvID.String())
+	env, err := record.ReadInfraEnv(e.options.DB, h.API.InfraEnvID.String())
 	if err != nil {
 		return nil, err
 	}

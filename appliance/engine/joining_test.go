@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // joining returns a host that joins an installed cluster and is about to be installed.
@@ -62,7 +63,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 			b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
 			_, err := b.ResetHost(t.Context(), h.env, h.id)
 			if c.state == lifecycle.HostResettingPendingUserAction {
-				b.requireRefused(err, Conflict, "there is nothing to reset")
+				b.requireRefused(err, fault.Conflict, "there is nothing to reset")
 			} else {
 				require.NoError(t, err)
 			}
@@ -127,5 +128,5 @@ func TestJoiningHost_progress(t *testing.T) {
 	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer,
 		models.StepTypeDomainResolution}, late.stepTypes())
 	_, err = b.InstallHost(t.Context(), late.env, late.id)
-	b.requireRefused(err, Conflict, "can't be installed now")
+	b.requireRefused(err, fault.Conflict, "can't be installed now")
 }

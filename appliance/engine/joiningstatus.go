@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -74,7 +75,7 @@ func (e *Engine) AwaitedChanged() <-chan struct{} { return e.awaitedChange }
 func (e *Engine) UpdateJoining(ctx context.Context, key string, seen JoiningUpdate) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.host(key)
-		if KindOf(err) == NotFound || err == nil && !h.IsAwaited() {
+		if fault.KindOf(err) == fault.NotFound || err == nil && !h.IsAwaited() {
 			return nil
 		}
 		if err != nil {
@@ -127,7 +128,7 @@ func (c *change) isFollowed(clusterID string) (bool, error) {
 	if c.e.options.Follows == nil {
 		return false, nil
 	}
-	return c.e.options.Follows(c.tx, Rows{c.e, c.tx}, clusterID)
+	return c.e.options.Follows(c.tx, c.e.Rows(c.tx), clusterID)
 }
 
 // indexJoining updates the index of awaited hosts when a host is written.

@@ -9,13 +9,14 @@ import (
 
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/store"
 )
 
 // newFollowingHarness returns a harness that follows hosts in the clusters that they join.
 func newFollowingHarness(t *testing.T) *harness {
 	b := newHarness(t)
-	b.options.Follows = func(*store.Tx, Rows, string) (bool, error) { return true, nil }
+	b.options.Follows = func(*store.Tx, view.Rows, string) (bool, error) { return true, nil }
 	return b
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/event"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 )
 
 func TestVIPs_leasedByDHCP(t *testing.T) {
@@ -49,8 +51,8 @@ func TestVIPs_leasedByDHCP(t *testing.T) {
 	require.Equal(t, lease, asked().APIVipLease, "the lease is renewed")
 	require.Contains(t, b.names(event.Filter{ClusterID: cluster}), event.VIPsUpdated)
 
-	b.requireRefused(answer("10.0.0.4", lease), Invalid, "not in machine network")
-	row, err := b.clusterRow(cluster)
+	b.requireRefused(answer("10.0.0.4", lease), fault.Invalid, "not in machine network")
+	row, err := record.ReadCluster(b.options.DB, cluster)
 	require.NoError(t, err)
 	require.Equal(t, lease, row.APILease)
 }

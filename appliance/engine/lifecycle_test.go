@@ -9,6 +9,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // TestLifecycles runs one scenario of hosts and clusters in each case. The random walks of
@@ -86,7 +87,7 @@ func testPendingForInput(b *harness) {
 	hosts[0].require(lifecycle.HostPendingForInput)
 	b.requireCluster(cluster, lifecycle.ClusterPendingForInput)
 	_, err := b.InstallCluster(b.Context(), cluster)
-	b.requireRefused(err, Conflict, "install is not possible")
+	b.requireRefused(err, fault.Conflict, "install is not possible")
 }
 
 func testInsufficientHost(b *harness) {
@@ -152,10 +153,10 @@ func testBinding(b *harness) {
 		h.report()
 		h.require(status)
 	}
-	b.requireRefused(unbind(), Conflict, "belongs to no cluster")
+	b.requireRefused(unbind(), fault.Conflict, "belongs to no cluster")
 	require.NoError(b, bind())
 	h.require(lifecycle.HostBinding)
-	b.requireRefused(bind(), Conflict, "already belongs")
+	b.requireRefused(bind(), fault.Conflict, "already belongs")
 	again(lifecycle.HostKnown)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	require.NoError(b, unbind())
@@ -167,7 +168,7 @@ func testBinding(b *harness) {
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
-	b.requireRefused(unbind(), Conflict, "unbind is not possible")
+	b.requireRefused(unbind(), fault.Conflict, "unbind is not possible")
 	h.reach(models.HostStageDone)
 	require.NoError(b, unbind())
 	h.require(lifecycle.HostUnbindingPendingUserAction)
@@ -286,7 +287,7 @@ func testCancelOfPreparation(b *harness) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	h.require(lifecycle.HostKnown)
 	_, err = b.CancelInstallation(b.Context(), cluster)
-	b.requireRefused(err, Conflict, "cancel is not possible")
+	b.requireRefused(err, fault.Conflict, "cancel is not possible")
 }
 
 func testResetOfPreparation(b *harness) {

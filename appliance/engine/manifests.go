@@ -18,6 +18,7 @@ import (
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -67,7 +68,7 @@ func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 // caller closes it.
 func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.FileInfo, error) {
 	m = m.WithFolder()
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, store.FileInfo{}, err
 	}
@@ -75,7 +76,7 @@ func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.F
 		return nil, store.FileInfo{}, err
 	}
 	file, info, err := e.OpenFile(id, manifestFolder+m.Path())
-	if KindOf(err) != NotFound {
+	if fault.KindOf(err) != fault.NotFound {
 		return file, info, err
 	}
 	installation, err := e.installation(id)
@@ -142,7 +143,7 @@ func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.U
 	from := Manifest{Folder: params.Folder, Name: params.FileName}
 	to := Manifest{Folder: orDefault(params.UpdatedFolder, from.Folder), Name: orDefault(params.UpdatedFileName,
 		from.Name), Content: content}
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.U
 		return nil, err
 	}
 	if to.Content == nil {
-		if to.Content, err = e.readFile(id, manifestFolder+from.Path()); KindOf(err) == NotFound {
+		if to.Content, err = e.ReadFile(id, manifestFolder+from.Path()); fault.KindOf(err) == fault.NotFound {
 			return nil, notFound("Cluster %s has no manifest %s in the folder %s.", row.API.Name, from.Name,
 				from.Folder)
 		} else if err != nil {

@@ -51,7 +51,7 @@ type MirrorProver interface {
 
 // InstallSource returns the images that the installation of a cluster would pull.
 func (e *Engine) InstallSource(id string) (InstallSource, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return InstallSource{}, err
 	}
@@ -156,7 +156,7 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 	if err := e.NoteMirrorProof(ctx, id, proof); err != nil || proof.Complete {
 		return err
 	}
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil || row.MirrorGapsAccepted {
 		return err
 	}

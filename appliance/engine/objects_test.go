@@ -10,7 +10,8 @@ import (
 
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
-	"landfall/appliance/sitekey"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -36,7 +37,7 @@ func (p *recordingProjector) Project(_ *store.Tx, touched Touched) error {
 
 func (p *recordingProjector) last() Touched { return p.touched[len(p.touched)-1] }
 
-func (b *harness) rows(read func(Rows)) {
+func (b *harness) rows(read func(view.Rows)) {
 	b.Helper()
 	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error { read(b.Rows(tx)); return nil }))
 }
@@ -49,7 +50,7 @@ func TestProjector_seesEachUncommittedChange(t *testing.T) {
 		for _, row := range touched.Clusters {
 			if row.Deleted {
 				_, err := touched.Rows.Cluster(row.ID)
-				require.Equal(t, NotFound, KindOf(err))
+				require.Equal(t, fault.NotFound, fault.KindOf(err))
 				continue
 			}
 			view, err := touched.Rows.Cluster(row.ID)
@@ -80,7 +81,7 @@ func TestProjector_failureRollsBack(t *testing.T) {
 		PullSecret: conv.Pointer(testPullSecret),
 	}, record.Object{Key: "site/bench"})
 	require.ErrorContains(t, err, "no room")
-	b.rows(func(rows Rows) {
+	b.rows(func(rows view.Rows) {
 		ids, err := rows.ClusterIDs()
 		require.NoError(t, err)
 		require.Empty(t, ids)
@@ -117,7 +118,7 @@ func TestObjects_foundByKey(t *testing.T) {
 		record.Object{Key: "site/" + h.id, Generation: 3})
 	require.NoError(t, err)
 
-	b.rows(func(rows Rows) {
+	b.rows(func(rows view.Rows) {
 		found, err := rows.ClusterOf("site/bench")
 		require.NoError(t, err)
 		require.Equal(t, id, found)
@@ -146,10 +147,10 @@ func TestObjects_foundByKey(t *testing.T) {
 	})
 
 	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
-		return b.Rows(tx).NoteCluster(id,
+		return record.NoteClusterObject(tx, id,
 			record.Object{Key: "other/bench"})
 	}))
-	b.rows(func(rows Rows) {
+	b.rows(func(rows view.Rows) {
 		found, err := rows.ClusterOf("site/bench")
 		require.NoError(t, err)
 		require.Empty(t, found, "the former key is gone")
@@ -160,7 +161,7 @@ func TestObjects_foundByKey(t *testing.T) {
 		"the projector gets the object of a deleted row")
 	require.Equal(t, "site/env", p.last().InfraEnvs[0].Object.Key)
 	require.Equal(t, "site/"+h.id, p.last().Hosts[0].Object.Key)
-	b.rows(func(rows Rows) {
+	b.rows(func(rows view.Rows) {
 		for _, of := range []func(string) (string, error){rows.ClusterOf, rows.InfraEnvOf, rows.HostOf} {
 			for _, key := range []string{"other/bench", "site/env", "site/" + h.id} {
 				found, err := of(key)
@@ -172,7 +173,7 @@ func TestObjects_foundByKey(t *testing.T) {
 }
 
 func TestFiles_readInTheirTransaction(t *testing.T) {
-	b := newHarness(t)
+	b := newSealingHarness(t)
 	p := &recordingProjector{}
 	b.options.Projector = p
 	seen := map[string]string{}
@@ -184,7 +185,7 @@ func TestFiles_readInTheirTransaction(t *testing.T) {
 			}
 			for _, name := range []string{fileKubeconfigNoIngress, fileKubeadminPassword, fileKubeconfig} {
 				content, err := touched.Rows.ClusterFile(row.ID, name)
-				if KindOf(err) == NotFound {
+				if fault.KindOf(err) == fault.NotFound {
 					continue
 				}
 				require.NoError(t, err)
@@ -194,10 +195,6 @@ func TestFiles_readInTheirTransaction(t *testing.T) {
 		}
 		return nil
 	}
-	key, err := sitekey.LoadOrCreate(t.TempDir())
-	require.NoError(t, err)
-	b.Engine.options.Secrets, err = key.Box("pull-secrets", nil)
-	require.NoError(t, err)
 	cluster, env := b.singleNode()
 	b.host(env, 1)
 	b.press(cluster)

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
 	"landfall/appliance/sentence"
 )
@@ -101,7 +102,7 @@ func (e *Engine) RefreshOperators(ctx context.Context) {
 // OperatorAvailability reports for each operator of a cluster's version its requirements on the
 // mirror and whether the mirror rules cover them.
 func (e *Engine) OperatorAvailability(id string) ([]catalog.Availability, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (e *Engine) OperatorAvailabilityFor(version string) []catalog.Availability 
 // OperatorImageSet returns the configuration with which oc-mirror copies the images of a cluster's
 // operators.
 func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
@@ -127,13 +128,13 @@ func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
 // CheckOperators checks that the mirror holds every image that the newest bundles of a cluster's
 // operators need. It reads all catalogs, which can take a while.
 func (e *Engine) CheckOperators(ctx context.Context, id string) ([]catalog.CheckResult, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
 	reader := e.clusterAccess(&row.API).CatalogReader
 	if reader == nil {
-		return nil, &Error{Kind: Unavailable, Reason: "This appliance can't read operator catalogs."}
+		return nil, &fault.Error{Kind: fault.Unavailable, Reason: "This appliance can't read operator catalogs."}
 	}
 	text, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
 	if err != nil {
@@ -141,7 +142,7 @@ func (e *Engine) CheckOperators(ctx context.Context, id string) ([]catalog.Check
 	}
 	secret, err := mirror.ParsePullSecret(text)
 	if err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+		return nil, &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 	}
 	return e.catalogs(row).Check(ctx, reader, secret)
 }

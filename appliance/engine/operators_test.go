@@ -10,6 +10,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
+	"landfall/appliance/engine/record"
 )
 
 // finalizingWith installs the host of a single-node cluster with operators.
@@ -63,7 +64,7 @@ func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {
 	b := newHarness(t)
 	cluster := b.finalizingWith("lso")
-	row, err := b.clusterRow(cluster)
+	row, err := record.ReadCluster(b.options.DB, cluster)
 	require.NoError(t, err)
 	row.API.MonitoredOperators[2].TimeoutSeconds = int64((90 * time.Minute).Seconds())
 	require.Equal(t, 90*time.Minute,

@@ -13,6 +13,7 @@ import (
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -67,7 +68,7 @@ func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscription
 			return err
 		}
 		row, err := c.cluster(clusterID)
-		if KindOf(err) == NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			return nil
 		}
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/record"
-	"landfall/appliance/sitekey"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -88,11 +88,7 @@ func inClear(t *testing.T, dir string) bool {
 
 func TestPullSecret_isSealed(t *testing.T) {
 	b := newHarness(t)
-	dir := t.TempDir()
-	key, err := sitekey.LoadOrCreate(dir)
-	require.NoError(t, err)
-	box, err := key.Box("pull secrets", nil)
-	require.NoError(t, err)
+	box := testBox(t)
 	open := func(data string) {
 		db, err := store.Open(t.Context(), data, store.Options{Clock: b.clock})
 		require.NoError(t, err)
@@ -101,8 +97,8 @@ func TestPullSecret_isSealed(t *testing.T) {
 	}
 
 	sealed := t.TempDir()
+	b.secrets = box
 	open(sealed)
-	b.options.Secrets = box
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	b.prepareAll()
@@ -119,21 +115,22 @@ func TestPullSecret_isSealed(t *testing.T) {
 	require.Contains(t, string(recipe.Ignition), "ignition")
 
 	plain := t.TempDir()
+	b.secrets = nil
 	open(plain)
 	old, env := b.singleNode()
 	require.True(t, inClear(t, plain), "as written by an earlier release")
-	b.options.Secrets = box
+	b.secrets = box
+	b.Engine = b.engineOver(b.options.DB)
 	_, err = b.Recipe(t.Context(), env)
 	require.NoError(t, err, "clear text is readable")
 	_, err = b.UpdateCluster(t.Context(), old, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
-	row, err := b.clusterRow(old)
+	row, err := record.ReadCluster(b.options.DB, old)
 	require.NoError(t, err)
 	require.NotContains(t, row.PullSecret, "auths", "sealed at the next write")
-	secret, err := record.OpenSecret(b.options.Secrets, row.PullSecret)
+	secret, err := record.OpenSecret(box, row.PullSecret)
 	require.NoError(t, err)
 	require.Equal(t, testPullSecret, secret)
-	b.options.Secrets = nil
-	_, err = record.OpenSecret(b.options.Secrets, row.PullSecret)
-	b.requireRefused(err, Conflict, "sealed with another key")
+	_, err = record.OpenSecret(nil, row.PullSecret)
+	b.requireRefused(err, fault.Conflict, "sealed with another key")
 }

@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/sentence"
 	"landfall/ignition"
 )
@@ -27,7 +28,7 @@ import (
 // is merged into the install-config of the appliance, or "" for none. It fails with kind Invalid if
 // the result is no install-config, or if the installer got its install-config already.
 func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override string) error {
-	if _, err := e.clusterRow(id); err != nil {
+	if _, err := record.ReadCluster(e.options.DB, id); err != nil {
 		return err
 	}
 	installation, err := e.installation(id)
@@ -67,7 +68,7 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, override string) error {
 	if override != "" {
 		if err := ignition.Validate([]byte(override)); err != nil {
-			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+			return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 		}
 	}
 	return e.update(ctx, func(c *change) error {

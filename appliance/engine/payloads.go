@@ -5,6 +5,7 @@ import (
 
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -21,7 +22,7 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	}
 	credentials, err := mirror.ParsePullSecret(secret)
 	if err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+		return nil, &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 	}
 	payload, err := releases.Payload(ctx, pullSpec, arch, credentials)
 	if err != nil {

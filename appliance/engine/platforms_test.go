@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // topology is a kind of cluster: its request, its hosts, and what its install-config shows.
@@ -227,7 +228,7 @@ func TestFencing_invalidCredentials(t *testing.T) {
 	for name, params := range map[string]*models.HostUpdateParams{"address": credentials(" ", "a", "b"),
 		"username": credentials("a", "", "b"), "password": credentials("a", "b", "")} {
 		_, err := b.UpdateHost(t.Context(), h.env, h.id, params)
-		b.requireRefused(err, Invalid, "lack the "+name)
+		b.requireRefused(err, fault.Invalid, "lack the "+name)
 	}
 	require.Empty(t, h.require(lifecycle.HostKnown).FencingCredentials)
 
@@ -238,14 +239,14 @@ func TestFencing_invalidCredentials(t *testing.T) {
 	require.NoError(t, err)
 	old := b.host(b.infraEnvOf(created.ID), 4)
 	_, err = b.UpdateHost(t.Context(), old.env, old.id, credentials("https://192.168.20.9", "a", "b"))
-	b.requireRefused(err, Invalid,
+	b.requireRefused(err, fault.Invalid,
 		"can't have fencing credentials in cluster old: the feature TNF is not available with OpenShift 4.19.2")
 
 	pool := b.host(b.infraEnvOf(nil), 5)
 	_, err = b.UpdateHost(t.Context(), pool.env, pool.id, credentials("https://192.168.20.9", "a", "b"))
 	require.NoError(t, err)
 	_, err = b.BindHost(t.Context(), pool.env, pool.id, created.ID.String())
-	b.requireRefused(err, Invalid, "can't have fencing credentials in cluster old")
+	b.requireRefused(err, fault.Invalid, "can't have fencing credentials in cluster old")
 }
 
 func TestArbiterRole_unsupported(t *testing.T) {
@@ -265,7 +266,7 @@ func TestArbiterRole_unsupported(t *testing.T) {
 	h := b.host(b.infraEnvOf(created.ID), 4)
 	_, err = b.UpdateHost(t.Context(), h.env, h.id,
 		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
-	b.requireRefused(err, Invalid,
+	b.requireRefused(err, fault.Invalid,
 		"can't be an arbiter of cluster none: the feature TNA is not available with OpenShift 4.20.8 on x86_64, "+
 			"platform none")
 }
@@ -333,7 +334,7 @@ func TestRegisterCluster_impossible(t *testing.T) {
 			}
 			params.OcpReleaseImage = "quay.io/release:" + *params.OpenshiftVersion
 			_, err := b.RegisterCluster(t.Context(), &params)
-			b.requireRefused(err, Invalid, says)
+			b.requireRefused(err, fault.Invalid, says)
 		})
 	}
 }
@@ -416,7 +417,7 @@ func TestUpdateCluster_platform(t *testing.T) {
 			require.NoError(t, err)
 			got, err := b.UpdateCluster(t.Context(), created.ID.String(), &c.to)
 			if c.want.refused != "" {
-				b.requireRefused(err, Invalid, c.want.refused)
+				b.requireRefused(err, fault.Invalid, c.want.refused)
 				held, err := b.Cluster(created.ID.String())
 				require.NoError(t, err)
 				require.Equal(t, created.Platform, held.Platform, "a refused update changes nothing")

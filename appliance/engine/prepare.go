@@ -144,7 +144,7 @@ func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
 
 // prepareInstallation resolves the release, runs its installer and stores the generated files.
 func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string) error {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (e *Engine) installation(id string) (*installconfig.Installation, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		content, err := e.readFile(id, name)
+		content, err := e.ReadFile(id, name)
 		if err != nil {
 			return nil, err
 		}
@@ -369,7 +369,7 @@ func (e *Engine) addHosts(tx *store.Tx, id string, in *installconfig.Installatio
 // MirrorLater returns the objects of a cluster's mirror rules that only a running cluster can be
 // given, as YAML documents. It is empty if there are none.
 func (e *Engine) MirrorLater(id string) ([]byte, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}

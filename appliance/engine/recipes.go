@@ -45,7 +45,7 @@ type draft struct {
 // payload has to be asked for the agent's image, it is frozen now. An error of kind Unavailable
 // says what is missing for that.
 func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe, error) {
-	row, err := e.infraEnvRow(infraEnvID)
+	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe,
 // RecipeDigest returns the digest of an infra-env's recipe, or "" while the recipe is not frozen.
 // It is cheap, so that a reader can check whether its recipe is the present one.
 func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
-	row, err := e.infraEnvRow(infraEnvID)
+	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
 		return "", err
 	}
@@ -79,7 +79,7 @@ func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 // StaticNetworkFiles returns the files of the static network of an infra-env's machines in the
 // Assisted Installer's format. There are none if all machines use DHCP.
 func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) {
-	row, err := e.infraEnvRow(infraEnvID)
+	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (e *Engine) draft(ctx context.Context, row *record.InfraEnv) (*draft, error
 	}
 	err = e.options.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, made.recipe)
 	if err != nil && fault.KindOf(err) == 0 {
-		err = &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+		err = &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 	}
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (e *Engine) sharedInputs() (string, error) {
 // refreeze freezes a recipe again if its inputs have changed. It also gives the image code to an
 // infra-env from a release of the appliance without codes.
 func (e *Engine) refreeze(ctx context.Context, id string) error {
-	row, err := e.infraEnvRow(id)
+	row, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 		return err // a recipe without a known agent is frozen by its first reader
 	}
 	if agent == "" {
-		return &Error{Kind: Unavailable,
+		return &fault.Error{Kind: fault.Unavailable,
 			Reason: fmt.Sprintf("The release payload that names the agent of infra-env %s has not been read yet; "+
 				"update the infra-env to have its image made anew.", *row.API.Name)}
 	}
@@ -226,7 +226,7 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 // release payload for the agent's image. If text is not "", it is the text of the event about a
 // changed recipe; the infra-env's name is inserted.
 func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
-	row, err := e.infraEnvRow(infraEnvID)
+	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
 		return err
 	}

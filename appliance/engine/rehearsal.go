@@ -58,7 +58,7 @@ func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infr
 // forCopy returns a cluster in its state before the installation. It also returns the infra-env
 // whose image its hosts boot: the cluster's own, else that of its first host, else nil.
 func (e *Engine) forCopy(id string) (*record.Cluster, *record.InfraEnv, error) {
-	held, err := e.clusterRow(id)
+	held, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -31,7 +32,7 @@ func TestRendered_equalsStoredRow(t *testing.T) {
 			for range 20 {
 				name, act := b.something(rng, cluster, all)
 				if err := act(); err != nil {
-					require.NotZero(t, KindOf(err), "%s: %v", name, err)
+					require.NotZero(t, fault.KindOf(err), "%s: %v", name, err)
 				}
 				b.handle()
 				b.requireTrue(hosts[0].env, name)
@@ -74,9 +75,9 @@ func (b *harness) requireTrue(env, after string) {
 		b.requireSame(host, text, after)
 	}
 	_, err = b.ClusterJSON(env, true)
-	b.requireRefused(err, NotFound, "There is no cluster")
+	b.requireRefused(err, fault.NotFound, "There is no cluster")
 	_, err = b.HostJSON(env, env)
-	b.requireRefused(err, NotFound, "There is no host")
+	b.requireRefused(err, fault.NotFound, "There is no host")
 }
 
 func (b *harness) requireSame(shown any, list view.JSON, after string) {

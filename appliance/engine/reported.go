@@ -52,7 +52,7 @@ func (c *change) checkSubjects(reported *models.Event) error {
 // SupportedPlatforms lists the platforms that a cluster's hosts can be installed for: none alone
 // while it has no hosts or is a single node.
 func (e *Engine) SupportedPlatforms(id string) ([]models.PlatformType, error) {
-	row, err := e.clusterRow(id)
+	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/fault"
 )
 
 // readyNode returns a cluster of one node that is ready to be installed.
@@ -28,7 +29,7 @@ func TestRestart_installWaitsForRegistration(t *testing.T) {
 	h.report() // it is still running
 	h.require(lifecycle.HostDisconnected)
 	_, err := b.InstallCluster(t.Context(), cluster)
-	b.requireRefused(err, Conflict, "")
+	b.requireRefused(err, fault.Conflict, "")
 	b.pass(2*time.Minute, h)
 	require.Equal(t, lifecycle.InfoRestarting, *h.require(lifecycle.HostDisconnected).StatusInfo)
 
@@ -62,6 +63,6 @@ func TestRestart_refusedDuringInstallation(t *testing.T) {
 	cluster, env, h := b.readyNode()
 	b.press(cluster)
 	h.require(lifecycle.HostPreparing)
-	b.requireRefused(b.RestartHost(t.Context(), env, h.id), Conflict, "preparing-for-installation")
+	b.requireRefused(b.RestartHost(t.Context(), env, h.id), fault.Conflict, "preparing-for-installation")
 	h.require(lifecycle.HostPreparing)
 }

@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/sentence"
 )
 
@@ -37,7 +38,7 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 	if lost.Inventory != "" {
 		var err error
 		if reported, _, err = inventory.ParseInventory(lost.Inventory); err != nil {
-			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+			return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 		}
 	}
 	return e.update(ctx, func(c *change) error {

@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/fault"
 )
 
 // settleRounds bounds how often a change of a host's state may change its cluster's state, and the
@@ -27,7 +28,7 @@ const settleRounds = 6
 // again: networks, groups, roles, validations and states, until no state changes any more.
 func (c *change) refreshCluster(id string) error {
 	w, err := c.members(id)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}
 	if err != nil {
@@ -390,7 +391,7 @@ func (c *change) connected(h *record.Host) bool {
 // refreshUnbound validates a host without a cluster and runs the trigger refresh on it.
 func (c *change) refreshUnbound(key string) error {
 	h, err := c.host(key)
-	if KindOf(err) == NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}
 	if err != nil {

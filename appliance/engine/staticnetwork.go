@@ -16,7 +16,7 @@ import (
 // from the descriptions. It stores nothing.
 func (e *Engine) PreviewStaticNetwork(infraEnvID string,
 	hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error) {
-	row, err := e.infraEnvRow(infraEnvID)
+	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -53,7 +54,7 @@ func (s Stepper) Freeze(ctx context.Context) error {
 	for {
 		select {
 		case id := <-s.e.unfrozen:
-			if err := s.e.freeze(ctx, id, ""); err != nil && KindOf(err) == 0 {
+			if err := s.e.freeze(ctx, id, ""); err != nil && fault.KindOf(err) == 0 {
 				return err
 			}
 		default:

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -66,7 +67,7 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 			for range 30 {
 				name, act := b.something(rng, cluster, all)
 				if err := act(); err != nil {
-					require.NotZero(t, KindOf(err), "%s: %v", name, err)
+					require.NotZero(t, fault.KindOf(err), "%s: %v", name, err)
 				}
 				b.handle()
 				b.requireNothingStale([]string{cluster}, all, name)

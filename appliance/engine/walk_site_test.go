@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/engine/record"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -136,7 +137,7 @@ func (s *site) do(what string, fn func(*change) error) {
 	}
 	if err != nil {
 		s.trace = append(s.trace, "    refused: "+err.Error())
-		if KindOf(err) == 0 {
+		if fault.KindOf(err) == 0 {
 			s.fail("an error that is no refusal: %v", err)
 		}
 		// the store would roll back these writes; inside one transaction the walk ends here
@@ -730,7 +731,7 @@ func (s *site) forgetAll() {
 		}
 		for _, w := range s.hosts {
 			h, err := c.host(w.key())
-			if KindOf(err) == NotFound {
+			if fault.KindOf(err) == fault.NotFound {
 				continue
 			}
 			if err := errors.Join(err, c.removeHost(h)); err != nil {

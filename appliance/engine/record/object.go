@@ -64,3 +64,44 @@ func NoteAll(o *Object, tx *store.Tx, index store.Index, id string, of []Object)
 	}
 	return nil
 }
+
+// NoteClusterObject notes the object that describes a cluster, or how much of it the cluster has
+// followed. Fields that the note leaves empty stay. A missing cluster is rejected with kind
+// NotFound.
+func NoteClusterObject(tx *store.Tx, id string, of Object) error {
+	row, err := Clusters.Get(tx, id)
+	if err != nil {
+		return missing(err, "cluster", id)
+	}
+	before := row.Object
+	if err := row.Object.Note(tx, ClusterObjects, id, of); err != nil || row.Object == before {
+		return err
+	}
+	return Clusters.Put(tx, id, row)
+}
+
+// NoteInfraEnvObject is [NoteClusterObject] for an infra-env.
+func NoteInfraEnvObject(tx *store.Tx, id string, of Object) error {
+	row, err := InfraEnvs.Get(tx, id)
+	if err != nil {
+		return missing(err, "infra-env", id)
+	}
+	before := row.Object
+	if err := row.Object.Note(tx, InfraEnvObjects, id, of); err != nil || row.Object == before {
+		return err
+	}
+	return InfraEnvs.Put(tx, id, row)
+}
+
+// NoteHostObject is [NoteClusterObject] for a host, by its key.
+func NoteHostObject(tx *store.Tx, key string, of Object) error {
+	row, err := Hosts.Get(tx, key)
+	if err != nil {
+		return missing(err, "host", key)
+	}
+	before := row.Object
+	if err := row.Object.Note(tx, HostObjects, key, of); err != nil || row.Object == before {
+		return err
+	}
+	return Hosts.Put(tx, key, row)
+}

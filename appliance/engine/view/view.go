@@ -13,19 +13,22 @@ import (
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
 // Reader reads committed rows for the API. Its methods are safe for concurrent use.
 type Reader struct {
 	db         *store.DB
+	secrets    *sitekey.Box
 	presence   *presence.Hosts
 	renderings renderings
 }
 
-// NewReader returns a reader of a store. The times of last contact come from presence.
-func NewReader(db *store.DB, presence *presence.Hosts) *Reader {
-	return &Reader{db: db, presence: presence}
+// NewReader returns a reader of a store, whose sealed values the secrets open (nil: none are
+// sealed). The times of last contact come from presence.
+func NewReader(db *store.DB, secrets *sitekey.Box, presence *presence.Hosts) *Reader {
+	return &Reader{db: db, secrets: secrets, presence: presence}
 }
 
 // ForgetHost removes a deleted host from the cache.

@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
 	"landfall/store"
@@ -216,7 +216,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 			return err
 		}
 		note.Generation = s.aci.Generation
-		return rows.NoteCluster(s.view.ID.String(), note)
+		return record.NoteClusterObject(tx, s.view.ID.String(), note)
 	})
 }
 
@@ -225,7 +225,7 @@ func (c *Controller) storeApplied(ctx context.Context, s *snapshot, now appliedS
 	if err != nil {
 		return err
 	}
-	return c.update(ctx, func(tx *store.Tx) error { return c.Engine.Rows(tx).NoteCluster(s.view.ID.String(), note) })
+	return c.update(ctx, func(tx *store.Tx) error { return record.NoteClusterObject(tx, s.view.ID.String(), note) })
 }
 
 // differingFields returns the fields in which a cluster differs from its objects although they
@@ -351,7 +351,7 @@ func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string
 // are ready for it.
 func (c *Controller) startInstallations(ctx context.Context, s *snapshot) error {
 	var state clusterState
-	var ready []*engine.HostView
+	var ready []*view.Host
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
 		rows := c.Engine.Rows(tx)
 		view, err := rows.Cluster(s.view.ID.String())

@@ -12,8 +12,9 @@ import (
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -102,8 +103,8 @@ func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bo
 	}
 	id := s.view.ID.String()
 	if slices.Contains(cancellable, *s.view.Status) {
-		if _, err := c.Engine.CancelInstallation(ctx, id); err != nil && engine.KindOf(err) != engine.Conflict &&
-			engine.KindOf(err) != engine.NotFound {
+		if _, err := c.Engine.CancelInstallation(ctx, id); err != nil && fault.KindOf(err) != fault.Conflict &&
+			fault.KindOf(err) != fault.NotFound {
 			return err
 		}
 	}
@@ -112,14 +113,14 @@ func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bo
 			return err
 		}
 	}
-	if err := c.Engine.DeregisterCluster(ctx, id); err != nil && engine.KindOf(err) != engine.NotFound {
+	if err := c.Engine.DeregisterCluster(ctx, id); err != nil && fault.KindOf(err) != fault.NotFound {
 		return fmt.Errorf("delete cluster %s: %w", id, err)
 	}
 	return nil
 }
 
 func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
-	var hosts []*engine.HostView
+	var hosts []*view.Host
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
 		hosts, err = c.Engine.Rows(tx).ClusterHosts(id)
 		return err
@@ -128,7 +129,7 @@ func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
 	}
 	for _, host := range hosts {
 		if err := c.Engine.DeregisterHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil &&
-			engine.KindOf(err) != engine.NotFound {
+			fault.KindOf(err) != fault.NotFound {
 			return err
 		}
 	}

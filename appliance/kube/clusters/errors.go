@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/fault"
 )
 
 // wrongInput is an error in what a user wrote: a retry does not help.
@@ -30,6 +30,6 @@ func isInput(err error) bool {
 	if errors.As(err, &input) {
 		return true
 	}
-	kind := engine.KindOf(err)
-	return kind != 0 && kind != engine.Unavailable
+	kind := fault.KindOf(err)
+	return kind != 0 && kind != fault.Unavailable
 }

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -29,8 +29,8 @@ const labelGenerated = "landfall.io/made-for-cluster"
 
 // generate creates the objects of a cluster that was made by REST or in the browser. It returns
 // nil for a cluster that can't have objects.
-func (c Projector) generate(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
-	now time.Time) (*engine.ClusterView, error) {
+func (c Projector) generate(tx *store.Tx, rows view.Rows, view *view.Cluster,
+	now time.Time) (*view.Cluster, error) {
 	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
 		view.Name == "" {
 		return nil, nil
@@ -50,7 +50,7 @@ func (c Projector) generate(tx *store.Tx, rows engine.Rows, view *engine.Cluster
 	if err := errors.Join(
 		c.Objects.Create(tx, objects.ClusterDeployments, cd, now),
 		c.Objects.Create(tx, objects.AgentClusterInstalls, aci, now),
-		rows.NoteCluster(id, record.Object{Key: namespace + "/" + name}),
+		record.NoteClusterObject(tx, id, record.Object{Key: namespace + "/" + name}),
 	); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c Projector) generate(tx *store.Tx, rows engine.Rows, view *engine.Cluster
 }
 
 // storeGenerated records that the cluster has applied its generated objects.
-func (c Projector) storeGenerated(tx *store.Tx, rows engine.Rows, s *snapshot) error {
+func (c Projector) storeGenerated(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c Projector) createNamespace(tx *store.Tx, name string, now time.Time) err
 	})
 }
 
-func (c Projector) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.ClusterView, namespace string,
+func (c Projector) objectsFor(tx *store.Tx, rows view.Rows, view *view.Cluster, namespace string,
 	now time.Time) (*hivev1.ClusterDeployment, *hiveext.AgentClusterInstall, error) {
 	name := view.Name
 	cd := &hivev1.ClusterDeployment{

@@ -11,6 +11,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -19,7 +20,7 @@ import (
 
 func TestJoiningHost_agentStatus(t *testing.T) {
 	b := newSite(t, func(options *engine.Options) {
-		options.Follows = func(*store.Tx, engine.Rows, string) (bool, error) { return true, nil }
+		options.Follows = func(*store.Tx, view.Rows, string) (bool, error) { return true, nil }
 	})
 	seen := kubetest.NewSpokes()
 	b.hosts.Spokes = seen

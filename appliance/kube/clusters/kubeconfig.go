@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -21,7 +21,7 @@ type Kubeconfig struct {
 }
 
 // Kubeconfig reads the kubeconfig of a cluster from the Secret that its ClusterDeployment names.
-func (c Projector) Kubeconfig(tx *store.Tx, view *engine.ClusterView) (Kubeconfig, error) {
+func (c Projector) Kubeconfig(tx *store.Tx, view *view.Cluster) (Kubeconfig, error) {
 	var found Kubeconfig
 	if view.Object.Key == "" {
 		return found, nil

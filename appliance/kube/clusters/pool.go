@@ -5,7 +5,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -64,7 +64,7 @@ func (c *Controller) pausePool(key, cluster string) error {
 // poolUse reports whether hosts with labels and a pool have joined a cluster or are joining it,
 // and whether one is joining now.
 func (c *Controller) poolUse(cluster string) (concerned, onItsWay bool, err error) {
-	var hosts []*engine.HostView
+	var hosts []*view.Host
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
 		hosts, err = c.Engine.Rows(tx).ClusterHosts(cluster)
 		return err

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -44,7 +46,7 @@ func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
 }
 
 // project writes a cluster into its objects, and creates the objects of a cluster that has none.
-func (c Projector) project(tx *store.Tx, rows engine.Rows, id string, now time.Time) error {
+func (c Projector) project(tx *store.Tx, rows view.Rows, id string, now time.Time) error {
 	view, err := rows.Cluster(id)
 	if err != nil {
 		return err
@@ -79,7 +81,7 @@ func (c Projector) project(tx *store.Tx, rows engine.Rows, id string, now time.T
 	return c.projectStatus(tx, rows, s, metadata, now)
 }
 
-func (c Projector) projectStatus(tx *store.Tx, rows engine.Rows, s *snapshot, metadata *hivev1.ClusterMetadata,
+func (c Projector) projectStatus(tx *store.Tx, rows view.Rows, s *snapshot, metadata *hivev1.ClusterMetadata,
 	now time.Time) error {
 	state, err := c.stateOf(tx, rows, s.view, s.clusterPair)
 	if err != nil {
@@ -193,7 +195,7 @@ func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapsho
 
 // stateOf reads what conditions and the start of the installation depend on. Agents are read only
 // if something depends on them.
-func (c Projector) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
+func (c Projector) stateOf(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	p clusterPair) (clusterState, error) {
 	need := p.aci.Spec.ProvisionRequirements
 	state := clusterState{cluster: view.Cluster, onHold: p.onHold(), wanted: roleCount{need.ControlPlaneAgents,
@@ -237,7 +239,7 @@ func (c Projector) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterV
 }
 
 // agentOf returns the Agent of a host; nil if it has none.
-func (c Projector) agentOf(tx *store.Tx, host *engine.HostView) (*agentinstall.Agent, error) {
+func (c Projector) agentOf(tx *store.Tx, host *view.Host) (*agentinstall.Agent, error) {
 	namespace, name, ok := strings.Cut(host.Object.Key, "/")
 	if !ok {
 		return nil, nil
@@ -257,14 +259,14 @@ func agentUnsynced(agent *agentinstall.Agent) bool {
 }
 
 // agentPending reports whether an Agent specifies something that its host has not applied yet.
-func agentPending(agent *agentinstall.Agent, host *engine.HostView) bool {
+func agentPending(agent *agentinstall.Agent, host *view.Host) bool {
 	return agent.Generation != host.Object.Generation
 }
 
 // approvedHosts returns the hosts that can join an installed cluster now, and the number of those
 // that have not applied their Agents yet.
-func (c Projector) approvedHosts(tx *store.Tx, rows engine.Rows,
-	view *engine.ClusterView) (approved []*engine.HostView, behind int, err error) {
+func (c Projector) approvedHosts(tx *store.Tx, rows view.Rows,
+	view *view.Cluster) (approved []*view.Host, behind int, err error) {
 	hosts, err := rows.ClusterHosts(view.ID.String())
 	if err != nil {
 		return nil, 0, err
@@ -289,7 +291,7 @@ func (c Projector) approvedHosts(tx *store.Tx, rows engine.Rows,
 
 // writeBack writes changes of the cluster that were made by REST or in the browser into the specs.
 // It does that only while the cluster has applied the specs: otherwise the specs are newer.
-func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *snapshot) error {
+func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if s.applied.Spec == "" {
 		return nil
 	}
@@ -344,7 +346,7 @@ func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *snapshot) error 
 }
 
 // storeWrittenBack records that the cluster has applied the specs that writeBack wrote.
-func (c Projector) storeWrittenBack(tx *store.Tx, rows engine.Rows, s *snapshot) error {
+func (c Projector) storeWrittenBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err
 	}
@@ -361,7 +363,7 @@ func (c Projector) storeWrittenBack(tx *store.Tx, rows engine.Rows, s *snapshot)
 		return err
 	}
 	note.Generation = s.aci.Generation
-	return rows.NoteCluster(s.view.ID.String(), note)
+	return record.NoteClusterObject(tx, s.view.ID.String(), note)
 }
 
 func setAnnotation(aci *hiveext.AgentClusterInstall, name, value string, was bool) {

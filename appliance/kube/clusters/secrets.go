@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -42,7 +43,7 @@ func passwordSecret(cd *hivev1.ClusterDeployment) string {
 // writeSecrets writes the Secrets with a cluster's kubeconfig and password as soon as they exist,
 // and returns the metadata that refer to them; nil if there are none. The first kubeconfig lacks
 // the certificate of the ingress. The password is written at the end.
-func (c Projector) writeSecrets(tx *store.Tx, rows engine.Rows, s *snapshot,
+func (c Projector) writeSecrets(tx *store.Tx, rows view.Rows, s *snapshot,
 	now time.Time) (*hivev1.ClusterMetadata, error) {
 	status := *s.view.Status
 	ended := status == models.ClusterStatusInstalled || status == models.ClusterStatusAddingHosts && s.view.Prepared
@@ -56,7 +57,7 @@ func (c Projector) writeSecrets(tx *store.Tx, rows engine.Rows, s *snapshot,
 		file = "kubeconfig"
 	}
 	kubeconfig, err := rows.ClusterFile(id, file)
-	if engine.KindOf(err) == engine.NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return nil, nil
 	}
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/mirrorconfig"
 	"landfall/appliance/kube/objects"
@@ -32,11 +32,11 @@ type snapshot struct {
 	clusterPair
 	namespace, name string // of the ClusterDeployment
 
-	pendingAgents    bool                // some Agents have not been applied yet
-	backoff          time.Duration       // delay of the next installation after a failed preparation
-	view             *engine.ClusterView // nil: the engine has no such cluster
-	applied          appliedState        // what the cluster has applied
-	storedPullSecret string              // of the cluster
+	pendingAgents    bool          // some Agents have not been applied yet
+	backoff          time.Duration // delay of the next installation after a failed preparation
+	view             *view.Cluster // nil: the engine has no such cluster
+	applied          appliedState  // what the cluster has applied
+	storedPullSecret string        // of the cluster
 
 	err        error // prevents that the objects are applied
 	pullSecret string

@@ -20,6 +20,8 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -52,7 +54,7 @@ const (
 type agentSnapshot struct {
 	key             string // <namespace>/<name>
 	object          *agentinstall.Agent
-	host            *engine.HostView // nil: there is none
+	host            *view.Host // nil: there is none
 	env             *agentinstall.InfraEnv
 	cluster         string // of the spec; "" for none
 	foreign         bool   // the host belongs to a cluster without a ClusterDeployment
@@ -146,7 +148,7 @@ func (r agents) read(namespace, name string) (task *agentSnapshot, fault, err er
 
 // foreignCluster reports whether a host belongs to a cluster without a ClusterDeployment, which no
 // Agent can name.
-func foreignCluster(rows engine.Rows, host *engine.HostView) (bool, error) {
+func foreignCluster(rows view.Rows, host *view.Host) (bool, error) {
 	if host.ClusterID == nil {
 		return false, nil
 	}
@@ -343,20 +345,20 @@ func (h *Controllers) updateAgentStatus(tx *store.Tx, namespace, name string, fn
 }
 
 // report writes the status of an Agent, with the result of applying its spec.
-func (r agents) report(ctx context.Context, task *agentSnapshot, fault error) (time.Duration, error) {
-	backend := fault != nil && !isInputError(fault)
-	outcome := agentSynced(fault, !backend)
+func (r agents) report(ctx context.Context, task *agentSnapshot, failure error) (time.Duration, error) {
+	backend := failure != nil && !isInputError(failure)
+	outcome := agentSynced(failure, !backend)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
 		return p.projectHost(task.host.Key(), &outcome)
 	})
 	switch {
-	case engine.KindOf(err) == engine.NotFound || errors.Is(err, store.ErrNotFound):
+	case fault.KindOf(err) == fault.NotFound || errors.Is(err, store.ErrNotFound):
 		return 0, nil // deleted in the meantime
 	case err != nil:
 		return 0, err
 	case backend:
-		return 0, &controller.ReportedError{Err: fault}
+		return 0, &controller.ReportedError{Err: failure}
 	}
 	return task.requeueAfter(), nil
 }
@@ -378,7 +380,7 @@ func (r agents) delete(ctx context.Context, task *agentSnapshot) (time.Duration,
 		return r.reportCleanup(ctx, task, err)
 	}
 	err := r.Engine.DeregisterHost(ctx, task.host.InfraEnvID.String(), task.host.ID.String())
-	if err == nil || engine.KindOf(err) == engine.NotFound {
+	if err == nil || fault.KindOf(err) == fault.NotFound {
 		return 0, nil
 	}
 	return r.reportCleanup(ctx, task, err)
@@ -406,7 +408,7 @@ func (r agents) reportCleanup(ctx context.Context, task *agentSnapshot, fault er
 
 // storeApplied records on a host which generation of its Agent it has applied.
 func (r agents) storeApplied(ctx context.Context, key string, note record.Object) error {
-	return r.DB.Update(ctx, func(tx *store.Tx) error { return r.Engine.Rows(tx).NoteHost(key, note) })
+	return r.DB.Update(ctx, func(tx *store.Tx) error { return record.NoteHostObject(tx, key, note) })
 }
 
 // restore registers the host again that an Agent's annotations describe: after the host's record

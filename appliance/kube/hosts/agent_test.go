@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -214,7 +214,7 @@ func TestAgent_deletedWithHost(t *testing.T) {
 	b.Delete(objects.Agents, "site", m.ID)
 	require.False(t, b.Get(objects.Agents, "site", m.ID, &agentinstall.Agent{}))
 	_, err := b.Engine.Host(m.InfraEnv, m.ID)
-	require.Equal(t, engine.NotFound, engine.KindOf(err))
+	require.Equal(t, fault.NotFound, fault.KindOf(err))
 	m.Register()
 	b.WaitIdle()
 	require.False(t, b.Agent(m).Spec.Approved, "it is a new one")
@@ -266,7 +266,7 @@ func TestAgent_movesWithInfraEnv(t *testing.T) {
 	require.Equal(t, agentinstall.AgentSpec{}, agent.Spec, "what was wanted of it there does not hold here")
 	require.Equal(t, b.InfraEnv("other").UID, agent.OwnerReferences[0].UID)
 	_, err := b.Engine.Host(m.InfraEnv, m.ID)
-	require.Equal(t, engine.NotFound, engine.KindOf(err))
+	require.Equal(t, fault.NotFound, fault.KindOf(err))
 	require.Equal(t, "node-1", agent.Status.Inventory.Hostname)
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -49,7 +49,7 @@ func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
 
 // hostParams returns the update that makes a host what its Agent's spec specifies. needed is false
 // if there is no difference.
-func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView,
+func hostParams(spec *agentinstall.AgentSpec, host *view.Host,
 	task *agentSnapshot) (params *models.HostUpdateParams, needed bool) {
 	params = &models.HostUpdateParams{}
 	if spec.Hostname != "" && spec.Hostname != host.Named {

@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -25,7 +26,7 @@ const labelGenerated = "landfall.io/made-for-infra-env"
 
 // generateInfraEnv creates the InfraEnv of an infra-env, and the Agents of its hosts. It does
 // nothing while the cluster of the infra-env has no ClusterDeployment.
-func (p writer) generateInfraEnv(env *engine.InfraEnvView) error {
+func (p writer) generateInfraEnv(env *view.InfraEnv) error {
 	namespace, name, ref, err := p.placeFor(env)
 	if err != nil || name == "" {
 		return err
@@ -57,7 +58,7 @@ func (p writer) generateInfraEnv(env *engine.InfraEnvView) error {
 			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
 		}, p.now),
 		p.Objects.Create(p.tx, objects.InfraEnvs, object, p.now),
-		p.rows.NoteInfraEnv(env.ID.String(), record.Object{Key: namespace + "/" + name, Generation: 1}),
+		record.NoteInfraEnvObject(p.tx, env.ID.String(), record.Object{Key: namespace + "/" + name, Generation: 1}),
 	); err != nil {
 		return err
 	}
@@ -79,12 +80,12 @@ func imageTypeShown(env *models.InfraEnv) models.ImageType {
 
 // placeFor chooses the namespace and the name of an infra-env's InfraEnv, and returns the
 // ClusterDeployment of its cluster. The name is "" while that does not exist.
-func (p writer) placeFor(env *engine.InfraEnvView) (namespace, name string, ref *agentinstall.ClusterReference,
+func (p writer) placeFor(env *view.InfraEnv) (namespace, name string, ref *agentinstall.ClusterReference,
 	err error) {
 	id := env.ID.String()
 	if env.ClusterID != "" {
 		cluster, err := p.rows.Cluster(env.ClusterID.String())
-		if engine.KindOf(err) == engine.NotFound || err == nil && cluster.Object.Key == "" {
+		if fault.KindOf(err) == fault.NotFound || err == nil && cluster.Object.Key == "" {
 			return "", "", nil, nil
 		}
 		if err != nil {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"landfall/appliance/architecture"
-	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
@@ -287,11 +287,11 @@ func (r infraEnvs) sync(ctx context.Context, task *infraEnvSnapshot) error {
 // named replaces the numbers of hosts in an error of the engine by the names of their
 // NMStateConfigs.
 func (r infraEnvs) named(task *infraEnvSnapshot, err error) error {
-	var refused *engine.Error
+	var refused *fault.Error
 	if !errors.As(err, &refused) || len(task.inputs.from) == 0 {
 		return err
 	}
-	return &engine.Error{Kind: refused.Kind, Reason: (&networks{from: task.inputs.from}).named(refused.Reason),
+	return &fault.Error{Kind: refused.Kind, Reason: (&networks{from: task.inputs.from}).named(refused.Reason),
 		Err: err}
 }
 
@@ -337,7 +337,7 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *
 			}
 		}
 		err = p.updateInfraEnv(task.id, outcome)
-		if engine.KindOf(err) == engine.NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			return nil // deleted in the meantime; the deletion queues the InfraEnv
 		}
 		return err
@@ -361,7 +361,7 @@ func (r infraEnvs) delete(ctx context.Context, task *infraEnvSnapshot) (time.Dur
 				return 0, err
 			}
 		}
-		if err := r.Engine.DeregisterInfraEnv(ctx, task.id); err != nil && engine.KindOf(err) != engine.NotFound {
+		if err := r.Engine.DeregisterInfraEnv(ctx, task.id); err != nil && fault.KindOf(err) != fault.NotFound {
 			return retryDeletion, err
 		}
 	}
@@ -392,7 +392,7 @@ func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, e
 	}
 	for _, host := range hosts {
 		if err := r.Engine.DeregisterHost(ctx, id, host.ID.String()); err != nil &&
-			engine.KindOf(err) != engine.NotFound {
+			fault.KindOf(err) != fault.NotFound {
 			return nil, err
 		}
 	}
@@ -449,8 +449,8 @@ func isInvalid(err error) bool {
 
 // isInputError reports whether an error stays until a user changes the objects.
 func isInputError(err error) bool {
-	switch engine.KindOf(err) {
-	case engine.Invalid, engine.NotFound, engine.Conflict, engine.Schema, engine.Forbidden:
+	switch fault.KindOf(err) {
+	case fault.Invalid, fault.NotFound, fault.Conflict, fault.Schema, fault.Forbidden:
 		return true
 	}
 	return isInvalid(err)

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -54,7 +54,7 @@ func clusterMissing(reason string) agentinstall.Condition {
 // setInfraEnvStatus writes an infra-env into the status of its InfraEnv. The URL of the image
 // changes exactly if the content of the image changes; the time next to it is the time of that
 // change. A false condition stays until the InfraEnv is reconciled without an error.
-func setInfraEnvStatus(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string,
+func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, serviceURL string,
 	now time.Time) error {
 	is := &object.Status
 	is.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: object.Name}}
@@ -90,7 +90,7 @@ func setInfraEnvStatus(object *agentinstall.InfraEnv, env *engine.InfraEnvView, 
 
 // imageURL returns the URL of an infra-env's image in the form of the image service. The token
 // contains the infra-env and the revision of its image, so that another image has another URL.
-func imageURL(serviceURL string, env *engine.InfraEnvView) (string, error) {
+func imageURL(serviceURL string, env *view.InfraEnv) (string, error) {
 	header, err := json.Marshal(map[string]string{"alg": "none", "typ": "JWT"})
 	if err != nil {
 		return "", err
@@ -108,7 +108,7 @@ func imageURL(serviceURL string, env *engine.InfraEnvView) (string, error) {
 	return serviceURL + "/byapikey/" + token + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture + "/" + file, nil
 }
 
-func artifactsOf(object *agentinstall.InfraEnv, env *engine.InfraEnvView,
+func artifactsOf(object *agentinstall.InfraEnv, env *view.InfraEnv,
 	serviceURL string) agentinstall.BootArtifacts {
 	query := "?" + url.Values{"arch": {env.CPUArchitecture}, "version": {env.OpenshiftVersion}}.Encode()
 	id, script := env.ID.String(), ""

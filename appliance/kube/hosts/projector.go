@@ -10,6 +10,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -65,7 +66,7 @@ func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
 type writer struct {
 	Projector
 	tx   *store.Tx
-	rows engine.Rows
+	rows view.Rows
 	now  time.Time
 }
 
@@ -129,7 +130,7 @@ func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error
 	if err != nil {
 		return err
 	}
-	return p.rows.NoteInfraEnv(id, record.Object{Key: env.Object.Key, Generation: generation})
+	return record.NoteInfraEnvObject(p.tx, id, record.Object{Key: env.Object.Key, Generation: generation})
 }
 
 func (p writer) generation(kind objects.Kind, object string) (int64, error) {
@@ -202,7 +203,7 @@ func (p writer) projectHost(key string, outcome *agentinstall.Condition) error {
 }
 
 // createAgent creates the Agent of a registered host.
-func (p writer) createAgent(place string, host *engine.HostView, env *engine.InfraEnvView) error {
+func (p writer) createAgent(place string, host *view.Host, env *view.InfraEnv) error {
 	namespace, name := objects.SplitKey(place)
 	agent := &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
 		Finalizers: []string{agentFinalizer}}}
@@ -221,14 +222,14 @@ func (p writer) createAgent(place string, host *engine.HostView, env *engine.Inf
 	if !pushed {
 		note.Generation = 0 // its spec has not been applied yet
 	}
-	return p.rows.NoteHost(host.Key(), note)
+	return record.NoteHostObject(p.tx, host.Key(), note)
 }
 
 // initAgent sets the owner, the labels and the spec of the Agent of a host. The spec has only the
 // cluster, the approval and the node labels. applied reports whether the host has everything that
 // the spec specifies.
-func (p writer) initAgent(agent *agentinstall.Agent, host *engine.HostView,
-	env *engine.InfraEnvView) (followed bool, err error) {
+func (p writer) initAgent(agent *agentinstall.Agent, host *view.Host,
+	env *view.InfraEnv) (followed bool, err error) {
 	namespace, name := objects.SplitKey(env.Object.Key)
 	var owner agentinstall.InfraEnv
 	err = p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &owner)
@@ -250,7 +251,7 @@ func (p writer) initAgent(agent *agentinstall.Agent, host *engine.HostView,
 
 // clusterOf returns the ClusterDeployment of a host's cluster; nil if the host has no cluster or
 // the cluster has no object.
-func (p writer) clusterOf(host *engine.HostView) (*agentinstall.ClusterReference, error) {
+func (p writer) clusterOf(host *view.Host) (*agentinstall.ClusterReference, error) {
 	if host.ClusterID == nil {
 		return nil, nil
 	}
@@ -263,7 +264,7 @@ func (p writer) clusterOf(host *engine.HostView) (*agentinstall.ClusterReference
 }
 
 // updateAgent writes a host into its existing Agent.
-func (p writer) updateAgent(place string, host *engine.HostView, env *engine.InfraEnvView,
+func (p writer) updateAgent(place string, host *view.Host, env *view.InfraEnv,
 	outcome *agentinstall.Condition) error {
 	namespace, name := objects.SplitKey(place)
 	_, envName := objects.SplitKey(env.Object.Key)
@@ -311,7 +312,7 @@ func (p writer) updateAgent(place string, host *engine.HostView, env *engine.Inf
 			return err
 		}
 	}
-	return p.rows.NoteHost(host.Key(), note)
+	return record.NoteHostObject(p.tx, host.Key(), note)
 }
 
 // projectDeletedHost deletes the Agent of a deleted host, unless the machine has registered in

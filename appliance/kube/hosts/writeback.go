@@ -9,7 +9,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -17,7 +17,7 @@ import (
 // spec, so that the Agent does not undo them. If the spec leaves a name, role, pool or disk open,
 // only the name is copied: the engine also chooses the others by itself. changed reports whether
 // the spec was changed.
-func writeBackHost(spec *agentinstall.AgentSpec, host *engine.HostView,
+func writeBackHost(spec *agentinstall.AgentSpec, host *view.Host,
 	bound *agentinstall.ClusterReference) (changed bool) {
 	set := func(to *string, value string) {
 		if *to != value {
@@ -160,7 +160,7 @@ func commaList(text string) []string {
 
 // writeBackInfraEnv copies changes of an infra-env that were made by REST or in the browser into
 // its InfraEnv's spec. Fields that the spec leaves to the engine stay empty.
-func writeBackInfraEnv(spec *agentinstall.InfraEnvSpec, env *engine.InfraEnvView) (changed bool) {
+func writeBackInfraEnv(spec *agentinstall.InfraEnvSpec, env *view.InfraEnv) (changed bool) {
 	set := func(to *string, value string) {
 		if strings.TrimSpace(*to) != strings.TrimSpace(value) {
 			*to, changed = value, true

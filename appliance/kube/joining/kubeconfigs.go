@@ -1,7 +1,8 @@
 package joining
 
 import (
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/clusters"
 	"landfall/store"
 )
@@ -15,8 +16,8 @@ type Kubeconfigs struct {
 
 // Find returns the kubeconfig of a cluster: from the Secret that its ClusterDeployment names, else
 // from the files of its installation. Its content is nil if there is none.
-func (k Kubeconfigs) Find(tx *store.Tx, rows engine.Rows,
-	id string) (found clusters.Kubeconfig, view *engine.ClusterView, err error) {
+func (k Kubeconfigs) Find(tx *store.Tx, rows view.Rows,
+	id string) (found clusters.Kubeconfig, view *view.Cluster, err error) {
 	if view, err = rows.Cluster(id); err != nil {
 		return found, nil, err
 	}
@@ -30,7 +31,7 @@ func (k Kubeconfigs) Find(tx *store.Tx, rows engine.Rows,
 		file = "kubeconfig"
 	}
 	content, err := rows.ClusterFile(id, file)
-	if engine.KindOf(err) == engine.NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		return found, view, nil
 	}
 	if err == nil {
@@ -41,7 +42,7 @@ func (k Kubeconfigs) Find(tx *store.Tx, rows engine.Rows,
 
 // Followed reports whether hosts are followed into a cluster: a user applied its ClusterDeployment,
 // so that a kubeconfig may still be added, or there is a kubeconfig.
-func (k Kubeconfigs) Followed(tx *store.Tx, rows engine.Rows, id string) (bool, error) {
+func (k Kubeconfigs) Followed(tx *store.Tx, rows view.Rows, id string) (bool, error) {
 	found, _, err := k.Find(tx, rows, id)
 	return found.Applied || len(found.Content) > 0, err
 }

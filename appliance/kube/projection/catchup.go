@@ -11,6 +11,8 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -164,7 +166,7 @@ func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) e
 		var err error
 		if !row.Deleted {
 			row.Object, err = objectOf(rows, kind, row.ID)
-			if engine.KindOf(err) == engine.NotFound {
+			if fault.KindOf(err) == fault.NotFound {
 				continue // it was deleted since the API was enabled
 			}
 		}
@@ -183,7 +185,7 @@ func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) e
 	return c.Projector.Project(tx, touched)
 }
 
-func objectOf(rows engine.Rows, kind, id string) (record.Object, error) {
+func objectOf(rows view.Rows, kind, id string) (record.Object, error) {
 	switch kind {
 	case clusterChanges:
 		view, err := rows.Cluster(id)

@@ -9,6 +9,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -35,7 +37,7 @@ var normalHostEvents = map[string]bool{
 func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
 		kind, namespace, name, err := p.involvedObject(tx, touched.Rows, event)
-		if engine.KindOf(err) == engine.NotFound {
+		if fault.KindOf(err) == fault.NotFound {
 			continue // this change deletes it
 		}
 		if err == nil && name != "" {
@@ -49,7 +51,7 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 }
 
 // involvedObject returns the object that an event is about. The name is "" if there is none.
-func (p eventProjector) involvedObject(tx *store.Tx, rows engine.Rows,
+func (p eventProjector) involvedObject(tx *store.Tx, rows view.Rows,
 	event *models.Event) (kind objects.Kind, namespace, name string, err error) {
 	plain := conv.Value(event.Severity) == models.EventSeverityInfo
 	switch {

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/audit"
+	"landfall/appliance/fault"
 	"landfall/appliance/simulate"
 )
 
@@ -135,8 +136,8 @@ func (m *machine) register() {
 			return err
 		})
 	}
-	switch engine.KindOf(err) {
-	case engine.NotFound, engine.Conflict, engine.Forbidden:
+	switch fault.KindOf(err) {
+	case fault.NotFound, fault.Conflict, fault.Forbidden:
 		m.setPower(frozen)
 	default:
 		if err != nil {
@@ -163,7 +164,7 @@ func (m *machine) poll() {
 			AgentVersion: agentImage, Timestamp: m.clockOf().Unix()})
 		return err
 	})
-	if engine.KindOf(err) == engine.NotFound {
+	if fault.KindOf(err) == fault.NotFound {
 		m.setPower(frozen)
 		return
 	}
@@ -255,7 +256,7 @@ func (m *machine) reply(reply *models.StepReply) {
 	switch {
 	case err == nil && reply.ExitCode == 0:
 		m.sent[reply.StepType] = reply.Output
-	case engine.KindOf(err) == engine.Invalid:
+	case fault.KindOf(err) == fault.Invalid:
 		m.owner.site.fail(&audit.Violation{
 			Invariant: "what an agent replies is understood", Objects: []string{m.hw.ID(), string(reply.StepType)},
 			Found: strings.TrimSuffix(err.Error(), "."),

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/audit"
+	"landfall/appliance/fault"
 	"landfall/appliance/simulate"
 )
 
@@ -261,7 +262,7 @@ func (s *site) ask(what string, request func(*engine.Engine) error) error {
 		return errDown
 	}
 	err := request(s.engine)
-	if err != nil && engine.KindOf(err) == 0 {
+	if err != nil && fault.KindOf(err) == 0 {
 		s.fail(&audit.Violation{Invariant: "an answer or a refusal", Objects: []string{what}, Found: err.Error()})
 	}
 	return err

@@ -1,12 +1,11 @@
-package engine
+package view
 
 import (
-	"context"
-
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -20,23 +19,23 @@ type PrivateFields struct {
 }
 
 // PrivateFields returns the fields of a cluster that the API does not show.
-func (e *Engine) PrivateFields(id string) (PrivateFields, error) {
-	row, err := e.clusterRow(id)
+func (r *Reader) PrivateFields(id string) (PrivateFields, error) {
+	row, err := record.ReadCluster(r.db, id)
 	if err != nil {
 		return PrivateFields{}, err
 	}
-	secret, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
+	secret, err := record.OpenSecret(r.secrets, row.PullSecret)
 	return PrivateFields{PullSecret: secret, DerivedMachineNetwork: row.Follows,
 		MirrorGapsAccepted: row.MirrorGapsAccepted}, err
 }
 
 // HostHardware returns the inventory that a host's agent reported, with the eligibility of its
 // disks; nil if it has reported nothing yet.
-func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, error) {
+func (r *Reader) HostHardware(infraEnvID, hostID string) (*models.Inventory, error) {
 	var facts *inventory.Facts
-	err := e.options.DB.View(func(tx *store.Tx) error {
+	err := r.db.View(func(tx *store.Tx) error {
 		if !record.Hosts.Exists(tx, infraEnvID+"/"+hostID) {
-			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
+			return fault.New(fault.NotFound, "There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}
 		reports, err := record.LoadReports(tx, infraEnvID+"/"+hostID)
 		if err != nil {
@@ -51,13 +50,11 @@ func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, err
 	return facts.Inventory, nil
 }
 
-// AddHostWarning adds a warning to the events of a host.
-func (e *Engine) AddHostWarning(ctx context.Context, infraEnvID, hostID, name, message string) error {
-	return e.update(ctx, func(c *change) error {
-		h, err := c.hostIn(infraEnvID, hostID)
-		if err != nil {
-			return err
-		}
-		return c.hostEvent(h, name, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), message)
-	})
+// UISettings returns the settings that the browser stores with a cluster.
+func (r *Reader) UISettings(id string) (string, error) {
+	row, err := record.ReadCluster(r.db, id)
+	if err != nil {
+		return "", err
+	}
+	return row.UISettings, nil
 }

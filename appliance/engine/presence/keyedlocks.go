@@ -1,10 +1,10 @@
-package engine
+package presence
 
 import "sync"
 
-// keyedLocks admits one goroutine at a time for a key. An agent sends the replies of parallel steps
+// KeyedLocks admits one goroutine at a time for a key. An agent sends the replies of parallel steps
 // at once; the engine handles the replies of one host one after the other.
-type keyedLocks struct {
+type KeyedLocks struct {
 	mu   sync.Mutex
 	held map[string]*keyedLock
 }
@@ -14,7 +14,8 @@ type keyedLock struct {
 	users int
 }
 
-func (k *keyedLocks) lock(key string) (unlock func()) {
+// Lock waits for the key and returns the function that releases it.
+func (k *KeyedLocks) Lock(key string) (unlock func()) {
 	k.mu.Lock()
 	if k.held == nil {
 		k.held = make(map[string]*keyedLock)
