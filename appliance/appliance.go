@@ -218,7 +218,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}
 	a.mirror = site.NewManager(a.rules, a.engine, wake)
 	a.doctor = doctor.NewService(doctor.Options{
-		Engine: a.engine, Rules: a.rules.At, Contents: a.proofs.Contents, Releases: known(config).Releases,
+		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents, Releases: known(config).Releases,
 		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls, Logger: logger,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,

@@ -43,11 +43,11 @@ func TestDoctor_clusterAndItsHosts(t *testing.T) {
 	_, site := examine("")
 	mirror := find(site, doctor.Registries, "127.0.0.1:")
 	require.Len(t, mirror, 1, "both rules lead to it")
-	require.Equal(t, doctor.Green, mirror[0].Verdict, mirror)
+	require.Equal(t, doctor.Green, mirror[0].Status, mirror)
 	silent := find(site, doctor.Clocks, "time server 127.0.0.1:1")
 	require.Len(t, silent, 1)
-	require.Equal(t, doctor.Red, silent[0].Verdict)
-	require.Equal(t, doctor.Red, site.Verdict)
+	require.Equal(t, doctor.Red, silent[0].Status)
+	require.Equal(t, doctor.Red, site.Status)
 	require.Empty(t, find(site, doctor.Hosts, ""))
 
 	var clusters []*models.Cluster
@@ -68,9 +68,9 @@ func TestDoctor_clusterAndItsHosts(t *testing.T) {
 	require.Len(t, find(report, doctor.Addresses, "192.168.100."), 2, "both virtual addresses")
 	synchronised := 0
 	for _, finding := range find(report, doctor.Hosts, "host-") {
-		if finding.Asked == "ntp-synced" {
+		if finding.Check == "ntp-synced" {
 			synchronised++
-			require.NotEqual(t, doctor.Green, finding.Verdict, "no host has said that its clock is synchronised")
+			require.NotEqual(t, doctor.Green, finding.Status, "no host has said that its clock is synchronised")
 		}
 	}
 	require.Equal(t, 3, synchronised)
@@ -104,8 +104,8 @@ func TestDoctor_noReleaseOrLiveISO(t *testing.T) {
 					c.subject)
 			})
 			require.GreaterOrEqual(t, at, 0, report.Findings)
-			require.Contains(t, report.Findings[at].Answered, c.answered)
-			require.Equal(t, name != "both", report.Findings[at].Verdict == doctor.Red)
+			require.Contains(t, report.Findings[at].Result, c.answered)
+			require.Equal(t, name != "both", report.Findings[at].Status == doctor.Red)
 		})
 	}
 }

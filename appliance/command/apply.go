@@ -257,14 +257,14 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 	lacking := 0
 	for _, finding := range report.Findings {
 		word := "note"
-		switch finding.Verdict {
+		switch finding.Status {
 		case doctor.Green:
 			continue
 		case doctor.Red:
 			word = "MISSING"
 			lacking++
 		}
-		fmt.Fprintf(m.out, "%s %s: %s. %s\n", word, finding.Subject, finding.Answered, finding.Do)
+		fmt.Fprintf(m.out, "%s %s: %s. %s\n", word, finding.Subject, finding.Result, finding.Advice)
 	}
 	return lacking, nil
 }

@@ -89,8 +89,8 @@ func TestApply_dryRunReportsMissing(t *testing.T) {
 	mux.HandleFunc("GET "+console.DoctorRoute, func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "api_vip=10.0.0.1&base_domain=example.com&name=berlin&names_needed=true", r.URL.RawQuery)
 		write(w, &doctor.Report{Findings: []doctor.Finding{
-			{Subject: "api.berlin.example.com", Verdict: doctor.Red, Answered: "there is no such name",
-				Do: "Add a DNS record."}, {Subject: "*.berlin", Verdict: doctor.Green},
+			{Subject: "api.berlin.example.com", Status: doctor.Red, Result: "there is no such name",
+				Advice: "Add a DNS record."}, {Subject: "*.berlin", Status: doctor.Green},
 		}})
 	})
 	appliance := httptest.NewServer(mux)

@@ -53,7 +53,7 @@ func newDoctor() *cobra.Command {
 			if err := write(); err != nil {
 				return err
 			}
-			if report.Verdict == doctor.Red {
+			if report.Status == doctor.Red {
 				return errSick
 			}
 			return nil
@@ -70,21 +70,21 @@ func newDoctor() *cobra.Command {
 // writeReport prints findings one below the other, because their sentences are too long for
 // columns.
 func writeReport(out io.Writer, report *doctor.Report, all bool) error {
-	counts := make(map[doctor.Verdict]int)
+	counts := make(map[doctor.Status]int)
 	area := ""
 	for _, finding := range report.Findings {
-		counts[finding.Verdict]++
-		if finding.Verdict == doctor.Green && !all {
+		counts[finding.Status]++
+		if finding.Status == doctor.Green && !all {
 			continue
 		}
 		if finding.Area != area {
 			area = finding.Area
 			fmt.Fprintf(out, "%s\n", area)
 		}
-		fmt.Fprintf(out, "  %-8s%s\n          asked     %s\n          answered  %s\n", finding.Verdict, finding.Subject,
-			finding.Asked, finding.Answered)
-		if finding.Do != "" {
-			fmt.Fprintf(out, "          do        %s\n", finding.Do)
+		fmt.Fprintf(out, "  %-8s%s\n          asked     %s\n          answered  %s\n", finding.Status, finding.Subject,
+			finding.Check, finding.Result)
+		if finding.Advice != "" {
+			fmt.Fprintf(out, "          do        %s\n", finding.Advice)
 		}
 	}
 	_, err := fmt.Fprintf(out, "%d red, %d amber, %d unknown, %d green\n", counts[doctor.Red], counts[doctor.Amber],

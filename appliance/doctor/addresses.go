@@ -16,33 +16,33 @@ import (
 // ErrCannotTell is returned by Doctor.Neighbour for an address outside of this machine's networks.
 var ErrCannotTell = errors.New("this machine is not in the address's network")
 
-func (e *examination) addressChecks() []check {
+func (e *diagnosis) addressChecks() []check {
 	var checks []check
-	for _, address := range e.site.Free {
-		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.free(ctx, address)} })
+	for _, address := range e.site.UnusedAddresses {
+		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.checkUnused(ctx, address)} })
 	}
 	return checks
 }
 
 // free checks that no machine uses an address that the cluster is to get.
-func (e *examination) free(ctx context.Context, address netip.Addr) Finding {
-	finding := Finding{Area: Addresses, Subject: address.String(), Verdict: Green,
-		Asked: "which machine answers ARP requests for it", Answered: "nobody"}
+func (e *diagnosis) checkUnused(ctx context.Context, address netip.Addr) Finding {
+	finding := Finding{Area: Addresses, Subject: address.String(), Status: Green,
+		Check: "which machine answers ARP requests for it", Result: "nobody"}
 	if len(e.site.MachineNetworks) > 0 && !slices.ContainsFunc(e.site.MachineNetworks,
 		func(p netip.Prefix) bool { return p.Contains(address) }) {
-		finding.Verdict, finding.Asked = Red, "whether it is in a machine network"
-		finding.Answered = "the machine networks are " + prefixes(e.site.MachineNetworks)
-		finding.Do = fmt.Sprintf("Choose an address of these networks instead of %s.", address)
+		finding.Status, finding.Check = Red, "whether it is in a machine network"
+		finding.Result = "the machine networks are " + prefixes(e.site.MachineNetworks)
+		finding.Advice = fmt.Sprintf("Choose an address of these networks instead of %s.", address)
 		return finding
 	}
-	holder, err := e.Neighbour(ctx, address)
+	holder, err := e.FindNeighbour(ctx, address)
 	switch {
 	case err != nil:
-		finding.Verdict, finding.Answered = Unknown, "it can't be told from here: "+err.Error()
-		finding.Do = "The hosts look themselves once they are up; until then, see that nothing else has the address."
+		finding.Status, finding.Result = Unknown, "it can't be told from here: "+err.Error()
+		finding.Advice = "The hosts look themselves once they are up; until then, see that nothing else has the address."
 	case holder != "":
-		finding.Verdict, finding.Answered = Red, holder
-		finding.Do = fmt.Sprintf("Find the machine with %s and give it another address, or choose another one for "+
+		finding.Status, finding.Result = Red, holder
+		finding.Advice = fmt.Sprintf("Find the machine with %s and give it another address, or choose another one for "+
 			"the cluster.", holder)
 	}
 	return finding
@@ -59,8 +59,8 @@ func prefixes(networks []netip.Prefix) string {
 const (
 	// neighbourPatience is the time after which the kernel gives up on an IPv4 neighbour: three
 	// requests, one second each.
-	neighbourPatience = 3200 * time.Millisecond
-	neighbourLook     = 50 * time.Millisecond
+	neighbourTimeout = 3200 * time.Millisecond
+	neighbourPollInterval     = 50 * time.Millisecond
 	// discardPort is a port at which a datagram has no effect (RFC 863).
 	discardPort = "9"
 )
@@ -68,7 +68,7 @@ const (
 // neighbour returns the hardware address of an IP address. It needs no privileges: it sends a
 // datagram to the address and reads the result of the kernel's address resolution from the
 // neighbour table.
-func neighbour(ctx context.Context, address netip.Addr) (string, error) {
+func findNeighbour(ctx context.Context, address netip.Addr) (string, error) {
 	own, near, err := ownAddress(address)
 	switch {
 	case err != nil:
@@ -88,9 +88,9 @@ func neighbour(ctx context.Context, address netip.Addr) (string, error) {
 	if err = errors.Join(err, conn.Close()); err != nil {
 		return "", err
 	}
-	ticks := time.NewTicker(neighbourLook)
+	ticks := time.NewTicker(neighbourPollInterval)
 	defer ticks.Stop()
-	ctx, cancel := context.WithTimeout(ctx, neighbourPatience)
+	ctx, cancel := context.WithTimeout(ctx, neighbourTimeout)
 	defer cancel()
 	for {
 		table, err := os.ReadFile("/proc/net/arp")

@@ -11,16 +11,16 @@ import (
 
 func TestCertificates_validByAllClocks(t *testing.T) {
 	examine := func(lags map[string]time.Duration) *Report {
-		return Doctor{Neighbour: nobody}.Diagnose(t.Context(), &Site{Lags: lags})
+		return Doctor{FindNeighbour: nobody}.Diagnose(t.Context(), &Site{ClockLags: lags})
 	}
 	require.Equal(t, Green, find(t, examine(map[string]time.Duration{"host a": -time.Hour, "host b": 50 * time.Second}),
-		"new certificates").Verdict, "a clock ahead takes them")
+		"new certificates").Status, "a clock ahead takes them")
 	behind := find(t, examine(map[string]time.Duration{"host a": time.Minute, "host b": 90 * time.Minute}),
 		"new certificates")
-	require.Equal(t, Amber, behind.Verdict)
+	require.Equal(t, Amber, behind.Status)
 	require.Equal(t, "by the clock of host b it is not valid for another 1h30m0s: certificates begin when they are "+
-		"made", behind.Answered)
-	require.Contains(t, behind.Do, "Set the clocks of the site by one time server")
+		"made", behind.Result)
+	require.Contains(t, behind.Advice, "Set the clocks of the site by one time server")
 	for _, finding := range examine(nil).Findings {
 		require.NotEqual(t, "new certificates", finding.Subject, "nothing is known of clocks")
 	}
@@ -33,7 +33,7 @@ func TestCertificates_newFailsWithSlowClock(t *testing.T) {
 	host := trusted.startRegistry(t, now, ok, func(c *x509.Certificate) { c.NotBefore = now.Add(-time.Minute) })
 	finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}},
 		Authorities: trusted.pool()}), host)
-	require.Equal(t, Amber, finding.Verdict, finding)
-	require.Contains(t, finding.Answered, "its certificate is valid only since")
-	require.Contains(t, finding.Do, "a host refuses the certificate")
+	require.Equal(t, Amber, finding.Status, finding)
+	require.Contains(t, finding.Result, "its certificate is valid only since")
+	require.Contains(t, finding.Advice, "a host refuses the certificate")
 }

@@ -16,19 +16,19 @@ import (
 )
 
 // ErrNoWire is returned by Doctor.Wire on systems without an implementation.
-var ErrNoWire = errors.New("DHCP servers are only asked from Linux")
+var ErrDHCPUnsupported = errors.New("DHCP servers are only asked from Linux")
 
 // offerChecks returns the checks of DHCP servers in this machine's networks. A check sends a
 // DISCOVER, which reserves no address.
-func (e *examination) offerChecks() []check {
-	if !e.site.AskDHCP {
+func (e *diagnosis) dhcpChecks() []check {
+	if !e.site.CheckDHCP {
 		return nil
 	}
 	interfaces, err := e.Interfaces()
 	if err != nil {
 		return []check{func(context.Context) []Finding {
-			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown,
-				Asked: "which networks this machine is in", Answered: "it can't be told from here: " + err.Error()}}
+			return []Finding{{Area: DHCP, Subject: "this machine's networks", Status: Unknown,
+				Check: "which networks this machine is in", Result: "it can't be told from here: " + err.Error()}}
 		}}
 	}
 	var checks []check
@@ -37,32 +37,32 @@ func (e *examination) offerChecks() []check {
 			len(iface.HardwareAddr) != 6 {
 			continue
 		}
-		checks = append(checks, func(ctx context.Context) []Finding { return e.offers(ctx, iface) })
+		checks = append(checks, func(ctx context.Context) []Finding { return e.checkDHCP(ctx, iface) })
 	}
 	if checks == nil {
 		return []check{func(context.Context) []Finding {
-			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown,
-				Asked:    "which DHCP servers there are",
-				Answered: "it can't be told from here: this machine has no network card that is up"}}
+			return []Finding{{Area: DHCP, Subject: "this machine's networks", Status: Unknown,
+				Check:    "which DHCP servers there are",
+				Result: "it can't be told from here: this machine has no network card that is up"}}
 		}}
 	}
 	return checks
 }
 
-func (e *examination) offers(ctx context.Context, iface net.Interface) []Finding {
-	finding := Finding{Area: Offers, Subject: "DHCP on " + iface.Name, Verdict: Unknown,
-		Asked: "a DISCOVER to all, by which no address is taken"}
+func (e *diagnosis) checkDHCP(ctx context.Context, iface net.Interface) []Finding {
+	finding := Finding{Area: DHCP, Subject: "DHCP on " + iface.Name, Status: Unknown,
+		Check: "a DISCOVER to all, by which no address is taken"}
 	offers, err := e.discover(ctx, iface)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EPERM):
-		finding.Answered = "it can't be told from here: this process may not send it"
-		finding.Do = "Give the program the right (setcap cap_net_raw,cap_net_bind_service+ep), or look from another " +
+		finding.Result = "it can't be told from here: this process may not send it"
+		finding.Advice = "Give the program the right (setcap cap_net_raw,cap_net_bind_service+ep), or look from another " +
 			"machine of that network."
 	case err != nil:
-		finding.Answered = "it can't be told from here: " + reason(err)
+		finding.Result = "it can't be told from here: " + reason(err)
 	case len(offers) == 0:
-		finding.Verdict, finding.Answered = Amber, "nobody offers an address"
-		finding.Do = "Nothing, if the hosts have static networks; else see that a DHCP server or relay serves this " +
+		finding.Status, finding.Result = Amber, "nobody offers an address"
+		finding.Advice = "Nothing, if the hosts have static networks; else see that a DHCP server or relay serves this " +
 			"network."
 	default:
 		return e.rateOffers(finding, offers)
@@ -71,29 +71,29 @@ func (e *examination) offers(ctx context.Context, iface net.Interface) []Finding
 }
 
 // rateOffers rates the offers of DHCP servers. More than one server is an error.
-func (e *examination) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
+func (e *diagnosis) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
 	var servers []string
 	for _, offer := range offers {
 		if server := serverOf(offer); !slices.Contains(servers, server) {
 			servers = append(servers, server)
 		}
 	}
-	finding.Verdict, finding.Answered = Green, describeOffer(offers[0])
+	finding.Status, finding.Result = Green, describeOffer(offers[0])
 	if len(servers) > 1 {
-		finding.Verdict = Red
-		finding.Answered = fmt.Sprintf("%d servers offer addresses: %s", len(servers), strings.Join(servers, ", "))
-		finding.Do = "Find out which of them should, and switch the others off: hosts take the first answer."
+		finding.Status = Red
+		finding.Result = fmt.Sprintf("%d servers offer addresses: %s", len(servers), strings.Join(servers, ", "))
+		finding.Advice = "Find out which of them should, and switch the others off: hosts take the first answer."
 		return []Finding{finding}
 	}
 	address, _ := netip.AddrFromSlice(offers[0].YourIPAddr)
 	networks := e.site.MachineNetworks
 	if len(networks) > 0 && !slices.ContainsFunc(networks,
 		func(p netip.Prefix) bool { return p.Contains(address.Unmap()) }) {
-		finding.Verdict = Amber
-		finding.Do = fmt.Sprintf("See that the hosts are in another network than this one: the offer is none of the "+
+		finding.Status = Amber
+		finding.Advice = fmt.Sprintf("See that the hosts are in another network than this one: the offer is none of the "+
 			"machine networks %s.", prefixes(networks))
 	} else if len(offers[0].Router()) == 0 {
-		finding.Verdict, finding.Do = Amber, "Have the server name a router: hosts need a default route."
+		finding.Status, finding.Advice = Amber, "Have the server name a router: hosts need a default route."
 	}
 	return []Finding{finding}
 }
@@ -123,8 +123,8 @@ func describeOffer(offer *dhcpv4.DHCPv4) string {
 }
 
 // discover sends a DISCOVER and collects the offers that arrive within the patience.
-func (e *examination) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
-	wire, err := e.Wire(iface)
+func (e *diagnosis) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
+	wire, err := e.OpenDHCP(iface)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (e *examination) discover(ctx context.Context, iface net.Interface) (offers
 		Port: dhcpv4.ServerPort}); err != nil {
 		return nil, err
 	}
-	if err := wire.SetReadDeadline(time.Now().Add(e.Patience)); err != nil {
+	if err := wire.SetReadDeadline(time.Now().Add(e.Timeout)); err != nil {
 		return nil, err
 	}
 	for packet := make([]byte, 1500); ctx.Err() == nil; {

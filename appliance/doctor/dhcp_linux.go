@@ -9,6 +9,6 @@ import (
 
 // openWire returns a packet connection to the DHCP client port of a network interface, independent
 // of the machine's DHCP client. It needs CAP_NET_RAW.
-func openWire(iface net.Interface) (net.PacketConn, error) {
+func openDHCP(iface net.Interface) (net.PacketConn, error) {
 	return nclient4.NewRawUDPConn(iface.Name, dhcpv4.ClientPort)
 }

@@ -97,7 +97,7 @@ func TestDHCP_askedOnRequest(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		servers  [][]dhcpv4.Modifier
-		verdict  Verdict
+		verdict  Status
 		answered string
 		do       string
 	}{
@@ -116,42 +116,42 @@ func TestDHCP_askedOnRequest(t *testing.T) {
 			for _, offer := range c.servers {
 				servers = append(servers, startDHCP(t, offer...))
 			}
-			d := Doctor{Interfaces: cards, Patience: 150 * time.Millisecond,
-				Wire: func(iface net.Interface) (net.PacketConn, error) {
+			d := Doctor{Interfaces: cards, Timeout: 150 * time.Millisecond,
+				OpenDHCP: func(iface net.Interface) (net.PacketConn, error) {
 					require.Equal(t, "eth0", iface.Name,
 						"cards that are down, and the loopback device, are not asked on")
 					conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 					return segment{conn, servers}, err
 				}}
-			finding := find(t, d.Diagnose(t.Context(), &Site{AskDHCP: true,
+			finding := find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true,
 				MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}), "DHCP on eth0")
-			require.Equal(t, c.verdict, finding.Verdict, finding)
-			require.Contains(t, finding.Answered, c.answered)
-			require.Contains(t, finding.Do, c.do)
-			require.Equal(t, c.do == "", finding.Do == "")
+			require.Equal(t, c.verdict, finding.Status, finding)
+			require.Contains(t, finding.Result, c.answered)
+			require.Contains(t, finding.Advice, c.do)
+			require.Equal(t, c.do == "", finding.Advice == "")
 		})
 	}
 	t.Run("without the right", func(t *testing.T) {
-		d := Doctor{Interfaces: cards, Wire: func(net.Interface) (net.PacketConn, error) {
+		d := Doctor{Interfaces: cards, OpenDHCP: func(net.Interface) (net.PacketConn, error) {
 			return nil, &os.SyscallError{Syscall: "socket", Err: fs.ErrPermission}
 		}}
-		finding := find(t, d.Diagnose(t.Context(), &Site{AskDHCP: true}), "DHCP on eth0")
-		require.Equal(t, Unknown, finding.Verdict)
-		require.Equal(t, "it can't be told from here: this process may not send it", finding.Answered)
-		require.Contains(t, finding.Do, "cap_net_raw")
+		finding := find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true}), "DHCP on eth0")
+		require.Equal(t, Unknown, finding.Status)
+		require.Equal(t, "it can't be told from here: this process may not send it", finding.Result)
+		require.Contains(t, finding.Advice, "cap_net_raw")
 	})
 	t.Run("no card", func(t *testing.T) {
 		d := Doctor{Interfaces: func() ([]net.Interface, error) { return nil, nil }}
-		require.Equal(t, Unknown, find(t, d.Diagnose(t.Context(), &Site{AskDHCP: true}),
-			"this machine's networks").Verdict)
+		require.Equal(t, Unknown, find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true}),
+			"this machine's networks").Status)
 	})
 	t.Run("unless nobody wants it", func(t *testing.T) {
-		d := Doctor{Interfaces: cards, Wire: func(net.Interface) (net.PacketConn, error) {
+		d := Doctor{Interfaces: cards, OpenDHCP: func(net.Interface) (net.PacketConn, error) {
 			return nil,
 				errors.New("asked")
 		}}
 		for _, finding := range d.Diagnose(t.Context(), &Site{}).Findings {
-			require.NotEqual(t, Offers, finding.Area)
+			require.NotEqual(t, DHCP, finding.Area)
 		}
 	})
 }

@@ -23,20 +23,20 @@ import (
 )
 
 // Verdict is the result of a check.
-type Verdict string
+type Status string
 
 // Results, the best first. Unknown is for everything that this machine cannot determine.
 const (
-	Green   Verdict = "green"
-	Unknown Verdict = "unknown"
-	Amber   Verdict = "amber" // the installation may fail, or people will have problems later
-	Red     Verdict = "red"   // the installation fails
+	Green   Status = "green"
+	Unknown Status = "unknown"
+	Amber   Status = "amber" // the installation may fail, or people will have problems later
+	Red     Status = "red"   // the installation fails
 )
 
 // worse reports whether v is worse than other.
-func (v Verdict) worse(other Verdict) bool { return v.rank() > other.rank() }
+func (v Status) worse(other Status) bool { return v.rank() > other.rank() }
 
-func (v Verdict) rank() int {
+func (v Status) rank() int {
 	switch v {
 	case Red:
 		return 3
@@ -56,7 +56,7 @@ const (
 	Images     = "images"
 	Addresses  = "addresses"
 	Paths      = "paths"
-	Offers     = "offers"
+	DHCP     = "offers"
 	Proxies    = "proxies"
 	Hosts      = "hosts"
 )
@@ -65,17 +65,17 @@ const (
 type Finding struct {
 	Area     string  `json:"area"`
 	Subject  string  `json:"subject"` // a name, a server or an address
-	Verdict  Verdict `json:"verdict"`
-	Asked    string  `json:"asked"`
-	Answered string  `json:"answered"`
-	Do       string  `json:"do,omitempty"` // advice; "" if nothing is to be done
+	Status  Status `json:"verdict"`
+	Check    string  `json:"asked"`
+	Result string  `json:"answered"`
+	Advice       string  `json:"do,omitempty"` // advice; "" if nothing is to be done
 }
 
 // Report is the result of a diagnosis.
 type Report struct {
 	At       time.Time `json:"at"` // UTC, of this machine's clock
 	Cluster  string    `json:"cluster,omitempty"`
-	Verdict  Verdict   `json:"verdict"` // the worst of the findings
+	Status  Status   `json:"verdict"` // the worst of the findings
 	Findings []Finding `json:"findings"`
 }
 
@@ -90,7 +90,7 @@ type Site struct {
 	// resolve; empty if they are not known yet.
 	APIAddresses, IngressAddresses []netip.Addr
 	// Free lists addresses that no machine may use yet.
-	Free []netip.Addr
+	UnusedAddresses []netip.Addr
 	// MachineNetworks are the networks of the hosts.
 	MachineNetworks []netip.Prefix
 	// Resolvers are the site's DNS servers, each "address:port". Search lists the search domains.
@@ -105,22 +105,22 @@ type Site struct {
 	Proxy Proxy
 	// Direct lists the appliance's URLs. Hosts must access them and the registries without the
 	// proxy.
-	Direct []string
+	DirectURLs []string
 	// Contents lists the releases that the registries must contain. Holes lists problems of the
 	// mirror rules.
-	Contents []Contents
+	MirroredReleases []MirroredRelease
 	Holes    []mirror.Hole
 	// Machines are the machines that full packets must reach, besides the registries.
 	Machines []Machine
 	// AskDHCP enables the check of DHCP servers. It sends broadcasts in this machine's networks.
-	AskDHCP bool
+	CheckDHCP bool
 	// Lags holds by how much the hosts' clocks are behind this machine's, by the hosts' names. A
 	// negative lag is a clock that is ahead.
-	Lags map[string]time.Duration
+	ClockLags map[string]time.Duration
 	// Configured holds findings about the appliance's configuration.
-	Configured []Finding
+	ConfigurationFindings []Finding
 	// Measured holds the findings of hosts.
-	Measured []Finding
+	HostFindings []Finding
 }
 
 // Registry is a registry from which images are pulled.
@@ -134,33 +134,33 @@ type Doctor struct {
 	// Clock is this machine's clock; nil for the real one.
 	Clock clockwork.Clock
 	// Patience is the time to wait for an answer; 0 means 3 s.
-	Patience time.Duration
+	Timeout time.Duration
 	// Neighbour returns the hardware address that answers for an IP address in this machine's
 	// networks; "" if there is none. For other networks it returns ErrCannotTell. nil uses the
 	// system.
-	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
+	FindNeighbour func(ctx context.Context, address netip.Addr) (string, error)
 	// Path opens a path to an address; nil uses datagrams from this machine.
-	Path func(address netip.Addr) (Path, error)
+	OpenPath func(address netip.Addr) (Path, error)
 	// Interfaces lists this machine's network interfaces. Wire opens a connection for DHCP on one
 	// of them. nil uses the system.
 	Interfaces func() ([]net.Interface, error)
-	Wire       func(iface net.Interface) (net.PacketConn, error)
+	OpenDHCP       func(iface net.Interface) (net.PacketConn, error)
 }
 
 const (
-	defaultPatience = 3 * time.Second
+	defaultTimeout = 3 * time.Second
 	// atOnce is the maximum number of concurrent checks.
-	atOnce = 16
+	maxConcurrentChecks = 16
 )
 
 // examination is a running diagnosis.
-type examination struct {
+type diagnosis struct {
 	Doctor
 	site *Site
 
 	mu     sync.Mutex
 	lags   map[string]time.Duration // by how much clocks are behind this machine's, by the clocks' owners
-	realms []*url.URL               // token servers of registries
+	tokenServers []*url.URL               // token servers of registries
 }
 
 // check runs one check.
@@ -172,31 +172,31 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	if d.Clock == nil {
 		d.Clock = clockwork.NewRealClock()
 	}
-	if d.Patience == 0 {
-		d.Patience = defaultPatience
+	if d.Timeout == 0 {
+		d.Timeout = defaultTimeout
 	}
-	if d.Neighbour == nil {
-		d.Neighbour = neighbour
+	if d.FindNeighbour == nil {
+		d.FindNeighbour = findNeighbour
 	}
-	if d.Path == nil {
-		d.Path = openPath
+	if d.OpenPath == nil {
+		d.OpenPath = openPath
 	}
 	if d.Interfaces == nil {
 		d.Interfaces = net.Interfaces
 	}
-	if d.Wire == nil {
-		d.Wire = openWire
+	if d.OpenDHCP == nil {
+		d.OpenDHCP = openDHCP
 	}
-	e := &examination{Doctor: d, site: site, lags: maps.Clone(site.Lags)}
+	e := &diagnosis{Doctor: d, site: site, lags: maps.Clone(site.ClockLags)}
 	checks := e.nameChecks()
 	checks = append(checks, e.clockChecks()...)
 	checks = append(checks, e.registryChecks()...)
 	checks = append(checks, e.addressChecks()...)
 	checks = append(checks, e.pathChecks()...)
-	checks = append(checks, e.offerChecks()...)
+	checks = append(checks, e.dhcpChecks()...)
 	found := make([][]Finding, len(checks))
 	var group sync.WaitGroup
-	turns := make(chan struct{}, atOnce)
+	turns := make(chan struct{}, maxConcurrentChecks)
 	for i, look := range checks {
 		turns <- struct{}{}
 		group.Go(func() {
@@ -206,26 +206,26 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	}
 	group.Wait()
 	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Findings: []Finding{}}
-	found = append(found, e.newCertificates(), e.proxies())
-	found = append(found, site.Configured, e.contents(ctx, slices.Concat(found...)), site.Measured)
+	found = append(found, e.checkNewCertificates(), e.checkProxies())
+	found = append(found, site.ConfigurationFindings, e.checkMirroredReleases(ctx, slices.Concat(found...)), site.HostFindings)
 	for _, findings := range found {
 		report.Findings = append(report.Findings, findings...)
 	}
-	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, Offers, Proxies, Hosts}
+	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, DHCP, Proxies, Hosts}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
 		return slices.Index(order,
 			a.Area) - slices.Index(order, b.Area)
 	})
-	report.Verdict = Worst(report.Findings)
+	report.Status = Worst(report.Findings)
 	return report
 }
 
 // Worst returns the worst result of findings; Green if there are none.
-func Worst(findings []Finding) Verdict {
+func Worst(findings []Finding) Status {
 	worst := Green
 	for _, finding := range findings {
-		if finding.Verdict.worse(worst) {
-			worst = finding.Verdict
+		if finding.Status.worse(worst) {
+			worst = finding.Status
 		}
 	}
 	return worst

@@ -54,7 +54,7 @@ func TestNames_askedOfEachResolver(t *testing.T) {
 		search   []string
 		needed   bool
 		subject  string
-		verdict  Verdict
+		verdict  Status
 		answered string
 		do       string
 	}{
@@ -91,10 +91,10 @@ func TestNames_askedOfEachResolver(t *testing.T) {
 				APIAddresses: addresses("10.0.0.4"), IngressAddresses: addresses("10.0.0.5"), NTPSources: nil,
 			})
 			finding := find(t, report, c.subject)
-			require.Equal(t, c.verdict, finding.Verdict, finding)
-			require.Equal(t, c.answered, finding.Answered)
-			require.True(t, strings.HasPrefix(finding.Do, c.do) && (c.do == "") == (finding.Do == ""), finding.Do)
-			require.Contains(t, finding.Asked, resolver)
+			require.Equal(t, c.verdict, finding.Status, finding)
+			require.Equal(t, c.answered, finding.Result)
+			require.True(t, strings.HasPrefix(finding.Advice, c.do) && (c.do == "") == (finding.Advice == ""), finding.Advice)
+			require.Contains(t, finding.Check, resolver)
 		})
 	}
 }
@@ -104,13 +104,13 @@ func TestNames_silentResolverIsReportedOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, silent.Close()) }()
 	answering := startDNS(t)
-	report := Doctor{Patience: 50 * time.Millisecond}.Diagnose(t.Context(), &Site{
+	report := Doctor{Timeout: 50 * time.Millisecond}.Diagnose(t.Context(), &Site{
 		Cluster: "lab", BaseDomain: "site.test", NamesNeeded: true, Resolvers: []string{silent.LocalAddr().String(),
 			answering},
 	})
 	finding := find(t, report, "DNS server "+silent.LocalAddr().String())
-	require.Equal(t, Red, finding.Verdict)
-	require.Equal(t, "nothing in time", finding.Answered)
+	require.Equal(t, Red, finding.Status)
+	require.Equal(t, "nothing in time", finding.Result)
 	asked := 0
 	for _, finding := range report.Findings {
 		if finding.Area == Names {
@@ -124,7 +124,7 @@ func TestTimeServers_askedLikeHosts(t *testing.T) {
 	clock := clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	for name, c := range map[string]struct {
 		server   timeServer
-		verdict  Verdict
+		verdict  Status
 		answered string
 		do       string
 	}{
@@ -145,9 +145,9 @@ func TestTimeServers_askedLikeHosts(t *testing.T) {
 			source := c.server.start(t, clock.Now)
 			report := Doctor{Clock: clock}.Diagnose(t.Context(), &Site{NTPSources: []string{source}})
 			finding := find(t, report, "time server "+source)
-			require.Equal(t, c.verdict, finding.Verdict, finding)
-			require.Equal(t, c.answered, finding.Answered)
-			require.True(t, strings.HasPrefix(finding.Do, c.do) && (c.do == "") == (finding.Do == ""), finding.Do)
+			require.Equal(t, c.verdict, finding.Status, finding)
+			require.Equal(t, c.answered, finding.Result)
+			require.True(t, strings.HasPrefix(finding.Advice, c.do) && (c.do == "") == (finding.Advice == ""), finding.Advice)
 		})
 	}
 	t.Run("nobody there", func(t *testing.T) {
@@ -155,13 +155,13 @@ func TestTimeServers_askedLikeHosts(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, silent.Close()) }()
 		source := silent.LocalAddr().String()
-		finding := find(t, Doctor{Patience: 50 * time.Millisecond}.Diagnose(t.Context(),
+		finding := find(t, Doctor{Timeout: 50 * time.Millisecond}.Diagnose(t.Context(),
 			&Site{NTPSources: []string{source}}), "time server "+source)
-		require.Equal(t, Red, finding.Verdict)
-		require.Equal(t, "nothing in time", finding.Answered)
+		require.Equal(t, Red, finding.Status)
+		require.Equal(t, "nothing in time", finding.Result)
 	})
 	t.Run("none named", func(t *testing.T) {
-		require.Equal(t, Amber, find(t, Doctor{}.Diagnose(t.Context(), &Site{}), "time servers").Verdict)
+		require.Equal(t, Amber, find(t, Doctor{}.Diagnose(t.Context(), &Site{}), "time servers").Status)
 	})
 }
 
@@ -179,7 +179,7 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		handler  http.HandlerFunc
 		edit     func(*x509.Certificate)
 		trust    *authority
-		verdict  Verdict
+		verdict  Status
 		answered string
 		do       string
 	}{
@@ -219,9 +219,9 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 				site.Authorities = c.trust.pool()
 			}
 			finding := find(t, Doctor{}.Diagnose(t.Context(), site), host)
-			require.Equal(t, c.verdict, finding.Verdict, finding)
-			require.True(t, strings.HasPrefix(finding.Answered, c.answered), finding.Answered)
-			require.True(t, strings.HasPrefix(finding.Do, c.do) && (c.do == "") == (finding.Do == ""), finding.Do)
+			require.Equal(t, c.verdict, finding.Status, finding)
+			require.True(t, strings.HasPrefix(finding.Result, c.answered), finding.Result)
+			require.True(t, strings.HasPrefix(finding.Advice, c.do) && (c.do == "") == (finding.Advice == ""), finding.Advice)
 		})
 	}
 	t.Run("http where https is expected", func(t *testing.T) {
@@ -229,12 +229,12 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		defer plain.Close()
 		host := plain.Listener.Addr().String()
 		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
-		require.Equal(t, Red, finding.Verdict)
-		require.Equal(t, "no TLS", finding.Answered)
-		require.Contains(t, finding.Do, "mark "+host+" as insecure in registries.conf")
+		require.Equal(t, Red, finding.Status)
+		require.Equal(t, "no TLS", finding.Result)
+		require.Contains(t, finding.Advice, "mark "+host+" as insecure in registries.conf")
 		finding = find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host, Insecure: true}}}),
 			host)
-		require.Equal(t, Green, finding.Verdict, finding)
+		require.Equal(t, Green, finding.Status, finding)
 	})
 	t.Run("nothing there", func(t *testing.T) {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -242,8 +242,8 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		host := free.Addr().String()
 		require.NoError(t, free.Close())
 		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
-		require.Equal(t, Red, finding.Verdict)
-		require.Equal(t, "connect: connection refused", finding.Answered)
+		require.Equal(t, Red, finding.Status)
+		require.Equal(t, "connect: connection refused", finding.Result)
 	})
 	t.Run("tokens from a server that is not there", func(t *testing.T) {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -256,8 +256,8 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		}, nil)
 		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}},
 			Authorities: trusted.pool()}), realm)
-		require.Equal(t, Red, finding.Verdict)
-		require.Contains(t, finding.Asked, host+" takes tokens of it")
+		require.Equal(t, Red, finding.Status)
+		require.Contains(t, finding.Check, host+" takes tokens of it")
 	})
 	t.Run("a clock that is off", func(t *testing.T) {
 		host := trusted.startRegistry(t, now, func(w http.ResponseWriter, _ *http.Request) {
@@ -265,8 +265,8 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		}, nil)
 		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}},
 			Authorities: trusted.pool()}), "clock of "+host)
-		require.Equal(t, Red, finding.Verdict, finding)
-		require.Contains(t, finding.Answered, "behind this machine's clock")
+		require.Equal(t, Red, finding.Status, finding)
+		require.Contains(t, finding.Result, "behind this machine's clock")
 	})
 }
 
@@ -282,20 +282,20 @@ func TestAddresses_vipsAreUnused(t *testing.T) {
 		}
 		return "", nil
 	}
-	report := Doctor{Neighbour: wire}.Diagnose(t.Context(), &Site{
-		Free:            addresses("10.0.0.4", "10.0.0.5", "10.0.0.6", "10.9.0.4", "192.168.7.7"),
+	report := Doctor{FindNeighbour: wire}.Diagnose(t.Context(), &Site{
+		UnusedAddresses:            addresses("10.0.0.4", "10.0.0.5", "10.0.0.6", "10.9.0.4", "192.168.7.7"),
 		MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.9.0.0/24")},
 	})
 	taken := find(t, report, "10.0.0.4")
-	require.Equal(t, Red, taken.Verdict)
-	require.Contains(t, taken.Do, "Find the machine with 52:54:00:00:00:01")
-	require.Equal(t, Green, find(t, report, "10.0.0.5").Verdict)
-	require.Equal(t, Unknown, find(t, report, "10.0.0.6").Verdict)
-	require.Equal(t, Unknown, find(t, report, "10.9.0.4").Verdict)
+	require.Equal(t, Red, taken.Status)
+	require.Contains(t, taken.Advice, "Find the machine with 52:54:00:00:00:01")
+	require.Equal(t, Green, find(t, report, "10.0.0.5").Status)
+	require.Equal(t, Unknown, find(t, report, "10.0.0.6").Status)
+	require.Equal(t, Unknown, find(t, report, "10.9.0.4").Status)
 	outside := find(t, report, "192.168.7.7")
-	require.Equal(t, Red, outside.Verdict)
-	require.Equal(t, "the machine networks are 10.0.0.0/24, 10.9.0.0/24", outside.Answered)
-	require.Equal(t, Red, report.Verdict)
+	require.Equal(t, Red, outside.Status)
+	require.Equal(t, "the machine networks are 10.0.0.0/24, 10.9.0.0/24", outside.Result)
+	require.Equal(t, Red, report.Status)
 }
 
 func TestAddresses_kernelNeighbourTable(t *testing.T) {
@@ -306,29 +306,29 @@ func TestAddresses_kernelNeighbourTable(t *testing.T) {
 	require.Equal(t, "52:54:00:00:00:01", arpEntry(table, netip.MustParseAddr("10.0.0.4")))
 	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.5")), "asked for in vain")
 	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.6")))
-	holder, err := neighbour(t.Context(), netip.MustParseAddr("127.0.0.1"))
+	holder, err := findNeighbour(t.Context(), netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
 	require.Equal(t, "this machine itself", holder)
-	_, err = neighbour(t.Context(), netip.MustParseAddr("203.0.113.9"))
+	_, err = findNeighbour(t.Context(), netip.MustParseAddr("203.0.113.9"))
 	require.ErrorIs(t, err, ErrCannotTell)
 }
 
 func TestProxy_bypassedForSite(t *testing.T) {
 	site := &Site{
 		Cluster: "lab", BaseDomain: "site.test", Resolvers: []string{startDNS(t)},
-		Registries: []Registry{{Host: "127.0.0.1:1"}}, Direct: []string{"http://landfall.site.test:8090"},
+		Registries: []Registry{{Host: "127.0.0.1:1"}}, DirectURLs: []string{"http://landfall.site.test:8090"},
 		MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/64")},
 		Proxy: Proxy{HTTP: "http://user:secret@proxy.corp.test:3128",
 			HTTPS: "http://user:secret@proxy.corp.test:3128", No: "10.0.0.0/24,.lab.site.test"},
 	}
 	report := Doctor{}.Diagnose(t.Context(), site)
 	appliance := find(t, report, "the appliance")
-	require.Equal(t, Red, appliance.Verdict)
-	require.Equal(t, "yes, http://user:xxxxx@proxy.corp.test:3128", appliance.Answered, "without the password")
-	require.Equal(t, "Add landfall.site.test to no_proxy.", appliance.Do)
-	require.Equal(t, Green, find(t, report, "machine network 10.0.0.0/24").Verdict)
-	require.Equal(t, Amber, find(t, report, "machine network fd00::/64").Verdict)
-	require.Equal(t, Green, find(t, report, "the cluster's own names").Verdict)
+	require.Equal(t, Red, appliance.Status)
+	require.Equal(t, "yes, http://user:xxxxx@proxy.corp.test:3128", appliance.Result, "without the password")
+	require.Equal(t, "Add landfall.site.test to no_proxy.", appliance.Advice)
+	require.Equal(t, Green, find(t, report, "machine network 10.0.0.0/24").Status)
+	require.Equal(t, Amber, find(t, report, "machine network fd00::/64").Status)
+	require.Equal(t, Green, find(t, report, "the cluster's own names").Status)
 }
 
 func TestProxy_bypassedForRegistryTokens(t *testing.T) {
@@ -340,15 +340,15 @@ func TestProxy_bypassedForRegistryTokens(t *testing.T) {
 	}, nil)
 	site := &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool(),
 		Proxy: Proxy{HTTPS: "http://proxy.corp.test:3128", No: "127.0.0.1"}}
-	finding := find(t, Doctor{Patience: 300 * time.Millisecond}.Diagnose(t.Context(), site),
+	finding := find(t, Doctor{Timeout: 300 * time.Millisecond}.Diagnose(t.Context(), site),
 		"token server tokens.site.test")
-	require.Equal(t, Red, finding.Verdict)
-	require.Equal(t, "Add tokens.site.test to no_proxy.", finding.Do)
+	require.Equal(t, Red, finding.Status)
+	require.Equal(t, "Add tokens.site.test to no_proxy.", finding.Advice)
 }
 
 func TestReport_includesHostMeasurements(t *testing.T) {
-	report := Doctor{Neighbour: nobody}.Diagnose(t.Context(),
-		&Site{Measured: []Finding{{Area: Hosts, Subject: "node-1", Verdict: Red}}})
-	require.Equal(t, Red, report.Verdict)
+	report := Doctor{FindNeighbour: nobody}.Diagnose(t.Context(),
+		&Site{HostFindings: []Finding{{Area: Hosts, Subject: "node-1", Status: Red}}})
+	require.Equal(t, Red, report.Status)
 	require.Equal(t, Hosts, find(t, report, "node-1").Area)
 }

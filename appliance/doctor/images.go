@@ -13,9 +13,9 @@ import (
 )
 
 // Contents is a release whose images the site must hold.
-type Contents struct {
+type MirroredRelease struct {
 	// Release is the version or the pull spec.
-	Release string
+	Name string
 	// Prove requests every image with every layer. Its error is a sentence that says why it cannot.
 	Prove func(context.Context) (*prover.ReleaseReport, error)
 	// Anonymous reports whether there is no pull secret. A refusal then has no meaning.
@@ -25,52 +25,52 @@ type Contents struct {
 const (
 	// contentsPatience limits the time for all releases together. A mirror nearby takes a few
 	// seconds for each.
-	contentsPatience = time.Minute
+	mirrorTimeout = time.Minute
 	// gapsNamed is the maximum number of images without a common cause that are named separately.
-	gapsNamed = 10
+	maxGapsListed = 10
 )
 
 // contents requests the images of the site's releases. It does not repeat problems with a
 // registry's endpoint for each of its images.
-func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
-	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
+func (e *diagnosis) checkMirroredReleases(ctx context.Context, doors []Finding) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
 	defer cancel()
 	shut := make(map[string]bool)
 	for _, door := range doors {
-		if door.Area == Registries && door.Verdict == Red {
+		if door.Area == Registries && door.Status == Red {
 			shut[door.Subject] = true
 		}
 	}
 	var found []Finding
-	for _, c := range e.site.Contents {
-		finding := Finding{Area: Images, Subject: "release " + c.Release, Verdict: Green,
-			Asked: "each image by its digest, with each layer, where nodes will ask for it"}
+	for _, c := range e.site.MirroredReleases {
+		finding := Finding{Area: Images, Subject: "release " + c.Name, Status: Green,
+			Check: "each image by its digest, with each layer, where nodes will ask for it"}
 		report, err := c.Prove(ctx)
 		switch {
 		case ctx.Err() != nil:
-			finding.Verdict, finding.Answered = Unknown, "not all in time"
-			finding.Do = "Ask for as long as it takes: landfall mirror prove, or the page Mirror."
+			finding.Status, finding.Result = Unknown, "not all in time"
+			finding.Advice = "Ask for as long as it takes: landfall mirror prove, or the page Mirror."
 		case err != nil:
-			finding.Verdict, finding.Answered = Unknown, err.Error()
-			finding.Do = "Correct this problem, and check again."
+			finding.Status, finding.Result = Unknown, err.Error()
+			finding.Advice = "Correct this problem, and check again."
 		case report.Complete():
-			finding.Answered = report.Summary()
+			finding.Result = report.Summary()
 		default:
-			found = append(found, gaps(report, finding, c, shut)...)
+			found = append(found, gapFindings(report, finding, c, shut)...)
 			continue
 		}
 		found = append(found, finding)
 	}
-	return append(found, e.holes(found)...)
+	return append(found, e.ruleFindings(found)...)
 }
 
 // gaps reports each problem once: a faulty registry, a repository without a rule, a missing image.
-func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[string]bool) []Finding {
+func gapFindings(report *prover.ReleaseReport, asked Finding, c MirroredRelease, shut map[string]bool) []Finding {
 	var found []Finding
-	add := func(verdict Verdict, subject, text string) {
+	add := func(verdict Status, subject, text string) {
 		finding := asked
-		finding.Verdict, finding.Subject = verdict, subject
-		finding.Answered, finding.Do = split(text)
+		finding.Status, finding.Subject = verdict, subject
+		finding.Result, finding.Advice = split(text)
 		found = append(found, finding)
 	}
 	for _, fault := range report.Faults {
@@ -104,7 +104,7 @@ func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[stri
 			}
 			continue
 		}
-		if len(found) < gapsNamed {
+		if len(found) < maxGapsListed {
 			add(Red, "image "+imageName(result), result.Text)
 		} else {
 			more++
@@ -112,7 +112,7 @@ func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[stri
 	}
 	for i := range found {
 		if n := repositories[strings.TrimPrefix(found[i].Subject, "images of ")]; n > 1 {
-			found[i].Answered = fmt.Sprintf("%s (and %d more of that repository)", found[i].Answered, n-1)
+			found[i].Result = fmt.Sprintf("%s (and %d more of that repository)", found[i].Result, n-1)
 		}
 	}
 	if more > 0 {
@@ -142,19 +142,19 @@ func split(text string) (answered, do string) {
 
 // holes returns findings about grave holes of the mirror rules. It omits a hole if the findings
 // about images mention it already.
-func (e *examination) holes(said []Finding) []Finding {
+func (e *diagnosis) ruleFindings(said []Finding) []Finding {
 	var found []Finding
 	for _, hole := range e.site.Holes {
 		known := slices.ContainsFunc(said, func(f Finding) bool {
-			return f.Verdict == Red && (strings.Contains(f.Subject, hole.Prefix) || strings.Contains(f.Answered,
+			return f.Status == Red && (strings.Contains(f.Subject, hole.Prefix) || strings.Contains(f.Result,
 				hole.Prefix))
 		})
 		if !hole.Grave || known {
 			continue
 		}
 		answered, do := split(strings.Replace(hole.Text, ". ", "; ", 1))
-		found = append(found, Finding{Area: Images, Subject: "rule for " + hole.Prefix, Verdict: Red,
-			Asked: "whether the mirror rules have holes", Answered: answered, Do: do})
+		found = append(found, Finding{Area: Images, Subject: "rule for " + hole.Prefix, Status: Red,
+			Check: "whether the mirror rules have holes", Result: answered, Advice: do})
 	}
 	return found
 }

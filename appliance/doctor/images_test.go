@@ -42,7 +42,7 @@ func TestImages_ofRelease(t *testing.T) {
 			"It is not there; mirror it there."))
 	}
 	for name, c := range map[string]struct {
-		contents Contents
+		contents MirroredRelease
 		report   *prover.ReleaseReport
 		err      error
 		holes    []mirror.Hole
@@ -57,12 +57,12 @@ func TestImages_ofRelease(t *testing.T) {
 				": No rule leads from etcd to a mirror (and 2 more of that repository)"}},
 		"a hole nobody fell in": {report: reportOf(nil), holes: hole,
 			red: []string{"rule for " + art + ": There is a rule for one and none for " + art}},
-		"more than are named": {report: reportOf(nil, many...), red: append(namesOf(many[:gapsNamed]),
+		"more than are named": {report: reportOf(nil, many...), red: append(namesOf(many[:maxGapsListed]),
 			"release 4.19: 4 more images are not available")},
 		"a wrong password": {report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized,
 			Where: "m.example.com/release", Text: "m.example.com/release answered 401; check the entry.", Images: 9}}),
 			red: []string{"m.example.com/release: m.example.com/release answered 401"}},
-		"no password at all": {contents: Contents{Anonymous: true},
+		"no password at all": {contents: MirroredRelease{Anonymous: true},
 			report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized, Where: "m.example.com/release",
 				Text: "x; y.", Images: 9}}),
 			unknown: []string{"release 4.19: m.example.com wants a password, and the appliance itself has none"}},
@@ -72,19 +72,19 @@ func TestImages_ofRelease(t *testing.T) {
 			unknown: []string{"release 4.19: the disk is full"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.contents.Release, c.contents.Prove = "4.19", func(context.Context) (*prover.ReleaseReport,
+			c.contents.Name, c.contents.Prove = "4.19", func(context.Context) (*prover.ReleaseReport,
 				error) {
 				return c.report, c.err
 			}
-			e := &examination{site: &Site{Contents: []Contents{c.contents}, Holes: c.holes}}
-			said := map[Verdict][]string{}
-			for _, finding := range e.contents(t.Context(), []Finding{{Area: Registries, Subject: "shut.example.com",
-				Verdict: Red}}) {
+			e := &diagnosis{site: &Site{MirroredReleases: []MirroredRelease{c.contents}, Holes: c.holes}}
+			said := map[Status][]string{}
+			for _, finding := range e.checkMirroredReleases(t.Context(), []Finding{{Area: Registries, Subject: "shut.example.com",
+				Status: Red}}) {
 				require.Equal(t, Images, finding.Area)
-				require.Equal(t, finding.Verdict == Green, finding.Do == "", finding)
-				said[finding.Verdict] = append(said[finding.Verdict], finding.Subject+": "+finding.Answered)
+				require.Equal(t, finding.Status == Green, finding.Advice == "", finding)
+				said[finding.Status] = append(said[finding.Status], finding.Subject+": "+finding.Result)
 			}
-			for verdict, expected := range map[Verdict][]string{Red: c.red, Unknown: c.unknown} {
+			for verdict, expected := range map[Status][]string{Red: c.red, Unknown: c.unknown} {
 				require.Len(t, said[verdict], len(expected), "%v", said)
 				for i, text := range expected {
 					require.True(t, strings.HasPrefix(said[verdict][i], text), "%q is not %q", said[verdict][i], text)

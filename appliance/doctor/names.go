@@ -17,34 +17,34 @@ const (
 	apiName     = "api"
 	apiIntName  = "api-int"
 	appsName    = "console-openshift-console.apps"
-	wildcardTry = "validateNoWildcardDNS" // a name that must not exist; the installation stops if it resolves
+	wildcardName = "validateNoWildcardDNS" // a name that must not exist; the installation stops if it resolves
 )
 
 // nameChecks returns the checks of the site's DNS: for each resolver, the cluster's names and a
 // name that must not resolve.
-func (e *examination) nameChecks() []check {
+func (e *diagnosis) nameChecks() []check {
 	if e.site.Cluster == "" || e.site.BaseDomain == "" {
 		return nil
 	}
 	if len(e.site.Resolvers) == 0 {
 		return []check{func(context.Context) []Finding {
 			return []Finding{{
-				Area: Names, Subject: "DNS servers", Verdict: Amber, Asked: "which DNS servers this machine uses",
-				Answered: "none",
-				Do: "Name a DNS server in this machine's /etc/resolv.conf, or see that hosts get one by DHCP or " +
+				Area: Names, Subject: "DNS servers", Status: Amber, Check: "which DNS servers this machine uses",
+				Result: "none",
+				Advice: "Name a DNS server in this machine's /etc/resolv.conf, or see that hosts get one by DHCP or " +
 					"static network.",
 			}}
 		}}
 	}
 	var checks []check
 	for _, resolver := range e.site.Resolvers {
-		checks = append(checks, func(ctx context.Context) []Finding { return e.resolver(ctx, resolver) })
+		checks = append(checks, func(ctx context.Context) []Finding { return e.checkResolver(ctx, resolver) })
 	}
 	return checks
 }
 
 // resolver runs all checks with one DNS server. A server that does not answer is reported once.
-func (e *examination) resolver(ctx context.Context, resolver string) []Finding {
+func (e *diagnosis) checkResolver(ctx context.Context, resolver string) []Finding {
 	domain := e.site.Cluster + "." + e.site.BaseDomain
 	var found []Finding
 	for _, record := range []struct {
@@ -54,36 +54,36 @@ func (e *examination) resolver(ctx context.Context, resolver string) []Finding {
 		if record.name == apiIntName && !e.site.NamesNeeded {
 			continue // only the hosts resolve it
 		}
-		finding, err := e.record(ctx, resolver, record.name+"."+domain, record.expected)
+		finding, err := e.checkRecord(ctx, resolver, record.name+"."+domain, record.expected)
 		if err != nil {
-			return []Finding{e.deadResolver(resolver, record.name+"."+domain, err)}
+			return []Finding{e.resolverFailure(resolver, record.name+"."+domain, err)}
 		}
 		found = append(found, finding)
 	}
-	found = append(found, e.wildcard(ctx, resolver, domain))
+	found = append(found, e.checkWildcard(ctx, resolver, domain))
 	for _, address := range slices.Concat(e.site.APIAddresses, e.site.IngressAddresses) {
-		if finding, ok := e.reverse(ctx, resolver, address, domain); ok {
+		if finding, ok := e.checkReverse(ctx, resolver, address, domain); ok {
 			found = append(found, finding)
 		}
 	}
 	return found
 }
 
-func (e *examination) deadResolver(resolver, name string, err error) Finding {
+func (e *diagnosis) resolverFailure(resolver, name string, err error) Finding {
 	finding := Finding{
-		Area: Names, Subject: "DNS server " + resolver, Verdict: Amber, Asked: "the addresses of " + name,
-		Answered: reason(err),
-		Do:       "Check that the DNS server runs and its port 53 is reachable, or take it out of /etc/resolv.conf.",
+		Area: Names, Subject: "DNS server " + resolver, Status: Amber, Check: "the addresses of " + name,
+		Result: reason(err),
+		Advice:       "Check that the DNS server runs and its port 53 is reachable, or take it out of /etc/resolv.conf.",
 	}
 	if e.site.NamesNeeded {
-		finding.Verdict = Red
+		finding.Status = Red
 	}
 	return finding
 }
 
 // record checks that a name resolves to the expected addresses.
-func (e *examination) record(ctx context.Context, resolver, name string, expected []netip.Addr) (Finding, error) {
-	finding := Finding{Area: Names, Subject: name, Verdict: Green, Asked: "its addresses, of " + resolver}
+func (e *diagnosis) checkRecord(ctx context.Context, resolver, name string, expected []netip.Addr) (Finding, error) {
+	finding := Finding{Area: Names, Subject: name, Status: Green, Check: "its addresses, of " + resolver}
 	addresses, err := e.addresses(ctx, resolver, name)
 	if err != nil {
 		return finding, err
@@ -97,14 +97,14 @@ func (e *examination) record(ctx context.Context, resolver, name string, expecte
 	if len(expected) > 0 {
 		wanted = list(expected)
 	}
-	finding.Answered = list(addresses)
+	finding.Result = list(addresses)
 	switch {
 	case len(addresses) == 0:
-		finding.Verdict, finding.Answered = lacking, "there is no such name"
-		finding.Do = fmt.Sprintf("Add a DNS record that leads %s to %s.%s", recordName(name), wanted, note)
+		finding.Status, finding.Result = lacking, "there is no such name"
+		finding.Advice = fmt.Sprintf("Add a DNS record that leads %s to %s.%s", recordName(name), wanted, note)
 	case len(expected) > 0 && !sameAddresses(addresses, expected):
-		finding.Verdict = lacking
-		finding.Do = fmt.Sprintf("Have the DNS record of %s lead to %s.%s", recordName(name), wanted, note)
+		finding.Status = lacking
+		finding.Advice = fmt.Sprintf("Have the DNS record of %s lead to %s.%s", recordName(name), wanted, note)
 	}
 	return finding, nil
 }
@@ -119,25 +119,25 @@ func recordName(name string) string {
 
 // wildcard checks whether a name resolves that does not exist. The cause is a wildcard above the
 // cluster or in a search domain.
-func (e *examination) wildcard(ctx context.Context, resolver, domain string) Finding {
-	finding := Finding{Area: Names, Subject: "*." + domain, Verdict: Green, Asked: "a name that nobody has, of " +
-		resolver, Answered: "there is no such name"}
-	name := wildcardTry + "." + domain
+func (e *diagnosis) checkWildcard(ctx context.Context, resolver, domain string) Finding {
+	finding := Finding{Area: Names, Subject: "*." + domain, Status: Green, Check: "a name that nobody has, of " +
+		resolver, Result: "there is no such name"}
+	name := wildcardName + "." + domain
 	for _, search := range append([]string{""}, e.site.Search...) {
 		tried := strings.TrimSuffix(name+"."+search, ".")
 		addresses, err := e.addresses(ctx, resolver, tried)
 		if err != nil {
-			finding.Verdict, finding.Answered = Unknown, reason(err)
+			finding.Status, finding.Result = Unknown, reason(err)
 			return finding
 		}
 		if len(addresses) == 0 {
 			continue
 		}
-		finding.Verdict, finding.Answered = Red, tried+" is "+list(addresses)
-		finding.Do = fmt.Sprintf("Remove the wildcard record above %s: every name of the cluster seems to exist, and "+
+		finding.Status, finding.Result = Red, tried+" is "+list(addresses)
+		finding.Advice = fmt.Sprintf("Remove the wildcard record above %s: every name of the cluster seems to exist, and "+
 			"the installation stops at that.", domain)
 		if search != "" {
-			finding.Do = fmt.Sprintf("Take %s out of the search domains, or remove its wildcard record: names that "+
+			finding.Advice = fmt.Sprintf("Take %s out of the search domains, or remove its wildcard record: names that "+
 				"don't exist are found there, and the installation stops at that.", search)
 		}
 		return finding
@@ -147,12 +147,12 @@ func (e *examination) wildcard(ctx context.Context, resolver, domain string) Fin
 
 // reverse checks that the name of an address belongs to the cluster. An address without a name is
 // not a finding.
-func (e *examination) reverse(ctx context.Context, resolver string, address netip.Addr, domain string) (Finding, bool) {
+func (e *diagnosis) checkReverse(ctx context.Context, resolver string, address netip.Addr, domain string) (Finding, bool) {
 	question, err := dns.ReverseAddr(address.String())
 	if err != nil {
 		return Finding{}, false
 	}
-	records, err := e.ask(ctx, resolver, question, dns.TypePTR)
+	records, err := e.query(ctx, resolver, question, dns.TypePTR)
 	if err != nil {
 		return Finding{}, false // the resolver's failure has been reported
 	}
@@ -165,14 +165,14 @@ func (e *examination) reverse(ctx context.Context, resolver string, address neti
 	if len(names) == 0 {
 		return Finding{}, false
 	}
-	finding := Finding{Area: Names, Subject: address.String(), Verdict: Green, Asked: "its name, of " + resolver,
-		Answered: strings.Join(names, ", ")}
+	finding := Finding{Area: Names, Subject: address.String(), Status: Green, Check: "its name, of " + resolver,
+		Result: strings.Join(names, ", ")}
 	if !slices.ContainsFunc(names, func(name string) bool {
 		return strings.HasSuffix(strings.ToLower(name),
 			strings.ToLower("."+domain))
 	}) {
-		finding.Verdict = Amber
-		finding.Do = fmt.Sprintf("Make sure that %s is meant for this cluster: its reverse record says that it "+
+		finding.Status = Amber
+		finding.Advice = fmt.Sprintf("Make sure that %s is meant for this cluster: its reverse record says that it "+
 			"belongs to something else.", address)
 	}
 	return finding, true
@@ -180,10 +180,10 @@ func (e *examination) reverse(ctx context.Context, resolver string, address neti
 
 // addresses resolves a name to its IPv4 and IPv6 addresses. A name that does not exist has none;
 // that is not an error.
-func (e *examination) addresses(ctx context.Context, resolver, name string) ([]netip.Addr, error) {
+func (e *diagnosis) addresses(ctx context.Context, resolver, name string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
-		records, err := e.ask(ctx, resolver, dns.Fqdn(name), kind)
+		records, err := e.query(ctx, resolver, dns.Fqdn(name), kind)
 		if err != nil {
 			return nil, err
 		}
@@ -205,11 +205,11 @@ func (e *examination) addresses(ctx context.Context, resolver, name string) ([]n
 }
 
 // ask sends one question to one server. It uses TCP if the answer is too long for UDP.
-func (e *examination) ask(ctx context.Context, resolver, name string, kind uint16) ([]dns.RR, error) {
+func (e *diagnosis) query(ctx context.Context, resolver, name string, kind uint16) ([]dns.RR, error) {
 	question := new(dns.Msg)
 	question.SetQuestion(name, kind)
 	question.SetEdns0(1232, false)
-	client := &dns.Client{Timeout: e.Patience}
+	client := &dns.Client{Timeout: e.Timeout}
 	answer, _, err := client.ExchangeContext(ctx, question, resolver)
 	if err == nil && answer.Truncated {
 		client.Net = "tcp"

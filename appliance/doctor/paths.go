@@ -36,7 +36,7 @@ const (
 	overlayHeaders = 100  // added by OVN-Kubernetes to the packets between nodes (Geneve over IPv4 or IPv6)
 )
 
-func (e *examination) pathChecks() []check {
+func (e *diagnosis) pathChecks() []check {
 	var checks []check
 	for _, host := range e.site.registryHosts() {
 		name, _, err := net.SplitHostPort(withPort(host, "443"))
@@ -44,33 +44,33 @@ func (e *examination) pathChecks() []check {
 			continue // the check of the registry reports it
 		}
 		checks = append(checks, func(ctx context.Context) []Finding {
-			ctx, cancel := context.WithTimeout(ctx, e.Patience)
+			ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 			defer cancel()
 			addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 			if err != nil || len(addresses) == 0 || addresses[0].IsLoopback() {
 				return nil
 			}
-			return []Finding{e.path(ctx, Machine{Name: host, Address: addresses[0].Unmap()})}
+			return []Finding{e.checkPath(ctx, Machine{Name: host, Address: addresses[0].Unmap()})}
 		})
 	}
 	for _, machine := range e.site.Machines {
-		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.path(ctx, machine)} })
+		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.checkPath(ctx, machine)} })
 	}
 	return checks
 }
 
 // path checks whether full packets reach a machine without fragmentation. The silent loss of large
 // packets is the usual cause of pulls that start and then stall.
-func (e *examination) path(ctx context.Context, machine Machine) Finding {
-	finding := Finding{Area: Paths, Subject: "way to " + machine.Name, Verdict: Unknown,
-		Asked: "whether full packets arrive that must not be cut"}
+func (e *diagnosis) checkPath(ctx context.Context, machine Machine) Finding {
+	finding := Finding{Area: Paths, Subject: "way to " + machine.Name, Status: Unknown,
+		Check: "whether full packets arrive that must not be cut"}
 	cannotTell := func(why string) Finding {
-		finding.Answered = "it can't be told from here: " + why
-		finding.Do = "Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 " +
+		finding.Result = "it can't be told from here: " + why
+		finding.Advice = "Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 " +
 			machine.Address.String()
 		return finding
 	}
-	path, err := e.Path(machine.Address)
+	path, err := e.OpenPath(machine.Address)
 	if err != nil {
 		return cannotTell(err.Error())
 	}
@@ -82,38 +82,38 @@ func (e *examination) path(ctx context.Context, machine Machine) Finding {
 	case !small:
 		return cannotTell(machine.Address.String() + " does not answer datagrams")
 	case whole == 0:
-		finding.Verdict = Red
-		finding.Answered = fmt.Sprintf("packets of %d bytes arrive, those of %d bytes do not, and nobody says why",
+		finding.Status = Red
+		finding.Result = fmt.Sprintf("packets of %d bytes arrive, those of %d bytes do not, and nobody says why",
 			smallPacket, mtu)
-		finding.Do = "Find the switch, tunnel or firewall on the way that drops large packets or the ICMP messages " +
+		finding.Advice = "Find the switch, tunnel or firewall on the way that drops large packets or the ICMP messages " +
 			"about them, or lower the MTU of the networks on both sides."
 	case whole < mtu:
-		finding.Verdict = Amber
-		finding.Answered = fmt.Sprintf("the way takes packets of %d bytes, this machine's network sends %d", whole, mtu)
-		finding.Do = fmt.Sprintf("Give the networks on the way the same MTU. If the nodes' network has %d bytes, the "+
+		finding.Status = Amber
+		finding.Result = fmt.Sprintf("the way takes packets of %d bytes, this machine's network sends %d", whole, mtu)
+		finding.Advice = fmt.Sprintf("Give the networks on the way the same MTU. If the nodes' network has %d bytes, the "+
 			"cluster network must have %d bytes less (networking.clusterNetworkMTU).", whole, overlayHeaders)
 	case mtu < usualPacket:
-		finding.Verdict = Amber
-		finding.Answered = fmt.Sprintf("packets of %d bytes arrive; the network here takes no larger ones", mtu)
-		finding.Do = fmt.Sprintf("See that the nodes' network is no smaller; the cluster network has %d bytes less "+
+		finding.Status = Amber
+		finding.Result = fmt.Sprintf("packets of %d bytes arrive; the network here takes no larger ones", mtu)
+		finding.Advice = fmt.Sprintf("See that the nodes' network is no smaller; the cluster network has %d bytes less "+
 			"than that.", overlayHeaders)
 	default:
-		finding.Verdict, finding.Answered = Green, fmt.Sprintf("packets of %d bytes arrive", mtu)
+		finding.Status, finding.Result = Green, fmt.Sprintf("packets of %d bytes arrive", mtu)
 	}
 	return finding
 }
 
 // measure returns this machine's own MTU on the path, whether small packets arrive, and the size of
 // the largest packet that arrived, 0 if large ones are lost.
-func (e *examination) measure(ctx context.Context, path Path) (mtu int, small bool, whole int, err error) {
+func (e *diagnosis) measure(ctx context.Context, path Path) (mtu int, small bool, whole int, err error) {
 	if mtu, err = path.MTU(); err != nil {
 		return 0, false, 0, err
 	}
 	mtu = min(mtu, largestPacket)
-	if small, err = path.Arrives(ctx, smallPacket, e.Patience); err != nil || !small {
+	if small, err = path.Arrives(ctx, smallPacket, e.Timeout); err != nil || !small {
 		return mtu, false, 0, err
 	}
-	arrived, err := path.Arrives(ctx, mtu, e.Patience)
+	arrived, err := path.Arrives(ctx, mtu, e.Timeout)
 	if err == nil && arrived {
 		return mtu, true, mtu, nil
 	}
@@ -124,7 +124,7 @@ func (e *examination) measure(ctx context.Context, path Path) (mtu int, small bo
 	if err != nil || known >= mtu {
 		return mtu, true, 0, err
 	}
-	if arrived, err = path.Arrives(ctx, known, e.Patience); err != nil || !arrived {
+	if arrived, err = path.Arrives(ctx, known, e.Timeout); err != nil || !arrived {
 		return mtu, true, 0, err
 	}
 	return mtu, true, known, nil

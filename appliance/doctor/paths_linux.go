@@ -18,7 +18,7 @@ import (
 const tracePort = 33434
 
 // answers is the number of times that the patience is split for answers.
-const answers = 3
+const attempts = 3
 
 // udpPath implements Path with a connected UDP socket (ip(7): IP_MTU_DISCOVER, IP_MTU; ipv6(7)).
 type udpPath struct {
@@ -69,7 +69,7 @@ func (p *udpPath) MTU() (mtu int, err error) {
 
 // Arrives sends a datagram and waits for its rejection.
 func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration) (bool, error) {
-	for range answers - 1 {
+	for range attempts - 1 {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
@@ -78,7 +78,7 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 				return arrived, err
 			}
 		}
-		if err := p.conn.SetReadDeadline(time.Now().Add(patience / answers)); err != nil {
+		if err := p.conn.SetReadDeadline(time.Now().Add(patience / attempts)); err != nil {
 			return false, err
 		}
 		if _, err := p.conn.Read(make([]byte, 1)); err != nil {
@@ -101,7 +101,7 @@ func (p *udpPath) arrival(err error) (arrived bool, failure error) {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return false, nil
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES):
-		refuser, err := p.refuser()
+		refuser, err := p.rejecter()
 		if err != nil || refuser == p.address {
 			return err == nil, err
 		}
@@ -113,7 +113,7 @@ func (p *udpPath) arrival(err error) (arrived bool, failure error) {
 
 // refuser returns the sender of the last error (struct sock_extended_err and the data after it,
 // ip(7): IP_RECVERR).
-func (p *udpPath) refuser() (netip.Addr, error) {
+func (p *udpPath) rejecter() (netip.Addr, error) {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
 		return netip.Addr{}, err

@@ -36,7 +36,7 @@ func (w *way) Arrives(_ context.Context, size int, _ time.Duration) (bool, error
 func TestPaths_fullPacketsArrive(t *testing.T) {
 	for name, c := range map[string]struct {
 		way      way
-		verdict  Verdict
+		verdict  Status
 		answered string
 		do       string
 	}{
@@ -56,20 +56,20 @@ func TestPaths_fullPacketsArrive(t *testing.T) {
 			"Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 192.0.2.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Doctor{Path: func(netip.Addr) (Path, error) { return &c.way, nil }}
+			d := Doctor{OpenPath: func(netip.Addr) (Path, error) { return &c.way, nil }}
 			finding := find(t, d.Diagnose(t.Context(),
 				&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}), "way to host a")
-			require.Equal(t, c.verdict, finding.Verdict, finding)
-			require.Equal(t, c.answered, finding.Answered)
-			require.Contains(t, finding.Do, c.do)
+			require.Equal(t, c.verdict, finding.Status, finding)
+			require.Equal(t, c.answered, finding.Result)
+			require.Contains(t, finding.Advice, c.do)
 		})
 	}
-	d := Doctor{Path: func(netip.Addr) (Path, error) { return nil, errors.New("no way") }}
+	d := Doctor{OpenPath: func(netip.Addr) (Path, error) { return nil, errors.New("no way") }}
 	finding := find(t, d.Diagnose(t.Context(),
 		&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}),
 		"way to host a")
-	require.Equal(t, Unknown, finding.Verdict)
-	require.Equal(t, "it can't be told from here: no way", finding.Answered)
+	require.Equal(t, Unknown, finding.Status)
+	require.Equal(t, "it can't be told from here: no way", finding.Result)
 }
 
 // This machine itself reports that the port is closed.

@@ -15,16 +15,16 @@ type Proxy struct {
 
 // proxies checks whether hosts would use a proxy for servers of the site. It runs when the token
 // servers of the registries are known.
-func (e *examination) proxies() []Finding {
+func (e *diagnosis) checkProxies() []Finding {
 	if e.site.Proxy.HTTP == "" && e.site.Proxy.HTTPS == "" {
 		return nil
 	}
 	config := httpproxy.Config{HTTPProxy: e.site.Proxy.HTTP, HTTPSProxy: e.site.Proxy.HTTPS, NoProxy: e.site.Proxy.No}
 	through := config.ProxyFunc()
 	var found []Finding
-	look := func(address, what string, verdict Verdict) {
-		finding := Finding{Area: Proxies, Subject: what, Verdict: Green, Asked: "whether hosts ask the proxy for " +
-			address, Answered: "no"}
+	look := func(address, what string, verdict Status) {
+		finding := Finding{Area: Proxies, Subject: what, Status: Green, Check: "whether hosts ask the proxy for " +
+			address, Result: "no"}
 		target, err := url.Parse(address)
 		if err != nil || target.Host == "" {
 			return
@@ -32,21 +32,21 @@ func (e *examination) proxies() []Finding {
 		proxy, err := through(target)
 		switch {
 		case err != nil:
-			finding.Verdict, finding.Answered = Red, err.Error()
-			finding.Do = "Correct the proxy's URL."
+			finding.Status, finding.Result = Red, err.Error()
+			finding.Advice = "Correct the proxy's URL."
 		case proxy != nil:
-			finding.Verdict, finding.Answered = verdict, "yes, "+proxy.Redacted()
-			finding.Do = fmt.Sprintf("Add %s to no_proxy.", target.Hostname())
+			finding.Status, finding.Result = verdict, "yes, "+proxy.Redacted()
+			finding.Advice = fmt.Sprintf("Add %s to no_proxy.", target.Hostname())
 		}
 		found = append(found, finding)
 	}
 	for _, host := range e.site.registryHosts() {
 		look("https://"+host+"/v2/", "registry "+host, Red)
 	}
-	for _, realm := range e.realms {
+	for _, realm := range e.tokenServers {
 		look(realm.Scheme+"://"+realm.Host+"/", "token server "+realm.Host, Red)
 	}
-	for _, address := range e.site.Direct {
+	for _, address := range e.site.DirectURLs {
 		look(address, "the appliance", Red)
 	}
 	for _, network := range e.site.MachineNetworks {

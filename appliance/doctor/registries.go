@@ -18,88 +18,88 @@ import (
 
 // freshCertificate is the age below which the doctor warns about a registry's certificate: a host
 // whose clock is behind by more than the age rejects the certificate.
-const freshCertificate = 10 * time.Minute
+const newCertificateAge = 10 * time.Minute
 
-const newlyValid = "is valid only since"
+const newlyValidText = "is valid only since"
 
 // expiresSoon is the remaining validity below which the doctor warns about a registry's
 // certificate.
-const expiresSoon = 30 * 24 * time.Hour
+const certificateExpiryWarning = 30 * 24 * time.Hour
 
-func (e *examination) registryChecks() []check {
+func (e *diagnosis) registryChecks() []check {
 	var checks []check
 	for _, registry := range e.site.Registries {
-		checks = append(checks, func(ctx context.Context) []Finding { return e.registry(ctx, registry) })
+		checks = append(checks, func(ctx context.Context) []Finding { return e.checkRegistry(ctx, registry) })
 	}
 	return checks
 }
 
 // registry checks a registry's endpoint: address, certificate, the API's answer, token server and
 // clock. It does not check the images.
-func (e *examination) registry(ctx context.Context, registry Registry) []Finding {
-	door := Finding{Area: Registries, Subject: registry.Host, Verdict: Green, Asked: "https://" + registry.Host +
+func (e *diagnosis) checkRegistry(ctx context.Context, registry Registry) []Finding {
+	door := Finding{Area: Registries, Subject: registry.Host, Status: Green, Check: "https://" + registry.Host +
 		"/v2/"}
-	if door.Answered, door.Do = e.certificate(ctx, registry); door.Do != "" {
-		door.Verdict = Red
+	if door.Result, door.Advice = e.checkCertificate(ctx, registry); door.Advice != "" {
+		door.Status = Red
 		return []Finding{door}
 	}
-	expiry := door.Answered
-	answer, err := e.visit(ctx, registry, "https://"+registry.Host+"/v2/")
+	expiry := door.Result
+	answer, err := e.get(ctx, registry, "https://"+registry.Host+"/v2/")
 	if err != nil && registry.Insecure {
-		door.Asked = "http://" + registry.Host + "/v2/"
-		answer, err = e.visit(ctx, registry, door.Asked)
+		door.Check = "http://" + registry.Host + "/v2/"
+		answer, err = e.get(ctx, registry, door.Check)
 	}
 	if err != nil {
-		door.Verdict, door.Answered = Red, reason(err)
-		door.Do = "Check that the registry runs and is reachable from here."
+		door.Status, door.Result = Red, reason(err)
+		door.Advice = "Check that the registry runs and is reachable from here."
 		return []Finding{door}
 	}
 	found := []Finding{e.apiAnswer(door, answer, expiry)}
-	if found[0].Verdict != Green {
+	if found[0].Status != Green {
 		return found
 	}
 	if realm, ok := tokenRealm(answer); ok {
-		e.noteRealm(realm)
-		found = append(found, e.realm(ctx, registry, realm))
+		e.recordRealm(realm)
+		found = append(found, e.checkTokenServer(ctx, registry, realm))
 	}
-	if finding, ok := e.serverClock(registry, answer); ok {
+	if finding, ok := e.checkServerClock(registry, answer); ok {
 		found = append(found, finding)
 	}
 	return found
 }
 
 // apiAnswer rates a registry's answer to /v2/.
-func (e *examination) apiAnswer(door Finding, answer *http.Response, expiry string) Finding {
-	door.Answered = answer.Status
+func (e *diagnosis) apiAnswer(door Finding, answer *http.Response, expiry string) Finding {
+	door.Result = answer.Status
 	if expiry != "" {
-		door.Answered += "; " + expiry
+		door.Result += "; " + expiry
 	}
 	isHTML := strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html")
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusOK && !isHTML:
 		if strings.Contains(expiry, "expires soon") {
-			door.Verdict = Amber
-			door.Do = "Renew the registry's certificate before it expires."
+			door.Status = Amber
+			door.Advice = "Renew the registry's certificate before it expires."
 		}
-		if strings.Contains(expiry, newlyValid) {
-			door.Verdict = Amber
-			door.Do = "Wait, or see that no host's clock is behind: until its own clock is past that time, a host " +
+		if strings.Contains(expiry, newlyValidText) {
+			door.Status = Amber
+			door.Advice = "Wait, or see that no host's clock is behind: until its own clock is past that time, a host " +
 				"refuses the certificate."
 		}
 	case isHTML:
-		door.Verdict, door.Answered = Red, answer.Status+" with a web page"
-		door.Do = fmt.Sprintf("Look what answers at %s: it is no registry but a page (a proxy, a portal, or the "+
+		door.Status, door.Result = Red, answer.Status+" with a web page"
+		door.Advice = fmt.Sprintf("Look what answers at %s: it is no registry but a page (a proxy, a portal, or the "+
 			"wrong port).", door.Subject)
 	default:
-		door.Verdict = Red
-		door.Do = fmt.Sprintf("Look what answers at %s: a registry says 200 or 401 to /v2/.", door.Subject)
+		door.Status = Red
+		door.Advice = fmt.Sprintf("Look what answers at %s: a registry says 200 or 401 to /v2/.", door.Subject)
 	}
 	return door
 }
 
 // certificate checks a registry's certificate as clients do that pull images. It returns the end of
 // its validity, or the problem and advice.
-func (e *examination) certificate(ctx context.Context, registry Registry) (answered, do string) {
+func (e *diagnosis) checkCertificate(ctx context.Context, registry Registry) (answered, do string) {
 	if registry.Insecure {
 		return "", ""
 	}
@@ -107,13 +107,13 @@ func (e *examination) certificate(ctx context.Context, registry Registry) (answe
 	if err != nil {
 		return err.Error(), "Correct the registry's name in the mirror rules."
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	// verify checks the chain, so that each problem gets its own sentence.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name}} //nolint:gosec
 	conn, err := dialer.DialContext(ctx, "tcp", withPort(registry.Host, "443"))
 	if err != nil {
-		return e.noTLS(registry, err)
+		return e.tlsFailure(registry, err)
 	}
 	chain := conn.(*tls.Conn).ConnectionState().PeerCertificates
 	if err := conn.Close(); err != nil {
@@ -122,7 +122,7 @@ func (e *examination) certificate(ctx context.Context, registry Registry) (answe
 	return e.verify(registry, name, chain)
 }
 
-func (e *examination) noTLS(registry Registry, err error) (answered, do string) {
+func (e *diagnosis) tlsFailure(registry Registry, err error) (answered, do string) {
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) {
 		return "no TLS",
@@ -137,7 +137,7 @@ func (e *examination) noTLS(registry Registry, err error) (answered, do string) 
 	return reason(err), fmt.Sprintf("Check that the registry runs at %s and is reachable from here.", registry.Host)
 }
 
-func (e *examination) verify(registry Registry, name string, chain []*x509.Certificate) (answered, do string) {
+func (e *diagnosis) verify(registry Registry, name string, chain []*x509.Certificate) (answered, do string) {
 	now, leaf := e.Clock.Now(), chain[0]
 	day := func(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 	switch {
@@ -169,11 +169,11 @@ func (e *examination) verify(registry Registry, name string, chain []*x509.Certi
 			fmt.Sprintf("Add the certificate of the authority %q to mirror.ca_bundle; the registry's own certificate "+
 				"is not enough unless it is its own authority.", last.Issuer)
 	}
-	if age := now.Sub(leaf.NotBefore); age < freshCertificate {
-		return fmt.Sprintf("its certificate %s %s", newlyValid, day(leaf.NotBefore)+
+	if age := now.Sub(leaf.NotBefore); age < newCertificateAge {
+		return fmt.Sprintf("its certificate %s %s", newlyValidText, day(leaf.NotBefore)+
 			leaf.NotBefore.UTC().Format(" 15:04 UTC")), ""
 	}
-	if until := leaf.NotAfter.Sub(now); until < expiresSoon {
+	if until := leaf.NotAfter.Sub(now); until < certificateExpiryWarning {
 		return "its certificate expires soon, on " + day(leaf.NotAfter), ""
 	}
 	return "its certificate is valid until " + day(leaf.NotAfter), ""
@@ -196,8 +196,8 @@ func orNone(names []string) string {
 
 // visit requests a page. It does not verify the certificate: that is checked separately, or does
 // not matter.
-func (e *examination) visit(ctx context.Context, registry Registry, address string) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+func (e *diagnosis) get(ctx context.Context, registry Registry, address string) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -236,50 +236,50 @@ func tokenRealm(answer *http.Response) (*url.URL, bool) {
 }
 
 // noteRealm records a registry's token server, each server once.
-func (e *examination) noteRealm(realm *url.URL) {
+func (e *diagnosis) recordRealm(realm *url.URL) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !slices.ContainsFunc(e.realms, func(known *url.URL) bool { return known.Host == realm.Host }) {
-		e.realms = append(e.realms, realm)
+	if !slices.ContainsFunc(e.tokenServers, func(known *url.URL) bool { return known.Host == realm.Host }) {
+		e.tokenServers = append(e.tokenServers, realm)
 	}
 }
 
 // realm checks a token server like a registry.
-func (e *examination) realm(ctx context.Context, registry Registry, realm *url.URL) Finding {
-	finding := Finding{Area: Registries, Subject: realm.Host, Verdict: Green,
-		Asked: "whether it can be reached, since " + registry.Host + " takes tokens of it"}
+func (e *diagnosis) checkTokenServer(ctx context.Context, registry Registry, realm *url.URL) Finding {
+	finding := Finding{Area: Registries, Subject: realm.Host, Status: Green,
+		Check: "whether it can be reached, since " + registry.Host + " takes tokens of it"}
 	server := Registry{Host: realm.Host, Insecure: registry.Insecure || realm.Scheme == "http"}
-	if answered, do := e.certificate(ctx, server); do != "" {
-		finding.Verdict, finding.Answered, finding.Do = Red, answered, do
+	if answered, do := e.checkCertificate(ctx, server); do != "" {
+		finding.Status, finding.Result, finding.Advice = Red, answered, do
 		return finding
 	}
-	answer, err := e.visit(ctx, server, realm.String())
+	answer, err := e.get(ctx, server, realm.String())
 	if err != nil {
-		finding.Verdict, finding.Answered = Red, reason(err)
-		finding.Do = fmt.Sprintf("Make %s reachable from here and from the hosts, or have the registry name another "+
+		finding.Status, finding.Result = Red, reason(err)
+		finding.Advice = fmt.Sprintf("Make %s reachable from here and from the hosts, or have the registry name another "+
 			"server of tokens.", realm.Host)
 		return finding
 	}
-	finding.Answered = answer.Status
+	finding.Result = answer.Status
 	return finding
 }
 
 // serverClock compares a registry's clock with this machine's. The Date header has a resolution of
 // one second.
-func (e *examination) serverClock(registry Registry, answer *http.Response) (Finding, bool) {
+func (e *diagnosis) checkServerClock(registry Registry, answer *http.Response) (Finding, bool) {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
 		return Finding{}, false
 	}
 	ahead := date.Sub(e.Clock.Now().Truncate(time.Second))
-	e.noteLag(registry.Host, -ahead)
-	finding := Finding{Area: Clocks, Subject: "clock of " + registry.Host, Verdict: Green,
-		Asked: "the Date of its answer", Answered: difference(ahead)}
+	e.recordLag(registry.Host, -ahead)
+	finding := Finding{Area: Clocks, Subject: "clock of " + registry.Host, Status: Green,
+		Check: "the Date of its answer", Result: difference(ahead)}
 	if ahead.Abs() < 5*time.Second { // the answer took some time, too
 		return finding, true
 	}
-	finding.Verdict, _ = skewVerdict(ahead)
-	finding.Do = fmt.Sprintf("Find out which clock is wrong, this machine's or that of %s, and set it: certificates "+
+	finding.Status, _ = skewStatus(ahead)
+	finding.Advice = fmt.Sprintf("Find out which clock is wrong, this machine's or that of %s, and set it: certificates "+
 		"are valid by the clock.", registry.Host)
 	return finding, true
 }

@@ -25,7 +25,7 @@ import (
 // Request says what to check.
 type Request struct {
 	ClusterID string        // "": only what all clusters need
-	DHCP      bool          // ask DHCP servers
+	CheckDHCP      bool          // ask DHCP servers
 	Names     *ClusterNames // not nil: check only these names
 }
 
@@ -40,7 +40,7 @@ type ClusterNames struct {
 type Options struct {
 	Engine     *engine.Engine
 	Rules      func(mirror.Level) *mirror.Rules                  // in effect at a level
-	Contents   func(clusterID string) ([]Contents, error)        // releases to look for in the mirror
+	MirroredReleases   func(clusterID string) ([]MirroredRelease, error)        // releases to look for in the mirror
 	Releases   []release.Image                                   // of the configuration
 	CheckImage func(openshiftVersion, architecture string) error // whether a release has a live ISO
 	NTPSources []string                                          // of the configuration
@@ -62,8 +62,8 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	}
 	clusterID := wanted.ClusterID
 	rules := s.Rules(mirror.Level{Cluster: clusterID})
-	site := &Site{NTPSources: s.NTPSources, Registries: s.registries(clusterID), Direct: s.URLs,
-		Holes: rules.Holes(), AskDHCP: wanted.DHCP}
+	site := &Site{NTPSources: s.NTPSources, Registries: s.registries(clusterID), DirectURLs: s.URLs,
+		Holes: rules.Holes(), CheckDHCP: wanted.CheckDHCP}
 	if bundle := rules.CABundle(); len(bundle) > 0 {
 		site.Authorities = x509.NewCertPool()
 		site.Authorities.AppendCertsFromPEM(bundle)
@@ -73,12 +73,12 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 		s.Logger.WarnContext(ctx, "The site's DNS servers are unknown; the doctor checks the rest.", "error", err)
 	}
 	if clusterID == "" {
-		site.Configured = s.configured()
+		site.ConfigurationFindings = s.configurationFindings()
 	} else if err := s.describe(site, clusterID); err != nil {
 		return nil, err
 	}
 	if len(rules.List()) > 0 {
-		if site.Contents, err = s.Contents(clusterID); err != nil {
+		if site.MirroredReleases, err = s.MirroredReleases(clusterID); err != nil {
 			return nil, err
 		}
 	}
@@ -87,23 +87,23 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 
 // configured reports whether the configuration has what every installation needs: a release, and a
 // live ISO for it.
-func (s *Service) configured() []Finding {
+func (s *Service) configurationFindings() []Finding {
 	const asked = "whether there is a release, and a live ISO that its hosts can boot"
 	if len(s.Releases) == 0 {
 		return []Finding{{
-			Area: Images, Subject: "releases", Verdict: Red, Asked: asked,
-			Answered: "none, so no cluster can be made",
-			Do:       "Name a release under release_images in the configuration, and start the appliance again.",
+			Area: Images, Subject: "releases", Status: Red, Check: asked,
+			Result: "none, so no cluster can be made",
+			Advice:       "Name a release under release_images in the configuration, and start the appliance again.",
 		}}
 	}
 	var findings []Finding
 	for _, release := range s.Releases {
 		finding := Finding{
 			Area: Images, Subject: "live ISO for " + release.OpenshiftVersion + " on " + release.CPUArchitecture,
-			Verdict: Green, Asked: asked, Answered: "it is there",
+			Status: Green, Check: asked, Result: "it is there",
 		}
 		if err := s.CheckImage(release.OpenshiftVersion, release.CPUArchitecture); err != nil {
-			finding.Verdict, finding.Answered = Red, err.Error()
+			finding.Status, finding.Result = Red, err.Error()
 		}
 		findings = append(findings, finding)
 	}
@@ -125,7 +125,7 @@ func diagnoseNames(ctx context.Context, wanted *ClusterNames) (*Report, error) {
 	}
 	report := Doctor{}.Diagnose(ctx, site)
 	report.Findings = slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Area != Names })
-	report.Verdict = Worst(report.Findings)
+	report.Status = Worst(report.Findings)
 	return report, nil
 }
 
@@ -179,7 +179,7 @@ func (s *Service) describe(site *Site, clusterID string) error {
 		site.IngressAddresses = appendAddress(site.IngressAddresses, string(vip.IP))
 	}
 	if !ownBalancer && beforeInstallation(cluster) {
-		site.Free = slices.Concat(site.APIAddresses, site.IngressAddresses)
+		site.UnusedAddresses = slices.Concat(site.APIAddresses, site.IngressAddresses)
 	}
 	for _, network := range cluster.MachineNetworks {
 		if prefix, err := netip.ParsePrefix(string(network.Cidr)); err == nil {
@@ -199,26 +199,26 @@ func (s *Service) describe(site *Site, clusterID string) error {
 	if err != nil {
 		return err
 	}
-	site.Lags = make(map[string]time.Duration)
+	site.ClockLags = make(map[string]time.Duration)
 	for _, host := range hosts {
 		if host.Timestamp != 0 {
-			site.Lags["host "+hostName(host)] = time.Time(host.CheckedInAt).Truncate(time.Second).
+			site.ClockLags["host "+hostName(host)] = time.Time(host.CheckedInAt).Truncate(time.Second).
 				Sub(time.Unix(host.Timestamp, 0))
 		}
-		if address, ok := addressOf(host, site.MachineNetworks); ok && len(site.Machines) < maxMachines {
+		if address, ok := addressOf(host, site.MachineNetworks); ok && len(site.Machines) < maxPathHosts {
 			site.Machines = append(site.Machines, Machine{Name: "host " + hostName(host), Address: address})
 		}
-		findings, err := measured(host)
+		findings, err := hostFindings(host)
 		if err != nil {
 			return err
 		}
-		site.Measured = append(site.Measured, findings...)
+		site.HostFindings = append(site.HostFindings, findings...)
 	}
 	return nil
 }
 
 // maxMachines is the number of hosts whose route is checked.
-const maxMachines = 16
+const maxPathHosts = 16
 
 // addressOf returns a host's address in one of the networks.
 func addressOf(host *models.Host, networks []netip.Prefix) (netip.Addr, bool) {
@@ -274,7 +274,7 @@ func siteValidations() []validation.ID {
 }
 
 // measured returns a host's findings about the site, in the words of its validations.
-func measured(host *models.Host) ([]Finding, error) {
+func hostFindings(host *models.Host) ([]Finding, error) {
 	if host.ValidationsInfo == "" {
 		return nil, nil
 	}
@@ -288,15 +288,15 @@ func measured(host *models.Host) ([]Finding, error) {
 	found := make(map[validation.ID]Finding)
 	for _, category := range results {
 		for _, v := range category {
-			finding := Finding{Area: Hosts, Subject: hostName(host), Asked: string(v.ID),
-				Answered: v.Message}
+			finding := Finding{Area: Hosts, Subject: hostName(host), Check: string(v.ID),
+				Result: v.Message}
 			switch v.Status {
 			case string(validation.Success):
-				finding.Verdict = Green
+				finding.Status = Green
 			case string(validation.Pending):
-				finding.Verdict = Unknown
+				finding.Status = Unknown
 			case string(validation.Failure), string(validation.Error):
-				finding.Verdict = Red
+				finding.Status = Red
 			default: // disabled
 				continue
 			}

@@ -96,15 +96,15 @@ func (r *run) examine(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	counts := map[doctor.Verdict]int{}
+	counts := map[doctor.Status]int{}
 	var worst []string
 	advice := "Look at it with landfall doctor --cluster " + r.report.ClusterID + "."
 	for _, finding := range report.Findings {
-		if counts[finding.Verdict]++; finding.Verdict == doctor.Red || finding.Verdict == doctor.Amber {
-			worst = append(worst, finding.Subject+": "+finding.Answered)
+		if counts[finding.Status]++; finding.Status == doctor.Red || finding.Status == doctor.Amber {
+			worst = append(worst, finding.Subject+": "+finding.Result)
 		}
-		if finding.Verdict == doctor.Red && finding.Do != "" && counts[doctor.Red] == 1 {
-			advice = finding.Do
+		if finding.Status == doctor.Red && finding.Advice != "" && counts[doctor.Red] == 1 {
+			advice = finding.Advice
 		}
 	}
 	message := fmt.Sprintf("Names, clocks, registries, addresses: %d good, %d can't be told from here, %d doubtful, "+
@@ -112,10 +112,10 @@ func (r *run) examine(ctx context.Context) (result, error) {
 	if len(worst) > 0 {
 		message += " " + sentence.Close(strings.Join(worst[:min(len(worst), 3)], "; "))
 	}
-	if report.Verdict == doctor.Red {
+	if report.Status == doctor.Red {
 		return result{}, &stepError{message, advice}
 	}
-	return result{message, report.Verdict == doctor.Amber}, nil
+	return result{message, report.Status == doctor.Amber}, nil
 }
 
 // inAppliance starts an isolated appliance, calls do, stops the appliance and removes its data.

@@ -46,7 +46,7 @@ func DoctorOperations(d Doctor) []operation.Operation {
 // doctorRequest reads the selection of checks from the query.
 func doctorRequest(c echo.Context) (doctor.Request, error) {
 	query := c.QueryParams()
-	wanted := doctor.Request{ClusterID: query.Get("cluster_id"), DHCP: query.Get("dhcp") == "true"}
+	wanted := doctor.Request{ClusterID: query.Get("cluster_id"), CheckDHCP: query.Get("dhcp") == "true"}
 	if !query.Has("name") && !query.Has("base_domain") {
 		return wanted, nil
 	}

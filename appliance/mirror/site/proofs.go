@@ -132,9 +132,9 @@ func (p *Proofs) pullSpec(wanted, arch string) (string, string, error) {
 
 // Contents returns the releases that the doctor looks for in the mirror: the release of a cluster,
 // or all releases of the configuration, with the appliance's own pull secret.
-func (p *Proofs) Contents(clusterID string) ([]doctor.Contents, error) {
-	of := func(label string, request prover.ReleaseRequest, client *mirror.Client) doctor.Contents {
-		return doctor.Contents{Release: label, Anonymous: request.Secret == nil,
+func (p *Proofs) Contents(clusterID string) ([]doctor.MirroredRelease, error) {
+	of := func(label string, request prover.ReleaseRequest, client *mirror.Client) doctor.MirroredRelease {
+		return doctor.MirroredRelease{Name: label, Anonymous: request.Secret == nil,
 			Prove: func(ctx context.Context) (*prover.ReleaseReport, error) {
 				defer client.CloseIdleConnections()
 				return prover.Release(ctx, p.prover, p.releases.Through(client), request, nil)
@@ -150,15 +150,15 @@ func (p *Proofs) Contents(clusterID string) ([]doctor.Contents, error) {
 			return nil, err
 		}
 		if request.Client == nil {
-			return []doctor.Contents{of(source.Version, request, p.rules.client)}, nil
+			return []doctor.MirroredRelease{of(source.Version, request, p.rules.client)}, nil
 		}
-		return []doctor.Contents{of(source.Version, request, request.Client)}, nil
+		return []doctor.MirroredRelease{of(source.Version, request, request.Client)}, nil
 	}
 	secret, err := p.secret("")
 	if err != nil {
 		return nil, err
 	}
-	var list []doctor.Contents
+	var list []doctor.MirroredRelease
 	for _, image := range p.known.Releases {
 		request := prover.ReleaseRequest{PullSpec: image.URL,
 			Architecture: architecture.Of(image.CPUArchitecture).RPM(), Secret: secret}
