@@ -20,7 +20,7 @@ func TestDoctor_clusterAndItsHosts(t *testing.T) {
 	s.config.NTPSources = []string{"127.0.0.1:1"}
 	s.seed(t, 1, 3)
 	address, _ := s.start(t)
-	examine := func(query string) (int, *doctor.Report) {
+	diagnose := func(query string) (int, *doctor.Report) {
 		response, err := http.Get(address + console.DoctorRoute + query)
 		require.NoError(t, err)
 		text, err := io.ReadAll(response.Body)
@@ -40,9 +40,9 @@ func TestDoctor_clusterAndItsHosts(t *testing.T) {
 		return found
 	}
 
-	_, site := examine("")
+	_, site := diagnose("")
 	mirror := find(site, doctor.Registries, "127.0.0.1:")
-	require.Len(t, mirror, 1, "both rules lead to it")
+	require.Len(t, mirror, 1, "both rules refer to this registry")
 	require.Equal(t, doctor.Green, mirror[0].Status, mirror)
 	silent := find(site, doctor.Clocks, "time server 127.0.0.1:1")
 	require.Len(t, silent, 1)
@@ -55,40 +55,41 @@ func TestDoctor_clusterAndItsHosts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.NewDecoder(response.Body).Decode(&clusters))
 	require.NoError(t, response.Body.Close())
-	code, names := examine("?name=berlin&base_domain=nowhere.invalid&api_vip=10.0.0.1&names_needed=true")
+	code, names := diagnose("?name=berlin&base_domain=nowhere.invalid&api_vip=10.0.0.1&names_needed=true")
 	require.Equal(t, http.StatusOK, code)
 	for _, finding := range names.Findings {
-		require.Equal(t, doctor.Names, finding.Area, "nothing else is looked at")
+		require.Equal(t, doctor.Names, finding.Area, "no other area is checked")
 	}
 	require.NotEmpty(t, names.Findings)
-	code, _ = examine("?name=berlin")
+	code, _ = diagnose("?name=berlin")
 	require.Equal(t, http.StatusBadRequest, code)
-	_, report := examine("?cluster_id=" + clusters[0].ID.String())
+	_, report := diagnose("?cluster_id=" + clusters[0].ID.String())
 	require.Equal(t, "seeded-0", report.Cluster)
 	require.Len(t, find(report, doctor.Addresses, "192.168.100."), 2, "both virtual addresses")
 	synchronised := 0
 	for _, finding := range find(report, doctor.Hosts, "host-") {
 		if finding.Check == "ntp-synced" {
 			synchronised++
-			require.NotEqual(t, doctor.Green, finding.Status, "no host has said that its clock is synchronised")
+			require.NotEqual(t, doctor.Green, finding.Status, "no host has reported that its clock is synchronised")
 		}
 	}
 	require.Equal(t, 3, synchronised)
 
-	status, _ := examine("?cluster_id=00000000-0000-4000-8000-000000000000")
+	status, _ := diagnose("?cluster_id=00000000-0000-4000-8000-000000000000")
 	require.Equal(t, http.StatusNotFound, status)
 }
 
 func TestDoctor_noReleaseOrLiveISO(t *testing.T) {
 	for name, c := range map[string]struct {
-		without  func(*site)
-		subject  string
-		answered string
+		without func(*site)
+		subject string
+		result  string
 	}{
-		"no release": {func(s *site) { s.config.ReleaseImages = nil }, "releases", "none, so no cluster can be made"},
+		"no release": {func(s *site) { s.config.ReleaseImages = nil }, "releases",
+			"none, so no cluster can be created"},
 		"no live ISO": {func(s *site) { s.config.OSImages = nil }, "live ISO for ",
 			"there is no OS image for OpenShift "},
-		"both": {func(*site) {}, "live ISO for ", "it is there"},
+		"both": {func(*site) {}, "live ISO for ", "available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -104,7 +105,7 @@ func TestDoctor_noReleaseOrLiveISO(t *testing.T) {
 					c.subject)
 			})
 			require.GreaterOrEqual(t, at, 0, report.Findings)
-			require.Contains(t, report.Findings[at].Result, c.answered)
+			require.Contains(t, report.Findings[at].Result, c.result)
 			require.Equal(t, name != "both", report.Findings[at].Status == doctor.Red)
 		})
 	}

@@ -13,37 +13,39 @@ import (
 	"time"
 )
 
-// ErrCannotTell is returned by Doctor.Neighbour for an address outside of this machine's networks.
-var ErrCannotTell = errors.New("this machine is not in the address's network")
+// ErrOtherNetwork is returned by Doctor.FindNeighbour for an address outside of this machine's
+// networks.
+var ErrOtherNetwork = errors.New("the address is not in a network of this machine")
 
-func (e *diagnosis) addressChecks() []check {
+func (d *diagnosis) addressChecks() []check {
 	var checks []check
-	for _, address := range e.site.UnusedAddresses {
-		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.checkUnused(ctx, address)} })
+	for _, address := range d.site.UnusedAddresses {
+		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{d.checkUnused(ctx, address)} })
 	}
 	return checks
 }
 
-// free checks that no machine uses an address that the cluster is to get.
-func (e *diagnosis) checkUnused(ctx context.Context, address netip.Addr) Finding {
+// checkUnused checks that no machine uses an address that is reserved for the cluster.
+func (d *diagnosis) checkUnused(ctx context.Context, address netip.Addr) Finding {
 	finding := Finding{Area: Addresses, Subject: address.String(), Status: Green,
-		Check: "which machine answers ARP requests for it", Result: "nobody"}
-	if len(e.site.MachineNetworks) > 0 && !slices.ContainsFunc(e.site.MachineNetworks,
+		Check: "which machine answers ARP requests for it", Result: "no machine"}
+	if len(d.site.MachineNetworks) > 0 && !slices.ContainsFunc(d.site.MachineNetworks,
 		func(p netip.Prefix) bool { return p.Contains(address) }) {
 		finding.Status, finding.Check = Red, "whether it is in a machine network"
-		finding.Result = "the machine networks are " + prefixes(e.site.MachineNetworks)
+		finding.Result = "the machine networks are " + prefixes(d.site.MachineNetworks)
 		finding.Advice = fmt.Sprintf("Choose an address of these networks instead of %s.", address)
 		return finding
 	}
-	holder, err := e.FindNeighbour(ctx, address)
+	holder, err := d.FindNeighbour(ctx, address)
 	switch {
 	case err != nil:
-		finding.Status, finding.Result = Unknown, "it can't be told from here: "+err.Error()
-		finding.Advice = "The hosts look themselves once they are up; until then, see that nothing else has the address."
+		finding.Status, finding.Result = Unknown, "cannot be determined from this machine: "+err.Error()
+		finding.Advice = "The hosts check the address themselves after they boot. Until then, make sure that no " +
+			"other machine uses it."
 	case holder != "":
 		finding.Status, finding.Result = Red, holder
-		finding.Advice = fmt.Sprintf("Find the machine with %s and give it another address, or choose another one for "+
-			"the cluster.", holder)
+		finding.Advice = fmt.Sprintf("Find the machine with %s and give it another address, or choose another "+
+			"address for the cluster.", holder)
 	}
 	return finding
 }
@@ -57,15 +59,15 @@ func prefixes(networks []netip.Prefix) string {
 }
 
 const (
-	// neighbourPatience is the time after which the kernel gives up on an IPv4 neighbour: three
+	// neighbourTimeout is the time after which the kernel gives up on an IPv4 neighbour: three
 	// requests, one second each.
-	neighbourTimeout = 3200 * time.Millisecond
-	neighbourPollInterval     = 50 * time.Millisecond
-	// discardPort is a port at which a datagram has no effect (RFC 863).
+	neighbourTimeout      = 3200 * time.Millisecond
+	neighbourPollInterval = 50 * time.Millisecond
+	// discardPort is the port of the discard service, which ignores datagrams (RFC 863).
 	discardPort = "9"
 )
 
-// neighbour returns the hardware address of an IP address. It needs no privileges: it sends a
+// findNeighbour returns the hardware address of an IP address. It needs no privileges: it sends a
 // datagram to the address and reads the result of the kernel's address resolution from the
 // neighbour table.
 func findNeighbour(ctx context.Context, address netip.Addr) (string, error) {
@@ -76,9 +78,9 @@ func findNeighbour(ctx context.Context, address netip.Addr) (string, error) {
 	case own:
 		return "this machine itself", nil
 	case !near:
-		return "", ErrCannotTell
+		return "", ErrOtherNetwork
 	case !address.Is4():
-		return "", errors.New("neighbours with IPv6 addresses are not asked for")
+		return "", errors.New("neighbours with IPv6 addresses are not supported")
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(address.String(), discardPort))
 	if err != nil {
@@ -114,8 +116,8 @@ func ownAddress(address netip.Addr) (own, near bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	for _, held := range addresses {
-		prefix, err := netip.ParsePrefix(held.String())
+	for _, local := range addresses {
+		prefix, err := netip.ParsePrefix(local.String())
 		if err != nil {
 			continue
 		}
@@ -128,7 +130,8 @@ func ownAddress(address netip.Addr) (own, near bool, err error) {
 // arpComplete is the flag of an entry whose hardware address is known (ATF_COM, linux/if_arp.h).
 const arpComplete = "0x2"
 
-// arpEntry returns the hardware address of an address in the kernel's table; "" if there is none.
+// arpEntry returns the hardware address of an IP address in the kernel's table; "" without an
+// entry.
 func arpEntry(table string, address netip.Addr) string {
 	for lines := bufio.NewScanner(strings.NewReader(table)); lines.Scan(); {
 		fields := strings.Fields(lines.Text()) // IP address, HW type, flags, HW address, mask, device

@@ -13,39 +13,39 @@ import (
 )
 
 const (
-	// skewNoted is the difference between clocks above which the doctor warns. Above skewFatal,
-	// hosts do not accept new certificates of this machine yet, or the agent's clock check fails
-	// (20 minutes, as in the Assisted Installer).
+	// skewWarning is the difference between clocks from which the doctor warns. From skewError,
+	// hosts reject new certificates of this machine, or the agent's clock check fails (20 minutes,
+	// as in the Assisted Installer).
 	skewWarning = time.Second
-	skewError = 20 * time.Minute
-	// farAway is the root distance above which chrony rejects a source by default (maxdistance 3
-	// s).
+	skewError   = 20 * time.Minute
+	// maxRootDistance is the root distance above which chrony rejects a source by default
+	// (maxdistance 3 s).
 	maxRootDistance = 3 * time.Second
 )
 
-func (e *diagnosis) clockChecks() []check {
-	if len(e.site.NTPSources) == 0 {
+func (d *diagnosis) clockChecks() []check {
+	if len(d.site.NTPSources) == 0 {
 		return []check{func(context.Context) []Finding {
 			return []Finding{{
-				Area: Clocks, Subject: "time servers", Status: Amber, Check: "which time servers hosts are told",
+				Area: Clocks, Subject: "time servers", Status: Amber, Check: "which time servers the hosts use",
 				Result: "none",
-				Advice: "Name the site's time servers (ntp_sources in the configuration, or the infra-env's additional " +
-					"NTP sources); without them hosts depend on what DHCP says.",
+				Advice: "Add the site's time servers to ntp_sources in the configuration or to the infra-env's " +
+					"additional NTP sources. Without them, hosts depend on the time servers from DHCP.",
 			}}
 		}}
 	}
 	var checks []check
-	for _, source := range e.site.NTPSources {
-		checks = append(checks, func(context.Context) []Finding { return []Finding{e.checkTimeServer(source)} })
+	for _, source := range d.site.NTPSources {
+		checks = append(checks, func(context.Context) []Finding { return []Finding{d.checkTimeServer(source)} })
 	}
 	return checks
 }
 
-// timeServer requests the time from a time server and compares the server's clock with this
+// checkTimeServer requests the time from a time server and compares the server's clock with this
 // machine's.
-func (e *diagnosis) checkTimeServer(source string) Finding {
+func (d *diagnosis) checkTimeServer(source string) Finding {
 	finding := Finding{Area: Clocks, Subject: "time server " + source, Status: Green, Check: "the time, by NTP"}
-	answer, err := ntp.QueryWithOptions(source, ntp.QueryOptions{Timeout: e.Timeout, GetSystemTime: e.Clock.Now})
+	answer, err := ntp.QueryWithOptions(source, ntp.QueryOptions{Timeout: d.Timeout, GetSystemTime: d.Clock.Now})
 	if err != nil {
 		finding.Status, finding.Result = Red, reason(err)
 		finding.Advice = "Check that the time server runs and its UDP port 123 is reachable from here."
@@ -53,73 +53,73 @@ func (e *diagnosis) checkTimeServer(source string) Finding {
 	}
 	finding.Result = fmt.Sprintf("stratum %d, %s", answer.Stratum, difference(answer.ClockOffset))
 	if answer.Leap != ntp.LeapNotInSync && answer.Stratum > 0 && answer.Stratum < 16 {
-		e.recordLag(source, -answer.ClockOffset)
+		d.recordLag(source, -answer.ClockOffset)
 	}
 	switch {
 	case answer.IsKissOfDeath():
-		finding.Status, finding.Result = Red, "it refuses to answer ("+answer.KissCode+")"
-		finding.Advice = "Have the time server allow this site's networks."
+		finding.Status, finding.Result = Red, "the server refuses requests ("+answer.KissCode+")"
+		finding.Advice = "Allow this site's networks on the time server."
 	case answer.Leap == ntp.LeapNotInSync || answer.Stratum == 0 || answer.Stratum >= 16:
 		finding.Status = Red
-		finding.Result = "it answers, but has not found the time itself"
-		finding.Advice = "Give the time server a source of its own, or have it trust its own clock (chrony: local " +
-			"stratum 10); hosts take no time from one that is not synchronised."
+		finding.Result = "the server answers, but its own clock is not synchronised"
+		finding.Advice = "Give the time server a time source, or configure it to use its own clock (chrony: local " +
+			"stratum 10). Hosts ignore a time server that is not synchronised."
 	case answer.RootDistance > maxRootDistance:
 		finding.Status = Red
-		finding.Result += fmt.Sprintf(", as far as %s from a true clock", answer.RootDistance.Round(time.Millisecond))
-		finding.Advice = "Give the time server a better source; chrony on hosts takes no time from one that may be off " +
-			"by 3 s or more."
+		finding.Result += fmt.Sprintf(", up to %s off the reference clock", answer.RootDistance.Round(time.Millisecond))
+		finding.Advice = "Give the time server a better time source. On hosts, chrony ignores a server that may be " +
+			"off by 3 s or more."
 	default:
 		finding.Status, finding.Advice = skewStatus(answer.ClockOffset)
 	}
 	return finding
 }
 
-// noteLag records by how much a clock is behind this machine's.
-func (e *diagnosis) recordLag(what string, behind time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.lags == nil {
-		e.lags = make(map[string]time.Duration)
+// recordLag records the lag of a machine's clock behind this machine's clock.
+func (d *diagnosis) recordLag(machine string, behind time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lags == nil {
+		d.lags = make(map[string]time.Duration)
 	}
-	e.lags[what] = behind
+	d.lags[machine] = behind
 }
 
-// certificatesNoted is the lag above which the doctor warns that new certificates are not valid
-// everywhere yet. A smaller lag passes before a host gets the certificate.
+// certificateLagWarning is the lag above which the doctor warns that hosts may reject new
+// certificates. A smaller lag has passed before a host receives the certificate.
 const certificateLagWarning = time.Minute
 
-// newCertificates checks whether new certificates of this machine are valid at once by the site's
-// clocks. openshift-install does not backdate certificates.
-func (e *diagnosis) checkNewCertificates() []Finding {
-	if len(e.lags) == 0 {
+// checkNewCertificates checks whether the site's clocks accept a new certificate of this machine.
+// openshift-install does not backdate certificates.
+func (d *diagnosis) checkNewCertificates() []Finding {
+	if len(d.lags) == 0 {
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(e.lags))
-	slowest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(e.lags[a], e.lags[b]) })
+	names := slices.Sorted(maps.Keys(d.lags))
+	slowest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(d.lags[a], d.lags[b]) })
 	finding := Finding{Area: Clocks, Subject: "new certificates", Status: Green,
-		Check: "whether a certificate that is made here now is valid by all clocks that answered", Result: "yes"}
-	if lag := e.lags[slowest]; lag > certificateLagWarning {
+		Check: "whether a certificate that this machine creates now is valid by all clocks", Result: "yes"}
+	if lag := d.lags[slowest]; lag > certificateLagWarning {
 		finding.Status = Amber
-		finding.Result = fmt.Sprintf("by the clock of %s it is not valid for another %s: certificates begin when "+
-			"they are made", slowest, lag.Round(time.Second))
-		finding.Advice = "Set the clocks of the site by one time server before hosts are started."
+		finding.Result = fmt.Sprintf("by the clock of %s, the certificate becomes valid only in %s", slowest,
+			lag.Round(time.Second))
+		finding.Advice = "Synchronise the clocks of the site with one time server before you start hosts."
 	}
 	return []Finding{finding}
 }
 
-// skewVerdict rates how far another clock is ahead of this machine's, and returns advice.
+// skewStatus returns the status and advice for a clock that is ahead of this machine's clock.
 func skewStatus(ahead time.Duration) (Status, string) {
 	switch {
 	case ahead.Abs() >= skewError:
-		return Red, "Set this machine's clock: certificates that are made here would not be valid for the hosts."
+		return Red, "Set this machine's clock. Hosts would reject the certificates that this machine creates."
 	case ahead.Abs() >= skewWarning:
-		return Amber, "Set this machine's clock by the site's time server."
+		return Amber, "Synchronise this machine's clock with the site's time server."
 	}
 	return Green, ""
 }
 
-// difference describes how far another clock is ahead of this machine's.
+// difference describes the difference between another clock and this machine's clock.
 func difference(ahead time.Duration) string {
 	word := "ahead of"
 	if ahead < 0 {

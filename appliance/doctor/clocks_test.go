@@ -10,19 +10,19 @@ import (
 )
 
 func TestCertificates_validByAllClocks(t *testing.T) {
-	examine := func(lags map[string]time.Duration) *Report {
+	diagnose := func(lags map[string]time.Duration) *Report {
 		return Doctor{FindNeighbour: nobody}.Diagnose(t.Context(), &Site{ClockLags: lags})
 	}
-	require.Equal(t, Green, find(t, examine(map[string]time.Duration{"host a": -time.Hour, "host b": 50 * time.Second}),
-		"new certificates").Status, "a clock ahead takes them")
-	behind := find(t, examine(map[string]time.Duration{"host a": time.Minute, "host b": 90 * time.Minute}),
+	require.Equal(t, Green, find(t, diagnose(map[string]time.Duration{"host a": -time.Hour,
+		"host b": 50 * time.Second}),
+		"new certificates").Status, "a clock that is ahead accepts new certificates")
+	behind := find(t, diagnose(map[string]time.Duration{"host a": time.Minute, "host b": 90 * time.Minute}),
 		"new certificates")
 	require.Equal(t, Amber, behind.Status)
-	require.Equal(t, "by the clock of host b it is not valid for another 1h30m0s: certificates begin when they are "+
-		"made", behind.Result)
-	require.Contains(t, behind.Advice, "Set the clocks of the site by one time server")
-	for _, finding := range examine(nil).Findings {
-		require.NotEqual(t, "new certificates", finding.Subject, "nothing is known of clocks")
+	require.Equal(t, "by the clock of host b, the certificate becomes valid only in 1h30m0s", behind.Result)
+	require.Contains(t, behind.Advice, "Synchronise the clocks of the site with one time server")
+	for _, finding := range diagnose(nil).Findings {
+		require.NotEqual(t, "new certificates", finding.Subject, "no clock was compared")
 	}
 }
 
@@ -35,5 +35,5 @@ func TestCertificates_newFailsWithSlowClock(t *testing.T) {
 		Authorities: trusted.pool()}), host)
 	require.Equal(t, Amber, finding.Status, finding)
 	require.Contains(t, finding.Result, "its certificate is valid only since")
-	require.Contains(t, finding.Advice, "a host refuses the certificate")
+	require.Contains(t, finding.Advice, "A host rejects the certificate")
 }

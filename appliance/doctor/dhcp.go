@@ -15,20 +15,21 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
-// ErrNoWire is returned by Doctor.Wire on systems without an implementation.
-var ErrDHCPUnsupported = errors.New("DHCP servers are only asked from Linux")
+// ErrDHCPUnsupported is returned by Doctor.OpenDHCP on operating systems other than Linux.
+var ErrDHCPUnsupported = errors.New("the check of DHCP servers requires Linux")
 
-// offerChecks returns the checks of DHCP servers in this machine's networks. A check sends a
-// DISCOVER, which reserves no address.
-func (e *diagnosis) dhcpChecks() []check {
-	if !e.site.CheckDHCP {
+// dhcpChecks returns the checks of DHCP servers in this machine's networks. A check sends a
+// DHCPDISCOVER, which reserves no address.
+func (d *diagnosis) dhcpChecks() []check {
+	if !d.site.CheckDHCP {
 		return nil
 	}
-	interfaces, err := e.Interfaces()
+	interfaces, err := d.Interfaces()
 	if err != nil {
 		return []check{func(context.Context) []Finding {
 			return []Finding{{Area: DHCP, Subject: "this machine's networks", Status: Unknown,
-				Check: "which networks this machine is in", Result: "it can't be told from here: " + err.Error()}}
+				Check: "which networks this machine is in", Result: "cannot be determined from this machine: " +
+					err.Error()}}
 		}}
 	}
 	var checks []check
@@ -37,41 +38,41 @@ func (e *diagnosis) dhcpChecks() []check {
 			len(iface.HardwareAddr) != 6 {
 			continue
 		}
-		checks = append(checks, func(ctx context.Context) []Finding { return e.checkDHCP(ctx, iface) })
+		checks = append(checks, func(ctx context.Context) []Finding { return d.checkDHCP(ctx, iface) })
 	}
 	if checks == nil {
 		return []check{func(context.Context) []Finding {
 			return []Finding{{Area: DHCP, Subject: "this machine's networks", Status: Unknown,
-				Check:    "which DHCP servers there are",
-				Result: "it can't be told from here: this machine has no network card that is up"}}
+				Check:  "which DHCP servers answer",
+				Result: "cannot be determined from this machine: no network interface of this machine is up"}}
 		}}
 	}
 	return checks
 }
 
-func (e *diagnosis) checkDHCP(ctx context.Context, iface net.Interface) []Finding {
+func (d *diagnosis) checkDHCP(ctx context.Context, iface net.Interface) []Finding {
 	finding := Finding{Area: DHCP, Subject: "DHCP on " + iface.Name, Status: Unknown,
-		Check: "a DISCOVER to all, by which no address is taken"}
-	offers, err := e.discover(ctx, iface)
+		Check: "a broadcast DHCPDISCOVER, which reserves no address"}
+	offers, err := d.discover(ctx, iface)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EPERM):
-		finding.Result = "it can't be told from here: this process may not send it"
-		finding.Advice = "Give the program the right (setcap cap_net_raw,cap_net_bind_service+ep), or look from another " +
-			"machine of that network."
+		finding.Result = "cannot be determined from this machine: this process lacks the privilege to send DHCP packets"
+		finding.Advice = "Grant the privilege to the program (setcap cap_net_raw,cap_net_bind_service+ep), or check " +
+			"from another machine of that network."
 	case err != nil:
-		finding.Result = "it can't be told from here: " + reason(err)
+		finding.Result = "cannot be determined from this machine: " + reason(err)
 	case len(offers) == 0:
-		finding.Status, finding.Result = Amber, "nobody offers an address"
-		finding.Advice = "Nothing, if the hosts have static networks; else see that a DHCP server or relay serves this " +
-			"network."
+		finding.Status, finding.Result = Amber, "no DHCP server offers an address"
+		finding.Advice = "Nothing, if the hosts have static addresses. Otherwise, make sure that a DHCP server or " +
+			"relay serves this network."
 	default:
-		return e.rateOffers(finding, offers)
+		return d.rateOffers(finding, offers)
 	}
 	return []Finding{finding}
 }
 
-// rateOffers rates the offers of DHCP servers. More than one server is an error.
-func (e *diagnosis) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
+// rateOffers rates the offers of DHCP servers. Offers from more than one server are an error.
+func (d *diagnosis) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Finding {
 	var servers []string
 	for _, offer := range offers {
 		if server := serverOf(offer); !slices.Contains(servers, server) {
@@ -82,18 +83,18 @@ func (e *diagnosis) rateOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Findi
 	if len(servers) > 1 {
 		finding.Status = Red
 		finding.Result = fmt.Sprintf("%d servers offer addresses: %s", len(servers), strings.Join(servers, ", "))
-		finding.Advice = "Find out which of them should, and switch the others off: hosts take the first answer."
+		finding.Advice = "Keep the intended server and disable the others: hosts accept the first offer."
 		return []Finding{finding}
 	}
 	address, _ := netip.AddrFromSlice(offers[0].YourIPAddr)
-	networks := e.site.MachineNetworks
+	networks := d.site.MachineNetworks
 	if len(networks) > 0 && !slices.ContainsFunc(networks,
 		func(p netip.Prefix) bool { return p.Contains(address.Unmap()) }) {
 		finding.Status = Amber
-		finding.Advice = fmt.Sprintf("See that the hosts are in another network than this one: the offer is none of the "+
-			"machine networks %s.", prefixes(networks))
+		finding.Advice = fmt.Sprintf("Make sure that the hosts are in another network: the offered address is in "+
+			"none of the machine networks %s.", prefixes(networks))
 	} else if len(offers[0].Router()) == 0 {
-		finding.Status, finding.Advice = Amber, "Have the server name a router: hosts need a default route."
+		finding.Status, finding.Advice = Amber, "Configure a router in the DHCP server: hosts need a default route."
 	}
 	return []Finding{finding}
 }
@@ -108,9 +109,9 @@ func serverOf(offer *dhcpv4.DHCPv4) string {
 // describeOffer returns the content of an offer as text.
 func describeOffer(offer *dhcpv4.DHCPv4) string {
 	parts := []string{fmt.Sprintf("%s offers %s", serverOf(offer), offer.YourIPAddr)}
-	add := func(what string, addresses []net.IP) {
+	add := func(option string, addresses []net.IP) {
 		if len(addresses) > 0 {
-			parts = append(parts, what+" "+strings.Join(addressTexts(addresses), ", "))
+			parts = append(parts, option+" "+strings.Join(addressTexts(addresses), ", "))
 		}
 	}
 	add("router", offer.Router())
@@ -122,27 +123,27 @@ func describeOffer(offer *dhcpv4.DHCPv4) string {
 	return strings.Join(parts, "; ")
 }
 
-// discover sends a DISCOVER and collects the offers that arrive within the patience.
-func (e *diagnosis) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
-	wire, err := e.OpenDHCP(iface)
+// discover broadcasts a DHCPDISCOVER and collects the offers that arrive within the timeout.
+func (d *diagnosis) discover(ctx context.Context, iface net.Interface) (offers []*dhcpv4.DHCPv4, err error) {
+	conn, err := d.OpenDHCP(iface)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, wire.Close()) }()
-	question, err := dhcpv4.NewDiscovery(iface.HardwareAddr, dhcpv4.WithBroadcast(true), dhcpv4.WithRequestedOptions(
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	discovery, err := dhcpv4.NewDiscovery(iface.HardwareAddr, dhcpv4.WithBroadcast(true), dhcpv4.WithRequestedOptions(
 		dhcpv4.OptionRouter, dhcpv4.OptionDomainNameServer, dhcpv4.OptionNTPServers, dhcpv4.OptionInterfaceMTU))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := wire.WriteTo(question.ToBytes(), &net.UDPAddr{IP: net.IPv4bcast,
+	if _, err := conn.WriteTo(discovery.ToBytes(), &net.UDPAddr{IP: net.IPv4bcast,
 		Port: dhcpv4.ServerPort}); err != nil {
 		return nil, err
 	}
-	if err := wire.SetReadDeadline(time.Now().Add(e.Timeout)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(d.Timeout)); err != nil {
 		return nil, err
 	}
 	for packet := make([]byte, 1500); ctx.Err() == nil; {
-		n, _, err := wire.ReadFrom(packet)
+		n, _, err := conn.ReadFrom(packet)
 		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 			return offers, nil
 		}
@@ -150,7 +151,7 @@ func (e *diagnosis) discover(ctx context.Context, iface net.Interface) (offers [
 			return offers, err
 		}
 		answer, err := dhcpv4.FromBytes(packet[:n])
-		if err == nil && answer.TransactionID == question.TransactionID &&
+		if err == nil && answer.TransactionID == discovery.TransactionID &&
 			answer.MessageType() == dhcpv4.MessageTypeOffer {
 			offers = append(offers, answer)
 		}

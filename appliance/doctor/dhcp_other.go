@@ -4,4 +4,4 @@ package doctor
 
 import "net"
 
-func openWire(net.Interface) (net.PacketConn, error) { return nil, ErrNoWire }
+func openDHCP(net.Interface) (net.PacketConn, error) { return nil, ErrDHCPUnsupported }

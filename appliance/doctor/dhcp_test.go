@@ -28,7 +28,7 @@ func (s segment) WriteTo(packet []byte, _ net.Addr) (int, error) {
 	return len(packet), nil
 }
 
-// startDHCP answers each DISCOVER with an invalid packet, an offer for another client, and an
+// startDHCP answers each DHCPDISCOVER with an invalid packet, an offer for another client, and an
 // offer.
 func startDHCP(t *testing.T, offer ...dhcpv4.Modifier) net.Addr {
 	t.Helper()
@@ -42,9 +42,9 @@ func startDHCP(t *testing.T, offer ...dhcpv4.Modifier) net.Addr {
 				ended <- err
 				return
 			}
-			question, err := dhcpv4.FromBytes(packet[:n])
+			discovery, err := dhcpv4.FromBytes(packet[:n])
 			if err == nil {
-				err = answerDHCP(conn, from, question, offer)
+				err = answerDHCP(conn, from, discovery, offer)
 			}
 			if err != nil {
 				ended <- err
@@ -59,11 +59,11 @@ func startDHCP(t *testing.T, offer ...dhcpv4.Modifier) net.Addr {
 	return conn.LocalAddr()
 }
 
-func answerDHCP(conn net.PacketConn, to net.Addr, question *dhcpv4.DHCPv4, offer []dhcpv4.Modifier) error {
-	if question.MessageType() != dhcpv4.MessageTypeDiscover || !question.IsBroadcast() {
-		return errors.New("that is no DISCOVER to be answered to all")
+func answerDHCP(conn net.PacketConn, to net.Addr, discovery *dhcpv4.DHCPv4, offer []dhcpv4.Modifier) error {
+	if discovery.MessageType() != dhcpv4.MessageTypeDiscover || !discovery.IsBroadcast() {
+		return errors.New("the packet is not a broadcast DHCPDISCOVER")
 	}
-	ours, err := dhcpv4.NewReplyFromRequest(question,
+	ours, err := dhcpv4.NewReplyFromRequest(discovery,
 		append([]dhcpv4.Modifier{dhcpv4.WithMessageType(dhcpv4.MessageTypeOffer)}, offer...)...)
 	if err != nil {
 		return err
@@ -89,64 +89,65 @@ func TestDHCP_askedOnRequest(t *testing.T) {
 	full := lease("10.0.0.2", "10.0.0.50", router, dhcpv4.WithDNS(net.ParseIP("10.0.0.3")),
 		dhcpv4.WithOption(dhcpv4.OptNTPServers(net.ParseIP("10.0.0.4"))),
 		dhcpv4.WithGeneric(dhcpv4.OptionInterfaceMTU, []byte{0x05, 0xdc}))
-	card := net.Interface{Name: "eth0", Flags: net.FlagUp | net.FlagBroadcast,
+	nic := net.Interface{Name: "eth0", Flags: net.FlagUp | net.FlagBroadcast,
 		HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
-	cards := func() ([]net.Interface, error) {
+	nics := func() ([]net.Interface, error) {
 		return []net.Interface{{Name: "lo", Flags: net.FlagUp | net.FlagLoopback},
-			{Name: "eth1", Flags: net.FlagBroadcast, HardwareAddr: card.HardwareAddr}, card}, nil
+			{Name: "eth1", Flags: net.FlagBroadcast, HardwareAddr: nic.HardwareAddr}, nic}, nil
 	}
 	for name, c := range map[string]struct {
-		servers  [][]dhcpv4.Modifier
-		verdict  Status
-		answered string
-		do       string
+		servers [][]dhcpv4.Modifier
+		status  Status
+		result  string
+		advice  string
 	}{
 		"one server": {[][]dhcpv4.Modifier{full}, Green,
 			"10.0.0.2 offers 10.0.0.50; router 10.0.0.1; DNS 10.0.0.3; NTP 10.0.0.4; MTU 1500", ""},
-		"nobody": {nil, Amber, "nobody offers an address", "Nothing, if the hosts have static networks"},
-		"a server too many": {[][]dhcpv4.Modifier{full, lease("192.168.1.1", "192.168.1.7", router)}, Red,
-			"2 servers offer addresses: ", "Find out which of them should"},
-		"of another network": {[][]dhcpv4.Modifier{lease("192.168.1.1", "192.168.1.7", router)},
-			Amber, "192.168.1.1 offers 192.168.1.7; router 10.0.0.1", "none of the machine networks 10.0.0.0/24"},
-		"without a way outside": {[][]dhcpv4.Modifier{lease("10.0.0.2", "10.0.0.50")}, Amber,
-			"10.0.0.2 offers 10.0.0.50", "Have the server name a router"},
+		"no server": {nil, Amber, "no DHCP server offers an address", "Nothing, if the hosts have static addresses"},
+		"two servers": {[][]dhcpv4.Modifier{full, lease("192.168.1.1", "192.168.1.7", router)}, Red,
+			"2 servers offer addresses: ", "Keep the intended server"},
+		"offer from another network": {[][]dhcpv4.Modifier{lease("192.168.1.1", "192.168.1.7", router)},
+			Amber, "192.168.1.1 offers 192.168.1.7; router 10.0.0.1", "in none of the machine networks 10.0.0.0/24"},
+		"no default route": {[][]dhcpv4.Modifier{lease("10.0.0.2", "10.0.0.50")}, Amber,
+			"10.0.0.2 offers 10.0.0.50", "Configure a router in the DHCP server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var servers []net.Addr
 			for _, offer := range c.servers {
 				servers = append(servers, startDHCP(t, offer...))
 			}
-			d := Doctor{Interfaces: cards, Timeout: 150 * time.Millisecond,
+			d := Doctor{Interfaces: nics, Timeout: 150 * time.Millisecond,
 				OpenDHCP: func(iface net.Interface) (net.PacketConn, error) {
 					require.Equal(t, "eth0", iface.Name,
-						"cards that are down, and the loopback device, are not asked on")
+						"interfaces that are down and the loopback device are not used")
 					conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 					return segment{conn, servers}, err
 				}}
 			finding := find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true,
 				MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}), "DHCP on eth0")
-			require.Equal(t, c.verdict, finding.Status, finding)
-			require.Contains(t, finding.Result, c.answered)
-			require.Contains(t, finding.Advice, c.do)
-			require.Equal(t, c.do == "", finding.Advice == "")
+			require.Equal(t, c.status, finding.Status, finding)
+			require.Contains(t, finding.Result, c.result)
+			require.Contains(t, finding.Advice, c.advice)
+			require.Equal(t, c.advice == "", finding.Advice == "")
 		})
 	}
-	t.Run("without the right", func(t *testing.T) {
-		d := Doctor{Interfaces: cards, OpenDHCP: func(net.Interface) (net.PacketConn, error) {
+	t.Run("missing privilege", func(t *testing.T) {
+		d := Doctor{Interfaces: nics, OpenDHCP: func(net.Interface) (net.PacketConn, error) {
 			return nil, &os.SyscallError{Syscall: "socket", Err: fs.ErrPermission}
 		}}
 		finding := find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true}), "DHCP on eth0")
 		require.Equal(t, Unknown, finding.Status)
-		require.Equal(t, "it can't be told from here: this process may not send it", finding.Result)
+		require.Equal(t, "cannot be determined from this machine: this process lacks the privilege to send DHCP "+
+			"packets", finding.Result)
 		require.Contains(t, finding.Advice, "cap_net_raw")
 	})
-	t.Run("no card", func(t *testing.T) {
+	t.Run("no interface", func(t *testing.T) {
 		d := Doctor{Interfaces: func() ([]net.Interface, error) { return nil, nil }}
 		require.Equal(t, Unknown, find(t, d.Diagnose(t.Context(), &Site{CheckDHCP: true}),
 			"this machine's networks").Status)
 	})
-	t.Run("unless nobody wants it", func(t *testing.T) {
-		d := Doctor{Interfaces: cards, OpenDHCP: func(net.Interface) (net.PacketConn, error) {
+	t.Run("not requested", func(t *testing.T) {
+		d := Doctor{Interfaces: nics, OpenDHCP: func(net.Interface) (net.PacketConn, error) {
 			return nil,
 				errors.New("asked")
 		}}

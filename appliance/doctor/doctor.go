@@ -1,9 +1,9 @@
 // Package doctor checks a site before an installation: DNS names, clocks, registries and their
 // images, addresses, network paths, DHCP and proxies. The result is a list of findings, each with
-// the question, the answer and advice.
+// the check, the result and advice.
 //
-// The checks run on this machine. A finding that this machine cannot determine is unknown, not
-// good.
+// The checks run on this machine. The result of a check that this machine cannot carry out is
+// unknown, not green.
 package doctor
 
 import (
@@ -22,22 +22,22 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// Verdict is the result of a check.
+// Status rates the result of a check.
 type Status string
 
-// Results, the best first. Unknown is for everything that this machine cannot determine.
+// Statuses, the best first. Unknown means that this machine cannot carry out the check.
 const (
 	Green   Status = "green"
 	Unknown Status = "unknown"
-	Amber   Status = "amber" // the installation may fail, or people will have problems later
+	Amber   Status = "amber" // the installation may fail, or problems may follow later
 	Red     Status = "red"   // the installation fails
 )
 
-// worse reports whether v is worse than other.
-func (v Status) worse(other Status) bool { return v.rank() > other.rank() }
+// worse reports whether s is worse than other.
+func (s Status) worse(other Status) bool { return s.rank() > other.rank() }
 
-func (v Status) rank() int {
-	switch v {
+func (s Status) rank() int {
+	switch s {
 	case Red:
 		return 3
 	case Amber:
@@ -56,26 +56,26 @@ const (
 	Images     = "images"
 	Addresses  = "addresses"
 	Paths      = "paths"
-	DHCP     = "offers"
+	DHCP       = "offers"
 	Proxies    = "proxies"
 	Hosts      = "hosts"
 )
 
 // Finding is the result of one check.
 type Finding struct {
-	Area     string  `json:"area"`
-	Subject  string  `json:"subject"` // a name, a server or an address
+	Area    string `json:"area"`
+	Subject string `json:"subject"` // a name, a server or an address
 	Status  Status `json:"verdict"`
-	Check    string  `json:"asked"`
-	Result string  `json:"answered"`
-	Advice       string  `json:"do,omitempty"` // advice; "" if nothing is to be done
+	Check   string `json:"asked"`
+	Result  string `json:"answered"`
+	Advice  string `json:"do,omitempty"` // what the user should do; "" for nothing
 }
 
 // Report is the result of a diagnosis.
 type Report struct {
-	At       time.Time `json:"at"` // UTC, of this machine's clock
+	At       time.Time `json:"at"` // in UTC, by this machine's clock
 	Cluster  string    `json:"cluster,omitempty"`
-	Status  Status   `json:"verdict"` // the worst of the findings
+	Status   Status    `json:"verdict"` // the worst status of the findings
 	Findings []Finding `json:"findings"`
 }
 
@@ -83,13 +83,13 @@ type Report struct {
 type Site struct {
 	// Cluster and BaseDomain form the cluster's names.
 	Cluster, BaseDomain string
-	// NamesNeeded reports whether the hosts depend on the site's DNS records: the cluster has no
-	// virtual addresses of its own.
+	// NamesNeeded reports whether the hosts need the site's DNS records. They do if the appliance
+	// does not manage the cluster's virtual IP addresses.
 	NamesNeeded bool
 	// APIAddresses and IngressAddresses are the addresses to which the cluster's names must
-	// resolve; empty if they are not known yet.
+	// resolve. They are empty if no addresses are set yet.
 	APIAddresses, IngressAddresses []netip.Addr
-	// Free lists addresses that no machine may use yet.
+	// UnusedAddresses lists addresses that no machine may use yet.
 	UnusedAddresses []netip.Addr
 	// MachineNetworks are the networks of the hosts.
 	MachineNetworks []netip.Prefix
@@ -103,71 +103,73 @@ type Site struct {
 	Authorities *x509.CertPool
 	// Proxy is the hosts' proxy.
 	Proxy Proxy
-	// Direct lists the appliance's URLs. Hosts must access them and the registries without the
-	// proxy.
+	// DirectURLs lists the appliance's URLs. Hosts must access these URLs and the registries
+	// without the proxy.
 	DirectURLs []string
-	// Contents lists the releases that the registries must contain. Holes lists problems of the
-	// mirror rules.
+	// MirroredReleases lists the releases that the registries must contain. Holes lists problems of
+	// the mirror rules.
 	MirroredReleases []MirroredRelease
-	Holes    []mirror.Hole
-	// Machines are the machines that full packets must reach, besides the registries.
+	Holes            []mirror.Hole
+	// Machines lists further machines to which the network path is checked. The paths to the
+	// registries are always checked.
 	Machines []Machine
-	// AskDHCP enables the check of DHCP servers. It sends broadcasts in this machine's networks.
+	// CheckDHCP enables the check of DHCP servers. The check sends broadcasts in this machine's
+	// networks.
 	CheckDHCP bool
-	// Lags holds by how much the hosts' clocks are behind this machine's, by the hosts' names. A
-	// negative lag is a clock that is ahead.
+	// ClockLags maps a host's name to the time by which its clock is behind this machine's clock.
+	// The time is negative if the host's clock is ahead.
 	ClockLags map[string]time.Duration
-	// Configured holds findings about the appliance's configuration.
+	// ConfigurationFindings holds findings about the appliance's configuration.
 	ConfigurationFindings []Finding
-	// Measured holds the findings of hosts.
+	// HostFindings holds the results of the checks that hosts carried out.
 	HostFindings []Finding
 }
 
 // Registry is a registry from which images are pulled.
 type Registry struct {
 	Host     string // with or without a port
-	Insecure bool   // its certificate is not verified, and it may use http
+	Insecure bool   // the certificate is not verified, and the registry may use HTTP
 }
 
 // Doctor checks sites.
 type Doctor struct {
 	// Clock is this machine's clock; nil for the real one.
 	Clock clockwork.Clock
-	// Patience is the time to wait for an answer; 0 means 3 s.
+	// Timeout is the time limit for each response; 0 means 3 s.
 	Timeout time.Duration
-	// Neighbour returns the hardware address that answers for an IP address in this machine's
-	// networks; "" if there is none. For other networks it returns ErrCannotTell. nil uses the
-	// system.
+	// FindNeighbour returns the hardware address of an IP address in this machine's networks, or ""
+	// if no machine answers. For an address outside of these networks, it returns ErrOtherNetwork.
+	// nil means the operating system's neighbour table.
 	FindNeighbour func(ctx context.Context, address netip.Addr) (string, error)
-	// Path opens a path to an address; nil uses datagrams from this machine.
+	// OpenPath opens a path to an address; nil means UDP datagrams from this machine.
 	OpenPath func(address netip.Addr) (Path, error)
-	// Interfaces lists this machine's network interfaces. Wire opens a connection for DHCP on one
-	// of them. nil uses the system.
+	// Interfaces lists this machine's network interfaces. OpenDHCP opens a connection for DHCP on
+	// an interface. nil means the operating system's implementation.
 	Interfaces func() ([]net.Interface, error)
-	OpenDHCP       func(iface net.Interface) (net.PacketConn, error)
+	OpenDHCP   func(iface net.Interface) (net.PacketConn, error)
 }
 
 const (
 	defaultTimeout = 3 * time.Second
-	// atOnce is the maximum number of concurrent checks.
+	// maxConcurrentChecks is the maximum number of concurrent checks.
 	maxConcurrentChecks = 16
 )
 
-// examination is a running diagnosis.
+// diagnosis is one run of the doctor's checks.
 type diagnosis struct {
 	Doctor
 	site *Site
 
-	mu     sync.Mutex
-	lags   map[string]time.Duration // by how much clocks are behind this machine's, by the clocks' owners
-	tokenServers []*url.URL               // token servers of registries
+	mu           sync.Mutex
+	lags         map[string]time.Duration // lag of each clock behind this machine's, by machine
+	tokenServers []*url.URL               // of registries
 }
 
 // check runs one check.
 type check func(context.Context) []Finding
 
-// Diagnose checks a site. It always returns a report: a check that fails to run is a finding too.
-// It takes a few times the patience at most.
+// Diagnose checks a site. It always returns a report: a check that cannot run results in a finding
+// with the status Unknown. Diagnose takes at most a few times the timeout.
 func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	if d.Clock == nil {
 		d.Clock = clockwork.NewRealClock()
@@ -187,27 +189,28 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	if d.OpenDHCP == nil {
 		d.OpenDHCP = openDHCP
 	}
-	e := &diagnosis{Doctor: d, site: site, lags: maps.Clone(site.ClockLags)}
-	checks := e.nameChecks()
-	checks = append(checks, e.clockChecks()...)
-	checks = append(checks, e.registryChecks()...)
-	checks = append(checks, e.addressChecks()...)
-	checks = append(checks, e.pathChecks()...)
-	checks = append(checks, e.dhcpChecks()...)
+	run := &diagnosis{Doctor: d, site: site, lags: maps.Clone(site.ClockLags)}
+	checks := run.nameChecks()
+	checks = append(checks, run.clockChecks()...)
+	checks = append(checks, run.registryChecks()...)
+	checks = append(checks, run.addressChecks()...)
+	checks = append(checks, run.pathChecks()...)
+	checks = append(checks, run.dhcpChecks()...)
 	found := make([][]Finding, len(checks))
 	var group sync.WaitGroup
-	turns := make(chan struct{}, maxConcurrentChecks)
-	for i, look := range checks {
-		turns <- struct{}{}
+	semaphore := make(chan struct{}, maxConcurrentChecks)
+	for i, runCheck := range checks {
+		semaphore <- struct{}{}
 		group.Go(func() {
-			found[i] = look(ctx)
-			<-turns
+			found[i] = runCheck(ctx)
+			<-semaphore
 		})
 	}
 	group.Wait()
 	report := &Report{At: d.Clock.Now().UTC(), Cluster: site.Cluster, Findings: []Finding{}}
-	found = append(found, e.checkNewCertificates(), e.checkProxies())
-	found = append(found, site.ConfigurationFindings, e.checkMirroredReleases(ctx, slices.Concat(found...)), site.HostFindings)
+	found = append(found, run.checkNewCertificates(), run.checkProxies())
+	found = append(found, site.ConfigurationFindings, run.checkMirroredReleases(ctx, slices.Concat(found...)),
+		site.HostFindings)
 	for _, findings := range found {
 		report.Findings = append(report.Findings, findings...)
 	}
@@ -220,7 +223,7 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	return report
 }
 
-// Worst returns the worst result of findings; Green if there are none.
+// Worst returns the worst status of findings; Green if there are no findings.
 func Worst(findings []Finding) Status {
 	worst := Green
 	for _, finding := range findings {

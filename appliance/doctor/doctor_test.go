@@ -18,7 +18,7 @@ import (
 	"github.com/beevik/ntp"
 )
 
-// nobody is a network in which no address is used.
+// nobody is a FindNeighbour function for a network in which no address is used.
 func nobody(context.Context, netip.Addr) (string, error) { return "", nil }
 
 // find returns the finding about a subject.
@@ -50,38 +50,40 @@ func TestNames_askedOfEachResolver(t *testing.T) {
 	const api, wild = "api.lab.site.test", "*.lab.site.test"
 	apps := appsName + ".lab.site.test"
 	for name, c := range map[string]struct {
-		records  []string
-		search   []string
-		needed   bool
-		subject  string
-		verdict  Status
-		answered string
-		do       string
+		records []string
+		search  []string
+		needed  bool
+		subject string
+		status  Status
+		result  string
+		advice  string
 	}{
-		"all is well":                {good, nil, true, api, Green, "10.0.0.4", ""},
-		"the wildcard of apps":       {good, nil, true, apps, Green, "10.0.0.5", ""},
-		"a reverse record that fits": {good, nil, true, "10.0.0.4", Green, "api.lab.site.test", ""},
-		"a name is missing": {good[:2], nil, true, apps, Red, "there is no such name",
-			"Add a DNS record that leads *.apps.lab.site.test to 10.0.0.5."},
-		"a name is missing that hosts can do without": {good[:2], nil, false, apps, Amber, "there is no such name",
-			"Add a DNS record that leads *.apps.lab.site.test to 10.0.0.5. The hosts find it by themselves; people " +
-				"and machines outside of the cluster do not."},
-		"a name leads elsewhere": {append([]string{"api.lab.site.test. 60 IN A 10.0.0.9"}, good[1:]...), nil,
+		"correct":                      {good, nil, true, api, Green, "10.0.0.4", ""},
+		"wildcard of the applications": {good, nil, true, apps, Green, "10.0.0.5", ""},
+		"correct reverse record":       {good, nil, true, "10.0.0.4", Green, "api.lab.site.test", ""},
+		"missing name": {good[:2], nil, true, apps, Red, "the name does not exist",
+			"Add a DNS record for *.apps.lab.site.test with the address 10.0.0.5."},
+		"missing name that hosts do not need": {good[:2], nil, false, apps, Amber, "the name does not exist",
+			"Add a DNS record for *.apps.lab.site.test with the address 10.0.0.5. The hosts resolve it themselves; " +
+				"users and machines outside of the cluster need the record."},
+		"wrong address": {append([]string{"api.lab.site.test. 60 IN A 10.0.0.9"}, good[1:]...), nil,
 			true, api, Red, "10.0.0.9",
-			"Have the DNS record of api.lab.site.test lead to 10.0.0.4."},
-		"a name leads elsewhere too": {append([]string{"api.lab.site.test. 60 IN AAAA fd00::9"}, good...), nil,
+			"Change the address in the DNS record of api.lab.site.test to 10.0.0.4."},
+		"additional wrong address": {append([]string{"api.lab.site.test. 60 IN AAAA fd00::9"}, good...), nil,
 			true, api, Red, "10.0.0.4, fd00::9",
-			"Have the DNS record of api.lab.site.test lead to 10.0.0.4."},
+			"Change the address in the DNS record of api.lab.site.test to 10.0.0.4."},
 		"a wildcard above the cluster": {append([]string{"*.site.test. 60 IN A 10.0.0.80"}, good...), nil, true,
 			wild, Red,
-			"validateNoWildcardDNS.lab.site.test is 10.0.0.80", "Remove the wildcard record above lab.site.test"},
+			"validateNoWildcardDNS.lab.site.test resolves to 10.0.0.80",
+			"Remove the wildcard record above lab.site.test"},
 		"a wildcard in a search domain": {append([]string{"*.corp.test. 60 IN A 10.0.0.80"}, good...),
 			[]string{"corp.test"}, true, wild, Red,
-			"validateNoWildcardDNS.lab.site.test.corp.test is 10.0.0.80", "Take corp.test out of the search domains"},
-		"no wildcard": {good, []string{"corp.test"}, true, wild, Green, "there is no such name", ""},
-		"an address that has another's name": {append([]string{"5.0.0.10.in-addr.arpa. 60 IN PTR printer.site.test."},
+			"validateNoWildcardDNS.lab.site.test.corp.test resolves to 10.0.0.80",
+			"Remove corp.test from the search domains"},
+		"no wildcard": {good, []string{"corp.test"}, true, wild, Green, "the name does not exist", ""},
+		"reverse record of another machine": {append([]string{"5.0.0.10.in-addr.arpa. 60 IN PTR printer.site.test."},
 			good...), nil, true, "10.0.0.5", Amber,
-			"printer.site.test", "Make sure that 10.0.0.5 is meant for this cluster"},
+			"printer.site.test", "Make sure that 10.0.0.5 is reserved for this cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resolver := startDNS(t, c.records...)
@@ -91,9 +93,10 @@ func TestNames_askedOfEachResolver(t *testing.T) {
 				APIAddresses: addresses("10.0.0.4"), IngressAddresses: addresses("10.0.0.5"), NTPSources: nil,
 			})
 			finding := find(t, report, c.subject)
-			require.Equal(t, c.verdict, finding.Status, finding)
-			require.Equal(t, c.answered, finding.Result)
-			require.True(t, strings.HasPrefix(finding.Advice, c.do) && (c.do == "") == (finding.Advice == ""), finding.Advice)
+			require.Equal(t, c.status, finding.Status, finding)
+			require.Equal(t, c.result, finding.Result)
+			require.True(t, strings.HasPrefix(finding.Advice, c.advice) && (c.advice == "") == (finding.Advice == ""),
+				finding.Advice)
 			require.Contains(t, finding.Check, resolver)
 		})
 	}
@@ -110,47 +113,50 @@ func TestNames_silentResolverIsReportedOnce(t *testing.T) {
 	})
 	finding := find(t, report, "DNS server "+silent.LocalAddr().String())
 	require.Equal(t, Red, finding.Status)
-	require.Equal(t, "nothing in time", finding.Result)
-	asked := 0
+	require.Equal(t, "no answer in time", finding.Result)
+	count := 0
 	for _, finding := range report.Findings {
 		if finding.Area == Names {
-			asked++
+			count++
 		}
 	}
-	require.Equal(t, 1+4, asked, "the silence, and what the other says of three names and the wildcard")
+	require.Equal(t, 1+4, count,
+		"one finding of the silent server, and four of the other (three names and the wildcard)")
 }
 
 func TestTimeServers_askedLikeHosts(t *testing.T) {
 	clock := clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	for name, c := range map[string]struct {
-		server   timeServer
-		verdict  Status
-		answered string
-		do       string
+		server timeServer
+		status Status
+		result string
+		advice string
 	}{
-		"in step": {timeServer{stratum: 3}, Green, "stratum 3, 0s ahead of this machine's clock", ""},
-		"some seconds off": {timeServer{stratum: 3, ahead: 90 * time.Second}, Amber,
-			"stratum 3, 1m30s ahead of this machine's clock", "Set this machine's clock by the site's time server."},
-		"an hour off": {timeServer{stratum: 3, ahead: -time.Hour}, Red,
-			"stratum 3, 1h0m0s behind this machine's clock", "Set this machine's clock: certificates"},
+		"synchronised": {timeServer{stratum: 3}, Green, "stratum 3, 0s ahead of this machine's clock", ""},
+		"90 seconds ahead": {timeServer{stratum: 3, ahead: 90 * time.Second}, Amber,
+			"stratum 3, 1m30s ahead of this machine's clock",
+			"Synchronise this machine's clock with the site's time server."},
+		"an hour behind": {timeServer{stratum: 3, ahead: -time.Hour}, Red,
+			"stratum 3, 1h0m0s behind this machine's clock", "Set this machine's clock. Hosts"},
 		"not synchronised": {timeServer{stratum: 16, leap: byte(ntp.LeapNotInSync)}, Red,
-			"it answers, but has not found the time itself", "Give the time server a source"},
-		"far from the source": {timeServer{stratum: 4, rootDispersion: 5 * time.Second}, Red,
-			"stratum 4, 0s ahead of this machine's clock, as far as 5s from a true clock",
-			"Give the time server a better source"},
-		"refusing": {timeServer{kiss: "DENY"}, Red, "it refuses to answer (DENY)",
-			"Have the time server allow"},
+			"the server answers, but its own clock is not synchronised", "Give the time server a time source"},
+		"large root distance": {timeServer{stratum: 4, rootDispersion: 5 * time.Second}, Red,
+			"stratum 4, 0s ahead of this machine's clock, up to 5s off the reference clock",
+			"Give the time server a better time source"},
+		"refusing": {timeServer{kiss: "DENY"}, Red, "the server refuses requests (DENY)",
+			"Allow this site's networks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := c.server.start(t, clock.Now)
 			report := Doctor{Clock: clock}.Diagnose(t.Context(), &Site{NTPSources: []string{source}})
 			finding := find(t, report, "time server "+source)
-			require.Equal(t, c.verdict, finding.Status, finding)
-			require.Equal(t, c.answered, finding.Result)
-			require.True(t, strings.HasPrefix(finding.Advice, c.do) && (c.do == "") == (finding.Advice == ""), finding.Advice)
+			require.Equal(t, c.status, finding.Status, finding)
+			require.Equal(t, c.result, finding.Result)
+			require.True(t, strings.HasPrefix(finding.Advice, c.advice) && (c.advice == "") == (finding.Advice == ""),
+				finding.Advice)
 		})
 	}
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("no answer", func(t *testing.T) {
 		silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, silent.Close()) }()
@@ -158,9 +164,9 @@ func TestTimeServers_askedLikeHosts(t *testing.T) {
 		finding := find(t, Doctor{Timeout: 50 * time.Millisecond}.Diagnose(t.Context(),
 			&Site{NTPSources: []string{source}}), "time server "+source)
 		require.Equal(t, Red, finding.Status)
-		require.Equal(t, "nothing in time", finding.Result)
+		require.Equal(t, "no answer in time", finding.Result)
 	})
-	t.Run("none named", func(t *testing.T) {
+	t.Run("no time server", func(t *testing.T) {
 		require.Equal(t, Amber, find(t, Doctor{}.Diagnose(t.Context(), &Site{}), "time servers").Status)
 	})
 }
@@ -176,16 +182,16 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		handler  http.HandlerFunc
-		edit     func(*x509.Certificate)
-		trust    *authority
-		verdict  Status
-		answered string
-		do       string
+		handler http.HandlerFunc
+		edit    func(*x509.Certificate)
+		trust   *authority
+		status  Status
+		result  string
+		advice  string
 	}{
-		"all is well": {ok, nil, trusted, Green, "200 OK; its certificate is valid until " +
+		"correct": {ok, nil, trusted, Green, "200 OK; its certificate is valid until " +
 			now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
-		"it wants a login": {status(401, "application/json"), nil, trusted, Green,
+		"login required": {status(401, "application/json"), nil, trusted, Green,
 			"401 Unauthorized; its certificate is valid until " + now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
 		"another authority": {ok, nil, nil, Red,
 			`its certificate is signed by "CN=Site Authority", which is not trusted`,
@@ -198,19 +204,19 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 			"Renew the registry's certificate before"},
 		"not valid yet": {ok, func(c *x509.Certificate) { c.NotBefore = now.Add(time.Hour) }, trusted, Red,
 			"its certificate is valid from " + now.Add(time.Hour).UTC().Format(time.RFC3339),
-			"Set this machine's clock, which is behind"},
+			"Set this machine's clock if it is behind"},
 		"another name": {ok, func(c *x509.Certificate) {
 			c.IPAddresses, c.DNSNames = nil,
 				[]string{"mirror.site.test"}
 		}, trusted, Red,
 			"its certificate is for mirror.site.test only",
 			"Give the registry a certificate with 127.0.0.1 among its subject alternative names"},
-		"the common name alone": {ok, func(c *x509.Certificate) { c.IPAddresses = nil }, trusted, Red,
+		"only a common name": {ok, func(c *x509.Certificate) { c.IPAddresses = nil }, trusted, Red,
 			"its certificate is for no name only", "Give the registry a certificate"},
-		"a web page": {status(200, "text/html"), nil, trusted, Red, "200 OK with a web page",
-			"Look what answers at"},
-		"something else": {status(404, "text/plain"), nil, trusted, Red, "404 Not Found",
-			"Look what answers at"},
+		"web page": {status(200, "text/html"), nil, trusted, Red, "200 OK with a web page",
+			"Find out which service answers at"},
+		"not found": {status(404, "text/plain"), nil, trusted, Red, "404 Not Found",
+			"Find out which service answers at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := trusted.startRegistry(t, now, c.handler, c.edit)
@@ -219,12 +225,13 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 				site.Authorities = c.trust.pool()
 			}
 			finding := find(t, Doctor{}.Diagnose(t.Context(), site), host)
-			require.Equal(t, c.verdict, finding.Status, finding)
-			require.True(t, strings.HasPrefix(finding.Result, c.answered), finding.Result)
-			require.True(t, strings.HasPrefix(finding.Advice, c.do) && (c.do == "") == (finding.Advice == ""), finding.Advice)
+			require.Equal(t, c.status, finding.Status, finding)
+			require.True(t, strings.HasPrefix(finding.Result, c.result), finding.Result)
+			require.True(t, strings.HasPrefix(finding.Advice, c.advice) && (c.advice == "") == (finding.Advice == ""),
+				finding.Advice)
 		})
 	}
-	t.Run("http where https is expected", func(t *testing.T) {
+	t.Run("HTTP instead of HTTPS", func(t *testing.T) {
 		plain := httptest.NewServer(http.HandlerFunc(ok))
 		defer plain.Close()
 		host := plain.Listener.Addr().String()
@@ -236,7 +243,7 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 			host)
 		require.Equal(t, Green, finding.Status, finding)
 	})
-	t.Run("nothing there", func(t *testing.T) {
+	t.Run("connection refused", func(t *testing.T) {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		host := free.Addr().String()
@@ -245,7 +252,7 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		require.Equal(t, Red, finding.Status)
 		require.Equal(t, "connect: connection refused", finding.Result)
 	})
-	t.Run("tokens from a server that is not there", func(t *testing.T) {
+	t.Run("unreachable token server", func(t *testing.T) {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		realm := free.Addr().String()
@@ -257,9 +264,9 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}},
 			Authorities: trusted.pool()}), realm)
 		require.Equal(t, Red, finding.Status)
-		require.Contains(t, finding.Check, host+" takes tokens of it")
+		require.Contains(t, finding.Check, "token server of "+host)
 	})
-	t.Run("a clock that is off", func(t *testing.T) {
+	t.Run("wrong clock", func(t *testing.T) {
 		host := trusted.startRegistry(t, now, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", now.Add(-3*time.Hour).UTC().Format(http.TimeFormat))
 		}, nil)
@@ -271,19 +278,19 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 }
 
 func TestAddresses_vipsAreUnused(t *testing.T) {
-	wire := func(_ context.Context, address netip.Addr) (string, error) {
+	neighbours := func(_ context.Context, address netip.Addr) (string, error) {
 		switch address.String() {
 		case "10.0.0.4":
 			return "52:54:00:00:00:01", nil
 		case "10.9.0.4":
-			return "", ErrCannotTell
+			return "", ErrOtherNetwork
 		case "10.0.0.6":
-			return "", errors.New("the kernel's table can't be read")
+			return "", errors.New("the kernel's table cannot be read")
 		}
 		return "", nil
 	}
-	report := Doctor{FindNeighbour: wire}.Diagnose(t.Context(), &Site{
-		UnusedAddresses:            addresses("10.0.0.4", "10.0.0.5", "10.0.0.6", "10.9.0.4", "192.168.7.7"),
+	report := Doctor{FindNeighbour: neighbours}.Diagnose(t.Context(), &Site{
+		UnusedAddresses: addresses("10.0.0.4", "10.0.0.5", "10.0.0.6", "10.9.0.4", "192.168.7.7"),
 		MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.9.0.0/24")},
 	})
 	taken := find(t, report, "10.0.0.4")
@@ -304,13 +311,13 @@ func TestAddresses_kernelNeighbourTable(t *testing.T) {
 10.0.0.5         0x1         0x0         00:00:00:00:00:00     *        eth0
 `
 	require.Equal(t, "52:54:00:00:00:01", arpEntry(table, netip.MustParseAddr("10.0.0.4")))
-	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.5")), "asked for in vain")
+	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.5")), "no machine answered")
 	require.Empty(t, arpEntry(table, netip.MustParseAddr("10.0.0.6")))
 	holder, err := findNeighbour(t.Context(), netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
 	require.Equal(t, "this machine itself", holder)
 	_, err = findNeighbour(t.Context(), netip.MustParseAddr("203.0.113.9"))
-	require.ErrorIs(t, err, ErrCannotTell)
+	require.ErrorIs(t, err, ErrOtherNetwork)
 }
 
 func TestProxy_bypassedForSite(t *testing.T) {

@@ -12,82 +12,85 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// Contents is a release whose images the site must hold.
+// MirroredRelease is a release whose images the site must hold.
 type MirroredRelease struct {
-	// Release is the version or the pull spec.
+	// Name is the version or the pull spec.
 	Name string
-	// Prove requests every image with every layer. Its error is a sentence that says why it cannot.
+	// Prove requests every image with all its layers. Its error is a sentence for the user.
 	Prove func(context.Context) (*prover.ReleaseReport, error)
-	// Anonymous reports whether there is no pull secret. A refusal then has no meaning.
+	// Anonymous reports whether no pull secret is available. An authorization error is then no
+	// finding about the mirror.
 	Anonymous bool
 }
 
 const (
-	// contentsPatience limits the time for all releases together. A mirror nearby takes a few
-	// seconds for each.
+	// mirrorTimeout is the time limit for all releases together. A local mirror needs a few seconds
+	// for each release.
 	mirrorTimeout = time.Minute
-	// gapsNamed is the maximum number of images without a common cause that are named separately.
+	// maxGapsListed is the maximum number of findings about single images.
 	maxGapsListed = 10
 )
 
-// contents requests the images of the site's releases. It does not repeat problems with a
-// registry's endpoint for each of its images.
-func (e *diagnosis) checkMirroredReleases(ctx context.Context, doors []Finding) []Finding {
+// checkMirroredReleases requests the images of the site's releases. It does not repeat the problem
+// of a registry's endpoint for each image.
+func (d *diagnosis) checkMirroredReleases(ctx context.Context, findings []Finding) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
 	defer cancel()
-	shut := make(map[string]bool)
-	for _, door := range doors {
-		if door.Area == Registries && door.Status == Red {
-			shut[door.Subject] = true
+	faultyRegistries := make(map[string]bool)
+	for _, finding := range findings {
+		if finding.Area == Registries && finding.Status == Red {
+			faultyRegistries[finding.Subject] = true
 		}
 	}
 	var found []Finding
-	for _, c := range e.site.MirroredReleases {
+	for _, c := range d.site.MirroredReleases {
 		finding := Finding{Area: Images, Subject: "release " + c.Name, Status: Green,
-			Check: "each image by its digest, with each layer, where nodes will ask for it"}
+			Check: "each image by its digest, with each layer, at the location from which nodes pull it"}
 		report, err := c.Prove(ctx)
 		switch {
 		case ctx.Err() != nil:
-			finding.Status, finding.Result = Unknown, "not all in time"
-			finding.Advice = "Ask for as long as it takes: landfall mirror prove, or the page Mirror."
+			finding.Status, finding.Result = Unknown, "not all images were checked in time"
+			finding.Advice = "Run the check without a time limit: landfall mirror prove, or the page Mirror."
 		case err != nil:
 			finding.Status, finding.Result = Unknown, err.Error()
-			finding.Advice = "Correct this problem, and check again."
+			finding.Advice = "Correct this problem, and run the check again."
 		case report.Complete():
 			finding.Result = report.Summary()
 		default:
-			found = append(found, gapFindings(report, finding, c, shut)...)
+			found = append(found, gapFindings(report, finding, c, faultyRegistries)...)
 			continue
 		}
 		found = append(found, finding)
 	}
-	return append(found, e.ruleFindings(found)...)
+	return append(found, d.ruleFindings(found)...)
 }
 
-// gaps reports each problem once: a faulty registry, a repository without a rule, a missing image.
-func gapFindings(report *prover.ReleaseReport, asked Finding, c MirroredRelease, shut map[string]bool) []Finding {
+// gapFindings returns one finding for each faulty registry, each repository without a rule, and
+// each missing image.
+func gapFindings(report *prover.ReleaseReport, base Finding, release MirroredRelease,
+	faultyRegistries map[string]bool) []Finding {
 	var found []Finding
-	add := func(verdict Status, subject, text string) {
-		finding := asked
-		finding.Status, finding.Subject = verdict, subject
+	add := func(status Status, subject, text string) {
+		finding := base
+		finding.Status, finding.Subject = status, subject
 		finding.Result, finding.Advice = split(text)
 		found = append(found, finding)
 	}
 	for _, fault := range report.Faults {
 		host, _, _ := strings.Cut(fault.Where, "/")
 		switch {
-		case shut[host]:
-			add(Unknown, asked.Subject, fmt.Sprintf("%d images could not be asked for; see what is said of %s.",
+		case faultyRegistries[host]:
+			add(Unknown, base.Subject, fmt.Sprintf("%d images could not be requested; see the finding about %s.",
 				fault.Images, host))
-		case fault.Verdict == prover.Unauthorized && c.Anonymous:
-			add(Unknown, asked.Subject,
-				fmt.Sprintf("%s wants a password, and the appliance itself has none; set mirror.pull_secret, or look "+
-					"at the site for a cluster.", host))
+		case fault.Verdict == prover.Unauthorized && release.Anonymous:
+			add(Unknown, base.Subject,
+				fmt.Sprintf("%s requires a password, and the appliance itself has none; set mirror.pull_secret, or "+
+					"run the doctor for a cluster.", host))
 		default:
 			add(Red, fault.Where, fault.Text)
 		}
 	}
-	repositories, more := make(map[string]int), 0
+	repositories, unlisted := make(map[string]int), 0
 	for i := range report.Results {
 		result := &report.Results[i]
 		if !result.Gap() || result.Text == "" {
@@ -107,7 +110,7 @@ func gapFindings(report *prover.ReleaseReport, asked Finding, c MirroredRelease,
 		if len(found) < maxGapsListed {
 			add(Red, "image "+imageName(result), result.Text)
 		} else {
-			more++
+			unlisted++
 		}
 	}
 	for i := range found {
@@ -115,11 +118,11 @@ func gapFindings(report *prover.ReleaseReport, asked Finding, c MirroredRelease,
 			found[i].Result = fmt.Sprintf("%s (and %d more of that repository)", found[i].Result, n-1)
 		}
 	}
-	if more > 0 {
-		add(Red, asked.Subject,
+	if unlisted > 0 {
+		add(Red, base.Subject,
 			fmt.Sprintf("%d more images are not available; landfall mirror prove, or the page Mirror, lists them for "+
 				"the "+
-				"courier.", more))
+				"courier.", unlisted))
 	}
 	return found
 }
@@ -131,30 +134,30 @@ func imageName(result *prover.Result) string {
 	return result.Ref
 }
 
-// split splits a sentence of the prover into the answer and the advice.
-func split(text string) (answered, do string) {
-	answered, do, _ = strings.Cut(text, "; ")
-	if do == "" {
-		return answered, ""
+// split splits a sentence of the prover into the result and the advice.
+func split(text string) (result, advice string) {
+	result, advice, _ = strings.Cut(text, "; ")
+	if advice == "" {
+		return result, ""
 	}
-	return answered, strings.ToUpper(do[:1]) + do[1:]
+	return result, strings.ToUpper(advice[:1]) + advice[1:]
 }
 
-// holes returns findings about grave holes of the mirror rules. It omits a hole if the findings
-// about images mention it already.
-func (e *diagnosis) ruleFindings(said []Finding) []Finding {
+// ruleFindings returns findings about grave problems of the mirror rules. It omits a problem that a
+// finding about images contains already.
+func (d *diagnosis) ruleFindings(imageFindings []Finding) []Finding {
 	var found []Finding
-	for _, hole := range e.site.Holes {
-		known := slices.ContainsFunc(said, func(f Finding) bool {
+	for _, hole := range d.site.Holes {
+		reported := slices.ContainsFunc(imageFindings, func(f Finding) bool {
 			return f.Status == Red && (strings.Contains(f.Subject, hole.Prefix) || strings.Contains(f.Result,
 				hole.Prefix))
 		})
-		if !hole.Grave || known {
+		if !hole.Grave || reported {
 			continue
 		}
-		answered, do := split(strings.Replace(hole.Text, ". ", "; ", 1))
+		result, advice := split(strings.Replace(hole.Text, ". ", "; ", 1))
 		found = append(found, Finding{Area: Images, Subject: "rule for " + hole.Prefix, Status: Red,
-			Check: "whether the mirror rules have holes", Result: answered, Advice: do})
+			Check: "whether the mirror rules cover all images", Result: result, Advice: advice})
 	}
 	return found
 }

@@ -13,7 +13,8 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// reportOf returns a report of missing images and a present one, or of a fault of their registry.
+// reportOf returns a report with the given results and one held image. With faults, the last image
+// has the verdict of the fault.
 func reportOf(faults []prover.Fault, results ...prover.Result) *prover.ReleaseReport {
 	other := prover.Result{Image: prover.Image{Ref: "quay.io/held/image:1"}, Verdict: prover.Held}
 	for _, fault := range faults {
@@ -22,14 +23,14 @@ func reportOf(faults []prover.Fault, results ...prover.Result) *prover.ReleaseRe
 	return &prover.ReleaseReport{Report: prover.Report{Results: append(results, other), Faults: faults, Blobs: 7}}
 }
 
-func lacking(verdict prover.Verdict, ref, tag, text string) prover.Result {
+func missing(verdict prover.Verdict, ref, tag, text string) prover.Result {
 	return prover.Result{Image: prover.Image{Ref: ref, Names: []string{tag}}, Verdict: verdict, Text: text}
 }
 
 func TestImages_ofRelease(t *testing.T) {
 	const art = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
 	noRule := func(tag string) prover.Result {
-		return lacking(prover.NoRule, art+":"+tag, tag, "No rule leads from "+tag+" to a mirror; add one for "+art+".")
+		return missing(prover.NoRule, art+":"+tag, tag, "No rule leads from "+tag+" to a mirror; add one for "+art+".")
 	}
 	hole := []mirror.Hole{
 		{Kind: mirror.HoleHalfRelease, Prefix: art, Grave: true, Text: "There is a rule for one and none for " +
@@ -38,59 +39,60 @@ func TestImages_ofRelease(t *testing.T) {
 	}
 	many := []prover.Result{}
 	for i := range 14 {
-		many = append(many, lacking(prover.MissingManifest, fmt.Sprintf("quay.io/a/b:%d", i), fmt.Sprint("image-", i),
+		many = append(many, missing(prover.MissingManifest, fmt.Sprintf("quay.io/a/b:%d", i), fmt.Sprint("image-", i),
 			"It is not there; mirror it there."))
 	}
 	for name, c := range map[string]struct {
-		contents MirroredRelease
-		report   *prover.ReleaseReport
-		err      error
-		holes    []mirror.Hole
-		red      []string // subject: answered
-		unknown  []string
+		release MirroredRelease
+		report  *prover.ReleaseReport
+		err     error
+		holes   []mirror.Hole
+		red     []string // subject: result
+		unknown []string
 	}{
-		"all is there": {report: reportOf(nil), holes: hole[1:]},
-		"one is missing": {report: reportOf(nil, lacking(prover.MissingManifest, "quay.io/a/b:1", "etcd",
+		"complete": {report: reportOf(nil), holes: hole[1:]},
+		"one image is missing": {report: reportOf(nil, missing(prover.MissingManifest, "quay.io/a/b:1", "etcd",
 			"m/b has no etcd; mirror it there.")), red: []string{"image etcd: m/b has no etcd"}},
-		"no rule for many": {report: reportOf(nil, noRule("etcd"), noRule("cli"), noRule("oc")), holes: hole,
+		"no rule for a repository": {report: reportOf(nil, noRule("etcd"), noRule("cli"), noRule("oc")), holes: hole,
 			red: []string{"images of " + art +
 				": No rule leads from etcd to a mirror (and 2 more of that repository)"}},
-		"a hole nobody fell in": {report: reportOf(nil), holes: hole,
+		"a gap in the rules": {report: reportOf(nil), holes: hole,
 			red: []string{"rule for " + art + ": There is a rule for one and none for " + art}},
-		"more than are named": {report: reportOf(nil, many...), red: append(namesOf(many[:maxGapsListed]),
+		"more gaps than the maximum": {report: reportOf(nil, many...), red: append(namesOf(many[:maxGapsListed]),
 			"release 4.19: 4 more images are not available")},
-		"a wrong password": {report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized,
+		"wrong password": {report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized,
 			Where: "m.example.com/release", Text: "m.example.com/release answered 401; check the entry.", Images: 9}}),
 			red: []string{"m.example.com/release: m.example.com/release answered 401"}},
-		"no password at all": {contents: MirroredRelease{Anonymous: true},
+		"no password": {release: MirroredRelease{Anonymous: true},
 			report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized, Where: "m.example.com/release",
 				Text: "x; y.", Images: 9}}),
-			unknown: []string{"release 4.19: m.example.com wants a password, and the appliance itself has none"}},
-		"what the door said": {report: reportOf([]prover.Fault{{Verdict: prover.BadTLS, Where: "shut.example.com",
-			Text: "x; y.", Images: 9}}), unknown: []string{"release 4.19: 9 images could not be asked for"}},
-		"what can't be asked": {err: errors.New("the disk is full"),
+			unknown: []string{"release 4.19: m.example.com requires a password, and the appliance itself has none"}},
+		"faulty registry": {report: reportOf([]prover.Fault{{Verdict: prover.BadTLS, Where: "faulty.example.com",
+			Text: "x; y.", Images: 9}}), unknown: []string{"release 4.19: 9 images could not be requested"}},
+		"the proof fails": {err: errors.New("the disk is full"),
 			unknown: []string{"release 4.19: the disk is full"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.contents.Name, c.contents.Prove = "4.19", func(context.Context) (*prover.ReleaseReport,
+			c.release.Name, c.release.Prove = "4.19", func(context.Context) (*prover.ReleaseReport,
 				error) {
 				return c.report, c.err
 			}
-			e := &diagnosis{site: &Site{MirroredReleases: []MirroredRelease{c.contents}, Holes: c.holes}}
-			said := map[Status][]string{}
-			for _, finding := range e.checkMirroredReleases(t.Context(), []Finding{{Area: Registries, Subject: "shut.example.com",
-				Status: Red}}) {
+			d := &diagnosis{site: &Site{MirroredReleases: []MirroredRelease{c.release}, Holes: c.holes}}
+			found := map[Status][]string{}
+			for _, finding := range d.checkMirroredReleases(t.Context(),
+				[]Finding{{Area: Registries, Subject: "faulty.example.com",
+					Status: Red}}) {
 				require.Equal(t, Images, finding.Area)
 				require.Equal(t, finding.Status == Green, finding.Advice == "", finding)
-				said[finding.Status] = append(said[finding.Status], finding.Subject+": "+finding.Result)
+				found[finding.Status] = append(found[finding.Status], finding.Subject+": "+finding.Result)
 			}
-			for verdict, expected := range map[Status][]string{Red: c.red, Unknown: c.unknown} {
-				require.Len(t, said[verdict], len(expected), "%v", said)
+			for status, expected := range map[Status][]string{Red: c.red, Unknown: c.unknown} {
+				require.Len(t, found[status], len(expected), "%v", found)
 				for i, text := range expected {
-					require.True(t, strings.HasPrefix(said[verdict][i], text), "%q is not %q", said[verdict][i], text)
+					require.True(t, strings.HasPrefix(found[status][i], text), "%q is not %q", found[status][i], text)
 				}
 			}
-			require.Empty(t, said[Amber])
+			require.Empty(t, found[Amber])
 		})
 	}
 }

@@ -18,16 +18,17 @@ type Machine struct {
 // Path is a network path to a machine on which packets must not be fragmented. Sizes are in bytes
 // and include all headers.
 type Path interface {
-	// MTU returns the maximum size of packets that this machine knows at the moment.
+	// MTU returns the current path MTU of this machine's kernel.
 	MTU() (int, error)
-	// Arrives sends a packet of a size and reports whether the machine answered within the
-	// patience. It returns errTooLarge if the packet is known to exceed the path's MTU.
-	Arrives(ctx context.Context, size int, patience time.Duration) (bool, error)
+	// Arrives sends a packet of the given size and reports whether the machine answered within the
+	// timeout. It returns errTooLarge if a router or the kernel rejects the packet because of its
+	// size.
+	Arrives(ctx context.Context, size int, timeout time.Duration) (bool, error)
 	Close() error
 }
 
 // errTooLarge is the error of a packet that exceeds the path's MTU.
-var errTooLarge = errors.New("the packet is too large for the way there")
+var errTooLarge = errors.New("the packet exceeds the MTU of the path")
 
 const (
 	smallPacket    = 128
@@ -36,67 +37,69 @@ const (
 	overlayHeaders = 100  // added by OVN-Kubernetes to the packets between nodes (Geneve over IPv4 or IPv6)
 )
 
-func (e *diagnosis) pathChecks() []check {
+func (d *diagnosis) pathChecks() []check {
 	var checks []check
-	for _, host := range e.site.registryHosts() {
+	for _, host := range d.site.registryHosts() {
 		name, _, err := net.SplitHostPort(withPort(host, "443"))
 		if err != nil {
-			continue // the check of the registry reports it
+			continue // the check of the registry reports the error
 		}
 		checks = append(checks, func(ctx context.Context) []Finding {
-			ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+			ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 			defer cancel()
 			addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 			if err != nil || len(addresses) == 0 || addresses[0].IsLoopback() {
 				return nil
 			}
-			return []Finding{e.checkPath(ctx, Machine{Name: host, Address: addresses[0].Unmap()})}
+			return []Finding{d.checkPath(ctx, Machine{Name: host, Address: addresses[0].Unmap()})}
 		})
 	}
-	for _, machine := range e.site.Machines {
-		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{e.checkPath(ctx, machine)} })
+	for _, machine := range d.site.Machines {
+		checks = append(checks, func(ctx context.Context) []Finding { return []Finding{d.checkPath(ctx, machine)} })
 	}
 	return checks
 }
 
-// path checks whether full packets reach a machine without fragmentation. The silent loss of large
-// packets is the usual cause of pulls that start and then stall.
-func (e *diagnosis) checkPath(ctx context.Context, machine Machine) Finding {
-	finding := Finding{Area: Paths, Subject: "way to " + machine.Name, Status: Unknown,
-		Check: "whether full packets arrive that must not be cut"}
-	cannotTell := func(why string) Finding {
-		finding.Result = "it can't be told from here: " + why
-		finding.Advice = "Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 " +
+// checkPath checks whether packets of full size reach a machine without fragmentation. The silent
+// loss of large packets is the usual cause of image pulls that stall.
+func (d *diagnosis) checkPath(ctx context.Context, machine Machine) Finding {
+	finding := Finding{Area: Paths, Subject: "path to " + machine.Name, Status: Unknown,
+		Check: "whether packets of full size arrive without fragmentation"}
+	unknown := func(cause string) Finding {
+		finding.Result = "cannot be determined from this machine: " + cause
+		finding.Advice = "Hosts check the path themselves after they boot. To check by hand, run: ping -M do -s 1472 " +
 			machine.Address.String()
 		return finding
 	}
-	path, err := e.OpenPath(machine.Address)
+	path, err := d.OpenPath(machine.Address)
 	if err != nil {
-		return cannotTell(err.Error())
+		return unknown(err.Error())
 	}
-	mtu, small, whole, err := e.measure(ctx, path)
+	mtu, small, whole, err := d.measure(ctx, path)
 	if err = errors.Join(err, path.Close()); err != nil {
-		return cannotTell(reason(err))
+		return unknown(reason(err))
 	}
 	switch {
 	case !small:
-		return cannotTell(machine.Address.String() + " does not answer datagrams")
+		return unknown(machine.Address.String() + " does not answer datagrams")
 	case whole == 0:
 		finding.Status = Red
-		finding.Result = fmt.Sprintf("packets of %d bytes arrive, those of %d bytes do not, and nobody says why",
+		finding.Result = fmt.Sprintf("packets of %d bytes arrive; packets of %d bytes are lost without an ICMP error",
 			smallPacket, mtu)
-		finding.Advice = "Find the switch, tunnel or firewall on the way that drops large packets or the ICMP messages " +
-			"about them, or lower the MTU of the networks on both sides."
+		finding.Advice = "Find the switch, tunnel or firewall on the path that drops large packets or the ICMP " +
+			"errors about them, or lower the MTU of the networks on both sides."
 	case whole < mtu:
 		finding.Status = Amber
-		finding.Result = fmt.Sprintf("the way takes packets of %d bytes, this machine's network sends %d", whole, mtu)
-		finding.Advice = fmt.Sprintf("Give the networks on the way the same MTU. If the nodes' network has %d bytes, the "+
-			"cluster network must have %d bytes less (networking.clusterNetworkMTU).", whole, overlayHeaders)
+		finding.Result = fmt.Sprintf("the MTU of the path is %d bytes, the MTU of this machine's network is %d bytes",
+			whole, mtu)
+		finding.Advice = fmt.Sprintf("Give the networks on the path the same MTU. If the nodes' network has an MTU "+
+			"of %d bytes, the MTU of the cluster network must be %d bytes smaller (networking.clusterNetworkMTU).",
+			whole, overlayHeaders)
 	case mtu < usualPacket:
 		finding.Status = Amber
-		finding.Result = fmt.Sprintf("packets of %d bytes arrive; the network here takes no larger ones", mtu)
-		finding.Advice = fmt.Sprintf("See that the nodes' network is no smaller; the cluster network has %d bytes less "+
-			"than that.", overlayHeaders)
+		finding.Result = fmt.Sprintf("packets of %d bytes arrive, which is the MTU of this machine's network", mtu)
+		finding.Advice = fmt.Sprintf("Make sure that the MTU of the nodes' network is not smaller. The MTU of the "+
+			"cluster network is %d bytes smaller still.", overlayHeaders)
 	default:
 		finding.Status, finding.Result = Green, fmt.Sprintf("packets of %d bytes arrive", mtu)
 	}
@@ -104,28 +107,28 @@ func (e *diagnosis) checkPath(ctx context.Context, machine Machine) Finding {
 }
 
 // measure returns this machine's own MTU on the path, whether small packets arrive, and the size of
-// the largest packet that arrived, 0 if large ones are lost.
-func (e *diagnosis) measure(ctx context.Context, path Path) (mtu int, small bool, whole int, err error) {
+// the largest packet that arrived. The size is 0 if large packets are lost.
+func (d *diagnosis) measure(ctx context.Context, path Path) (mtu int, small bool, whole int, err error) {
 	if mtu, err = path.MTU(); err != nil {
 		return 0, false, 0, err
 	}
 	mtu = min(mtu, largestPacket)
-	if small, err = path.Arrives(ctx, smallPacket, e.Timeout); err != nil || !small {
+	if small, err = path.Arrives(ctx, smallPacket, d.Timeout); err != nil || !small {
 		return mtu, false, 0, err
 	}
-	arrived, err := path.Arrives(ctx, mtu, e.Timeout)
+	arrived, err := path.Arrives(ctx, mtu, d.Timeout)
 	if err == nil && arrived {
 		return mtu, true, mtu, nil
 	}
 	if err == nil || !errors.Is(err, errTooLarge) {
 		return mtu, true, 0, err
 	}
-	known, err := path.MTU() // the MTU of the router that rejected it
-	if err != nil || known >= mtu {
+	routerMTU, err := path.MTU() // of the router that rejected the packet
+	if err != nil || routerMTU >= mtu {
 		return mtu, true, 0, err
 	}
-	if arrived, err = path.Arrives(ctx, known, e.Timeout); err != nil || !arrived {
+	if arrived, err = path.Arrives(ctx, routerMTU, d.Timeout); err != nil || !arrived {
 		return mtu, true, 0, err
 	}
-	return mtu, true, known, nil
+	return mtu, true, routerMTU, nil
 }

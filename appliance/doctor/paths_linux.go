@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracePort is the first port of traceroute. A machine without a listener on the port rejects the
-// datagram, or its firewall does. The rejection proves the arrival, without any privileges.
+// tracePort is the first port of traceroute. The machine or its firewall rejects a datagram to this
+// port, because no service listens there. The rejection proves the arrival and needs no privileges.
 const tracePort = 33434
 
-// answers is the number of times that the patience is split for answers.
+// attempts is the number of equal parts of the timeout; Arrives waits for an answer in each part
+// but the last.
 const attempts = 3
 
 // udpPath implements Path with a connected UDP socket (ip(7): IP_MTU_DISCOVER, IP_MTU; ipv6(7)).
@@ -68,7 +69,7 @@ func (p *udpPath) MTU() (mtu int, err error) {
 }
 
 // Arrives sends a datagram and waits for its rejection.
-func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration) (bool, error) {
+func (p *udpPath) Arrives(ctx context.Context, size int, timeout time.Duration) (bool, error) {
 	for range attempts - 1 {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -78,7 +79,7 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 				return arrived, err
 			}
 		}
-		if err := p.conn.SetReadDeadline(time.Now().Add(patience / attempts)); err != nil {
+		if err := p.conn.SetReadDeadline(time.Now().Add(timeout / attempts)); err != nil {
 			return false, err
 		}
 		if _, err := p.conn.Read(make([]byte, 1)); err != nil {
@@ -87,13 +88,14 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 			}
 			continue
 		}
-		return true, nil // something listens there, and answers
+		return true, nil // a service listens on the port and answered
 	}
 	return false, nil
 }
 
 // arrival reports whether an error of the socket proves the arrival of the datagram. The kernel
-// knows the sender of the rejection. If it is not the machine itself, the datagram did not arrive.
+// records the sender of the rejection. If the sender is another machine, the datagram did not
+// arrive.
 func (p *udpPath) arrival(err error) (arrived bool, failure error) {
 	switch timeout := net.Error(nil); {
 	case errors.Is(err, unix.EMSGSIZE):
@@ -101,18 +103,18 @@ func (p *udpPath) arrival(err error) (arrived bool, failure error) {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return false, nil
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES):
-		refuser, err := p.rejecter()
-		if err != nil || refuser == p.address {
+		sender, err := p.rejecter()
+		if err != nil || sender == p.address {
 			return err == nil, err
 		}
-		return false, fmt.Errorf("%s refuses datagrams on the way", refuser)
+		return false, fmt.Errorf("%s on the path rejects datagrams", sender)
 	default:
 		return false, err
 	}
 }
 
-// refuser returns the sender of the last error (struct sock_extended_err and the data after it,
-// ip(7): IP_RECVERR).
+// rejecter returns the sender of the last ICMP error (struct sock_extended_err and the address
+// after it; ip(7): IP_RECVERR).
 func (p *udpPath) rejecter() (netip.Addr, error) {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
@@ -142,7 +144,7 @@ func (p *udpPath) rejecter() (netip.Addr, error) {
 			return netip.AddrFrom16([16]byte(data[extended+8 : extended+24])), nil
 		}
 	}
-	return netip.Addr{}, errors.New("the kernel does not say who refuses datagrams")
+	return netip.Addr{}, errors.New("the kernel did not report the sender of the ICMP error")
 }
 
 // Close closes the socket.

@@ -8,5 +8,5 @@ import (
 )
 
 func openPath(netip.Addr) (Path, error) {
-	return nil, errors.New("packets that must not be cut are only sent from Linux")
+	return nil, errors.New("the check of the path MTU requires Linux")
 }

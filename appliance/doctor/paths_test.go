@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// way is a path with the MTU of its narrowest part.
-type way struct {
-	mtu    int // known to this machine
-	takes  int
-	silent bool // packets that are too large are lost without an error
-	mute   bool // no machine answers
+// fakePath is a Path with a given MTU.
+type fakePath struct {
+	mtu    int // according to this machine's kernel
+	takes  int // MTU of the narrowest link
+	silent bool // large packets are lost without an ICMP error
+	mute   bool // the machine does not answer
 }
 
-func (w *way) MTU() (int, error) { return w.mtu, nil }
-func (w *way) Close() error      { return nil }
-func (w *way) Arrives(_ context.Context, size int, _ time.Duration) (bool, error) {
+func (w *fakePath) MTU() (int, error) { return w.mtu, nil }
+func (w *fakePath) Close() error      { return nil }
+func (w *fakePath) Arrives(_ context.Context, size int, _ time.Duration) (bool, error) {
 	switch {
 	case w.mute:
 		return false, nil
@@ -35,44 +35,44 @@ func (w *way) Arrives(_ context.Context, size int, _ time.Duration) (bool, error
 
 func TestPaths_fullPacketsArrive(t *testing.T) {
 	for name, c := range map[string]struct {
-		way      way
-		verdict  Status
-		answered string
-		do       string
+		fakePath      fakePath
+		status   Status
+		result   string
+		advice   string
 	}{
-		"all is well":  {way{mtu: 1500, takes: 1500}, Green, "packets of 1500 bytes arrive", ""},
-		"jumbo frames": {way{mtu: 9000, takes: 9000}, Green, "packets of 9000 bytes arrive", ""},
-		"a tunnel on the way": {way{mtu: 1500, takes: 1420}, Amber,
-			"the way takes packets of 1420 bytes, this machine's network sends 1500",
-			"Give the networks on the way the same MTU."},
-		"a black hole": {way{mtu: 9000, takes: 1500, silent: true}, Red,
-			"packets of 128 bytes arrive, those of 9000 bytes do not, and nobody says why",
+		"correct":  {fakePath{mtu: 1500, takes: 1500}, Green, "packets of 1500 bytes arrive", ""},
+		"jumbo frames": {fakePath{mtu: 9000, takes: 9000}, Green, "packets of 9000 bytes arrive", ""},
+		"tunnel on the path": {fakePath{mtu: 1500, takes: 1420}, Amber,
+			"the MTU of the path is 1420 bytes, the MTU of this machine's network is 1500 bytes",
+			"Give the networks on the path the same MTU."},
+		"black hole": {fakePath{mtu: 9000, takes: 1500, silent: true}, Red,
+			"packets of 128 bytes arrive; packets of 9000 bytes are lost without an ICMP error",
 			"Find the switch, tunnel or firewall"},
-		"a small network": {way{mtu: 1400, takes: 1400}, Amber,
-			"packets of 1400 bytes arrive; the network here takes no larger ones",
-			"See that the nodes' network is no smaller"},
-		"a machine without ear": {way{mtu: 1500, takes: 1500, mute: true}, Unknown,
-			"it can't be told from here: 192.0.2.7 does not answer datagrams",
-			"Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 192.0.2.7"},
+		"network with a small MTU": {fakePath{mtu: 1400, takes: 1400}, Amber,
+			"packets of 1400 bytes arrive, which is the MTU of this machine's network",
+			"Make sure that the MTU of the nodes' network is not smaller"},
+		"machine that does not answer": {fakePath{mtu: 1500, takes: 1500, mute: true}, Unknown,
+			"cannot be determined from this machine: 192.0.2.7 does not answer datagrams",
+			"Hosts check the path themselves after they boot. To check by hand, run: ping -M do -s 1472 192.0.2.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Doctor{OpenPath: func(netip.Addr) (Path, error) { return &c.way, nil }}
+			d := Doctor{OpenPath: func(netip.Addr) (Path, error) { return &c.fakePath, nil }}
 			finding := find(t, d.Diagnose(t.Context(),
-				&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}), "way to host a")
-			require.Equal(t, c.verdict, finding.Status, finding)
-			require.Equal(t, c.answered, finding.Result)
-			require.Contains(t, finding.Advice, c.do)
+				&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}), "path to host a")
+			require.Equal(t, c.status, finding.Status, finding)
+			require.Equal(t, c.result, finding.Result)
+			require.Contains(t, finding.Advice, c.advice)
 		})
 	}
-	d := Doctor{OpenPath: func(netip.Addr) (Path, error) { return nil, errors.New("no way") }}
+	d := Doctor{OpenPath: func(netip.Addr) (Path, error) { return nil, errors.New("no route") }}
 	finding := find(t, d.Diagnose(t.Context(),
 		&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}),
-		"way to host a")
+		"path to host a")
 	require.Equal(t, Unknown, finding.Status)
-	require.Equal(t, "it can't be told from here: no way", finding.Result)
+	require.Equal(t, "cannot be determined from this machine: no route", finding.Result)
 }
 
-// This machine itself reports that the port is closed.
+// The loopback interface rejects the datagram at the closed port.
 func TestPaths_datagramArrivalIsReported(t *testing.T) {
 	path, err := openPath(netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
@@ -83,12 +83,12 @@ func TestPaths_datagramArrivalIsReported(t *testing.T) {
 	arrived, err := path.Arrives(t.Context(), usualPacket, time.Second)
 	require.NoError(t, err)
 	require.True(t, arrived)
-	if six, err := openPath(netip.MustParseAddr("::1")); err == nil { // not every machine has IPv6
+	if six, err := openPath(netip.MustParseAddr("::1")); err == nil { // not every machine supports IPv6
 		defer func() { require.NoError(t, six.Close()) }()
 		arrived, err = six.Arrives(t.Context(), usualPacket, time.Second)
 		require.NoError(t, err)
 		require.True(t, arrived)
 	}
 	_, err = path.Arrives(t.Context(), 70_000, time.Second)
-	require.ErrorIs(t, err, errTooLarge, "more than the device takes")
+	require.ErrorIs(t, err, errTooLarge, "exceeds the MTU of the loopback device")
 }

@@ -16,90 +16,91 @@ import (
 	"time"
 )
 
-// freshCertificate is the age below which the doctor warns about a registry's certificate: a host
-// whose clock is behind by more than the age rejects the certificate.
+// newCertificateAge is the age below which the doctor warns about a registry's certificate. A host
+// rejects the certificate if its clock is behind by more than the age.
 const newCertificateAge = 10 * time.Minute
 
 const newlyValidText = "is valid only since"
 
-// expiresSoon is the remaining validity below which the doctor warns about a registry's
-// certificate.
+// certificateExpiryWarning is the remaining validity below which the doctor warns about a
+// registry's certificate.
 const certificateExpiryWarning = 30 * 24 * time.Hour
 
-func (e *diagnosis) registryChecks() []check {
+func (d *diagnosis) registryChecks() []check {
 	var checks []check
-	for _, registry := range e.site.Registries {
-		checks = append(checks, func(ctx context.Context) []Finding { return e.checkRegistry(ctx, registry) })
+	for _, registry := range d.site.Registries {
+		checks = append(checks, func(ctx context.Context) []Finding { return d.checkRegistry(ctx, registry) })
 	}
 	return checks
 }
 
-// registry checks a registry's endpoint: address, certificate, the API's answer, token server and
-// clock. It does not check the images.
-func (e *diagnosis) checkRegistry(ctx context.Context, registry Registry) []Finding {
-	door := Finding{Area: Registries, Subject: registry.Host, Status: Green, Check: "https://" + registry.Host +
+// checkRegistry checks a registry's address, certificate, API response, token server and clock. It
+// does not check the images.
+func (d *diagnosis) checkRegistry(ctx context.Context, registry Registry) []Finding {
+	endpoint := Finding{Area: Registries, Subject: registry.Host, Status: Green, Check: "https://" + registry.Host +
 		"/v2/"}
-	if door.Result, door.Advice = e.checkCertificate(ctx, registry); door.Advice != "" {
-		door.Status = Red
-		return []Finding{door}
+	if endpoint.Result, endpoint.Advice = d.checkCertificate(ctx, registry); endpoint.Advice != "" {
+		endpoint.Status = Red
+		return []Finding{endpoint}
 	}
-	expiry := door.Result
-	answer, err := e.get(ctx, registry, "https://"+registry.Host+"/v2/")
+	expiry := endpoint.Result
+	answer, err := d.get(ctx, registry, "https://"+registry.Host+"/v2/")
 	if err != nil && registry.Insecure {
-		door.Check = "http://" + registry.Host + "/v2/"
-		answer, err = e.get(ctx, registry, door.Check)
+		endpoint.Check = "http://" + registry.Host + "/v2/"
+		answer, err = d.get(ctx, registry, endpoint.Check)
 	}
 	if err != nil {
-		door.Status, door.Result = Red, reason(err)
-		door.Advice = "Check that the registry runs and is reachable from here."
-		return []Finding{door}
+		endpoint.Status, endpoint.Result = Red, reason(err)
+		endpoint.Advice = "Check that the registry runs and is reachable from here."
+		return []Finding{endpoint}
 	}
-	found := []Finding{e.apiAnswer(door, answer, expiry)}
+	found := []Finding{d.apiAnswer(endpoint, answer, expiry)}
 	if found[0].Status != Green {
 		return found
 	}
 	if realm, ok := tokenRealm(answer); ok {
-		e.recordRealm(realm)
-		found = append(found, e.checkTokenServer(ctx, registry, realm))
+		d.recordRealm(realm)
+		found = append(found, d.checkTokenServer(ctx, registry, realm))
 	}
-	if finding, ok := e.checkServerClock(registry, answer); ok {
+	if finding, ok := d.checkServerClock(registry, answer); ok {
 		found = append(found, finding)
 	}
 	return found
 }
 
 // apiAnswer rates a registry's answer to /v2/.
-func (e *diagnosis) apiAnswer(door Finding, answer *http.Response, expiry string) Finding {
-	door.Result = answer.Status
+func (d *diagnosis) apiAnswer(endpoint Finding, answer *http.Response, expiry string) Finding {
+	endpoint.Result = answer.Status
 	if expiry != "" {
-		door.Result += "; " + expiry
+		endpoint.Result += "; " + expiry
 	}
 	isHTML := strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html")
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusOK && !isHTML:
 		if strings.Contains(expiry, "expires soon") {
-			door.Status = Amber
-			door.Advice = "Renew the registry's certificate before it expires."
+			endpoint.Status = Amber
+			endpoint.Advice = "Renew the registry's certificate before it expires."
 		}
 		if strings.Contains(expiry, newlyValidText) {
-			door.Status = Amber
-			door.Advice = "Wait, or see that no host's clock is behind: until its own clock is past that time, a host " +
-				"refuses the certificate."
+			endpoint.Status = Amber
+			endpoint.Advice = "Wait, or make sure that no host's clock is behind. A host rejects the certificate " +
+				"until its own clock has passed this time."
 		}
 	case isHTML:
-		door.Status, door.Result = Red, answer.Status+" with a web page"
-		door.Advice = fmt.Sprintf("Look what answers at %s: it is no registry but a page (a proxy, a portal, or the "+
-			"wrong port).", door.Subject)
+		endpoint.Status, endpoint.Result = Red, answer.Status+" with a web page"
+		endpoint.Advice = fmt.Sprintf("Find out which service answers at %s: it returns a web page (a proxy, a "+
+			"portal, or the wrong port), not the registry API.", endpoint.Subject)
 	default:
-		door.Status = Red
-		door.Advice = fmt.Sprintf("Look what answers at %s: a registry says 200 or 401 to /v2/.", door.Subject)
+		endpoint.Status = Red
+		endpoint.Advice = fmt.Sprintf("Find out which service answers at %s: a registry answers 200 or 401 to /v2/.",
+			endpoint.Subject)
 	}
-	return door
+	return endpoint
 }
 
-// certificate checks a registry's certificate as clients do that pull images. It returns the end of
-// its validity, or the problem and advice.
-func (e *diagnosis) checkCertificate(ctx context.Context, registry Registry) (answered, do string) {
+// checkCertificate verifies a registry's certificate like a client that pulls images. It returns
+// the end of the validity, or the problem and advice.
+func (d *diagnosis) checkCertificate(ctx context.Context, registry Registry) (result, advice string) {
 	if registry.Insecure {
 		return "", ""
 	}
@@ -107,57 +108,57 @@ func (e *diagnosis) checkCertificate(ctx context.Context, registry Registry) (an
 	if err != nil {
 		return err.Error(), "Correct the registry's name in the mirror rules."
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
-	// verify checks the chain, so that each problem gets its own sentence.
+	// verify checks the chain and returns a sentence for each kind of problem.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name}} //nolint:gosec
 	conn, err := dialer.DialContext(ctx, "tcp", withPort(registry.Host, "443"))
 	if err != nil {
-		return e.tlsFailure(registry, err)
+		return d.tlsFailure(registry, err)
 	}
 	chain := conn.(*tls.Conn).ConnectionState().PeerCertificates
 	if err := conn.Close(); err != nil {
 		return reason(err), "Check that the registry runs and is reachable from here."
 	}
-	return e.verify(registry, name, chain)
+	return d.verify(registry, name, chain)
 }
 
-func (e *diagnosis) tlsFailure(registry Registry, err error) (answered, do string) {
+func (d *diagnosis) tlsFailure(registry Registry, err error) (result, advice string) {
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) {
 		return "no TLS",
-			fmt.Sprintf("Have the registry speak https, or mark %s as insecure in registries.conf if it is to speak "+
-				"http.", registry.Host)
+			fmt.Sprintf("Enable HTTPS in the registry, or mark %s as insecure in registries.conf to use HTTP.",
+				registry.Host)
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return "this machine finds no address for it",
+		return "the name of the registry does not resolve",
 			fmt.Sprintf("Add a DNS record for %s; the hosts need it as well.", registry.Host)
 	}
 	return reason(err), fmt.Sprintf("Check that the registry runs at %s and is reachable from here.", registry.Host)
 }
 
-func (e *diagnosis) verify(registry Registry, name string, chain []*x509.Certificate) (answered, do string) {
-	now, leaf := e.Clock.Now(), chain[0]
+func (d *diagnosis) verify(registry Registry, name string, chain []*x509.Certificate) (result, advice string) {
+	now, leaf := d.Clock.Now(), chain[0]
 	day := func(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 	switch {
 	case now.After(leaf.NotAfter):
 		return "its certificate expired on " + day(leaf.NotAfter), "Renew the registry's certificate."
 	case now.Before(leaf.NotBefore):
 		return "its certificate is valid from " + leaf.NotBefore.UTC().Format(time.RFC3339),
-			"Set this machine's clock, which is behind, or wait until the certificate is valid."
+			"Set this machine's clock if it is behind, or wait until the certificate is valid."
 	}
 	if err := leaf.VerifyHostname(name); err != nil {
 		return "its certificate is for " + orNone(append(leaf.DNSNames, addressTexts(leaf.IPAddresses)...)) + " only",
-			fmt.Sprintf("Give the registry a certificate with %s among its subject alternative names; the common "+
-				"name does not count.", name)
+			fmt.Sprintf("Give the registry a certificate with %s among its subject alternative names. Clients ignore "+
+				"the common name.", name)
 	}
 	intermediates := x509.NewCertPool()
 	for _, certificate := range chain[1:] {
 		intermediates.AddCert(certificate)
 	}
 	var failure error
-	for _, roots := range []*x509.CertPool{e.site.Authorities, nil} { // nil: this machine's
+	for _, roots := range []*x509.CertPool{d.site.Authorities, nil} { // nil means this machine's CAs
 		if _, failure = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates,
 			CurrentTime: now}); failure == nil {
 			break
@@ -167,7 +168,7 @@ func (e *diagnosis) verify(registry Registry, name string, chain []*x509.Certifi
 		last := chain[len(chain)-1]
 		return fmt.Sprintf("its certificate is signed by %q, which is not trusted", last.Issuer),
 			fmt.Sprintf("Add the certificate of the authority %q to mirror.ca_bundle; the registry's own certificate "+
-				"is not enough unless it is its own authority.", last.Issuer)
+				"is not enough unless it is self-signed.", last.Issuer)
 	}
 	if age := now.Sub(leaf.NotBefore); age < newCertificateAge {
 		return fmt.Sprintf("its certificate %s %s", newlyValidText, day(leaf.NotBefore)+
@@ -194,10 +195,10 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// visit requests a page. It does not verify the certificate: that is checked separately, or does
-// not matter.
-func (e *diagnosis) get(ctx context.Context, registry Registry, address string) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+// get requests a URL. It does not verify the certificate: checkCertificate does, or the registry is
+// insecure.
+func (d *diagnosis) get(ctx context.Context, registry Registry, address string) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -223,8 +224,8 @@ func (e *diagnosis) get(ctx context.Context, registry Registry, address string) 
 // 11.6.1).
 var realmPattern = regexp.MustCompile(`(?i)^bearer .*?realm="([^"]+)"`)
 
-// tokenRealm returns the URL of a registry's token server, if it has one. The server is often
-// another host, which firewalls and certificates then omit.
+// tokenRealm returns the URL of a registry's token server, if it has one. The token server is often
+// another host, which firewall rules and certificates tend to omit.
 func tokenRealm(answer *http.Response) (*url.URL, bool) {
 	for _, header := range answer.Header.Values("WWW-Authenticate") {
 		if found := realmPattern.FindStringSubmatch(header); found != nil {
@@ -235,52 +236,52 @@ func tokenRealm(answer *http.Response) (*url.URL, bool) {
 	return nil, false
 }
 
-// noteRealm records a registry's token server, each server once.
-func (e *diagnosis) recordRealm(realm *url.URL) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !slices.ContainsFunc(e.tokenServers, func(known *url.URL) bool { return known.Host == realm.Host }) {
-		e.tokenServers = append(e.tokenServers, realm)
+// recordRealm records a registry's token server, each server once.
+func (d *diagnosis) recordRealm(realm *url.URL) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.ContainsFunc(d.tokenServers, func(server *url.URL) bool { return server.Host == realm.Host }) {
+		d.tokenServers = append(d.tokenServers, realm)
 	}
 }
 
-// realm checks a token server like a registry.
-func (e *diagnosis) checkTokenServer(ctx context.Context, registry Registry, realm *url.URL) Finding {
+// checkTokenServer checks a token server like a registry.
+func (d *diagnosis) checkTokenServer(ctx context.Context, registry Registry, realm *url.URL) Finding {
 	finding := Finding{Area: Registries, Subject: realm.Host, Status: Green,
-		Check: "whether it can be reached, since " + registry.Host + " takes tokens of it"}
+		Check: "whether the token server of " + registry.Host + " is reachable"}
 	server := Registry{Host: realm.Host, Insecure: registry.Insecure || realm.Scheme == "http"}
-	if answered, do := e.checkCertificate(ctx, server); do != "" {
-		finding.Status, finding.Result, finding.Advice = Red, answered, do
+	if result, advice := d.checkCertificate(ctx, server); advice != "" {
+		finding.Status, finding.Result, finding.Advice = Red, result, advice
 		return finding
 	}
-	answer, err := e.get(ctx, server, realm.String())
+	answer, err := d.get(ctx, server, realm.String())
 	if err != nil {
 		finding.Status, finding.Result = Red, reason(err)
-		finding.Advice = fmt.Sprintf("Make %s reachable from here and from the hosts, or have the registry name another "+
-			"server of tokens.", realm.Host)
+		finding.Advice = fmt.Sprintf("Make %s reachable from here and from the hosts, or configure another token "+
+			"server in the registry.", realm.Host)
 		return finding
 	}
 	finding.Result = answer.Status
 	return finding
 }
 
-// serverClock compares a registry's clock with this machine's. The Date header has a resolution of
-// one second.
-func (e *diagnosis) checkServerClock(registry Registry, answer *http.Response) (Finding, bool) {
+// checkServerClock compares a registry's clock with this machine's clock. The Date header has a
+// resolution of one second.
+func (d *diagnosis) checkServerClock(registry Registry, answer *http.Response) (Finding, bool) {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
 		return Finding{}, false
 	}
-	ahead := date.Sub(e.Clock.Now().Truncate(time.Second))
-	e.recordLag(registry.Host, -ahead)
+	ahead := date.Sub(d.Clock.Now().Truncate(time.Second))
+	d.recordLag(registry.Host, -ahead)
 	finding := Finding{Area: Clocks, Subject: "clock of " + registry.Host, Status: Green,
-		Check: "the Date of its answer", Result: difference(ahead)}
-	if ahead.Abs() < 5*time.Second { // the answer took some time, too
+		Check: "the Date header of the response", Result: difference(ahead)}
+	if ahead.Abs() < 5*time.Second { // includes the time that the response took
 		return finding, true
 	}
 	finding.Status, _ = skewStatus(ahead)
-	finding.Advice = fmt.Sprintf("Find out which clock is wrong, this machine's or that of %s, and set it: certificates "+
-		"are valid by the clock.", registry.Host)
+	finding.Advice = fmt.Sprintf("Find out whether this machine's clock or the clock of %s is wrong, and set it: the "+
+		"validity of certificates depends on the clock.", registry.Host)
 	return finding, true
 }
 

@@ -22,30 +22,31 @@ import (
 	"landfall/appliance/release"
 )
 
-// Request says what to check.
+// Request selects the checks.
 type Request struct {
-	ClusterID string        // "": only what all clusters need
-	CheckDHCP      bool          // ask DHCP servers
-	Names     *ClusterNames // not nil: check only these names
+	ClusterID string        // "" for the checks that concern all clusters
+	CheckDHCP bool          // check the DHCP servers
+	Names     *ClusterNames // if not nil, only these names are checked
 }
 
 // ClusterNames are the names of a cluster that may not exist yet.
 type ClusterNames struct {
 	Name, BaseDomain     string
 	APIVIPs, IngressVIPs []string
-	Needed               bool // the hosts need the site's records
+	Needed               bool // the hosts need the site's DNS records
 }
 
 // Options configures a [Service].
 type Options struct {
-	Engine     *engine.Engine
-	Rules      func(mirror.Level) *mirror.Rules                  // in effect at a level
-	MirroredReleases   func(clusterID string) ([]MirroredRelease, error)        // releases to look for in the mirror
-	Releases   []release.Image                                   // of the configuration
-	CheckImage func(openshiftVersion, architecture string) error // whether a release has a live ISO
-	NTPSources []string                                          // of the configuration
-	URLs       []string                                          // of the appliance
-	Logger     *slog.Logger
+	Engine *engine.Engine
+	Rules  func(mirror.Level) *mirror.Rules // returns the rules that apply to a level
+	// returns the releases that the mirror must hold
+	MirroredReleases func(clusterID string) ([]MirroredRelease, error)
+	Releases         []release.Image                                   // from the configuration
+	CheckImage       func(openshiftVersion, architecture string) error // returns an error if no live ISO matches
+	NTPSources       []string                                          // from the configuration
+	URLs             []string                                          // URLs of the appliance
+	Logger           *slog.Logger
 }
 
 // Service checks the site of an appliance.
@@ -54,8 +55,8 @@ type Service struct{ Options }
 // NewService returns a Service.
 func NewService(options Options) *Service { return &Service{options} }
 
-// Diagnose checks what all clusters need from the site and, if the request names a cluster, what
-// that cluster needs.
+// Diagnose checks the site's common services. If the request names a cluster, it checks the
+// cluster's names, addresses and hosts as well.
 func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error) {
 	if wanted.Names != nil {
 		return diagnoseNames(ctx, wanted.Names)
@@ -70,11 +71,12 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	}
 	var err error
 	if site.Resolvers, site.Search, err = SystemResolvers(); err != nil {
-		s.Logger.WarnContext(ctx, "The site's DNS servers are unknown; the doctor checks the rest.", "error", err)
+		s.Logger.WarnContext(ctx, "The DNS servers of this machine could not be read. The doctor skips the DNS checks.",
+			"error", err)
 	}
 	if clusterID == "" {
 		site.ConfigurationFindings = s.configurationFindings()
-	} else if err := s.describe(site, clusterID); err != nil {
+	} else if err := s.addCluster(site, clusterID); err != nil {
 		return nil, err
 	}
 	if len(rules.List()) > 0 {
@@ -85,22 +87,22 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 	return Doctor{}.Diagnose(ctx, site), nil
 }
 
-// configured reports whether the configuration has what every installation needs: a release, and a
-// live ISO for it.
+// configurationFindings checks that the configuration names at least one release, and a live ISO
+// for each release.
 func (s *Service) configurationFindings() []Finding {
-	const asked = "whether there is a release, and a live ISO that its hosts can boot"
+	const check = "whether the configuration has a release and a live ISO that its hosts can boot"
 	if len(s.Releases) == 0 {
 		return []Finding{{
-			Area: Images, Subject: "releases", Status: Red, Check: asked,
-			Result: "none, so no cluster can be made",
-			Advice:       "Name a release under release_images in the configuration, and start the appliance again.",
+			Area: Images, Subject: "releases", Status: Red, Check: check,
+			Result: "none, so no cluster can be created",
+			Advice: "Add a release to release_images in the configuration, and restart the appliance.",
 		}}
 	}
 	var findings []Finding
 	for _, release := range s.Releases {
 		finding := Finding{
 			Area: Images, Subject: "live ISO for " + release.OpenshiftVersion + " on " + release.CPUArchitecture,
-			Status: Green, Check: asked, Result: "it is there",
+			Status: Green, Check: check, Result: "available",
 		}
 		if err := s.CheckImage(release.OpenshiftVersion, release.CPUArchitecture); err != nil {
 			finding.Status, finding.Result = Red, err.Error()
@@ -129,8 +131,8 @@ func diagnoseNames(ctx context.Context, wanted *ClusterNames) (*Report, error) {
 	return report, nil
 }
 
-// registries returns the registries that the mirror rules of a cluster, or of the appliance, lead
-// to. Without rules, it returns the registries of the configured releases.
+// registries returns the registries in the mirror rules of a cluster, or of the appliance if
+// clusterID is empty. Without rules, it returns the registries of the configured releases.
 func (s *Service) registries(clusterID string) []Registry {
 	var registries []Registry
 	add := func(location string, insecure bool) {
@@ -138,7 +140,7 @@ func (s *Service) registries(clusterID string) []Registry {
 		if registry, err := name.NewRegistry(host); err == nil && registry.Scheme() == "http" {
 			insecure = true // a registry on this machine, as in the demo
 		}
-		if !slices.ContainsFunc(registries, func(known Registry) bool { return known.Host == host }) {
+		if !slices.ContainsFunc(registries, func(r Registry) bool { return r.Host == host }) {
 			registries = append(registries, Registry{Host: host, Insecure: insecure})
 		}
 	}
@@ -158,8 +160,8 @@ func (s *Service) registries(clusterID string) []Registry {
 	return registries
 }
 
-// describe adds what a cluster needs, and what its hosts have measured.
-func (s *Service) describe(site *Site, clusterID string) error {
+// addCluster adds a cluster's names, addresses and networks, and the measurements of its hosts.
+func (s *Service) addCluster(site *Site, clusterID string) error {
 	cluster, err := s.Engine.Cluster(clusterID)
 	if err != nil {
 		return err
@@ -187,9 +189,9 @@ func (s *Service) describe(site *Site, clusterID string) error {
 		}
 	}
 	site.Proxy = Proxy{HTTP: cluster.HTTPProxy, HTTPS: cluster.HTTPSProxy, No: cluster.NoProxy}
-	site.NTPSources = listOf(site.NTPSources, cluster.AdditionalNtpSource)
+	site.NTPSources = appendList(site.NTPSources, cluster.AdditionalNtpSource)
 	for _, env := range infraEnvs {
-		site.NTPSources = listOf(site.NTPSources, env.AdditionalNtpSources)
+		site.NTPSources = appendList(site.NTPSources, env.AdditionalNtpSources)
 		if site.Proxy == (Proxy{}) && env.Proxy != nil {
 			site.Proxy = Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy),
 				No: conv.Value(env.Proxy.NoProxy)}
@@ -217,7 +219,7 @@ func (s *Service) describe(site *Site, clusterID string) error {
 	return nil
 }
 
-// maxMachines is the number of hosts whose route is checked.
+// maxPathHosts is the maximum number of hosts to which the network path is checked.
 const maxPathHosts = 16
 
 // addressOf returns a host's address in one of the networks.
@@ -246,18 +248,18 @@ func appendAddress(addresses []netip.Addr, text string) []netip.Addr {
 	return addresses
 }
 
-// listOf appends the entries of a comma-separated list that are not in known yet.
-func listOf(known []string, list string) []string {
-	known = slices.Clip(known)
+// appendList appends the entries of a comma-separated list that entries does not contain yet.
+func appendList(entries []string, list string) []string {
+	entries = slices.Clip(entries)
 	for part := range strings.SplitSeq(list, ",") {
-		if part = strings.TrimSpace(part); part != "" && !slices.Contains(known, part) {
-			known = append(known, part)
+		if part = strings.TrimSpace(part); part != "" && !slices.Contains(entries, part) {
+			entries = append(entries, part)
 		}
 	}
-	return known
+	return entries
 }
 
-// siteValidations lists the validations by which hosts check the site rather than themselves.
+// siteValidations lists the host validations that check the site rather than the host itself.
 func siteValidations() []validation.ID {
 	return []validation.ID{
 		validation.Connected, validation.HasDefaultRoute, validation.BelongsToMachineCIDR,
@@ -273,7 +275,7 @@ func siteValidations() []validation.ID {
 	}
 }
 
-// measured returns a host's findings about the site, in the words of its validations.
+// hostFindings returns the results of a host's validations that check the site.
 func hostFindings(host *models.Host) ([]Finding, error) {
 	if host.ValidationsInfo == "" {
 		return nil, nil

@@ -33,9 +33,9 @@ func startDNS(t *testing.T, records ...string) (address string) {
 	}
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
-		answer := new(dns.Msg).SetReply(question)
-		asked := question.Question[0]
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, request *dns.Msg) {
+		answer := new(dns.Msg).SetReply(request)
+		asked := request.Question[0]
 		for _, record := range zone {
 			suffix, wild := strings.CutPrefix(record.Header().Name, "*")
 			if record.Header().Rrtype == asked.Qtype && (record.Header().Name == asked.Name ||
@@ -97,7 +97,7 @@ func (s timeServer) start(t *testing.T, now func() time.Time) (address string) {
 	return conn.LocalAddr().String()
 }
 
-func (s timeServer) answer(question []byte, now time.Time) []byte {
+func (s timeServer) answer(request []byte, now time.Time) []byte {
 	const version, server, epoch = 4, 4, 2_208_988_800 // seconds from 1900 to 1970
 	answer := make([]byte, 48)
 	answer[0] = s.leap<<6 | version<<3 | server
@@ -107,7 +107,7 @@ func (s timeServer) answer(question []byte, now time.Time) []byte {
 	copy(answer[12:], s.kiss)
 	stamp := uint64(now.Unix()+epoch)<<32 | uint64(now.Nanosecond())<<32/1e9
 	binary.BigEndian.PutUint64(answer[16:], stamp)
-	copy(answer[24:], question[40:48])
+	copy(answer[24:], request[40:48])
 	binary.BigEndian.PutUint64(answer[32:], stamp)
 	binary.BigEndian.PutUint64(answer[40:], stamp)
 	return answer
