@@ -12,8 +12,8 @@ import (
 
 // fakePath is a Path with a given MTU.
 type fakePath struct {
-	mtu    int // according to this machine's kernel
-	takes  int // MTU of the narrowest link
+	mtu    int  // according to this machine's kernel
+	takes  int  // MTU of the narrowest link
 	silent bool // large packets are lost without an ICMP error
 	mute   bool // the machine does not answer
 }
@@ -35,12 +35,12 @@ func (w *fakePath) Arrives(_ context.Context, size int, _ time.Duration) (bool, 
 
 func TestPaths_fullPacketsArrive(t *testing.T) {
 	for name, c := range map[string]struct {
-		fakePath      fakePath
+		fakePath fakePath
 		status   Status
 		result   string
 		advice   string
 	}{
-		"correct":  {fakePath{mtu: 1500, takes: 1500}, Green, "packets of 1500 bytes arrive", ""},
+		"correct":      {fakePath{mtu: 1500, takes: 1500}, Green, "packets of 1500 bytes arrive", ""},
 		"jumbo frames": {fakePath{mtu: 9000, takes: 9000}, Green, "packets of 9000 bytes arrive", ""},
 		"tunnel on the path": {fakePath{mtu: 1500, takes: 1420}, Amber,
 			"the MTU of the path is 1420 bytes, the MTU of this machine's network is 1500 bytes",
