@@ -82,7 +82,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 	}
 }
 
-// TestJoiningHost_progress checks the progress of the host. The cluster is installed already.
+// TestJoiningHost_progress checks the progress of the host. The cluster is already installed.
 func TestJoiningHost_progress(t *testing.T) {
 	b := newHarness(t)
 	cluster, first := b.installed()

@@ -6,14 +6,13 @@ import (
 	"landfall/store/fastjson"
 )
 
-// Change is a validation that passed before and fails now, or the other way round.
+// Change is a validation that passed before and fails now, or failed before and passes now.
 type Change struct {
 	ID      ID
 	Failed  bool
 	Message string
 }
 
-// Properties returns the properties of the change's event.
 func (c Change) Properties() map[string]any {
 	if c.Failed {
 		return map[string]any{"validation_id": c.ID, "validation_msg": c.Message, "failure_message": "fails now"}
@@ -21,7 +20,7 @@ func (c Change) Properties() map[string]any {
 	return map[string]any{"validation_id": c.ID, "validation_msg": c.Message}
 }
 
-// Text returns the end of a sentence that begins with the validation's name.
+// Text returns the text after the validation's name in a sentence about the change.
 func (c Change) Text() string {
 	if c.Failed {
 		return "fails now: " + c.Message
@@ -29,8 +28,8 @@ func (c Change) Text() string {
 	return "passes now."
 }
 
-// Changes compares results with the report before, as JSON. A first report has no changes, nor has
-// the first result of a validation.
+// Changes compares results with the previous report, in the format of [Report.JSON]. Without a
+// previous report there are no changes. The first result of a validation is not a change.
 func Changes(before json.RawMessage, after []Result) []Change {
 	if len(before) == 0 {
 		return nil

@@ -15,20 +15,20 @@ import (
 // ClusterInput is the input of the validations of a cluster.
 type ClusterInput struct {
 	Cluster *models.Cluster
-	// Hosts holds the hosts bound to the cluster.
+	// Hosts holds the hosts that are bound to the cluster.
 	Hosts        []*inventory.Host
 	Requirements Requirements
 	// PullSecretSet reports whether the cluster has a pull secret.
 	PullSecretSet bool
 	// CustomManifests reports whether manifests were added to the cluster.
 	CustomManifests bool
-	// MissingCatalogs holds the catalogs of operators that the site's mirror does not provide, each
-	// with a sentence about what is missing.
+	// MissingCatalogs holds the operator catalogs that the site's mirror does not provide. The
+	// values are sentences with the cause.
 	MissingCatalogs map[string]string
 }
 
-// Cluster runs all validations of a cluster. The report has every validation of the API. Those that
-// do not apply succeed and say so.
+// Cluster runs all validations of a cluster. The report has every validation of the API. A
+// validation that does not apply succeeds with a message about it.
 func Cluster(in ClusterInput) *Report {
 	report := &Report{
 		results:    make([]Result, 0, len(clusterChecks)+len(operatorTable())+1),
@@ -92,7 +92,7 @@ func pullSecretSet(in ClusterInput) (Status, string) {
 	if in.PullSecretSet {
 		return Success, "The pull secret is set."
 	}
-	return Failure, "The cluster has no pull secret; give the one for the site's mirror registry."
+	return Failure, "The cluster has no pull secret; give the pull secret for the site's mirror registry."
 }
 
 func platformRequirements(in ClusterInput) (Status, string) {
@@ -100,15 +100,15 @@ func platformRequirements(in ClusterInput) (Status, string) {
 	oci := platformOf(in.Cluster) == models.PlatformTypeExternal && p.External != nil &&
 		text(p.External.PlatformName) == "oci"
 	if oci && !in.CustomManifests {
-		return Failure, "Oracle Cloud needs manifests of its integration and none were added; add them as custom " +
+		return Failure, "Oracle Cloud needs the manifests of its integration, which are missing; add them as custom " +
 			"manifests."
 	}
-	return Success, "The platform needs nothing more."
+	return Success, "The platform has no other requirements."
 }
 
 func dnsDomainDefined(in ClusterInput) (Status, string) {
 	if in.Cluster.BaseDNSDomain == "" {
-		return Failure, "The base domain is not defined; give the DNS domain that the cluster's names are in."
+		return Failure, "The base domain is not defined; give the DNS domain of the cluster's names."
 	}
 	return Success, "The base domain is defined."
 }
@@ -130,12 +130,12 @@ func allHostsReady(in ClusterInput) (Status, string) {
 		waiting = append(waiting[:4], fmt.Sprintf("%d more", len(waiting)-4))
 	}
 	return Failure,
-		fmt.Sprintf("Not all hosts of the cluster are ready: %s; see what each of them needs, or remove it from the "+
+		fmt.Sprintf("Not all hosts of the cluster are ready: %s; see what each of them lacks, or remove it from the "+
 			"cluster.", strings.Join(waiting, ", "))
 }
 
-// sufficientMasters counts the hosts by their roles. Hosts with an undecided role count in the role
-// that SuggestRoles chooses.
+// sufficientMasters counts the hosts by role. Hosts with an undecided role count in the role that
+// SuggestRoles suggests.
 func sufficientMasters(in ClusterInput) (Status, string) {
 	roles := SuggestRoles(in.Cluster, in.Hosts, in.Requirements)
 	count := make(map[models.HostRole]int)
@@ -154,8 +154,9 @@ func sufficientMasters(in ClusterInput) (Status, string) {
 	switch {
 	case want == 1 && (masters != 1 || others != 0):
 		return Failure,
-			fmt.Sprintf("A single-node cluster needs exactly one host that can be its control plane and has %d "+
-				"hosts, %d of them fit for it; add or remove hosts.", len(in.Hosts), masters)
+			fmt.Sprintf("A single-node cluster needs exactly one host, with enough resources for the control plane, "+
+				"and has %d "+
+				"hosts, %d of them with enough; add or remove hosts.", len(in.Hosts), masters)
 	case masters != want:
 		return Failure,
 			fmt.Sprintf("The cluster needs exactly %d control plane hosts and has %d; add hosts, remove some or "+
@@ -167,7 +168,7 @@ func sufficientMasters(in ClusterInput) (Status, string) {
 	return Success, fmt.Sprintf("The cluster has the %d control plane hosts it needs.", want)
 }
 
-// fenced reports whether a cluster consists of two control-plane hosts that can turn each other
+// fenced reports whether a cluster has fencing: two control-plane hosts that can power each other
 // off, without an arbiter.
 func fenced(c *models.Cluster, hosts []*inventory.Host) bool {
 	if c.ControlPlaneCount != 2 {
@@ -188,7 +189,7 @@ func fenced(c *models.Cluster, hosts []*inventory.Host) bool {
 	return masters == 2
 }
 
-// SmallestGroup returns the minimum size of a group of connected hosts that is a majority.
+// SmallestGroup returns the number of connected hosts that form a majority.
 func SmallestGroup(c *models.Cluster, hosts []*inventory.Host) int {
 	if fenced(c, hosts) {
 		return 2
@@ -199,12 +200,12 @@ func SmallestGroup(c *models.Cluster, hosts []*inventory.Host) int {
 func networkTypeValid(in ClusterInput) (Status, string) {
 	c := in.Cluster
 	if c.NetworkType == nil {
-		return Success, "The network type is chosen by the version."
+		return Success, "The version of OpenShift determines the network type."
 	}
 	switch *c.NetworkType {
 	case models.ClusterNetworkTypeOVNKubernetes:
 		if yes(c.VipDhcpAllocation) {
-			return Failure, "OVNKubernetes cannot be used when the cluster's addresses come from DHCP; give the API " +
+			return Failure, "OVNKubernetes cannot be used if the cluster's addresses come from DHCP; give the API " +
 				"and ingress IP addresses."
 		}
 	case models.ClusterNetworkTypeOpenShiftSDN:
@@ -217,14 +218,14 @@ func networkTypeValid(in ClusterInput) (Status, string) {
 		}
 	default:
 		if !slices.Contains(networkTypes(), *c.NetworkType) {
-			return Failure, fmt.Sprintf("The network type %q is not known; choose one of %s.", *c.NetworkType,
+			return Failure, fmt.Sprintf("The network type %q is unknown; choose one of %s.", *c.NetworkType,
 				strings.Join(networkTypes(), ", "))
 		}
 	}
 	return Success, fmt.Sprintf("The network type %s can be used.", *c.NetworkType)
 }
 
-// Network plug-ins of other vendors that the released models lack.
+// Network plug-ins of other vendors. The models of the API lack them.
 const (
 	networkCalico   = "Calico"
 	networkCilium   = "Cilium"
@@ -237,23 +238,23 @@ func networkTypes() []string {
 		networkCalico, networkCilium, networkCiscoACI, networkNone}
 }
 
-// broughtAlong reports whether the network plug-in comes with manifests that the user must add.
-func broughtAlong(networkType string) bool {
+// needsOwnManifests reports whether the user must add the manifests of the network plug-in.
+func needsOwnManifests(networkType string) bool {
 	return slices.Contains([]string{networkCalico, networkCilium, networkCiscoACI, networkNone}, networkType)
 }
 
 func customManifests(in ClusterInput) (Status, string) {
-	if t := text(in.Cluster.NetworkType); broughtAlong(t) && !in.CustomManifests {
+	if t := text(in.Cluster.NetworkType); needsOwnManifests(t) && !in.CustomManifests {
 		return Failure,
-			fmt.Sprintf("Network type %s needs the manifests of its plug-in and none were added; add them as custom "+
+			fmt.Sprintf("Network type %s needs the manifests of its plug-in, which are missing; add them as custom "+
 				"manifests.", t)
 	}
-	return Success, "All manifests that the cluster needs are there."
+	return Success, "The cluster has all manifests that it needs."
 }
 
-// clockAhead returns by how many seconds a host's clock was ahead of the appliance's when the
-// appliance recorded it. Hosts are compared by this difference, because their times were recorded
-// at different moments: at the first contact, or when the clock was set.
+// clockAhead returns by how many seconds a host's clock was ahead of the appliance's clock. Hosts
+// are compared by this difference, because their times are recorded at different moments: at the
+// first contact, or when the clock is set.
 func clockAhead(h *inventory.Host) int64 {
 	return h.Record.Timestamp - time.Time(h.Record.CheckedInAt).Unix()
 }
@@ -279,7 +280,7 @@ func ntpServerConfigured(in ClusterInput) (Status, string) {
 		return Success, "No host has reported its time yet."
 	}
 	gap := time.Duration(clockAhead(last)-clockAhead(first)) * time.Second
-	if gap >= maxClockGap+time.Minute { // whole minutes count
+	if gap >= maxClockGap+time.Minute { // upstream compares whole minutes
 		return Failure,
 			fmt.Sprintf("The clocks of %s and %s are %s apart and at most %s are allowed; give an NTP server that "+
 				"all hosts reach, or set the clocks.",

@@ -20,8 +20,8 @@ func (in ClusterInput) discovered() bool {
 	return false
 }
 
-// machineNetworkNeeded reports whether the cluster needs a machine network. Only a cluster of
-// several nodes with user-managed networking does not.
+// machineNetworkNeeded reports whether the cluster needs a machine network. All clusters need one,
+// except clusters of several nodes with user-managed networking.
 func machineNetworkNeeded(c *models.Cluster) bool {
 	return !yes(c.UserManagedNetworking) || SingleNode(c)
 }
@@ -35,9 +35,9 @@ func clusterMachineCIDRDefined(in ClusterInput) (Status, string) {
 	case !in.discovered():
 		return Pending, "Waiting for the first host."
 	case yes(in.Cluster.VipDhcpAllocation) || SingleNode(in.Cluster):
-		return Failure, "The machine network is not defined; choose the network that the hosts are in."
+		return Failure, "The machine network is not defined; choose the network of the hosts."
 	}
-	return Failure, "The machine network is not defined; give the API and ingress IP addresses, it follows from them."
+	return Failure, "The machine network is not defined; give the API and ingress IP addresses, which determine it."
 }
 
 func clusterCIDRDefined(in ClusterInput) (Status, string) {
@@ -54,8 +54,7 @@ func serviceCIDRDefined(in ClusterInput) (Status, string) {
 	return Success, "The service network is defined."
 }
 
-// rangesDefined is the result of the validations that compare networks while one of the networks is
-// missing.
+// rangesDefined reports whether the machine, cluster and service networks are defined.
 func rangesDefined(in ClusterInput) bool {
 	return len(in.Cluster.ClusterNetworks) > 0 && len(in.Cluster.ServiceNetworks) > 0 &&
 		(!machineNetworkNeeded(in.Cluster) || len(in.Cluster.MachineNetworks) > 0)
@@ -63,7 +62,7 @@ func rangesDefined(in ClusterInput) bool {
 
 const waitRanges = "Waiting for the cluster's machine, cluster and service networks."
 
-// unreadableRange returns the first network of the cluster that is no prefix.
+// unreadableRange returns the first network of the cluster that is not a valid prefix.
 func unreadableRange(c *models.Cluster) (string, bool) {
 	var all []string
 	for _, n := range c.MachineNetworks {
@@ -112,7 +111,7 @@ func noCIDRsOverlapping(in ClusterInput) (Status, string) {
 	}
 	for _, p := range pairs {
 		if a, b, found := network.Overlap(p.a, p.b); found {
-			return Failure, fmt.Sprintf("The "+p.names+" share addresses; give one of them another range.", a, b)
+			return Failure, fmt.Sprintf("The "+p.names+" overlap; give one of them another range.", a, b)
 		}
 	}
 	return Success, "The cluster's networks do not overlap."
@@ -153,8 +152,8 @@ func families(list []netip.Prefix) string {
 	}
 }
 
-// Prefixes that determine the size of a cluster network if the network plug-in does not use the
-// host prefix.
+// Host prefixes that are assumed for network plug-ins that ignore the cluster network's host
+// prefix.
 const (
 	assumedPrefixIPv4 = 25
 	assumedPrefixIPv6 = 64
@@ -175,7 +174,7 @@ func networkPrefixValid(in ClusterInput) (Status, string) {
 					"10.128.0.0/14.", n.Cidr)
 		}
 		hostPrefix := int(n.HostPrefix)
-		if broughtAlong(text(in.Cluster.NetworkType)) {
+		if needsOwnManifests(text(in.Cluster.NetworkType)) {
 			hostPrefix = assumedPrefixIPv6
 			if p.Addr().Is4() {
 				hostPrefix = assumedPrefixIPv4
@@ -185,7 +184,7 @@ func networkPrefixValid(in ClusterInput) (Status, string) {
 			return Failure, fault
 		}
 	}
-	return Success, "The cluster network has room for every host."
+	return Success, "The cluster network is large enough for all hosts."
 }
 
 func machineCIDREqualsCalculated(in ClusterInput) (Status, string) {
@@ -273,7 +272,7 @@ func ingressVIPsValid(in ClusterInput) (Status, string) {
 	return vipsValid(in, "ingress", vips(in.Cluster).ingress, vips(in.Cluster).api)
 }
 
-// vipsNeedless returns why a cluster has no virtual IPs, or "" if it has.
+// vipsNeedless returns the reason why a cluster needs no VIPs, or "" if it needs them.
 func vipsNeedless(c *models.Cluster) string {
 	switch {
 	case yes(c.UserManagedNetworking):
@@ -292,10 +291,10 @@ func vipsDefined(in ClusterInput, name string, list []vip) (Status, string) {
 	case len(list) > 0:
 		return Success, fmt.Sprintf("The %s IP address is defined.", name)
 	case yes(in.Cluster.VipDhcpAllocation) && len(in.Cluster.MachineNetworks) == 0:
-		return Pending, "Waiting for the cluster's machine network, in which the addresses are asked for by DHCP."
+		return Pending, "Waiting for the cluster's machine network, where the hosts request the addresses by DHCP."
 	case yes(in.Cluster.VipDhcpAllocation):
 		return Failure,
-			fmt.Sprintf("The DHCP server has not given the %s IP address yet; it may take two minutes, then check "+
+			fmt.Sprintf("The DHCP server has not assigned the %s IP address yet; wait for two minutes, then check "+
 				"that it has free addresses.", name)
 	}
 	return Failure, fmt.Sprintf("The %s IP address is not defined; give an unused address in the network of the hosts.",
@@ -321,7 +320,7 @@ func vipsValid(in ClusterInput, name string, list, others []vip) (Status, string
 			return Failure, fmt.Sprintf("%s is the API and the ingress IP address; give two different addresses.", v.ip)
 		}
 		if slices.ContainsFunc(list[:i], func(o vip) bool { return o.ip == v.ip }) {
-			return Failure, fmt.Sprintf("%s is given twice as %s IP address; give each once.", v.ip, name)
+			return Failure, fmt.Sprintf("%s is given twice as %s IP address; remove one of the two.", v.ip, name)
 		}
 		if fault := in.vipFault(name, v, i, machines, external); fault != "" {
 			return Failure, fault
@@ -364,10 +363,10 @@ func (in ClusterInput) vipFault(name string, v vip, index int, machines []netip.
 			return fmt.Sprintf("The %s IP address %s is in use, and machine network %s is too small for the cluster; "+
 				"use a larger network.", name, ip, machine)
 		}
-		return fmt.Sprintf("The %s IP address %s is in use by another machine; give an address that nobody has.",
+		return fmt.Sprintf("The %s IP address %s is in use by another machine; give an unused address.",
 			name, ip)
 	}
-	return fmt.Sprintf("Whether the %s IP address %s is free has not been verified yet; the hosts try it within a "+
+	return fmt.Sprintf("The hosts have not verified yet whether the %s IP address %s is free; they do so within a "+
 		"minute.", name, ip)
 }
 

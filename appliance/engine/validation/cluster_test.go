@@ -27,7 +27,7 @@ self-node-remediation-requirements-satisfied fence-agents-remediation-requiremen
 kube-descheduler-requirements-satisfied cluster-observability-requirements-satisfied numa-resources-requirements-satisfied
 oadp-requirements-satisfied metallb-requirements-satisfied loki-requirements-satisfied openshift-logging-requirements-satisfied`
 
-func TestCluster_completeOneIsReady(t *testing.T) {
+func TestCluster_validClusterIsReady(t *testing.T) {
 	for name, prepare := range map[string]func(*threeNodes){
 		"three nodes":                        func(*threeNodes) {},
 		"three nodes behind a load balancer": (*threeNodes).userManaged,
@@ -58,7 +58,8 @@ func TestCluster_completeOneIsReady(t *testing.T) {
 	}
 }
 
-// requireAllByCategory checks that the report has each result once, in this number of categories.
+// requireAllByCategory requires the report to have each result once, in the given number of
+// categories.
 func requireAllByCategory(t *testing.T, report *Report, categories int) {
 	t.Helper()
 	var groups map[string][]Result
@@ -67,7 +68,7 @@ func requireAllByCategory(t *testing.T, report *Report, categories int) {
 	require.ElementsMatch(t, report.Results(), slices.Concat(slices.Collect(maps.Values(groups))...))
 }
 
-// clusterFaults lists inputs for which a validation finds something, most of them a fault.
+// clusterFaults lists changes of a valid input. Most of them make a validation fail.
 func clusterFaults() []fault[ClusterInput] {
 	return []fault[ClusterInput]{
 		{"no pull secret", PullSecretSet, Failure, PendingForInput, "pull secret",
@@ -90,7 +91,7 @@ func clusterFaults() []fault[ClusterInput] {
 		}},
 		{"no ingress address", IngressVIPsDefined, Failure, PendingForInput, "ingress",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips = nil }},
-		{"DHCP gave no address yet", APIVIPsDefined, Failure, Insufficient, "DHCP",
+		{"DHCP has not assigned an address yet", APIVIPsDefined, Failure, Insufficient, "DHCP",
 			func(n *threeNodes, _ *ClusterInput) {
 				n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.NetworkType = ptr(true), nil, nil
 			}},
@@ -98,9 +99,10 @@ func clusterFaults() []fault[ClusterInput] {
 			func(n *threeNodes, _ *ClusterInput) {
 				n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.MachineNetworks = ptr(true), nil, nil
 			}},
-		{"the API address is elsewhere", APIVIPsValid, Failure, Insufficient, "not in machine network",
+		{"the API address is outside the machine network", APIVIPsValid, Failure, Insufficient,
+			"not in machine network",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
-		{"the API address is no address", APIVIPsValid, Failure, Insufficient, "not an IP address",
+		{"the API address is invalid", APIVIPsValid, Failure, Insufficient, "not an IP address",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "here" }},
 		{"the API address is the broadcast address", APIVIPsValid, Failure, Insufficient, "broadcast",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "192.168.10.255" }},
@@ -108,7 +110,7 @@ func clusterFaults() []fault[ClusterInput] {
 			func(n *threeNodes, _ *ClusterInput) {
 				n.cluster.APIVips[0].Verification = ptr(models.VipVerificationFailed)
 			}},
-		{"the ingress address was not tried yet", IngressVIPsValid, Failure, Insufficient, "not been verified",
+		{"the ingress address has not been verified yet", IngressVIPsValid, Failure, Insufficient, "have not verified",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips[0].Verification = nil }},
 		{"a host finds the ingress address in use", IngressVIPsValid, Failure, Insufficient, "in use",
 			func(n *threeNodes, _ *ClusterInput) {
@@ -136,7 +138,8 @@ func clusterFaults() []fault[ClusterInput] {
 				_ *ClusterInput) {
 				n.cluster.MachineNetworks[0].Cidr = "192.168.0.0/16"
 			}},
-		{"no host is near the address", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient, "No host",
+		{"no host is in the network of the address", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient,
+			"No host",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
 		{"an unknown network plug-in", NetworkTypeValid, Failure, Insufficient, `"Flannel"`,
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.NetworkType = ptr("Flannel") }},
@@ -165,31 +168,32 @@ func clusterFaults() []fault[ClusterInput] {
 				n.cluster.Platform = &models.Platform{Type: ptr(models.PlatformTypeExternal),
 					External: &models.PlatformExternal{PlatformName: ptr("oci")}}
 			}},
-		{"pods where the machines are", NoCIDRsOverlapping, Failure, Insufficient,
+		{"the cluster network overlaps the machine network", NoCIDRsOverlapping, Failure, Insufficient,
 			"machine network 192.168.10.0/24 and cluster network 192.168.0.0/16",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "192.168.0.0/16" }},
-		{"services where the pods are", NoCIDRsOverlapping, Failure, Insufficient, "service network",
+		{"the service network overlaps the cluster network", NoCIDRsOverlapping, Failure, Insufficient,
+			"service network",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.130.0.0/16" }},
-		{"a range that is none", NoCIDRsOverlapping, Error, Insufficient, `"10.1/8"`,
+		{"an invalid range", NoCIDRsOverlapping, Error, Insufficient, `"10.1/8"`,
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.1/8" }},
 		{"a missing range", NoCIDRsOverlapping, Pending, PendingForInput, "Waiting",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
 		{"families differ", NetworksSameAddressFamilies, Failure, Insufficient, "IPv6",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "fd02::/112" }},
-		{"families are not all known", NetworksSameAddressFamilies, Pending, PendingForInput, "Waiting",
+		{"a network without a range", NetworksSameAddressFamilies, Pending, PendingForInput, "Waiting",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
-		{"too little room for pods", NetworkPrefixValid, Failure, Insufficient, "2 pieces",
+		{"a cluster network that is too small", NetworkPrefixValid, Failure, Insufficient, "2 pieces",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "10.128.0.0/22" }},
-		{"a host prefix that is none", NetworkPrefixValid, Failure, Insufficient, "positive",
+		{"an invalid host prefix", NetworkPrefixValid, Failure, Insufficient, "positive",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].HostPrefix = 0 }},
-		{"no host prefix is needed by others", NetworkPrefixValid, Success, Ready, "",
+		{"no host prefix with another network plug-in", NetworkPrefixValid, Success, Ready, "",
 			func(n *threeNodes, in *ClusterInput) {
 				n.cluster.NetworkType, in.CustomManifests, n.cluster.ClusterNetworks[0].HostPrefix = ptr("Calico"),
 					true, 0
 			}},
-		{"no range for pods", NetworkPrefixValid, Pending, PendingForInput, "Waiting",
+		{"no cluster network to validate", NetworkPrefixValid, Pending, PendingForInput, "Waiting",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
-		{"a clock that was noted hours before the others", NTPServerConfigured, Success, Ready, "",
+		{"a clock that was recorded hours before the others", NTPServerConfigured, Success, Ready, "",
 			func(n *threeNodes, _ *ClusterInput) {
 				n.hosts[2].Record.Timestamp -= 7200
 				n.hosts[2].Record.CheckedInAt = strfmt.DateTime(time.Time(n.hosts[2].Record.CheckedInAt).
@@ -214,7 +218,7 @@ func clusterFaults() []fault[ClusterInput] {
 			func(n *threeNodes, in *ClusterInput) {
 				n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
 			}},
-		{"two nodes with fences", SufficientMastersCount, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
+		{"two nodes with fencing", SufficientMastersCount, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
 			n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
 			n.hosts[0].Record.FencingCredentials, n.hosts[1].Record.FencingCredentials = "{}", "{}"
 		}},
@@ -251,12 +255,12 @@ func clusterFaults() []fault[ClusterInput] {
 				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
 				n.hosts[0].Record.Role = models.HostRoleWorker
 			}},
-		{"an operator whose catalog nobody has", OperatorID("metallb"), Failure, Insufficient, "no rule leads there",
+		{"an operator without a catalog", OperatorID("metallb"), Failure, Insufficient, "no rule leads there",
 			func(n *threeNodes, in *ClusterInput) {
 				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "metallb"}}
 				in.MissingCatalogs = map[string]string{"redhat-operators": "no rule leads there."}
 			}},
-		{"an operator that the version does not have", OperatorID("loki"), Failure, Insufficient, "4.17",
+		{"an operator that the version lacks", OperatorID("loki"), Failure, Insufficient, "4.17",
 			func(n *threeNodes, _ *ClusterInput) {
 				n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "loki"}},
 					"4.16.2"
@@ -280,10 +284,10 @@ func TestCluster_faults(t *testing.T) {
 		failing[tt.id] = failing[tt.id] || tt.want == Failure
 	}
 	for _, check := range clusterChecks {
-		require.True(t, failing[check.id], "no case lets %s fail", check.id)
+		require.True(t, failing[check.id], "no case makes %s fail", check.id)
 	}
 	for _, op := range operatorTable() {
-		require.True(t, op.cluster == nil || failing[op.id], "no case lets %s fail", op.id)
+		require.True(t, op.cluster == nil || failing[op.id], "no case makes %s fail", op.id)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -301,7 +305,7 @@ func TestCluster_faults(t *testing.T) {
 	}
 }
 
-func TestCluster_emptyOneIsPendingForInput(t *testing.T) {
+func TestCluster_emptyClusterIsPendingForInput(t *testing.T) {
 	report := Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")})
 	requireEveryID(t, everyClusterID, report)
 	require.True(t, report.HasPendingInput())
@@ -325,10 +329,10 @@ func TestSuggestRoles_byStrength(t *testing.T) {
 		h.Record.Role = models.HostRoleAutoAssign
 		h.Inventory.CPU.Count = int64(20 - 2*i) // decreasing
 	}
-	n.hosts[5].Inventory.CPU.Count = 2             // not enough for the control plane
-	n.hosts[4].Inventory.Gpus = []*models.Gpu{{}}  // a GPU suits workloads better
-	n.hosts[0].Record.Role = models.HostRoleWorker // set by a person
-	n.hosts[1].Record.Role = models.HostRoleMaster // set by a person
+	n.hosts[5].Inventory.CPU.Count = 2             // too few for the control plane
+	n.hosts[4].Inventory.Gpus = []*models.Gpu{{}}  // preferred for workloads
+	n.hosts[0].Record.Role = models.HostRoleWorker // selected by a user
+	n.hosts[1].Record.Role = models.HostRoleMaster // selected by a user
 	n.hosts = append(n.hosts, goodHost(7))         // no inventory yet
 	n.hosts[6].Record.Role, n.hosts[6].Facts = "", &inventory.Facts{}
 	roles := SuggestRoles(n.cluster, n.hosts, DefaultRequirements("4.18.0"))

@@ -19,7 +19,7 @@ func hostID(n int) strfmt.UUID {
 	return strfmt.UUID(fmt.Sprintf("00000000-0000-0000-0000-%012d", n))
 }
 
-// threeNodes returns a bare metal cluster of three hosts that passes all validations.
+// threeNodes is a bare-metal cluster of three hosts that passes all validations.
 type threeNodes struct {
 	cluster *models.Cluster
 	hosts   []*inventory.Host
@@ -125,8 +125,7 @@ func (t *threeNodes) userManaged() {
 	}
 }
 
-// joins turns the first host into one that joins an installed cluster and has an ignition config
-// from it.
+// joins makes the first host join an installed cluster and gives it an ignition config from there.
 func (t *threeNodes) joins(ignition string) {
 	t.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 	t.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true, Ignition: ignition}
@@ -143,7 +142,7 @@ func (t *threeNodes) singleNode() {
 	t.hosts[0].Record.Bootstrap = true
 }
 
-// fault is a change of a valid input and the expected result of a validation.
+// fault is a change of a valid input with the expected result of a validation.
 type fault[I any] struct {
 	name      string
 	id        ID

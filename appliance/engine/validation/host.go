@@ -21,26 +21,25 @@ type HostInput struct {
 	Peers []*inventory.Host
 	// Groups holds the cluster's groups of connected hosts; nil if they are not formed yet.
 	Groups *network.Groups
-	// Collisions holds the cluster's addresses for which several machines answer: MAC addresses by
-	// IP address.
+	// Collisions maps each IP address of the cluster that several machines use to their MAC
+	// addresses.
 	Collisions   map[string][]string
 	Requirements Requirements
 	Now          time.Time
-	// Polled is the time at which the agent sent Host.Record.Timestamp; zero stands for Now.
+	// Polled is the time at which the agent sent Host.Record.Timestamp. If it is zero, Now is used.
 	Polled time.Time
-	// Connected reports whether the agent checked in within the time it may be silent.
+	// Connected reports whether the agent polled recently enough.
 	Connected bool
-	// Restarts reports whether the machine is being restarted to boot a newer image.
+	// Restarts reports whether the machine is restarting to boot a newer image.
 	Restarts bool
-	// AgentImage is the agent that hosts must run; "" accepts every agent.
+	// AgentImage is the required image of the agent. If it is empty, every agent is accepted.
 	AgentImage string
 	// Disabled holds the validations that the site disabled; see [CheckDisabled].
 	Disabled []ID
 }
 
-// Host runs all validations of a host. The report has every validation of the API. Those that do
-// not apply succeed and say so. Host and its parts must not be nil where HostInput does not allow
-// it.
+// Host runs all validations of a host. The report has every validation of the API. A validation
+// that does not apply succeeds with a message about it.
 func Host(in HostInput) *Report {
 	report := &Report{
 		results:    make([]Result, 0, len(hostChecks)+len(operatorTable())),
@@ -50,7 +49,7 @@ func Host(in HostInput) *Report {
 	c.needs = in.Requirements.ForHost(in.Host, in.Cluster)
 	for _, check := range hostChecks {
 		if slices.Contains(in.Disabled, check.id) {
-			report.add(check.category, check.id, Disabled, switchedOff)
+			report.add(check.category, check.id, Disabled, disabledMessage)
 			continue
 		}
 		status, message := check.run(c)
@@ -58,7 +57,7 @@ func Host(in HostInput) *Report {
 	}
 	for _, op := range operatorTable() {
 		if slices.Contains(in.Disabled, op.id) {
-			report.add(Operators, op.id, Disabled, switchedOff)
+			report.add(Operators, op.id, Disabled, disabledMessage)
 			continue
 		}
 		status, message := op.onHost(in.Requirements, in.Host, in.Cluster)
@@ -73,22 +72,22 @@ func Host(in HostInput) *Report {
 	return report
 }
 
-// CheckDisabled returns an error of one sentence if a validation in the list is unknown, or can't
-// be disabled because every installation needs it.
+// CheckDisabled returns an error for the first validation in the list that is unknown, or that
+// cannot be disabled because every installation needs it.
 func CheckDisabled(ids []ID) error {
 	for _, id := range ids {
 		operators := slices.ContainsFunc(operatorTable(), func(op operatorCheck) bool { return op.id == id })
 		switch {
 		case slices.Contains(NeverIgnoredForHosts(), id):
-			return fmt.Errorf("the host validation %q can't be switched off; no installation goes without it", id)
+			return fmt.Errorf("the host validation %q cannot be disabled: every installation needs it", id)
 		case !operators && !slices.ContainsFunc(hostChecks[:], func(check hostCheck) bool { return check.id == id }):
-			return fmt.Errorf("there is no host validation %q", id)
+			return fmt.Errorf("unknown host validation %q", id)
 		}
 	}
 	return nil
 }
 
-// hostContext is the input of the validations with values that several of them need.
+// hostContext holds the input of the validations, and values that several of them use.
 type hostContext struct {
 	HostInput
 	needs models.ClusterHostRequirementsDetails
@@ -174,15 +173,15 @@ func hostSufficient() []ID {
 	return ids
 }
 
-// Sentences of several validations.
+// Messages of several validations.
 const (
-	waitInventory = "Waiting for the host's inventory."
-	switchedOff   = "This check is switched off in the appliance's configuration."
-	unbound       = "Not needed while the host is not bound to a cluster."
-	day2          = "Not needed for a host that joins an installed cluster."
+	waitInventory   = "Waiting for the host's inventory."
+	disabledMessage = "This validation is disabled in the appliance's configuration."
+	unbound         = "Not needed while the host is not bound to a cluster."
+	day2            = "Not needed for a host that joins an installed cluster."
 )
 
-// rebooted holds the stages after which the agent no longer runs and its silence is expected.
+// rebooted reports whether a host in this stage runs from its disk, without an agent.
 func rebooted(stage models.HostStage) bool {
 	switch stage {
 	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring,
@@ -195,15 +194,16 @@ func rebooted(stage models.HostStage) bool {
 func connected(c *hostContext) (Status, string) {
 	switch {
 	case rebooted(c.Host.Stage()):
-		return Success, "The host has left the discovery image, so its agent is not expected."
+		return Success, "The host runs from its disk, where no agent is expected."
 	case c.Connected:
 		return Success, "The host's agent is connected."
 	case c.Restarts:
-		return Failure, "The host is restarted to boot a newer image of its infra-env; its agent registers again by " +
+		return Failure, "The host is restarting to boot a newer image of its infra-env; its agent registers again by " +
 			"itself."
 	}
-	return Failure, "The host's agent has not been heard; check that the host is on, booted from the discovery image " +
-		"and reaches this appliance."
+	return Failure, "The host's agent does not contact the appliance; check that the host is on, booted from the " +
+		"discovery " +
+		"image and can reach the appliance."
 }
 
 func mediaConnected(c *hostContext) (Status, string) {
@@ -216,18 +216,18 @@ func mediaConnected(c *hostContext) (Status, string) {
 
 func hasInventory(c *hostContext) (Status, string) {
 	if c.Host.Inventory == nil {
-		return Failure, "The host has not sent its inventory yet; it does so within a minute after its agent started."
+		return Failure, "The host has not sent its inventory yet; its agent sends it within a minute after its start."
 	}
 	return Success, "The host has sent its inventory."
 }
 
 func inventoryNotPartiallyTruncated(c *hostContext) (Status, string) {
-	return truncation(c, inventory.TruncatedPartly, "The inventory is shortened: %s.")
+	return truncation(c, inventory.TruncatedPartly, "The inventory is truncated: %s.")
 }
 
 func inventoryNotFullyTruncated(c *hostContext) (Status, string) {
 	return truncation(c, inventory.TruncatedFully,
-		"The inventory had to be left out because it is too large: %s. Raise the agent's limit for it.")
+		"The inventory was not sent because it is too large: %s. Raise the agent's limit for it.")
 }
 
 func truncation(c *hostContext, kind, format string) (Status, string) {
@@ -238,10 +238,10 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 		return Success, "The inventory is complete."
 	case t.Type != inventory.TruncatedPartly && t.Type != inventory.TruncatedFully:
 		return Error,
-			fmt.Sprintf("The inventory is shortened in an unknown way (%q); the agent and this appliance do not fit "+
-				"together, so restart the host from this appliance's discovery image.", t.Type)
+			fmt.Sprintf("The inventory is truncated in an unknown way (%q); the agent and the appliance are not "+
+				"compatible, so restart the host from this appliance's discovery image.", t.Type)
 	case t.Type != kind:
-		return Success, "The inventory is shortened in another way; see the other check."
+		return Success, "The inventory is truncated in another way; see the other validation."
 	case len(t.Reasons) == 0:
 		return Failure, fmt.Sprintf(format, "the agent gave no reason")
 	default:
@@ -249,8 +249,8 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 	}
 }
 
-// The memory of a host may be this much below the minimum: virtual machines and firmware take a
-// little of it.
+// memoryTolerance is how far a host's memory may be below the minimum. Hypervisors and firmware use
+// some memory.
 const memoryTolerance = 100 << 20
 
 func cores(n int64) string {
@@ -279,7 +279,7 @@ func hasMinMemory(c *hostContext) (Status, string) {
 	_, mib := c.Requirements.minimum(c.Cluster)
 	need, tolerance := mib<<20, int64(memoryTolerance)
 	if c.Host.Inventory.Memory.PhysicalBytesMethod == models.MemoryMethodMeminfo {
-		tolerance += need / 50 // only the usable memory is known; the firmware may use 2 %
+		tolerance += need / 50 // only the usable memory is reported; the firmware may use 2 %
 	}
 	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-tolerance {
 		return Failure,
@@ -298,7 +298,7 @@ func hasMinValidDisks(c *hostContext) (Status, string) {
 	}
 	for _, d := range c.Host.Inventory.Disks {
 		if d.InstallationEligibility.Eligible {
-			return Success, "The host has a disk it can be installed to."
+			return Success, "The host has a disk that it can be installed to."
 		}
 	}
 	d := c.Host.Inventory.Disks[0]
@@ -368,12 +368,12 @@ func sufficientDiskSpeed(c *hostContext) (Status, string) {
 	info, ok := c.Host.Disks[c.Host.InstallationDiskPath()]
 	switch {
 	case !ok || info.DiskSpeed == nil || !info.DiskSpeed.Tested:
-		return Success, "The speed of the installation disk has not been measured yet; it is measured when the " +
-			"installation is prepared."
+		return Success, "The speed of the installation disk has not been measured yet; that is part of the " +
+			"preparation of the installation."
 	case info.DiskSpeed.ExitCode == 0:
 		return Success, fmt.Sprintf("The installation disk syncs in %d ms.", info.DiskSpeed.SpeedMs)
 	}
 	return Failure,
 		fmt.Sprintf("Measuring the speed of the installation disk failed (exit code %d); choose another disk, or "+
-			"reset this check to measure again.", info.DiskSpeed.ExitCode)
+			"reset this validation to measure again.", info.DiskSpeed.ExitCode)
 }

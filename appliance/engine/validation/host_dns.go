@@ -11,18 +11,18 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Names that hosts resolve, below <cluster name>.<base domain>.
+// Names that hosts resolve, relative to <cluster name>.<base domain>.
 const (
 	apiName    = "api"
 	apiIntName = "api-int"
-	// appsName stands for every application below *.apps.
+	// appsName represents all applications under *.apps.
 	appsName = "console-openshift-console.apps"
-	// strayName is a name that does not exist, so that only a wildcard record answers for it.
+	// strayName is a name that does not exist. Only a wildcard record resolves it.
 	strayName = "validateNoWildcardDNS"
 )
 
-// DomainNames returns the names that a host of the cluster resolves for the validations of DNS. It
-// is empty if the cluster has no name or base domain.
+// DomainNames returns the names that a host of the cluster resolves for the DNS validations. It is
+// empty if the cluster has no name or base domain.
 func DomainNames(c *models.Cluster) []string {
 	if c.Name == "" || c.BaseDNSDomain == "" {
 		return nil
@@ -40,24 +40,23 @@ func apiResolved(c *hostContext) (Status, string) {
 }
 
 func apiIntResolved(c *hostContext) (Status, string) {
-	return c.resolved(apiIntName, "the load balancer of the API, as machines reach it")
+	return c.resolved(apiIntName, "the load balancer of the API for machines")
 }
 
 func appsResolved(c *hostContext) (Status, string) {
 	return c.resolved(appsName, "the load balancer of the applications (a wildcard record for *.apps)")
 }
 
-// resolved checks that a name of the cluster leads to its load balancer. Only a cluster with
-// user-managed networking needs it. Other clusters, and a single node, answer for their names
-// themselves.
+// resolved validates that a name of the cluster points to its load balancer. This is required only
+// with user-managed networking on several nodes. Other clusters resolve their names themselves.
 func (c *hostContext) resolved(name, target string) (Status, string) {
 	switch {
 	case c.Cluster == nil:
 		return Success, unbound
 	case !yes(c.Cluster.UserManagedNetworking):
-		return Success, "Not needed: the cluster answers for its names itself."
+		return Success, "Not needed: the cluster resolves its names itself."
 	case SingleNode(c.Cluster) && !AddingHosts(c.Cluster):
-		return Success, "Not needed: a single node answers for its names itself."
+		return Success, "Not needed: a single node resolves its names itself."
 	case c.Cluster.BaseDNSDomain == "":
 		return Error, "The cluster has no base domain, so its names cannot be checked; give the base domain."
 	case c.Host.Domains == nil:
@@ -66,18 +65,18 @@ func (c *hostContext) resolved(name, target string) (Status, string) {
 	full := domain(c.Cluster, name)
 	answer := c.answer(full)
 	if answer == nil || !hasAddress(answer) {
-		return Failure, fmt.Sprintf("The host cannot resolve %s; create a DNS record for it that leads to %s.",
+		return Failure, fmt.Sprintf("The host cannot resolve %s; create a DNS record for it that points to %s.",
 			full, target)
 	}
 	if ip, own := c.ownAddress(answer); own {
-		return Failure, fmt.Sprintf("%s leads to %s, which is this host; let the DNS record lead to %s.", full,
+		return Failure, fmt.Sprintf("%s resolves to %s, which is this host; change the DNS record to %s.", full,
 			ip, target)
 	}
 	return Success, fmt.Sprintf("The host can resolve %s.", full)
 }
 
-// answer returns the first answer for a name that carries information, or else the first for it, or
-// else nil.
+// answer returns the first non-empty answer for a name. If all are empty, it returns the first
+// answer, and without any answer nil.
 func (c *hostContext) answer(name string) *models.DomainResolutionResponseDomain {
 	var found *models.DomainResolutionResponseDomain
 	for _, d := range c.Host.Domains.Resolutions {
@@ -98,7 +97,7 @@ func hasAddress(d *models.DomainResolutionResponseDomain) bool {
 	return len(d.IPV4Addresses) > 0 || len(d.IPV6Addresses) > 0 || len(d.Cnames) > 0
 }
 
-// ownAddress reports whether an answer is an address of the host itself.
+// ownAddress reports whether an answer contains an address of the host itself.
 func (c *hostContext) ownAddress(d *models.DomainResolutionResponseDomain) (netip.Addr, bool) {
 	if c.Host.Inventory == nil {
 		return netip.Addr{}, false
@@ -125,10 +124,10 @@ func (c *hostContext) ownAddress(d *models.DomainResolutionResponseDomain) (neti
 }
 
 // releaseResolved always succeeds. Hosts pull from the site's mirrors, and
-// container-images-available checks that by pulling. The name of the release's original registry
-// need not exist at the site.
+// container-images-available validates the pull. The name of the release's original registry need
+// not exist at the site.
 func releaseResolved(*hostContext) (Status, string) {
-	return Success, "Not needed: the release is pulled from the site's mirror, which the image check tries."
+	return Success, "Not needed: the release is pulled from the site's mirror, which container-images-available checks."
 }
 
 func dnsWildcardNotConfigured(c *hostContext) (Status, string) {
@@ -148,14 +147,14 @@ func dnsWildcardNotConfigured(c *hostContext) (Status, string) {
 		return Pending, "Waiting for the host to resolve the cluster's names."
 	case hasAddress(absolute):
 		return Failure,
-			fmt.Sprintf("A wildcard DNS record answers for every name below %s (with %s), which breaks the "+
+			fmt.Sprintf("A wildcard DNS record resolves every name below %s (to %s), which breaks the "+
 				"installation; remove the record *.%s.", below, answers(absolute), below)
 	case hasAddress(relative):
 		return Failure,
-			fmt.Sprintf("The host finds names below %s that do not exist (with %s), because a search domain is added "+
+			fmt.Sprintf("The host resolves names below %s that do not exist (to %s), because a search domain is added "+
 				"to them; remove the search domain from DHCP or the host's settings.", below, answers(relative))
 	}
-	return Success, "No wildcard DNS record answers for the cluster's names."
+	return Success, "No wildcard DNS record resolves the cluster's names."
 }
 
 func answers(d *models.DomainResolutionResponseDomain) string {

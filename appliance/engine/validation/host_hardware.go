@@ -17,12 +17,11 @@ func platformOf(c *models.Cluster) models.PlatformType {
 	return *c.Platform.Type
 }
 
-// Manufacturers of virtual machines that certain platforms require, as the firmware (SMBIOS) names
-// them.
+// Manufacturers of the virtual machines of certain platforms, as in the firmware (SMBIOS).
 const (
 	vmware  = "VMware, Inc."
 	nutanix = "Nutanix"
-	// openStack is the product name that OpenStack gives to its virtual machines.
+	// openStack is the product name of OpenStack's virtual machines.
 	openStack = "OpenStack Compute"
 )
 
@@ -35,7 +34,7 @@ func compatibleWithPlatform(c *hostContext) (Status, string) {
 	case c.Host.Inventory == nil:
 		return Pending, waitInventory
 	case platform == "":
-		return Pending, "Waiting for the cluster's platform to be chosen."
+		return Pending, "Waiting for the cluster's platform."
 	}
 	want := map[models.PlatformType]string{models.PlatformTypeVsphere: vmware,
 		models.PlatformTypeNutanix: nutanix}[platform]
@@ -43,7 +42,7 @@ func compatibleWithPlatform(c *hostContext) (Status, string) {
 		return Success, fmt.Sprintf("The host fits the cluster's platform %s.", platform)
 	}
 	return Failure,
-		fmt.Sprintf("The cluster's platform %s needs hosts made by %q and this one is made by %q; remove the host or "+
+		fmt.Sprintf("The cluster's platform %s needs hosts of the manufacturer %q, not %q; remove the host or "+
 			"change the platform.",
 			platform, want, vendor(c.Host.Inventory))
 }
@@ -62,7 +61,7 @@ func vsphereDiskUUID(c *hostContext) (Status, string) {
 	case c.Host.Inventory == nil && platformOf(c.Cluster) == models.PlatformTypeVsphere:
 		return Pending, waitInventory
 	case vendor(c.Host.Inventory) != vmware:
-		return Success, "Needed on VMware vSphere only."
+		return Success, "Required on VMware vSphere only."
 	}
 	for _, d := range c.Host.Inventory.Disks {
 		if d.InstallationEligibility.Eligible && !d.HasUUID {
@@ -99,13 +98,14 @@ func diskEncryption(c *hostContext) (Status, string) {
 	return hasTPM(c)
 }
 
-// joinsEncrypted uses the ignition config that a host gets from the cluster it joins.
+// joinsEncrypted validates the disk encryption in the ignition config that a joining host gets from
+// its cluster.
 func joinsEncrypted(c *hostContext) (Status, string) {
 	joins := c.Host.JoinsEncrypted()
 	switch {
 	case joins == nil:
-		return Success, "The ignition config that the host gets from its cluster, as far as it is known, encrypts no " +
-			"disk."
+		return Success, "The ignition config that the host gets from its cluster does not encrypt the disk, or is " +
+			"not available yet."
 	case c.Host.Inventory == nil:
 		return Pending, waitInventory
 	case joins.TPM:
@@ -114,16 +114,17 @@ func joinsEncrypted(c *hostContext) (Status, string) {
 		return tangReachable(c)
 	}
 	return Failure, "The ignition config that the host gets from its cluster encrypts the disk with neither a TPM " +
-		"nor Tang servers; mend the cluster's MachineConfig for disk encryption."
+		"nor Tang servers; correct the cluster's MachineConfig for disk encryption."
 }
 
 func hasTPM(c *hostContext) (Status, string) {
 	switch version := c.Host.Inventory.TpmVersion; version {
 	case models.InventoryTpmVersionNr20:
-		return Success, "The host has a TPM 2.0 to encrypt its disk with."
+		return Success, "The host has a TPM 2.0 for the encryption of its disk."
 	case models.InventoryTpmVersionNone, "":
-		return Failure, "Disk encryption needs a TPM 2.0 and none was found; turn it on in the firmware or use Tang " +
-			"servers."
+		return Failure,
+			"Disk encryption needs a TPM 2.0, which the host lacks; enable it in the firmware or use Tang " +
+				"servers."
 	default:
 		return Failure,
 			fmt.Sprintf("Disk encryption needs a TPM 2.0 and the host has version %s; use another host or Tang "+
@@ -137,14 +138,14 @@ func tangReachable(c *hostContext) (Status, string) {
 		return Success, "The host's agent is too old to check the Tang servers."
 	case c.Host.TangError != "":
 		return Failure,
-			fmt.Sprintf("The Tang servers could not be checked: %s. Check their addresses and that the host reaches "+
+			fmt.Sprintf("The Tang servers could not be checked: %s. Check their addresses and that the host can reach "+
 				"them.", oneLine(c.Host.TangError))
 	case c.Host.Tang == nil:
 		return Pending, "Waiting for the host to check the Tang servers."
 	case c.Host.Tang.IsSuccess:
-		return Success, "The host reaches the Tang servers."
+		return Success, "The host can reach the Tang servers."
 	}
-	return Failure, "The host does not reach every Tang server; check their addresses, thumbprints and the network " +
+	return Failure, "The host cannot reach every Tang server; check their addresses, thumbprints and the network " +
 		"between."
 }
 
@@ -152,12 +153,12 @@ func compatibleAgent(c *hostContext) (Status, string) {
 	have := c.Host.Record.DiscoveryAgentVersion
 	switch {
 	case c.AgentImage == "" || have == c.AgentImage:
-		return Success, "The host's agent fits this appliance."
+		return Success, "The host runs the appliance's version of the agent."
 	case c.Host.Stage() != "":
 		return Success, "The agent is not replaced during the installation."
 	}
 	return Failure,
-		fmt.Sprintf("The host runs agent %q and %q is needed; it is being replaced, which takes a few minutes.",
+		fmt.Sprintf("The host runs agent %q instead of %q; the appliance replaces it, which takes a few minutes.",
 			have, c.AgentImage)
 }
 
@@ -180,14 +181,14 @@ func noSkipMissingDisk(c *hostContext) (Status, string) {
 			func(d *models.Disk) bool { return inventory.DiskID(d) == id })
 		if !found {
 			return Failure,
-				fmt.Sprintf("Disk %s, which must keep its contents, is no longer in the host; it may have another id "+
-					"now, so choose the disks to keep anew.", id)
+				fmt.Sprintf("The host no longer has the disk %s, which must keep its contents; its id may have "+
+					"changed, so choose the disks to keep again.", id)
 		}
 	}
 	return Success, "The disks that must keep their contents are in the host."
 }
 
-// oneLine makes the output of a program fit into a sentence.
+// oneLine joins the lines of a program's output for use in a sentence.
 func oneLine(s string) string {
 	s = strings.TrimRight(strings.Join(strings.Fields(s), " "), ".")
 	if len(s) > 300 {
@@ -196,5 +197,5 @@ func oneLine(s string) string {
 	return s
 }
 
-// sentenceList joins parts of a sentence.
+// sentenceList joins the parts of an enumeration.
 func sentenceList(parts []string) string { return oneLine(strings.Join(parts, "; ")) }

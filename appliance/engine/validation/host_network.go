@@ -13,14 +13,14 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// The maximum differences between a host's clock and the appliance's. With a clock that is behind,
-// certificates look as if they were not valid yet. A clock that is ahead is less harmful.
+// The maximum differences between a host's clock and the appliance's clock. A slow clock is worse
+// than a fast one: certificates then seem not to be valid yet.
 const (
 	maxHostBehind = 20 * time.Minute
 	maxHostAhead  = time.Hour
 )
 
-// minDownloadRate is the rate in MB/s below which an image counts as unavailable.
+// minDownloadRate is the rate in MB/s under which an image counts as unavailable.
 const minDownloadRate = 0.001
 
 func hostMachineCIDRDefined(c *hostContext) (Status, string) {
@@ -90,17 +90,18 @@ func ignitionDownloadable(c *hostContext) (Status, string) {
 	case c.Cluster == nil:
 		return Success, unbound
 	case !c.Host.Day2():
-		return Success, "Needed only for hosts that join an installed cluster."
+		return Success, "Required only for hosts that join an installed cluster."
 	case r == nil:
 		return Pending, "Waiting for the host to download its ignition config from the cluster."
 	case r.IsSuccess:
 		return Success, "The host can download its ignition config from the cluster."
 	case r.URL == "":
-		return Failure, "The host could not download its ignition config from the cluster; check that it reaches the " +
+		return Failure, "The host could not download its ignition config from the cluster; check that it can reach " +
+			"the " +
 			"cluster's API address."
 	default:
 		return Failure,
-			fmt.Sprintf("The host could not download its ignition config from %s (%s); check that it reaches that "+
+			fmt.Sprintf("The host could not download its ignition config from %s (%s); check that it can reach that "+
 				"address.", r.URL, oneLine(r.DownloadError))
 	}
 }
@@ -114,7 +115,7 @@ func belongsToMajorityGroup(c *hostContext) (Status, string) {
 	case SingleNode(c.Cluster):
 		return Success, "Not needed on a single node."
 	case c.Groups == nil:
-		return Pending, "Waiting for the hosts to report whom they reach."
+		return Pending, "Waiting for the hosts to report their connectivity."
 	}
 	acrossRouters := yes(c.Cluster.UserManagedNetworking) || ExternalLoadBalancer(c.Cluster)
 	if !acrossRouters && len(c.Cluster.MachineNetworks) == 0 {
@@ -128,17 +129,16 @@ func belongsToMajorityGroup(c *hostContext) (Status, string) {
 	}
 	switch {
 	case missing == "":
-		return Success, "The host and most of the others reach each other."
+		return Success, "The host can communicate with most of the other hosts."
 	case c.clusterSize() < SmallestGroup(c.Cluster, c.Peers):
 		return Pending, fmt.Sprintf("Waiting for at least %d hosts.", SmallestGroup(c.Cluster, c.Peers))
 	}
 	return Failure,
-		fmt.Sprintf("The host and most of the others do not reach each other in %s; check cables, VLANs, switches "+
+		fmt.Sprintf("The host cannot communicate with most of the other hosts in %s; check cables, VLANs, switches "+
 			"and firewalls between them.", missing)
 }
 
-// unreachedNetwork returns the first machine network in which the host is not in the group of
-// connected hosts.
+// unreachedNetwork returns the first machine network whose group of connected hosts lacks the host.
 func (c *hostContext) unreachedNetwork() string {
 	for _, n := range network.MachineNetworks(c.Cluster) {
 		if !slices.Contains(c.Groups.MajorityGroups[n.String()], c.Host.ID()) {
@@ -148,7 +148,7 @@ func (c *hostContext) unreachedNetwork() string {
 	return ""
 }
 
-// unreachedFamily returns the first address family of the cluster in which not all other hosts
+// unreachedFamily returns the first address family of the cluster in which some other hosts cannot
 // reach the host.
 func (c *hostContext) unreachedFamily() string {
 	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster),
@@ -195,7 +195,7 @@ func mtuValid(c *hostContext) (Status, string) {
 	case SingleNode(c.Cluster):
 		return Success, "Not needed on a single node."
 	case c.Host.Connectivity == nil:
-		return Pending, "Waiting for the host to report whom it reaches."
+		return Pending, "Waiting for the host to report its connectivity."
 	}
 	networks := network.MachineNetworks(c.Cluster)
 	for _, remote := range c.Host.Connectivity.RemoteHosts {
@@ -212,7 +212,7 @@ func mtuValid(c *hostContext) (Status, string) {
 	return Success, "Full-size packets reach the other hosts."
 }
 
-// betweenMachines reports whether a packet goes from a machine network to a machine network.
+// betweenMachines reports whether both addresses of a packet are in machine networks.
 func (c *hostContext) betweenMachines(networks []netip.Prefix, r *models.MtuReport) bool {
 	ip, err := netip.ParseAddr(r.RemoteIPAddress)
 	if err != nil || !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
@@ -234,7 +234,7 @@ func validPlatformNetworkSettings(c *hostContext) (Status, string) {
 		return Pending, waitInventory
 	}
 	if c.Host.Inventory.SystemVendor == nil {
-		return Error, "The inventory does not say what machine the host is; restart its agent."
+		return Error, "The inventory lacks the manufacturer and product of the host; restart its agent."
 	}
 	product := c.Host.Inventory.SystemVendor.ProductName
 	if product == openStack && c.Cluster != nil && !yes(c.Cluster.UserManagedNetworking) {
@@ -248,19 +248,21 @@ func ntpSynced(c *hostContext) (Status, string) {
 	var names []string
 	for _, s := range c.Host.NTPSources {
 		if s.SourceState == models.SourceStateSynced {
-			return Success, fmt.Sprintf("The host's clock follows %s.", s.SourceName)
+			return Success, fmt.Sprintf("The host's clock is synchronized with %s.", s.SourceName)
 		}
 		names = append(names, s.SourceName)
 	}
 	if len(names) > 0 {
 		return Failure,
-			fmt.Sprintf("The host's clock follows none of its time sources (%s); give an NTP server that the host "+
+			fmt.Sprintf("The host's clock is not synchronized with any of its time sources (%s); give an NTP server "+
+				"that the host "+
 				"reaches.", sentenceList(names))
 	}
 	if c.Cluster == nil && (c.InfraEnv == nil || c.InfraEnv.AdditionalNtpSources == "") {
-		return Success, "No time source has been given yet."
+		return Success, "No time source is configured yet."
 	}
-	return Failure, "The host has no time source; give an NTP server that it reaches, here or by DHCP."
+	return Failure, "The host has no time source; give an NTP server that it can reach, in the cluster's settings or " +
+		"by DHCP."
 }
 
 func timeSynced(c *hostContext) (Status, string) {
@@ -282,7 +284,7 @@ func timeSynced(c *hostContext) (Status, string) {
 			fmt.Sprintf("The host's clock is %s ahead of this appliance's; set it, or give an NTP server to both.",
 				-behind)
 	}
-	return Success, "The clocks of the host and of this appliance agree."
+	return Success, "The clocks of the host and of the appliance agree."
 }
 
 func containerImagesAvailable(c *hostContext) (Status, string) {
@@ -293,7 +295,7 @@ func containerImagesAvailable(c *hostContext) (Status, string) {
 		}
 	}
 	if len(failed) == 0 {
-		return Success, "The images that the installation needs could be pulled, or pulling them was not tried yet."
+		return Success, "The images for the installation were pulled, or have not been requested yet."
 	}
 	slices.Sort(failed)
 	return Failure,
@@ -306,8 +308,8 @@ func unavailable(image *models.ContainerImageAvailability) bool {
 		image.DownloadRate < minDownloadRate
 }
 
-// slowPeers returns the hosts of the same role for which a measurement exceeds its limit, at most
-// four by name.
+// slowPeers returns the hosts of the same role with a measurement above the limit. It names at most
+// four hosts.
 func (c *hostContext) slowPeers(unit string, measure func(*models.L3Connectivity) float64, limit float64) string {
 	var found []string
 	seen := make(map[string]bool)
@@ -330,8 +332,8 @@ func (c *hostContext) slowPeers(unit string, measure func(*models.L3Connectivity
 	return strings.Join(found, ", ")
 }
 
-// betweenHosts is the result of the validations of latency and packet loss if there is nothing to
-// measure.
+// betweenHosts returns the result of the validations of latency and packet loss in cases without a
+// measurement. The last value is false if there are measurements to compare.
 func (c *hostContext) betweenHosts(limit *float64) (Status, string, bool) {
 	switch {
 	case c.Cluster == nil:
@@ -343,9 +345,9 @@ func (c *hostContext) betweenHosts(limit *float64) (Status, string, bool) {
 	case c.clusterSize() == 1 || limit == nil:
 		return Success, "Not needed on a single node.", true
 	case c.Host.Role() == models.HostRoleAutoAssign:
-		return Success, "Checked when the host's role is known.", true
+		return Success, "Validated when the host's role is known.", true
 	case c.Host.Connectivity == nil:
-		return Pending, "Waiting for the host to report whom it reaches.", true
+		return Pending, "Waiting for the host to report its connectivity.", true
 	}
 	return "", "", false
 }
@@ -384,8 +386,8 @@ func hasDefaultRoute(c *hostContext) (Status, string) {
 	case slices.ContainsFunc(c.Host.Inventory.Routes, inventory.IsDefault):
 		return Success, "The host has a default route."
 	}
-	return Failure, "The host has no default route; give it a gateway by DHCP or in its network settings, even where " +
-		"the gateway leads nowhere."
+	return Failure, "The host has no default route; give it a gateway by DHCP or in its network settings, even if " +
+		"the gateway has no route to other networks."
 }
 
 func nonOverlappingSubnets(c *hostContext) (Status, string) {
@@ -433,19 +435,19 @@ func noIPCollisions(c *hostContext) (Status, string) {
 	case AddingHosts(c.Cluster):
 		return Success, day2
 	case c.Host.Inventory == nil || len(c.Collisions) == 0:
-		return Success, "No other machine answers for the host's addresses."
+		return Success, "No other machine uses the host's addresses."
 	}
 	for _, nic := range c.Host.Inventory.Interfaces {
 		for _, p := range inventory.Addresses(nic) {
 			if macs := c.Collisions[p.Addr().String()]; len(macs) > 0 {
 				return Failure,
-					fmt.Sprintf("Several machines answer for address %s of interface %s (MAC addresses %s); give one "+
+					fmt.Sprintf("Several machines use address %s of interface %s (MAC addresses %s); give one "+
 						"of them another address.",
 						p.Addr(), nic.Name, strings.Join(macs, ", "))
 			}
 		}
 	}
-	return Success, "No other machine answers for the host's addresses."
+	return Success, "No other machine uses the host's addresses."
 }
 
 func noISCSINICInMachineCIDR(c *hostContext) (Status, string) {
@@ -459,7 +461,7 @@ func noISCSINICInMachineCIDR(c *hostContext) (Status, string) {
 	}
 	disk := c.Host.InstallationDisk()
 	if disk == nil || disk.DriveType != models.DriveTypeISCSI && disk.DriveType != models.DriveTypeMultipath {
-		return Success, "The installation disk is not reached over iSCSI."
+		return Success, "The installation disk is not an iSCSI disk."
 	}
 	networks := network.MachineNetworks(c.Cluster)
 	if len(networks) == 0 {
@@ -481,7 +483,7 @@ func noISCSINICInMachineCIDR(c *hostContext) (Status, string) {
 func iscsiApart(inv *models.Inventory, disk *models.Disk, networks []netip.Prefix) (Status, string) {
 	if disk.Iscsi == nil {
 		return Error,
-			fmt.Sprintf("The inventory does not say which address the host uses for iSCSI disk %s; restart its agent.",
+			fmt.Sprintf("The inventory lacks the address that the host uses for iSCSI disk %s; restart its agent.",
 				disk.Name)
 	}
 	ip, err := netip.ParseAddr(disk.Iscsi.HostIPAddress)
@@ -498,7 +500,7 @@ func iscsiApart(inv *models.Inventory, disk *models.Disk, networks []netip.Prefi
 			for _, n := range networks {
 				if n.Contains(p.Addr()) {
 					return Failure,
-						fmt.Sprintf("Interface %s, over which disk %s is reached, is in machine network %s; use a "+
+						fmt.Sprintf("Interface %s, which connects iSCSI disk %s, is in machine network %s; use a "+
 							"separate interface for iSCSI.", nic.Name, disk.Name, n)
 				}
 			}

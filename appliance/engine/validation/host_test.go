@@ -43,7 +43,7 @@ func requireEveryID(t *testing.T, want string, report *Report) {
 	require.ElementsMatch(t, expected, ids)
 }
 
-// requireSentence checks that a message is a complete sentence for people.
+// requireSentence requires the message of a result to be a complete sentence.
 func requireSentence(t *testing.T, r Result) {
 	t.Helper()
 	require.NotEmpty(t, r.Message, r.ID)
@@ -52,7 +52,7 @@ func requireSentence(t *testing.T, r Result) {
 	require.NotContains(t, r.Message, "..", r.ID)
 }
 
-func TestHost_completeOneIsReady(t *testing.T) {
+func TestHost_validHostIsReady(t *testing.T) {
 	for name, prepare := range map[string]func(*threeNodes){
 		"three nodes":                        func(*threeNodes) {},
 		"three nodes behind a load balancer": (*threeNodes).userManaged,
@@ -82,34 +82,34 @@ func TestHost_completeOneIsReady(t *testing.T) {
 	}
 }
 
-// hostFaults lists inputs for which a validation finds something, most of them a fault.
+// hostFaults lists changes of a valid input. Most of them make a validation fail.
 func hostFaults() []fault[HostInput] {
 	inv := func(n *threeNodes) *models.Inventory { return n.hosts[0].Inventory }
 	return []fault[HostInput]{
-		{"the agent is silent", Connected, Failure, Disconnected, "not been heard",
+		{"the agent has stopped polling", Connected, Failure, Disconnected, "does not contact the appliance",
 			func(_ *threeNodes, in *HostInput) { in.Connected = false }},
-		{"a host that reboots is silent by right", Connected, Success, Ready, "not expected",
+		{"a host after its reboot", Connected, Success, Ready, "no agent is expected",
 			func(n *threeNodes, in *HostInput) {
 				in.Connected = false
 				n.hosts[0].Record.Progress = &models.HostProgressInfo{CurrentStage: models.HostStageRebooting}
 			}},
-		{"the machine is restarted", Connected, Failure, Disconnected, "boot a newer image",
+		{"the machine is restarting", Connected, Failure, Disconnected, "boot a newer image",
 			func(_ *threeNodes, in *HostInput) { in.Connected, in.Restarts = false, true }},
-		{"the media is gone", MediaConnected, Failure, Disconnected, "virtual media",
+		{"the media is detached", MediaConnected, Failure, Disconnected, "virtual media",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Record.MediaStatus = ptr(models.HostMediaStatusDisconnected)
 			}},
 		{"no inventory yet", HasInventory, Failure, Discovering, "not sent its inventory",
 			func(n *threeNodes, _ *HostInput) { n.hosts[0].Inventory = nil }},
-		{"a shortened inventory warns", InventoryNotPartiallyTruncated, Failure, Ready, "too many disks",
+		{"a partially truncated inventory only warns", InventoryNotPartiallyTruncated, Failure, Ready, "too many disks",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Truncation = &inventory.Truncation{Type: "partial", Reasons: []string{"too many disks"}}
 			}},
-		{"an inventory that was cut", InventoryNotFullyTruncated, Failure, Discovering, "gave no reason",
+		{"a fully truncated inventory", InventoryNotFullyTruncated, Failure, Discovering, "gave no reason",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Truncation = &inventory.Truncation{Type: "full"}
 			}},
-		{"an inventory cut in an unknown way", InventoryNotFullyTruncated, Error, Discovering, `"half"`,
+		{"an inventory truncated in an unknown way", InventoryNotFullyTruncated, Error, Discovering, `"half"`,
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Truncation = &inventory.Truncation{Type: "half"}
 			}},
@@ -119,9 +119,9 @@ func hostFaults() []fault[HostInput] {
 			func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 3 }},
 		{"too little memory for any role", HasMinMemory, Failure, Insufficient, "8 GiB",
 			func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 7 << 30 }},
-		{"a little too little memory is tolerated", HasMinMemory, Success, Insufficient, "",
+		{"slightly too little memory is tolerated", HasMinMemory, Success, Insufficient, "",
 			func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 8<<30 - 99<<20 }},
-		{"usable memory is a little less than there is", HasMinMemory, Success, Insufficient,
+		{"usable memory is slightly less than physical memory", HasMinMemory, Success, Insufficient,
 			"", func(n *threeNodes, _ *HostInput) {
 				inv(n).Memory.PhysicalBytes, inv(n).Memory.PhysicalBytesMethod = 8<<30-250<<20,
 					models.MemoryMethodMeminfo
@@ -137,13 +137,13 @@ func hostFaults() []fault[HostInput] {
 				inv(n).Disks[0].InstallationEligibility = models.DiskInstallationEligibility{
 					NotEligibleReasons: []string{"it is tiny"}}
 			}},
-		{"a name twice", HostnameUnique, Failure, Insufficient, `"node-2"`, func(n *threeNodes,
+		{"two hosts have the same name", HostnameUnique, Failure, Insufficient, `"node-2"`, func(n *threeNodes,
 			_ *HostInput) {
 			n.hosts[0].Record.RequestedHostname = "node-2"
 		}},
-		{"no real name", HostnameValid, Failure, Insufficient, `"localhost"`,
+		{"an unusable host name", HostnameValid, Failure, Insufficient, `"localhost"`,
 			func(n *threeNodes, _ *HostInput) { inv(n).Hostname = "localhost" }},
-		{"a name with capitals", HostnameValid, Failure, Insufficient, "lower-case",
+		{"a host name in upper case", HostnameValid, Failure, Insufficient, "lower-case",
 			func(n *threeNodes, _ *HostInput) { inv(n).Hostname = "Node-1" }},
 		{"the disk check failed", SufficientInstallationDiskSpeed, Failure, Insufficient, "exit code 2",
 			func(n *threeNodes, _ *HostInput) {
@@ -164,7 +164,7 @@ func hostFaults() []fault[HostInput] {
 				inv(n).SystemVendor.Manufacturer = vmware
 				inv(n).Disks[0].HasUUID = false
 			}},
-		{"no TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "none was found",
+		{"no TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "the host lacks",
 			func(n *threeNodes, _ *HostInput) {
 				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("masters"),
 					Mode: ptr(models.DiskEncryptionModeTpmv2)}
@@ -176,25 +176,25 @@ func hostFaults() []fault[HostInput] {
 					Mode: ptr(models.DiskEncryptionModeTpmv2)}
 				inv(n).TpmVersion = models.InventoryTpmVersionNr12
 			}},
-		{"Tang not tried yet", DiskEncryptionRequirementsSatisfied, Pending, Insufficient, "Waiting",
+		{"Tang has not been checked yet", DiskEncryptionRequirementsSatisfied, Pending, Insufficient, "Waiting",
 			func(n *threeNodes, _ *HostInput) {
 				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
 					Mode: ptr(models.DiskEncryptionModeTang)}
 			}},
-		{"Tang out of reach", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "does not reach",
+		{"Tang is unreachable", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "cannot reach",
 			func(n *threeNodes, _ *HostInput) {
 				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
 					Mode: ptr(models.DiskEncryptionModeTang)}
 				n.hosts[0].Tang = &models.TangConnectivityResponse{}
 			}},
-		{"Tang could not be tried", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "no route",
+		{"Tang could not be checked", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "no route",
 			func(n *threeNodes, _ *HostInput) {
 				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
 					Mode: ptr(models.DiskEncryptionModeTang)}
 				n.hosts[0].TangError = "no\nroute."
 			}},
 		{"a host joins a cluster whose disks are encrypted by TPM", DiskEncryptionRequirementsSatisfied, Failure,
-			Insufficient, "none was found", func(n *threeNodes, _ *HostInput) {
+			Insufficient, "the host lacks", func(n *threeNodes, _ *HostInput) {
 				n.joins(`{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`)
 				inv(n).TpmVersion = models.InventoryTpmVersionNone
 			}},
@@ -203,18 +203,18 @@ func hostFaults() []fault[HostInput] {
 				n.joins(
 					`{"storage":{"luks":[{"name":"data"},{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
 			}},
-		{"a host joins a cluster and reaches its Tang servers", DiskEncryptionRequirementsSatisfied, Success,
-			Ready, "reaches the Tang servers", func(n *threeNodes, _ *HostInput) {
+		{"a host joins a cluster and can reach its Tang servers", DiskEncryptionRequirementsSatisfied, Success,
+			Ready, "can reach the Tang servers", func(n *threeNodes, _ *HostInput) {
 				n.joins(
 					`{"storage":{"luks":[{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
 				n.hosts[0].Tang = &models.TangConnectivityResponse{IsSuccess: true}
 			}},
-		{"a host joins a cluster that encrypts in no known way", DiskEncryptionRequirementsSatisfied, Failure,
+		{"a host joins a cluster with unknown encryption", DiskEncryptionRequirementsSatisfied, Failure,
 			Insufficient, "neither", func(n *threeNodes, _ *HostInput) {
 				n.joins(`{"storage":{"luks":[{"name":"root","clevis":{}}]}}`)
 			}},
-		{"a host joins a cluster whose config is none", DiskEncryptionRequirementsSatisfied, Success,
-			Ready, "as far as it is known", func(n *threeNodes, _ *HostInput) {
+		{"a host joins a cluster with an invalid config", DiskEncryptionRequirementsSatisfied, Success,
+			Ready, "is not available yet", func(n *threeNodes, _ *HostInput) {
 				n.joins(`{"luks"`)
 			}},
 		{"encryption for workers only", DiskEncryptionRequirementsSatisfied, Success, Ready,
@@ -223,11 +223,11 @@ func hostFaults() []fault[HostInput] {
 					Mode: ptr(models.DiskEncryptionModeTpmv2)}
 				inv(n).TpmVersion = models.InventoryTpmVersionNone
 			}},
-		{"another agent", CompatibleAgent, Failure, Insufficient, "being replaced",
+		{"another agent", CompatibleAgent, Failure, Insufficient, "the appliance replaces it",
 			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.DiscoveryAgentVersion = "old" }},
 		{"the installation disk must be kept", NoSkipInstallationDisk, Failure, Insufficient, "by-id/a",
 			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.SkipFormattingDisks = "/dev/disk/by-id/a" }},
-		{"a disk to keep is gone", NoSkipMissingDisk, Failure, Insufficient, "by-id/z",
+		{"a disk to keep is missing", NoSkipMissingDisk, Failure, Insufficient, "by-id/z",
 			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.SkipFormattingDisks = "/dev/disk/by-id/z" }},
 		{"no machine network", MachineCIDRDefined, Failure, PendingForInput, "not defined",
 			func(n *threeNodes, _ *HostInput) { n.cluster.MachineNetworks = nil }},
@@ -235,7 +235,7 @@ func hostFaults() []fault[HostInput] {
 			func(n *threeNodes, _ *HostInput) {
 				inv(n).Interfaces[0].IPV4Addresses = []string{"10.9.0.4/24"}
 			}},
-		{"no machine network to be in", BelongsToMachineCIDR, Pending, PendingForInput, "Waiting",
+		{"no machine network", BelongsToMachineCIDR, Pending, PendingForInput, "Waiting",
 			func(n *threeNodes, _ *HostInput) { n.cluster.MachineNetworks = nil }},
 		{"one of two machine networks is enough behind a load balancer", BelongsToMachineCIDR, Success, Insufficient,
 			"", func(n *threeNodes, _ *HostInput) {
@@ -245,11 +245,11 @@ func hostFaults() []fault[HostInput] {
 				n.cluster.IgnoredHostValidations = `["belongs-to-majority-group"]`
 				inv(n).CPU.Count = 1
 			}},
-		{"cut off from the others", BelongsToMajorityGroup, Failure, Insufficient, "192.168.10.0/24",
+		{"no connection to the other hosts", BelongsToMajorityGroup, Failure, Insufficient, "192.168.10.0/24",
 			func(n *threeNodes, in *HostInput) {
 				in.Groups.MajorityGroups["192.168.10.0/24"] = nil
 			}},
-		{"nobody reported whom he reaches", BelongsToMajorityGroup, Pending, Insufficient, "Waiting",
+		{"no host reported its connectivity", BelongsToMajorityGroup, Pending, Insufficient, "Waiting",
 			func(_ *threeNodes, in *HostInput) { in.Groups = nil }},
 		{"too few hosts for a majority", BelongsToMajorityGroup, Pending, Insufficient, "at least 3 hosts",
 			func(n *threeNodes, in *HostInput) {
@@ -269,7 +269,7 @@ func hostFaults() []fault[HostInput] {
 			func(n *threeNodes, _ *HostInput) { inv(n).SystemVendor.ProductName = openStack }},
 		{"an unknown machine", ValidPlatformNetworkSettings, Error, Insufficient, "restart",
 			func(n *threeNodes, _ *HostInput) { inv(n).SystemVendor = nil }},
-		{"no time source answers", NTPSynced, Failure, Ready, "ntp.site.example", func(n *threeNodes, _ *HostInput) {
+		{"no time source responds", NTPSynced, Failure, Ready, "ntp.site.example", func(n *threeNodes, _ *HostInput) {
 			n.hosts[0].NTPSources[0].SourceState = models.SourceStateUnreachable
 		}},
 		{"no time source", NTPSynced, Failure, Ready, "no time source", func(n *threeNodes,
@@ -280,7 +280,7 @@ func hostFaults() []fault[HostInput] {
 			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp -= 21 * 60 }},
 		{"a clock ahead", TimeSyncedBetweenHostAndService, Failure, Insufficient, "ahead",
 			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp += 61 * 60 }},
-		{"an hour without polls is no fault of the clock", TimeSyncedBetweenHostAndService, Success, Ready, "",
+		{"an hour without polls does not count as clock skew", TimeSyncedBetweenHostAndService, Success, Ready, "",
 			func(_ *threeNodes, in *HostInput) {
 				in.Polled, in.Now = noon, noon.Add(time.Hour)
 			}},
@@ -291,25 +291,26 @@ func hostFaults() []fault[HostInput] {
 				n.hosts[0].Images = map[string]*models.ContainerImageAvailability{"mirror/mco": {Name: "mirror/mco",
 					Result: models.ContainerImageAvailabilityResultFailure}}
 			}},
-		{"an image comes too slowly", ContainerImagesAvailable, Failure, Ready, "mirror/mco",
+		{"an image is pulled too slowly", ContainerImagesAvailable, Failure, Ready, "mirror/mco",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Images = map[string]*models.ContainerImageAvailability{"mirror/mco": {Name: "mirror/mco",
 					SizeBytes: 9, DownloadRate: 0.0001, Result: models.ContainerImageAvailabilityResultSuccess}}
 			}},
-		{"packets take long", SufficientNetworkLatencyRequirementForRole, Failure, Insufficient,
+		{"high latency", SufficientNetworkLatencyRequirementForRole, Failure, Insufficient,
 			"node-2 at 192.168.10.12 (250 ms)", func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].AverageRTTMs = 250
 			}},
-		{"packets to another role may take long", SufficientNetworkLatencyRequirementForRole, Success, Ready,
+		{"high latency to another role", SufficientNetworkLatencyRequirementForRole, Success, Ready,
 			"", func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].AverageRTTMs = 250
 				n.hosts[1].Record.Role = models.HostRoleWorker
 			}},
-		{"packets are lost", SufficientPacketLossRequirementForRole, Failure, Insufficient, "10 %",
+		{"packet loss", SufficientPacketLossRequirementForRole, Failure, Insufficient, "10 %",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].PacketLossPercentage = 10
 			}},
-		{"packets were not counted yet", SufficientPacketLossRequirementForRole, Pending, Insufficient, "Waiting",
+		{"packet loss has not been measured yet", SufficientPacketLossRequirementForRole, Pending, Insufficient,
+			"Waiting",
 			func(n *threeNodes, _ *HostInput) { n.hosts[0].Connectivity = nil }},
 		{"no default route", HasDefaultRoute, Failure, Insufficient, "gateway",
 			func(n *threeNodes, _ *HostInput) { inv(n).Routes = nil }},
@@ -318,11 +319,11 @@ func hostFaults() []fault[HostInput] {
 				inv(n).Interfaces = append(inv(n).Interfaces, &models.Interface{Name: "eno2",
 					IPV4Addresses: []string{"192.168.10.99/25"}})
 			}},
-		{"an address twice", NoIPCollisionsInNetwork, Failure, Insufficient, "02:00:00:00:00:01",
+		{"a duplicate address", NoIPCollisionsInNetwork, Failure, Insufficient, "02:00:00:00:00:01",
 			func(_ *threeNodes, in *HostInput) {
 				in.Collisions = map[string][]string{"192.168.10.11": {"02:00:00:00:00:01", "52:54:00:00:00:01"}}
 			}},
-		{"somebody else's address twice", NoIPCollisionsInNetwork, Success, Ready, "",
+		{"a duplicate address of another host", NoIPCollisionsInNetwork, Success, Ready, "",
 			func(_ *threeNodes, in *HostInput) {
 				in.Collisions = map[string][]string{"192.168.10.77": {"a", "b"}}
 			}},
@@ -331,7 +332,7 @@ func hostFaults() []fault[HostInput] {
 				inv(n).Disks[0].DriveType, inv(n).Disks[0].Iscsi = models.DriveTypeISCSI,
 					&models.Iscsi{HostIPAddress: "192.168.10.11"}
 			}},
-		{"iSCSI over nothing", NoISCSINICBelongsToMachineCIDR, Error, Insufficient, "10.0.0.1",
+		{"iSCSI without an interface", NoISCSINICBelongsToMachineCIDR, Error, Insufficient, "10.0.0.1",
 			func(n *threeNodes, _ *HostInput) {
 				inv(n).Disks[0].DriveType, inv(n).Disks[0].Iscsi = models.DriveTypeISCSI,
 					&models.Iscsi{HostIPAddress: "10.0.0.1"}
@@ -341,7 +342,7 @@ func hostFaults() []fault[HostInput] {
 				n.userManaged()
 				n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:2]
 			}},
-		{"the API's internal name leads to the host", APIIntDomainNameResolvedCorrectly, Failure, Insufficient,
+		{"the API's internal name resolves to the host", APIIntDomainNameResolvedCorrectly, Failure, Insufficient,
 			"this host", func(n *threeNodes, _ *HostInput) {
 				n.userManaged()
 				n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:2]
@@ -382,24 +383,24 @@ func hostFaults() []fault[HostInput] {
 			func(n *threeNodes, _ *HostInput) {
 				resolve(n.hosts[0], domain(n.cluster, strayName), "10.5.5.5")
 			}},
-		{"names of the cluster's former name", DNSWildcardNotConfigured, Pending, Insufficient, "Waiting",
+		{"reports for the cluster's former name", DNSWildcardNotConfigured, Pending, Insufficient, "Waiting",
 			func(n *threeNodes, _ *HostInput) { n.cluster.Name = "renamed" }},
-		{"a new host has no ignition yet", IgnitionDownloadable, Pending, Insufficient, "Waiting",
+		{"a joining host has no ignition yet", IgnitionDownloadable, Pending, Insufficient, "Waiting",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 			}},
-		{"a new host cannot download its ignition", IgnitionDownloadable, Failure, Insufficient, "refused",
+		{"a joining host cannot download its ignition", IgnitionDownloadable, Failure, Insufficient, "refused",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 				n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{URL: "http://api:22624",
 					DownloadError: "refused"}
 			}},
-		{"a new host downloads its ignition", IgnitionDownloadable, Success, Ready, "",
+		{"a joining host downloads its ignition", IgnitionDownloadable, Success, Ready, "",
 			func(n *threeNodes, _ *HostInput) {
 				n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 				n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true}
 			}},
-		{"storage without a disk", OperatorID("odf"), Failure, Insufficient, "besides the installation disk",
+		{"storage without a disk", OperatorID("odf"), Failure, Insufficient, "in addition to the installation disk",
 			func(n *threeNodes, _ *HostInput) {
 				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
 				n.hosts[0].Record.Role = models.HostRoleWorker
@@ -431,7 +432,7 @@ func hostFaults() []fault[HostInput] {
 				inv(n).Disks = append(inv(n).Disks, &models.Disk{ID: "small", DriveType: models.DriveTypeSSD,
 					SizeBytes: 40e9})
 			}},
-		{"operators are not asked of hosts that join", OperatorID("cnv"), Success, Insufficient, "joins",
+		{"an operator and a joining host", OperatorID("cnv"), Success, Insufficient, "joins",
 			func(n *threeNodes, _ *HostInput) {
 				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "cnv"}}
 				n.hosts[0].Record.Kind, inv(n).CPU.Flags = ptr(models.HostKindAddToExistingClusterHost), nil
@@ -458,11 +459,11 @@ func TestHost_faults(t *testing.T) {
 	}
 	for _, check := range hostChecks {
 		if check.id != ReleaseDomainNameResolvedCorrectly { // it never fails; see releaseResolved
-			require.True(t, failing[check.id], "no case lets %s fail", check.id)
+			require.True(t, failing[check.id], "no case makes %s fail", check.id)
 		}
 	}
 	for _, op := range operatorTable() {
-		require.True(t, op.host == nil || failing[op.id], "no case lets %s fail", op.id)
+		require.True(t, op.host == nil || failing[op.id], "no case makes %s fail", op.id)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -480,8 +481,8 @@ func TestHost_faults(t *testing.T) {
 	}
 }
 
-// TestHost_pendingValidations lists the validations that can be pending, and the input that each
-// waits for.
+// TestHost_pendingValidations lists the validations that can be pending, and the input that each of
+// them waits for.
 func TestHost_pendingValidations(t *testing.T) {
 	encrypted := &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
 	var operators []*models.MonitoredOperator
@@ -557,11 +558,11 @@ func TestHost_disabledValidations(t *testing.T) {
 	require.Equal(t, Disabled, report.Status(OperatorID("lvm")))
 	require.True(t, report.Ready())
 	requireEveryID(t, everyHostID, report)
-	require.ErrorContains(t, CheckDisabled([]ID{"has-wings"}), `no host validation "has-wings"`)
-	require.ErrorContains(t, CheckDisabled([]ID{MTUValid, Connected}), "can't be switched off")
+	require.ErrorContains(t, CheckDisabled([]ID{"has-wings"}), `unknown host validation "has-wings"`)
+	require.ErrorContains(t, CheckDisabled([]ID{MTUValid, Connected}), "cannot be disabled")
 }
 
-func TestHost_unboundOneNeedsHardwareOnly(t *testing.T) {
+func TestHost_unboundHostNeedsHardwareOnly(t *testing.T) {
 	n := newThreeNodes()
 	in := HostInput{Host: n.hosts[0], InfraEnv: &models.InfraEnv{}, Requirements: DefaultRequirements(""), Now: noon,
 		Connected: true}

@@ -1,7 +1,7 @@
 package validation
 
-// ID is the id of a validation in the API. Some ids are used for hosts and for clusters. The ids of
-// operators consist of the operator's name: see [OperatorID].
+// ID is the id of a validation in the API. Some ids are used for hosts and clusters. [OperatorID]
+// returns the ids for operators.
 type ID string
 
 // Validations of a host.
@@ -47,7 +47,7 @@ const (
 	MTUValid                                   ID = "mtu-valid"
 )
 
-// Validations of a cluster. MachineCIDRDefined is used for clusters too.
+// Validations of a cluster. Clusters also have MachineCIDRDefined.
 const (
 	ClusterCIDRDefined                   ID = "cluster-cidr-defined"
 	ServiceCIDRDefined                   ID = "service-cidr-defined"
@@ -69,5 +69,5 @@ const (
 	PlatformRequirementsSatisfied        ID = "platform-requirements-satisfied"
 )
 
-// All stands for every validation in a list of ignored validations.
+// All selects every validation in a list of ignored validations.
 const All ID = "all"

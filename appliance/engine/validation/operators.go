@@ -12,26 +12,26 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// operatorCheck is an optional operator with its validations in the API.
+// operatorCheck is an optional operator with its validation.
 type operatorCheck struct {
 	*operator.Operator
 	id ID
-	// names holds the names by which a cluster may have selected it.
+	// names holds the names of the operator in clusters.
 	names  []string
-	absent string // the message for clusters without it
-	// host and cluster are validations in addition to the operator's requirements; nil for none.
+	absent string // message for clusters without the operator
+	// host and cluster validate conditions beyond the operator's requirements. They may be nil.
 	host    func(operator.Requirements, *inventory.Host, *models.Cluster) (Status, string)
 	cluster func(operator.Requirements, ClusterInput) (Status, string)
 }
 
-// openShiftAI has a validation of accelerators.
+// openShiftAI is the operator with an additional validation of accelerators.
 const openShiftAI = "openshift-ai"
 
-// OperatorID returns the id of an operator's validation.
+// OperatorID returns the id of the validation for an operator.
 func OperatorID(name string) ID { return ID(name + "-requirements-satisfied") }
 
-// operatorTable has every operator in the order of their validations. Old clusters may have ODF
-// under its former name ocs, for which the API has separate validations.
+// operatorTable returns all operators in the order of their validations. Old clusters may use the
+// former name ocs of ODF, for which the API has separate validations.
 var operatorTable = sync.OnceValue(func() []operatorCheck {
 	var table []operatorCheck
 	for i := range operator.All() {
@@ -87,10 +87,10 @@ func enabledOperators(c *models.Cluster) []operatorCheck {
 	return list
 }
 
-// notChosen returns the message for an operator that a cluster does not have.
+// notChosen returns the message for clusters without the operator.
 func notChosen(title string) string { return title + " is not among the cluster's operators." }
 
-const joinsInstalled = "The host joins a cluster that is installed already, which its operators are not asked of."
+const joinsInstalled = "Not needed for a host that joins an installed cluster."
 
 // onHost validates an operator on one host.
 func (o operatorCheck) onHost(r Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
@@ -112,14 +112,14 @@ func (o operatorCheck) onHost(r Requirements, h *inventory.Host, c *models.Clust
 	switch {
 	case h.Inventory.CPU != nil && h.Inventory.CPU.Count < own.CPUCores:
 		return Failure,
-			fmt.Sprintf("%s needs %s for itself and the host has %d in all; use a larger host or do not choose the "+
+			fmt.Sprintf("%s needs %s for itself and the host has %d in total; use a larger host or do not choose the "+
 				"operator.", o.Title, cores(own.CPUCores), h.Inventory.CPU.Count)
 	case h.Inventory.Memory != nil && h.Inventory.Memory.UsableBytes < own.RAMMiB<<20:
 		return Failure,
-			fmt.Sprintf("%s needs %d MiB of memory for itself and the host has %d MiB that can be used; use a larger "+
+			fmt.Sprintf("%s needs %d MiB of memory for itself and the host has %d MiB of usable memory; use a larger "+
 				"host or do not choose the operator.", o.Title, own.RAMMiB, h.Inventory.Memory.UsableBytes>>20)
 	case own == operator.Amounts{}:
-		return Success, o.Title + " asks no more CPU and memory of the host."
+		return Success, o.Title + " needs no additional CPU and memory."
 	}
 	return Success, fmt.Sprintf("The host has what %s needs; its %s and %d MiB are part of the host's requirements.",
 		o.Title, cores(own.CPUCores), own.RAMMiB)
@@ -130,7 +130,7 @@ func (o operatorCheck) onCluster(in ClusterInput) (Status, string) {
 		return Success, o.absent
 	}
 	if AddingHosts(in.Cluster) {
-		return Success, "The cluster is installed already."
+		return Success, "The cluster is already installed."
 	}
 	if why := o.Unavailable(in.Cluster.OpenshiftVersion, SingleNode(in.Cluster)); why != "" {
 		return Failure, why
@@ -143,7 +143,7 @@ func (o operatorCheck) onCluster(in ClusterInput) (Status, string) {
 	if why := in.MissingCatalogs[o.SubscriptionFor(in.Cluster.OpenshiftVersion).Catalog]; why != "" {
 		return Failure, fmt.Sprintf("%s can't be installed: %s", o.Title, why)
 	}
-	return Success, "The cluster has what " + o.Title + " needs."
+	return Success, "The cluster meets the requirements of " + o.Title + "."
 }
 
 // amounts returns the CPU and memory that an operator needs on a host.
@@ -177,8 +177,8 @@ func runs(on string, h *inventory.Host, c *models.Cluster) bool {
 	return h.Role() != models.HostRoleArbiter
 }
 
-// runsWorkloads reports whether a host runs workloads. Workers always do, the control plane does if
-// it is schedulable.
+// runsWorkloads reports whether a host runs workloads. Workers always do. Control-plane hosts do if
+// they are schedulable.
 func runsWorkloads(h *inventory.Host, c *models.Cluster) bool {
 	switch h.Role() {
 	case models.HostRoleWorker, models.HostRoleAutoAssign:
@@ -190,7 +190,7 @@ func runsWorkloads(h *inventory.Host, c *models.Cluster) bool {
 	}
 }
 
-// MastersSchedulable reports whether workloads must run on the control plane, because there are
+// MastersSchedulable reports whether the control plane must run workloads because the cluster has
 // fewer than two workers.
 func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
 	workers := 0
@@ -202,8 +202,8 @@ func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
 	return SingleNode(c) || workers < 2
 }
 
-// runsStorage reports whether a host keeps volumes of ODF: the control plane and its arbiter if
-// there are too few workers for workloads, or else the workers.
+// runsStorage reports whether a host stores volumes of ODF. These are the workers. If there are too
+// few workers, the control plane and its arbiter store the volumes.
 func runsStorage(h *inventory.Host, c *models.Cluster) bool {
 	if h.Role() == models.HostRoleWorker {
 		return true
@@ -211,7 +211,7 @@ func runsStorage(h *inventory.Host, c *models.Cluster) bool {
 	return SingleNode(c) || yes(c.SchedulableMastersForcedTrue) || h.Role() == models.HostRoleAutoAssign
 }
 
-// spareDisks counts the disks of a host that are available for storage: HDD or SSD, not the
+// spareDisks counts the disks of a host that are available for storage: HDDs and SSDs except the
 // installation disk.
 func spareDisks(h *inventory.Host, minGB int64) int {
 	if h.Inventory == nil {
@@ -247,7 +247,7 @@ func countDevices(h *inventory.Host, r operator.Requirements) int {
 	return n
 }
 
-// Storage reports whether ODF would keep a cluster's volumes on the control plane (compact) or on
+// Storage reports whether ODF would store a cluster's volumes on the control plane (compact) or on
 // workers, and on how many disks.
 func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compact bool, disks int) {
 	odf, _ := operator.ByName("odf")
@@ -261,8 +261,8 @@ func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compac
 	return compact, disks
 }
 
-// volumesGB is the minimum size of a storage disk for the volumes of the multicluster engine: 10,
-// 10 and 50 GB, which are on one disk on a single node.
+// volumesGB is the minimum size of a disk for the volumes of the multicluster engine. There are
+// volumes of 10, 10 and 50 GB, which share one disk on a single node.
 func volumesGB(c *models.Cluster) int64 {
 	switch {
 	case !slices.ContainsFunc(c.MonitoredOperators, func(m *models.MonitoredOperator) bool {
@@ -281,8 +281,9 @@ func odfHost(r operator.Requirements, h *inventory.Host, c *models.Cluster) (Sta
 	least := r.DiskGB + volumesGB(c)
 	if runsStorage(h, c) && spareDisks(h, least) == 0 {
 		return Failure,
-			fmt.Sprintf("OpenShift Data Foundation needs an HDD or SSD of at least %d GB besides the installation "+
-				"disk and found none; add a disk to the host.", least)
+			fmt.Sprintf("OpenShift Data Foundation needs an HDD or SSD of at least %d GB in addition to the "+
+				"installation "+
+				"disk, which is missing; add a disk to the host.", least)
 	}
 	return Success, ""
 }
@@ -325,8 +326,9 @@ func lvmHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Sta
 		size = fmt.Sprintf(" of at least %d GB", least)
 	}
 	return Failure,
-		fmt.Sprintf("Logical Volume Manager Storage needs an HDD or SSD%s besides the installation disk and found "+
-			"none; add a disk to the host.", size)
+		fmt.Sprintf("Logical Volume Manager Storage needs an HDD or SSD%s in addition to the installation disk, "+
+			"which is "+
+			"missing; add a disk to the host.", size)
 }
 
 func cnvHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
@@ -336,19 +338,20 @@ func cnvHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Sta
 	}
 	switch {
 	case !slices.Contains(flags, "vmx") && !slices.Contains(flags, "svm"):
-		return Failure, "OpenShift Virtualization needs a CPU with virtualization (VT-x or AMD-V) and it is not " +
-			"there or turned off; turn it on in the firmware."
+		return Failure, "OpenShift Virtualization needs a CPU with virtualization (VT-x or AMD-V), which is missing " +
+			"or " +
+			"disabled; enable it in the firmware."
 	case (operator.Cluster{Version: c.OpenshiftVersion, SingleNode: SingleNode(c)}).HostPath() &&
 		spareDisks(h, hostPathGB) == 0:
 		return Failure,
 			fmt.Sprintf("OpenShift Virtualization on a single node of OpenShift %s needs an HDD or SSD of at least "+
-				"%d GB besides the installation disk for its virtual machines and found none; add a disk to the host.",
+				"%d GB for its virtual machines, in addition to the installation disk; add a disk to the host.",
 				c.OpenshiftVersion, hostPathGB)
 	}
 	return Success, ""
 }
 
-// hostPathGB is the size of the directory of virtual machines on a single node, 50 GiB.
+// hostPathGB is the size in GB of the directory for virtual machines on a single node: 50 GiB.
 const hostPathGB = 54
 
 func hasGPU(h *inventory.Host, vendors []string) bool {
@@ -361,10 +364,10 @@ func secureBoot(h *inventory.Host) bool {
 	return h.Inventory.Boot != nil && h.Inventory.Boot.SecureBootState == models.SecureBootStateEnabled
 }
 
-// gpuHost checks that the drivers of accelerators, which are not signed, can be loaded.
+// gpuHost validates that the GPU drivers, which are not signed, can be loaded.
 func gpuHost(r operator.Requirements, h *inventory.Host, _ *models.Cluster) (Status, string) {
 	if hasGPU(h, r.Vendors) && secureBoot(h) {
-		return Failure, "The driver of the host's GPU cannot be loaded with secure boot on; turn secure boot off in " +
+		return Failure, "The driver of the host's GPU cannot be loaded with secure boot; disable secure boot in " +
 			"the firmware."
 	}
 	return Success, ""
@@ -372,8 +375,8 @@ func gpuHost(r operator.Requirements, h *inventory.Host, _ *models.Cluster) (Sta
 
 func modulesHost(_ operator.Requirements, h *inventory.Host, _ *models.Cluster) (Status, string) {
 	if secureBoot(h) {
-		return Failure, "Kernel modules that are built on site cannot be loaded with secure boot on; turn secure " +
-			"boot off in the firmware."
+		return Failure, "Kernel modules that are built on site cannot be loaded with secure boot; disable secure " +
+			"boot in the firmware."
 	}
 	return Success, ""
 }
@@ -385,13 +388,13 @@ func gpuCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 	})
 	if !found {
 		return Failure,
-			fmt.Sprintf("A GPU of %s is needed on a host that runs workloads and no such host has one; add such a "+
+			fmt.Sprintf("No host that runs workloads has a GPU of %s; add such a "+
 				"host or do not choose the operator.", vendorNames(r.Vendors))
 	}
 	return Success, ""
 }
 
-// vendorNames maps PCI ids to the makers of GPUs.
+// vendorNames returns the names of GPU manufacturers for their PCI ids.
 func vendorNames(ids []string) string {
 	var names []string
 	for _, id := range ids {
@@ -418,7 +421,7 @@ func aiCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 	return Success, ""
 }
 
-// aiGPUs reports whether OpenShift AI can use accelerators. It works without them.
+// aiGPUs reports whether OpenShift AI can use GPUs. GPUs are optional for it.
 func aiGPUs(in ClusterInput) (Status, string) {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(in.Cluster.MonitoredOperators,
@@ -428,7 +431,7 @@ func aiGPUs(in ClusterInput) (Status, string) {
 	case !has(openShiftAI):
 		return Success, notChosen("OpenShift AI")
 	case has("nvidia-gpu", "amd-gpu"):
-		return Success, "OpenShift AI gets the GPUs of the operators that were chosen with it."
+		return Success, "OpenShift AI can use the GPUs of the other operators."
 	}
-	return Success, "No operator for GPUs was chosen, so OpenShift AI is installed without."
+	return Success, "OpenShift AI is installed without GPUs, because the cluster has no operator for them."
 }

@@ -14,15 +14,15 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Overrides holds a site's minimum requirements of hosts, which replace the defaults. The form is
-// that of the Assisted Installer's HW_VALIDATOR_REQUIREMENTS: a JSON list of entries with a
-// version, whose roles (master, arbiter, worker, sno, edge-worker) name the changed values.
+// Overrides holds a site's minimum requirements of hosts. They replace the defaults. The format is
+// that of the Assisted Installer's HW_VALIDATOR_REQUIREMENTS: a JSON list of entries. An entry has
+// a version and new values for roles (master, arbiter, worker, sno, edge-worker).
 type Overrides struct {
 	entries []override
 }
 
-// override is one entry: for every version ("default"), from a version on (match_type min_version),
-// or for one version, with or without its third number.
+// override is one entry. It applies to all versions ("default"), to a version and later ones
+// (match_type min_version), or to one version with or without its patch number.
 type override struct {
 	Version    string   `json:"version"`
 	MatchType  string   `json:"match_type"`
@@ -33,7 +33,7 @@ type override struct {
 	EdgeWorker *changes `json:"edge-worker"`
 }
 
-// changes holds the fields of a role that an entry names.
+// changes holds the values of a role in an entry.
 type changes struct {
 	CPUCores     *int64   `json:"cpu_cores"`
 	RAMMiB       *int64   `json:"ram_mib"`
@@ -43,18 +43,17 @@ type changes struct {
 	PacketLossPC *float64 `json:"packet_loss_percentage"`
 }
 
-// ParseOverrides parses a site's minimum requirements. An error names the entry and its fault in
-// one sentence.
+// ParseOverrides parses a site's minimum requirements. Errors name the entry and its fault.
 func ParseOverrides(text []byte) (*Overrides, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	var entries []override
 	if err := decoder.Decode(&entries); err != nil {
-		return nil, fmt.Errorf("the hardware requirements are no JSON list of entries with a version and roles: %w",
+		return nil, fmt.Errorf("the hardware requirements are not a JSON list of entries with a version and roles: %w",
 			err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the hardware requirements have something behind their list")
+		return nil, errors.New("the hardware requirements have data after the end of their list")
 	}
 	for i, e := range entries {
 		if err := e.check(); err != nil {
@@ -95,8 +94,8 @@ func (e override) check() error {
 	return nil
 }
 
-// For returns the minimum requirements of an OpenShift version with the overrides: first those for
-// all versions, then those from a version on in the order of the list, then those for exactly this
+// For returns the minimum requirements of an OpenShift version with the overrides. The entries are
+// applied in three groups: for all versions, for a version and later ones, and for exactly this
 // version. A nil *Overrides changes nothing.
 func (o *Overrides) For(version string) Requirements {
 	r := DefaultRequirements(version)
@@ -151,7 +150,7 @@ func (c *changes) apply(to *models.ClusterHostRequirementsDetails) {
 	}
 }
 
-// majorMinor returns the first two numbers of a version.
+// majorMinor returns the major and minor number of a version.
 func majorMinor(version string) (major, minor int, ok bool) {
 	first, rest, found := strings.Cut(version, ".")
 	if !found {

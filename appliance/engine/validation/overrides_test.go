@@ -18,10 +18,11 @@ func TestParseOverrides(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, o.For("4.19.2").Worker.CPUCores)
 	require.EqualValues(t, 25, *o.For("4.19.2").Worker.PacketLossPercentage)
-	require.EqualValues(t, 8192, o.For("4.19.2").Worker.RAMMib, "what is not named stays")
+	require.EqualValues(t, 8192, o.For("4.19.2").Worker.RAMMib, "other values stay")
 	require.EqualValues(t, 12288, o.For("").SNO.RAMMib)
 	require.EqualValues(t, 3, o.For("4.20.8").Worker.CPUCores)
-	require.EqualValues(t, 60, o.For("4.20.8").Worker.DiskSizeGb, "one version goes over those from a version on")
+	require.EqualValues(t, 60, o.For("4.20.8").Worker.DiskSizeGb,
+		"an entry for one version overrides an entry with min_version")
 	require.EqualValues(t, 70, o.For("4.21.0-ec.2").Worker.DiskSizeGb)
 	require.EqualValues(t, 250.5, *o.For("4.18.0-rc.1").Master.NetworkLatencyThresholdMs)
 	require.EqualValues(t, 100, *o.For("4.180.1").Master.NetworkLatencyThresholdMs)
@@ -30,8 +31,8 @@ func TestParseOverrides(t *testing.T) {
 
 func TestParseOverrides_invalid(t *testing.T) {
 	for name, tt := range map[string]struct{ text, says string }{
-		"no JSON":          {`{`, "no JSON list"},
-		"no list":          {`{"version": "default"}`, "no JSON list"},
+		"no JSON":          {`{`, "not a JSON list"},
+		"no list":          {`{"version": "default"}`, "not a JSON list"},
 		"an unknown role":  {`[{"version": "default", "king": {}}]`, `"king"`},
 		"an unknown field": {`[{"version": "default", "master": {"cores": 4}}]`, `"cores"`},
 		"no version":       {`[{"master": {}}]`, "entry 1"},
@@ -41,7 +42,7 @@ func TestParseOverrides_invalid(t *testing.T) {
 		"no cores":        {`[{"version": "default", "sno": {"cpu_cores": 0}}]`, "cpu_cores of role sno is 0"},
 		"no latency":      {`[{"version": "default", "worker": {"network_latency_threshold_ms": 0}}]`, "above 0"},
 		"more than all":   {`[{"version": "default", "worker": {"packet_loss_percentage": 101}}]`, "from 0 to 100"},
-		"two lists":       {`[] []`, "behind their list"},
+		"two lists":       {`[] []`, "after the end of their list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseOverrides([]byte(tt.text))
@@ -55,7 +56,7 @@ func TestParseOverrides_invalid(t *testing.T) {
 func TestDefaultRequirements_matchUpstream(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA names no folder of real data")
+		t.Skip("LANDFALL_REALDATA is not set to a directory of real data")
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "assisted", "defaults", "default_hw_requirements.json"))
 	require.NoError(t, err)

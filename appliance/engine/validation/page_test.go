@@ -15,27 +15,27 @@ import (
 	"landfall/appliance/engine/pagetest"
 )
 
-var updatePage = flag.Bool("update", false, "write docs/validations.md anew")
+var updatePage = flag.Bool("update", false, "write docs/validations.md from the validations")
 
-// saying is a message of a validation with the status that it belongs to.
-type saying struct {
-	status  Status
-	when    string
-	message string
+// message is a message of a validation with its status and the input that led to it.
+type message struct {
+	status Status
+	when   string
+	text   string
 }
 
-// sayings maps the ids of validations to their messages.
-type sayings map[ID][]saying
+// messages maps the ids of validations to their messages.
+type messages map[ID][]message
 
-func (s sayings) add(r Result, when string) {
-	known := func(other saying) bool { return other.status == r.Status && other.message == r.Message }
-	if !slices.ContainsFunc(s[r.ID], known) {
-		s[r.ID] = append(s[r.ID], saying{r.Status, when, r.Message})
+func (m messages) add(r Result, when string) {
+	same := func(other message) bool { return other.status == r.Status && other.text == r.Message }
+	if !slices.ContainsFunc(m[r.ID], same) {
+		m[r.ID] = append(m[r.ID], message{r.Status, when, r.Message})
 	}
 }
 
-// situations lists valid clusters in which validations pass for different reasons.
-func situations() []struct {
+// validInputs lists valid clusters whose validations pass for different reasons.
+func validInputs() []struct {
 	name    string
 	prepare func(*threeNodes)
 } {
@@ -43,8 +43,8 @@ func situations() []struct {
 		name    string
 		prepare func(*threeNodes)
 	}{
-		{"all is well", func(*threeNodes) {}},
-		{"the user looks after the networking", (*threeNodes).userManaged},
+		{"valid input", func(*threeNodes) {}},
+		{"user-managed networking", (*threeNodes).userManaged},
 		{"a single node", (*threeNodes).singleNode},
 		{"a host that joins an installed cluster", func(n *threeNodes) {
 			n.cluster.Kind, n.cluster.Status = ptr(models.ClusterKindAddHostsCluster),
@@ -52,7 +52,7 @@ func situations() []struct {
 			n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 			n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true}
 		}},
-		{"with every operator", func(n *threeNodes) {
+		{"all operators selected", func(n *threeNodes) {
 			for _, op := range operatorTable() {
 				n.cluster.MonitoredOperators = append(n.cluster.MonitoredOperators,
 					&models.MonitoredOperator{Name: op.names[0]})
@@ -64,20 +64,20 @@ func situations() []struct {
 				SizeBytes: 960e9})
 			inv.Gpus = []*models.Gpu{{VendorID: "10de"}, {VendorID: "1002"}}
 		}},
-		{"disks are encrypted", func(n *threeNodes) {
+		{"encrypted disks", func(n *threeNodes) {
 			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
 				Mode: ptr(models.DiskEncryptionModeTpmv2)}
 		}},
 	}
 }
 
-func sayingsOfHosts() sayings {
-	said := sayings{}
-	for _, s := range situations() {
+func hostMessages() messages {
+	found := messages{}
+	for _, s := range validInputs() {
 		n := newThreeNodes()
 		s.prepare(n)
 		for _, r := range Host(n.input()).Results() {
-			said.add(r, s.name)
+			found.add(r, s.name)
 		}
 	}
 	n := newThreeNodes()
@@ -85,64 +85,62 @@ func sayingsOfHosts() sayings {
 	in := n.input()
 	in.Groups = nil
 	for _, r := range Host(in).Results() {
-		said.add(r, "the host has reported nothing yet")
+		found.add(r, "a host without reports")
 	}
 	in = newThreeNodes().input()
 	in.Cluster, in.Peers, in.Groups = nil, nil, nil
 	for _, r := range Host(in).Results() {
-		said.add(r, "the host belongs to no cluster")
+		found.add(r, "a host without a cluster")
 	}
 	for _, f := range hostFaults() {
 		n := newThreeNodes()
 		in := n.input()
 		f.change(n, &in)
 		r, _ := Host(in).Result(f.id)
-		said.add(r, f.name)
+		found.add(r, f.name)
 	}
-	return said
+	return found
 }
 
-func sayingsOfClusters() sayings {
-	said := sayings{}
-	for _, s := range situations() {
+func clusterMessages() messages {
+	found := messages{}
+	for _, s := range validInputs() {
 		n := newThreeNodes()
 		s.prepare(n)
 		for _, r := range Cluster(n.clusterInput()).Results() {
-			said.add(r, s.name)
+			found.add(r, s.name)
 		}
 	}
 	for _, r := range Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")}).
 		Results() {
-		said.add(r, "nothing was said of the cluster yet")
+		found.add(r, "an empty cluster")
 	}
 	for _, f := range clusterFaults() {
 		n := newThreeNodes()
 		in := n.clusterInput()
 		f.change(n, &in)
 		r, _ := Cluster(in).Result(f.id)
-		said.add(r, f.name)
+		found.add(r, f.name)
 	}
-	return said
+	return found
 }
 
-func validationsPage(hosts, clusters sayings) string {
+func validationsPage(hosts, clusters messages) string {
 	var b strings.Builder
-	b.WriteString(`# What the checks of hosts and clusters say
-
-Generated from the inputs of the tests of ` + "`appliance/engine/validation`" + ` by ` + "`make docs`" + `; do not edit. Every check of the API is here, with
-every sentence that the tests bring it to say, and when. A check that a site has switched off says "` + switchedOff + `"
-
-What stands in the way of an installation is said in the comment of the package; checks marked *warns* never do, and those marked
-*vital* can't be ignored.
-`)
+	b.WriteString("# The validations of hosts and clusters\n\n" +
+		"Generated from the test inputs of `appliance/engine/validation` by `make docs`; do not edit. The page lists " +
+		"every validation of the API, with all messages that the tests produce. The message of a validation that a " +
+		"site has disabled is \"" + disabledMessage + "\"\n\n" +
+		"The package comment describes which validations block an installation. Validations marked *warns* never " +
+		"block it. Validations marked *vital* can't be ignored.\n")
 	for _, part := range []struct {
 		title string
-		said  sayings
+		found messages
 		vital []ID
 		warn  []ID
 	}{{"Hosts", hosts, NeverIgnoredForHosts(), advisory[:]}, {"Clusters", clusters, NeverIgnoredForClusters(), nil}} {
 		fmt.Fprintf(&b, "\n## %s\n", part.title)
-		for _, id := range slices.Sorted(maps.Keys(part.said)) {
+		for _, id := range slices.Sorted(maps.Keys(part.found)) {
 			mark := ""
 			switch {
 			case slices.Contains(part.vital, id):
@@ -150,14 +148,13 @@ What stands in the way of an installation is said in the comment of the package;
 			case slices.Contains(part.warn, id):
 				mark = " (*warns*)"
 			}
-			fmt.Fprintf(&b, "\n### %s%s\n\n| | when | it says |\n|---|---|---|\n", id, mark)
-			said := slices.Clone(part.said[id])
-			slices.SortStableFunc(said, func(x, y saying) int {
-				return slices.Index(statuses,
-					x.status) - slices.Index(statuses, y.status)
+			fmt.Fprintf(&b, "\n### %s%s\n\n| status | input | message |\n|---|---|---|\n", id, mark)
+			list := slices.Clone(part.found[id])
+			slices.SortStableFunc(list, func(x, y message) int {
+				return slices.Index(statuses, x.status) - slices.Index(statuses, y.status)
 			})
-			for _, s := range said {
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", s.status, s.when, strings.ReplaceAll(s.message, "|", "\\|"))
+			for _, m := range list {
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", m.status, m.when, strings.ReplaceAll(m.text, "|", "\\|"))
 			}
 		}
 	}
@@ -166,23 +163,22 @@ What stands in the way of an installation is said in the comment of the package;
 
 var statuses = []Status{Failure, Pending, Error, Success, Disabled}
 
-// TestValidationsPage_isUpToDate compares docs/validations.md with all messages for all inputs of
-// the tests. The message of a failed validation names the problem and its solution, and no message
-// uses internal terms.
+// TestValidationsPage_isUpToDate compares docs/validations.md with the messages for all inputs of
+// the tests. The message of a failed validation must name the problem and the remedy.
 func TestValidationsPage_isUpToDate(t *testing.T) {
-	hosts, clusters := sayingsOfHosts(), sayingsOfClusters()
-	for kind, said := range map[string]sayings{"host": hosts, "cluster": clusters} {
+	hosts, clusters := hostMessages(), clusterMessages()
+	for kind, found := range map[string]messages{"host": hosts, "cluster": clusters} {
 		ids := strings.Fields(map[string]string{"host": everyHostID, "cluster": everyClusterID}[kind])
-		require.Len(t, said, len(ids))
+		require.Len(t, found, len(ids))
 		for _, id := range ids {
-			require.True(t, slices.ContainsFunc(said[ID(id)], func(s saying) bool { return s.status == Success }),
+			require.True(t, slices.ContainsFunc(found[ID(id)], func(m message) bool { return m.status == Success }),
 				"%s %s never passes", kind, id)
-			for _, s := range said[ID(id)] {
-				requireSentence(t, Result{ID(id), s.status, s.message})
-				if s.status == Failure || s.status == Error {
-					parts := strings.FieldsFunc(strings.ReplaceAll(s.message, ". ", ";"),
+			for _, m := range found[ID(id)] {
+				requireSentence(t, Result{ID(id), m.status, m.text})
+				if m.status == Failure || m.status == Error {
+					parts := strings.FieldsFunc(strings.ReplaceAll(m.text, ". ", ";"),
 						func(r rune) bool { return r == ';' || r == ',' || r == ':' })
-					require.Greater(t, len(parts), 1, "%s %s says nothing of what to do: %s", kind, id, s.message)
+					require.Greater(t, len(parts), 1, "the message of %s %s names no remedy: %s", kind, id, m.text)
 				}
 			}
 		}

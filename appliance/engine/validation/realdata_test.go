@@ -15,12 +15,12 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// TestHost_matchesResultsOfARealService compares the validations of hosts from a real Assisted
-// Service with the results of that service.
+// TestHost_matchesResultsOfARealService compares the validations of real hosts with the results of
+// the Assisted Service that recorded them.
 func TestHost_matchesResultsOfARealService(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA names no folder of real data")
+		t.Skip("LANDFALL_REALDATA is not set to a directory of real data")
 	}
 	var records []*models.Host
 	readJSON(t, filepath.Join(dir, "assisted", "samples", "hosts.json"), &records)
@@ -44,7 +44,7 @@ func TestHost_matchesResultsOfARealService(t *testing.T) {
 		for category, results := range theirs {
 			for _, r := range results {
 				if r.ID == DNSWildcardNotConfigured {
-					continue // the sample has fewer names
+					continue // the sample lacks some names
 				}
 				require.Equal(t, r.Status, report.Status(r.ID), "%s %s of %s: %s", category, r.ID, h.Name(), r.Message)
 			}
@@ -64,7 +64,7 @@ func readJSON(t *testing.T, path string, into any) {
 func TestReports_haveEveryPublishedValidation(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA names no folder of real data")
+		t.Skip("LANDFALL_REALDATA is not set to a directory of real data")
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "assisted", "swagger.yaml"))
 	require.NoError(t, err)

@@ -10,17 +10,18 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// Requirements holds the minimum requirements of hosts by role: CPU cores, memory in MiB, disk in
-// GB (10^9 bytes), the 99th percentile of disk syncs in ms, the round trip to hosts of the same
-// role in ms and the lost packets in percent. A nil limit of the network is not checked.
+// Requirements holds the minimum requirements of hosts by role: CPU cores, memory in MiB and disk
+// size in GB (10^9 bytes). It also has the limits for the 99th percentile of disk syncs in ms, for
+// the round trip to hosts of the same role in ms, and for lost packets in percent. A nil network
+// limit is not validated.
 type Requirements struct {
 	Master, Arbiter, Worker, SNO, EdgeWorker models.ClusterHostRequirementsDetails
-	// Operators holds a site's requirements of operators; nil stands for the defaults.
+	// Operators holds a site's requirements of operators. Nil selects the defaults.
 	Operators *operator.Overrides
 }
 
-// DefaultRequirements returns the minimum requirements of an OpenShift version ("4.17.3"). They are
-// those that Red Hat documents for bare metal; from 4.22 a single node needs 4 cores instead of 8.
+// DefaultRequirements returns the minimum requirements of an OpenShift version ("4.17.3"), as Red
+// Hat documents them for bare metal. From 4.22 on, a single node needs 4 cores instead of 8.
 func DefaultRequirements(version string) Requirements {
 	limit := func(v float64) *float64 { return &v }
 	r := Requirements{
@@ -53,7 +54,7 @@ func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.Clust
 	}
 	total := r.ForRole(h, c, h.Role())
 	if h.Day2() || AddingHosts(c) {
-		return total // the operators are installed already
+		return total // the operators are already installed
 	}
 	for _, op := range enabledOperators(c) {
 		extra := op.amounts(r.Operators.For(op.Operator), h, c)
@@ -63,7 +64,7 @@ func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.Clust
 	return total
 }
 
-// ForRole returns OpenShift's own minimum requirements of a role.
+// ForRole returns OpenShift's own minimum requirements of a role, without operators.
 func (r Requirements) ForRole(h *inventory.Host, c *models.Cluster,
 	role models.HostRole) models.ClusterHostRequirementsDetails {
 	switch {
@@ -86,7 +87,7 @@ func (r Requirements) least() models.ClusterHostRequirementsDetails {
 	return least
 }
 
-// minimum returns the least CPU and memory that any role of the cluster accepts.
+// minimum returns the smallest CPU and memory requirements of the roles of the cluster.
 func (r Requirements) minimum(c *models.Cluster) (cores, mib int64) {
 	master := r.Master
 	if SingleNode(c) {
@@ -95,7 +96,7 @@ func (r Requirements) minimum(c *models.Cluster) (cores, mib int64) {
 	return min(master.CPUCores, r.Worker.CPUCores), min(master.RAMMib, r.Worker.RAMMib)
 }
 
-// Preflight returns the requirements as GET …/preflight-requirements shows them.
+// Preflight returns the requirements in the format of GET …/preflight-requirements.
 func (r Requirements) Preflight(c *models.Cluster) *models.PreflightHardwareRequirements {
 	master := r.Master
 	if SingleNode(c) {
@@ -115,8 +116,8 @@ func (r Requirements) Preflight(c *models.Cluster) *models.PreflightHardwareRequ
 	}
 }
 
-// preflightOperators returns the requirements of all operators, selected or not. An installed
-// cluster gets no more operators.
+// preflightOperators returns the requirements of all operators, selected or not. It is empty for an
+// installed cluster, which gets no more operators.
 func (r Requirements) preflightOperators(c *models.Cluster) []*models.OperatorHardwareRequirements {
 	list := []*models.OperatorHardwareRequirements{}
 	if AddingHosts(c) {
@@ -129,7 +130,7 @@ func (r Requirements) preflightOperators(c *models.Cluster) []*models.OperatorHa
 	return list
 }
 
-// DiskRules returns the requirements for the disks of a host.
+// DiskRules returns the requirements of the disks of a host.
 func (r Requirements) DiskRules(h *inventory.Host, c *models.Cluster, infraEnv *models.InfraEnv) inventory.DiskRules {
 	rules := inventory.DiskRules{MinGB: r.ForHost(h, c).DiskSizeGb}
 	if c != nil {
@@ -141,7 +142,7 @@ func (r Requirements) DiskRules(h *inventory.Host, c *models.Cluster, infraEnv *
 	return rules
 }
 
-// edgeWorker reports whether a host is a data processing unit, which has a small disk.
+// edgeWorker reports whether a host is a data processing unit (DPU), which has a small disk.
 func edgeWorker(h *inventory.Host) bool {
 	inv := h.Inventory
 	if inv == nil || inv.CPU == nil || inv.SystemVendor == nil || inv.CPU.Architecture != architecture.ARM.RPM() {
@@ -150,10 +151,10 @@ func edgeWorker(h *inventory.Host) bool {
 	return strings.EqualFold(strings.ReplaceAll(inv.SystemVendor.ProductName, " ", ""), "BlueFieldSoC")
 }
 
-// SingleNode reports whether a cluster has one node.
+// SingleNode reports whether a cluster has only one node.
 func SingleNode(c *models.Cluster) bool { return c != nil && c.ControlPlaneCount == 1 }
 
-// AddingHosts reports whether a cluster is installed already and only gets more hosts.
+// AddingHosts reports whether a cluster is already installed and gets more hosts.
 func AddingHosts(c *models.Cluster) bool {
 	return c != nil && (text(c.Kind) == models.ClusterKindAddHostsCluster ||
 		text(c.Status) == models.ClusterStatusAddingHosts)
@@ -168,8 +169,7 @@ func text(s *string) string {
 	return *s
 }
 
-// ExternalLoadBalancer reports whether the cluster's addresses are those of a load balancer that
-// the user runs.
+// ExternalLoadBalancer reports whether the user runs the load balancer with the cluster's VIPs.
 func ExternalLoadBalancer(c *models.Cluster) bool {
 	return c.LoadBalancer != nil && c.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 }

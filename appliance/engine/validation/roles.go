@@ -10,12 +10,14 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// SuggestRoles suggests the roles of hosts. A selected role stays. Of the other hosts, the control
-// plane gets as many as the cluster needs, then a cluster of two control-plane hosts gets an
-// arbiter, and the rest are workers. A host must have the CPU and memory of its role. Hosts without
-// an accelerator come first, then those with the least CPU, memory and disk, so that strong hosts
-// are left for workloads; then the id decides. A host without inventory stays auto-assign, and one
-// that joins an installed cluster is a worker.
+// SuggestRoles suggests the roles of hosts. Selected roles are kept. The control plane gets as many
+// of the other hosts as the cluster needs. A cluster of two control-plane hosts then gets an
+// arbiter, and the remaining hosts become workers. A host must have the CPU and memory for its
+// role.
+//
+// Hosts without an accelerator come first, then hosts with the least CPU, memory and disk, so that
+// strong hosts are left for workloads. The last criterion is the id. A host without inventory keeps
+// auto-assign, and a host that joins an installed cluster becomes a worker.
 func SuggestRoles(c *models.Cluster, hosts []*inventory.Host,
 	requirements Requirements) map[strfmt.UUID]models.HostRole {
 	roles := make(map[strfmt.UUID]models.HostRole, len(hosts))
@@ -60,7 +62,8 @@ func SuggestRoles(c *models.Cluster, hosts []*inventory.Host,
 	return roles
 }
 
-// weight is the strength of a host: a core counts as much as 10 GiB of memory or 250 GiB of disk.
+// weight rates the resources of a host. A core counts as much as 10 GiB of memory or 250 GiB of
+// disk.
 func weight(inv *models.Inventory) float64 {
 	var disks int64
 	for _, d := range inv.Disks {
@@ -71,7 +74,7 @@ func weight(inv *models.Inventory) float64 {
 	return float64(inv.CPU.Count) + 0.1*float64(inv.Memory.UsableBytes>>30) + 0.004*float64(disks)
 }
 
-// fits reports whether a host has the CPU and memory of a role, including the requirements of the
+// fits reports whether a host has the CPU and memory for a role, including the requirements of the
 // cluster's operators.
 func fits(h *inventory.Host, c *models.Cluster, requirements Requirements, role models.HostRole) bool {
 	record := *h.Record
