@@ -24,7 +24,7 @@ type schema struct {
 // own description.
 func bodySchemas(t *testing.T) map[string]schema {
 	t.Helper()
-	description, err := api.Description("test")
+	description, err := api.OpenAPI("test")
 	require.NoError(t, err)
 	text, err := json.Marshal(description)
 	require.NoError(t, err)

@@ -105,7 +105,7 @@ func openDoorNoting(t *testing.T, l *ledger) *door {
 // documented are the statuses of each operation out of the API's own description, success first.
 func documented(t *testing.T) map[string][]int {
 	t.Helper()
-	description, err := api.Description("test")
+	description, err := api.OpenAPI("test")
 	require.NoError(t, err)
 	text, err := json.Marshal(description)
 	require.NoError(t, err)

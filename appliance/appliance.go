@@ -2,6 +2,8 @@
 //
 // New opens everything that can fail (the data directory, the mirror's files, the address), so that
 // a start that can't succeed fails at once. Run serves until its context ends.
+//
+// Design: docs/design.md#construction-in-one-step.
 package appliance
 
 import (

@@ -14,6 +14,8 @@
 //
 // The package depends on no other package of this project but its own subpackages: iso9660 reads
 // and writes ISO 9660, skeleton writes test images, plain is a second implementation for tests.
+//
+// Design: docs/design.md#images-as-lists-of-extents.
 package isogen
 
 import (

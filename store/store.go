@@ -27,6 +27,8 @@
 //	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes
 //
 // A value starts with the schema version of its bucket as uvarint; the JSON follows.
+//
+// Design: docs/design.md#group-commit, docs/design.md#the-data-model-of-etcd.
 package store
 
 import (

@@ -2,6 +2,8 @@
 // network when there is a connection, a courier by a file on a USB stick. Both take their decisions
 // with [Decide]; docs/ams.md has its table of rules. The engine never waits for this package: it
 // writes the desired state (package outbox) in its own transactions.
+//
+// Design: docs/design.md#offline-first.
 package ams
 
 import (

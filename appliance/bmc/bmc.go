@@ -20,6 +20,8 @@
 //	vendor.go      differences between vendors
 //	session.go     a session with a BMC: login, retries, tasks, ETags
 //	requestlog.go  logs of sessions, without secrets
+//
+// Design: docs/design.md#desired-state-of-servers.
 package bmc
 
 import (

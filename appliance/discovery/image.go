@@ -11,6 +11,8 @@
 //	digests.go   computes the digests of images in the background
 //	describe.go  describes images and their URLs for people
 //	network.go   the networks of the site, and the listener for images and boot files
+//
+// Design: docs/design.md#images-as-lists-of-extents.
 package discovery
 
 import (

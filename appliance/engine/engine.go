@@ -6,6 +6,8 @@
 // events, outbox entries and deadlines are written together. A reader who follows one request goes:
 // clusters.go (RegisterCluster) -> change.go (settle) -> lifecycle.go (the tables) -> events.go and
 // outbox.go (what people and AMS hear of it).
+//
+// Design: docs/design.md#one-transaction-for-each-change.
 package engine
 
 import (

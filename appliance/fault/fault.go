@@ -2,6 +2,8 @@
 // or an error type of its own with the method FaultKind; it knows nothing of HTTP. Package
 // web/problem gives each kind its HTTP status, and the Kubernetes controllers read the kind with
 // [KindOf].
+//
+// Design: docs/design.md#kinds-of-errors.
 package fault
 
 import (

@@ -19,6 +19,8 @@
 //	describe.go   describes the steps for people
 //	service.go    makes journals of a running or a stopped appliance
 //	recentlog.go  keeps the latest lines of the appliance's log
+//
+// Design: docs/design.md#a-journal-of-objects.
 package journal
 
 import (

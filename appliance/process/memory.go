@@ -1,6 +1,8 @@
 // Package process keeps the process of an appliance small and quick: it returns memory to the
 // system when the appliance is idle, tunes the garbage collector and adds threads for waiting disk
 // access.
+//
+// Design: docs/design.md#idle-memory.
 package process
 
 import (

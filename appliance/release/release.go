@@ -4,6 +4,8 @@
 // A payload is an image whose last layer holds release-manifests/: the list of all component images
 // by digest, the version, and the CoreOS boot images. Data is stored by the digest of the payload,
 // so a release that was read once needs no registry again.
+//
+// Design: docs/design.md#repeatable-preparations.
 package release
 
 import (

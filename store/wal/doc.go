@@ -44,4 +44,6 @@
 // Readers take no lock: a memtable is a skip list whose rows keep one version per commit
 // (memtable.go). Two locks order the writers. updateLock is held while an update function runs,
 // logLock while a record is written. Lock order: logLock before updateLock.
+//
+// Design: docs/design.md#group-commit, docs/design.md#a-write-ahead-log-in-front-of-bbolt.
 package wal

@@ -7,13 +7,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"landfall/web/api/description"
+	"landfall/web/api/openapi"
 	"landfall/web/operation"
 )
 
-// descriptionOperations returns the operation that serves the API's description. It is Landfall's
+// openAPIOperations returns the operation that serves the API's description. It is Landfall's
 // own addition.
-func (s *Service) descriptionOperations() []operation.Operation {
+func (s *Service) openAPIOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2GetOpenAPI", Method: http.MethodGet, Path: "/v2/openapi", Addition: true,
 			Access: operation.Anyone, Handler: s.openAPI(),
@@ -26,7 +26,7 @@ func (s *Service) descriptionOperations() []operation.Operation {
 // the first request.
 func (s *Service) openAPI() echo.HandlerFunc {
 	document := sync.OnceValues(func() ([]byte, error) {
-		described, err := Description(s.Versions["landfall"])
+		described, err := OpenAPI(s.Versions["landfall"])
 		if err != nil {
 			return nil, err
 		}
@@ -41,8 +41,8 @@ func (s *Service) openAPI() echo.HandlerFunc {
 	}
 }
 
-// Description returns the API's description, an OpenAPI 3.0 document. Landfall's own operations are
-// marked in it.
-func Description(version string) (map[string]any, error) {
-	return description.Of(version, BasePath, new(Service).Operations()), nil
+// OpenAPI returns the OpenAPI 3.0 document of the API. Landfall's additional operations are marked
+// in it.
+func OpenAPI(version string) (map[string]any, error) {
+	return openapi.Document(version, BasePath, new(Service).Operations()), nil
 }

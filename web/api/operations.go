@@ -62,7 +62,7 @@ func (s *Service) Operations() []operation.Operation {
 		s.clusterOperations(), s.installationOperations(), s.clusterFileOperations(), s.logOperations(),
 		s.manifestOperations(), s.eventOperations(), s.infraEnvOperations(), s.infraEnvFileOperations(),
 		s.hostOperations(), s.releaseOperations(), s.supportOperations(), s.operatorOperations(),
-		s.descriptionOperations(),
+		s.openAPIOperations(),
 	)
 }
 

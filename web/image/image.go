@@ -14,6 +14,8 @@
 // as long as it continues to read (readers.go): a management controller, which names no revision,
 // must never get a mixture of two. A range request of a known reader reads the base ISO, but
 // neither the database nor other files.
+//
+// Design: docs/design.md#images-as-lists-of-extents.
 package image
 
 import (

@@ -4,6 +4,8 @@
 //
 // It does not interpret objects: it stores applied objects as rows, and package controller starts
 // the reactions to them.
+//
+// Design: docs/design.md#the-kubernetes-api-in-the-process.
 package kube
 
 import (

@@ -1,6 +1,8 @@
 // Package operation defines the table entries from which the appliance's APIs are registered,
 // guarded and described. Each package under web keeps one table a noun; package web registers the
-// entries, and package web/api/description makes the OpenAPI document from them.
+// entries, and package web/api/openapi makes the OpenAPI document from them.
+//
+// Design: docs/design.md#one-table-entry-for-each-operation.
 package operation
 
 import (

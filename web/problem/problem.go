@@ -1,6 +1,8 @@
 // Package problem defines the errors that HTTP clients receive, in the shapes of the Assisted
 // Installer's API. The server's error handler converts the error of a handler with [From] and
 // writes it with [Write].
+//
+// Design: docs/design.md#kinds-of-errors.
 package problem
 
 import (

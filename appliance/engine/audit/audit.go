@@ -3,6 +3,8 @@
 //
 // Simulations and tests use it. The product does not. One change must follow another: the auditor
 // is not safe for concurrent use.
+//
+// Design: docs/design.md#an-independent-auditor.
 package audit
 
 import (

@@ -1,6 +1,8 @@
 // Package catalog determines where the operators of a cluster come from on a disconnected site:
 // which CatalogSource or mirror rule serves each of OpenShift's catalogs, which images the mirror
 // must hold for an operator, and whether it holds them.
+//
+// Design: docs/design.md#one-table-of-operators.
 package catalog
 
 import (

@@ -7,6 +7,8 @@
 // The rules are those of the Assisted Installer (internal/cluster/validations, pkg/validations,
 // internal/provider/platform.go, internal/bminventory/inventory.go, internal/featuresupport). The
 // tables of fields are in cluster.go and infraenv.go; docs/design.md tells how to add a field.
+//
+// Design: docs/design.md#tables-of-fields.
 package description
 
 import (

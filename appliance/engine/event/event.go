@@ -2,6 +2,8 @@
 // and rows, the index that finds them, and the limits of how many are written and kept.
 //
 // The engine writes an event in the transaction of the change that it is about.
+//
+// Design: docs/design.md#limits-of-events.
 package event
 
 import (

@@ -5,6 +5,8 @@
 // [Installation] is the input. Its methods compute everything from it and have no other effects.
 // The package also checks what users contribute to an installation: overrides, manifests and
 // arguments of coreos-installer. Rejected input ends in a [fault.Error].
+//
+// Design: docs/design.md#platforms-as-data.
 package installconfig
 
 import (

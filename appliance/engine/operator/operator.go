@@ -2,6 +2,8 @@
 // dependencies, their hardware requirements, the manifests that install them, and the catalog they
 // come from. The data is one table (catalogue.yaml) and the custom resources in manifests/. The
 // functions of the package are pure.
+//
+// Design: docs/design.md#one-table-of-operators.
 package operator
 
 import (

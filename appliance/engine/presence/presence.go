@@ -2,6 +2,8 @@
 // disk: the time of the last contact, and the prepared answer to the next poll. A heartbeat is not
 // worth a sync of the disk: after a restart, every host counts as contacted when the process
 // started.
+//
+// Design: docs/design.md#clock-deadlines-and-last-contacts.
 package presence
 
 import (

@@ -1,5 +1,7 @@
 // Package recipe makes image recipes: the inputs of the discovery images of an infra-env except the
 // base ISO. It is pure; the engine freezes a recipe in the transaction that changes its infra-env.
+//
+// Design: docs/design.md#images-as-lists-of-extents.
 package recipe
 
 import (

@@ -1,6 +1,8 @@
 // Package record holds the rows that the engine keeps in the store: clusters, infra-envs and hosts,
 // with their buckets, indexes, keys, files and sealed secrets. It decides only what a single row
 // decides. Only package engine and its views write these rows.
+//
+// Design: docs/design.md#upstreams-models-as-the-data-model.
 package record
 
 import (

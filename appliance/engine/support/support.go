@@ -1,6 +1,8 @@
 // Package support holds the support level of each feature, architecture and operator of OpenShift
 // by version, architecture and platform. Its tables (features.go, operators.go) are those of the
 // Assisted Installer (internal/featuresupport, internal/operators). Queries are pure functions.
+//
+// Design: docs/design.md#platforms-as-data.
 package support
 
 import (

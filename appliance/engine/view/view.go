@@ -1,5 +1,7 @@
 // Package view shows the rows of the engine as the API does: clusters and hosts as values, and as
 // JSON that is cached by the revisions of its rows.
+//
+// Design: docs/design.md#upstreams-models-as-the-data-model.
 package view
 
 import (

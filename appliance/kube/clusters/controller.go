@@ -7,6 +7,8 @@
 // records on the engine's row which object it is for, so that nothing is created twice after a
 // crash. Changes of the engine are projected: the objects are written in the engine's own
 // transaction, so that engine and objects never disagree.
+//
+// Design: docs/design.md#clusterdeployments-and-agentclusterinstalls.
 package clusters
 
 import (

@@ -7,6 +7,9 @@
 //
 // To add a reconciler, implement [Reconciler] and list it in the Reconcilers method of its package.
 // The appliance adds these lists to the loop (appliance/kubernetes_controllers.go).
+//
+// Design: docs/design.md#the-kubernetes-api-in-the-process,
+// docs/design.md#projectors-and-controllers.
 package controller
 
 import (

@@ -1,3 +1,9 @@
+// Package hosts makes infra-envs and hosts of the engine from InfraEnvs, NMStateConfigs and Agents,
+// and writes the state of the engine into these objects. It evaluates AgentClassifications and
+// applies the AgentServiceConfig. It does the work of the controllers of a hub
+// (openshift/assisted-service, internal/controller/controllers).
+//
+// Design: docs/design.md#infraenvs-and-agents.
 package hosts
 
 import (

@@ -1,6 +1,8 @@
 // Package joining follows hosts into the installed clusters that they join: from their restart
 // until their nodes are ready. It approves the certificate requests of their kubelets and reports
 // their progress to the engine. It is idle while no host joins a cluster.
+//
+// Design: docs/design.md#hosts-that-join-installed-clusters.
 package joining
 
 import (

@@ -24,6 +24,8 @@
 // The names and rules come from openshift/assisted-service
 // (internal/controller/controllers/bmh_agent_controller.go, preprovisioningimage_controller.go) and
 // metal3-io/baremetal-operator (docs/api.md, docs/baremetalhost-states.md).
+//
+// Design: docs/design.md#baremetalhosts.
 package metal
 
 import (

@@ -1,3 +1,8 @@
+// Package projection writes Kubernetes objects in the transactions of the engine. It chains the
+// projectors of clusters and hosts, translates engine events into Kubernetes Events, and records
+// changes that are made while the Kubernetes API is disabled.
+//
+// Design: docs/design.md#the-kubernetes-api-in-the-process.
 package projection
 
 import (

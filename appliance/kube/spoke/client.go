@@ -15,6 +15,8 @@
 // The rules and names come from openshift/assisted-service (internal/controller/controllers:
 // csr_utils.go, agent_controller.go, bmh_agent_controller.go), openshift/cluster-machine-approver
 // and the certificate signers of Kubernetes.
+//
+// Design: docs/design.md#hosts-that-join-installed-clusters.
 package spoke
 
 import (

@@ -9,6 +9,8 @@
 //
 // installer.go has the commands, config.go and checks.go the install-config, manifests.go and
 // ignition.go the output.
+//
+// Design: docs/design.md#repeatable-preparations.
 package installer
 
 import (

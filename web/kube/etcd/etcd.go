@@ -4,6 +4,8 @@
 //
 // A key of etcd is a key of the bucket with a slash before it. Revisions are those of the store:
 // changes in other buckets raise them too, as other resources do in etcd.
+//
+// Design: docs/design.md#the-kubernetes-api-in-the-process.
 package etcd
 
 import (

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
-import { prepareStandIn } from './standin.mjs';
+import { prepareAmsServer } from './amsserver.mjs';
 
 const minute = 60_000;
 const release =
@@ -30,14 +30,14 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     });
   const button = (name) => page.getByRole('button', { name, exact: true });
   const row = (name) => page.getByTestId('ams-cluster').filter({ hasText: name });
-  const picture = async (name, of) => {
+  const screenshot = async (name, of) => {
     await row(of).scrollIntoViewIfNeeded();
-    await browser.picture(name);
+    await browser.screenshot(name);
   };
   const state = (text) => page.getByTestId('ams-state').filter({ hasText: text }).waitFor();
 
   before(async () => {
-    ams = await prepareStandIn();
+    ams = await prepareAmsServer();
     site = await startSite({ serve: ['--release-images', release, ...ams.flags] });
     browser = await openBrowser(site.url, 'ams');
     ({ page } = browser);
@@ -55,7 +55,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     await row('harbor').getByText('Waiting', { exact: true }).waitFor();
     await row('harbor').getByText('There are no credentials').waitFor();
     await row('harbor').getByText('name harbor').waitFor();
-    await picture('waiting', 'harbor');
+    await screenshot('waiting', 'harbor');
   });
 
   it('logs in while the site is offline', async () => {
@@ -65,7 +65,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     await button('Save the credentials').click();
     await state('Offline');
     await page.getByText('Next attempt').waitFor();
-    await picture('offline', 'harbor');
+    await screenshot('offline', 'harbor');
   });
 
   it('exports for a courier and reports it as lost', async () => {
@@ -75,7 +75,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     assert.equal(file.readUInt16BE(), 0x1f8b, 'gzip');
     await page.getByText('is on its way with 1 cluster').waitFor();
     await row('harbor').getByText('A courier has it').waitFor();
-    await picture('a-courier-is-out', 'harbor');
+    await screenshot('a-courier-is-out', 'harbor');
     await button('Report as lost').click();
     await page.getByText('is on its way with 1 cluster').waitFor({ state: 'detached' });
   });
@@ -93,7 +93,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
       [['harbor', 'Reserved']],
     );
     await row('harbor').getByText(rows[0].id).waitFor();
-    await picture('sent', 'harbor');
+    await screenshot('sent', 'harbor');
   });
 
   it('shows a cluster that needs attention, with a remedy', async () => {
@@ -103,7 +103,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     await row('pier').getByText('The display name is not allowed.').waitFor();
     await row('pier').getByText('400 ACCT-MGMT-8').waitFor();
     await row('pier').getByTestId('ams-todo').filter({ hasText: 'Edit the values to send' }).waitFor();
-    await picture('needs-attention', 'pier');
+    await screenshot('needs-attention', 'pier');
   });
 
   it('retries after the cause is removed', async () => {
@@ -116,7 +116,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
       events.some(({ message }) => /pier.*Ann gave the order/.test(message)),
       'the event names the user',
     );
-    await picture('retried', 'pier');
+    await screenshot('retried', 'pier');
   });
 
   it("sends another name than the cluster's", async () => {

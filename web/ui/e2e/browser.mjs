@@ -1,19 +1,19 @@
-// Debian's Chromium with a page that records forbidden events: requests to other origins and
-// uncaught errors. CHROMIUM sets another browser, SCREENSHOTS another directory for the pictures.
+// Debian's Chromium with a page that records what must not happen: requests to other origins and
+// uncaught errors. CHROMIUM sets another browser, SCREENSHOTS another directory for screenshots.
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 
-const pictures = process.env.SCREENSHOTS ?? fileURLToPath(new URL('../../../screenshots', import.meta.url));
+const screenshots = process.env.SCREENSHOTS ?? fileURLToPath(new URL('../../../screenshots', import.meta.url));
 
 /**
- * Opens a page for the site at this address; the names of its pictures begin with the name of the
- * walk.
+ * Opens a page for the site at this address. The names of screenshots begin with the name of the
+ * test.
  */
-export const openBrowser = async (siteUrl, walk = 'install') => {
-  await mkdir(pictures, { recursive: true });
+export const openBrowser = async (siteUrl, test = 'install') => {
+  await mkdir(screenshots, { recursive: true });
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: [
@@ -56,10 +56,10 @@ export const openBrowser = async (siteUrl, walk = 'install') => {
     errors,
     /** The output of the page's console, for a failed test. */
     output: () => messages.slice(-20).join('\n'),
-    /** Takes a picture of the page. */
-    picture: async (name) => {
+    /** Takes a screenshot of the page. */
+    screenshot: async (name) => {
       count += 1;
-      await page.screenshot({ path: join(pictures, `${walk}-${String(count).padStart(2, '0')}-${name}.png`) });
+      await page.screenshot({ path: join(screenshots, `${test}-${String(count).padStart(2, '0')}-${name}.png`) });
     },
     close: () => browser.close(),
   };

@@ -12,7 +12,7 @@ import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { bootFrom, makeLiveISO, sha256, volumeId } from './machine.mjs';
 import { startSite } from './site.mjs';
-import { startWalk } from './walk.mjs';
+import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const mebibyte = 1024 ** 2;
@@ -29,7 +29,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
   let version;
   let shortURL;
 
-  const step = startWalk(() => ({ site, browser, machine }));
+  const step = dependentSteps(() => ({ site, browser, machine }));
 
   const button = (name) => page.getByRole('button', { name, exact: true });
   const heading = (name) => page.getByRole('heading', { name, exact: true });
@@ -54,8 +54,8 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
       uploadThroughput: bytesPerSecond || -1,
     });
   };
-  const waitUntil = async (what, holds, patience = minute) => {
-    const deadline = Date.now() + patience;
+  const waitUntil = async (what, holds, timeout = minute) => {
+    const deadline = Date.now() + timeout;
     while (!(await holds())) {
       assert.ok(Date.now() < deadline, `timeout: ${what}`);
       await page.waitForTimeout(100);
@@ -156,7 +156,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     const before = await percent();
     await page.reload();
     await upload().getByText('Choose the same file to resume').waitFor();
-    await browser.picture('an-unfinished-upload');
+    await browser.screenshot('an-unfinished-upload');
     await page.getByTestId('choose-again').setInputFiles(join(directory, 'readme.txt'));
     await upload().getByText('another file').waitFor();
     await page.getByTestId('choose-again').setInputFiles(iso);
@@ -168,7 +168,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await site.stop();
     await upload().getByText('It resumes automatically').waitFor();
     await page.getByTestId('away').waitFor();
-    await browser.picture('an-upload-waits-for-the-appliance');
+    await browser.screenshot('an-upload-waits-for-the-appliance');
     await site.start();
     await upload()
       .getByText(/^Uploaded/)
@@ -188,7 +188,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await page.getByText(volumeId, { exact: true }).waitFor();
   });
 
-  step('shows all ways to boot at the discovery step', async () => {
+  step('shows all boot methods at the discovery step', async () => {
     await page.goto(`${site.url}/assisted-installer/clusters/~new`);
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('pier');
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
@@ -197,7 +197,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await heading('Operators').waitFor();
     await button('Next').click();
     await heading('Host discovery').waitFor();
-    await page.getByTestId('telescope-empty').waitFor();
+    await page.getByTestId('image-reads-empty').waitFor();
   });
 
   step('downloads the full image with the correct digest', async () => {
@@ -214,7 +214,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
   });
 
   step('copies the addresses for network boot', async () => {
-    await page.getByTestId('way-network-boot').click();
+    await page.getByTestId('boot-method-network-boot').click();
     const copyButtons = page.getByTestId('network-boot').getByRole('button', { name: /^Copy/ });
     const addresses = new Map();
     for (const [place, what] of [
@@ -237,7 +237,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
   });
 
   step('downloads the config image', async () => {
-    await page.getByTestId('way-config-image').click();
+    await page.getByTestId('boot-method-config-image').click();
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByTestId('config-image-download').click(),
@@ -248,7 +248,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
   });
 
   step('copies the short address', async () => {
-    await page.getByTestId('way-virtual-media').click();
+    await page.getByTestId('boot-method-virtual-media').click();
     await page.getByTestId('short-url').getByRole('button', { name: /^Copy/ }).click();
     shortURL = await clipboard();
     assert.match(shortURL, /^http:\/\/[^/]+\/i\/[a-z0-9]{16,}\.iso$/);
@@ -265,15 +265,15 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     const share = async (name) =>
       Number(await read.locator(`[data-testid=read-segment][data-name="${name}"]`).getAttribute('data-percent'));
     await read.getByText('Reading', { exact: true }).waitFor();
-    await browser.picture('a-machine-begins-to-boot');
+    await browser.screenshot('a-machine-begins-to-boot');
     await waitUntil('the kernel is read', async () => (await share('kernel')) === 100);
     await waitUntil('the root file system is being read', async () => {
       const now = await share('rootfs');
       return now > 0 && now < 100;
     });
-    await browser.picture('a-machine-boots');
+    await browser.screenshot('a-machine-boots');
     const before = await share('rootfs');
-    await waitUntil('the telescope moves', async () => (await share('rootfs')) > before);
+    await waitUntil('the share of the root file system grows', async () => (await share('rootfs')) > before);
     await read.getByText('Finished', { exact: true }).waitFor({ timeout: minute });
     for (const name of ['kernel', 'initrd', 'rootfs']) {
       assert.equal(await share(name), 100, name);
@@ -296,7 +296,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
       .then((text) => ({ size: Number(text.match(/\(([\d,]+) bytes\)/)?.[1].replaceAll(',', '')) }));
     const response = await fetch(shortURL, { method: 'HEAD' });
     assert.equal(Number(response.headers.get('Content-Length')), size);
-    await browser.picture('the-minimal-image');
+    await browser.screenshot('the-minimal-image');
     await page.getByTestId('close-iso-btn').click();
     await page.getByText('the minimal image at a short address').waitFor();
   });

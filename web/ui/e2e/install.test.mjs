@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
-import { startWalk } from './walk.mjs';
+import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const clusterName = 'harbour';
@@ -18,7 +18,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
   let browser;
   let page;
 
-  const step = startWalk(() => ({ site, browser }));
+  const step = dependentSteps(() => ({ site, browser }));
 
   const next = async () => {
     await page.getByRole('button', { name: 'Next', exact: true }).click();
@@ -94,7 +94,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
   step("shows a host's validations", async () => {
     await page.getByRole('button', { name: 'Ready', exact: true }).first().click();
     await page.getByRole('dialog').getByText('Hardware', { exact: true }).waitFor();
-    await browser.picture('the-validations-of-a-host');
+    await browser.screenshot('the-validations-of-a-host');
     await page.keyboard.press('Escape');
   });
 
@@ -140,9 +140,9 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     const latest = page.locator('#events-modal tr').nth(1);
     const before = await latest.innerText();
     // The list itself is polled once a minute: an earlier event comes from the feed.
-    const patience = Date.now() + minute / 2;
+    const deadline = Date.now() + minute / 2;
     while ((await latest.innerText()) === before) {
-      assert.ok(Date.now() < patience, `no event came after "${before}"`);
+      assert.ok(Date.now() < deadline, `no event came after "${before}"`);
       await page.waitForTimeout(200);
     }
   });
@@ -185,7 +185,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     await page.goBack();
     await site.stop();
     await page.getByTestId('away').waitFor();
-    await browser.picture('the-appliance-is-away');
+    await browser.screenshot('the-appliance-is-away');
     await site.start();
     await page.getByTestId('away').waitFor({ state: 'hidden', timeout: minute });
     await page.reload();

@@ -97,7 +97,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
     await page.getByTestId('rule').first().waitFor();
     await page.getByRole('button', { name: 'Check the mirror', exact: true }).click();
     await page.getByTestId('proof').filter({ hasText: 'The mirror holds all' }).waitFor({ timeout: minute });
-    await browser.picture('the-mirror-holds-the-release');
+    await browser.screenshot('the-mirror-holds-the-release');
   });
 
   it('imports dropped rules and removes them', async () => {
@@ -106,7 +106,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
     await page.getByRole('textbox', { name: 'Image to explain' }).fill('quay.io/team/app:1');
     await page.getByRole('button', { name: 'Explain', exact: true }).click();
     await page.getByText('the image is referenced by tag').waitFor();
-    await browser.picture('rules-dropped-onto-the-page');
+    await browser.screenshot('rules-dropped-onto-the-page');
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
     await page.getByTestId('rule').filter({ hasText: 'quay.io/team' }).waitFor({ state: 'detached' });
   });
@@ -146,10 +146,10 @@ describe('the mirror', { timeout: 4 * minute }, () => {
         .getByTestId('progress')
         .filter({ hasText: /\d of 1\d/ })
         .waitFor();
-      await browser.picture('how-far-a-proof-is');
+      await browser.screenshot('how-far-a-proof-is');
       lossy.goOn();
       await page.getByTestId('proof').filter({ hasText: 'are not available' }).waitFor({ timeout: minute });
-      await browser.picture('what-is-missing-and-the-lists-of-it');
+      await browser.screenshot('what-is-missing-and-the-lists-of-it');
       const [download] = await Promise.all([
         page.waitForEvent('download'),
         page.getByRole('link', { name: 'List for the courier', exact: true }).click(),
@@ -161,7 +161,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
       await page.goto(`${site.url}/doctor`);
       await page.getByLabel('Cluster', { exact: true }).selectOption(id);
       await page.getByTestId('finding').filter({ hasText: 'Mirror it there.' }).waitFor({ timeout: minute });
-      await browser.picture('the-doctor-names-the-missing-image');
+      await browser.screenshot('the-doctor-names-the-missing-image');
     } finally {
       lossy.close();
     }

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
-import { startWalk } from './walk.mjs';
+import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 
@@ -15,7 +15,7 @@ describe('networks without DHCP', { timeout: 4 * minute }, () => {
   let page;
   let infraEnv;
 
-  const step = startWalk(() => ({ site, browser }));
+  const step = dependentSteps(() => ({ site, browser }));
 
   const button = (name) => page.getByRole('button', { name, exact: true });
   const field = (name) => page.getByRole('textbox', { name, exact: true });
@@ -59,7 +59,7 @@ describe('networks without DHCP', { timeout: 4 * minute }, () => {
     ]) {
       await preview.getByText(line).first().waitFor();
     }
-    await page.getByTestId('networks-way').filter({ hasText: 'every release and kind of image' }).waitFor();
+    await page.getByTestId('networks-form').filter({ hasText: 'every release and kind of image' }).waitFor();
   });
 
   step('reports an address of two hosts', async () => {
@@ -113,8 +113,8 @@ describe('networks without DHCP', { timeout: 4 * minute }, () => {
       .filter({ hasText: 'interfaces[0].mut (line 5) is not a field of nmstate: use mtu instead.' })
       .waitFor();
     await yaml.fill(`${text}hostname:\n  config: pier-0.site.test\n`);
-    await page.getByTestId('networks-way').filter({ hasText: 'OpenShift 4.18 and the full image' }).waitFor();
-    await page.getByTestId('networks-way').filter({ hasText: 'host 0: hostname (line' }).waitFor();
+    await page.getByTestId('networks-form').filter({ hasText: 'OpenShift 4.18 and the full image' }).waitFor();
+    await page.getByTestId('networks-form').filter({ hasText: 'host 0: hostname (line' }).waitFor();
     await page.getByTestId('network-preview').getByText('capture.iface0.interfaces.0.name').first().waitFor();
   });
 

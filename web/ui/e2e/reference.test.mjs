@@ -33,7 +33,7 @@ describe('description of the API', { timeout: 60_000 }, () => {
     const field = (name) => page.getByRole('grid', { name: 'Fields of the body' }).getByText(name, { exact: true });
     await field('pull_secret').first().waitFor();
     await page.getByRole('grid', { name: 'Answers' }).getByText('422', { exact: true }).waitFor();
-    await browser.picture('an-operation');
+    await browser.screenshot('an-operation');
     const download = page.waitForEvent('download');
     await page.getByRole('link', { name: /^Download this description/ }).click();
     assert.equal((await download).suggestedFilename(), 'landfall-openapi.json');

@@ -1,11 +1,11 @@
 // The page of the servers without YAML: adding one, importing a table, booting from a cluster's
-// image, power, conversations, removal. The BMCs are those of the demo.
+// image, power, request log, removal. The BMCs are those of the demo.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { freePort, startSite } from './site.mjs';
-import { startWalk } from './walk.mjs';
+import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const pullSecret = '{"auths":{"example.com":{"auth":"YTpi"}}}';
@@ -14,7 +14,7 @@ describe('servers with BMCs', { timeout: 2 * minute }, () => {
   let site;
   let browser;
   let page;
-  const step = startWalk(() => ({ browser, site }));
+  const step = dependentSteps(() => ({ browser, site }));
   const row = (name) => page.getByTestId('bmc-server').filter({ has: page.getByText(name, { exact: true }) });
   const dialog = () => page.getByRole('dialog');
 
@@ -96,9 +96,9 @@ describe('servers with BMCs', { timeout: 2 * minute }, () => {
     await row('server-2').getByText('Off', { exact: true }).waitFor();
   });
 
-  step('shows conversations with the BMC without secrets', async () => {
-    await row('server-1').getByRole('button', { name: 'Conversations' }).click();
-    const said = dialog().getByTestId('bmc-conversation').filter({ hasText: 'boot: ' });
+  step('shows the request log of the BMC without secrets', async () => {
+    await row('server-1').getByRole('button', { name: 'Request log' }).click();
+    const said = dialog().getByTestId('bmc-session').filter({ hasText: 'boot: ' });
     await said.getByText('VirtualMedia.InsertMedia').first().waitFor();
     assert.doesNotMatch(await dialog().innerText(), /"Password": ?"demo"/);
   });

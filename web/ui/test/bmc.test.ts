@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Conversation, Exchange, Server } from '../src/bmc/api';
+import type { Session, Exchange, Server } from '../src/bmc/api';
 import { activityOf, factsOf, isMoving, mediaOf, modelOf, powerOf, titleOf, transcript } from '../src/bmc/words';
 
 const server = (alter: Partial<Server>): Server => ({
@@ -19,7 +19,7 @@ const exchange: Exchange = {
   status: 200,
 };
 
-const conversation = (alter: Partial<Conversation>): Conversation => ({
+const session = (alter: Partial<Session>): Session => ({
   id: 'c',
   about: 'boot',
   start: '2026-01-01T00:00:00Z',
@@ -67,12 +67,12 @@ describe('texts about a server', () => {
   });
 });
 
-describe('texts about a conversation', () => {
-  it.each<[Partial<Conversation>, string]>([
+describe('texts about a session', () => {
+  it.each<[Partial<Session>, string]>([
     [{}, 'boot: 1 request'],
     [{ left_out: 2, repeated: 1, outcome: 'The BMC refuses.' }, 'boot: 3 requests, 2 times. The BMC refuses.'],
   ])('summary of %j', (alter, words) => {
-    expect(titleOf(conversation(alter))).toBe(words);
+    expect(titleOf(session(alter))).toBe(words);
   });
 
   it('transcript of a request', () => {

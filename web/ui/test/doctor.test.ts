@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Finding, Verdict } from '../src/doctor/api';
+import type { Finding, Severity } from '../src/doctor/api';
 import { inOrder, summary } from '../src/doctor/findings';
 
-const found = (subject: string, verdict: Verdict): Finding => ({
+const found = (subject: string, verdict: Severity): Finding => ({
   area: 'names',
   subject,
   verdict,

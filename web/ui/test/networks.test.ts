@@ -8,7 +8,7 @@ const nics = [
 const plain: Host = {
   ...newHost(),
   nics: nics.slice(0, 1),
-  v4: { way: 'static', address: '192.0.2.10/24', gateway: '192.0.2.1' },
+  v4: { method: 'static', address: '192.0.2.10/24', gateway: '192.0.2.1' },
   dns: '192.0.2.53, 2001:db8::53',
 };
 
@@ -49,17 +49,17 @@ dns-resolver:
 
   it.each<[string, Host]>([
     ['one address', plain],
-    ['several addresses', { ...plain, v4: { way: 'static', address: '192.0.2.10/24, 192.0.2.11/25', gateway: '' } }],
-    ['both families', { ...plain, v6: { way: 'static', address: '2001:db8::a/64', gateway: '2001:db8::1' } }],
+    ['several addresses', { ...plain, v4: { method: 'static', address: '192.0.2.10/24, 192.0.2.11/25', gateway: '' } }],
+    ['both families', { ...plain, v6: { method: 'static', address: '2001:db8::a/64', gateway: '2001:db8::1' } }],
     [
       'DHCP and router advertisements',
-      { ...plain, v4: { way: 'auto', address: '', gateway: '' }, v6: { way: 'auto', address: '', gateway: '' } },
+      { ...plain, v4: { method: 'auto', address: '', gateway: '' }, v6: { method: 'auto', address: '', gateway: '' } },
     ],
     ['a bond', { ...plain, nics, bond: 'active-backup', search: 'site.example, example' }],
     ['a VLAN', { ...plain, vlan: '7' }],
     ['a VLAN on a bond', { ...plain, nics, bond: 'balance-xor', vlan: '7', mtu: '9000' }],
     ['nothing filled in', { ...newHost(), nics: nics.slice(0, 1) }],
-    ['nonsense', { ...plain, mtu: 'a: "b"', v4: { way: 'static', address: 'x/y', gateway: '{}' }, dns: '#' }],
+    ['nonsense', { ...plain, mtu: 'a: "b"', v4: { method: 'static', address: 'x/y', gateway: '{}' }, dns: '#' }],
   ])('round trip: %s', (_, host) => {
     const opened = fromConfig(toConfig({ host }));
     expect(opened.yaml).toBeUndefined();

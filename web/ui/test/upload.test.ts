@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApplianceError } from '../src/shell/request';
-import { Upload, retryDelays, type Remembered, type Surroundings, type UploadView } from '../src/osimages/upload';
+import { Upload, retryDelays, type StoredUpload, type Surroundings, type UploadView } from '../src/osimages/upload';
 
 const mebibyte = 1024 ** 2;
 
@@ -13,7 +13,7 @@ class Appliance {
   parts: number[] = [];
   waits: number[] = [];
   views: UploadView[] = [];
-  remembered: Remembered | undefined;
+  stored: StoredUpload | undefined;
   /** Errors of the next calls, one each. */
   failures: Error[] = [];
   /** The duration of one part in milliseconds. */
@@ -64,9 +64,9 @@ class Appliance {
       this.waits.push(milliseconds);
       return Promise.resolve();
     },
-    changed: (view, remembered) => {
+    changed: (view, stored) => {
       this.views.push(view);
-      this.remembered = remembered;
+      this.stored = stored;
     },
   };
 
@@ -118,7 +118,7 @@ describe('Upload', () => {
     expect(appliance.last).toMatchObject({ state: 'done', sent: 3 * mebibyte });
     expect(appliance.has('id-1', content(3 * mebibyte))).toBe(true);
     expect(appliance.announced).toEqual([{ name: 'live.iso', size_bytes: 3 * mebibyte, sha256: 'ab' }]);
-    expect(appliance.remembered).toBeUndefined();
+    expect(appliance.stored).toBeUndefined();
   });
 
   it('adapts the part size to the speed of the link', async () => {
@@ -264,7 +264,7 @@ describe('Upload', () => {
     await settle();
     expect(appliance.last?.state).toBe('cancelled');
     expect(appliance.received.size).toBe(0);
-    expect(appliance.remembered).toBeUndefined();
+    expect(appliance.stored).toBeUndefined();
   });
 
   it('cancels if unknown, not without a response', async () => {
@@ -295,11 +295,11 @@ describe('Upload after a reload', () => {
     await upload.start();
     await settle();
     appliance.onPart = () => undefined;
-    const remembered = appliance.remembered;
-    if (!remembered) {
-      throw new Error('nothing is remembered');
+    const stored = appliance.stored;
+    if (!stored) {
+      throw new Error('nothing is stored');
     }
-    return { appliance, again: Upload.restore('again', remembered, appliance.surroundings) };
+    return { appliance, again: Upload.restore('again', stored, appliance.surroundings) };
   };
 
   it('shows the progress and resumes with the same file', async () => {

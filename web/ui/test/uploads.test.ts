@@ -7,9 +7,9 @@ const settle = () => new Promise((done) => setTimeout(done, 5));
 const file = new File(['contents'], 'live.iso', { lastModified: 1 });
 
 const surroundings = (transport: Partial<Transport> = {}, kept?: string) => {
-  const memory = new Map(kept === undefined ? [] : [['landfall-uploads', kept]]);
+  const storage = new Map(kept === undefined ? [] : [['landfall-uploads', kept]]);
   return {
-    kept: () => memory.get('landfall-uploads'),
+    kept: () => storage.get('landfall-uploads'),
     transport: {
       announce: vi.fn(() => Promise.resolve({ id: 'id-1', offset_bytes: 0 })),
       offset: vi.fn(() => Promise.resolve(0)),
@@ -18,10 +18,10 @@ const surroundings = (transport: Partial<Transport> = {}, kept?: string) => {
       abandon: vi.fn(() => Promise.resolve()),
       ...transport,
     },
-    memory: {
-      getItem: (key: string) => memory.get(key) ?? null,
+    storage: {
+      getItem: (key: string) => storage.get(key) ?? null,
       setItem: (key: string, value: string) => {
-        memory.set(key, value);
+        storage.set(key, value);
       },
     },
     now: () => 0,
@@ -40,7 +40,7 @@ describe('Uploads', () => {
     await settle();
     expect(uploads.views()).toMatchObject([{ name: 'live.iso', state: 'done' }]);
     expect(onChange).toHaveBeenCalled();
-    uploads.forget(uploads.views()[0]?.key ?? '');
+    uploads.remove(uploads.views()[0]?.key ?? '');
     expect(uploads.views()).toEqual([]);
   });
 

@@ -20,13 +20,13 @@ import { asSentence, moment } from '../shell/quantities';
 import { eject, inspect, switchPower, type InfraEnv, type Server } from './api';
 import type { Act } from '../shell/useAct';
 import { BootDialog } from './BootDialog';
-import { Conversations } from './Conversations';
+import { RequestLog } from './RequestLog';
 import { HostLink } from './HostLink';
 import { RemoveDialog } from './RemoveDialog';
 import { activityOf, factsOf, mediaOf, modelOf, powerOf, states } from './words';
 
 type Props = { servers: Server[]; infraEnvs: InfraEnv[]; act: Act };
-type Dialog = { kind: 'boot' | 'remove' | 'conversations'; server: Server };
+type Dialog = { kind: 'boot' | 'remove' | 'request-log'; server: Server };
 
 const pageSize = 50;
 
@@ -122,7 +122,7 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
           <BootDialog server={dialog.server} infraEnvs={infraEnvs} act={act} onClose={close} />
         )}
         {dialog?.kind === 'remove' && <RemoveDialog server={dialog.server} act={act} onClose={close} />}
-        {dialog?.kind === 'conversations' && <Conversations server={dialog.server} onClose={close} />}
+        {dialog?.kind === 'request-log' && <RequestLog server={dialog.server} onClose={close} />}
       </CardBody>
     </Card>
   );
@@ -195,10 +195,10 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
             variant="link"
             size="sm"
             onClick={() => {
-              open({ kind: 'conversations', server });
+              open({ kind: 'request-log', server });
             }}
           >
-            Conversations
+            Request log
           </Button>
           <ActionsColumn
             items={actions}

@@ -55,7 +55,7 @@ export type Exchange = {
 };
 
 /** The requests to a BMC from login to logout, without secrets. */
-export type Conversation = {
+export type Session = {
   id: string;
   about: string;
   start: string;
@@ -97,8 +97,8 @@ export const inspect = (id: string) => request('POST', `${one(id)}/actions/inspe
 export const remove = (id: string, powerOff: boolean) =>
   request('DELETE', `${one(id)}${powerOff ? '?power_off=true' : ''}`);
 
-export const listConversations = async (id: string, signal?: AbortSignal): Promise<Conversation[]> =>
-  (await getJSON<{ conversations: Conversation[] }>(`${one(id)}/conversations`, signal)).conversations.reverse();
+export const listSessions = async (id: string, signal?: AbortSignal): Promise<Session[]> =>
+  (await getJSON<{ conversations: Session[] }>(`${one(id)}/conversations`, signal)).conversations.reverse();
 
 export type InfraEnv = { id: string; name: string };
 

@@ -1,4 +1,4 @@
-import type { Conversation, Exchange, InfraEnv, Server, State } from './api';
+import type { Session, Exchange, InfraEnv, Server, State } from './api';
 
 /** The name of each state of a server, and the color of its label. */
 export const states: Record<State, { name: string; color: 'blue' | 'green' | 'grey' | 'orange' }> = {
@@ -53,8 +53,8 @@ export const isMoving = (server: Server): boolean =>
 export const factsOf = ({ code, count }: NonNullable<Server['error']>): string =>
   [code, count > 1 && `${String(count)} times`].filter(Boolean).join(', ');
 
-/** The summary of a conversation in one line. */
-export const titleOf = ({ about, exchanges, left_out: left = 0, repeated = 0, outcome }: Conversation): string => {
+/** The summary of a session in one line. */
+export const titleOf = ({ about, exchanges, left_out: left = 0, repeated = 0, outcome }: Session): string => {
   const count = exchanges.length + left;
   const again = repeated > 0 ? `, ${String(repeated + 1)} times` : '';
   return `${about}: ${String(count)} ${count === 1 ? 'request' : 'requests'}${again}${outcome ? `. ${outcome}` : ''}`;

@@ -19,7 +19,7 @@ import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useCallback, useEffect, useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { diagnose, listClusters, type Finding, type Report, type Verdict } from './api';
+import { diagnose, listClusters, type Finding, type Report, type Severity } from './api';
 import { inOrder, summary, titleOf } from './findings';
 
 const clusterListEvery = 10_000;
@@ -126,7 +126,7 @@ const Outcome = ({ report, error, withGreen }: OutcomeProps) => {
 
 const alerts = { red: 'danger', amber: 'warning', unknown: 'info', green: 'success' } as const;
 const colors = { red: 'red', amber: 'orange', unknown: 'grey', green: 'green' } as const;
-const words: Record<Verdict, string> = { red: 'Red', amber: 'Amber', unknown: 'Unknown', green: 'Green' };
+const words: Record<Severity, string> = { red: 'Red', amber: 'Amber', unknown: 'Unknown', green: 'Green' };
 
 const Findings = ({ findings }: { findings: Finding[] }) => (
   <Table aria-label="Findings" variant="compact" data-testid="findings">

@@ -1,12 +1,12 @@
 import { getJSON } from '../shell/request';
 
-export type Verdict = 'green' | 'unknown' | 'amber' | 'red';
+export type Severity = 'green' | 'unknown' | 'amber' | 'red';
 
 /** One finding of `GET /api/landfall/v1/doctor`. */
 export type Finding = {
   area: string;
   subject: string;
-  verdict: Verdict;
+  verdict: Severity;
   asked: string;
   answered: string;
   do?: string;
@@ -15,7 +15,7 @@ export type Finding = {
 export type Report = {
   at: string;
   cluster?: string;
-  verdict: Verdict;
+  verdict: Severity;
   findings: Finding[];
 };
 

@@ -1,4 +1,4 @@
-import type { Finding, Verdict } from './api';
+import type { Finding, Severity } from './api';
 
 const areas: Record<string, string> = {
   names: 'Names',
@@ -12,20 +12,20 @@ const areas: Record<string, string> = {
   hosts: 'Reported by hosts',
 };
 
-/** The worst verdict first. */
-const ranks: Verdict[] = ['red', 'amber', 'unknown', 'green'];
+/** The severities, the worst first. */
+const ranks: Severity[] = ['red', 'amber', 'unknown', 'green'];
 
 export const titleOf = (area: string) => areas[area] ?? area;
 
 /** The findings to show: the worst first, otherwise in the given order. */
 export const inOrder = (findings: readonly Finding[], withGreen: boolean): Finding[] =>
   findings
-    .filter((finding) => withGreen || finding.verdict !== 'green')
+    .filter(({ verdict }) => withGreen || verdict !== 'green')
     .sort((a, b) => ranks.indexOf(a.verdict) - ranks.indexOf(b.verdict));
 
-/** The number of findings with this verdict. */
-export const count = (findings: readonly Finding[], verdict: Verdict) =>
-  findings.filter((finding) => finding.verdict === verdict).length;
+/** The number of findings with this severity. */
+export const count = (findings: readonly Finding[], severity: Severity) =>
+  findings.filter((finding) => finding.verdict === severity).length;
 
 /** The result of all findings in one sentence. */
 export const summary = (findings: readonly Finding[]): string => {

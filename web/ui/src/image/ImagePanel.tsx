@@ -22,7 +22,7 @@ import { Link } from 'react-router-dom-v5-compat';
 import { useAnswer } from '../shell/useAnswer';
 import { listInfraEnvs, type ImageFacts, type InfraEnv } from './api';
 import { ConfigImage, Download, NetworkBootAddresses, VirtualMedia } from './Addresses';
-import { Telescope } from './Telescope';
+import { ImageReads } from './ImageReads';
 import { useImageFacts } from './useImageFacts';
 
 const untilThere = 2_000;
@@ -30,7 +30,7 @@ const wait = (infraEnvs: InfraEnv[] | undefined) => (infraEnvs?.length ? undefin
 
 type Props = { clusterId: string; hasHosts: boolean };
 
-/** The image of a cluster's hosts, all ways to boot it, and the machines that read it. */
+/** The image of a cluster's hosts, all methods to boot it, and the machines that read it. */
 export const ImagePanel = ({ clusterId, hasHosts }: Props) => {
   const ask = useCallback((signal: AbortSignal) => listInfraEnvs(clusterId, signal), [clusterId]);
   const { answer } = useAnswer(ask, wait);
@@ -85,7 +85,7 @@ const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsO
         <Title headingLevel="h4" size="md" className="pf-v6-u-mb-sm">
           Machines that read the image
         </Title>
-        <Telescope infraEnvId={infraEnvId} />
+        <ImageReads infraEnvId={infraEnvId} />
       </CardBody>
     </Card>
   );
@@ -99,7 +99,7 @@ const Addresses = ({ infraEnvId }: { infraEnvId: string }) => {
   return (
     <>
       {error && <NoImage error={error} onRetry={askAgain} />}
-      <Ways infraEnvId={infraEnvId} facts={facts} onChange={askAgain} />
+      <BootMethods infraEnvId={infraEnvId} facts={facts} onChange={askAgain} />
     </>
   );
 };
@@ -121,13 +121,15 @@ const NoImage = ({ error, onRetry }: { error: Error; onRetry: () => void }) => (
   />
 );
 
-const Ways = ({ infraEnvId, facts, onChange }: { infraEnvId: string; facts: ImageFacts; onChange: () => void }) => {
-  const [way, setWay] = useState<string | number>('download');
+type BootMethodsProps = { infraEnvId: string; facts: ImageFacts; onChange: () => void };
+
+const BootMethods = ({ infraEnvId, facts, onChange }: BootMethodsProps) => {
+  const [method, setMethod] = useState<string | number>('download');
   const [network, setNetwork] = useState<string>();
   const networks = facts.urls ?? [];
   const there = networks.find(({ url }) => url === network) ?? networks[0];
   const tab = (key: string, title: string, content: ReactNode) => (
-    <Tab eventKey={key} title={<TabTitleText>{title}</TabTitleText>} data-testid={`way-${key}`}>
+    <Tab eventKey={key} title={<TabTitleText>{title}</TabTitleText>} data-testid={`boot-method-${key}`}>
       <div className="pf-v6-u-pt-md">{content}</div>
     </Tab>
   );
@@ -143,11 +145,11 @@ const Ways = ({ infraEnvId, facts, onChange }: { infraEnvId: string; facts: Imag
         />
       )}
       <Tabs
-        activeKey={way}
+        activeKey={method}
         onSelect={(_, key) => {
-          setWay(key);
+          setMethod(key);
         }}
-        aria-label="Ways to boot"
+        aria-label="Boot methods"
         mountOnEnter
         unmountOnExit
       >

@@ -217,13 +217,13 @@ type AddressesProps = {
 const Addresses = ({ id, title, auto, example, family, onChange }: AddressesProps) => (
   <Grid hasGutter>
     <GridItem md={3}>
-      <FormGroup label={title} fieldId={`${id}-way`}>
+      <FormGroup label={title} fieldId={`${id}-method`}>
         <FormSelect
-          id={`${id}-way`}
+          id={`${id}-method`}
           aria-label={`${title} addresses`}
-          value={family.way}
-          onChange={(_, way) => {
-            onChange({ ...family, way: way as Family['way'] });
+          value={family.method}
+          onChange={(_, method) => {
+            onChange({ ...family, method: method as Family['method'] });
           }}
         >
           <FormSelectOption value="off" label="none" />
@@ -232,7 +232,7 @@ const Addresses = ({ id, title, auto, example, family, onChange }: AddressesProp
         </FormSelect>
       </FormGroup>
     </GridItem>
-    {family.way === 'static' && (
+    {family.method === 'static' && (
       <>
         <GridItem md={5}>
           <Text

@@ -180,7 +180,7 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
       </StackItem>
       {preview && hosts.length > 0 && (
         <StackItem>
-          <Way preview={preview} />
+          <StoredForm preview={preview} />
         </StackItem>
       )}
       {error && (
@@ -214,14 +214,14 @@ const nextHost = (hosts: Described[]) => {
   return last
     ? {
         ...last,
-        cards: last.nics.map(({ name }) => ({ mac: '', name })),
+        nics: last.nics.map(({ name }) => ({ mac: '', name })),
         v4: { ...last.v4, address: '' },
         v6: { ...last.v6, address: '' },
       }
     : host;
 };
 
-const ways = {
+const formTexts = {
   keyfiles:
     'NetworkManager selects each host’s settings by its MAC addresses. ' +
     'They work with every release and kind of image.',
@@ -231,8 +231,14 @@ const ways = {
   policy: 'nmstate on the hosts applies this; it requires OpenShift 4.18 and the full image.',
 };
 
-const Way = ({ preview: { way, reason } }: { preview: Preview }) => (
-  <Alert isInline isPlain variant={way === 'policy' ? 'warning' : 'info'} title={ways[way]} data-testid="networks-way">
+const StoredForm = ({ preview: { way: form, reason } }: { preview: Preview }) => (
+  <Alert
+    isInline
+    isPlain
+    variant={form === 'policy' ? 'warning' : 'info'}
+    title={formTexts[form]}
+    data-testid="networks-form"
+  >
     {reason !== undefined && `The reason is ${reason}.`}
   </Alert>
 );

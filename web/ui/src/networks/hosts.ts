@@ -3,7 +3,7 @@ import type { HostConfig } from './api';
 export type NIC = { mac: string; name: string };
 
 /** An interface's addresses of one IP family. */
-export type Family = { way: 'off' | 'auto' | 'static'; address: string; gateway: string };
+export type Family = { method: 'off' | 'auto' | 'static'; address: string; gateway: string };
 
 /** A host's network in the form; texts are as typed by the user. */
 export type Host = {
@@ -33,14 +33,14 @@ export const bondModes = [
   'broadcast',
 ];
 
-const off: Family = { way: 'off', address: '', gateway: '' };
+const off: Family = { method: 'off', address: '', gateway: '' };
 
 export const newHost = (): Host => ({
   nics: [{ mac: '', name: 'eth0' }],
   bond: '',
   vlan: '',
   mtu: '',
-  v4: { way: 'static', address: '', gateway: '' },
+  v4: { method: 'static', address: '', gateway: '' },
   v6: off,
   dns: '',
   search: '',
@@ -59,9 +59,9 @@ export const topInterface = ({ nics, bond, vlan }: Host): string => {
   return vlan ? `${below}.${vlan}` : below;
 };
 
-const familyLines = (name: 'ipv4' | 'ipv6', { way, address }: Family): string[] => {
-  const flags = name === 'ipv6' && way === 'auto' ? ['    autoconf: true'] : [];
-  switch (way) {
+const familyLines = (name: 'ipv4' | 'ipv6', { method, address }: Family): string[] => {
+  const flags = name === 'ipv6' && method === 'auto' ? ['    autoconf: true'] : [];
+  switch (method) {
     case 'off':
       return [`  ${name}:`, '    enabled: false'];
     case 'auto':
@@ -123,7 +123,7 @@ export const toYAML = (host: Host): string => {
       ['0.0.0.0/0', host.v4],
       ['::/0', host.v6],
     ] as const
-  ).filter(([, { way, gateway }]) => way === 'static' && gateway !== '');
+  ).filter(([, { method, gateway }]) => method === 'static' && gateway !== '');
   if (gateways.length > 0) {
     lines.push('routes:', '  config:');
     for (const [destination, { gateway }] of gateways) {
@@ -171,9 +171,9 @@ const readFamily = (yaml: string, name: 'ipv4' | 'ipv6'): Family => {
   const destination = name === 'ipv4' ? '0\\.0\\.0\\.0/0' : '"::/0"';
   const gateway = found(yaml, new RegExp(`- destination: ${destination}\\n    next-hop-address: (.*)`));
   if (section.includes('dhcp: true')) {
-    return { way: 'auto', address: '', gateway: '' };
+    return { method: 'auto', address: '', gateway: '' };
   }
-  return section.includes('enabled: true') ? { way: 'static', address: addresses.join(', '), gateway } : off;
+  return section.includes('enabled: true') ? { method: 'static', address: addresses.join(', '), gateway } : off;
 };
 
 /**

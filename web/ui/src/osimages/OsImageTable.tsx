@@ -186,14 +186,14 @@ const State = ({ image }: { image: OsImage }) => {
           aria-label={doing}
         />
       ) : (
-        <Underway message={message}>{doing}</Underway>
+        <Activity message={message}>{doing}</Activity>
       );
     case 'waiting':
-      return <Underway message={message}>Waiting</Underway>;
+      return <Activity message={message}>Waiting</Activity>;
   }
 };
 
-const Underway = ({ message, children }: { message: string; children: string }) => (
+const Activity = ({ message, children }: { message: string; children: string }) => (
   <>
     <Label icon={<InProgressIcon />} variant="outline">
       {children}

@@ -38,8 +38,8 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
   const [refusal, setRefusal] = useState('');
   const check = useFileCheck(file);
   const digestIsWrong = digest !== '' && !isDigest(digest);
-  const knownVersion = versionOf(check?.volumeId ?? '');
-  const shownVersion = knownVersion ?? version;
+  const versionOfFile = versionOf(check?.volumeId ?? '');
+  const shownVersion = versionOfFile ?? version;
   const versionIsWrong = shownVersion !== '' && !isVersion(shownVersion);
   const versions = useKnownVersions();
   const canUpload =
@@ -53,7 +53,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
     setRefusal('');
     try {
       await uploads.add(file, {
-        ...(knownVersion ? {} : { openshift_version: version }),
+        ...(versionOfFile ? {} : { openshift_version: version }),
         ...(digest ? { sha256: digest.toLowerCase() } : {}),
       });
       onClose();
@@ -104,7 +104,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
               id="upload-iso-version"
               value={shownVersion}
               placeholder="4.20"
-              isDisabled={knownVersion !== undefined}
+              isDisabled={versionOfFile !== undefined}
               validated={versionIsWrong ? 'error' : 'default'}
               list="upload-iso-versions"
               onChange={(_, text) => {
@@ -119,7 +119,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
             <FormHelperText>
               <HelperText isLiveRegion>
                 <HelperTextItem variant={versionIsWrong ? 'error' : 'default'}>
-                  {versionHint(knownVersion, versionIsWrong)}
+                  {versionHint(versionOfFile, versionIsWrong)}
                 </HelperTextItem>
               </HelperText>
             </FormHelperText>
@@ -160,8 +160,8 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
   );
 };
 
-const versionHint = (knownVersion: string | undefined, isWrong: boolean): string => {
-  if (knownVersion) {
+const versionHint = (versionOfFile: string | undefined, isWrong: boolean): string => {
+  if (versionOfFile) {
     return 'The ISO contains it.';
   }
   return isWrong ? 'A version has the form 4.20 or 4.20.8.' : 'ISOs from 4.19 on do not contain their version.';

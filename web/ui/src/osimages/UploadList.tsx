@@ -77,7 +77,7 @@ const Actions = ({ view: { key, name, state } }: { view: UploadView }) => {
       <Button
         variant="link"
         onClick={() => {
-          uploads.forget(key);
+          uploads.remove(key);
         }}
         aria-label={`Dismiss the upload of ${name}`}
       >

@@ -11,7 +11,7 @@ export const UploadsProvider = ({ children }: { children: ReactNode }) => {
     () =>
       new Uploads({
         transport,
-        memory: localStorage,
+        storage: localStorage,
         now: () => performance.now(),
         wait: (milliseconds, signal) =>
           new Promise((over) => {

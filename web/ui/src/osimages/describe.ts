@@ -27,9 +27,9 @@ export const describeUpload = ({ state, sent, size, speed, message }: UploadView
 
 /** The progress of all uploads together in whole percent; undefined if none is active. */
 export const shareOf = (views: readonly UploadView[]): number | undefined => {
-  const underWay = views.filter(({ state }) => ['sending', 'waiting', 'checking'].includes(state));
-  const size = underWay.reduce((sum, view) => sum + view.size, 0);
-  const sent = underWay.reduce((sum, view) => sum + view.sent, 0);
+  const active = views.filter(({ state }) => ['sending', 'waiting', 'checking'].includes(state));
+  const size = active.reduce((sum, view) => sum + view.size, 0);
+  const sent = active.reduce((sum, view) => sum + view.sent, 0);
   return size > 0 ? Math.floor((100 * sent) / size) : undefined;
 };
 

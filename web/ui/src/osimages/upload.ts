@@ -62,7 +62,7 @@ export type UploadView = {
 };
 
 /** The data of an upload that is stored for the time after a reload. */
-export type Remembered = {
+export type StoredUpload = {
   id: string;
   announcement: Announcement;
   /**
@@ -91,7 +91,7 @@ export type Surroundings = {
   /** Resolves after this time, or earlier when the signal aborts. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
   /** Called after each change, with the data to store; undefined if there is none. */
-  changed(view: UploadView, remembered: Remembered | undefined): void;
+  changed(view: UploadView, stored: StoredUpload | undefined): void;
 };
 
 /**
@@ -142,7 +142,7 @@ export class Upload {
   }
 
   /** An upload that was started before the page was loaded. */
-  static restore(key: string, { id, announcement, modified, sent }: Remembered, around: Surroundings): Upload {
+  static restore(key: string, { id, announcement, modified, sent }: StoredUpload, around: Surroundings): Upload {
     const upload = new Upload(key, announcement, modified, around, { state: 'unfinished', sent });
     upload.#id = id;
     return upload;

@@ -1,9 +1,9 @@
-import { Upload, type Announcement, type Remembered, type Surroundings, type UploadView } from './upload';
+import { Upload, type Announcement, type StoredUpload, type Surroundings, type UploadView } from './upload';
 
-const memoryKey = 'landfall-uploads';
+const storageKey = 'landfall-uploads';
 
 export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait'> & {
-  memory: Pick<Storage, 'getItem' | 'setItem'>;
+  storage: Pick<Storage, 'getItem' | 'setItem'>;
 };
 
 /**
@@ -13,18 +13,18 @@ export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait
 export class Uploads {
   readonly #around: UploadsSurroundings;
   readonly #uploads = new Map<string, Upload>();
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #stored = new Map<string, StoredUpload>();
   readonly #watchers = new Set<() => void>();
   #views: readonly UploadView[] = [];
   #count = 0;
 
   constructor(around: UploadsSurroundings) {
     this.#around = around;
-    for (const remembered of readRemembered(around.memory)) {
+    for (const stored of readStored(around.storage)) {
       const key = this.#nextKey();
-      const upload = Upload.restore(key, remembered, this.#surroundings());
+      const upload = Upload.restore(key, stored, this.#surroundings());
       this.#uploads.set(key, upload);
-      this.#remembered.set(key, remembered);
+      this.#stored.set(key, stored);
     }
     this.#notify();
   }
@@ -58,7 +58,7 @@ export class Uploads {
     try {
       await upload.start();
     } catch (error) {
-      this.forget(key);
+      this.remove(key);
       throw error;
     }
   };
@@ -66,11 +66,11 @@ export class Uploads {
   of = (key: string): Upload | undefined => this.#uploads.get(key);
 
   /** Removes an ended upload from the list. */
-  forget = (key: string): void => {
+  remove = (key: string): void => {
     this.#uploads.get(key)?.leave();
     this.#uploads.delete(key);
-    this.#remembered.delete(key);
-    this.#remember();
+    this.#stored.delete(key);
+    this.#store();
     this.#notify();
   };
 
@@ -85,24 +85,24 @@ export class Uploads {
       transport,
       now,
       wait,
-      changed: (view, remembered) => {
+      changed: (view, stored) => {
         if (view.state === 'cancelled') {
-          this.forget(view.key);
+          this.remove(view.key);
           return;
         }
-        if (remembered) {
-          this.#remembered.set(view.key, remembered);
+        if (stored) {
+          this.#stored.set(view.key, stored);
         } else {
-          this.#remembered.delete(view.key);
+          this.#stored.delete(view.key);
         }
-        this.#remember();
+        this.#store();
         this.#notify();
       },
     };
   }
 
-  #remember(): void {
-    this.#around.memory.setItem(memoryKey, JSON.stringify([...this.#remembered.values()]));
+  #store(): void {
+    this.#around.storage.setItem(storageKey, JSON.stringify([...this.#stored.values()]));
   }
 
   #notify(): void {
@@ -113,20 +113,20 @@ export class Uploads {
   }
 }
 
-const readRemembered = (memory: UploadsSurroundings['memory']): Remembered[] => {
+const readStored = (storage: UploadsSurroundings['storage']): StoredUpload[] => {
   try {
-    const kept: unknown = JSON.parse(memory.getItem(memoryKey) ?? '[]');
-    return Array.isArray(kept) ? kept.filter(isRemembered) : [];
+    const kept: unknown = JSON.parse(storage.getItem(storageKey) ?? '[]');
+    return Array.isArray(kept) ? kept.filter(isStoredUpload) : [];
   } catch {
     return [];
   }
 };
 
-const isRemembered = (value: unknown): value is Remembered => {
+const isStoredUpload = (value: unknown): value is StoredUpload => {
   if (typeof value !== 'object' || value === null) {
     return false;
   }
-  const { id, modified, sent, announcement } = value as Partial<Remembered>;
+  const { id, modified, sent, announcement } = value as Partial<StoredUpload>;
   return (
     typeof id === 'string' &&
     typeof modified === 'number' &&

@@ -4,18 +4,18 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
-import { startWalk } from './walk.mjs';
+import { dependentSteps } from './steps.mjs';
 
 describe('an appliance without configuration', { timeout: 60_000 }, () => {
   let site;
   let browser;
   let page;
 
-  const step = startWalk(() => ({ site, browser }));
+  const step = dependentSteps(() => ({ site, browser }));
 
   before(async () => {
     site = await startSite({ serve: [] });
-    browser = await openBrowser(site.url, 'bare');
+    browser = await openBrowser(site.url, 'noconfig');
     page = browser.page;
   });
   after(async () => {

@@ -1,4 +1,4 @@
-// The stand-in for AMS as a separate process; the appliance gets its address only.
+// The test server for AMS as a separate process. The appliance gets only its address.
 
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,8 +12,8 @@ import { freePort } from './site.mjs';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** Builds the stand-in and reserves a port for it; nothing listens there before `start`. */
-export const prepareStandIn = async () => {
+/** Builds the test server and reserves a port for it. Nothing listens there before `start`. */
+export const prepareAmsServer = async () => {
   const directory = await mkdtemp(join(tmpdir(), 'landfall-ams-'));
   const program = join(directory, 'standin');
   await promisify(execFile)('go', ['build', '-o', program, './appliance/ams/amstest/standin'], {
@@ -22,7 +22,7 @@ export const prepareStandIn = async () => {
   });
   const address = `127.0.0.1:${String(await freePort())}`;
   const url = `http://${address}`;
-  const order = async (path) => {
+  const post = async (path) => {
     const response = await fetch(`${url}/standin/${path}`, { method: 'POST' });
     if (!response.ok) {
       throw new Error(`${path}: ${String(response.status)} ${await response.text()}`);
@@ -56,8 +56,8 @@ export const prepareStandIn = async () => {
     },
     rows: async () => (await fetch(`${url}/standin/rows`)).json(),
     break: (op, status, code, reason) =>
-      order(`break?${new URLSearchParams({ op, status: String(status), code: String(code), reason }).toString()}`),
-    heal: () => order('heal'),
+      post(`break?${new URLSearchParams({ op, status: String(status), code: String(code), reason }).toString()}`),
+    heal: () => post('heal'),
     end: async () => {
       await stop();
       await rm(directory, { recursive: true, force: true });

@@ -17,12 +17,12 @@ const wait = (reads: Read[] | undefined) =>
 /**
  * The machines that read an infra-env's image, with their progress. They show where a boot stops.
  */
-export const Telescope = ({ infraEnvId }: { infraEnvId: string }) => {
+export const ImageReads = ({ infraEnvId }: { infraEnvId: string }) => {
   const ask = useCallback((signal: AbortSignal) => getReads(infraEnvId, signal), [infraEnvId]);
   const { answer, error } = useAnswer(ask, wait);
   const spoken = useAnnouncement(answer);
   return (
-    <section aria-label="Machines that read the image" data-testid="telescope">
+    <section aria-label="Machines that read the image" data-testid="image-reads">
       <div className="pf-v6-screen-reader" role="status">
         {spoken}
       </div>
@@ -45,7 +45,7 @@ const Reads = ({ reads, isAsking }: { reads: Read[] | undefined; isAsking: boole
   }
   if (reads.length === 0) {
     return (
-      <p className="landfall-subtle" data-testid="telescope-empty">
+      <p className="landfall-subtle" data-testid="image-reads-empty">
         No machine has read the image yet. Boot a machine from it to see its progress here.
       </p>
     );

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
 import { startSite } from './site.mjs';
-import { startWalk } from './walk.mjs';
+import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
@@ -20,7 +20,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
   let infraEnv;
   let hosts;
 
-  const step = startWalk(() => ({ site, browser }));
+  const step = dependentSteps(() => ({ site, browser }));
 
   const button = (name) => page.getByRole('button', { name, exact: true });
   const heading = (name) => page.getByRole('heading', { name, exact: true });
@@ -46,7 +46,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
 
   before(async () => {
     site = await startSite({ hosts: 1, speed: fast });
-    browser = await openBrowser(site.url, 'trouble');
+    browser = await openBrowser(site.url, 'failures');
     page = browser.page;
   });
   after(async () => {
@@ -87,7 +87,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     for (const kind of [/^Full image file/, /^Minimal image file/, /^iPXE/]) {
       assert.ok(await page.getByRole('menuitem', { name: kind }).isEnabled());
     }
-    await browser.picture('the-images-on-offer');
+    await browser.screenshot('the-images-on-offer');
     await page.getByRole('menuitem', { name: /^iPXE/ }).click();
     await button('Generate script file').click();
     await page.getByText('iPXE script file is ready to be downloaded').waitFor();
@@ -217,9 +217,9 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
       .getByText(/host-2: the installation broke off at the stage "Writing image to disk"/)
       .waitFor();
     await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // it links to the internet
-    await browser.picture('a-failed-installation');
+    await browser.screenshot('a-failed-installation');
     await page.getByRole('button', { name: /^Host inventory/ }).click();
-    await browser.picture('the-hosts-of-a-failed-installation');
+    await browser.screenshot('the-hosts-of-a-failed-installation');
     const culprit = page.getByRole('row', { name: /host-2/ });
     await culprit.getByRole('button', { name: /Error|Failed/ }).click();
     await page

@@ -1,4 +1,4 @@
-package description
+package openapi
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	openapi "github.com/go-openapi/errors"
+	validation "github.com/go-openapi/errors"
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
@@ -101,7 +101,7 @@ func (s *schemas) text(t reflect.Type) object {
 		return schema
 	}
 	for _, failed := range failures(model) {
-		if failed.Code() == openapi.EnumFailCode {
+		if failed.Code() == validation.EnumFailCode {
 			schema["enum"] = failed.Values
 		}
 	}
@@ -170,7 +170,7 @@ func constraints(t reflect.Type) (required []string, values map[string][]any) {
 		return nil, nil
 	}
 	for _, failed := range failures(empty) {
-		if failed.Code() == openapi.RequiredFailCode && !strings.Contains(failed.Name, ".") {
+		if failed.Code() == validation.RequiredFailCode && !strings.Contains(failed.Name, ".") {
 			required = append(required, failed.Name)
 		}
 	}
@@ -179,7 +179,7 @@ func constraints(t reflect.Type) (required []string, values map[string][]any) {
 	values = make(map[string][]any)
 	model, _ := odd.Interface().(validator)
 	for _, failed := range failures(model) {
-		if failed.Code() == openapi.EnumFailCode {
+		if failed.Code() == validation.EnumFailCode {
 			values[failed.Name] = failed.Values
 		}
 	}
@@ -205,12 +205,12 @@ func spoil(value reflect.Value) {
 }
 
 // failures returns the failures that a model's Validate method reports, one by one.
-func failures(model validator) []*openapi.Validation {
-	var found []*openapi.Validation
+func failures(model validator) []*validation.Validation {
+	var found []*validation.Validation
 	var visit func(error)
 	visit = func(err error) {
-		var composite *openapi.CompositeError
-		var failed *openapi.Validation
+		var composite *validation.CompositeError
+		var failed *validation.Validation
 		switch {
 		case err == nil:
 		case errors.As(err, &composite):

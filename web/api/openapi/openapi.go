@@ -1,8 +1,8 @@
-// Package description makes the API's description, an OpenAPI 3.0 document, from the table of its
+// Package openapi makes the OpenAPI 3.0 document of the API from the table of its
 // operations and from the Go types of their bodies. It finds the required fields and the permitted
 // values of a type with the type's own Validate method, so the document agrees with what the API
 // accepts.
-package description
+package openapi
 
 import (
 	"net/http"
@@ -15,8 +15,8 @@ import (
 
 type object = map[string]any
 
-// Of returns the description of the operations below a base path.
-func Of(version, basePath string, operations []operation.Operation) map[string]any {
+// Document returns the OpenAPI document of the operations below a base path.
+func Document(version, basePath string, operations []operation.Operation) map[string]any {
 	models := &schemas{defined: object{}}
 	paths := object{}
 	for _, o := range operations {

@@ -14,31 +14,31 @@ import {
 import { useCallback, useState } from 'react';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
-import { listConversations, type Conversation, type Server } from './api';
+import { listSessions, type Session, type Server } from './api';
 import { titleOf, transcript } from './words';
 
 const wait = () => 3_000;
 
 /** The requests to a server's BMC with their responses, the newest first; the first one is open. */
-export const Conversations = ({ server, onClose }: { server: Server; onClose: () => void }) => {
-  const ask = useCallback((signal: AbortSignal) => listConversations(server.id, signal), [server.id]);
+export const RequestLog = ({ server, onClose }: { server: Server; onClose: () => void }) => {
+  const ask = useCallback((signal: AbortSignal) => listSessions(server.id, signal), [server.id]);
   const { answer, error } = useAnswer(ask, wait);
   return (
-    <Modal isOpen variant="large" onClose={onClose} aria-label="Conversations with the BMC">
+    <Modal isOpen variant="large" onClose={onClose} aria-label="Request log of the BMC">
       <ModalHeader
-        title={`Conversations with the BMC of ${server.name}`}
+        title={`Request log of the BMC of ${server.name}`}
         description="The newest first, without secrets."
       />
       <ModalBody>
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
         {!answer && !error && (
           <Bullseye>
-            <Spinner aria-label="Reading the conversations" />
+            <Spinner aria-label="Loading the request log" />
           </Bullseye>
         )}
-        {answer?.length === 0 && <EmptyState titleText="No conversations yet" headingLevel="h2" variant="sm" />}
-        {answer?.map((conversation, i) => (
-          <Talk key={conversation.id} conversation={conversation} open={i === 0} />
+        {answer?.length === 0 && <EmptyState titleText="No requests yet" headingLevel="h2" variant="sm" />}
+        {answer?.map((session, i) => (
+          <SessionLog key={session.id} session={session} open={i === 0} />
         ))}
       </ModalBody>
       <ModalFooter>
@@ -48,9 +48,9 @@ export const Conversations = ({ server, onClose }: { server: Server; onClose: ()
   );
 };
 
-const Talk = ({ conversation, open }: { conversation: Conversation; open: boolean }) => {
+const SessionLog = ({ session, open }: { session: Session; open: boolean }) => {
   const [expanded, setExpanded] = useState(open);
-  const { start, exchanges, outcome, left_out: left } = conversation;
+  const { start, exchanges, outcome, left_out: left } = session;
   return (
     <ExpandableSection
       isExpanded={expanded}
@@ -63,10 +63,10 @@ const Talk = ({ conversation, open }: { conversation: Conversation; open: boolea
           <Label isCompact color={outcome ? 'red' : 'green'}>
             {outcome ? 'Failed' : 'Succeeded'}
           </Label>{' '}
-          {titleOf(conversation)}
+          {titleOf(session)}
         </>
       }
-      data-testid="bmc-conversation"
+      data-testid="bmc-session"
     >
       {exchanges.map((exchange, i) => (
         <pre
