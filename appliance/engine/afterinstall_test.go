@@ -327,7 +327,7 @@ func TestAgentUpgrade_otherVersionIsReplaced(t *testing.T) {
 		Output: `{"agent_image":"quay.io/parts/agent:new","result":"failure"}`}))
 	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), "host_step_failed")
 	require.Contains(t, h.require(lifecycle.HostDiscovering).ValidationsInfo,
-		`runs agent \"quay.io/parts/agent\" and \"quay.io/parts/agent:new\" is needed`)
+		`runs agent \"quay.io/parts/agent\" instead of \"quay.io/parts/agent:new\"`)
 
 	h.agent = "quay.io/parts/agent:new"
 	require.NoError(t, h.register())
