@@ -91,7 +91,7 @@ func TestEvents_ignoredDelayOnce(t *testing.T) {
 	b.Apply(strings.Replace(infraEnvOfOne, "spec: {",
 		"spec: {networkDiscoveryDelaySeconds: 20, additionalNTPSources: [192.0.2.1], ", 1))
 	require.Equal(t,
-		map[string]string{"NetworkDiscoveryDelayLeftOut": "Normal networkDiscoveryDelaySeconds has no effect: hosts " +
-			"look for the network cards that NMStateConfigs name " +
-			"until all are there, for up to 30 seconds, and go on at once then."}, b.events(objects.InfraEnvs))
+		map[string]string{"NetworkDiscoveryDelayLeftOut": "Normal networkDiscoveryDelaySeconds has no effect: a host " +
+			"waits up to 30 seconds for the network interfaces that NMStateConfigs name, " +
+			"and continues when all have appeared."}, b.events(objects.InfraEnvs))
 }

@@ -49,12 +49,12 @@ type Reconciler interface {
 	Kind() objects.Kind
 	// Watches returns the other kinds whose changes queue objects of the kind.
 	Watches() []Watch
-	// Reconcile brings about the desired state of an object, or undoes it if the object does not
-	// exist. The object is requeued after the returned duration if that is not 0. After an error it
-	// is requeued with backoff: one second, then twice as long each time, up to five minutes. A
-	// change of the object or of one that it depends on queues it at once. An error that the
-	// object's status reports is a *[ReportedError]. Reconcile is never called concurrently for the
-	// same object.
+	// Reconcile brings about the desired state of an object. If the object does not exist, it
+	// reverts what the object specified. The object is requeued after the returned duration unless
+	// that is 0. After an error the object is requeued with backoff: after one second, then twice
+	// as long each time, up to five minutes. A change of the object, or of a watched object, queues
+	// it immediately. An error that the object's status reports is a *[ReportedError]. Reconcile is
+	// never called concurrently for the same object.
 	Reconcile(ctx context.Context, namespace, name string) (requeueAfter time.Duration, err error)
 }
 
@@ -70,16 +70,16 @@ type Watch struct {
 	Kind objects.Kind
 	// Map lists the objects to queue for a changed object, which may have been deleted.
 	Map func(tx *store.Tx, namespace, name string) ([]Key, error)
-	// EnqueueAll also queues the objects of Map when the loop starts. That is necessary if they may
-	// not exist: the loop queues existing objects anyway.
+	// EnqueueAll also queues the objects of Map when the loop starts. Set it if these objects may
+	// not exist: the loop queues all existing objects anyway.
 	EnqueueAll bool
 }
 
 // workers is the number of objects of a kind that are reconciled concurrently. Each kind has its
-// own workers, so that one that waits for a registry or a BMC does not delay the other kinds.
+// own workers, so that a reconcile that waits for a registry or a BMC does not delay other kinds.
 const workers = 4
 
-// newBackoff returns the delays between the retries of a failed object.
+// newBackoff returns the delays between retries after a failed reconcile.
 func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Cap: 5 * time.Minute, Steps: math.MaxInt}
 }
@@ -92,23 +92,23 @@ type Loop struct {
 	reconcilers map[objects.Kind]Reconciler
 	watches     map[objects.Kind][]Watch // by the watched kind
 
-	delayChanged chan struct{} // the time of the next delayed key has changed
-	progress     *sync.Cond    // over mu: a reconcile has finished or changes were queued
+	delayChanged chan struct{} // receives when the time of the next delayed key has changed
+	progress     *sync.Cond    // uses mu; signals that a reconcile finished or changes were queued
 
 	mu       sync.Mutex
 	queues   map[objects.Kind]*queue
-	queued   map[Key]bool      // in their queues
-	active   map[Key]bool      // at a worker; true if the object has changed since
-	delayed  map[Key]time.Time // to be queued at a time
+	queued   map[Key]bool      // keys in the queues
+	active   map[Key]bool      // keys that a worker reconciles; true if the object changed since
+	delayed  map[Key]time.Time // keys with the time at which to queue them
 	failed   map[Key]*wait.Backoff
-	revision uint64 // up to which changes are queued
+	revision uint64 // all changes up to this revision are queued
 	ended    bool
 }
 
-// queue holds the objects of a kind that wait for a worker, in order.
+// queue holds the keys of one kind that wait for a worker, in order.
 type queue struct {
 	keys     []Key
-	notEmpty *sync.Cond // over the loop's mu: a key was added, or the loop has ended
+	notEmpty *sync.Cond // uses the loop's mu; signals that a key was added or the loop ended
 }
 
 // New returns a loop over a store.
@@ -150,7 +150,7 @@ func (l *Loop) Enqueue(keys ...Key) {
 }
 
 // RetryFailed queues all objects whose last reconcile failed, and resets their backoff. It is
-// called after a change that no object shows, such as other mirror rules.
+// called after a change outside of the objects, such as new mirror rules.
 func (l *Loop) RetryFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +213,7 @@ func (l *Loop) Run(ctx context.Context) error {
 func (l *Loop) enqueueAll() (revision uint64, err error) {
 	var keys []Key
 	// The snapshot may be newer than the feed, and a watch can't start after the feed's revision.
-	// It is harmless to queue a change twice.
+	// Queueing a change twice is harmless.
 	revision = l.db.Revision()
 	err = l.db.View(func(tx *store.Tx) error {
 		stored := objects.Kinds()
@@ -242,12 +242,12 @@ func (l *Loop) enqueueAll() (revision uint64, err error) {
 	for _, key := range keys {
 		l.add(key)
 	}
-	l.revision, l.ended = revision, false // in one step with the keys, see WaitIdle
+	l.revision, l.ended = revision, false // under the same lock as the keys, see WaitIdle
 	l.progress.Broadcast()
 	return revision, err
 }
 
-// watchingAtStart lists the objects of the watches with EnqueueAll.
+// watchingAtStart lists the objects that the watches with EnqueueAll queue.
 func (l *Loop) watchingAtStart(tx *store.Tx) (keys []Key, err error) {
 	for kind, watches := range l.watches {
 		for _, watch := range watches {
@@ -266,8 +266,8 @@ func (l *Loop) watchingAtStart(tx *store.Tx) (keys []Key, err error) {
 	return keys, nil
 }
 
-// watch queues changes until the context ends. It also notes the revisions of changes of other
-// rows, for WaitIdle.
+// watch queues changes until the context ends. For WaitIdle, it also records the revisions of
+// changes of other rows.
 func (l *Loop) watch(ctx context.Context, from uint64) error {
 	for {
 		watch := l.db.Watch(ctx, from)
@@ -300,7 +300,7 @@ func (l *Loop) enqueueChanges(changes []store.Change) error {
 				keys = append(keys, watching...)
 				return err
 			}); err != nil {
-				return fmt.Errorf("find the objects that depend on %s %s/%s: %w", kind, namespace, name, err)
+				return fmt.Errorf("find the objects that watch %s %s/%s: %w", kind, namespace, name, err)
 			}
 		}
 	}
@@ -353,7 +353,7 @@ func (l *Loop) finish(ctx context.Context, key Key, requeueAfter time.Duration, 
 		}
 		requeueAfter = l.failed[key].Step()
 		if _, reported := errors.AsType[*ReportedError](err); !reported {
-			l.logger.WarnContext(ctx, "an object could not be reconciled", "object", key.String(), "error", err,
+			l.logger.WarnContext(ctx, "An object could not be reconciled.", "object", key.String(), "error", err,
 				"retry_in", requeueAfter)
 		}
 	} else {
@@ -413,7 +413,8 @@ func (l *Loop) enqueueDue() (at time.Time, ok bool) {
 }
 
 // WaitIdle waits until every change that is committed when it is called, and every change that
-// follows from it, has been reconciled. Delayed keys do not count. Tests check the result then.
+// follows from it, has been reconciled. It does not wait for delayed keys. Tests call it before
+// they check the result.
 func (l *Loop) WaitIdle(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()

@@ -21,13 +21,13 @@ import (
 	"landfall/store"
 )
 
-// recorder reconciles ConfigMaps by remembering them.
+// recorder reconciles ConfigMaps: it counts the calls for each name.
 type recorder struct {
 	mu    sync.Mutex
 	calls map[string]int
 	busy  map[string]bool
 	do    func(name string, call int) (time.Duration, error)
-	twice bool // an object was reconciled by two workers at once
+	twice bool // an object was reconciled by two workers at the same time
 
 	watches []controller.Watch
 }
@@ -88,7 +88,7 @@ func (s *site) run(watches ...controller.Watch) {
 	s.Cleanup(func() {
 		cancel()
 		require.NoError(s, <-done)
-		require.False(s, s.r.twice, "an object was reconciled twice at once")
+		require.False(s, s.r.twice, "an object was reconciled by two workers at the same time")
 	})
 	s.waitIdle()
 }
@@ -99,7 +99,7 @@ func (s *site) waitIdle() {
 	require.NoError(s, s.loop.WaitIdle(ctx))
 }
 
-// pass lets time pass, in a bubble of synctest, and waits until all has been done that is due then.
+// pass advances the clock of the synctest bubble and waits until all goroutines are blocked.
 func (s *site) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -128,7 +128,7 @@ func TestLoop_existingAndChangedObjects(t *testing.T) {
 			"site", "new", s.clock.Now())
 	}))
 	s.waitIdle()
-	require.Equal(t, 2, s.r.called("new"), "what is gone is reconciled too")
+	require.Equal(t, 2, s.r.called("new"), "a deleted object is reconciled")
 	require.Equal(t, 1, s.r.called("old"))
 }
 
@@ -175,7 +175,7 @@ func TestLoop_backoff(t *testing.T) {
 			require.Equal(t, i+2, s.r.called("one"))
 		}
 		s.pass(time.Hour)
-		require.Equal(t, 4, s.r.called("one"), "it succeeded, so nothing is due")
+		require.Equal(t, 4, s.r.called("one"), "an object is not requeued after a success")
 	})
 }
 
@@ -190,7 +190,7 @@ func TestLoop_retryFailed(t *testing.T) {
 		s.pass(time.Hour)
 		calls := s.r.called("one")
 		s.pass(time.Hour)
-		require.Equal(t, calls+12, s.r.called("one"), "every five minutes: that is how seldom it is tried at last")
+		require.Equal(t, calls+12, s.r.called("one"), "the longest backoff is five minutes")
 		require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 			return s.o.Update(tx, objects.ConfigMaps, "site", "one", func(u *unstructured.Unstructured) error {
 				u.SetLabels(map[string]string{"changed": "yes"})
@@ -203,7 +203,7 @@ func TestLoop_retryFailed(t *testing.T) {
 		s.pass(0)
 		require.Equal(t, calls+14, s.r.called("one"))
 		s.pass(time.Second)
-		require.Equal(t, calls+15, s.r.called("one"), "it begins anew")
+		require.Equal(t, calls+15, s.r.called("one"), "the backoff starts again")
 	})
 }
 
@@ -257,7 +257,7 @@ func TestLoop_changeDuringReconcile(t *testing.T) {
 	require.False(t, s.r.twice)
 }
 
-// secrets reconciles Secrets by telling that it did.
+// secrets reconciles Secrets: it sends their names to a channel.
 type secrets struct{ done chan string }
 
 func (secrets) Kind() objects.Kind { return objects.Secrets }
@@ -271,7 +271,7 @@ func (r secrets) Reconcile(_ context.Context, _, name string) (time.Duration, er
 
 func TestLoop_workersPerKind(t *testing.T) {
 	s := newSite(t)
-	answer := make(chan struct{}) // of what the ConfigMaps wait for
+	answer := make(chan struct{}) // the reconciles of ConfigMaps wait for it
 	s.r.do = func(string, int) (time.Duration, error) { <-answer; return 0, nil }
 	for i := range 20 {
 		s.create(objects.ConfigMaps, fmt.Sprint("waits-", i))

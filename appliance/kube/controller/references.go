@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// References is an index of the objects that refer to others, by the name of the referenced object.
-// It is kept in memory: the reconcile of an object sets its references, and all objects are
-// reconciled when the loop starts.
+// References is an index in memory of the objects that refer to others, by the name of the
+// referenced object. The reconcile of an object sets its references. The index is complete after
+// the start of the loop, because that reconciles all objects.
 type References struct {
 	mu        sync.Mutex
-	refs      map[string][]string // the references of an object, by the object's namespace/name
-	referrers map[string][]Key    // the objects that have a reference
+	refs      map[string][]string // references by the object's <namespace>/<name>
+	referrers map[string][]Key    // objects by the reference
 }
 
 // NewReferences returns an empty index for the objects of one kind.
@@ -19,9 +19,9 @@ func NewReferences() *References {
 	return &References{refs: map[string][]string{}, referrers: map[string][]Key{}}
 }
 
-// Set replaces the references of an object. changed reports whether they differ from those before.
-// In that case a change of a referenced object may have been missed, and the object must be read
-// again.
+// Set replaces the references of an object and reports whether they changed. After a change the
+// caller must read the referenced objects again: the loop did not queue the object for earlier
+// changes of them.
 func (r *References) Set(object Key, refs []string) (changed bool) {
 	name := object.Namespace + "/" + object.Name
 	r.mu.Lock()

@@ -19,8 +19,8 @@ import (
 	"landfall/store"
 )
 
-// Admission refuses changes of immutable fields of InfraEnvs, Agents and AgentClassifications,
-// which their schemas can't refuse (openshift/assisted-service, pkg/webhooks/agentinstall).
+// Admission rejects changes of immutable fields of InfraEnvs, Agents and AgentClassifications,
+// which their schemas can't reject (openshift/assisted-service, pkg/webhooks/agentinstall).
 type Admission struct{ *Controllers }
 
 var _ admission.ValidationInterface = Admission{}
@@ -30,7 +30,7 @@ func (Admission) Handles(operation admission.Operation) bool {
 	return operation == admission.Create || operation == admission.Update
 }
 
-// Validate implements admission.ValidationInterface. It refuses an object with 400.
+// Validate implements admission.ValidationInterface. It rejects an object with the status 400.
 func (a Admission) Validate(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
 	if request.GetSubresource() != "" {
 		return nil
@@ -55,8 +55,7 @@ func (a Admission) Validate(_ context.Context, request admission.Attributes, _ a
 	return nil
 }
 
-// refusal is an error in the exact words of a hub's webhook. People and scripts know these
-// sentences.
+// refusal is an error with the exact text of a hub's webhook, because users and scripts rely on it.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -133,7 +132,7 @@ func checkClassification(fresh, held *unstructured.Unstructured) error {
 		faults = append(faults, "label must not start with "+queryError+" as this is reserved")
 	}
 	if _, err := gojq.Parse(is.Spec.Query); err != nil {
-		faults = append(faults, fmt.Sprintf("the query %q is none of jq: %v", is.Spec.Query, err))
+		faults = append(faults, fmt.Sprintf("the query %q is not a jq query: %v", is.Spec.Query, err))
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("spec: Invalid value: %s", strings.Join(faults, "; "))

@@ -43,10 +43,10 @@ func (r agents) Watches() []controller.Watch {
 }
 
 const (
-	retryAgent      = 10 * time.Second // after a failed removal from a cluster
+	retryAgent      = 10 * time.Second // delay after a failed removal of a node
 	ignitionToken   = "ignition-token" // the key of a token in its Secret
-	retryRestore    = time.Minute      // between attempts to restore a host without infra-env or cluster
-	secretsInterval = time.Minute      // between checks of the Secrets of an Agent
+	retryRestore    = time.Minute      // interval of attempts to restore a host whose infra-env or cluster is missing
+	secretsInterval = time.Minute      // interval of checks of the Secrets of an Agent
 	keyVerifyCerts  = "certificateVerification"
 )
 
@@ -54,56 +54,57 @@ const (
 type agentSnapshot struct {
 	key             string // <namespace>/<name>
 	object          *agentinstall.Agent
-	host            *view.Host // nil: there is none
+	host            *view.Host // nil if the host does not exist
 	env             *agentinstall.InfraEnv
-	cluster         string // of the spec; "" for none
-	foreign         bool   // the host belongs to a cluster without a ClusterDeployment
+	cluster         string // id of the cluster that the spec names; "" for none
+	foreign         bool   // the host's cluster has no ClusterDeployment
 	token           *string
 	fencing         *models.FencingCredentialsParams
-	digest          string                             // of the values from Secrets
-	classifications []agentinstall.AgentClassification // of the namespace
+	digest          string                             // digest of the values from Secrets
+	classifications []agentinstall.AgentClassification // those of the namespace
 }
 
 // Reconcile applies the spec of an Agent to its host.
 func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
-	task, fault, err := r.read(namespace, name)
+	s, fault, err := r.read(namespace, name)
 	if err != nil {
 		return 0, err
 	}
-	if task.object == nil || task.object.DeletionTimestamp != nil {
-		r.enqueueClassifications(task)
-		return r.delete(ctx, task)
+	if s.object == nil || s.object.DeletionTimestamp != nil {
+		r.enqueueClassifications(s)
+		return r.delete(ctx, s)
 	}
-	if err := r.classify(ctx, task); err != nil {
+	if err := r.classify(ctx, s); err != nil {
 		return 0, err
 	}
-	if task.host == nil {
-		return r.restore(ctx, task)
+	if s.host == nil {
+		return r.restore(ctx, s)
 	}
-	if changed, err := r.inherit(ctx, task); changed || err != nil {
+	if changed, err := r.inherit(ctx, s); changed || err != nil {
 		return 0, err // the change queues the Agent
 	}
-	if wait, err := r.removeOldNode(ctx, task); err != nil || wait > 0 {
+	if wait, err := r.removeOldNode(ctx, s); err != nil || wait > 0 {
 		return wait, err
 	}
-	if fault == nil && task.synced() {
-		return task.requeueAfter(), nil
+	if fault == nil && s.synced() {
+		return s.requeueAfter(), nil
 	}
 	if fault == nil {
-		fault = r.sync(ctx, task)
+		fault = r.sync(ctx, s)
 	}
-	return r.report(ctx, task, fault)
+	return r.report(ctx, s, fault)
 }
 
-// synced reports whether the host has everything that its Agent specifies, and the Agent's status
-// says so.
+// synced reports whether the host has all values of its Agent's spec, and the Agent's status shows
+// that.
 func (t *agentSnapshot) synced() bool {
 	held := t.host.Object
 	return held.Generation == t.object.Generation && held.Digest == t.digest &&
 		agentConditionOf(t.object.Status.Conditions, conditionSpecSynced).Status == corev1.ConditionTrue
 }
 
-// requeueAfter returns when to reconcile an Agent that does not change: its Secrets may change.
+// requeueAfter returns the delay of the next reconcile of an unchanged Agent: its Secrets may
+// change.
 func (t *agentSnapshot) requeueAfter() time.Duration {
 	if t.object.Spec.IgnitionEndpointTokenReference != nil || t.object.Spec.FencingCredentialsSecretRef != "" {
 		return secretsInterval
@@ -111,43 +112,43 @@ func (t *agentSnapshot) requeueAfter() time.Duration {
 	return 0
 }
 
-// read returns an Agent with what it refers to. refErr is an error in the references.
-func (r agents) read(namespace, name string) (task *agentSnapshot, fault, err error) {
-	task = &agentSnapshot{key: namespace + "/" + name}
+// read reads an Agent with the objects that it refers to. fault is an error in the references.
+func (r agents) read(namespace, name string) (s *agentSnapshot, fault, err error) {
+	s = &agentSnapshot{key: namespace + "/" + name}
 	err = r.DB.View(func(tx *store.Tx) error {
 		rows := r.Engine.Rows(tx)
-		key, err := rows.HostOf(task.key)
+		key, err := rows.HostOf(s.key)
 		if err != nil {
 			return err
 		}
 		if key != "" {
-			if task.host, err = rows.Host(key); err != nil {
+			if s.host, err = rows.Host(key); err != nil {
 				return err
 			}
-			if task.foreign, err = foreignCluster(rows, task.host); err != nil {
+			if s.foreign, err = foreignCluster(rows, s.host); err != nil {
 				return err
 			}
 		}
-		if task.classifications, err = r.classificationsOf(tx, namespace); err != nil {
+		if s.classifications, err = r.classificationsOf(tx, namespace); err != nil {
 			return err
 		}
-		task.object, err = objects.Find[agentinstall.Agent](r.Objects, tx, objects.Agents, namespace, name)
-		if err != nil || task.object == nil {
+		s.object, err = objects.Find[agentinstall.Agent](r.Objects, tx, objects.Agents, namespace, name)
+		if err != nil || s.object == nil {
 			return err
 		}
-		task.env, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace,
-			task.object.Labels[labelInfraEnv])
+		s.env, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace,
+			s.object.Labels[labelInfraEnv])
 		if err != nil {
 			return err
 		}
-		fault = r.readReferences(tx, task)
+		fault = r.readReferences(tx, s)
 		return nil
 	})
-	return task, fault, err
+	return s, fault, err
 }
 
-// foreignCluster reports whether a host belongs to a cluster without a ClusterDeployment, which no
-// Agent can name.
+// foreignCluster reports whether the cluster of a host has no ClusterDeployment. An Agent can't
+// name such a cluster.
 func foreignCluster(rows view.Rows, host *view.Host) (bool, error) {
 	if host.ClusterID == nil {
 		return false, nil
@@ -160,9 +161,9 @@ func foreignCluster(rows view.Rows, host *view.Host) (bool, error) {
 }
 
 // readReferences reads the objects that an Agent's spec refers to.
-func (r agents) readReferences(tx *store.Tx, task *agentSnapshot) (err error) {
-	spec := &task.object.Spec
-	if task.cluster, err = r.clusterNamed(tx, spec.ClusterDeploymentName); err != nil {
+func (r agents) readReferences(tx *store.Tx, s *agentSnapshot) (err error) {
+	spec := &s.object.Spec
+	if s.cluster, err = r.clusterNamed(tx, spec.ClusterDeploymentName); err != nil {
 		return err
 	}
 	if ref := spec.IgnitionEndpointTokenReference; ref != nil {
@@ -174,34 +175,34 @@ func (r agents) readReferences(tx *store.Tx, task *agentSnapshot) (err error) {
 		if !ok {
 			return invalid("secret %s did not contain key %s", ref.Name, ignitionToken)
 		}
-		task.token = conv.Pointer(string(token))
+		s.token = conv.Pointer(string(token))
 	}
 	if name := spec.FencingCredentialsSecretRef; name != "" {
-		data, err := r.secretData(tx, task.object.Namespace, name)
+		data, err := r.secretData(tx, s.object.Namespace, name)
 		if err != nil {
 			return err
 		}
-		task.fencing = &models.FencingCredentialsParams{
+		s.fencing = &models.FencingCredentialsParams{
 			Address: conv.Pointer(string(data["address"])), Username: conv.Pointer(string(data["username"])),
 			Password: conv.Pointer(string(data["password"])),
 		}
 		if verify, ok := data[keyVerifyCerts]; ok {
-			task.fencing.CertificateVerification = conv.Pointer(string(verify))
+			s.fencing.CertificateVerification = conv.Pointer(string(verify))
 		}
 	}
-	if task.token == nil && task.fencing == nil && (task.host == nil || task.host.Object.Digest == "") {
+	if s.token == nil && s.fencing == nil && (s.host == nil || s.host.Object.Digest == "") {
 		return nil
 	}
-	text, err := json.Marshal([]any{task.token, task.fencing})
+	text, err := json.Marshal([]any{s.token, s.fencing})
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(text)
-	task.digest = hex.EncodeToString(sum[:])
+	s.digest = hex.EncodeToString(sum[:])
 	return nil
 }
 
-// backendError is an error that has its cause outside the Agent. The Agent is reconciled again.
+// backendError is an error whose cause is outside the Agent. The Agent is reconciled again.
 type backendError struct{ reason string }
 
 func (e *backendError) Error() string { return e.reason }
@@ -219,26 +220,26 @@ func (h *Controllers) clusterNamed(tx *store.Tx, ref *agentinstall.ClusterRefere
 	id, err := h.Engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name)
 	if err == nil && id == "" {
 		err = &backendError{fmt.Sprintf("the cluster of clusterDeployment %s in namespace %s is not registered yet; "+
-			"look at the conditions of its AgentClusterInstall", ref.Name, ref.Namespace)}
+			"check the conditions of its AgentClusterInstall", ref.Name, ref.Namespace)}
 	}
 	return id, err
 }
 
-// inherit gives an Agent its finalizer and what its InfraEnv specifies for it. changed reports
-// whether that changed the Agent.
-func (r agents) inherit(ctx context.Context, task *agentSnapshot) (changed bool, err error) {
-	wanted := *task.object
-	if task.env != nil {
-		wanted.Spec.Approved = wanted.Spec.Approved || approvesAll(task.env)
-		inheritNodeLabels(&wanted, task.env)
+// inherit writes the finalizer, and the approval and node labels from the InfraEnv, into an Agent.
+// changed reports whether the Agent changed.
+func (r agents) inherit(ctx context.Context, s *agentSnapshot) (changed bool, err error) {
+	wanted := *s.object
+	if s.env != nil {
+		wanted.Spec.Approved = wanted.Spec.Approved || approvesAll(s.env)
+		inheritNodeLabels(&wanted, s.env)
 	}
 	final := slices.Contains(wanted.Finalizers, agentFinalizer)
-	if final && wanted.Spec.Approved == task.object.Spec.Approved && maps.Equal(wanted.Spec.NodeLabels,
-		task.object.Spec.NodeLabels) &&
-		wanted.Annotations[annotationInheritedLabels] == task.object.Annotations[annotationInheritedLabels] {
+	if final && wanted.Spec.Approved == s.object.Spec.Approved && maps.Equal(wanted.Spec.NodeLabels,
+		s.object.Spec.NodeLabels) &&
+		wanted.Annotations[annotationInheritedLabels] == s.object.Annotations[annotationInheritedLabels] {
 		return false, nil
 	}
-	namespace, name := objects.SplitKey(task.key)
+	namespace, name := objects.SplitKey(s.key)
 	err = r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
 			var agent agentinstall.Agent
@@ -250,9 +251,9 @@ func (r agents) inherit(ctx context.Context, task *agentSnapshot) (changed bool,
 				return err
 			}
 			objects.AddFinalizer(u, agentFinalizer)
-			if task.env != nil {
-				agent.Spec.Approved = agent.Spec.Approved || approvesAll(task.env)
-				inheritNodeLabels(&agent, task.env)
+			if s.env != nil {
+				agent.Spec.Approved = agent.Spec.Approved || approvesAll(s.env)
+				inheritNodeLabels(&agent, s.env)
 			}
 			u.SetAnnotations(agent.Annotations)
 			return objects.SetSpec(u, before, &agent.Spec)
@@ -262,33 +263,33 @@ func (r agents) inherit(ctx context.Context, task *agentSnapshot) (changed bool,
 	return true, err
 }
 
-// sync applies those parts of an Agent's spec to its host that have not been applied yet.
-func (r agents) sync(ctx context.Context, task *agentSnapshot) error {
+// sync applies the parts of an Agent's spec that its host does not have yet.
+func (r agents) sync(ctx context.Context, s *agentSnapshot) error {
 	bound := ""
-	if task.host.ClusterID != nil {
-		bound = task.host.ClusterID.String()
+	if s.host.ClusterID != nil {
+		bound = s.host.ClusterID.String()
 	}
-	env, id := task.host.InfraEnvID.String(), task.host.ID.String()
+	env, id := s.host.InfraEnvID.String(), s.host.ID.String()
 	switch {
-	case bound != "" && bound != task.cluster && !task.foreign:
-		return r.unbind(ctx, task)
-	case bound == "" && task.cluster != "":
+	case bound != "" && bound != s.cluster && !s.foreign:
+		return r.unbind(ctx, s)
+	case bound == "" && s.cluster != "":
 		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction,
-			models.HostStatusDiscoveringUnbound}, *task.host.Status) {
-			return nil // it is bound after it has left its former cluster
+			models.HostStatusDiscoveringUnbound}, *s.host.Status) {
+			return nil // the host is bound after it has left its former cluster
 		}
-		host, err := r.Engine.BindHost(ctx, env, id, task.cluster)
+		host, err := r.Engine.BindHost(ctx, env, id, s.cluster)
 		if err != nil {
 			return err
 		}
-		task.host.Host = host
+		s.host.Host = host
 	}
-	return r.apply(ctx, task)
+	return r.apply(ctx, s)
 }
 
 // unbind removes a host from its cluster and records the cluster in the Agent's status.
-func (r agents) unbind(ctx context.Context, task *agentSnapshot) error {
-	host := task.host
+func (r agents) unbind(ctx context.Context, s *agentSnapshot) error {
+	host := s.host
 	if slices.Contains(statesInstalling, *host.Status) &&
 		conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
 		return invalid("cancelling non-day-2 host [%s] in the middle of installation is not allowed", host.ID)
@@ -298,30 +299,31 @@ func (r agents) unbind(ctx context.Context, task *agentSnapshot) error {
 			return err
 		}
 	}
-	note := record.Object{Key: task.key}
-	if task.cluster == "" {
-		note.Generation = task.object.Generation // a host that moves to another cluster has not applied its Agent yet
+	note := record.Object{Key: s.key}
+	if s.cluster == "" {
+		// a host that moves to another cluster does not have all values of the spec yet
+		note.Generation = s.object.Generation
 	}
-	if err := r.rememberCluster(ctx, task); err != nil {
+	if err := r.recordCluster(ctx, s); err != nil {
 		return err
 	}
 	_, err := r.Engine.UnbindHost(ctx, host.InfraEnvID.String(), host.ID.String(), note)
 	return err
 }
 
-// rememberCluster records the node of an installed host and its cluster in the Agent's status,
-// before the host is unbound.
-func (r agents) rememberCluster(ctx context.Context, task *agentSnapshot) error {
-	if !slices.Contains(statesInstalled, *task.host.Status) {
+// recordCluster records the node and the cluster of an installed host in the Agent's status, before
+// the host is unbound.
+func (r agents) recordCluster(ctx context.Context, s *agentSnapshot) error {
+	if !slices.Contains(statesInstalled, *s.host.Status) {
 		return nil
 	}
-	namespace, name := objects.SplitKey(task.key)
+	namespace, name := objects.SplitKey(s.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
-		cluster, err := r.Engine.Rows(tx).Cluster(task.host.ClusterID.String())
+		cluster, err := r.Engine.Rows(tx).Cluster(s.host.ClusterID.String())
 		if err != nil {
 			return err
 		}
-		info := agentinstall.DeprovisionInfo{NodeName: task.host.RequestedHostname,
+		info := agentinstall.DeprovisionInfo{NodeName: s.host.RequestedHostname,
 			Message: messageWaitingForTheUnbound}
 		if r.Spokes != nil {
 			info.Message = messageRemovedLater
@@ -345,30 +347,30 @@ func (h *Controllers) updateAgentStatus(tx *store.Tx, namespace, name string, fn
 }
 
 // report writes the status of an Agent, with the result of applying its spec.
-func (r agents) report(ctx context.Context, task *agentSnapshot, failure error) (time.Duration, error) {
+func (r agents) report(ctx context.Context, s *agentSnapshot, failure error) (time.Duration, error) {
 	backend := failure != nil && !isInputError(failure)
 	outcome := agentSynced(failure, !backend)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
-		return p.projectHost(task.host.Key(), &outcome)
+		return p.projectHost(s.host.Key(), &outcome)
 	})
 	switch {
 	case fault.KindOf(err) == fault.NotFound || errors.Is(err, store.ErrNotFound):
-		return 0, nil // deleted in the meantime
+		return 0, nil // the Agent was deleted in the meantime
 	case err != nil:
 		return 0, err
 	case backend:
 		return 0, &controller.ReportedError{Err: failure}
 	}
-	return task.requeueAfter(), nil
+	return s.requeueAfter(), nil
 }
 
-// delete deregisters the host of an Agent that is being deleted or does not exist. The engine's
-// change removes the finalizer of the Agent.
-func (r agents) delete(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
-	namespace, name := objects.SplitKey(task.key)
-	if task.host == nil {
-		if task.object == nil {
+// delete deregisters the host of an Agent that is being deleted or does not exist. The projection
+// of that change removes the finalizer of the Agent.
+func (r agents) delete(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
+	namespace, name := objects.SplitKey(s.key)
+	if s.host == nil {
+		if s.object == nil {
 			return 0, nil
 		}
 		return 0, r.DB.Update(ctx, func(tx *store.Tx) error {
@@ -376,26 +378,26 @@ func (r agents) delete(ctx context.Context, task *agentSnapshot) (time.Duration,
 			return p.deleteAndFinalize(objects.Agents, namespace, name, agentFinalizer)
 		})
 	}
-	if done, err := r.removeNode(task); !done || err != nil {
-		return r.reportCleanup(ctx, task, err)
+	if done, err := r.removeNode(s); !done || err != nil {
+		return r.reportCleanup(ctx, s, err)
 	}
-	err := r.Engine.DeregisterHost(ctx, task.host.InfraEnvID.String(), task.host.ID.String())
+	err := r.Engine.DeregisterHost(ctx, s.host.InfraEnvID.String(), s.host.ID.String())
 	if err == nil || fault.KindOf(err) == fault.NotFound {
 		return 0, nil
 	}
-	return r.reportCleanup(ctx, task, err)
+	return r.reportCleanup(ctx, s, err)
 }
 
-// reportCleanup writes the error that blocks the deletion of an Agent into its status. There is no
-// error while the deletion only takes time.
-func (r agents) reportCleanup(ctx context.Context, task *agentSnapshot, fault error) (time.Duration, error) {
+// reportCleanup writes the error that blocks the deletion of an Agent into its status. fault is nil
+// while the deletion is in progress.
+func (r agents) reportCleanup(ctx context.Context, s *agentSnapshot, fault error) (time.Duration, error) {
 	switch {
 	case fault == nil:
 		return 0, nil
-	case task.object == nil:
+	case s.object == nil:
 		return retryDeletion, nil
 	}
-	namespace, name := objects.SplitKey(task.key)
+	namespace, name := objects.SplitKey(s.key)
 	reason := fault.Error()
 	return retryAgent, r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
@@ -411,48 +413,48 @@ func (r agents) storeApplied(ctx context.Context, key string, note record.Object
 	return r.DB.Update(ctx, func(tx *store.Tx) error { return record.NoteHostObject(tx, key, note) })
 }
 
-// restore registers the host again that an Agent's annotations describe: after the host's record
-// was lost, or if the Agent comes from another appliance. An Agent without such annotations waits
-// for its host.
-func (r agents) restore(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
-	told := task.object.Annotations
-	env, err := r.infraEnvID(task)
+// restore registers the host that an Agent's annotations describe: if the record of the host was
+// lost, or if the Agent comes from another appliance. An Agent without such annotations waits for
+// its host to register.
+func (r agents) restore(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
+	told := s.object.Annotations
+	env, err := r.infraEnvID(s)
 	if err != nil {
 		return 0, err
 	}
-	waits := task.object.Spec.ClusterDeploymentName != nil && task.cluster == ""
+	waits := s.object.Spec.ClusterDeploymentName != nil && s.cluster == ""
 	if told[annotationAgentState] == "" || env == "" || waits {
-		return retryRestore, r.reportMissingHost(ctx, task, nil)
+		return retryRestore, r.reportMissingHost(ctx, s, nil)
 	}
 	err = r.Engine.RestoreHost(ctx, env, engine.LostHost{
-		ID: strfmt.UUID(task.object.Name), ClusterID: task.cluster, Status: told[annotationAgentState],
+		ID: strfmt.UUID(s.object.Name), ClusterID: s.cluster, Status: told[annotationAgentState],
 		Role:      models.HostRole(told[annotationAgentRole]),
 		Inventory: told[annotationAgentInventory], Stage: models.HostStage(told[annotationAgentStage]),
-		RegisteredAt: task.object.CreationTimestamp.Time,
-	}, record.Object{Key: task.key})
+		RegisteredAt: s.object.CreationTimestamp.Time,
+	}, record.Object{Key: s.key})
 	if err == nil {
 		return 0, nil
 	}
-	return retryRestore, r.reportMissingHost(ctx, task, err)
+	return retryRestore, r.reportMissingHost(ctx, s, err)
 }
 
 // infraEnvID returns the id of the infra-env of an Agent's InfraEnv; "" if there is none.
-func (r agents) infraEnvID(task *agentSnapshot) (id string, err error) {
-	name := task.object.Labels[labelInfraEnv]
-	if name == "" || uuid.Validate(task.object.Name) != nil {
+func (r agents) infraEnvID(s *agentSnapshot) (id string, err error) {
+	name := s.object.Labels[labelInfraEnv]
+	if name == "" || uuid.Validate(s.object.Name) != nil {
 		return "", nil
 	}
 	err = r.DB.View(func(tx *store.Tx) error {
-		id, err = r.Engine.Rows(tx).InfraEnvOf(task.object.Namespace + "/" + name)
+		id, err = r.Engine.Rows(tx).InfraEnvOf(s.object.Namespace + "/" + name)
 		return err
 	})
 	return id, err
 }
 
-// reportMissingHost writes into an Agent's status that it has no host, and the error of restoring
-// it if that was tried.
-func (r agents) reportMissingHost(ctx context.Context, task *agentSnapshot, fault error) error {
-	namespace, name := objects.SplitKey(task.key)
+// reportMissingHost writes into an Agent's status that its host does not exist, with the error of
+// an attempt to restore it.
+func (r agents) reportMissingHost(ctx context.Context, s *agentSnapshot, fault error) error {
+	namespace, name := objects.SplitKey(s.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.DebugInfo.State, agent.Status.DebugInfo.StateInfo = "", ""

@@ -40,7 +40,7 @@ func TestAgent_hardware(t *testing.T) {
 		labelInfraEnv: "pool", labelClusterNamespace: "", labelNonrotationalDisk: "true",
 		labelCPUArchitecture: "x86_64", labelCPUVirtEnabled: "true",
 		labelProductName: "PowerEdgeR650", labelIsVirtual: "false",
-	}, agent.Labels, "Dell Inc. ends in what no label may end in")
+	}, agent.Labels, "the manufacturer Dell Inc. is not a valid label value")
 	require.Equal(t, "0.1", agent.Annotations[annotationInventory])
 	require.Equal(t, models.HostStatusKnownUnbound, agent.Annotations[annotationAgentState])
 	require.Equal(t, "Host", agent.Status.Kind)
@@ -54,11 +54,11 @@ func TestAgent_hardware(t *testing.T) {
 		order = append(order, c.Type)
 	}
 	require.Equal(t, []string{"SpecSynced", "Connected", "RequirementsMet", "Validated", "Installed", "Bound"},
-		order, "as the documented listing has them")
+		order, "the documented order")
 
 	before := b.DB.Revision()
 	m.Report()
-	require.Equal(t, before, b.DB.Revision(), "who says the same again has nothing written")
+	require.Equal(t, before, b.DB.Revision(), "an unchanged report writes nothing")
 }
 
 func TestAgent_specIsApplied(t *testing.T) {
@@ -89,8 +89,8 @@ func TestAgent_specIsApplied(t *testing.T) {
 	require.Contains(t, host.FencingCredentials, "redfish://bmc")
 
 	before := b.DB.Revision()
-	require.Equal(t, secretsInterval, b.again(agents{b.Controllers}, m.ID),
-		"what comes out of Secrets is looked at by itself")
+	require.Equal(t, secretsInterval, b.reconcileAgain(agents{b.Controllers}, m.ID),
+		"the values of Secrets are checked periodically")
 	require.Equal(t, before, b.DB.Revision())
 
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) {
@@ -102,7 +102,7 @@ func TestAgent_specIsApplied(t *testing.T) {
 	require.Empty(t, host.IgnitionConfigOverrides)
 	require.JSONEq(t, `{}`, host.NodeLabels)
 	require.False(t, host.IgnitionEndpointTokenSet)
-	require.Equal(t, "rack7-1", host.RequestedHostname, "a name that is left out stays")
+	require.Equal(t, "rack7-1", host.RequestedHostname, "an omitted name stays")
 }
 
 func TestAgent_specErrors(t *testing.T) {
@@ -113,24 +113,24 @@ func TestAgent_specErrors(t *testing.T) {
 		change       func(*agentinstall.AgentSpec)
 		reason, says string
 	}{
-		"an ignition override that is none": {
+		"invalid ignition override": {
 			func(s *agentinstall.AgentSpec) { s.IgnitionConfigOverrides = "bad" }, "InputError",
 			"The Spec could not be synced due to an input error: "},
-		"installer arguments that are no list": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = "--bad" },
-			"InputError", "installerArgs is no JSON list"},
-		"an installer argument that there is not": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = `["--rm-rf"]` },
+		"installer arguments not a list": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = "--bad" },
+			"InputError", "installerArgs is not a JSON list"},
+		"unknown installer argument": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = `["--rm-rf"]` },
 			"InputError", "not allowed"},
-		"a disk that the host does not have": {
+		"unknown disk": {
 			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/not-found-by-hints" }, "InputError",
 			"has no disk"},
-		"a role that there is not": {func(s *agentinstall.AgentSpec) { s.Role = "king" }, "InputError",
+		"unknown role": {func(s *agentinstall.AgentSpec) { s.Role = "king" }, "InputError",
 			`no role "king"`},
-		"a name that is none": {func(s *agentinstall.AgentSpec) { s.Hostname = "a b" },
+		"invalid name": {func(s *agentinstall.AgentSpec) { s.Hostname = "a b" },
 			"InputError", ""},
-		"a token's Secret that is not there": {func(s *agentinstall.AgentSpec) {
+		"missing Secret of a token": {func(s *agentinstall.AgentSpec) {
 			s.IgnitionEndpointTokenReference = &agentinstall.SecretReference{Namespace: "site", Name: "absent"}
 		}, "InputError", "failed to find secret site/absent"},
-		"a ClusterDeployment that is not there": {
+		"missing ClusterDeployment": {
 			func(s *agentinstall.AgentSpec) { s.ClusterDeploymentName = clusterReference("absent") }, "BackendError",
 			"failed to get clusterDeployment with name absent in namespace site"},
 	} {
@@ -174,11 +174,12 @@ func TestAgent_changesByREST(t *testing.T) {
 	require.NoError(t, err)
 	b.WaitIdle()
 	require.Equal(t, clusterReference("one"), b.Agent(m).Spec.ClusterDeploymentName)
-	require.NotNil(t, m.Host().ClusterID, "and stays")
+	require.NotNil(t, m.Host().ClusterID, "the host stays bound")
 
 	require.NoError(t, b.Engine.DeregisterHost(t.Context(), m.InfraEnv, m.ID))
 	b.WaitIdle()
-	require.False(t, b.Get(objects.Agents, "site", m.ID, &agentinstall.Agent{}), "deleted by REST is deleted")
+	require.False(t, b.Get(objects.Agents, "site", m.ID, &agentinstall.Agent{}),
+		"deleting the host over REST deletes the Agent")
 }
 
 func TestAgent_autoApprovalAndLabels(t *testing.T) {
@@ -203,7 +204,7 @@ func TestAgent_autoApprovalAndLabels(t *testing.T) {
 	require.Equal(t, map[string]string{"own": "x"}, b.Agent(m).Spec.NodeLabels)
 	require.NotContains(t, b.Agent(m).Annotations, annotationInheritedLabels)
 	require.JSONEq(t, `{"own":"x"}`, m.Host().NodeLabels)
-	require.True(t, b.Agent(b.Boot("pool", 2)).Spec.Approved, "from the first moment")
+	require.True(t, b.Agent(b.Boot("pool", 2)).Spec.Approved, "approved at creation")
 }
 
 func TestAgent_deletedWithHost(t *testing.T) {
@@ -217,7 +218,7 @@ func TestAgent_deletedWithHost(t *testing.T) {
 	require.Equal(t, fault.NotFound, fault.KindOf(err))
 	m.Register()
 	b.WaitIdle()
-	require.False(t, b.Agent(m).Spec.Approved, "it is a new one")
+	require.False(t, b.Agent(m).Spec.Approved, "the Agent is new")
 }
 
 func TestAgent_lateBinding(t *testing.T) {
@@ -238,7 +239,7 @@ func TestAgent_lateBinding(t *testing.T) {
 
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = clusterReference("two") })
 	b.RequireCondition(m, conditionBound, corev1.ConditionFalse, "Unbinding")
-	require.Equal(t, clusterReference("two"), b.Agent(m).Spec.ClusterDeploymentName, "what was asked for stays")
+	require.Equal(t, clusterReference("two"), b.Agent(m).Spec.ClusterDeploymentName, "the requested cluster stays")
 	m.Register()
 	m.Report()
 	b.RequireCondition(m, conditionBound, corev1.ConditionFalse, "Binding")
@@ -263,7 +264,7 @@ func TestAgent_movesWithInfraEnv(t *testing.T) {
 	moved := b.Boot("other", 1)
 	agent := b.Agent(moved)
 	require.Equal(t, []string{"other", "other"}, []string{agent.Labels[labelInfraEnv], agent.Labels["from"]})
-	require.Equal(t, agentinstall.AgentSpec{}, agent.Spec, "what was wanted of it there does not hold here")
+	require.Equal(t, agentinstall.AgentSpec{}, agent.Spec, "the spec of the former Agent is not copied")
 	require.Equal(t, b.InfraEnv("other").UID, agent.OwnerReferences[0].UID)
 	_, err := b.Engine.Host(m.InfraEnv, m.ID)
 	require.Equal(t, fault.NotFound, fault.KindOf(err))
@@ -275,10 +276,10 @@ func TestAgent_hostIsRestored(t *testing.T) {
 		state, is string
 		bound     bool
 	}{
-		"one that was bound":                {models.HostStatusKnown, models.HostStatusKnown, true},
-		"one that was free":                 {models.HostStatusKnownUnbound, models.HostStatusKnownUnbound, false},
-		"one that was installed":            {models.HostStatusInstalled, models.HostStatusInstalled, true},
-		"one that was just being installed": {models.HostStatusInstallingInProgress, models.HostStatusKnown, true},
+		"bound":      {models.HostStatusKnown, models.HostStatusKnown, true},
+		"unbound":    {models.HostStatusKnownUnbound, models.HostStatusKnownUnbound, false},
+		"installed":  {models.HostStatusInstalled, models.HostStatusInstalled, true},
+		"installing": {models.HostStatusInstallingInProgress, models.HostStatusKnown, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := newSite(t)
@@ -307,7 +308,7 @@ func TestAgent_hostIsRestored(t *testing.T) {
 				require.Equal(t, c.is, *host.Status)
 				return
 			}
-			require.Equal(t, "kept", host.RequestedHostname, "the spec is followed again")
+			require.Equal(t, "kept", host.RequestedHostname, "the spec is applied again")
 			m.Register()
 			m.Report()
 			require.Equal(t, c.is, *m.Host().Status, *m.Host().StatusInfo)
@@ -323,7 +324,7 @@ func TestAgent_withoutHost(t *testing.T) {
 	m := &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1,
 		ID: "00000000-0000-4000-8000-000000000001"}
 	b.RequireCondition(m, conditionConnected, corev1.ConditionUnknown, "NotAvailable")
-	require.Equal(t, retryRestore, b.again(agents{b.Controllers}, m.ID))
+	require.Equal(t, retryRestore, b.reconcileAgain(agents{b.Controllers}, m.ID))
 	m.Register()
 	m.Report()
 	b.RequireCondition(m, conditionRequirementsMet, corev1.ConditionTrue, "AgentIsReady")
@@ -394,17 +395,7 @@ func TestAgent_crashBetweenObjectAndRow(t *testing.T) {
 
 func TestAgent_deprovisionInfo(t *testing.T) {
 	b := newSite(t)
-	b.RegisterCluster("one")
-	from := newSite(t)
-	from.Apply(kubetest.InfraEnvManifest("pool"))
-	kept := from.Agent(from.Boot("pool", 1))
-	b.Apply(kubetest.InfraEnvManifest("pool"))
-	b.Apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv +
-		": pool}\n  annotations:\n" +
-		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" +
-		kept.Annotations[annotationAgentInventory] + "'\n" +
-		"spec: {approved: true, role: '', clusterDeploymentName: {namespace: site, name: one}}")
-	m := &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1, ID: kept.Name}
+	m := installedIn(b)
 	require.Equal(t, models.HostStatusInstalled, *m.Host().Status)
 
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
@@ -416,7 +407,7 @@ func TestAgent_deprovisionInfo(t *testing.T) {
 	m.Register()
 	m.Report()
 	b.RequireCondition(m, conditionBound, corev1.ConditionFalse, "Unbound")
-	require.NotNil(t, b.Agent(m).Status.DeprovisionInfo, "nobody has said that the node is gone")
+	require.NotNil(t, b.Agent(m).Status.DeprovisionInfo, "the node may still exist")
 	b.Update(func(tx *store.Tx) error {
 		return b.Objects.Update(tx, objects.Agents, "site", m.ID, func(u *unstructured.Unstructured) error {
 			annotations := cloned(u.GetAnnotations())

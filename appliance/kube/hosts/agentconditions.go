@@ -16,7 +16,7 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// The conditions of an Agent, in the order in which they are shown.
+// The conditions of an Agent, in the order of its status.
 const (
 	conditionSpecSynced      = "SpecSynced"
 	conditionConnected       = "Connected"
@@ -58,8 +58,8 @@ func agentConditionOf(conditions []agentinstall.Condition, name string) agentins
 	return conditions[at]
 }
 
-// agentSynced returns the condition SpecSynced: no error, an invalid input, or an error that may
-// pass.
+// agentSynced returns the condition SpecSynced. fault is the error of the sync; input reports
+// whether it is an error in the user's input.
 func agentSynced(fault error, input bool) agentinstall.Condition {
 	switch {
 	case fault == nil:
@@ -73,8 +73,8 @@ func agentSynced(fault error, input bool) agentinstall.Condition {
 		Message: "The Spec could not be synced due to backend error: " + fault.Error()}
 }
 
-// agentConditions returns the conditions that follow from a host, in order: all but SpecSynced and
-// Cleanup. host is nil if there is none.
+// agentConditions returns the conditions that follow from a host, in order: all except SpecSynced
+// and Cleanup. host is nil if the host does not exist.
 func agentConditions(host *models.Host, approved bool) []agentinstall.Condition {
 	if host == nil {
 		var unknown []agentinstall.Condition
@@ -91,7 +91,7 @@ func agentConditions(host *models.Host, approved bool) []agentinstall.Condition 
 		agentBound(status)}
 }
 
-// The states of a host that several conditions treat alike.
+// Groups of host states with the same conditions.
 var (
 	statesUndecided = []string{
 		models.HostStatusDiscovering, models.HostStatusInsufficient, models.HostStatusDisconnected,
@@ -120,7 +120,8 @@ func agentConnected(status string) agentinstall.Condition {
 		Message: "The agent's connection to the installation service is unimpaired"}
 }
 
-// agentMoving returns the value that several conditions have while a host is bound or unbound.
+// agentMoving returns the value of a condition while a host is being bound or unbound. ok is false
+// in other states.
 func agentMoving(name, status string) (agentinstall.Condition, bool) {
 	switch status {
 	case models.HostStatusBinding:
@@ -181,7 +182,8 @@ func agentValidated(status, validationsInfo string) agentinstall.Condition {
 	return is(corev1.ConditionTrue, "ValidationsPassing", "The agent's validations are passing")
 }
 
-// failingValidations joins the messages of the validations that don't pass, ordered by group.
+// failingValidations joins the messages of the validations that failed or are pending, ordered by
+// group.
 func failingValidations(validationsInfo string) string {
 	groups, err := parseValidations(validationsInfo)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table of docs/hive-integration/kube-api-conditions.md.
+// TestAgentConditions checks the table in upstream's docs/hive-integration/kube-api-conditions.md.
 func TestAgentConditions(t *testing.T) {
 	const failing = `{"network":[{"id":"b","status":"failure","message":"no route"},{"id":"c","status":"disabled","message":"off"}],"hardware":[{"id":"a","status":"pending","message":"no disk"}]}`
 	const passing = `{"hardware":[{"id":"a","status":"success","message":"fine"}]}`

@@ -98,8 +98,8 @@ const (
 	inventoryVersion       = "0.1"
 )
 
-// inventoryLabels returns the labels of an Agent that describe its hardware, with unchecked
-// values.
+// inventoryLabels returns the labels of an Agent that describe its hardware. The values may be
+// invalid as label values.
 func inventoryLabels(inv *agentinstall.HostInventory) map[string]string {
 	solid := slices.ContainsFunc(inv.Disks,
 		func(d agentinstall.HostDisk) bool { return d.DriveType == string(models.DriveTypeSSD) })
@@ -114,15 +114,14 @@ func inventoryLabels(inv *agentinstall.HostInventory) map[string]string {
 	}
 }
 
-// unfitInLabel matches characters that a label value can't have (Kubernetes' rule for label
-// values).
+// unfitInLabel matches the characters that Kubernetes does not allow in label values.
 var unfitInLabel = regexp.MustCompile(`[^-A-Za-z0-9_.]+`)
 
 // fitLabel matches valid label values.
 var fitLabel = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$`)
 
-// labelValue removes the characters from a text that label values can't have. ok is false if the
-// result is not valid.
+// labelValue removes the invalid characters from a text. ok is false if the result is not a valid
+// label value.
 func labelValue(text string) (value string, ok bool) {
 	value = unfitInLabel.ReplaceAllString(text, "")
 	return value, fitLabel.MatchString(value)

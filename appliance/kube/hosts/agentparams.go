@@ -16,10 +16,10 @@ import (
 // statesChangeable are the states in which a host can be changed by users.
 var statesChangeable = slices.Concat(statesUndecided, statesReady, []string{models.HostStatusBinding})
 
-// apply sends the differences between an Agent's spec and its host to the engine. Nothing is sent
-// after an installation has started, until the host is back.
-func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
-	host, spec := task.host, &task.object.Spec
+// apply updates the host in the engine to its Agent's spec. It does nothing from the start of an
+// installation until the host can be changed again.
+func (r agents) apply(ctx context.Context, s *agentSnapshot) error {
+	host, spec := s.host, &s.object.Spec
 	env, id := host.InfraEnvID.String(), host.ID.String()
 	wanted, err := installerArguments(spec.InstallerArgs)
 	if err != nil {
@@ -35,8 +35,8 @@ func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
 			return err
 		}
 	}
-	params, needed := hostParams(spec, host, task)
-	note := record.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
+	params, needed := hostParams(spec, host, s)
+	note := record.Object{Key: s.key, Generation: s.object.Generation, Digest: s.digest}
 	switch {
 	case !needed:
 		return r.storeApplied(ctx, host.Key(), note)
@@ -47,10 +47,10 @@ func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
 	return err
 }
 
-// hostParams returns the update that makes a host what its Agent's spec specifies. needed is false
-// if there is no difference.
+// hostParams returns the update that applies an Agent's spec to its host. needed is false if they
+// do not differ.
 func hostParams(spec *agentinstall.AgentSpec, host *view.Host,
-	task *agentSnapshot) (params *models.HostUpdateParams, needed bool) {
+	s *agentSnapshot) (params *models.HostUpdateParams, needed bool) {
 	params = &models.HostUpdateParams{}
 	if spec.Hostname != "" && spec.Hostname != host.Named {
 		params.HostName, needed = &spec.Hostname, true
@@ -79,17 +79,17 @@ func hostParams(spec *agentinstall.AgentSpec, host *view.Host,
 					Value: conv.Pointer(spec.IgnitionEndpointHTTPHeaders[name])})
 		}
 	}
-	if host.Object.Digest == task.digest {
+	if host.Object.Digest == s.digest {
 		return params, needed
 	}
 	switch {
-	case task.token != nil:
-		params.IgnitionEndpointToken, needed = task.token, true
+	case s.token != nil:
+		params.IgnitionEndpointToken, needed = s.token, true
 	case host.IgnitionEndpointTokenSet:
 		params.IgnitionEndpointToken, needed = conv.Pointer(""), true
 	}
-	if task.fencing != nil {
-		params.FencingCredentials, needed = task.fencing, true
+	if s.fencing != nil {
+		params.FencingCredentials, needed = s.fencing, true
 	}
 	return params, needed
 }

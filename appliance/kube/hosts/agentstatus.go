@@ -32,9 +32,10 @@ const (
 	labelClusterNamespace       = "agent-install.openshift.io/clusterdeployment-namespace"
 	labelBareMetalHost          = "agent-install.openshift.io/bmh"
 	restRoot                    = "/api/assisted-install/v2"
-	messageWaitingForTheUnbound = "The node is still in its former cluster. This appliance does not speak with " +
-		"clusters: remove the node there (oc delete node), or set the annotation " + annotationSkipSpokeCleanup +
-		" once it is gone"
+	messageWaitingForTheUnbound = "The node is still in its former cluster. This appliance does not connect to " +
+		"installed clusters: remove the node there (oc delete node), or set the annotation " +
+		annotationSkipSpokeCleanup +
+		" after its removal"
 )
 
 // setAgentStatus writes a host into the status, labels and annotations of its Agent. Fields that

@@ -37,15 +37,15 @@ func (b BaseImages) FetchImages(_ context.Context,
 		if err != nil {
 			return nil, "", err
 		}
-		image, there := imageFrom(held, want)
-		if !there {
+		image, found := imageFrom(held, want)
+		if !found {
 			image, err = b.Library.Fetch(osimage.Request{URL: want.URL, OpenshiftVersion: want.OpenshiftVersion,
 				CPUArchitecture: want.CPUArchitecture})
 			if _, same := errors.AsType[*osimage.ContentError](err); same {
-				continue // it has arrived meanwhile
+				continue // the image was downloaded in the meantime
 			}
 			if err != nil {
-				fault = fmt.Sprintf("The OS image %s can't be had: %v.", want.URL, err)
+				fault = fmt.Sprintf("The OS image %s can't be downloaded: %v.", want.URL, err)
 				continue
 			}
 		}
@@ -59,8 +59,8 @@ func (b BaseImages) FetchImages(_ context.Context,
 	return waiting, fault, nil
 }
 
-// imageFrom finds the image that came from a URL, or another image of the version that replaces it:
-// a site without internet has the images of the hub's list as files.
+// imageFrom finds the image that was downloaded from a URL, or another image of the same version: a
+// site without internet access has the images of the hub's list as files.
 func imageFrom(held []osimage.Image, want WantedImage) (osimage.Image, bool) {
 	for _, image := range held {
 		if image.URL == want.URL {

@@ -24,12 +24,13 @@ const (
 	classificationFinalizer = "agentclassification.agent-install.openshift.io"
 	classificationPrefix    = "agentclassification.agent-install.openshift.io/"
 	queryError              = "QUERYERROR" // prefix of the label of an Agent on which a query failed
-	// queryLimit limits a query on one inventory: a query is a program and may never end.
+	// queryLimit is the time limit of a query on one inventory: a query is a program and may never
+	// end.
 	queryLimit = time.Second
 )
 
-// classifications reconciles AgentClassifications: it counts the Agents that they match. The
-// labels are set with the Agents, see classify.
+// classifications reconciles AgentClassifications: it counts the Agents that match. The reconciler
+// of Agents sets their labels, see classify.
 type classifications struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -38,8 +39,8 @@ func (classifications) Kind() objects.Kind { return objects.AgentClassifications
 // Watches implements controller.Reconciler. The reconciler of Agents queues AgentClassifications.
 func (classifications) Watches() []controller.Watch { return nil }
 
-// Reconcile counts the Agents that a classification matches. The finalizer of one that is being
-// deleted is removed when no Agent has its label.
+// Reconcile counts the Agents that a classification matches. If the classification is being
+// deleted, it removes the finalizer once no Agent has the label.
 func (r classifications) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		var held agentinstall.AgentClassification
@@ -95,12 +96,12 @@ func queryErrors(failed int64) agentinstall.Condition {
 
 func queryErrorValue(value string) string { return queryError + "-" + value }
 
-// evaluate runs a query on an inventory. The query must return one value; it matches if the value
-// is true.
+// evaluate runs a query on an inventory. The query must return one boolean: whether the inventory
+// matches.
 func evaluate(ctx context.Context, query string, inventory any) (matches bool, err error) {
 	parsed, err := gojq.Parse(query)
 	if err != nil {
-		return false, fmt.Errorf("read the query: %w", err)
+		return false, fmt.Errorf("parse the query: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
@@ -111,7 +112,7 @@ func evaluate(ctx context.Context, query string, inventory any) (matches bool, e
 			break
 		}
 		if err, ok := value.(error); ok {
-			return false, fmt.Errorf("ask the query: %w", err)
+			return false, fmt.Errorf("run the query: %w", err)
 		}
 		if values = append(values, value); len(values) > 1 {
 			return false, errors.New("expected a boolean, found several values")
@@ -124,8 +125,8 @@ func evaluate(ctx context.Context, query string, inventory any) (matches bool, e
 	return matches, nil
 }
 
-// classify returns the labels of an Agent with those of the namespace's classifications. Labels
-// with other values stay: another classification may have set them.
+// classify returns the labels of an Agent with those of the namespace's classifications. It does
+// not change labels with other values: another classification may have set them.
 func classify(ctx context.Context, agent *agentinstall.Agent,
 	all []agentinstall.AgentClassification) (map[string]string, error) {
 	labels := cloned(agent.Labels)
@@ -136,7 +137,7 @@ func classify(ctx context.Context, agent *agentinstall.Agent,
 	if err != nil {
 		return nil, fmt.Errorf("write the inventory of Agent %s: %w", agent.Name, err)
 	}
-	var inventory any // as jq has numbers
+	var inventory any // with the number type of jq
 	if err := json.Unmarshal(text, &inventory); err != nil {
 		return nil, fmt.Errorf("read the inventory of Agent %s: %w", agent.Name, err)
 	}
@@ -172,14 +173,14 @@ func (h *Controllers) classificationsOf(tx *store.Tx, namespace string) ([]agent
 	return all, err
 }
 
-// classify sets the labels of the classifications on an Agent, and queues the classifications if
-// that changed a label.
-func (r agents) classify(ctx context.Context, task *agentSnapshot) error {
-	labels, err := classify(ctx, task.object, task.classifications)
-	if err != nil || sameClasses(labels, task.object.Labels) {
+// classify sets the labels of the classifications on an Agent. It queues the classifications if a
+// label changed.
+func (r agents) classify(ctx context.Context, s *agentSnapshot) error {
+	labels, err := classify(ctx, s.object, s.classifications)
+	if err != nil || sameClasses(labels, s.object.Labels) {
 		return err
 	}
-	namespace, name := objects.SplitKey(task.key)
+	namespace, name := objects.SplitKey(s.key)
 	err = r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
 			held := cloned(u.GetLabels())
@@ -194,12 +195,12 @@ func (r agents) classify(ctx context.Context, task *agentSnapshot) error {
 		})
 	})
 	err = objects.IgnoreNotFound(err)
-	r.enqueueClassifications(task)
+	r.enqueueClassifications(s)
 	return err
 }
 
-func (r agents) enqueueClassifications(task *agentSnapshot) {
-	for _, c := range task.classifications {
+func (r agents) enqueueClassifications(s *agentSnapshot) {
+	for _, c := range s.classifications {
 		r.Loop.Enqueue(key{Kind: objects.AgentClassifications, Namespace: c.Namespace, Name: c.Name})
 	}
 }

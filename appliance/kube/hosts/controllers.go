@@ -21,29 +21,30 @@ type key = controller.Key
 
 // Options configures [New].
 type Options struct {
-	Projector Projector // the one that the engine was created with
+	Projector Projector // the projector that the engine was created with
 	DB        *store.DB
 	Engine    *engine.Engine
 	Loop      *controller.Loop
 	Clock     clockwork.Clock
-	Mirrors   Mirrors      // nil: InfraEnvs and the site have no mirror rules of their own
+	Mirrors   Mirrors      // nil: mirror rules of objects have no effect
 	OSImages  OSImages     // nil: spec.osImageVersion is not checked
 	Images    ImageFetcher // nil: the images of an AgentServiceConfig are not downloaded
 	Spokes    Spokes       // nil: the appliance does not connect to installed clusters
 }
 
-// Spokes connects to installed clusters. A call runs in the background: done is false until it has
-// finished, then requeue is called, and the next call with the same task name returns the result.
+// Spokes connects to installed clusters. A call starts a task in the background, and returns done =
+// false until the task has finished. Then requeue is called, and the next call with the same task
+// name returns the result.
 type Spokes interface {
 	// RemoveNode removes a node, with its Machine and BareMetalHost, from the cluster of a
-	// ClusterDeployment (<namespace>/<name>). It succeeds if they do not exist.
+	// ClusterDeployment (<namespace>/<name>). Missing objects are not an error.
 	RemoveNode(task, deployment, node string, requeue func()) (done bool, err error)
 }
 
 // Mirrors stores mirror rules of the site and of single infra-envs, each set under a name.
 type Mirrors interface {
-	// SetMirror applies rules at a level; nil removes the rules of the name, if there are any. It
-	// returns an error for rules that can't be used.
+	// SetMirror sets the rules of a name at a level; nil removes them. It returns an error for
+	// invalid rules.
 	SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 }
 
@@ -59,7 +60,7 @@ type OSImages interface {
 type Controllers struct {
 	Projector
 	Options
-	references *controller.References // of InfraEnvs, see reference
+	references *controller.References // references of InfraEnvs, see reference
 }
 
 // New returns the controllers. Their [Controllers.Reconcilers] run in the loop of the options.

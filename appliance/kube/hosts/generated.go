@@ -18,8 +18,8 @@ import (
 	"landfall/store"
 )
 
-// An infra-env that was made by REST or in the browser gets an InfraEnv in the namespace of its
-// cluster, or in a namespace of its own. Its hosts get Agents.
+// An infra-env that was created over REST or in the browser gets an InfraEnv in the namespace of
+// its cluster, or in a namespace of its own. Its hosts get Agents.
 
 // labelGenerated marks objects that were created for an infra-env and are deleted with it.
 const labelGenerated = "landfall.io/made-for-infra-env"
@@ -79,7 +79,7 @@ func imageTypeShown(env *models.InfraEnv) models.ImageType {
 }
 
 // placeFor chooses the namespace and the name of an infra-env's InfraEnv, and returns the
-// ClusterDeployment of its cluster. The name is "" while that does not exist.
+// ClusterDeployment of its cluster. The name is "" while the ClusterDeployment does not exist.
 func (p writer) placeFor(env *view.InfraEnv) (namespace, name string, ref *agentinstall.ClusterReference,
 	err error) {
 	id := env.ID.String()
@@ -118,7 +118,7 @@ func (p writer) placeFor(env *view.InfraEnv) (namespace, name string, ref *agent
 	return namespace, name, ref, nil
 }
 
-// nameFrom makes an object name from a name that a user chose.
+// nameFrom converts a user's name of an infra-env to a valid object name.
 func nameFrom(text, id string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -136,8 +136,8 @@ func nameFrom(text, id string) string {
 	return name
 }
 
-// deleteGenerated deletes the objects that were created with the InfraEnv of an infra-env, and its
-// namespace if that is empty.
+// deleteGenerated deletes the objects that were created with an InfraEnv, and its namespace if that
+// is empty.
 func (p writer) deleteGenerated(env *agentinstall.InfraEnv) error {
 	if env.Labels[labelGenerated] != "true" {
 		return nil

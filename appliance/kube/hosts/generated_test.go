@@ -16,8 +16,8 @@ import (
 	"landfall/store"
 )
 
-// traces lists the objects that there are, but for Events and namespaces that are going.
-func (b *testSite) traces() []string {
+// objectNames lists all objects except Events and namespaces that are being deleted.
+func (b *testSite) objectNames() []string {
 	b.Helper()
 	var names []string
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
@@ -27,7 +27,7 @@ func (b *testSite) traces() []string {
 			}
 			if err := b.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
 				if kind == objects.Namespaces && u.GetDeletionTimestamp() != nil {
-					return nil // the API's garbage collector deletes it
+					return nil // the garbage collector of the API deletes it
 				}
 				names = append(names, kind.Kind+" "+u.GetNamespace()+"/"+u.GetName())
 				return nil
@@ -57,7 +57,7 @@ func TestProjector_infraEnvMadeByREST(t *testing.T) {
 	require.EqualValues(t, 1, object.Generation)
 	held, err := b.Engine.InfraEnv(env.ID.String())
 	require.NoError(t, err)
-	require.Equal(t, env.UpdatedAt, held.UpdatedAt, "its controller finds nothing to do")
+	require.Equal(t, env.UpdatedAt, held.UpdatedAt, "its reconcile changes nothing")
 
 	m := b.Machine(env.ID.String(), 1)
 	m.Register()
@@ -69,7 +69,7 @@ func TestProjector_infraEnvMadeByREST(t *testing.T) {
 	require.NoError(t, b.Engine.DeregisterHost(t.Context(), m.InfraEnv, m.ID))
 	require.NoError(t, b.Engine.DeregisterInfraEnv(t.Context(), m.InfraEnv))
 	b.WaitIdle()
-	require.Empty(t, b.traces())
+	require.Empty(t, b.objectNames())
 }
 
 func TestProjector_infraEnvInNamespaceOfCluster(t *testing.T) {
@@ -84,7 +84,7 @@ func TestProjector_infraEnvInNamespaceOfCluster(t *testing.T) {
 	b.Boot("one", 1)
 	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id.String()))
 	b.WaitIdle()
-	require.Equal(t, []string{"ClusterDeployment site/one"}, b.traces(), "that is the clusters' own to remove")
+	require.Equal(t, []string{"ClusterDeployment site/one"}, b.objectNames(), "the controller of clusters deletes it")
 }
 
 func TestCatchUp_infraEnvsBeforeFirstEnable(t *testing.T) {
@@ -104,6 +104,6 @@ func TestCatchUp_infraEnvsBeforeFirstEnable(t *testing.T) {
 			Program: program, URL: kubetest.URL, Clock: b.Site.Clock}.Run(t.Context()))
 		b.WaitIdle()
 		require.Equal(t, []string{"Namespace /pool", "Secret pool/pool-infra-env-pull-secret", "InfraEnv pool/pool",
-			"Agent pool/" + m.ID}, b.traces())
+			"Agent pool/" + m.ID}, b.objectNames())
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"landfall/appliance/release"
 )
 
-// testSite is a site with the controllers of hosts, and a fake of their interfaces.
+// testSite is a site with the controllers of hosts. It implements the interfaces of their options.
 type testSite struct {
 	*kubetest.Site
 	*Controllers
-	rules     map[ruleSet]*mirror.Import // the mirror rules that are set
+	rules     map[ruleSet]*mirror.Import // the present mirror rules
 	release   siteReleases
 	images    map[string]string      // the state of the requested images by URL; "" is downloaded
 	requested map[string]WantedImage // the last request, by URL
@@ -87,9 +87,9 @@ func (b *testSite) FetchImages(_ context.Context, wanted []WantedImage) (waiting
 	}
 	for _, image := range wanted {
 		b.requested[image.URL] = image
-		state, asked := b.images[image.URL]
-		if !asked {
-			state = "on its way"
+		state, known := b.images[image.URL]
+		if !known {
+			state = "downloading"
 			b.images[image.URL] = state
 		}
 		switch {
@@ -104,9 +104,8 @@ func (b *testSite) FetchImages(_ context.Context, wanted []WantedImage) (waiting
 
 func (b *testSite) Known(version, _ string) bool { return version != "9.99" }
 
-// again has an object looked at once more, as its time does, and returns when that would be after
-// this.
-func (b *testSite) again(r controller.Reconciler, name string) time.Duration {
+// reconcileAgain reconciles an object as the loop does after its delay, and returns the next delay.
+func (b *testSite) reconcileAgain(r controller.Reconciler, name string) time.Duration {
 	b.Helper()
 	next, err := r.Reconcile(b.Context(), "site", name)
 	require.NoError(b, err)
@@ -114,16 +113,16 @@ func (b *testSite) again(r controller.Reconciler, name string) time.Duration {
 	return next
 }
 
-// siteReleases has one release; its agent is found only while the registry is there.
+// siteReleases serves one release. Its agent's image is found unless err is set.
 type siteReleases struct {
-	away  error
-	asked atomic.Int64
+	err      error // returned by Payload
+	requests atomic.Int64
 }
 
 func (r *siteReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
-	r.asked.Add(1)
-	if r.away != nil {
-		return nil, r.away
+	r.requests.Add(1)
+	if r.err != nil {
+		return nil, r.err
 	}
 	images := map[string]string{}
 	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
@@ -141,5 +140,5 @@ func (r *siteReleases) Installer(context.Context, *release.Payload, authn.Keycha
 
 func (r *siteReleases) Generate(context.Context, *release.Installer,
 	release.GenerateRequest) (*release.Generated, error) {
-	return nil, fmt.Errorf("nothing is installed in these tests")
+	return nil, fmt.Errorf("these tests install no cluster")
 }

@@ -48,95 +48,95 @@ func (r infraEnvs) Watches() []controller.Watch {
 // retryDeletion is the interval of checks of an infra-env that still has hosts.
 const retryDeletion = time.Minute
 
-// infraEnvSnapshot is an InfraEnv with the objects it refers to and its infra-env, read in one
+// infraEnvSnapshot holds an InfraEnv, the objects it refers to and its infra-env, read in one
 // transaction.
 type infraEnvSnapshot struct {
 	key     string                 // <namespace>/<name>
 	object  *agentinstall.InfraEnv // nil if it does not exist
-	id      string                 // of the infra-env; "" if there is none
-	stored  record.Object          // the object as the infra-env has it
+	id      string                 // id of the infra-env; "" if it does not exist
+	stored  record.Object          // the generation and digest that were last applied
 	cluster string                 // "" for none
 	inputs  infraEnvInputs
 	mirrors *mirrorConfig // nil: none
-	digest  string        // of the inputs except the spec, and of the mirrors
+	digest  string        // digest of the inputs except the spec, and of the mirrors
 }
 
 // Reconcile registers the infra-env of an InfraEnv, or applies the InfraEnv to it.
 func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
-	task, missing, err := r.read(namespace, name)
+	s, missing, err := r.read(namespace, name)
 	switch {
-	case task == nil || err != nil && !isInvalid(err):
+	case s == nil || err != nil && !isInvalid(err):
 		return 0, err
-	case task.object == nil || task.object.DeletionTimestamp != nil:
-		return r.delete(ctx, task)
+	case s.object == nil || s.object.DeletionTimestamp != nil:
+		return r.delete(ctx, s)
 	case missing != "":
 		lost := clusterMissing(missing)
-		return 0, r.report(ctx, task, &lost)
+		return 0, r.report(ctx, s, &lost)
 	}
 	if err == nil {
-		err = r.sync(ctx, task)
+		err = r.sync(ctx, s)
 	}
 	if err == nil {
 		available := imageAvailable()
-		return 0, r.report(ctx, task, &available)
+		return 0, r.report(ctx, s, &available)
 	}
 	input := isInputError(err)
 	fault := imageFault(err, input)
-	if err := r.report(ctx, task, &fault); err != nil || input {
+	if err := r.report(ctx, s, &fault); err != nil || input {
 		return 0, err
 	}
 	return 0, &controller.ReportedError{Err: err}
 }
 
-// read returns an InfraEnv with everything that its infra-env is made from. missing is the reason
-// why its cluster is not known yet.
-func (r infraEnvs) read(namespace, name string) (task *infraEnvSnapshot, missing string, err error) {
+// read reads an InfraEnv with all inputs of its infra-env. missing is the reason if its cluster
+// does not exist yet.
+func (r infraEnvs) read(namespace, name string) (s *infraEnvSnapshot, missing string, err error) {
 	for {
-		task, missing, err = r.readOnce(namespace, name)
-		if task == nil || !r.updateReferences(namespace, name, task.object) {
-			return task, missing, err
-		} // a change of a new reference may have been missed before the index had it
+		s, missing, err = r.readOnce(namespace, name)
+		if s == nil || !r.updateReferences(namespace, name, s.object) {
+			return s, missing, err
+		} // a change of a new reference may have come before its index entry
 	}
 }
 
-func (r infraEnvs) readOnce(namespace, name string) (task *infraEnvSnapshot, missing string, err error) {
+func (r infraEnvs) readOnce(namespace, name string) (s *infraEnvSnapshot, missing string, err error) {
 	err = r.DB.View(func(tx *store.Tx) error {
-		task = &infraEnvSnapshot{key: namespace + "/" + name}
+		s = &infraEnvSnapshot{key: namespace + "/" + name}
 		rows := r.Engine.Rows(tx)
 		var err error
-		if task.id, err = rows.InfraEnvOf(task.key); err != nil {
+		if s.id, err = rows.InfraEnvOf(s.key); err != nil {
 			return err
 		}
-		if task.id != "" {
-			env, err := rows.InfraEnv(task.id)
+		if s.id != "" {
+			env, err := rows.InfraEnv(s.id)
 			if err != nil {
 				return err
 			}
-			task.stored = env.Object
+			s.stored = env.Object
 		}
-		task.object, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace, name)
-		if err != nil || task.object == nil || task.object.DeletionTimestamp != nil {
+		s.object, err = objects.Find[agentinstall.InfraEnv](r.Objects, tx, objects.InfraEnvs, namespace, name)
+		if err != nil || s.object == nil || s.object.DeletionTimestamp != nil {
 			return err
 		}
-		if missing, err = r.clusterFor(tx, task); err != nil || missing != "" {
+		if missing, err = r.clusterFor(tx, s); err != nil || missing != "" {
 			return err
 		}
-		return r.readReferences(tx, task)
+		return r.readReferences(tx, s)
 	})
-	return task, missing, err
+	return s, missing, err
 }
 
-// clusterFor finds the cluster of an InfraEnv. missing is the reason why there is none yet.
-func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvSnapshot) (missing string, err error) {
-	ref := task.object.Spec.ClusterRef
+// clusterFor finds the cluster of an InfraEnv. missing is the reason if it does not exist yet.
+func (r infraEnvs) clusterFor(tx *store.Tx, s *infraEnvSnapshot) (missing string, err error) {
+	ref := s.object.Spec.ClusterRef
 	if ref == nil {
 		return "", nil
 	}
 	if !r.Objects.Exists(tx, objects.ClusterDeployments, ref.Namespace, ref.Name) {
 		return fmt.Sprintf("failed to get clusterDeployment with name %s in namespace %s", ref.Name, ref.Namespace), nil
 	}
-	if task.cluster, err = r.Engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name); err != nil ||
-		task.cluster != "" {
+	if s.cluster, err = r.Engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name); err != nil ||
+		s.cluster != "" {
 		return "", err
 	}
 	return fmt.Sprintf("cluster does not exist: %s, check AgentClusterInstall conditions in namespace %s", ref.Name,
@@ -144,37 +144,37 @@ func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvSnapshot) (missing str
 }
 
 // readReferences reads the objects that an InfraEnv refers to.
-func (r infraEnvs) readReferences(tx *store.Tx, task *infraEnvSnapshot) error {
-	spec := &task.object.Spec
-	secret, err := r.pullSecret(tx, task.object.Namespace, spec.PullSecretRef)
+func (r infraEnvs) readReferences(tx *store.Tx, s *infraEnvSnapshot) error {
+	spec := &s.object.Spec
+	secret, err := r.pullSecret(tx, s.object.Namespace, spec.PullSecretRef)
 	if err != nil {
 		return err
 	}
-	found, err := r.networksOf(tx, task.object.Namespace, &spec.NMStateConfigLabelSelector)
+	found, err := r.networksOf(tx, s.object.Namespace, &spec.NMStateConfigLabelSelector)
 	if err != nil {
 		return err
 	}
-	if task.mirrors, err = r.readMirrorConfig(tx, spec.MirrorRegistryRef); err != nil {
+	if s.mirrors, err = r.readMirrorConfig(tx, spec.MirrorRegistryRef); err != nil {
 		return err
 	}
-	task.inputs = infraEnvInputs{
-		name: task.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(task.cluster),
-		version:   r.versionFor(task),
+	s.inputs = infraEnvInputs{
+		name: s.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(s.cluster),
+		version:   r.versionFor(s),
 		imageType: imageTypeOf(spec, r.defaultImageType(tx)), networks: found.hosts, from: found.from,
-		networked: len(found.hosts) > 0 || task.stored.Digest != "" && task.id != "" && !ownNetwork(task.stored.Digest),
+		networked: len(found.hosts) > 0 || s.stored.Digest != "" && s.id != "" && !ownNetwork(s.stored.Digest),
 	}
 	if r.OSImages != nil && spec.OSImageVersion != "" && !r.OSImages.Known(spec.OSImageVersion, spec.CPUArchitecture) {
 		return invalid("Specified OSImageVersion is missing from AgentServiceConfig")
 	}
-	task.digest, err = task.digestOf()
+	s.digest, err = s.digestOf()
 	return err
 }
 
-// versionFor returns the OpenShift version of the base image: the InfraEnv's, else "" for the
-// version of its cluster, else the newest one of the architecture.
-func (r infraEnvs) versionFor(task *infraEnvSnapshot) string {
-	spec := &task.object.Spec
-	if spec.OSImageVersion != "" || task.cluster != "" || spec.CPUArchitecture == "" ||
+// versionFor returns the OpenShift version of the base image: the version of the InfraEnv, else ""
+// for the version of its cluster, else the newest version for the architecture.
+func (r infraEnvs) versionFor(s *infraEnvSnapshot) string {
+	spec := &s.object.Spec
+	if spec.OSImageVersion != "" || s.cluster != "" || spec.CPUArchitecture == "" ||
 		spec.CPUArchitecture == models.ClusterCPUArchitectureX8664 {
 		return spec.OSImageVersion
 	}
@@ -190,8 +190,8 @@ func (r infraEnvs) versionFor(task *infraEnvSnapshot) string {
 	return newest
 }
 
-// networkElsewhere ends the digests of infra-envs whose networks are not those of NMStateConfigs:
-// they were set by REST or in the browser, or there are none.
+// networkElsewhere is the end of the digest if the infra-env's networks do not come from
+// NMStateConfigs: it has no networks, or they were set over REST or in the browser.
 const networkElsewhere = "-"
 
 func ownNetwork(digest string) bool { return digest[len(digest)-1:] == networkElsewhere }
@@ -199,7 +199,7 @@ func ownNetwork(digest string) bool { return digest[len(digest)-1:] == networkEl
 func (t *infraEnvSnapshot) digestOf() (string, error) {
 	text, err := json.Marshal([]any{t.inputs.pullSecret, t.inputs.networks, t.inputs.imageType, t.mirrorData()})
 	if err != nil {
-		return "", fmt.Errorf("compute a digest of what InfraEnv %s refers to: %w", t.key, err)
+		return "", fmt.Errorf("compute the digest of the objects that InfraEnv %s refers to: %w", t.key, err)
 	}
 	sum := sha256.Sum256(text)
 	digest := hex.EncodeToString(sum[:])
@@ -220,7 +220,7 @@ func (t *infraEnvSnapshot) mirrorData() map[string]string {
 func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.LocalObjectReference) (string, error) {
 	if ref == nil || ref.Name == "" {
 		return "",
-			invalid("The pullSecretRef names no Secret; name one of the namespace with the pull secret under "+
+			invalid("The pullSecretRef names no Secret; name a Secret of the namespace that has the pull secret under "+
 				"the key %s.", corev1.DockerConfigJsonKey)
 	}
 	data, err := h.secretData(tx, namespace, ref.Name)
@@ -241,7 +241,7 @@ func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[stri
 		return nil, err
 	}
 	if secret == nil {
-		return nil, invalid("failed to find secret %s/%s; it is looked for again when it is made", namespace,
+		return nil, invalid("failed to find secret %s/%s; it is read when it is created", namespace,
 			name)
 	}
 	for key, value := range secret.StringData {
@@ -254,49 +254,49 @@ func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[stri
 }
 
 // sync applies an InfraEnv to the engine's infra-env.
-func (r infraEnvs) sync(ctx context.Context, task *infraEnvSnapshot) error {
-	note := record.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
-	if task.id == "" {
-		params := task.inputs.create()
+func (r infraEnvs) sync(ctx context.Context, s *infraEnvSnapshot) error {
+	note := record.Object{Key: s.key, Generation: s.object.Generation, Digest: s.digest}
+	if s.id == "" {
+		params := s.inputs.create()
 		if err := params.Validate(strfmt.Default); err != nil {
 			return invalid("%v", err)
 		}
 		env, err := r.Engine.RegisterInfraEnv(ctx, params, note)
 		if err != nil {
-			return r.named(task, err)
+			return r.named(s, err)
 		}
-		task.id = env.ID.String()
-		return errors.Join(r.setMirrors(ctx, task), r.ensureRecipe(ctx, task.id))
+		s.id = env.ID.String()
+		return errors.Join(r.setMirrors(ctx, s), r.ensureRecipe(ctx, s.id))
 	}
-	if note == task.stored {
-		return errors.Join(r.setMirrors(ctx, task), r.ensureRecipe(ctx, task.id))
+	if note == s.stored {
+		return errors.Join(r.setMirrors(ctx, s), r.ensureRecipe(ctx, s.id))
 	}
-	params := task.inputs.update()
+	params := s.inputs.update()
 	if err := params.Validate(strfmt.Default); err != nil {
 		return invalid("%v", err)
 	}
-	if err := r.setMirrors(ctx, task); err != nil {
+	if err := r.setMirrors(ctx, s); err != nil {
 		return err
 	}
-	if _, err := r.Engine.UpdateInfraEnv(ctx, task.id, params, note); err != nil {
-		return r.named(task, err)
+	if _, err := r.Engine.UpdateInfraEnv(ctx, s.id, params, note); err != nil {
+		return r.named(s, err)
 	}
-	return r.ensureRecipe(ctx, task.id)
+	return r.ensureRecipe(ctx, s.id)
 }
 
 // named replaces the numbers of hosts in an error of the engine by the names of their
 // NMStateConfigs.
-func (r infraEnvs) named(task *infraEnvSnapshot, err error) error {
+func (r infraEnvs) named(s *infraEnvSnapshot, err error) error {
 	var refused *fault.Error
-	if !errors.As(err, &refused) || len(task.inputs.from) == 0 {
+	if !errors.As(err, &refused) || len(s.inputs.from) == 0 {
 		return err
 	}
-	return &fault.Error{Kind: refused.Kind, Reason: (&networks{from: task.inputs.from}).named(refused.Reason),
+	return &fault.Error{Kind: refused.Kind, Reason: (&networks{from: s.inputs.from}).named(refused.Reason),
 		Err: err}
 }
 
-// ensureRecipe makes the recipe of the image if it could not be made before, because the agent's
-// image had to be read from the release payload.
+// ensureRecipe creates the image recipe if it could not be created before. That happens if the
+// agent's image could not be read from the release payload.
 func (r infraEnvs) ensureRecipe(ctx context.Context, id string) error {
 	digest, err := r.Engine.RecipeDigest(id)
 	if err != nil || digest != "" {
@@ -307,8 +307,8 @@ func (r infraEnvs) ensureRecipe(ctx context.Context, id string) error {
 }
 
 // report writes the status and the finalizer of an InfraEnv, with the result of applying its spec.
-func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *agentinstall.Condition) error {
-	namespace, name := objects.SplitKey(task.key)
+func (r infraEnvs) report(ctx context.Context, s *infraEnvSnapshot, outcome *agentinstall.Condition) error {
+	namespace, name := objects.SplitKey(s.key)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
 		err := r.Objects.Update(tx, objects.InfraEnvs, namespace, name, func(u *unstructured.Unstructured) error {
@@ -316,7 +316,7 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *
 				return nil
 			}
 			objects.AddFinalizer(u, infraEnvFinalizer)
-			if task.id != "" {
+			if s.id != "" {
 				return nil
 			}
 			var object agentinstall.InfraEnv
@@ -328,17 +328,17 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *
 			object.Status.Conditions = setAgentCondition(object.Status.Conditions, p.now, *outcome)
 			return objects.SetStatus(u, &object.Status)
 		})
-		if err != nil || task.id == "" {
+		if err != nil || s.id == "" {
 			return err
 		}
-		if notice, told := ignoredDelay(&task.object.Spec); told {
+		if notice, told := ignoredDelay(&s.object.Spec); told {
 			if err := r.Objects.EventOnce(tx, objects.InfraEnvs, namespace, name, notice, p.now); err != nil {
 				return err
 			}
 		}
-		err = p.updateInfraEnv(task.id, outcome)
+		err = p.updateInfraEnv(s.id, outcome)
 		if fault.KindOf(err) == fault.NotFound {
-			return nil // deleted in the meantime; the deletion queues the InfraEnv
+			return nil // the infra-env was deleted in the meantime; that queues the InfraEnv
 		}
 		return err
 	})
@@ -347,36 +347,36 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *
 
 // delete deregisters the infra-env of an InfraEnv that is being deleted or does not exist. Hosts
 // that are unbound or installed are deregistered with it. Other hosts block the deletion.
-func (r infraEnvs) delete(ctx context.Context, task *infraEnvSnapshot) (time.Duration, error) {
-	if task.id != "" {
-		busy, err := r.removeHosts(ctx, task.id)
+func (r infraEnvs) delete(ctx context.Context, s *infraEnvSnapshot) (time.Duration, error) {
+	if s.id != "" {
+		busy, err := r.removeHosts(ctx, s.id)
 		if err != nil {
 			return 0, err
 		}
 		if len(busy) > 0 {
-			return retryDeletion, r.reportBlockedDeletion(ctx, task, busy)
+			return retryDeletion, r.reportBlockedDeletion(ctx, s, busy)
 		}
 		if r.Mirrors != nil {
-			if err := r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil); err != nil {
+			if err := r.Mirrors.SetMirror(ctx, infraEnvLevel(s.id), mirrorOfInfraEnv, nil); err != nil {
 				return 0, err
 			}
 		}
-		if err := r.Engine.DeregisterInfraEnv(ctx, task.id); err != nil && fault.KindOf(err) != fault.NotFound {
+		if err := r.Engine.DeregisterInfraEnv(ctx, s.id); err != nil && fault.KindOf(err) != fault.NotFound {
 			return retryDeletion, err
 		}
 	}
-	if task.object == nil || !slices.Contains(task.object.Finalizers, infraEnvFinalizer) {
+	if s.object == nil || !slices.Contains(s.object.Finalizers, infraEnvFinalizer) {
 		return 0, nil
 	}
-	namespace, name := objects.SplitKey(task.key)
+	namespace, name := objects.SplitKey(s.key)
 	return 0, r.DB.Update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
 		return p.deleteAndFinalize(objects.InfraEnvs, namespace, name, infraEnvFinalizer)
 	})
 }
 
-// removeHosts deregisters the hosts of an infra-env. If a host is bound and not installed, it
-// deregisters none and returns those in busy.
+// removeHosts deregisters the hosts of an infra-env. If some hosts are bound and not installed, it
+// returns these hosts in busy and deregisters none.
 func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, err error) {
 	hosts, err := r.Engine.Hosts(id)
 	if err != nil {
@@ -399,12 +399,12 @@ func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, e
 	return nil, nil
 }
 
-// reportBlockedDeletion writes an Event that says why an InfraEnv is not deleted yet.
-func (r infraEnvs) reportBlockedDeletion(ctx context.Context, task *infraEnvSnapshot, busy []string) error {
-	if task.object == nil {
+// reportBlockedDeletion writes an Event about the hosts that block the deletion of an InfraEnv.
+func (r infraEnvs) reportBlockedDeletion(ctx context.Context, s *infraEnvSnapshot, busy []string) error {
+	if s.object == nil {
 		return nil
 	}
-	namespace, name := objects.SplitKey(task.key)
+	namespace, name := objects.SplitKey(s.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		var u unstructured.Unstructured
 		if err := r.Objects.Get(tx, objects.InfraEnvs, namespace, name, &u); err != nil {
@@ -412,27 +412,28 @@ func (r infraEnvs) reportBlockedDeletion(ctx context.Context, task *infraEnvSnap
 		}
 		return r.Objects.Event(tx, &u, objects.EventContent{
 			Component: objects.AgentController, Warning: true, Reason: "DeletionBlocked",
-			Message: fmt.Sprintf("The InfraEnv is deleted when its hosts that are bound to a cluster and not "+
-				"installed are gone: %s. Delete or unbind their Agents.", firstNames(busy)),
+			Message: fmt.Sprintf("The deletion of the InfraEnv waits for hosts that are bound to a cluster and not "+
+				"installed: %s. Delete or unbind their Agents.", firstNames(busy)),
 		}, r.Clock.Now().UTC())
 	})
 }
 
 // ignoredDelay returns the Event for an InfraEnv that specifies a discovery delay. Upstream's
-// script looks for the network cards once, and is delayed for those that appear late.
+// script looks for the network interfaces once, so that interfaces that appear late require a
+// delay.
 func ignoredDelay(spec *agentinstall.InfraEnvSpec) (objects.EventContent, bool) {
 	if conv.Value(spec.NetworkDiscoveryDelaySeconds) == 0 {
 		return objects.EventContent{}, false
 	}
 	return objects.EventContent{
 		Component: objects.AgentController, Reason: "NetworkDiscoveryDelayLeftOut",
-		Message: "networkDiscoveryDelaySeconds has no effect: hosts look for the network cards that " +
-			"NMStateConfigs name " +
-			"until all are there, for up to 30 seconds, and go on at once then.",
+		Message: "networkDiscoveryDelaySeconds has no effect: a host waits up to 30 seconds for the " +
+			"network interfaces that NMStateConfigs name, " +
+			"and continues when all have appeared.",
 	}, true
 }
 
-// firstNames lists the first names of a list.
+// firstNames joins the first names of a list, with the number of the others.
 func firstNames(names []string) string {
 	const shown = 5
 	if len(names) > shown {
@@ -441,13 +442,13 @@ func firstNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// isInvalid reports whether an error lies in what a user wrote.
+// isInvalid reports whether an error is an error in a user's object.
 func isInvalid(err error) bool {
 	_, ok := errors.AsType[*invalidError](err)
 	return ok
 }
 
-// isInputError reports whether an error stays until a user changes the objects.
+// isInputError reports whether only a user can correct the error.
 func isInputError(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.NotFound, fault.Conflict, fault.Schema, fault.Forbidden:
@@ -456,7 +457,7 @@ func isInputError(err error) bool {
 	return isInvalid(err)
 }
 
-// defaultImageType returns the image type of InfraEnvs that specify none: that of the
+// defaultImageType returns the image type of InfraEnvs that do not specify one: that of the
 // AgentServiceConfig, else the minimal image.
 func (h *Controllers) defaultImageType(tx *store.Tx) models.ImageType {
 	settings, err := h.serviceSettings(tx)

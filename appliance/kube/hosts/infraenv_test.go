@@ -86,7 +86,7 @@ func TestInfraEnv_imageURLFollowsContent(t *testing.T) {
 			b.Apply(kubetest.InfraEnvManifest("pool",
 				"kernelArguments: [{operation: append, value: rd.net.timeout.carrier=60}]"))
 		}},
-		{"no kernel argument any more", true, func() { b.Apply(kubetest.InfraEnvManifest("pool")) }},
+		{"kernel argument removed", true, func() { b.Apply(kubetest.InfraEnvManifest("pool")) }},
 		{"the type", true, func() { b.Apply(kubetest.InfraEnvManifest("pool", "imageType: full-iso")) }},
 		{"the version", true, func() {
 			b.Apply(kubetest.InfraEnvManifest("pool", "imageType: full-iso",
@@ -104,8 +104,11 @@ func TestInfraEnv_imageURLFollowsContent(t *testing.T) {
 			b.Apply(nmStateManifest("m1", "52:54:00:00:00:01", "192.0.2.1"))
 			b.Apply(kubetest.InfraEnvManifest("pool", "nmStateConfigLabelSelector: {matchLabels: {net: pool}}"))
 		}},
-		{"an NMStateConfig more", true, func() { b.Apply(nmStateManifest("m0", "52:54:00:00:00:02", "192.0.2.2")) }},
-		{"no NMStateConfig any more", true, func() {
+		{"an additional NMStateConfig", true, func() {
+			b.Apply(nmStateManifest("m0", "52:54:00:00:00:02",
+				"192.0.2.2"))
+		}},
+		{"NMStateConfig removed", true, func() {
 			b.Delete(objects.NMStateConfigs, "site", "m0")
 			b.Delete(objects.NMStateConfigs, "site", "m1")
 			env, err := b.Engine.InfraEnv(b.InfraEnvID("pool"))
@@ -140,34 +143,34 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 		lines []string
 		says  string
 	}{
-		"an ignition override that is none": {
+		"invalid ignition override": {
 			[]string{`ignitionConfigOverride: '{"ignition":{"version":"9.9.9"}}'`}, "Failed to create image: "},
 		"a kernel argument without a value": {[]string{"kernelArguments: [{operation: replace, value: quiet}]"},
 			"replaces nothing"},
-		"an operation that there is not": {[]string{"kernelArguments: [{operation: prepend, value: quiet}]"},
+		"unknown operation": {[]string{"kernelArguments: [{operation: prepend, value: quiet}]"},
 			"should be one of [append replace delete]"},
-		"a trust bundle that is none": {[]string{"additionalTrustBundle: nonsense"}, "not in PEM form"},
+		"invalid trust bundle": {[]string{"additionalTrustBundle: nonsense"}, "not in PEM form"},
 		"a version without an image": {[]string{"osImageVersion: \"9.99\""},
 			"Specified OSImageVersion is missing from AgentServiceConfig"},
-		"another architecture than its cluster's": {[]string{"cpuArchitecture: arm64",
+		"architecture differs from the cluster's": {[]string{"cpuArchitecture: arm64",
 			"clusterRef: {namespace: site, name: one}"}, "is for arm64"},
-		"a selector that can't be read": {
+		"invalid selector": {
 			[]string{"nmStateConfigLabelSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}"},
 			"nmStateConfigLabelSelector"},
-		"a mirror's ConfigMap that is not there": {[]string{"mirrorRegistryRef: {namespace: site, name: absent}"},
+		"missing ConfigMap of a mirror": {[]string{"mirrorRegistryRef: {namespace: site, name: absent}"},
 			"Failed to get referenced ConfigMap site/absent"},
-		"a mirror's ConfigMap without rules": {[]string{"mirrorRegistryRef: {namespace: site, name: empty}"},
+		"ConfigMap of a mirror without rules": {[]string{"mirrorRegistryRef: {namespace: site, name: empty}"},
 			"ConfigMap site/empty does not contain registries.conf key"},
-		"a mirror's rules that are none": {[]string{"mirrorRegistryRef: {namespace: site, name: broken}"},
+		"invalid mirror rules": {[]string{"mirrorRegistryRef: {namespace: site, name: broken}"},
 			"ConfigMap site/broken: "},
-		"a pull secret that is not there": {[]string{"pullSecretRef: {name: absent}"},
+		"missing pull secret": {[]string{"pullSecretRef: {name: absent}"},
 			"failed to find secret site/absent"},
-		"a pull secret that is none": {[]string{"pullSecretRef: {name: other}"},
+		"Secret without a pull secret": {[]string{"pullSecretRef: {name: other}"},
 			"secret site/other did not contain key .dockerconfigjson"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.TB = t
-			env := "env-" + strconv.Itoa(len(b.traces()))
+			env := "env-" + strconv.Itoa(len(b.objectNames()))
 			manifest := kubetest.InfraEnvManifest(env)
 			for _, line := range c.lines {
 				if field, _, _ := strings.Cut(line, ":"); field == "pullSecretRef" {
@@ -220,11 +223,11 @@ func TestInfraEnv_waitsForReferences(t *testing.T) {
 	require.NoError(t, b.Engine.DeregisterCluster(t.Context(), id))
 	b.WaitIdle()
 	lost := b.RequireImage("one", corev1.ConditionUnknown, "MissingClusterDeployment", "")
-	require.Empty(t, lost.Status.ISODownloadURL, "the image was the old cluster's")
+	require.Empty(t, lost.Status.ISODownloadURL, "the image belonged to the deleted cluster")
 	again := b.RegisterCluster("one")
 	env, err = b.Engine.InfraEnv(b.InfraEnvID("one"))
 	require.NoError(t, err)
-	require.Equal(t, again, env.ClusterID.String(), "the next cluster has an image of its own")
+	require.Equal(t, again, env.ClusterID.String(), "the next cluster has a new image")
 }
 
 func TestInfraEnv_laterSecretOrMirror(t *testing.T) {
@@ -240,7 +243,7 @@ func TestInfraEnv_laterSecretOrMirror(t *testing.T) {
 	require.Contains(t, string(b.rules[ruleSet{infraEnvLevel(b.InfraEnvID("pool")), mirrorOfInfraEnv}].Files[0].Data),
 		"mirror.site.test:5000")
 	b.Apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}}")
-	require.Empty(t, b.rules, "the rules go with the reference")
+	require.Empty(t, b.rules, "the rules are removed with the reference")
 }
 
 func TestReferences_ofInfraEnv(t *testing.T) {
@@ -287,7 +290,7 @@ func TestNMStateConfigs_orderAndErrors(t *testing.T) {
 	env, err := b.Engine.InfraEnv(b.InfraEnvID("pool"))
 	require.NoError(t, err)
 	require.Less(t, strings.Index(env.StaticNetworkConfig, "192.0.2.1"), strings.Index(env.StaticNetworkConfig,
-		"192.0.2.2"), "by the names of the NMStateConfigs")
+		"192.0.2.2"), "the error names the NMStateConfigs")
 
 	b.Apply(nmStateManifest("m3", "52:54:00:00:00:0A", "192.0.2.3") + "\n---\n" + nmStateManifest("m4",
 		"52:54:00:00:00:0a", "192.0.2.4"))
@@ -335,13 +338,14 @@ func TestInfraEnv_changesByREST(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, held.SSHAuthorizedKey, "ssh-ed25519")
 	require.Equal(t, models.ImageTypeFullIso, *held.Type)
-	require.Contains(t, held.StaticNetworkConfig, "192.0.2.9", "a network that is not the NMStateConfigs' stays")
+	require.Contains(t, held.StaticNetworkConfig, "192.0.2.9", "a network from REST stays")
 	require.Equal(t, "http://proxy.site.test:3128", *held.Proxy.HTTPProxy)
 	require.EqualValues(t, 3, b.InfraEnv("pool").Generation)
 
 	require.NoError(t, b.Engine.DeregisterInfraEnv(t.Context(), b.InfraEnvID("pool")))
 	b.WaitIdle()
-	require.False(t, b.Get(objects.InfraEnvs, "site", "pool", &agentinstall.InfraEnv{}), "deleted by REST is deleted")
+	require.False(t, b.Get(objects.InfraEnvs, "site", "pool", &agentinstall.InfraEnv{}),
+		"deleting the infra-env over REST deletes the InfraEnv")
 }
 
 func TestInfraEnv_deletionWaitsForHosts(t *testing.T) {
@@ -352,12 +356,12 @@ func TestInfraEnv_deletionWaitsForHosts(t *testing.T) {
 	b.EditAgent(bound, func(spec *agentinstall.AgentSpec) {
 		spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
 	})
-	bound.Register() // its agent starts again in the cluster
+	bound.Register() // the agent restarts in the cluster
 	bound.Report()
 	b.Delete(objects.InfraEnvs, "site", "pool")
 	require.NotNil(t, b.InfraEnv("pool").DeletionTimestamp)
 	require.True(t, b.Get(objects.Agents, "site", free.ID, &agentinstall.Agent{}),
-		"nothing is deleted while something holds it back")
+		"no host is deleted while a bound host blocks the deletion")
 	var said []string
 	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
 		return b.Objects.Each(tx, objects.Events, "site", func(u *unstructured.Unstructured) error {
@@ -368,9 +372,9 @@ func TestInfraEnv_deletionWaitsForHosts(t *testing.T) {
 	}))
 	require.Contains(t, strings.Join(said, "\n"), bound.ID)
 
-	require.Equal(t, retryDeletion, b.again(infraEnvs{b.Controllers}, "pool"))
+	require.Equal(t, retryDeletion, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"))
 	b.Delete(objects.Agents, "site", bound.ID)
-	require.Zero(t, b.again(infraEnvs{b.Controllers}, "pool"))
+	require.Zero(t, b.reconcileAgain(infraEnvs{b.Controllers}, "pool"))
 	require.False(t, b.Get(objects.InfraEnvs, "site", "pool", &agentinstall.InfraEnv{}))
 	require.False(t, b.Get(objects.Agents, "site", free.ID, &agentinstall.Agent{}))
 	envs, err := b.Engine.InfraEnvs("")
@@ -408,7 +412,7 @@ func TestInfraEnv_backoffWithoutRegistry(t *testing.T) {
 	site := kubetest.New(t)
 	site.WithoutAgentImage = true
 	b := openSite(site)
-	b.release.away = errors.New("the registry is away")
+	b.release.err = errors.New("the registry does not answer")
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError",
 		"Failed to create image due to an internal error: ")
@@ -416,11 +420,11 @@ func TestInfraEnv_backoffWithoutRegistry(t *testing.T) {
 		b.Clock.Advance(15 * time.Second)
 		b.WaitIdle()
 	}
-	asked := b.release.asked.Load()
-	require.Less(t, asked, int64(30), "of an hour")
+	requests := b.release.requests.Load()
+	require.Less(t, requests, int64(30), "requests per hour")
 	b.Apply(strings.ReplaceAll(kubetest.PullSecretManifest, "dXNlcjpwYXNz", "dXNlcjpvdGhlcg=="))
-	require.Greater(t, b.release.asked.Load(), asked, "another pull secret is tried at once")
-	b.release.away = nil
+	require.Greater(t, b.release.requests.Load(), requests, "a new pull secret is tried immediately")
+	b.release.err = nil
 	b.Loop.RetryFailed()
 	b.WaitIdle()
 	b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
@@ -433,7 +437,7 @@ func nmStateManifest(name, mac, address string) string {
 		address + ", prefix-length: 24}]}}]}"
 }
 
-// siteCertificate makes a certificate authority.
+// siteCertificate creates a certificate authority and returns its certificate (PEM).
 func siteCertificate(t testing.TB) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

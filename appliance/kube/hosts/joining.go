@@ -10,8 +10,7 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// conditionJoining is set on Agents of hosts that could not be followed into their cluster at some
-// time.
+// conditionJoining is set on an Agent once the progress of its joining host could not be checked.
 const conditionJoining = "Joining"
 
 // setJoining writes the progress of a host that joins a cluster into its Agent.
@@ -42,7 +41,7 @@ func setJoining(a *agentinstall.Agent, joining *record.Joining, now time.Time) {
 	case agentConditionOf(a.Status.Conditions, conditionJoining).Type != "":
 		a.Status.Conditions = setAgentCondition(a.Status.Conditions, now, agentinstall.Condition{
 			Type: conditionJoining, Status: corev1.ConditionTrue, Reason: "Followed",
-			Message: "The host is followed into its cluster",
+			Message: "The progress of the host in its cluster is checked",
 		})
 	}
 }

@@ -55,12 +55,12 @@ func (h *Controllers) readMirrorConfig(tx *store.Tx, ref *agentinstall.MirrorReg
 }
 
 // setMirrors sets the mirror rules of an infra-env to those of its InfraEnv.
-func (r infraEnvs) setMirrors(ctx context.Context, task *infraEnvSnapshot) error {
+func (r infraEnvs) setMirrors(ctx context.Context, s *infraEnvSnapshot) error {
 	switch {
-	case r.Mirrors != nil && task.mirrors != nil:
-		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, task.mirrors.rules)
-	case r.Mirrors != nil && task.stored.Digest != "": // it may have had some
-		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil)
+	case r.Mirrors != nil && s.mirrors != nil:
+		return r.Mirrors.SetMirror(ctx, infraEnvLevel(s.id), mirrorOfInfraEnv, s.mirrors.rules)
+	case r.Mirrors != nil && s.stored.Digest != "": // an earlier version of the InfraEnv may have set rules
+		return r.Mirrors.SetMirror(ctx, infraEnvLevel(s.id), mirrorOfInfraEnv, nil)
 	}
 	return nil
 }

@@ -18,14 +18,15 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// networks are the static networks of an infra-env and the NMStateConfigs that they come from, in
-// the same order.
+// networks holds the static networks of an infra-env, and the names of their NMStateConfigs in the
+// same order.
 type networks struct {
 	hosts []*models.HostStaticNetworkConfig
 	from  []string // <namespace>/<name>
 }
 
-// invalidError is an error in what a user wrote. There is no retry before the user changes it.
+// invalidError is an error in a user's object. The reconcile is not retried before the object
+// changes.
 type invalidError struct{ reason string }
 
 func (e *invalidError) Error() string { return e.reason }
@@ -34,7 +35,8 @@ func invalid(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
-// selectsNetworks returns the selector of an InfraEnv's NMStateConfigs. An empty one selects none.
+// selectsNetworks returns the selector of an InfraEnv's NMStateConfigs. An empty selector selects
+// none.
 func selectsNetworks(selector *metav1.LabelSelector) (labels.Selector, error) {
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return labels.Nothing(), nil
@@ -77,7 +79,7 @@ func (n *networks) add(u *unstructured.Unstructured, owners map[string]string) e
 		mac := strings.ToLower(nic.MACAddress)
 		if other, taken := owners[mac]; taken && other != name {
 			return invalid("NMStateConfigs %s and %s both name the MAC address %s; a machine gets its network "+
-				"from one of them only, so take it out of the other.", other, name, mac)
+				"from only one of them, so remove the address from the other.", other, name, mac)
 		}
 		owners[mac] = name
 		host.MacInterfaceMap = append(host.MacInterfaceMap, &models.MacInterfaceMapItems0{MacAddress: nic.MACAddress,
@@ -94,7 +96,7 @@ func (n *networks) add(u *unstructured.Unstructured, owners map[string]string) e
 
 var hostNumber = regexp.MustCompile(`\bhost (\d+)\b`)
 
-// named replaces the numbers of hosts in an error by the names of their NMStateConfigs.
+// named replaces the host numbers in an error text with the names of their NMStateConfigs.
 func (n *networks) named(fault string) string {
 	return hostNumber.ReplaceAllStringFunc(fault, func(match string) string {
 		number, err := strconv.Atoi(match[len("host "):])

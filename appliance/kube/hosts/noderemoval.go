@@ -15,44 +15,44 @@ import (
 	"landfall/store"
 )
 
-// A host that leaves an installed cluster leaves a node there. If the appliance connects to
-// installed clusters, it removes the node: after the host has restarted, or before its Agent is
+// A host that leaves an installed cluster still has a node there. If the appliance connects to
+// installed clusters, it removes the node after the host has restarted, or before its Agent is
 // deleted. An annotation of the Agent prevents that.
 
-const messageRemovedLater = "The node is still in its former cluster, and removed from it when the host has booted " +
+const messageRemovedLater = "The node is still in its former cluster. It is removed when the host has booted " +
 	"the discovery image"
 
-// removeOldNode removes the node of a host from its former cluster once the host has come back,
-// and then clears the record of that cluster. An annotation skips the removal. The returned
-// duration is not 0 while the removal fails.
-func (r agents) removeOldNode(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
-	info := task.object.Status.DeprovisionInfo
-	_, skip := task.object.Annotations[annotationSkipSpokeCleanup]
+// removeOldNode removes the node of a host from its former cluster once the host has booted the
+// discovery image, and then clears the record of that cluster. An annotation skips the removal.
+// After a failed removal, the returned duration is the delay of the next attempt.
+func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
+	info := s.object.Status.DeprovisionInfo
+	_, skip := s.object.Annotations[annotationSkipSpokeCleanup]
 	leaving := slices.Contains([]string{
 		models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction, models.HostStatusReclaiming,
 		models.HostStatusReclaimingRebooting,
-	}, conv.Value(task.host.Status))
+	}, conv.Value(s.host.Status))
 	if info == nil || leaving || r.Spokes == nil && !skip {
 		return 0, nil
 	}
 	if !skip {
-		done, fault := r.Spokes.RemoveNode(task.key, info.ClusterNamespace+"/"+info.ClusterName, info.NodeName,
-			r.requeue(task))
+		done, fault := r.Spokes.RemoveNode(s.key, info.ClusterNamespace+"/"+info.ClusterName, info.NodeName,
+			r.requeue(s))
 		switch {
 		case !done:
-			return 0, nil // it runs in the background, and the rest of the Agent's spec does not wait
+			return 0, nil // the removal runs in the background; the Agent's spec is applied meanwhile
 		case fault != nil:
-			return retryAgent, r.updateDeprovisionInfo(ctx, task,
+			return retryAgent, r.updateDeprovisionInfo(ctx, s,
 				func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo.Message = fault.Error() })
 		}
 	}
-	return 0, r.updateDeprovisionInfo(ctx, task, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
+	return 0, r.updateDeprovisionInfo(ctx, s, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
 }
 
-// updateDeprovisionInfo changes the status of an Agent that still has the record of a former
-// cluster.
-func (r agents) updateDeprovisionInfo(ctx context.Context, task *agentSnapshot, fn func(*agentinstall.Agent)) error {
-	namespace, name := objects.SplitKey(task.key)
+// updateDeprovisionInfo changes the status of an Agent unless the record of its former cluster was
+// cleared.
+func (r agents) updateDeprovisionInfo(ctx context.Context, s *agentSnapshot, fn func(*agentinstall.Agent)) error {
+	namespace, name := objects.SplitKey(s.key)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			if agent.Status.DeprovisionInfo != nil {
@@ -64,25 +64,25 @@ func (r agents) updateDeprovisionInfo(ctx context.Context, task *agentSnapshot, 
 }
 
 // removeNode removes the node of a host that joined an installed cluster, before its Agent and the
-// host are deleted. It does nothing for other hosts, if the cluster or the InfraEnv is deleted
-// too, or if an annotation skips it.
-func (r agents) removeNode(task *agentSnapshot) (done bool, err error) {
-	if r.Spokes == nil || task.object == nil || task.host == nil || task.host.ClusterID == nil ||
-		conv.Value(task.host.Kind) != models.HostKindAddToExistingClusterHost {
+// host are deleted. It does nothing for other hosts, if the cluster or the InfraEnv is also being
+// deleted, or if an annotation skips the removal.
+func (r agents) removeNode(s *agentSnapshot) (done bool, err error) {
+	if r.Spokes == nil || s.object == nil || s.host == nil || s.host.ClusterID == nil ||
+		conv.Value(s.host.Kind) != models.HostKindAddToExistingClusterHost {
 		return true, nil
 	}
-	joined := *task.host.Status == models.HostStatusAddedToExistingCluster ||
-		len(task.object.Status.CSRStatus.ApprovedCSRs) > 0
-	_, skip := task.object.Annotations[annotationSkipSpokeCleanup]
-	ref := task.object.Spec.ClusterDeploymentName
-	if !joined || skip || ref == nil || task.env == nil || task.env.DeletionTimestamp != nil {
+	joined := *s.host.Status == models.HostStatusAddedToExistingCluster ||
+		len(s.object.Status.CSRStatus.ApprovedCSRs) > 0
+	_, skip := s.object.Annotations[annotationSkipSpokeCleanup]
+	ref := s.object.Spec.ClusterDeploymentName
+	if !joined || skip || ref == nil || s.env == nil || s.env.DeletionTimestamp != nil {
 		return true, nil
 	}
 	stays, err := r.clusterStays(ref)
 	if err != nil || !stays {
 		return err == nil, err
 	}
-	return r.Spokes.RemoveNode(task.key, ref.Namespace+"/"+ref.Name, task.host.RequestedHostname, r.requeue(task))
+	return r.Spokes.RemoveNode(s.key, ref.Namespace+"/"+ref.Name, s.host.RequestedHostname, r.requeue(s))
 }
 
 // clusterStays reports whether a ClusterDeployment exists and is not being deleted.
@@ -97,7 +97,7 @@ func (r agents) clusterStays(ref *agentinstall.ClusterReference) (stays bool, er
 }
 
 // requeue returns a function that queues an Agent.
-func (r agents) requeue(task *agentSnapshot) func() {
-	namespace, name := objects.SplitKey(task.key)
+func (r agents) requeue(s *agentSnapshot) func() {
+	namespace, name := objects.SplitKey(s.key)
 	return func() { r.Loop.Enqueue(controller.Key{Kind: objects.Agents, Namespace: namespace, Name: name}) }
 }

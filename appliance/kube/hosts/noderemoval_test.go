@@ -14,14 +14,14 @@ import (
 	"landfall/store"
 )
 
-// reaching is a bench that reaches into clusters.
+// connectSpokes connects the site to simulated clusters.
 func (b *testSite) connectSpokes() *kubetest.Spokes {
-	seen := kubetest.NewSpokes()
-	b.Spokes = seen
-	return seen
+	spokes := kubetest.NewSpokes()
+	b.Spokes = spokes
+	return spokes
 }
 
-// installedIn makes an Agent of a host that is installed in the cluster "one", bound late.
+// installedIn returns a machine whose host is installed in the cluster "one". It was bound late.
 func installedIn(b *testSite) *kubetest.Machine {
 	b.RegisterCluster("one")
 	from := newSite(b)
@@ -38,26 +38,26 @@ func installedIn(b *testSite) *kubetest.Machine {
 
 func TestNodeRemoval_afterUnbinding(t *testing.T) {
 	b := newSite(t)
-	seen := b.connectSpokes()
+	spokes := b.connectSpokes()
 	m := installedIn(b)
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
 	b.RequireCondition(m, conditionBound, corev1.ConditionFalse, "UnbindingPendingUserAction")
-	require.Contains(t, b.Agent(m).Status.DeprovisionInfo.Message, "removed from it when the host has booted")
-	require.Empty(t, seen.Removed(), "it may run still")
+	require.Contains(t, b.Agent(m).Status.DeprovisionInfo.Message, "removed when the host has booted")
+	require.Empty(t, spokes.Removed(), "the node may still run")
 
-	seen.Fail(errors.New("The cluster's API does not answer."))
+	spokes.Fail(errors.New("The cluster's API does not answer."))
 	m.Register()
 	m.Report()
-	b.Eventually("the fault is told",
+	b.Eventually("the error is in the status",
 		func() bool { return b.Agent(m).Status.DeprovisionInfo.Message == "The cluster's API does not answer." })
-	seen.Fail(nil)
+	spokes.Fail(nil)
 	b.Eventually("the node is removed", func() bool { return b.Agent(m).Status.DeprovisionInfo == nil })
-	require.Equal(t, []string{"site/one node-1"}, seen.Removed())
+	require.Equal(t, []string{"site/one node-1"}, spokes.Removed())
 }
 
 func TestNodeRemoval_skipAnnotation(t *testing.T) {
 	b := newSite(t)
-	seen := b.connectSpokes()
+	spokes := b.connectSpokes()
 	m := installedIn(b)
 	b.Update(func(tx *store.Tx) error {
 		return b.Objects.Update(tx, objects.Agents, "site", m.ID, func(u *unstructured.Unstructured) error {
@@ -72,5 +72,5 @@ func TestNodeRemoval_skipAnnotation(t *testing.T) {
 	m.Report()
 	b.WaitIdle()
 	require.Nil(t, b.Agent(m).Status.DeprovisionInfo)
-	require.Empty(t, seen.Removed())
+	require.Empty(t, spokes.Removed())
 }

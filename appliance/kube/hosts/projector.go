@@ -19,7 +19,7 @@ import (
 // Projector writes the InfraEnvs and Agents of the engine's infra-envs and hosts.
 type Projector struct {
 	Objects *objects.Objects
-	URL     string // of the API and of images, without a trailing slash
+	URL     string // the base URL of the API and of images, without a trailing slash
 }
 
 // Project implements engine.Projector: it writes InfraEnvs and Agents in the transaction of the
@@ -31,16 +31,16 @@ func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
 			continue
 		}
 		if err := p.projectInfraEnv(row); err != nil {
-			return fmt.Errorf("show infra-env %s: %w", row.ID, err)
+			return fmt.Errorf("project infra-env %s: %w", row.ID, err)
 		}
 	}
-	// A host that moves to another infra-env has one new row, one deleted row, and one Agent.
+	// A host that moves to another infra-env has a new row, a deleted row, and one Agent.
 	for _, row := range touched.Hosts {
 		if row.Deleted {
 			continue
 		}
 		if err := p.projectHost(row.ID, nil); err != nil {
-			return fmt.Errorf("show host %s: %w", row.ID, err)
+			return fmt.Errorf("project host %s: %w", row.ID, err)
 		}
 	}
 	for _, row := range touched.Hosts {
@@ -91,8 +91,8 @@ func (p writer) projectInfraEnv(row engine.TouchedRow) error {
 	return p.generateInfraEnv(env)
 }
 
-// updateInfraEnv writes an infra-env into its InfraEnv. outcome is the result of applying the
-// InfraEnv's spec; nil keeps the condition.
+// updateInfraEnv writes an infra-env into its InfraEnv. outcome is the condition with the result of
+// applying the InfraEnv's spec; nil keeps the present condition.
 func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error {
 	env, err := p.rows.InfraEnv(id)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error
 		return putInfraEnv(u, &object, before)
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // it was just deleted; its reconciler deregisters the infra-env
+		return nil // the InfraEnv was just deleted; its reconciler deregisters the infra-env
 	}
 	if err != nil || !changed {
 		return err
@@ -170,7 +170,7 @@ func (p writer) projectDeletedInfraEnv(of record.Object) error {
 		p.deleteGenerated(object))
 }
 
-// deleteAndFinalize deletes an object and removes the finalizer.
+// deleteAndFinalize deletes an object and removes its finalizer.
 func (p writer) deleteAndFinalize(kind objects.Kind, namespace, name, finalizer string) error {
 	if err := p.Objects.Delete(p.tx, kind, namespace, name, p.now); err != nil {
 		return err
@@ -182,9 +182,9 @@ func (p writer) deleteAndFinalize(kind objects.Kind, namespace, name, finalizer 
 	return objects.IgnoreNotFound(err)
 }
 
-// projectHost writes a host into its Agent, or creates the Agent. outcome is the result of
-// applying the Agent's spec; nil keeps the condition. A host of an infra-env without an InfraEnv
-// has no Agent.
+// projectHost writes a host into its Agent, or creates the Agent. outcome is the condition with the
+// result of applying the Agent's spec; nil keeps the present condition. A host of an infra-env
+// without an InfraEnv has no Agent.
 func (p writer) projectHost(key string, outcome *agentinstall.Condition) error {
 	host, err := p.rows.Host(key)
 	if err != nil {
@@ -207,7 +207,7 @@ func (p writer) createAgent(place string, host *view.Host, env *view.InfraEnv) e
 	namespace, name := objects.SplitKey(place)
 	agent := &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
 		Finalizers: []string{agentFinalizer}}}
-	pushed, err := p.initAgent(agent, host, env)
+	applied, err := p.initAgent(agent, host, env)
 	if err != nil {
 		return err
 	}
@@ -219,17 +219,17 @@ func (p writer) createAgent(place string, host *view.Host, env *view.InfraEnv) e
 		return err
 	}
 	note := record.Object{Key: place, Generation: 1}
-	if !pushed {
-		note.Generation = 0 // its spec has not been applied yet
+	if !applied {
+		note.Generation = 0 // the spec has not been applied yet
 	}
 	return record.NoteHostObject(p.tx, host.Key(), note)
 }
 
 // initAgent sets the owner, the labels and the spec of the Agent of a host. The spec has only the
-// cluster, the approval and the node labels. applied reports whether the host has everything that
-// the spec specifies.
+// cluster, the approval and the node labels. applied reports whether the host has all values of the
+// spec.
 func (p writer) initAgent(agent *agentinstall.Agent, host *view.Host,
-	env *view.InfraEnv) (followed bool, err error) {
+	env *view.InfraEnv) (applied bool, err error) {
 	namespace, name := objects.SplitKey(env.Object.Key)
 	var owner agentinstall.InfraEnv
 	err = p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &owner)
@@ -315,8 +315,8 @@ func (p writer) updateAgent(place string, host *view.Host, env *view.InfraEnv,
 	return record.NoteHostObject(p.tx, host.Key(), note)
 }
 
-// projectDeletedHost deletes the Agent of a deleted host, unless the machine has registered in
-// another infra-env and the Agent is the one of that host.
+// projectDeletedHost deletes the Agent of a deleted host. It keeps the Agent if the machine has
+// registered in another infra-env.
 func (p writer) projectDeletedHost(of record.Object) error {
 	if of.Key == "" {
 		return nil

@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	serviceConfigName        = "agent" // of the only AgentServiceConfig that is applied
+	serviceConfigName        = "agent" // the name of the AgentServiceConfig that is applied
 	serviceConfigFinalizer   = "agentserviceconfig.agent-install.openshift.io/ai-deprovision"
 	annotationServiceSetting = "unsupported.agent-install.openshift.io/assisted-service-configmap"
 	certificatesOfOSImages   = "AgentServiceConfig OSImageCACertRef"
 	conditionReconciled      = "ReconcileCompleted"
 	conditionDeployments     = "DeploymentsHealthy"
-	imagesInterval           = time.Minute // between checks of the downloads
+	imagesInterval           = time.Minute // interval of checks of the downloads
 )
 
-// operatorNamespaces are the namespaces in which a hub's operator has the objects that its
-// AgentServiceConfig names without a namespace. Another namespace counts if only one object has
-// the name.
+// operatorNamespaces are the namespaces of a hub's operator. An AgentServiceConfig names objects
+// without a namespace; they are looked up there first. An object in another namespace is used only
+// if its name is unique.
 var operatorNamespaces = []string{"multicluster-engine", "assisted-installer", "open-cluster-management"}
 
 // WantedImage is a base image that an AgentServiceConfig lists.
 type WantedImage struct {
 	OpenshiftVersion, CPUArchitecture, URL string
-	Headers, Query                         map[string]string // that its server requires; nil for none
+	Headers, Query                         map[string]string // additions that the image's server requires; nil for none
 }
 
 // ImageFetcher downloads base images.
 type ImageFetcher interface {
-	// FetchImages starts the download of images that are missing. waiting lists the images that are
-	// not downloaded yet. fault is a sentence about an image that can't be downloaded.
+	// FetchImages starts the download of missing images. waiting lists the images that are not
+	// downloaded yet. fault is a sentence about an image that can't be downloaded.
 	FetchImages(ctx context.Context, wanted []WantedImage) (waiting []string, fault string, err error)
 }
 
@@ -63,7 +63,7 @@ func (r serviceConfigs) Watches() []controller.Watch {
 	}
 }
 
-// configError is an invalid part of an AgentServiceConfig, with the reason of its condition.
+// configError is an error in an AgentServiceConfig, with the reason for its condition.
 type configError struct{ reason, message string }
 
 // Reconcile applies the AgentServiceConfig to the site.
@@ -165,7 +165,7 @@ func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServic
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		var values map[string]string
 		if jsonErr := json.Unmarshal(data[key], &values); jsonErr != nil && err == nil {
-			err = invalid("the key %s of Secret %s/%s is no JSON object of texts, such as {\"name\": \"value\"}",
+			err = invalid("the key %s of Secret %s/%s is not a JSON object of strings, such as {\"name\": \"value\"}",
 				key, namespace, ref.Name)
 		}
 		switch key {
@@ -192,7 +192,7 @@ func ignoreInvalid(err error) error {
 	return err
 }
 
-// namespaceOf finds the namespace of an object that is named without one.
+// namespaceOf finds the namespace of an object that is referred to by its name only.
 func (h *Controllers) namespaceOf(tx *store.Tx, kind objects.Kind, name string) (string, error) {
 	for _, namespace := range operatorNamespaces {
 		if h.Objects.Exists(tx, kind, namespace, name) {
@@ -210,12 +210,12 @@ func (h *Controllers) namespaceOf(tx *store.Tx, kind objects.Kind, name string) 
 	}
 	switch len(found) {
 	case 0:
-		return "", invalid("there is no %s %s in any namespace; it is looked for again when it is made",
+		return "", invalid("there is no %s %s in any namespace; it is read when it is created",
 			kind.Kind, name)
 	case 1:
 		return found[0], nil
 	}
-	return "", invalid("there are several of the %s %s: in the namespaces %s; keep the one that is meant in %s",
+	return "", invalid("the %s %s exists in several namespaces (%s); keep only the one in %s",
 		kind.Kind, name, strings.Join(found, ", "), operatorNamespaces[0])
 }
 
@@ -285,7 +285,7 @@ func (r serviceConfigs) report(ctx context.Context, fault *configError, waiting 
 		healthy.Status, healthy.Reason, healthy.Message = corev1.ConditionFalse, "DeploymentFailure", broken
 	case len(waiting) > 0:
 		healthy.Status, healthy.Reason, healthy.Message = corev1.ConditionFalse, "DeploymentFailure",
-			"OS images are not there yet: "+strings.Join(waiting, "; ")
+			"OS images are not downloaded yet: "+strings.Join(waiting, "; ")
 	}
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.Objects.Update(tx, objects.AgentServiceConfigs, "", serviceConfigName,
@@ -330,14 +330,14 @@ func (r serviceConfigs) reportName(ctx context.Context, name string) error {
 		}
 		return r.Objects.Event(tx, &u, objects.EventContent{
 			Component: objects.AgentController, Warning: true, Reason: "Invalid name (" + name + ")",
-			Message: fmt.Sprintf("Only an AgentServiceConfig with the name %s is followed; this one does nothing.",
+			Message: fmt.Sprintf("Only the AgentServiceConfig with the name %s is applied; this one has no effect.",
 				serviceConfigName),
 		}, r.Clock.Now().UTC())
 	})
 }
 
-// serviceSettings returns the settings of the service that the AgentServiceConfig overrides, as
-// environment variables.
+// serviceSettings returns the environment variables of the Assisted Installer's service that the
+// AgentServiceConfig overrides.
 func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
 		serviceConfigName)
@@ -354,8 +354,8 @@ func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 	return settings.Data, err
 }
 
-// serviceConfigsReferringTo returns the AgentServiceConfig if it refers to a ConfigMap or Secret
-// of a name.
+// serviceConfigsReferringTo lists the AgentServiceConfig if it refers to a ConfigMap or Secret with
+// the name.
 func (h *Controllers) serviceConfigsReferringTo(tx *store.Tx, _, name string) ([]key, error) {
 	config, err := objects.Find[agentinstall.AgentServiceConfig](h.Objects, tx, objects.AgentServiceConfigs, "",
 		serviceConfigName)

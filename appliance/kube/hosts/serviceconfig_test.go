@@ -33,7 +33,7 @@ func TestAgentServiceConfig(t *testing.T) {
 		"', cpuArchitecture: x86_64}]\n  mirrorRegistryRef: {name: mirrors}\n")
 	requires(conditionReconciled, corev1.ConditionFalse, "ConfigFailure",
 		"there is no ConfigMap mirrors in any namespace")
-	requires(conditionDeployments, corev1.ConditionFalse, "DeploymentFailure", "OS images are not there yet: "+iso)
+	requires(conditionDeployments, corev1.ConditionFalse, "DeploymentFailure", "OS images are not downloaded yet: "+iso)
 
 	b.Apply("kind: ConfigMap\nmetadata: {namespace: hub, name: mirrors}\ndata: {registries.conf: " +
 		"\"[[registry]]\\nlocation = 'quay.io'\\n[[registry.mirror]]\\nlocation = 'mirror.site.test:5000'\\n\"}")
@@ -41,10 +41,10 @@ func TestAgentServiceConfig(t *testing.T) {
 		"AgentServiceConfig reconcile completed without error.")
 	require.Contains(t, string(b.rules[ruleSet{mirror.Level{}, mirrorOfSite}].Files[0].Data), "mirror.site.test:5000")
 	b.images[iso] = ""
-	require.Zero(t, b.again(serviceConfigs{b.Controllers}, "agent"))
+	require.Zero(t, b.reconcileAgain(serviceConfigs{b.Controllers}, "agent"))
 	requires(conditionDeployments, corev1.ConditionTrue, "DeploymentSucceeded", "")
 	b.images[iso] = "bad: no live ISO"
-	require.Equal(t, imagesInterval, b.again(serviceConfigs{b.Controllers}, "agent"))
+	require.Equal(t, imagesInterval, b.reconcileAgain(serviceConfigs{b.Controllers}, "agent"))
 	requires(conditionDeployments, corev1.ConditionFalse, "DeploymentFailure", "bad: no live ISO")
 
 	b.Apply(serviceConfigManifest + "  OSImageCACertRef: {name: ca}\n")
@@ -52,7 +52,7 @@ func TestAgentServiceConfig(t *testing.T) {
 	b.Apply(serviceConfigManifest + "  OSImageAdditionalParamsRef: {name: headers}\n")
 	const reason = "ReasonOSImageAdditionalParamsRefFailure"
 	requires(conditionReconciled, corev1.ConditionFalse, reason,
-		"there is no Secret headers in any namespace; it is looked for again when it is made")
+		"there is no Secret headers in any namespace; it is read when it is created")
 	secret := func(data string) {
 		b.Apply("apiVersion: v1\nkind: Secret\nmetadata: {namespace: hub, name: headers}\nstringData: {" + data + "}")
 	}
@@ -61,7 +61,7 @@ func TestAgentServiceConfig(t *testing.T) {
 		"either `headers` and/or `query_params` and no other entries")
 	secret("headers: token")
 	requires(conditionReconciled, corev1.ConditionFalse, reason,
-		"the key headers of Secret hub/headers is no JSON object of texts")
+		"the key headers of Secret hub/headers is not a JSON object of strings")
 	secret(`headers: '{"X-Token":"t"}', query_params: '{"site":"s1"}'`)
 	requires(conditionReconciled, corev1.ConditionTrue, "ReconcileSucceeded", "")
 	b.Apply(serviceConfigManifest + "  osImages: [{openshiftVersion: '4.20', version: '420.1', url: '" + iso +

@@ -6,10 +6,11 @@ import (
 	"landfall/store"
 )
 
-// This file finds the InfraEnvs and Agents that refer to a changed object.
+// This file finds the InfraEnvs and Agents that a changed object queues.
 
-// reference is the key of a referenced object in the index. InfraEnvs are also indexed by the
-// namespace alone: of their ClusterDeployment, and of their NMStateConfigs if they select any.
+// reference returns the key of a referenced object in the index. An empty name refers to all
+// objects of a namespace: the AgentClusterInstalls beside an InfraEnv's ClusterDeployment, and the
+// NMStateConfigs that the InfraEnv may select.
 func reference(kind objects.Kind, namespace, name string) string {
 	return kind.Resource + "/" + namespace + "/" + name
 }
@@ -32,8 +33,8 @@ func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
 	return refs
 }
 
-// updateReferences stores the references of an InfraEnv in the index; env is nil if it does not
-// exist. changed reports whether they differ from those before.
+// updateReferences stores the references of an InfraEnv in the index, and reports whether they
+// changed. env is nil if the InfraEnv does not exist.
 func (h *Controllers) updateReferences(namespace, name string, env *agentinstall.InfraEnv) (changed bool) {
 	var refs []string
 	if env != nil {
@@ -50,8 +51,8 @@ func (h *Controllers) infraEnvsReferringTo(kind objects.Kind) func(*store.Tx, st
 }
 
 // infraEnvsOfNamespace finds the InfraEnvs that may refer to an object of a kind in its namespace.
-// An AgentClusterInstall and its ClusterDeployment share a namespace, and the cluster is
-// registered once both exist. An NMStateConfig matters also if it has lost its label.
+// An AgentClusterInstall is in the namespace of its ClusterDeployment, and the cluster is
+// registered once both exist. An NMStateConfig that has lost its label changes an InfraEnv as well.
 func (h *Controllers) infraEnvsOfNamespace(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
 	return func(_ *store.Tx, namespace, _ string) ([]key, error) {
 		return h.references.To(reference(kind, namespace, "")), nil
@@ -77,7 +78,7 @@ func (h *Controllers) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]
 	return keys, nil
 }
 
-// agentsOfNamespace finds the Agents of a namespace, which an AgentClassification applies to.
+// agentsOfNamespace finds the Agents of a namespace: an AgentClassification applies to all of them.
 func (h *Controllers) agentsOfNamespace(tx *store.Tx, namespace, _ string) ([]key, error) {
 	var keys []key
 	err := objects.Names(tx, objects.Agents, namespace, func(namespace, name string) error {

@@ -13,10 +13,10 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// writeBackHost copies changes of a host that were made by REST or in the browser into its Agent's
-// spec, so that the Agent does not undo them. If the spec leaves a name, role, pool or disk open,
-// only the name is copied: the engine also chooses the others by itself. changed reports whether
-// the spec was changed.
+// writeBackHost copies changes of a host that were made over REST or in the browser into its
+// Agent's spec, so that the Agent does not revert them. If the spec leaves the role, the pool or
+// the disk empty, it stays empty, because the engine may have chosen the value. changed reports
+// whether the spec was changed.
 func writeBackHost(spec *agentinstall.AgentSpec, host *view.Host,
 	bound *agentinstall.ClusterReference) (changed bool) {
 	set := func(to *string, value string) {
@@ -65,8 +65,8 @@ func chosenDisk(spec *agentinstall.AgentSpec) string {
 	return spec.InstallationDiskID
 }
 
-// namesDisk reports whether a name stands for the installation disk of a host: its id, a path of
-// udev, or its kernel name.
+// namesDisk reports whether a name refers to the installation disk of a host: the disk's id, a path
+// of udev, or its kernel name.
 func namesDisk(host *models.Host, name string) bool {
 	if name == host.InstallationDiskID || name == host.InstallationDiskPath {
 		return true
@@ -98,7 +98,7 @@ func installerArguments(text string) ([]string, error) {
 	var arguments []string
 	if err := json.Unmarshal([]byte(text), &arguments); err != nil {
 		return nil,
-			invalid("installerArgs is no JSON list of texts, such as [\"--append-karg\", \"console=ttyS0\"]: %v.",
+			invalid("installerArgs is not a JSON list of strings, such as [\"--append-karg\", \"console=ttyS0\"]: %v.",
 				err)
 	}
 	return arguments, nil
@@ -115,9 +115,9 @@ func approvesAll(env *agentinstall.InfraEnv) bool {
 	return env.Spec.AgentApproval != nil && env.Spec.AgentApproval.AutoApprove
 }
 
-// inheritNodeLabels copies those labels of an InfraEnv to the node labels of an Agent that the
-// InfraEnv's annotation lists. Labels of the Agent itself stay. Labels that it inherited before
-// and that are no longer listed are removed.
+// inheritNodeLabels copies labels of an InfraEnv to the node labels of an Agent. An annotation of
+// the InfraEnv lists them. Labels of the Agent itself stay. Inherited labels that the annotation no
+// longer lists are removed.
 func inheritNodeLabels(agent *agentinstall.Agent, env *agentinstall.InfraEnv) {
 	inherited := commaList(agent.Annotations[annotationInheritedLabels])
 	labels := cloned(agent.Spec.NodeLabels)
@@ -158,7 +158,7 @@ func commaList(text string) []string {
 	return list
 }
 
-// writeBackInfraEnv copies changes of an infra-env that were made by REST or in the browser into
+// writeBackInfraEnv copies changes of an infra-env that were made over REST or in the browser into
 // its InfraEnv's spec. Fields that the spec leaves to the engine stay empty.
 func writeBackInfraEnv(spec *agentinstall.InfraEnvSpec, env *view.InfraEnv) (changed bool) {
 	set := func(to *string, value string) {

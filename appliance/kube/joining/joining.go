@@ -1,6 +1,6 @@
-// Package joining follows hosts into the installed clusters that they join: from their restart
-// until their nodes are ready. It approves the certificate requests of their kubelets and reports
-// their progress to the engine. It is idle while no host joins a cluster.
+// Package joining observes hosts that join installed clusters, from their restart until their nodes
+// are ready. It approves the certificate requests of their kubelets and reports their progress to
+// the engine. It is idle while no host joins a cluster.
 //
 // Design: docs/design.md#hosts-that-join-installed-clusters.
 package joining
@@ -41,11 +41,11 @@ type Engine interface {
 	UpdateJoining(ctx context.Context, key string, seen engine.JoiningUpdate) error
 }
 
-// Cluster is the access to a cluster, and how its hosts are followed.
+// Cluster holds the access to a cluster and the options for its joining hosts.
 type Cluster struct {
 	spoke.Access
-	// Lenient: the hosts end their installation after a while even if the cluster can't be read. A
-	// user approves their certificate requests then.
+	// Lenient ends the installation of the hosts after Options.GiveUp even if the cluster can't be
+	// read. Then a user approves their certificate requests.
 	Lenient bool
 }
 
@@ -64,11 +64,11 @@ type Options struct {
 	Logger        *slog.Logger
 }
 
-// Follower follows the hosts of all clusters, with one goroutine per cluster.
+// Follower observes the joining hosts of all clusters, with one goroutine per cluster.
 type Follower struct {
 	Options
 	mu        sync.Mutex
-	following map[string]bool // clusters
+	following map[string]bool // ids of the observed clusters
 	group     sync.WaitGroup
 }
 
@@ -83,7 +83,7 @@ func New(options Options) *Follower {
 	return &Follower{Options: options, following: map[string]bool{}}
 }
 
-// Run follows hosts until the context ends.
+// Run observes joining hosts until the context ends.
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.group.Wait()
 	for {
@@ -98,7 +98,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// start follows those clusters with awaited hosts that are not followed yet.
+// start starts to observe the clusters with awaited hosts that are not observed yet.
 func (f *Follower) start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *Follower) follow(ctx context.Context, cluster string) {
 			ok, err = f.check(ctx, cluster, hosts)
 		}
 		if err != nil && ctx.Err() == nil {
-			f.Logger.WarnContext(ctx, "hosts could not be followed into their cluster", "cluster_id", cluster,
+			f.Logger.WarnContext(ctx, "The progress of joining hosts could not be checked.", "cluster_id", cluster,
 				"error", err)
 		}
 		after := f.Interval
@@ -145,8 +145,8 @@ func (f *Follower) follow(ctx context.Context, cluster string) {
 	}
 }
 
-// hostsOf lists the hosts that are awaited in a cluster. If there are none, the cluster is no
-// longer followed.
+// hostsOf lists the awaited hosts of a cluster. If there are none, it ends the observation of the
+// cluster.
 func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,8 +163,9 @@ func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
 	return hosts, err
 }
 
-// check checks the hosts in a cluster once. It returns false if the cluster could not be read; the
-// hosts get that as their problem. The error is one of the appliance itself.
+// check checks the joining hosts of a cluster once. It returns false if the cluster could not be
+// read, and records that as the problem of the hosts. The error is an error of the appliance
+// itself.
 func (f *Follower) check(ctx context.Context, id string, hosts []engine.AwaitedHost) (bool, error) {
 	cluster, err := f.Cluster(id)
 	var missing *spoke.MissingError
@@ -209,7 +210,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 			Name: host.Name, Started: host.Joining.Started, Labels: host.Labels, Approve: !there,
 			Known: known(host.Joining.Approved),
 		}, requests)
-		if len(sight.Approved) > 0 && failed != nil { // the approvals are recorded even if the rest failed
+		if len(sight.Approved) > 0 && failed != nil { // approvals are recorded even if a later call failed
 			err = f.Engine.UpdateJoining(ctx, host.Key, engine.JoiningUpdate{Approved: noted(sight.Approved),
 				Problem: host.Joining.Problem})
 		}
@@ -232,7 +233,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 	return nil, nil
 }
 
-// reportProblem records at the hosts of a cluster why the cluster can't be read.
+// reportProblem records, for each host of a cluster, why the cluster can't be read.
 func (f *Follower) reportProblem(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
 	problem record.JoiningProblem) error {
 	for _, host := range hosts {
@@ -283,5 +284,5 @@ func ParseNames(pairs []string) (map[string]string, error) {
 type PairError struct{ Pair string }
 
 func (e *PairError) Error() string {
-	return "joining.addresses: \"" + e.Pair + "\" is no NAME=ADDRESS, such as api.one.example.com=10.0.0.5."
+	return "joining.addresses: \"" + e.Pair + "\" is not a NAME=ADDRESS pair, such as api.one.example.com=10.0.0.5."
 }

@@ -22,18 +22,18 @@ import (
 
 const apiName = "api.one.example.com"
 
-// site is an engine of which only the hosts that join are there, and the cluster that they join.
+// site is a fake engine with joining hosts only, and the simulated cluster that they join.
 type site struct {
 	*testing.T
 	spokes  *simulate.Spokes
 	cluster *simulate.Spoke
 	changed chan struct{}
 
-	mu      sync.Mutex
-	hosts   map[string]*engine.AwaitedHost
-	told    map[string][]string // messages of problems, in order
-	reach   joining.Cluster
-	missing error
+	mu       sync.Mutex
+	hosts    map[string]*engine.AwaitedHost
+	problems map[string][]string // reasons of problems by host, in order
+	access   joining.Cluster
+	missing  error
 }
 
 func newSite(t *testing.T, names ...string) *site {
@@ -42,8 +42,8 @@ func newSite(t *testing.T, names ...string) *site {
 	t.Cleanup(func() { require.NoError(t, spokes.Close()) })
 	s := &site{
 		T: t, spokes: spokes, cluster: spokes.Cluster(apiName), changed: make(chan struct{}, 1),
-		hosts: map[string]*engine.AwaitedHost{}, told: map[string][]string{},
-		reach: joining.Cluster{Access: spoke.Access{Kubeconfig: spokes.Kubeconfig(apiName), From: "the test",
+		hosts: map[string]*engine.AwaitedHost{}, problems: map[string][]string{},
+		access: joining.Cluster{Access: spoke.Access{Kubeconfig: spokes.Kubeconfig(apiName), From: "the test",
 			Names: map[string]string{"*": spokes.Addr()}}},
 	}
 	now := time.Now()
@@ -83,7 +83,7 @@ func (s *site) UpdateJoining(_ context.Context, key string, seen engine.JoiningU
 	}
 	if host.Joining.Problem != seen.Problem {
 		host.Joining.Problem = seen.Problem
-		s.told[key] = append(s.told[key], seen.Problem.Reason)
+		s.problems[key] = append(s.problems[key], seen.Problem.Reason)
 	}
 	if seen.Stage != "" {
 		host.Stage = seen.Stage
@@ -100,13 +100,13 @@ func (s *site) host(name string) engine.AwaitedHost {
 func (s *site) reasons(name string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.told[name])
+	return slices.Clone(s.problems[name])
 }
 
-func (s *site) way() (joining.Cluster, error) {
+func (s *site) clusterAccess() (joining.Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reach, s.missing
+	return s.access, s.missing
 }
 
 func (s *site) alter(fn func()) {
@@ -118,8 +118,9 @@ func (s *site) alter(fn func()) {
 // follow runs a follower until the function it returns is called, or the test ends.
 func (s *site) follow(clock clockwork.Clock, alter func(*joining.Options)) (stop func()) {
 	options := joining.Options{
-		Engine: s, Cluster: func(string) (joining.Cluster, error) { return s.way() }, Interval: 5 * time.Millisecond,
-		Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Engine: s, Cluster: func(string) (joining.Cluster, error) { return s.clusterAccess() },
+		Interval: 5 * time.Millisecond,
+		Clock:    clock, Logger: slog.New(slog.DiscardHandler),
 	}
 	if alter != nil {
 		alter(&options)
@@ -135,7 +136,7 @@ func (s *site) follow(clock clockwork.Clock, alter func(*joining.Options)) (stop
 	return stop
 }
 
-// live has kubelets do what they do until the hosts have come to a stage.
+// live runs simulated kubelets until the hosts have reached a stage.
 func (s *site) live(stage models.HostStage, names ...string) {
 	s.Helper()
 	for _, name := range names {
@@ -165,7 +166,8 @@ func TestFollower_restart(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.host("worker-1").Joining.Approved) == 1 }, 10*time.Second,
 		time.Millisecond)
 	stop()
-	s.alter(func() { s.hosts["worker-1"].Joining.Approved = nil }) // it was killed before it could note that
+	// the appliance was killed before it recorded the approval
+	s.alter(func() { s.hosts["worker-1"].Joining.Approved = nil })
 	_, err = kubelet.Tick()
 	require.NoError(t, err)
 	s.follow(clockwork.NewRealClock(), nil)
@@ -197,42 +199,42 @@ func TestFollower_clusterApprovesItself(t *testing.T) {
 
 func TestFollower_backoffUnreachableCluster(t *testing.T) {
 	s := newSite(t, "worker-1")
-	asked := make(chan struct{}, 64)
-	s.cluster.Answer(func(*http.Request) int { asked <- struct{}{}; return http.StatusForbidden })
+	requests := make(chan struct{}, 64)
+	s.cluster.Answer(func(*http.Request) int { requests <- struct{}{}; return http.StatusForbidden })
 	clock := clockwork.NewFakeClock()
 	s.alter(func() { s.hosts["worker-1"].Joining.Restarted = clock.Now() })
 	s.follow(clock, nil)
 	for _, wait := range []time.Duration{5, 10, 20, 40, 60, 60} {
-		<-asked
+		<-requests
 		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
 		clock.Advance(wait*time.Second - time.Millisecond)
-		require.Empty(t, asked)
+		require.Empty(t, requests)
 		clock.Advance(time.Millisecond)
 	}
-	<-asked
+	<-requests
 	require.Equal(t, []string{spoke.ReasonRefused}, s.reasons("worker-1"))
-	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage, "it is waited for all the same")
+	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage, "the host is still awaited")
 }
 
 func TestFollower_kubeconfigErrors(t *testing.T) {
 	s := newSite(t, "worker-1")
-	s.missing = &spoke.MissingError{Where: "the Secret site/one-admin-kubeconfig is not there"}
+	s.missing = &spoke.MissingError{Where: "the Secret site/one-admin-kubeconfig does not exist"}
 	clock := clockwork.NewFakeClockAt(time.Now())
 	s.follow(clock, nil)
 	next := func(reason string) {
 		require.Eventually(t, func() bool {
-			told := s.reasons("worker-1")
-			return len(told) > 0 && told[len(told)-1] == reason
+			reasons := s.reasons("worker-1")
+			return len(reasons) > 0 && reasons[len(reasons)-1] == reason
 		}, 10*time.Second, time.Millisecond)
 		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
 	}
 	next(spoke.ReasonMissing)
 	require.Contains(t, s.host("worker-1").Joining.Problem.Message, "the Secret site/one-admin-kubeconfig")
-	good := s.reach.Kubeconfig
-	s.alter(func() { s.missing, s.reach.Kubeconfig = nil, []byte("{") })
+	good := s.access.Kubeconfig
+	s.alter(func() { s.missing, s.access.Kubeconfig = nil, []byte("{") })
 	clock.Advance(time.Minute)
 	next(spoke.ReasonKubeconfig)
-	s.alter(func() { s.reach.Kubeconfig = good })
+	s.alter(func() { s.access.Kubeconfig = good })
 	clock.Advance(time.Minute)
 	next("")
 	require.Equal(t, []string{spoke.ReasonMissing, spoke.ReasonKubeconfig, ""}, s.reasons("worker-1"))
@@ -241,7 +243,7 @@ func TestFollower_kubeconfigErrors(t *testing.T) {
 func TestFollower_lenientHostGivesUp(t *testing.T) {
 	s := newSite(t, "worker-1")
 	clock := clockwork.NewFakeClockAt(time.Now())
-	s.reach.Lenient, s.reach.Names = true, map[string]string{"*": "127.0.0.1:1"}
+	s.access.Lenient, s.access.Names = true, map[string]string{"*": "127.0.0.1:1"}
 	s.hosts["worker-1"].Joining.Restarted = clock.Now()
 	s.follow(clock, nil)
 	require.Eventually(t, func() bool { return len(s.reasons("worker-1")) == 1 }, 10*time.Second, time.Millisecond)
@@ -251,7 +253,7 @@ func TestFollower_lenientHostGivesUp(t *testing.T) {
 	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageDone }, 10*time.Second,
 		time.Millisecond)
 	require.Equal(t, spoke.ReasonUnreachable, s.host("worker-1").Joining.Problem.Reason,
-		"that it could not be looked at stays")
+		"the problem is kept")
 }
 
 func TestParseNames(t *testing.T) {
@@ -260,6 +262,6 @@ func TestParseNames(t *testing.T) {
 	require.Equal(t, map[string]string{"api.one.example.com": "10.0.0.5", "*.example.com": "10.0.0.6:6443"}, names)
 	for _, wrong := range []string{"api.one.example.com", "=10.0.0.5", "api="} {
 		_, err := joining.ParseNames([]string{wrong})
-		require.ErrorContains(t, err, "is no NAME=ADDRESS")
+		require.ErrorContains(t, err, "is not a NAME=ADDRESS pair")
 	}
 }

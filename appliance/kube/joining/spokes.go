@@ -32,8 +32,8 @@ var (
 	_ metal.Spokes    = (*Spokes)(nil)
 )
 
-// NewSpokes returns a Spokes whose calls run once Run is called. names maps names that the site's
-// DNS does not resolve to addresses, see [ParseNames].
+// NewSpokes returns a Spokes whose calls run after Run is called. names maps host names that the
+// site's DNS does not resolve to addresses, see [ParseNames].
 func NewSpokes(db *store.DB, e *engine.Engine, kubeconfigs Kubeconfigs, names map[string]string,
 	clock clockwork.Clock) *Spokes {
 	return &Spokes{db: db, engine: e, kubeconfigs: kubeconfigs, names: names, clock: clock}
@@ -52,10 +52,10 @@ func (s *Spokes) Cluster(id string) (cluster Cluster, err error) {
 		}
 		cluster.Lenient = !found.Applied
 		if found.Content == nil && found.From != "" {
-			return &spoke.MissingError{Where: found.From + " is not there, or has no key kubeconfig"}
+			return &spoke.MissingError{Where: found.From + " does not exist, or has no key kubeconfig"}
 		}
 		if found.Content == nil {
-			return &spoke.MissingError{Where: "cluster " + view.Name + " was not installed from here"}
+			return &spoke.MissingError{Where: "cluster " + view.Name + " was not installed by this appliance"}
 		}
 		cluster.Access = spoke.Access{Kubeconfig: found.Content, From: found.From, Names: s.names}
 		for _, vip := range view.APIVips {
@@ -74,8 +74,8 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// with calls the API of a ClusterDeployment's cluster. It does nothing if the engine has no such
-// cluster.
+// with runs call with a client of a ClusterDeployment's cluster. It does nothing if the engine has
+// no such cluster.
 func (s *Spokes) with(ctx context.Context, deployment string, call func(*spoke.Client) error) error {
 	id := ""
 	if err := s.db.View(func(tx *store.Tx) (err error) {
@@ -96,7 +96,7 @@ func (s *Spokes) with(ctx context.Context, deployment string, call func(*spoke.C
 	return explained(call(client), client.Server())
 }
 
-// explained turns an error of a cluster's API into a sentence for users. [spoke.ErrNoMachines] is
+// explained converts an error of a cluster's API to a sentence for users. [spoke.ErrNoMachines] is
 // returned unchanged.
 func explained(err error, server string) error {
 	if err == nil || errors.Is(err, spoke.ErrNoMachines) {

@@ -1,5 +1,5 @@
-// Package kubetest has what the tests of the controllers share: a site with a store, an engine and
-// a loop, and simulated machines that register and report.
+// Package kubetest is the test harness of the controllers: a site with a store, an engine and a
+// loop, and simulated machines that register and report.
 package kubetest
 
 import (
@@ -56,10 +56,10 @@ type Site struct {
 	Engine  *engine.Engine
 	Loop    *controller.Loop
 
-	WithoutAgentImage bool // the engine takes the agent from the release
+	WithoutAgentImage bool // the engine reads the agent's image from the release
 }
 
-// New returns a site without engine and loop, see [Site.Open].
+// New returns a site without an engine and a loop; [Site.Open] adds them.
 func New(t testing.TB) *Site {
 	t.Helper()
 	s := &Site{TB: t, Clock: clockwork.NewFakeClockAt(Morning), Objects: objects.New(nil, nil)}
@@ -70,15 +70,16 @@ func New(t testing.TB) *Site {
 	return s
 }
 
-// Open opens an engine and a loop over the site's store, as a start of the appliance does. Run
-// starts the loop.
+// Open creates an engine and a loop over the site's store, as the appliance does when it starts.
+// Run starts the loop.
 func (s *Site) Open(options engine.Options) {
 	s.Helper()
 	s.OpenEngine(options)
 	s.Loop = controller.New(s.DB, s.Clock, slog.New(slog.DiscardHandler))
 }
 
-// OpenEngine opens an engine without a loop, as an appliance does whose Kubernetes API is disabled.
+// OpenEngine creates an engine without a loop, as the appliance does while its Kubernetes API is
+// disabled.
 func (s *Site) OpenEngine(options engine.Options) {
 	s.Helper()
 	options.DB, options.Clock, options.URL, options.Mirror = s.DB, s.Clock, URL, &mirror.Rules{}
@@ -103,7 +104,7 @@ func (s *Site) Run() (stop func()) {
 	return stop
 }
 
-// WaitIdle waits until the controllers have nothing left to do.
+// WaitIdle waits until the controllers are idle.
 func (s *Site) WaitIdle() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
@@ -192,8 +193,8 @@ func (s *Site) InfraEnv(name string) *agentinstall.InfraEnv {
 	return env
 }
 
-// RequireImage requires the status and reason of an InfraEnv's condition ImageCreated, and a part
-// of its message.
+// RequireImage asserts the status and reason of an InfraEnv's condition ImageCreated, and a part of
+// its message.
 func (s *Site) RequireImage(name string, status corev1.ConditionStatus, reason,
 	says string) *agentinstall.InfraEnv {
 	s.Helper()
@@ -248,7 +249,7 @@ func (s *Site) EditAgent(m *Machine, fn func(*agentinstall.AgentSpec)) {
 	s.WaitIdle()
 }
 
-// RequireCondition requires the status and reason of a condition of a machine's Agent.
+// RequireCondition asserts the status and reason of a condition of a machine's Agent.
 func (s *Site) RequireCondition(m *Machine, name string, status corev1.ConditionStatus,
 	reason string) agentinstall.Condition {
 	s.Helper()
@@ -319,7 +320,7 @@ func (m *Machine) Register() {
 	require.NoError(m, err)
 }
 
-// Report asks for steps and answers them three times.
+// Report polls for steps and replies to them, three times.
 func (m *Machine) Report() {
 	m.Helper()
 	for range 3 {
@@ -404,7 +405,8 @@ func (m *Machine) Host() *models.Host {
 	return host
 }
 
-// Eventually waits for what comes of calls beside the loop, whose clock goes on meanwhile.
+// Eventually waits until ok returns true, for effects of goroutines outside of the loop. Meanwhile
+// it advances the clock.
 func (s *Site) Eventually(what string, ok func() bool) {
 	s.Helper()
 	require.Eventually(s, func() bool {
@@ -413,6 +415,7 @@ func (s *Site) Eventually(what string, ok func() bool) {
 	}, 10*time.Second, time.Millisecond, what)
 }
 
+// Authority returns the certificate (PEM) of a new certificate authority.
 func Authority(t testing.TB) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -425,7 +428,7 @@ func Authority(t testing.TB) string {
 }
 
 // Spokes is a fake of hosts.Spokes and clusters.Spokes: a call starts a task, and the next call
-// with the same name returns its result.
+// with the same task name returns the result.
 type Spokes struct {
 	mu      sync.Mutex
 	started map[string]bool

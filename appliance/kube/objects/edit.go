@@ -60,7 +60,7 @@ func IntoBoth[T any](now, before *unstructured.Unstructured) (is, was *T, err er
 }
 
 // UpdateAs is [Objects.Update] with the object's Go type. It writes only the fields that fn has
-// changed, because the object may have fields that the Go type does not know.
+// changed, because the object may have fields that the Go type lacks.
 func UpdateAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string, fn func(*T) error) error {
 	return o.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
 		var before, after T
@@ -90,8 +90,8 @@ func UpdateAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string
 	})
 }
 
-// setChanged writes those fields of a part of an object that differ between two states of its Go
-// type.
+// setChanged writes the fields of a part of an object (such as its spec) that differ between was
+// and is.
 func setChanged(u *unstructured.Unstructured, part string, was, is any) error {
 	before, _ := was.(map[string]any)
 	after, ok := is.(map[string]any)
@@ -101,7 +101,7 @@ func setChanged(u *unstructured.Unstructured, part string, was, is any) error {
 	held, ok := u.Object[part].(map[string]any)
 	if !ok {
 		if u.Object[part] != nil {
-			return fmt.Errorf("%s %s/%s: its %s is no object", u.GetKind(), u.GetNamespace(), u.GetName(), part)
+			return fmt.Errorf("%s %s/%s: its %s is not a JSON object", u.GetKind(), u.GetNamespace(), u.GetName(), part)
 		}
 		held = map[string]any{}
 	}
@@ -123,7 +123,7 @@ func setChanged(u *unstructured.Unstructured, part string, was, is any) error {
 	return nil
 }
 
-// SetStatus replaces the status of an object by one of its Go type.
+// SetStatus replaces the status of an object. status is of the kind's Go type.
 func SetStatus(u *unstructured.Unstructured, status any) error {
 	content, err := Fields(status)
 	if err != nil {
@@ -143,8 +143,8 @@ func Fields(part any) (map[string]any, error) {
 	return content, nil
 }
 
-// SetSpec writes those fields of a spec that differ from before, which is the spec's [Fields]. It
-// leaves the other fields as their author wrote them.
+// SetSpec writes the fields of a spec that differ from before, the [Fields] of the earlier spec. It
+// does not change the other fields.
 func SetSpec(u *unstructured.Unstructured, before map[string]any, spec any) error {
 	after, err := Fields(spec)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"landfall/store"
 )
 
-// EventLife is how long an Event is kept after it occurred last. A hub keeps Events for an hour,
-// but a site is often looked at the next morning.
+// EventLife is the time after which an Event is deleted, from its last occurrence. A hub keeps
+// Events for an hour, but users often check a site the next morning.
 const EventLife = 24 * time.Hour
 
 // AgentController is the component of Events from the controllers of clusters and hosts.
@@ -28,8 +28,8 @@ type EventContent struct {
 	Message   string
 }
 
-// Event writes a core Event in the namespace of an object ("default" if it has none). An Event
-// with the same content that exists gets a higher count.
+// Event writes a core Event in the namespace of an object ("default" if it has none). If an Event
+// with the same content exists, its count is increased.
 func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice EventContent, now time.Time) error {
 	namespace := about.GetNamespace()
 	if namespace == "" {
@@ -69,8 +69,8 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice E
 	}, now)
 }
 
-// EventOnce is [Objects.Event] for an object by its name. It does nothing if the object does not
-// exist or has the Event already.
+// EventOnce writes an Event about the object with a name. It does nothing if the object does not
+// exist or already has the Event.
 func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, notice EventContent, now time.Time) error {
 	about, err := o.Metadata(tx, kind, namespace, name)
 	if errors.Is(err, store.ErrNotFound) {

@@ -1,5 +1,5 @@
-// Package objects keeps Kubernetes objects as rows of the store, so that the API server, the
-// controllers and the engine read and write the same ones, the engine within its own transactions.
+// Package objects stores Kubernetes objects as rows of the store. The API server, the controllers
+// and the engine read and write the same rows; the engine does so within its own transactions.
 //
 // An object is stored in the bucket "kubernetes" under the key
 // "<group>/<resource>/[<namespace>/]<name>"; the group of the core kinds is "core". The value is
@@ -14,16 +14,16 @@ import (
 	"landfall/store"
 )
 
-// Kind is a kind of object, and where its objects are stored.
+// Kind is a kind of object, with the names that form the keys of its objects.
 type Kind struct {
 	Group, Version, Kind string
 	Resource             string // the plural, in lower case
 	Namespaced           bool
 }
 
-const coreGroup = "core" // stands in keys for the group without a name
+const coreGroup = "core" // the name of the core group in keys
 
-// The kinds of a site's manifests, with the core kinds that they use.
+// The kinds of a site's manifests, and the core kinds that these use.
 var (
 	Namespaces           = Kind{"", "v1", "Namespace", "namespaces", false}
 	Secrets              = Kind{"", "v1", "Secret", "secrets", true}
@@ -49,7 +49,7 @@ var (
 		"klusterletaddonconfigs", true}
 )
 
-// Kinds lists all kinds, in the order in which manifests of a site are usually applied.
+// Kinds lists all kinds, in the usual order of a site's manifests.
 func Kinds() []Kind {
 	return []Kind{
 		Namespaces, Secrets, ConfigMaps, Events, ClusterImageSets, AgentServiceConfigs,
@@ -58,7 +58,8 @@ func Kinds() []Kind {
 	}
 }
 
-// APIVersion returns the group and version as objects name them.
+// APIVersion returns the apiVersion of the kind's objects, such as
+// "agent-install.openshift.io/v1beta1".
 func (k Kind) APIVersion() string {
 	if k.Group == "" {
 		return k.Version
@@ -92,18 +93,18 @@ func (k Kind) prefix(namespace string) string {
 	return prefix
 }
 
-// rows are sealed where they hold Secrets, see Seal.
+// rows holds all objects. Secrets are sealed, see [Seal].
 var rows = store.NewBucket[row]("kubernetes", 1)
 
 // Prefix returns the prefix of the keys of all objects in the store, as in store.Change.Key.
 func Prefix() string { return rows.Prefix() }
 
-// Expiry holds the times at which objects with a limited lifetime, such as Events, are to be
-// deleted, by their keys in the bucket.
+// Expiry holds the times at which objects with a limited lifetime, such as Events, are deleted, by
+// their keys in the bucket.
 func Expiry() store.Deadlines { return store.NewDeadlines("kubernetes-expiry") }
 
-// ParseKey returns the object that a key of the store stands for. It only knows the kinds of
-// [Kinds].
+// ParseKey parses the key of an object in the store. ok is false for other keys and for kinds that
+// [Kinds] does not list.
 func ParseKey(storeKey string) (kind Kind, namespace, name string, ok bool) {
 	key, ok := strings.CutPrefix(storeKey, Prefix())
 	if !ok {

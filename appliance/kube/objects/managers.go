@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// fieldManager is the name of controllers in metadata.managedFields. The name "landfall" stands
-// for users who apply manifests ("landfall apply").
+// fieldManager is the name of controllers in metadata.managedFields. "landfall" is the name of
+// users who apply manifests ("landfall apply").
 const fieldManager = "landfall-controllers"
 
-// fieldManagers records in metadata.managedFields which fields controllers write, as an API server
-// does for updates on a hub. So server-side apply reports a conflict to users. Statuses and Events
-// are excluded: nobody applies them, and they change most often.
+// fieldManagers records in metadata.managedFields which fields controllers write, as the API server
+// of a hub does for updates. So server-side apply reports conflicts to users. Statuses and Events
+// are excluded: users do not apply them, and they change most often.
 type fieldManagers struct{ objectType typed.ParseableType }
 
-// newManagers returns a schema that describes only what is necessary: lists are replaced as a
-// whole, except those of the metadata.
+// newManagers returns a minimal schema: lists are replaced as a whole, except those of the
+// metadata.
 func newManagers() fieldManagers {
 	name := func(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 	text := smd.String
@@ -61,7 +61,7 @@ func (m fieldManagers) update(kind Kind, before, u *unstructured.Unstructured) e
 	}
 	noted, err := fields.Update(withoutStatus(before), withoutStatus(u), fieldManager)
 	if err != nil {
-		return fmt.Errorf("note who manages %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
+		return fmt.Errorf("record the field managers of %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
 	}
 	if is, ok := noted.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(is.GetManagedFields())
@@ -70,7 +70,7 @@ func (m fieldManagers) update(kind Kind, before, u *unstructured.Unstructured) e
 }
 
 // managedByUsOnly reports whether only controllers manage fields of an object. Together with
-// sameFields it detects cheaply that a change alters only values and no ownership.
+// sameFields it is a cheap check that a change affects values only and no ownership.
 func managedByUsOnly(u *unstructured.Unstructured) bool {
 	entries := u.GetManagedFields()
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
@@ -112,7 +112,7 @@ func (m fieldManagers) ObjectToTyped(object runtime.Object,
 	options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no object in the general form", object)
+		return nil, fmt.Errorf("a %T is not an unstructured object", object)
 	}
 	return m.objectType.FromUnstructured(u.Object, options...)
 }

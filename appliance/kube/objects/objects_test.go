@@ -74,7 +74,7 @@ func TestObjects_sameFormAsAPIServer(t *testing.T) {
 	created := change(func(*unstructured.Unstructured) error { return nil })
 	require.Equal(t, "InfraEnv", created.Kind)
 	require.EqualValues(t, 1, created.Generation)
-	require.Equal(t, "1", created.ResourceVersion, "looking at it changed nothing")
+	require.Equal(t, "1", created.ResourceVersion, "reading does not change the object")
 	require.NotEmpty(t, created.UID)
 	require.Equal(t, noon, created.CreationTimestamp.UTC())
 
@@ -82,7 +82,7 @@ func TestObjects_sameFormAsAPIServer(t *testing.T) {
 		u.SetLabels(map[string]string{"a": "b"})
 		return nil
 	})
-	require.EqualValues(t, 1, labelled.Generation, "a label is no wish")
+	require.EqualValues(t, 1, labelled.Generation, "a label does not change the generation")
 	reported := change(func(u *unstructured.Unstructured) error {
 		return unstructured.SetNestedField(u.Object, "http://site/one.iso", "status", "isoDownloadURL")
 	})

@@ -17,8 +17,7 @@ import (
 	"landfall/store"
 )
 
-// An object that a person wrote comes through its Go type, the store and back without losing a
-// field.
+// A user's manifest keeps all fields through its Go type and the store.
 func TestTypes_roundTrip(t *testing.T) {
 	cases := []struct {
 		kind     objects.Kind
@@ -83,7 +82,7 @@ func TestTypes_roundTrip(t *testing.T) {
 	}
 }
 
-// requireHolds wants every field of want in got, which may have more.
+// requireHolds requires every field of want in got. got may have more fields.
 func requireHolds(t *testing.T, got, want map[string]any, message string) {
 	t.Helper()
 	for key, value := range want {

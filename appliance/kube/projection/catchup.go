@@ -19,15 +19,15 @@ import (
 
 // While the Kubernetes API is disabled, clusters, infra-envs and hosts still change by REST and in
 // the browser. Recorder records each changed row once. CatchUp projects these rows when the API is
-// enabled again. The other direction needs nothing: nobody can change objects while the API is
+// enabled again. The other direction needs no catch-up: objects can't be changed while the API is
 // disabled.
 
-// changeRows hold what changed while the Kubernetes API was disabled, by the kind of row and its
-// id: "hosts/<infra-env id>/<host id>".
+// changeRows holds the rows that changed while the Kubernetes API was disabled, by kind and id,
+// such as "hosts/<infra-env id>/<host id>".
 var changeRows = store.NewBucket[changeRow]("missed", 1)
 
 type changeRow struct {
-	Object  string `json:"object,omitempty"` // key of its object, or of the object that it had when it was deleted
+	Object  string `json:"object,omitempty"` // key of the row's object, also after the row's deletion
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func (Recorder) Project(tx *store.Tx, touched engine.Touched) error {
 	}{{clusterChanges, touched.Clusters}, {infraEnvChanges, touched.InfraEnvs}, {hostChanges, touched.Hosts}} {
 		for _, row := range of.rows {
 			key, note := of.kind+"/"+row.ID, changeRow{row.Object.Key, row.Deleted}
-			if note == (changeRow{Deleted: true}) { // it never had an object
+			if note == (changeRow{Deleted: true}) { // the row never had an object
 				if err := changeRows.Delete(tx, key); err != nil {
 					return err
 				}
@@ -64,8 +64,7 @@ func (Recorder) Project(tx *store.Tx, touched engine.Touched) error {
 	return nil
 }
 
-// stateRows hold, under stateKey, the program and the URL that the objects were last projected
-// with.
+// stateRows holds, under stateKey, the program version and the URL of the last projection.
 var stateRows = store.NewBucket[state]("shown", 1)
 
 const stateKey = "objects"
@@ -80,7 +79,7 @@ type CatchUp struct {
 	DB        *store.DB
 	Engine    *engine.Engine
 	Projector engine.Projector // of hosts, then of clusters
-	Program   string           // the appliance's version: another one may write more into the objects
+	Program   string           // the appliance's version: another version may write more fields
 	URL       string           // the appliance's URL, which the objects contain
 	Clock     clockwork.Clock
 }
@@ -88,9 +87,9 @@ type CatchUp struct {
 // BatchRows is the number of rows that one transaction projects.
 const BatchRows = 16
 
-// Run projects all rows if another version of the program, or the program under another URL,
-// projected them last, or if they were never projected. Otherwise it projects the rows that were
-// changed, created or deleted while the API was disabled. It can be interrupted and run again.
+// Run projects the rows that were changed, created or deleted while the API was disabled. It
+// projects all rows if they were never projected, or if the program's version or URL has changed
+// since. It can be interrupted and run again.
 func (c CatchUp) Run(ctx context.Context) error {
 	now, all := state{c.Program, c.URL}, false
 	written, deleted := map[string][]engine.TouchedRow{}, map[string][]engine.TouchedRow{}
@@ -118,9 +117,9 @@ func (c CatchUp) Run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	// Referenced objects come before those that refer to them. Clusters come once more at the end,
-	// because they also show the Agents of their hosts. Changed hosts come before deleted ones, so
-	// that a host that moved to another infra-env keeps its Agent.
+	// Referenced objects come before the objects that refer to them. Clusters are projected again
+	// at the end, because they also show the Agents of their hosts. Changed hosts come before
+	// deleted hosts, so that a host that moved to another infra-env keeps its Agent.
 	for _, step := range []struct {
 		kind string
 		rows []engine.TouchedRow
@@ -167,7 +166,7 @@ func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) e
 		if !row.Deleted {
 			row.Object, err = objectOf(rows, kind, row.ID)
 			if fault.KindOf(err) == fault.NotFound {
-				continue // it was deleted since the API was enabled
+				continue // the row was deleted after the API was enabled
 			}
 		}
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"landfall/store"
 )
 
-// Chain is several projectors as one. Each sees what the projectors before it have written.
+// Chain runs several projectors in order. Each reads the writes of the projectors before it.
 type Chain []engine.Projector
 
 // Project implements engine.Projector.

@@ -15,10 +15,10 @@ import (
 	"landfall/store"
 )
 
-// EventsOf returns the projector that writes the engine's events as Kubernetes Events of the
-// objects that they are about, for kubectl describe and kubectl events: the AgentClusterInstall
-// for events of a cluster, the Agent for events of a host, the InfraEnv for events of an
-// infra-env. It comes after the projectors of these objects.
+// EventsOf returns the projector that writes the engine's events as Kubernetes Events, for kubectl
+// describe and kubectl events. Events of a cluster are about its AgentClusterInstall, those of a
+// host about its Agent, and those of an infra-env about its InfraEnv. The projector must come after
+// the projectors of these objects.
 func EventsOf(o *objects.Objects) engine.Projector { return eventProjector{o} }
 
 type eventProjector struct{ objects *objects.Objects }
@@ -26,8 +26,8 @@ type eventProjector struct{ objects *objects.Objects }
 // componentService is the component of Events from the engine.
 const componentService = "assisted-service"
 
-// normalHostEvents are the events of hosts that are written although nothing is wrong. There are
-// many other events, and many hosts. All events are at the Agent's eventsURL.
+// normalHostEvents are the events of hosts that are written although they are no warnings. Other
+// normal events are omitted, because a site has many hosts. The Agent's eventsURL lists all events.
 var normalHostEvents = map[string]bool{
 	"host_registration_succeeded": true, "host_status_updated": true, "host_bind_succeeded": true,
 	"host_unbind_succeeded": true,
@@ -38,13 +38,13 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
 		kind, namespace, name, err := p.involvedObject(tx, touched.Rows, event)
 		if fault.KindOf(err) == fault.NotFound {
-			continue // this change deletes it
+			continue // this change deletes the object
 		}
 		if err == nil && name != "" {
 			err = p.write(tx, touched, event, kind, namespace, name)
 		}
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("show the event %s: %w", event.Name, err)
+			return fmt.Errorf("project the event %s: %w", event.Name, err)
 		}
 	}
 	return nil

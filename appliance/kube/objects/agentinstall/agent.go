@@ -89,7 +89,7 @@ type AgentStatus struct {
 	Kind string `json:"kind,omitempty"`
 }
 
-// DebugInfo has the sources for debugging.
+// DebugInfo holds the URLs of events and logs, and the state of the host.
 type DebugInfo struct {
 	// +optional
 	EventsURL string `json:"eventsURL,omitempty"`
@@ -261,14 +261,15 @@ type HostDisk struct {
 	IOPerf DiskPerformance `json:"ioPerf,omitempty"`
 }
 
-// DiskEligibility says whether a disk can be an installation disk, and if not, why.
+// DiskEligibility reports whether a disk can be the installation disk, with the reasons if it
+// can't.
 type DiskEligibility struct {
 	// +optional
 	Eligible           bool     `json:"eligible,omitempty"`
 	NotEligibleReasons []string `json:"notEligibleReasons"`
 }
 
-// DiskPerformance has the measurements of a disk.
+// DiskPerformance holds the measurements of a disk.
 type DiskPerformance struct {
 	// +optional
 	SyncDurationMilliseconds int64 `json:"syncDurationMilliseconds,omitempty"`
@@ -323,7 +324,7 @@ type AgentClassification struct {
 	Status AgentClassificationStatus `json:"status,omitempty"`
 }
 
-// AgentClassificationSpec is the label and the query.
+// AgentClassificationSpec holds the label, and the query that selects the Agents that get it.
 type AgentClassificationSpec struct {
 	LabelKey   string `json:"labelKey"`
 	LabelValue string `json:"labelValue"`

@@ -31,8 +31,7 @@ type SecretReference struct {
 	Name      string `json:"name"`
 }
 
-// Condition is a condition of these kinds, with a heartbeat besides the time of the last
-// transition.
+// Condition is a condition with the times of its last transition and of its last heartbeat.
 type Condition struct {
 	Type   string                 `json:"type"`
 	Status corev1.ConditionStatus `json:"status"`

@@ -41,8 +41,7 @@ type InfraEnvSpec struct {
 	// Selects the NMStateConfigs of the namespace that are part of the image; empty selects none.
 	// +optional
 	NMStateConfigLabelSelector metav1.LabelSelector `json:"nmStateConfigLabelSelector,omitempty"`
-	// The cluster that discovered hosts belong to; without it they are bound later.
-	// +optional
+	// The cluster that discovered hosts belong to. Without it, hosts are bound later. +optional
 	ClusterRef *ClusterReference `json:"clusterRef,omitempty"`
 	// JSON of an Ignition config that is merged into that of the image.
 	// +optional
@@ -75,7 +74,7 @@ type InfraEnvSpec struct {
 	NetworkDiscoveryDelaySeconds *int64 `json:"networkDiscoveryDelaySeconds,omitempty"`
 }
 
-// AgentApproval says how Agents are approved.
+// AgentApproval configures the automatic approval of Agents.
 type AgentApproval struct {
 	// +optional
 	AutoApprove bool `json:"autoApprove,omitempty"`
@@ -123,7 +122,7 @@ type InfraEnvStatus struct {
 	BootArtifacts BootArtifacts `json:"bootArtifacts"`
 }
 
-// InfraEnvDebugInfo has the sources for debugging.
+// InfraEnvDebugInfo holds the URLs of events and of the static network configuration.
 type InfraEnvDebugInfo struct {
 	// +optional
 	EventsURL string `json:"eventsURL"`

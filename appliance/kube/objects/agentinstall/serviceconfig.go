@@ -5,7 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AgentServiceConfig has the settings of the site. Only the one with the name agent has an effect.
+// AgentServiceConfig holds the settings of the site. Only the object with the name agent has an
+// effect.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,7 +19,7 @@ type AgentServiceConfig struct {
 	Status AgentServiceConfigStatus `json:"status,omitempty"`
 }
 
-// AgentServiceConfigSpec has the settings. Storage is accepted and ignored: the appliance keeps
+// AgentServiceConfigSpec holds the settings. Storage is accepted and ignored: the appliance stores
 // everything in its data directory.
 type AgentServiceConfigSpec struct {
 	// +optional
@@ -59,7 +60,7 @@ type OSImage struct {
 	CPUArchitecture string `json:"cpuArchitecture,omitempty"`
 }
 
-// MustGatherImage is the image of must-gather.
+// MustGatherImage is the must-gather image of an OpenShift version.
 type MustGatherImage struct {
 	OpenshiftVersion string `json:"openshiftVersion"`
 	Name             string `json:"name"`
