@@ -92,6 +92,15 @@ func packages(t *testing.T) []goPackage {
 	return all
 }
 
+// Packages text/template and html/template find methods by their names at run time. The linker then
+// keeps every exported method of every type, and the program is a quarter larger.
+func TestArchitecture_noTemplatePackages(t *testing.T) {
+	for _, pkg := range packages(t) {
+		require.NotContains(t, pkg.Imports, "text/template", pkg.ImportPath)
+		require.NotContains(t, pkg.Imports, "html/template", pkg.ImportPath)
+	}
+}
+
 func TestArchitecture_importsFollowLayers(t *testing.T) {
 	for _, pkg := range packages(t) {
 		for _, imported := range pkg.Imports {

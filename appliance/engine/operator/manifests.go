@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/template"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -50,10 +49,14 @@ type controllerManifest struct {
 	Content string
 }
 
-// view is the data of a template.
-type view struct {
-	Cluster
-	Name, Namespace string
+// view returns the data of a template. name and namespace are those of the operator.
+func (c Cluster) view(name, namespace string) values {
+	return values{
+		"Name": name, "Namespace": namespace, "ControllerImage": c.ControllerImage,
+		"SingleNode": c.SingleNode, "Compact": c.Compact, "Disks": c.Disks,
+		"AtLeast": c.AtLeast, "Has": c.Has,
+		"HostPath": c.HostPath(), "Mesh": c.Mesh(), "StorageClass": c.StorageClass(),
+	}
 }
 
 // AtLeast reports whether the cluster's OpenShift version is at least version.
@@ -91,30 +94,17 @@ func (c Cluster) StorageClass() string {
 	return map[string]string{"odf": "ocs-storagecluster-cephfs", "lvm": "lvms-vg1"}[c.StorageOperator()]
 }
 
-// templates returns the manifests beyond those made of the table: NAME.install.yaml for
+// manifestTemplates returns the manifests beyond those made of the table: NAME.install.yaml for
 // openshift-install, NAME.yaml for the controller.
-var templates = sync.OnceValues(func() (*template.Template, error) {
-	return template.New("").Funcs(template.FuncMap{"dict": dict}).ParseFS(files, "manifests/*.yaml")
+var manifestTemplates = sync.OnceValues(func() (templates, error) {
+	return parseTemplates(files, "manifests/*.yaml")
 })
-
-// dict returns a map of alternating names and values.
-func dict(pairs ...any) (map[string]any, error) {
-	values := make(map[string]any)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		key, ok := pairs[i].(string)
-		if !ok {
-			return nil, fmt.Errorf("%v is no name", pairs[i])
-		}
-		values[key] = pairs[i+1]
-	}
-	return values, nil
-}
 
 // Manifests renders the manifests of the cluster's operators. A cluster without operators has none.
 func (c Cluster) Manifests() (*Manifests, error) {
 	all := &Manifests{Install: make(map[string][]byte)}
 	var applied []controllerManifest
-	add := func(operator, template string, v view) error {
+	add := func(operator, template string, v values) error {
 		documents, err := render(template, v)
 		if err != nil || len(documents) == 0 {
 			return err
@@ -128,7 +118,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 		if !ok {
 			return nil, fmt.Errorf("there is no operator %q", name)
 		}
-		v := view{Cluster: c, Name: o.Name, Namespace: o.Namespace.Name}
+		v := c.view(o.Name, o.Namespace.Name)
 		if err := c.addInstall(all.Install, o, v); err != nil {
 			return nil, err
 		}
@@ -138,7 +128,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 	}
 	if c.Has("mce") && c.StorageOperator() != "" {
 		// The resource waits for the storage, so it has the storage operator's name.
-		if err := add(c.StorageOperator(), "mce-on-storage.yaml", view{Cluster: c}); err != nil {
+		if err := add(c.StorageOperator(), "mce-on-storage.yaml", c.view("", "")); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +144,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 }
 
 // addInstall adds the manifests for openshift-install of one operator.
-func (c Cluster) addInstall(to map[string][]byte, o *Operator, v view) error {
+func (c Cluster) addInstall(to map[string][]byte, o *Operator, v values) error {
 	objects := map[string]object{"subscription": o.subscription(c)}
 	if !o.Namespace.Shared {
 		objects["ns"] = o.namespace()
@@ -190,17 +180,17 @@ func fileName(operator, part string) string { return "50_openshift-" + operator 
 
 // render executes a template and returns its YAML documents that are not empty. A template that
 // does not exist has no documents.
-func render(name string, v view) ([][]byte, error) {
-	all, err := templates()
+func render(name string, v values) ([][]byte, error) {
+	all, err := manifestTemplates()
 	if err != nil {
 		return nil, err
 	}
-	wanted := all.Lookup(name)
-	if wanted == nil {
+	tree, ok := all[name]
+	if !ok {
 		return nil, nil
 	}
 	var text bytes.Buffer
-	if err := wanted.Execute(&text, v); err != nil {
+	if err := all.execute(&text, tree.Root, v); err != nil {
 		return nil, fmt.Errorf("the manifests %s: %w", name, err)
 	}
 	var documents [][]byte

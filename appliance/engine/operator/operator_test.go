@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestCatalogue(t *testing.T) {
 	rows, err := table()
 	require.NoError(t, err)
-	_, err = templates()
+	_, err = manifestTemplates()
 	require.NoError(t, err)
 	require.Len(t, rows, 28)
 	namespaces := map[string]bool{"openshift-operators": true} // OpenShift's own, with an OperatorGroup
