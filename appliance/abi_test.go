@@ -125,7 +125,7 @@ const abiPath = "/api/landfall/v1/abi"
 func exportDirectory(t *testing.T, address, cluster string) *abi.Export {
 	t.Helper()
 	directory := new(abi.Export)
-	ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+cluster+"/abi?format=json", nil).read(t, http.StatusOK,
+	call(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+cluster+"/abi?format=json", nil).read(t, http.StatusOK,
 		directory)
 	return directory
 }
@@ -154,7 +154,7 @@ func TestABI_importInstallExport(t *testing.T) {
 	require.Equal(t, models.HostRoleMaster, names["rack-a"].Role)
 	require.Equal(t, "/dev/nvme1n1", names["rack-a"].InstallationDiskPath)
 	var events []models.Event
-	ask(t, http.MethodGet, address+apiPath+"/events?host_id="+names["rack-c"].ID.String(), nil).read(t, http.StatusOK,
+	call(t, http.MethodGet, address+apiPath+"/events?host_id="+names["rack-c"].ID.String(), nil).read(t, http.StatusOK,
 		&events)
 	var told []string
 	for _, event := range events {
@@ -164,7 +164,7 @@ func TestABI_importInstallExport(t *testing.T) {
 		"matches its rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
 
 	eventually(t, "Install can be pressed", func() bool {
-		return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
+		return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
 			nil).status == http.StatusAccepted
 	})
 	requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
@@ -172,7 +172,8 @@ func TestABI_importInstallExport(t *testing.T) {
 	var config struct {
 		FIPS bool `json:"fips"`
 	}
-	ask(t, http.MethodGet, address+apiPath+"/clusters/"+made.ClusterID+"/downloads/files?file_name=install-config.yaml",
+	call(t, http.MethodGet, address+apiPath+"/clusters/"+made.ClusterID+
+		"/downloads/files?file_name=install-config.yaml",
 		nil).read(t, http.StatusOK, &config)
 	require.True(t, config.FIPS)
 	directory := exportDirectory(t, address, made.ClusterID)
@@ -234,7 +235,7 @@ func TestABI_topologies(t *testing.T) {
 				sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 				ended := boot(t, address, made.InfraEnvID, 1, c.macs...)
 				eventually(t, "Install can be pressed", func() bool {
-					return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
+					return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
 						nil).status == http.StatusAccepted
 				})
 				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
@@ -264,7 +265,7 @@ func TestABI_topologies(t *testing.T) {
 // there.
 func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
 	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
-		Spokes: outside.world.spokes}
+		Spokes: sharedEnvironment.environment.spokes}
 	for i, mac := range macs {
 		group.Planned = append(group.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d",
 			infraEnv[:8], first+i)})
@@ -277,7 +278,7 @@ func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (en
 // join has a host join an installed cluster.
 func join(t *testing.T, address string, made abi.Import, number int, mac string) {
 	t.Helper()
-	require.Equal(t, http.StatusAccepted, ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+
+	require.Equal(t, http.StatusAccepted, call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+
 		"/actions/allow-add-hosts", nil).status)
 	ended := boot(t, address, made.InfraEnvID, number, mac)
 	var joining *models.Host
@@ -293,7 +294,7 @@ func join(t *testing.T, address string, made abi.Import, number int, mac string)
 		}
 	}
 	eventually(t, "the host that joins is known", find(models.HostStatusKnown))
-	started := ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+
+	started := call(t, http.MethodPost, address+apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+
 		"/actions/install", nil)
 	require.Equal(t, http.StatusAccepted, started.status, string(started.body))
 	eventually(t, "the host is added", find(models.HostStatusAddedToExistingCluster))
@@ -308,7 +309,7 @@ func TestABI_changedOrRejected(t *testing.T) {
 	sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 
 	t.Run("a changed value changes its document alone", func(t *testing.T) {
-		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+made.ClusterID,
+		require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+made.ClusterID,
 			object{"base_dns_domain": "far.test"}).status)
 		directory := exportDirectory(t, address, made.ClusterID)
 		require.Equal(t, []string{"base_domain"}, directory.Changed)
@@ -358,20 +359,20 @@ func TestABI_changedOrRejected(t *testing.T) {
 			files[i].Data = []byte(strings.Replace(string(files[i].Data), wrong.old, wrong.new, 1))
 			requireRefusal(t, sendDirectory(t, address+abiPath, files), wrong.status, wrong.says)
 			var clusters []models.Cluster
-			ask(t, http.MethodGet, address+apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
+			call(t, http.MethodGet, address+apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
 			for _, cluster := range clusters {
 				require.NotEqual(t, "wrong", cluster.Name, "nothing of it stays")
 			}
 			var rules mirrorsite.Model
-			ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &rules)
+			call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &rules)
 			for _, imported := range rules.Imports {
 				require.NotEqual(t, "abi-wrong", imported.Name)
 			}
 		})
 	}
-	requireRefusal(t, ask(t, http.MethodPost, address+abiPath, object{}), http.StatusBadRequest,
+	requireRefusal(t, call(t, http.MethodPost, address+abiPath, object{}), http.StatusBadRequest,
 		"neither a form with the directory's files nor a tar.gz")
-	requireRefusal(t, ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/none/abi", nil), http.StatusNotFound,
+	requireRefusal(t, call(t, http.MethodGet, address+"/api/landfall/v1/clusters/none/abi", nil), http.StatusNotFound,
 		"There is no cluster none")
 }
 

@@ -29,7 +29,7 @@ func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	start := func(enabled bool) *wire {
+	start := func(enabled bool) *rawClient {
 		s := newSite(b)
 		c := &s.config.AMS
 		c.Enabled, c.URL, c.TokenURL, c.CallInterval = enabled, server.URL, server.URL+amstest.TokenPath,
@@ -48,14 +48,14 @@ func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 	with, without := start(true), start(false)
 	version := newSite(b).release.Version
 	var took [2][]time.Duration
-	turn := func(which int, connection *wire, serial int) {
+	turn := func(which int, connection *rawClient, serial int) {
 		began := time.Now()
 		body := fmt.Sprintf(`{"name":"c%d","openshift_version":%q,"pull_secret":%q}`, serial, version, pullSecret)
-		id := mustAsk(b, connection, http.MethodPost, apiPath+"/clusters", body, http.StatusCreated)
+		id := mustCall(b, connection, http.MethodPost, apiPath+"/clusters", body, http.StatusCreated)
 		path := apiPath + "/clusters/" + id
-		mustAsk(b, connection, http.MethodPatch, path, fmt.Sprintf(`{"name":"d%d"}`, serial), http.StatusCreated)
-		mustAsk(b, connection, http.MethodGet, path, "", http.StatusOK)
-		mustAsk(b, connection, http.MethodDelete, path, "", http.StatusNoContent)
+		mustCall(b, connection, http.MethodPatch, path, fmt.Sprintf(`{"name":"d%d"}`, serial), http.StatusCreated)
+		mustCall(b, connection, http.MethodGet, path, "", http.StatusOK)
+		mustCall(b, connection, http.MethodDelete, path, "", http.StatusNoContent)
 		took[which] = append(took[which], time.Since(began))
 	}
 	for serial := range 8 {
@@ -84,7 +84,7 @@ func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 }
 
 // mustAsk makes a call that must be answered so, and returns the id in the answer if there is one.
-func mustAsk(b *testing.B, connection *wire, method, path, body string, want int) string {
+func mustCall(b *testing.B, connection *rawClient, method, path, body string, want int) string {
 	status, answer, err := connection.do(method, path, []byte(body))
 	require.NoError(b, err)
 	require.Equal(b, want, status, string(answer))

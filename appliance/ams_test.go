@@ -50,7 +50,7 @@ func (b *logBuffer) bytes() []byte {
 }
 
 // amsPass is one appliance whose AMS is the stand-in behind TCP and TLS.
-type amsPass struct {
+type amsSite struct {
 	*testing.T
 	site    *site
 	ams     *amstest.Server
@@ -61,8 +61,8 @@ type amsPass struct {
 	carried [][]byte
 }
 
-func newAMSPass(t *testing.T, connect string) *amsPass {
-	p := &amsPass{T: t, site: newSite(t), ams: amstest.New(clockwork.NewRealClock()), log: &logBuffer{}}
+func newAMSSite(t *testing.T, connect string) *amsSite {
+	p := &amsSite{T: t, site: newSite(t), ams: amstest.New(clockwork.NewRealClock()), log: &logBuffer{}}
 	p.token = p.ams.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs",
 		OrganizationName: "Ours"})
 	p.server = httptest.NewTLSServer(p.ams)
@@ -77,11 +77,11 @@ func newAMSPass(t *testing.T, connect string) *amsPass {
 	return p
 }
 
-func (p *amsPass) ca() []byte {
+func (p *amsSite) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
 }
 
-func (p *amsPass) post(path string, body []byte, status int) []byte {
+func (p *amsSite) post(path string, body []byte, status int) []byte {
 	p.Helper()
 	response, err := http.Post(p.address+console.AMSPath+path, "application/json", bytes.NewReader(body))
 	require.NoError(p, err)
@@ -92,7 +92,7 @@ func (p *amsPass) post(path string, body []byte, status int) []byte {
 	return answer
 }
 
-func (p *amsPass) get(path string) string {
+func (p *amsSite) get(path string) string {
 	p.Helper()
 	response, err := http.Get(p.address + path)
 	require.NoError(p, err)
@@ -103,7 +103,7 @@ func (p *amsPass) get(path string) string {
 	return string(text)
 }
 
-func (p *amsPass) status() ams.Status {
+func (p *amsSite) status() ams.Status {
 	p.Helper()
 	response, err := http.Get(p.address + console.AMSPath)
 	require.NoError(p, err)
@@ -113,20 +113,20 @@ func (p *amsPass) status() ams.Status {
 	return status
 }
 
-func (p *amsPass) login() {
+func (p *amsSite) login() {
 	body, err := json.Marshal(ams.Secret{OfflineToken: p.token})
 	require.NoError(p, err)
 	p.post("/credentials", body, http.StatusNoContent)
 }
 
-func (p *amsPass) install() {
+func (p *amsSite) install() {
 	p.site.install(p.T, upstream(p.T, p.address), p.address, kindOfCluster{
 		name: "one", asked: models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, masters: 1,
 	})
 }
 
 // carry takes what waits to a connected machine and its receipts back.
-func (p *amsPass) carry() {
+func (p *amsSite) runCourier() {
 	export := p.post("/exports", nil, http.StatusOK)
 	file, err := ams.ReadCourier(bytes.NewReader(export), ams.Export)
 	require.NoError(p, err)
@@ -152,7 +152,7 @@ func (p *amsPass) carry() {
 }
 
 // rows are AMS's, without what differs by nature between two passes.
-func (p *amsPass) rows() []map[string]any {
+func (p *amsSite) rows() []map[string]any {
 	rows := p.ams.Rows()
 	for _, row := range rows {
 		maps.DeleteFunc(row, func(name string, _ any) bool {
@@ -164,7 +164,7 @@ func (p *amsPass) rows() []map[string]any {
 }
 
 func TestAMS_offlineSiteCatchesUp(t *testing.T) {
-	online, offline := newAMSPass(t, "automatic"), newAMSPass(t, "by-hand")
+	online, offline := newAMSSite(t, "automatic"), newAMSSite(t, "by-hand")
 	online.login()
 	online.install()
 	eventually(t, "AMS knows all", func() bool { return online.status().Sent == 1 })
@@ -176,7 +176,7 @@ func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 	require.Contains(t, offline.get(console.MetricsPath), "landfall_ams_outbox_clusters{state=\"waiting\"} 1\n")
 	require.Contains(t, offline.get(console.AMSPath+"/plan"), "status Active")
 	shadow := offline.status().Clusters[0].SubscriptionID
-	offline.carry()
+	offline.runCourier()
 	require.Equal(t, 1, offline.status().Sent)
 
 	for _, id := range []string{shadow, offline.status().Clusters[0].SubscriptionID} {
@@ -191,7 +191,7 @@ func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 	require.Equal(t, "Active", rows[0]["status"])
 	require.Equal(t, "https://console-openshift-console.apps.one.site.test", rows[0]["console_url"])
 	require.Equal(t, rows, offline.rows(), "field by field")
-	for _, p := range []*amsPass{online, offline} {
+	for _, p := range []*amsSite{online, offline} {
 		cluster := p.status().Clusters[0]
 		require.Equal(t, p.ams.Rows()[0]["id"], cluster.SubscriptionID)
 		clusters, err := upstreamClusters(t, p.address)
@@ -202,7 +202,7 @@ func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 }
 
 // disguises are a secret as it is, and as it stands in base64 at any offset.
-func disguises(secret string) [][]byte {
+func encodings(secret string) [][]byte {
 	all := [][]byte{[]byte(secret)}
 	for offset := range 3 {
 		coded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", offset) + secret))
@@ -213,7 +213,7 @@ func disguises(secret string) [][]byte {
 
 // requireNoSecrets looks for tokens and for the pull secret in all that the site keeps, says and
 // sends.
-func (p *amsPass) requireNoSecrets() {
+func (p *amsSite) requireNoSecrets() {
 	p.Helper()
 	require.NotContains(p, string(p.log.bytes()), "Bearer ")
 	secrets := [][]byte{[]byte(p.token)}
@@ -222,7 +222,7 @@ func (p *amsPass) requireNoSecrets() {
 			secrets = append(secrets, []byte(bearer[len("Bearer "):]))
 		}
 	}
-	secrets = append(append(secrets, disguises("dXNlcjpwYXNz")...), disguises(pullSecret)...)
+	secrets = append(append(secrets, encodings("dXNlcjpwYXNz")...), encodings(pullSecret)...)
 	for _, secret := range secrets {
 		require.False(p, bytes.Contains(p.log.bytes(), secret), "the log holds %s", secret)
 	}
@@ -264,7 +264,7 @@ func upstreamClusters(t *testing.T, address string) ([]*models.Cluster, error) {
 
 // An AMS that accepts and never answers is nobody's affair but the relay's.
 func TestAMS_hangingServiceBlocksNoRequest(t *testing.T) {
-	p := newAMSPass(t, "automatic")
+	p := newAMSSite(t, "automatic")
 	p.ams.Break(amstest.Fault{Op: "token", Do: amstest.Hang()})
 	p.login()
 	eventually(t, "the relay hangs", func() bool { return len(p.ams.Requests("token")) > 0 })

@@ -15,7 +15,7 @@ import (
 // publicKey is a key that nobody has the other half of.
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me"
 
-func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
+func (d *testAppliance) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
 	updated, err := d.Installer.V2UpdateCluster(d.Context(), &installer.V2UpdateClusterParams{ClusterID: cluster,
 		ClusterUpdateParams: params})
 	if err != nil {
@@ -25,7 +25,7 @@ func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams)
 }
 
 func TestClusters_lifecycle(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	cluster, other := d.cluster(),
 		d.cluster(func(params *models.ClusterCreateParams) { params.Name = conv.Pointer("other") })
@@ -48,10 +48,10 @@ func TestClusters_lifecycle(t *testing.T) {
 	require.ElementsMatch(t, []string{"site", "other"}, list(installer.V2ListClustersParams{}))
 	require.Len(t, list(installer.V2ListClustersParams{Owner: conv.Pointer("admin")}), 2)
 	require.Empty(t, list(installer.V2ListClustersParams{Owner: conv.Pointer("somebody")}))
-	someone := nobody()
+	someone := missingID()
 	require.Empty(t, list(installer.V2ListClustersParams{OpenshiftClusterID: &someone}))
 	require.Empty(t, list(installer.V2ListClustersParams{AmsSubscriptionIds: []string{someone.String()}}))
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters?openshift_cluster_id=me", nil), 422,
+	requireRefusal(t, call(t, http.MethodGet, d.url+"/clusters?openshift_cluster_id=me", nil), 422,
 		"openshift_cluster_id in query")
 
 	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("west"),
@@ -61,7 +61,7 @@ func TestClusters_lifecycle(t *testing.T) {
 		updated.SSHPublicKey, updated.Tags})
 	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("West")})
 	refused(t, err, 400)
-	_, err = d.update(nobody(), &models.V2ClusterUpdateParams{Name: conv.Pointer("west")})
+	_, err = d.update(missingID(), &models.V2ClusterUpdateParams{Name: conv.Pointer("west")})
 	refused(t, err, 404)
 
 	_, err = d.Installer.V2DeregisterCluster(ctx, &installer.V2DeregisterClusterParams{ClusterID: other})
@@ -74,7 +74,7 @@ func TestClusters_lifecycle(t *testing.T) {
 // A field that a change leaves out, gives as null or gives as empty means three things: it stays,
 // it stays, it is cleared.
 func TestClusterUpdate_absentNullAndEmptyDiffer(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
 		params.ControlPlaneCount, params.SSHPublicKey = nil, publicKey
 		params.AdditionalNtpSource, params.HTTPProxy = conv.Pointer("10.0.0.1"), conv.Pointer("http://proxy:3128")
@@ -87,34 +87,34 @@ func TestClusterUpdate_absentNullAndEmptyDiffer(t *testing.T) {
 		APIVips []map[string]any `json:"api_vips"`
 	}
 	read := func() (f fields) {
-		ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String(), nil).read(t, http.StatusOK, &f)
+		call(t, http.MethodGet, d.url+"/clusters/"+cluster.String(), nil).read(t, http.StatusOK, &f)
 		return f
 	}
 	before := read()
 	for _, nothing := range []string{`{}`,
 		`{"ssh_public_key": null, "additional_ntp_source": null, "http_proxy": null, "api_vips": null}`} {
-		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(),
+		require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(),
 			nothing).status)
 		require.Equal(t, before, read(), nothing)
 	}
-	require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(),
+	require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(),
 		`{"ssh_public_key": "", "additional_ntp_source": "", "http_proxy": "", "api_vips": [], "ingress_vips": []}`).
 		status)
 	require.Equal(t, fields{APIVips: []map[string]any{}}, read())
 }
 
 func TestClusterUpdate_readOnlyFieldsUnknown(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	for _, field := range []string{"id", "status", "status_info", "href", "kind", "created_at", "hosts",
 		"validations_info", "progress", "pull_secret_set", "openshift_cluster_id"} {
-		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), object{field: "x"}), 400,
+		requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), object{field: "x"}), 400,
 			`"`+field+`", which this operation does not know`)
 	}
 }
 
 func TestClusterUISettings_kept(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	get := func(cluster strfmt.UUID) (string, error) {
 		got, err := d.Installer.V2GetClusterUISettings(t.Context(),
@@ -124,10 +124,10 @@ func TestClusterUISettings_kept(t *testing.T) {
 		}
 		return got.Payload, nil
 	}
-	_, err := get(nobody())
+	_, err := get(missingID())
 	refused(t, err, 404)
 	_, err = d.Installer.V2UpdateClusterUISettings(t.Context(),
-		&installer.V2UpdateClusterUISettingsParams{ClusterID: nobody(), UISettings: "{}"})
+		&installer.V2UpdateClusterUISettingsParams{ClusterID: missingID(), UISettings: "{}"})
 	refused(t, err, 404)
 	settings, err := get(cluster)
 	require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestClusterUISettings_kept(t *testing.T) {
 }
 
 func TestInstallation_cancelResetComplete(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	cluster := d.cluster()
 	cancel := func(id strfmt.UUID) (*models.Cluster, error) {
@@ -195,7 +195,7 @@ func TestInstallation_cancelResetComplete(t *testing.T) {
 }
 
 func TestController_reportsAreKept(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	cluster := d.cluster()
 	stage := func(stage models.FinalizingStage) error {
@@ -206,7 +206,7 @@ func TestController_reportsAreKept(t *testing.T) {
 	}
 	require.NoError(t, stage(models.FinalizingStageAddingRouterCa))
 	require.Equal(t, models.FinalizingStageAddingRouterCa, d.get(cluster).Progress.FinalizingStage)
-	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/progress",
+	requireRefusal(t, call(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/progress",
 		object{"finalizing_stage": "Resting"}), 422, "finalizing_stage")
 
 	_, err := d.Installer.V2UpdateClusterLogsProgress(ctx, &installer.V2UpdateClusterLogsProgressParams{
@@ -215,17 +215,17 @@ func TestController_reportsAreKept(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, models.LogsStateCollecting, d.get(cluster).LogsInfo)
-	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/logs-progress",
+	requireRefusal(t, call(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/logs-progress",
 		object{"logs_state": "resting"}), 422, "logs_state")
 
 	upload := func(certificate string) answer {
-		return ask(t, http.MethodPost, d.url+"/clusters/"+cluster.String()+"/uploads/ingress-cert",
+		return call(t, http.MethodPost, d.url+"/clusters/"+cluster.String()+"/uploads/ingress-cert",
 			text2jsonOf(certificate))
 	}
 	requireRefusal(t, upload("x"), 400, "not in PEM form")
 	requireRefusal(t, upload(""), 400, "is empty")
 	requireRefusal(t, upload(testPEM), 400, "no kubeconfig yet")
 	var hosts []json.RawMessage
-	ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/hosts", nil).read(t, 200, &hosts)
+	call(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/hosts", nil).read(t, 200, &hosts)
 	require.Empty(t, hosts)
 }

@@ -20,7 +20,7 @@ import (
 // bodies are requests that have nothing wrong, by operation, for the operations that take a JSON
 // body.
 func bodies() map[string]any {
-	uuid, now := nobody().String(), time.Now().UTC().Format(time.RFC3339)
+	uuid, now := missingID().String(), time.Now().UTC().Format(time.RFC3339)
 	logs := object{"logs_state": "collecting"}
 	return map[string]any{
 		"v2RegisterCluster": object{"name": "east", "openshift_version": "4.20",
@@ -84,7 +84,7 @@ func text2jsonOf(text string) string {
 }
 
 // at is an operation's address with ids in the place of its path's parameters.
-func (d *door) at(operation operation.Operation, cluster, env, host string) string {
+func (d *testAppliance) at(operation operation.Operation, cluster, env, host string) string {
 	return strings.TrimSuffix(d.url, "/v2") + strings.NewReplacer(":cluster_id", cluster, ":infra_env_id", env,
 		":host_id", host,
 		":validation_id", "container-images-available", ":operator_name", "lvm", ":id",
@@ -92,7 +92,7 @@ func (d *door) at(operation operation.Operation, cluster, env, host string) stri
 }
 
 func TestOperations_unknownObjectIs404(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	for _, operation := range api.Operations() {
@@ -100,11 +100,11 @@ func TestOperations_unknownObjectIs404(t *testing.T) {
 			continue
 		}
 		t.Run(operation.ID, func(t *testing.T) {
-			unknown := nobody().String()
-			requireRefusal(t, ask(t, operation.Method, d.at(operation, unknown, unknown, unknown),
+			unknown := missingID().String()
+			requireRefusal(t, call(t, operation.Method, d.at(operation, unknown, unknown, unknown),
 				bodies()[operation.ID]), http.StatusNotFound, unknown)
 			if strings.Contains(operation.Path, ":host_id") {
-				requireRefusal(t, ask(t, operation.Method, d.at(operation, unknown, env.String(), unknown),
+				requireRefusal(t, call(t, operation.Method, d.at(operation, unknown, env.String(), unknown),
 					bodies()[operation.ID]), http.StatusNotFound, unknown)
 			}
 		})
@@ -112,17 +112,17 @@ func TestOperations_unknownObjectIs404(t *testing.T) {
 }
 
 func TestOperations_invalidIDIsRejected(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	for _, operation := range api.Operations() {
 		if strings.Contains(operation.Path, "_id") {
-			requireRefusal(t, ask(t, operation.Method, d.at(operation, "me", "me", "me"), bodies()[operation.ID]),
+			requireRefusal(t, call(t, operation.Method, d.at(operation, "me", "me", "me"), bodies()[operation.ID]),
 				http.StatusUnprocessableEntity, `"me", which is no UUID`)
 		}
 	}
 }
 
 func TestOperations_invalidBodyIsRejected(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	host := d.host(env)
@@ -133,18 +133,18 @@ func TestOperations_invalidBodyIsRejected(t *testing.T) {
 		}
 		t.Run(operation.ID, func(t *testing.T) {
 			at := d.at(operation, cluster.String(), env.String(), host.String())
-			requireRefusal(t, ask(t, operation.Method, at, ""), http.StatusBadRequest, "has no body")
-			requireRefusal(t, ask(t, operation.Method, at, "{"), http.StatusBadRequest, "not JSON")
-			requireRefusal(t, ask(t, operation.Method, at, "[1]"), http.StatusBadRequest, "is a JSON array")
+			requireRefusal(t, call(t, operation.Method, at, ""), http.StatusBadRequest, "has no body")
+			requireRefusal(t, call(t, operation.Method, at, "{"), http.StatusBadRequest, "not JSON")
+			requireRefusal(t, call(t, operation.Method, at, "[1]"), http.StatusBadRequest, "is a JSON array")
 			if fields, ok := good.(object); ok {
-				requireRefusal(t, ask(t, operation.Method, at, text2jsonOf(strings.Repeat("[", 100))),
+				requireRefusal(t, call(t, operation.Method, at, text2jsonOf(strings.Repeat("[", 100))),
 					http.StatusBadRequest)
 				if !slices.Contains(byAgents, operation.ID) {
-					requireRefusal(t, ask(t, operation.Method, at, fields.with(object{"colour": "red"})),
+					requireRefusal(t, call(t, operation.Method, at, fields.with(object{"colour": "red"})),
 						http.StatusBadRequest, `"colour", which this operation does not know`)
 				}
 			}
-			deep := ask(t, operation.Method, at, strings.Repeat("[", 100_000))
+			deep := call(t, operation.Method, at, strings.Repeat("[", 100_000))
 			require.Equal(t, http.StatusBadRequest, deep.status, "%.200s", deep.body)
 		})
 	}
@@ -152,20 +152,20 @@ func TestOperations_invalidBodyIsRejected(t *testing.T) {
 }
 
 func TestOperations_otherMethodsAreRejected(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	methods := make(map[string][]string)
 	for _, operation := range api.Operations() {
 		methods[operation.Path] = append(methods[operation.Path], operation.Method)
 		slices.Sort(methods[operation.Path])
 	}
-	id := nobody().String()
+	id := missingID().String()
 	for _, operation := range api.Operations() {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
 			http.MethodDelete} {
 			if slices.Contains(methods[operation.Path], method) {
 				continue
 			}
-			requireRefusal(t, ask(t, method, d.at(operation, id, id, id), nil), http.StatusMethodNotAllowed,
+			requireRefusal(t, call(t, method, d.at(operation, id, id, id), nil), http.StatusMethodNotAllowed,
 				method+" is not possible", "there is "+methods[operation.Path][0])
 		}
 	}

@@ -52,7 +52,7 @@ func bodySchemas(t *testing.T) map[string]schema {
 
 // hostile are values that no field takes for what it is: of another type than the schema's, and
 // texts that are none.
-func (s schema) hostile() []any {
+func (s schema) invalidValues() []any {
 	deep := json.RawMessage(strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000))
 	switch s.Type {
 	case "string":
@@ -72,7 +72,7 @@ func (s schema) hostile() []any {
 // of other types and with values that it does not take: all of it is refused with a sentence, and
 // nothing is changed.
 func TestOperations_fieldsMatchSchema(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	host := d.host(env)
@@ -87,18 +87,18 @@ func TestOperations_fieldsMatchSchema(t *testing.T) {
 		described := schemas[operation.ID]
 		require.NotEmpty(t, described.Properties, operation.ID)
 		for _, name := range described.Required {
-			requireRefusal(t, ask(t, operation.Method, at, body.with(object{name: nil})),
+			requireRefusal(t, call(t, operation.Method, at, body.with(object{name: nil})),
 				http.StatusUnprocessableEntity, name)
 		}
 		for name, field := range described.Properties {
-			for _, value := range field.hostile() {
+			for _, value := range field.invalidValues() {
 				fields++
-				answer := ask(t, operation.Method, at, body.with(object{name: value}))
+				answer := call(t, operation.Method, at, body.with(object{name: value}))
 				require.Contains(t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, answer.status,
 					"%s: %s = %.40v: %.300s", operation.ID, name, value, answer.body)
 				requireSentence(t, answer.reason(t))
 			}
-			require.Less(t, ask(t, operation.Method, at, `{"`+name+"\": \"\xff\xfe\"}").status, 500,
+			require.Less(t, call(t, operation.Method, at, `{"`+name+"\": \"\xff\xfe\"}").status, 500,
 				"%s: %s is no UTF-8", operation.ID, name)
 		}
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (d *door) link(cluster strfmt.UUID, params installer.V2GetPresignedForClusterFilesParams) (string, error) {
+func (d *testAppliance) link(cluster strfmt.UUID, params installer.V2GetPresignedForClusterFilesParams) (
+	string, error) {
 	params.ClusterID = cluster
 	signed, err := d.Installer.V2GetPresignedForClusterFiles(d.Context(), &params)
 	if err != nil {
@@ -43,7 +44,7 @@ func with(t *testing.T, address, name, value string) string {
 }
 
 func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
@@ -73,7 +74,7 @@ func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 	for _, expected := range []struct {
 		id     strfmt.UUID
 		status int
-	}{{nobody(), 404}, {cluster, 409}} {
+	}{{missingID(), 404}, {cluster, 409}} {
 		_, err := credentials(expected.id, "kubeconfig")
 		refused(t, err, expected.status)
 		_, err = signedCredentials(expected.id, "kubeconfig")
@@ -87,9 +88,9 @@ func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 	refused(t, err, 400)
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests"})
 	refused(t, err, 400)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+
+	requireRefusal(t, call(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+
 		"/downloads/files?file_name=../landfall.db", nil), 422, `"../landfall.db"`)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files", nil), 422,
+	requireRefusal(t, call(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files", nil), 422,
 		"file_name in query is required")
 
 	d.group(env, 1)
@@ -102,7 +103,7 @@ func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 	require.NoError(t, err)
 	link, err := signedCredentials(cluster, "kubeconfig")
 	require.NoError(t, err)
-	got := ask(t, http.MethodGet, link, nil)
+	got := call(t, http.MethodGet, link, nil)
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, kubeconfig, string(got.body))
 	_, err = d.addManifest(cluster, "openshift", "late.yaml", "a: 1")
@@ -110,14 +111,14 @@ func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 
 	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "install-config.yaml"})
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, ask(t, http.MethodGet, link, nil).status)
+	require.Equal(t, http.StatusOK, call(t, http.MethodGet, link, nil).status)
 	for name, altered := range map[string]string{
 		"another file":  with(t, link, "file_name", "bootstrap.ign"),
 		"a longer life": with(t, link, "expires", "99999999999"),
 		"a signature":   with(t, link, "signature", "AAAA"),
 		"another place": strings.Replace(link, "downloads/files", "downloads/credentials", 1),
 	} {
-		answer := ask(t, http.MethodGet, altered, nil)
+		answer := call(t, http.MethodGet, altered, nil)
 		if name == "another place" {
 			require.Equal(t, 422, answer.status)
 			continue
@@ -126,7 +127,7 @@ func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 	}
 }
 
-func (d *door) uploadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID, content string) error {
+func (d *testAppliance) uploadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID, content string) error {
 	_, err := d.Installer.V2UploadLogs(d.Context(), &installer.V2UploadLogsParams{
 		ClusterID: cluster, LogsType: kind, HostID: host, Upfile: runtime.NamedReader("upfile",
 			strings.NewReader(content)),
@@ -134,7 +135,7 @@ func (d *door) uploadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID, c
 	return err
 }
 
-func (d *door) downloadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID) (string, error) {
+func (d *testAppliance) downloadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID) (string, error) {
 	var content bytes.Buffer
 	_, err := d.Installer.V2DownloadClusterLogs(d.Context(), &installer.V2DownloadClusterLogsParams{ClusterID: cluster,
 		LogsType: &kind, HostID: host}, &content)
@@ -142,13 +143,13 @@ func (d *door) downloadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID)
 }
 
 func TestLogs_uploadAndDownload(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
-	host, silent, stranger := d.host(env), d.host(env), nobody()
+	host, silent, stranger := d.host(env), d.host(env), missingID()
 	all, err := d.downloadLogs(cluster, "all", &host)
 	require.NoError(t, err)
-	require.Subset(t, slices.Collect(maps.Keys(archived(t, all))), []string{"cluster_metadata.json",
+	require.Subset(t, slices.Collect(maps.Keys(filesInArchive(t, all))), []string{"cluster_metadata.json",
 		"cluster_events.json"}, "what is known of it is there before any logs are")
 	_, err = d.downloadLogs(cluster, "controller", nil)
 	refused(t, err, 409)
@@ -156,7 +157,7 @@ func TestLogs_uploadAndDownload(t *testing.T) {
 	require.NoError(t, d.uploadLogs(cluster, "host", &host, "of the host"))
 	require.NoError(t, d.uploadLogs(cluster, "controller", nil, "of the controller"))
 	refused(t, d.uploadLogs(cluster, "host", &stranger, "x"), 404)
-	refused(t, d.uploadLogs(nobody(), "controller", nil, "x"), 404)
+	refused(t, d.uploadLogs(missingID(), "controller", nil, "x"), 404)
 	require.ErrorContains(t, d.uploadLogs(cluster, "host", nil, "x"), "status 400")
 	got, err := d.downloadLogs(cluster, "host", &host)
 	require.NoError(t, err)
@@ -168,18 +169,18 @@ func TestLogs_uploadAndDownload(t *testing.T) {
 	refused(t, err, 409)
 	_, err = d.downloadLogs(cluster, "host", &stranger)
 	refused(t, err, 404)
-	_, err = d.downloadLogs(nobody(), "all", nil)
+	_, err = d.downloadLogs(missingID(), "all", nil)
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=host", nil),
+	requireRefusal(t, call(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=host", nil),
 		400, "host_id")
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=secret", nil),
+	requireRefusal(t, call(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=secret", nil),
 		422, "logs_type")
 
 	_, err = d.addManifest(cluster, "openshift", "a.yaml", "a: 1")
 	require.NoError(t, err)
 	all, err = d.downloadLogs(cluster, "all", nil)
 	require.NoError(t, err)
-	files := archived(t, all)
+	files := filesInArchive(t, all)
 	name := d.get(cluster).Name + "_master_" + host.String() // the role that it was given when it registered
 	require.Equal(t, []string{
 		"cluster_events.json", "cluster_manifest_user_openshift_a.yaml", "cluster_metadata.json",
@@ -187,23 +188,23 @@ func TestLogs_uploadAndDownload(t *testing.T) {
 	}, slices.Sorted(maps.Keys(files)))
 	require.Equal(t, "of the controller", files["controller_logs.tar.gz"])
 	require.Equal(t, "a: 1", files["cluster_manifest_user_openshift_a.yaml"])
-	require.Equal(t, map[string]string{name + ".tar.gz": "of the host"}, archived(t, files[name+".tar"]))
+	require.Equal(t, map[string]string{name + ".tar.gz": "of the host"}, filesInArchive(t, files[name+".tar"]))
 	require.NotContains(t, all, "pull_secret\"")
 	link, err := d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &host})
 	require.NoError(t, err)
-	require.Equal(t, "of the host", string(ask(t, http.MethodGet, link, nil).body))
-	requireRefusal(t, ask(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403,
+	require.Equal(t, "of the host", string(call(t, http.MethodGet, link, nil).body))
+	requireRefusal(t, call(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403,
 		"signature does not fit")
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &silent})
 	refused(t, err, 409)
 	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests",
 		AdditionalName: conv.Pointer("openshift/a.yaml")})
 	require.NoError(t, err)
-	require.Equal(t, "a: 1", string(ask(t, http.MethodGet, link, nil).body))
+	require.Equal(t, "a: 1", string(call(t, http.MethodGet, link, nil).body))
 }
 
 // archived are the files of an archive by their names.
-func archived(t *testing.T, content string) map[string]string {
+func filesInArchive(t *testing.T, content string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
 	for archive := tar.NewReader(strings.NewReader(content)); ; {

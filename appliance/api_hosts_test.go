@@ -12,7 +12,7 @@ import (
 )
 
 func TestHosts_lifecycle(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
@@ -45,12 +45,12 @@ func TestHosts_lifecycle(t *testing.T) {
 	_, err = update(host, &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{
 		{ID: conv.Pointer("/dev/sda"), Role: models.DiskRoleInstall}}})
 	refused(t, err, 409)
-	_, err = update(nobody(), &models.HostUpdateParams{HostName: conv.Pointer("node-1")})
+	_, err = update(missingID(), &models.HostUpdateParams{HostName: conv.Pointer("node-1")})
 	refused(t, err, 404)
 
 	hosts := func(query string) int {
 		var hosts []models.Host
-		ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/hosts"+query, nil).read(t, http.StatusOK, &hosts)
+		call(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/hosts"+query, nil).read(t, http.StatusOK, &hosts)
 		return len(hosts)
 	}
 	require.Equal(t, 1, hosts(""))
@@ -65,7 +65,7 @@ func TestHosts_lifecycle(t *testing.T) {
 }
 
 func TestHosts_bindAndUnbind(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	cluster := d.cluster()
 	env, own := d.infraEnv(nil), d.infraEnv(&cluster)
@@ -86,14 +86,14 @@ func TestHosts_bindAndUnbind(t *testing.T) {
 	}
 	d.group(env, 1)
 	host := *d.untilHost(env, models.HostStatusKnownUnbound).ID
-	_, err := bind(env, host, nobody())
+	_, err := bind(env, host, missingID())
 	refused(t, err, 400)
-	_, err = bind(env, nobody(), cluster)
+	_, err = bind(env, missingID(), cluster)
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
 		"/actions/unbind", nil), 409, "belongs to no cluster")
 	silent := d.host(env)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+silent.String()+
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+silent.String()+
 		"/actions/bind", object{"cluster_id": cluster}), 409, "discovering-unbound")
 	_, err = d.Installer.V2DeregisterHost(ctx, &installer.V2DeregisterHostParams{InfraEnvID: env, HostID: silent})
 	require.NoError(t, err)
@@ -102,7 +102,8 @@ func TestHosts_bindAndUnbind(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cluster, *bound.ClusterID)
 	require.Equal(t, models.HostStatusBinding, *bound.Status)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/actions/bind",
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+		"/actions/bind",
 		object{"cluster_id": cluster}), 409, "unbind it first")
 	d.until(cluster, models.ClusterStatusReady)
 
@@ -113,21 +114,21 @@ func TestHosts_bindAndUnbind(t *testing.T) {
 	require.Subset(t, d.events(cluster), []string{"host_bind_succeeded", "host_unbind_succeeded"})
 
 	fixed := d.host(own)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+own.String()+"/hosts/"+fixed.String()+
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+own.String()+"/hosts/"+fixed.String()+
 		"/actions/unbind", nil), 409, "made for one cluster")
 }
 
 func TestAgents_instructionsAndReplies(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	env := d.infraEnv(nil)
 	host := d.host(env)
 	steps, err := d.Installer.V2GetNextSteps(ctx, &installer.V2GetNextStepsParams{InfraEnvID: env, HostID: host})
 	require.NoError(t, err)
 	require.Equal(t, models.StepTypeInventory, steps.Payload.Instructions[0].StepType)
-	_, err = d.Installer.V2GetNextSteps(ctx, &installer.V2GetNextStepsParams{InfraEnvID: env, HostID: nobody()})
+	_, err = d.Installer.V2GetNextSteps(ctx, &installer.V2GetNextStepsParams{InfraEnvID: env, HostID: missingID()})
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+	requireRefusal(t, call(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
 		"/instructions?timestamp=noon", nil), 400, `timestamp is "noon"`)
 	reply := func(host strfmt.UUID, output string) error {
 		_, err := d.Installer.V2PostStepReply(ctx, &installer.V2PostStepReplyParams{InfraEnvID: env, HostID: host,
@@ -138,7 +139,7 @@ func TestAgents_instructionsAndReplies(t *testing.T) {
 	}
 	require.NoError(t, reply(host, `{"ntp_sources": [{"source_name": "10.0.0.1", "source_state": "synced"}]}`))
 	refused(t, reply(host, "no report"), 400)
-	refused(t, reply(nobody(), "{}"), 404)
+	refused(t, reply(missingID(), "{}"), 404)
 
 	progress := func(host strfmt.UUID, stage models.HostStage) error {
 		_, err := d.Installer.V2UpdateHostInstallProgress(ctx, &installer.V2UpdateHostInstallProgressParams{
@@ -146,15 +147,15 @@ func TestAgents_instructionsAndReplies(t *testing.T) {
 		})
 		return err
 	}
-	refused(t, progress(nobody(), models.HostStageRebooting), 404)
+	refused(t, progress(missingID(), models.HostStageRebooting), 404)
 	_, err = d.Installer.V2UpdateHostLogsProgress(ctx, &installer.V2UpdateHostLogsProgressParams{
 		InfraEnvID: env, HostID: host, LogsProgressParams: &models.LogsProgressParams{
 			LogsState: models.LogsStateRequested.Pointer()},
 	})
 	require.NoError(t, err)
-	_, err = d.Installer.V2RegisterHost(ctx, &installer.V2RegisterHostParams{InfraEnvID: nobody(),
+	_, err = d.Installer.V2RegisterHost(ctx, &installer.V2RegisterHostParams{InfraEnvID: missingID(),
 		NewHostParams: &models.HostCreateParams{HostID: &host}})
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts", object{"host_id": "me"}),
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts", object{"host_id": "me"}),
 		422, "host_id")
 }

@@ -20,7 +20,7 @@ import (
 	"landfall/ignition"
 )
 
-func (d *door) registerInfraEnv(alter func(*models.InfraEnvCreateParams)) (*models.InfraEnv, error) {
+func (d *testAppliance) registerInfraEnv(alter func(*models.InfraEnvCreateParams)) (*models.InfraEnv, error) {
 	params := &models.InfraEnvCreateParams{Name: conv.Pointer("env"), PullSecret: conv.Pointer(pullSecret),
 		OpenshiftVersion: d.site.release.Version}
 	if alter != nil {
@@ -34,7 +34,7 @@ func (d *door) registerInfraEnv(alter func(*models.InfraEnvCreateParams)) (*mode
 	return created.Payload, nil
 }
 
-func (d *door) updateInfraEnv(id strfmt.UUID, params *models.InfraEnvUpdateParams) (*models.InfraEnv, error) {
+func (d *testAppliance) updateInfraEnv(id strfmt.UUID, params *models.InfraEnvUpdateParams) (*models.InfraEnv, error) {
 	updated, err := d.Installer.UpdateInfraEnv(d.Context(), &installer.UpdateInfraEnvParams{InfraEnvID: id,
 		InfraEnvUpdateParams: params})
 	if err != nil {
@@ -43,7 +43,7 @@ func (d *door) updateInfraEnv(id strfmt.UUID, params *models.InfraEnvUpdateParam
 	return updated.Payload, nil
 }
 
-func (d *door) getInfraEnv(id strfmt.UUID) (*models.InfraEnv, error) {
+func (d *testAppliance) getInfraEnv(id strfmt.UUID) (*models.InfraEnv, error) {
 	got, err := d.Installer.GetInfraEnv(d.Context(), &installer.GetInfraEnvParams{InfraEnvID: id})
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (d *door) getInfraEnv(id strfmt.UUID) (*models.InfraEnv, error) {
 }
 
 // infraEnvFile downloads a file; the parameters name the infra-env.
-func (d *door) infraEnvFile(params *installer.V2DownloadInfraEnvFilesParams) (string, error) {
+func (d *testAppliance) infraEnvFile(params *installer.V2DownloadInfraEnvFilesParams) (string, error) {
 	var content bytes.Buffer
 	_, err := d.Installer.V2DownloadInfraEnvFiles(d.Context(), params, &content)
 	return content.String(), err
@@ -68,7 +68,7 @@ func staticNetwork(address string) []*models.HostStaticNetworkConfig {
 }
 
 func TestInfraEnvs_lifecycle(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestInfraEnvs_lifecycle(t *testing.T) {
 	require.True(t, got.PullSecretSet)
 	bound := d.infraEnv(&cluster)
 
-	unknown := nobody()
+	unknown := missingID()
 	for list, want := range map[*strfmt.UUID][]strfmt.UUID{nil: {*env.ID, bound}, &cluster: {bound}, &unknown: {}} {
 		listed, err := d.Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{ClusterID: list,
 			Owner: conv.Pointer("admin")})
@@ -113,7 +113,7 @@ func TestInfraEnvs_lifecycle(t *testing.T) {
 }
 
 func TestInfraEnvUpdate_allOrNothing(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	changed, err := d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{
@@ -126,7 +126,7 @@ func TestInfraEnvUpdate_allOrNothing(t *testing.T) {
 		*changed.KernelArguments)
 	require.True(t, changed.UpdatedAt.After(*env.UpdatedAt))
 
-	_, err = d.updateInfraEnv(nobody(), &models.InfraEnvUpdateParams{})
+	_, err = d.updateInfraEnv(missingID(), &models.InfraEnvUpdateParams{})
 	refused(t, err, http.StatusNotFound)
 	for what, params := range map[string]*models.InfraEnvUpdateParams{
 		"an override that no machine takes": {IgnitionConfigOverride: `{"ignition":{"version":"9.9.9"}}`},
@@ -146,7 +146,7 @@ func TestInfraEnvUpdate_allOrNothing(t *testing.T) {
 }
 
 func TestInfraEnvs_iPXEScripts(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	env, err := d.registerInfraEnv(func(p *models.InfraEnvCreateParams) {
 		p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "rd.debug"}}
 	})
@@ -185,12 +185,12 @@ func TestInfraEnvs_iPXEScripts(t *testing.T) {
 	require.NoError(t, errors.Join(err, response.Body.Close()))
 	require.Equal(t, chain, string(body))
 	_, err = d.Installer.GetInfraEnvPresignedFileURL(t.Context(),
-		&installer.GetInfraEnvPresignedFileURLParams{InfraEnvID: nobody(), FileName: "discovery.ign"})
+		&installer.GetInfraEnvPresignedFileURLParams{InfraEnvID: missingID(), FileName: "discovery.ign"})
 	refused(t, err, http.StatusNotFound)
 }
 
 func TestInfraEnvs_files(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	download := func(name string) string {
@@ -229,17 +229,17 @@ func TestInfraEnvs_files(t *testing.T) {
 
 	t.Run("that are not there", func(t *testing.T) {
 		for _, name := range []string{"discovery.ign", "ipxe-script", "static-network-config"} {
-			_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: nobody(), FileName: name})
+			_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: missingID(), FileName: name})
 			refused(t, err, http.StatusNotFound)
 		}
 		_, _, err = d.Installer.DownloadMinimalInitrd(t.Context(),
-			&installer.DownloadMinimalInitrdParams{InfraEnvID: nobody()}, io.Discard)
+			&installer.DownloadMinimalInitrdParams{InfraEnvID: missingID()}, io.Discard)
 		refused(t, err, http.StatusNotFound)
 		_, err = d.Installer.GetInfraEnvDownloadURL(t.Context(),
-			&installer.GetInfraEnvDownloadURLParams{InfraEnvID: nobody()})
+			&installer.GetInfraEnvDownloadURLParams{InfraEnvID: missingID()})
 		refused(t, err, http.StatusNotFound)
 		_, err = d.Installer.RegenerateInfraEnvSigningKey(t.Context(),
-			&installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: nobody()})
+			&installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: missingID()})
 		refused(t, err, http.StatusNotFound)
 	})
 	t.Run("asked for wrongly", func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestInfraEnvs_files(t *testing.T) {
 			"?file_name=discovery.ign&discovery_iso_type=half": `discovery_iso_type in query is "half"`,
 		} {
 			var answer struct{ Message string }
-			ask(t, http.MethodGet, d.url+"/infra-envs/"+env.ID.String()+"/downloads/files"+query, nil).read(t,
+			call(t, http.MethodGet, d.url+"/infra-envs/"+env.ID.String()+"/downloads/files"+query, nil).read(t,
 				http.StatusUnprocessableEntity, &answer)
 			require.Contains(t, answer.Message, says)
 		}
@@ -292,7 +292,7 @@ func cpioFile(t *testing.T, archive io.Reader, name string) string {
 }
 
 func TestMinimalImage_rejectedWithoutNetwork(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	switched := staticNetwork("192.0.2.2")
 	switched[0].NetworkYaml += "- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}\n"
 	env, err := d.registerInfraEnv(func(p *models.InfraEnvCreateParams) { p.StaticNetworkConfig = switched })
@@ -300,7 +300,7 @@ func TestMinimalImage_rejectedWithoutNetwork(t *testing.T) {
 	requireDiscoveryISO(t, env.DownloadURL)
 
 	var answer models.Error
-	ask(t, http.MethodGet, strings.Replace(env.DownloadURL, "full.iso", "minimal.iso", 1), nil).read(t,
+	call(t, http.MethodGet, strings.Replace(env.DownloadURL, "full.iso", "minimal.iso", 1), nil).read(t,
 		http.StatusConflict, &answer)
 	require.Contains(t, *answer.Reason,
 		`host 0: interfaces[1].type (line 6) is "ovs-bridge", which is not supported by NetworkManager's keyfiles`)

@@ -17,16 +17,16 @@ import (
 )
 
 // group boots hosts from an infra-env's image until the test ends.
-func (d *door) group(env strfmt.UUID, count int) {
+func (d *testAppliance) group(env strfmt.UUID, count int) {
 	d.Helper()
-	d.groupAt(1000, env, count)
+	d.startHostsAt(1000, env, count)
 }
 
-func (d *door) groupAt(speed float64, env strfmt.UUID, count int) {
+func (d *testAppliance) startHostsAt(speed float64, env strfmt.UUID, count int) {
 	d.Helper()
 	group := &simulate.HostGroup{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count,
 		Speed:      speed,
-		KeepFailed: true, Spokes: outside.world.spokes}
+		KeepFailed: true, Spokes: sharedEnvironment.environment.spokes}
 	ended := make(chan error, 1)
 	ctx := d.Context()
 	go func() { ended <- group.Run(ctx) }()
@@ -34,7 +34,7 @@ func (d *door) groupAt(speed float64, env strfmt.UUID, count int) {
 }
 
 // until waits for a cluster's status.
-func (d *door) until(cluster strfmt.UUID, status string) *models.Cluster {
+func (d *testAppliance) until(cluster strfmt.UUID, status string) *models.Cluster {
 	d.Helper()
 	var got *models.Cluster
 	eventually(d.T, "the cluster is "+status, func() bool {
@@ -45,7 +45,7 @@ func (d *door) until(cluster strfmt.UUID, status string) *models.Cluster {
 }
 
 // files reads the files of an ignition config of a cluster, by path.
-func (d *door) files(cluster strfmt.UUID, name string) map[string]string {
+func (d *testAppliance) files(cluster strfmt.UUID, name string) map[string]string {
 	d.Helper()
 	var text bytes.Buffer
 	_, err := d.Installer.V2DownloadClusterFiles(d.Context(),
@@ -66,7 +66,7 @@ func (d *door) files(cluster strfmt.UUID, name string) map[string]string {
 }
 
 func TestInstallation_usesCustomizations(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	for name, content := range map[string]string{
@@ -89,7 +89,8 @@ func TestInstallation_usesCustomizations(t *testing.T) {
 	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(),
 		&manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: late})
 	refused(t, err, http.StatusBadRequest)
-	requireRefusal(t, ask(t, http.MethodDelete, d.url+"/clusters/"+cluster.String()+"/manifests?file_name=a.yaml", nil),
+	requireRefusal(t, call(t, http.MethodDelete, d.url+"/clusters/"+cluster.String()+"/manifests?file_name=a.yaml",
+		nil),
 		400, "only be changed before its installation")
 
 	d.until(cluster, models.ClusterStatusInstalled)

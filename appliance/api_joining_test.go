@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (d *door) importCluster(name, api string) (*models.Cluster, error) {
+func (d *testAppliance) importCluster(name, api string) (*models.Cluster, error) {
 	id := strfmt.UUID(uuid.NewString())
 	imported, err := d.Installer.V2ImportCluster(d.Context(),
 		&installer.V2ImportClusterParams{NewImportClusterParams: &models.ImportClusterParams{
@@ -25,7 +25,7 @@ func (d *door) importCluster(name, api string) (*models.Cluster, error) {
 }
 
 // untilHost waits for the status of an infra-env's only host.
-func (d *door) untilHost(env strfmt.UUID, status string) *models.Host {
+func (d *testAppliance) untilHost(env strfmt.UUID, status string) *models.Host {
 	d.Helper()
 	var host *models.Host
 	eventually(d.T, "the host is "+status, func() bool {
@@ -42,7 +42,7 @@ func (d *door) untilHost(env strfmt.UUID, status string) *models.Host {
 }
 
 func TestClusterImport_existingCluster(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	for name, example := range map[string]struct{ given, api, name, domain string }{
 		"by its API's name": {"scale-up-edge", "api.edge.example.com", "edge", "example.com"},
 		"by an address":     {"edge", "192.168.111.5", "edge", ""},
@@ -68,24 +68,24 @@ func TestClusterImport_existingCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := d.importCluster(wrong.name, wrong.api)
 			refused(t, err, 400)
-			requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/import",
-				object{"name": wrong.name, "api_vip_dnsname": wrong.api, "openshift_cluster_id": nobody()}), 400,
+			requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/import",
+				object{"name": wrong.name, "api_vip_dnsname": wrong.api, "openshift_cluster_id": missingID()}), 400,
 				wrong.says)
 		})
 	}
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/import", object{}), 422,
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/import", object{}), 422,
 		"openshift_cluster_id in body is required")
 }
 
 func TestDisconnectedCluster_isReadOnly(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	var cluster models.Cluster
-	ask(t, http.MethodPost, d.url+"/clusters/disconnected", object{"name": "far", "openshift_version": "4.19.1"}).
+	call(t, http.MethodPost, d.url+"/clusters/disconnected", object{"name": "far", "openshift_version": "4.19.1"}).
 		read(t, 201, &cluster)
 	require.Equal(t, "DisconnectedCluster", *cluster.Kind)
 	require.Equal(t, "unmonitored", *cluster.Status)
 	require.Equal(t, "4.19.1", cluster.OpenshiftVersion)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/"+cluster.ID.String()+"/actions/install", nil),
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/"+cluster.ID.String()+"/actions/install", nil),
 		409, "far is unmonitored")
 	for name, wrong := range map[string]struct {
 		body   object
@@ -98,14 +98,14 @@ func TestDisconnectedCluster_isReadOnly(t *testing.T) {
 		"a name that is none": {object{"name": "Far", "openshift_version": "4.19"}, 400, `"Far"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/disconnected", wrong.body), wrong.status,
+			requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/disconnected", wrong.body), wrong.status,
 				wrong.says)
 		})
 	}
 }
 
 func TestJoiningHost_importedCluster(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster, err := d.importCluster("edge", "api.edge.example.com")
 	require.NoError(t, err)
 	env := d.infraEnv(cluster.ID)
@@ -148,7 +148,7 @@ func TestJoiningHost_importedCluster(t *testing.T) {
 	require.Equal(t, models.HostRoleWorker, started.Role)
 	_, err = install(*host.ID)
 	refused(t, err, 409)
-	_, err = install(nobody())
+	_, err = install(missingID())
 	refused(t, err, 404)
 
 	ignition, err := d.Installer.V2GetHostIgnition(t.Context(), &installer.V2GetHostIgnitionParams{InfraEnvID: env,
@@ -167,7 +167,7 @@ func TestJoiningHost_importedCluster(t *testing.T) {
 }
 
 func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env, loose := d.infraEnv(&cluster), d.infraEnv(nil)
 	host, unbound := d.host(env), d.host(loose)
@@ -179,12 +179,13 @@ func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
 	}{
 		{env, host, "install", 409, "part of the installation of cluster site"},
 		{loose, unbound, "install", 404, "belongs to no cluster"},
-		{env, nobody(), "install", 404, "There is no host"},
+		{env, missingID(), "install", 404, "There is no host"},
 		{env, host, "reset", 409, "reset with its cluster"},
 		{loose, unbound, "reset", 409, "belongs to no cluster"},
-		{env, nobody(), "reset", 404, "There is no host"},
+		{env, missingID(), "reset", 404, "There is no host"},
 	} {
-		requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+wrong.env.String()+"/hosts/"+wrong.host.String()+
+		requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+wrong.env.String()+"/hosts/"+
+			wrong.host.String()+
 			"/actions/"+wrong.action, nil), wrong.status, wrong.says)
 	}
 	_, err := d.Installer.V2ResetHost(t.Context(), &installer.V2ResetHostParams{InfraEnvID: env, HostID: host})
@@ -192,7 +193,7 @@ func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
 }
 
 func TestAddHosts_installedCluster(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	open := func(id strfmt.UUID) error {
 		_, err := d.Installer.TransformClusterToAddingHosts(t.Context(),
@@ -207,8 +208,8 @@ func TestAddHosts_installedCluster(t *testing.T) {
 		}
 		return opened.Payload, nil
 	}
-	refused(t, open(nobody()), 404)
-	_, err := older(nobody())
+	refused(t, open(missingID()), 404)
+	_, err := older(missingID())
 	refused(t, err, 404)
 	refused(t, open(cluster), 409)
 

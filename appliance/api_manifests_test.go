@@ -17,7 +17,7 @@ const kernelArguments = "apiVersion: machineconfiguration.openshift.io/v1\nkind:
 	"[loglevel=7]\n"
 
 func TestManifests_lifecycle(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
 		params.AdditionalNtpSource = conv.Pointer(
 			"10.0.0.1")
@@ -82,7 +82,7 @@ func TestManifests_lifecycle(t *testing.T) {
 }
 
 func TestManifests_invalidAreRejected(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	good := object{"folder": "openshift", "file_name": "a.yaml", "content": *encoded("a: 1\n")}
 	_, err := d.addManifest(cluster, "manifests", "taken.yaml", "a: 1\n")
@@ -122,41 +122,41 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 		"a field that is not known": {object{"kind": "x"}, 400, []string{`"kind"`, "does not know"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, at, good.with(wrong.changes)), wrong.status, wrong.says...)
+			requireRefusal(t, call(t, http.MethodPost, at, good.with(wrong.changes)), wrong.status, wrong.says...)
 		})
 	}
 	require.Equal(t, []string{"user manifests/taken.yaml"}, d.listManifests(cluster, false))
 
-	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "openshift", "file_name": "gone.yaml",
+	requireRefusal(t, call(t, http.MethodPatch, at, object{"folder": "openshift", "file_name": "gone.yaml",
 		"updated_file_name": "b.yaml"}), 404, "no manifest gone.yaml in the folder openshift")
-	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml",
+	requireRefusal(t, call(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml",
 		"updated_content": *encoded("{")}), 400, "not YAML")
-	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml",
+	requireRefusal(t, call(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml",
 		"updated_file_name": "taken.json"}), 400, "not JSON")
-	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=openshift&file_name=gone.yaml", nil),
+	requireRefusal(t, call(t, http.MethodGet, at+"/files?folder=openshift&file_name=gone.yaml", nil),
 		404, "no manifest gone.yaml")
-	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=openshift", nil), 422, "file_name in query is required")
-	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=etc&file_name=a.yaml", nil),
+	requireRefusal(t, call(t, http.MethodGet, at+"/files?folder=openshift", nil), 422, "file_name in query is required")
+	requireRefusal(t, call(t, http.MethodGet, at+"/files?folder=etc&file_name=a.yaml", nil),
 		422, `folder in query is "etc"`)
-	requireRefusal(t, ask(t, http.MethodGet, at+"/files?file_name=x%2Fa.yaml", nil), 422, "has a slash")
-	requireRefusal(t, ask(t, http.MethodDelete, at+"?file_name=.a.yaml", nil), 422, "begins with a dot")
+	requireRefusal(t, call(t, http.MethodGet, at+"/files?file_name=x%2Fa.yaml", nil), 422, "has a slash")
+	requireRefusal(t, call(t, http.MethodDelete, at+"?file_name=.a.yaml", nil), 422, "begins with a dot")
 }
 
 func TestManifests_unknownClusterIs404(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	folder, name := "openshift", "a.yaml"
-	_, err := d.addManifest(nobody(), folder, name, "a: 1")
+	_, err := d.addManifest(missingID(), folder, name, "a: 1")
 	refused(t, err, 404)
 	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(),
-		&manifests.V2UpdateClusterManifestParams{ClusterID: nobody(),
+		&manifests.V2UpdateClusterManifestParams{ClusterID: missingID(),
 			UpdateManifestParams: &models.UpdateManifestParams{Folder: folder, FileName: name}})
 	refused(t, err, 404)
 	_, err = d.Manifests.V2ListClusterManifests(t.Context(),
-		&manifests.V2ListClusterManifestsParams{ClusterID: nobody()})
+		&manifests.V2ListClusterManifestsParams{ClusterID: missingID()})
 	refused(t, err, 404)
-	_, err = d.manifest(nobody(), folder, name)
+	_, err = d.manifest(missingID(), folder, name)
 	refused(t, err, 404)
 	_, err = d.Manifests.V2DeleteClusterManifest(t.Context(),
-		&manifests.V2DeleteClusterManifestParams{ClusterID: nobody(), FileName: name})
+		&manifests.V2DeleteClusterManifestParams{ClusterID: missingID(), FileName: name})
 	refused(t, err, 404)
 }

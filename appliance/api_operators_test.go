@@ -38,7 +38,7 @@ spec:
 `
 
 // simulated runs a group until all its hosts are done.
-func (d *door) simulated(env strfmt.UUID, count int, faults string) (ended func()) {
+func (d *testAppliance) simulateHosts(env strfmt.UUID, count int, faults string) (ended func()) {
 	d.Helper()
 	parsed, err := simulate.ParseFaults(faults)
 	require.NoError(d, err)
@@ -53,7 +53,7 @@ func (d *door) simulated(env strfmt.UUID, count int, faults string) (ended func(
 }
 
 // patiently is until for what takes several hosts long on a busy machine.
-func (d *door) patiently(cluster strfmt.UUID, status string) *models.Cluster {
+func (d *testAppliance) eventuallySlow(cluster strfmt.UUID, status string) *models.Cluster {
 	d.Helper()
 	var got *models.Cluster
 	require.Eventually(d, func() bool {
@@ -64,7 +64,7 @@ func (d *door) patiently(cluster strfmt.UUID, status string) *models.Cluster {
 }
 
 // watched are a cluster's operators by name, those that OLM installs.
-func (d *door) watched(cluster strfmt.UUID) map[string]*models.MonitoredOperator {
+func (d *testAppliance) olmOperators(cluster strfmt.UUID) map[string]*models.MonitoredOperator {
 	d.Helper()
 	listed, err := d.Operators.V2ListOfClusterOperators(d.Context(),
 		&operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
@@ -79,10 +79,10 @@ func (d *door) watched(cluster strfmt.UUID) map[string]*models.MonitoredOperator
 }
 
 // told is what a cluster's events say.
-func (d *door) told(cluster strfmt.UUID) string {
+func (d *testAppliance) eventMessages(cluster strfmt.UUID) string {
 	d.Helper()
 	var events []models.Event
-	ask(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
+	call(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
 	var text strings.Builder
 	for _, event := range events {
 		text.WriteString(*event.Message + "\n")
@@ -90,7 +90,7 @@ func (d *door) told(cluster strfmt.UUID) string {
 	return text.String()
 }
 
-func chosen(names ...string) []*models.OperatorCreateParams {
+func selected(names ...string) []*models.OperatorCreateParams {
 	list := []*models.OperatorCreateParams{}
 	for _, name := range names {
 		list = append(list, &models.OperatorCreateParams{Name: name})
@@ -122,11 +122,11 @@ func TestOperators_clusterInstallsThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := openDoor(t)
+			d := startAppliance(t)
 			ctx := t.Context()
 			cluster := d.cluster(func(params *models.ClusterCreateParams) {
 				params.ControlPlaneCount, params.OlmOperators = conv.Pointer[int64](int64(c.hosts)),
-					chosen(c.operators...)
+					selected(c.operators...)
 				if c.hosts > 1 {
 					params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}},
 						[]*models.IngressVip{{IP: "192.168.100.5"}}
@@ -134,15 +134,15 @@ func TestOperators_clusterInstallsThem(t *testing.T) {
 			})
 			_, err := d.addManifest(cluster, "openshift", "cs-redhat-operator-index-v4-20.yaml", redHatCatalog)
 			require.NoError(t, err)
-			ended := d.simulated(d.infraEnv(&cluster), c.hosts, c.faults)
-			d.patiently(cluster, models.ClusterStatusReady)
+			ended := d.simulateHosts(d.infraEnv(&cluster), c.hosts, c.faults)
+			d.eventuallySlow(cluster, models.ClusterStatusReady)
 			_, err = d.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: cluster})
 			require.NoError(t, err)
-			installed := d.patiently(cluster, models.ClusterStatusInstalled)
+			installed := d.eventuallySlow(cluster, models.ClusterStatusInstalled)
 			require.Equal(t, c.says, *installed.StatusInfo)
 			ended()
 
-			found := d.watched(cluster)
+			found := d.olmOperators(cluster)
 			require.Len(t, found, len(c.installed))
 			for name, status := range c.installed {
 				require.Equal(t, status, found[name].Status, name)
@@ -155,16 +155,16 @@ func TestOperators_clusterInstallsThem(t *testing.T) {
 			}
 			require.Contains(t, bootstrap["/opt/openshift/openshift/50_openshift-operators_operatorhub_cluster.yaml"],
 				"disableAllDefaultSources: true")
-			if told := d.told(cluster); c.faults != "" {
-				require.Contains(t, told, "operator cnv is failed: InstallComponentFailed")
-				require.Contains(t, told, "is degraded. Failed OLM operators: cnv.")
+			if eventMessages := d.eventMessages(cluster); c.faults != "" {
+				require.Contains(t, eventMessages, "operator cnv is failed: InstallComponentFailed")
+				require.Contains(t, eventMessages, "is degraded. Failed OLM operators: cnv.")
 			}
 		})
 	}
 }
 
 // customResources are the kinds of what the controller applies, by operator.
-func (d *door) customResources(cluster strfmt.UUID) map[string][]string {
+func (d *testAppliance) customResources(cluster strfmt.UUID) map[string][]string {
 	d.Helper()
 	var text bytes.Buffer
 	_, err := d.Installer.V2DownloadClusterFiles(d.Context(),
@@ -187,23 +187,23 @@ func (d *door) customResources(cluster strfmt.UUID) map[string][]string {
 
 // The checks that need no hosts share an appliance.
 func TestOperators_ofClusters(t *testing.T) {
-	d := openDoor(t)
-	for name, check := range map[string]func(*testing.T, *door){
-		"they are chosen with what they depend on":                  operatorsAreChosenWithWhatTheyDependOn,
-		"a bundle chooses its operators":                            aBundleChoosesItsOperators,
-		"those that a cluster can't have are refused":               operatorsThatAClusterCantHaveAreRefused,
-		"a catalog that the mirror lacks holds the installation up": aCatalogThatTheMirrorLacksHoldsTheInstallationUp,
-		"what they need of the mirror is said":                      whatOperatorsNeedOfTheMirrorIsSaid,
+	d := startAppliance(t)
+	for name, check := range map[string]func(*testing.T, *testAppliance){
+		"they are chosen with what they depend on":                  testDependenciesAreSelected,
+		"a bundle chooses its operators":                            testBundleSelectsOperators,
+		"those that a cluster can't have are refused":               testUnsupportedOperatorsAreRejected,
+		"a catalog that the mirror lacks holds the installation up": testMissingCatalogBlocksInstallation,
+		"what they need of the mirror is said":                      testRequiredImagesAreListed,
 	} {
-		t.Run(name, func(t *testing.T) { check(t, &door{t, d.AssistedInstall, d.site, d.url}) })
+		t.Run(name, func(t *testing.T) { check(t, &testAppliance{t, d.AssistedInstall, d.site, d.url}) })
 	}
 }
 
-func operatorsAreChosenWithWhatTheyDependOn(t *testing.T, d *door) {
+func testDependenciesAreSelected(t *testing.T, d *testAppliance) {
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
-		params.ControlPlaneCount, params.OlmOperators = nil, chosen("ocs", "cluster-observability")
+		params.ControlPlaneCount, params.OlmOperators = nil, selected("ocs", "cluster-observability")
 	})
-	found := d.watched(cluster)
+	found := d.olmOperators(cluster)
 	require.Len(t, found, 5)
 	for name, dependency := range map[string]bool{"odf": false, "lso": true, "cluster-observability": false,
 		"openshift-logging": true, "loki": true} {
@@ -213,39 +213,39 @@ func operatorsAreChosenWithWhatTheyDependOn(t *testing.T, d *door) {
 	}
 	require.Contains(t, d.get(cluster).FeatureUsage, `"CLUSTER-OBSERVABILITY"`)
 
-	changed, err := d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: chosen("lso", "mtv")})
+	changed, err := d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: selected("lso", "mtv")})
 	require.NoError(t, err)
 	require.Len(t, changed.MonitoredOperators, 5, "with console and cvo")
-	found = d.watched(cluster)
+	found = d.olmOperators(cluster)
 	require.False(t, found["lso"].DependencyOnly)
 	require.True(t, found["cnv"].DependencyOnly)
 	require.NotContains(t, changed.FeatureUsage, "ODF")
 	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
-	require.Len(t, d.watched(cluster), 3, "what is left out stays")
-	_, err = d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: chosen()})
+	require.Len(t, d.olmOperators(cluster), 3, "what is left out stays")
+	_, err = d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: selected()})
 	require.NoError(t, err)
-	require.Empty(t, d.watched(cluster))
-	require.Contains(t, d.told(cluster),
+	require.Empty(t, d.olmOperators(cluster))
+	require.Contains(t, d.eventMessages(cluster),
 		"the operators that are installed with it are odf, cluster-observability, lso, openshift-logging, loki.")
 }
 
-func aBundleChoosesItsOperators(t *testing.T, d *door) {
+func testBundleSelectsOperators(t *testing.T, d *testAppliance) {
 	cluster := d.cluster()
 	change := func(body string) answer {
-		return ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), body)
+		return call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), body)
 	}
 	require.Equal(t, 201,
 		change(
 			`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["nvidia-gpu"]}], "olm_operators": [{"name": "metallb"}]}`).status)
-	found := d.watched(cluster)
+	found := d.olmOperators(cluster)
 	require.Len(t, found, 5)
 	for name, dependency := range map[string]bool{"metallb": false, "openshift-ai": false, "lvm": false,
 		"nvidia-gpu": false, "node-feature-discovery": true} {
 		require.Equal(t, dependency, found[name].DependencyOnly, name)
 	}
 	require.Equal(t, 201, change(`{"operator_bundles": []}`).status)
-	require.Empty(t, d.watched(cluster))
+	require.Empty(t, d.olmOperators(cluster))
 	requireRefusal(t, change(`{"operator_bundles": [{"id": "coffee"}]}`), 400, `no bundle "coffee"`)
 	requireRefusal(t, change(`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["odf"]}]}`),
 		400, `no optional operator "odf"`)
@@ -253,11 +253,11 @@ func aBundleChoosesItsOperators(t *testing.T, d *door) {
 	several := d.site.newCluster("several").with(object{"control_plane_count": 3,
 		"operator_bundles": []object{{"id": "virtualization"}}})
 	var made models.Cluster
-	ask(t, http.MethodPost, d.url+"/clusters", several).read(t, 201, &made)
+	call(t, http.MethodPost, d.url+"/clusters", several).read(t, 201, &made)
 	require.Len(t, made.MonitoredOperators, 2+13)
 }
 
-func operatorsThatAClusterCantHaveAreRefused(t *testing.T, d *door) {
+func testUnsupportedOperatorsAreRejected(t *testing.T, d *testAppliance) {
 	several, single := d.cluster(func(params *models.ClusterCreateParams) { params.ControlPlaneCount = nil }),
 		d.cluster()
 	for name, c := range map[string]struct {
@@ -265,22 +265,22 @@ func operatorsThatAClusterCantHaveAreRefused(t *testing.T, d *door) {
 		operators []*models.OperatorCreateParams
 		says      string
 	}{
-		"one that there is not": {several, chosen("coffee"), `There is no operator \"coffee\"`},
-		"no name":               {several, chosen(""), `There is no operator \"\"`},
+		"one that there is not": {several, selected("coffee"), `There is no operator \"coffee\"`},
+		"no name":               {several, selected(""), `There is no operator \"\"`},
 		"a property that it lacks": {several, []*models.OperatorCreateParams{{Name: "lso",
 			Properties: `{"size": 1}`}}, `Operator lso has no property \"size\"`},
 		"properties that are no object": {several, []*models.OperatorCreateParams{{Name: "lso", Properties: "big"}},
 			"are no JSON object"},
-		"two that keep the same volumes": {several, chosen("odf", "lvm"),
+		"two that keep the same volumes": {several, selected("odf", "lvm"),
 			"Logical Volume Manager Storage and OpenShift Data Foundation can't be used together"},
-		"storage for several nodes": {single, chosen("odf"), "can't be used together"},
-		"health checks of one node": {single, chosen("self-node-remediation"), "can't be used together"},
+		"storage for several nodes": {single, selected("odf"), "can't be used together"},
+		"health checks of one node": {single, selected("self-node-remediation"), "can't be used together"},
 	} {
 		body, err := json.Marshal(map[string]any{"olm_operators": c.operators})
 		require.NoError(t, err)
-		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+c.cluster.String(), bytes.NewReader(body)),
+		requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+c.cluster.String(), bytes.NewReader(body)),
 			400, strings.ReplaceAll(c.says, `\"`, `"`))
-		require.Empty(t, d.watched(c.cluster), name)
+		require.Empty(t, d.olmOperators(c.cluster), name)
 	}
 	_, err := d.update(several, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "lso",
 		Properties: "{}"}}})
@@ -288,13 +288,13 @@ func operatorsThatAClusterCantHaveAreRefused(t *testing.T, d *door) {
 	_, err = d.Installer.V2RegisterCluster(t.Context(),
 		&installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
 			Name: conv.Pointer("more"), OpenshiftVersion: conv.Pointer(d.site.release.Version),
-			PullSecret: conv.Pointer(pullSecret), OlmOperators: chosen("coffee"),
+			PullSecret: conv.Pointer(pullSecret), OlmOperators: selected("coffee"),
 		}})
 	refused(t, err, 400)
 }
 
-func aCatalogThatTheMirrorLacksHoldsTheInstallationUp(t *testing.T, d *door) {
-	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = chosen("lvm") })
+func testMissingCatalogBlocksInstallation(t *testing.T, d *testAppliance) {
+	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = selected("lvm") })
 	says := "no mirror rule leads registry.redhat.io/redhat/redhat-operator-index:v4.20 anywhere"
 	require.Contains(t, d.get(cluster).ValidationsInfo, says)
 	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
@@ -306,11 +306,11 @@ func aCatalogThatTheMirrorLacksHoldsTheInstallationUp(t *testing.T, d *door) {
 	require.Contains(t, text, "source: cs-redhat-operator-index-v4-20")
 }
 
-func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
-	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = chosen("openshift-ai") })
+func testRequiredImagesAreListed(t *testing.T, d *testAppliance) {
+	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = selected("openshift-ai") })
 	base := strings.TrimSuffix(d.url, apiPath) + "/api/landfall/v1"
 	var all []catalog.Availability
-	ask(t, http.MethodGet, base+"/operators?openshift_version=4.18", nil).read(t, http.StatusOK, &all)
+	call(t, http.MethodGet, base+"/operators?openshift_version=4.18", nil).read(t, http.StatusOK, &all)
 	require.Len(t, all, 28)
 	for _, supply := range all {
 		require.Regexp(t, "^registry.redhat.io/redhat/(redhat|certified)-operator-index:v4.18$", supply.Image)
@@ -324,7 +324,7 @@ func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
 	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
 	require.NoError(t, err)
 	var own []catalog.Availability
-	ask(t, http.MethodGet, base+"/clusters/"+cluster.String()+"/operators", nil).read(t, http.StatusOK, &own)
+	call(t, http.MethodGet, base+"/clusters/"+cluster.String()+"/operators", nil).read(t, http.StatusOK, &own)
 	for _, supply := range own {
 		require.Equal(t, slices.Contains([]string{"openshift-ai", "lvm"}, supply.Name), supply.Selected, supply.Name)
 		require.Equal(t, supply.Name == "lvm", supply.Dependency, supply.Name)
@@ -335,16 +335,16 @@ func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
 		}
 	}
 	var imageSet bytes.Buffer
-	require.Equal(t, http.StatusOK, copied(t, base+"/clusters/"+cluster.String()+"/operators/imageset-config.yaml",
+	require.Equal(t, http.StatusOK, download(t, base+"/clusters/"+cluster.String()+"/operators/imageset-config.yaml",
 		&imageSet))
 	require.Contains(t, imageSet.String(), "name: lvms-operator")
 	require.Contains(t, imageSet.String(), "name: rhods-operator")
 
-	requireRefusal(t, ask(t, http.MethodGet, base+"/operators", nil), 400, "openshift_version")
-	requireRefusal(t, ask(t, http.MethodGet, base+"/operators?openshift_version=latest", nil), 400, `"latest" is none`)
-	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators", nil),
+	requireRefusal(t, call(t, http.MethodGet, base+"/operators", nil), 400, "openshift_version")
+	requireRefusal(t, call(t, http.MethodGet, base+"/operators?openshift_version=latest", nil), 400, `"latest" is none`)
+	requireRefusal(t, call(t, http.MethodGet, base+"/clusters/"+missingID().String()+"/operators", nil),
 		404, "There is no cluster")
-	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators/imageset-config.yaml",
+	requireRefusal(t, call(t, http.MethodGet, base+"/clusters/"+missingID().String()+"/operators/imageset-config.yaml",
 		nil), 404, "There is no cluster")
 }
 
@@ -365,14 +365,14 @@ func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, resources, 0o600))
 	s.config.Mirror.IDMSFiles = append(s.config.Mirror.IDMSFiles, file)
 	address, _ := s.start(t)
-	d := &door{t, upstream(t, address), s, address + apiPath}
+	d := &testAppliance{t, upstream(t, address), s, address + apiPath}
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
-		params.OlmOperators = chosen("lvm", "cnv", "metallb", "loki", "nvidia-gpu")
+		params.OlmOperators = selected("lvm", "cnv", "metallb", "loki", "nvidia-gpu")
 	})
 
 	var found []catalog.CheckResult
 	checked := address + "/api/landfall/v1/clusters/" + cluster.String() + "/operators/check"
-	ask(t, http.MethodPost, checked, nil).read(t, http.StatusOK, &found)
+	call(t, http.MethodPost, checked, nil).read(t, http.StatusOK, &found)
 	by := make(map[string]catalog.CheckResult)
 	for _, one := range found {
 		by[one.Name] = one
@@ -388,12 +388,13 @@ func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 	require.Contains(t, by["nvidia-gpu"].Problems[0],
 		"No mirror rule leads registry.redhat.io/redhat/certified-operator-index:v"+version)
 	require.Len(t, by["nvidia-gpu"].Problems, 2, "and nobody serves it")
-	requireRefusal(t, ask(t, http.MethodPost, strings.Replace(checked, cluster.String(), nobody().String(), 1), nil),
+	requireRefusal(t, call(t, http.MethodPost, strings.Replace(checked, cluster.String(), missingID().String(), 1),
+		nil),
 		404, "There is no cluster")
 }
 
 // copied downloads what an address answers.
-func copied(t *testing.T, address string, into *bytes.Buffer) int {
+func download(t *testing.T, address string, into *bytes.Buffer) int {
 	t.Helper()
 	response, err := http.Get(address)
 	require.NoError(t, err)

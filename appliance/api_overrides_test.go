@@ -13,7 +13,7 @@ import (
 )
 
 // host registers a host that has reported nothing yet.
-func (d *door) host(env strfmt.UUID) strfmt.UUID {
+func (d *testAppliance) host(env strfmt.UUID) strfmt.UUID {
 	d.Helper()
 	id := strfmt.UUID(uuid.NewString())
 	_, err := d.Installer.V2RegisterHost(d.Context(), &installer.V2RegisterHostParams{InfraEnvID: env,
@@ -22,14 +22,14 @@ func (d *door) host(env strfmt.UUID) strfmt.UUID {
 	return id
 }
 
-func (d *door) override(cluster strfmt.UUID, text string) error {
+func (d *testAppliance) override(cluster strfmt.UUID, text string) error {
 	_, err := d.Installer.V2UpdateClusterInstallConfig(d.Context(),
 		&installer.V2UpdateClusterInstallConfigParams{ClusterID: cluster, InstallConfigParams: text})
 	return err
 }
 
 // installConfig is a cluster's install-config as the API shows it.
-func (d *door) installConfig(cluster strfmt.UUID) map[string]any {
+func (d *testAppliance) installConfig(cluster strfmt.UUID) map[string]any {
 	d.Helper()
 	got, err := d.Installer.V2GetClusterInstallConfig(d.Context(),
 		&installer.V2GetClusterInstallConfigParams{ClusterID: cluster})
@@ -40,7 +40,7 @@ func (d *door) installConfig(cluster strfmt.UUID) map[string]any {
 }
 
 func TestInstallConfigOverrides_fieldByField(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	before := d.installConfig(cluster)
 	require.Equal(t, false, before["fips"])
@@ -65,11 +65,11 @@ func TestInstallConfigOverrides_fieldByField(t *testing.T) {
 }
 
 func TestInstallConfigOverrides_invalidIsRejected(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
-	refused(t, d.override(nobody(), "{}"), 404)
+	refused(t, d.override(missingID(), "{}"), 404)
 	_, err := d.Installer.V2GetClusterInstallConfig(t.Context(),
-		&installer.V2GetClusterInstallConfigParams{ClusterID: nobody()})
+		&installer.V2GetClusterInstallConfigParams{ClusterID: missingID()})
 	refused(t, err, 404)
 	for text, says := range map[string]string{
 		"fips: true":                       "no JSON object",
@@ -91,11 +91,11 @@ func TestInstallConfigOverrides_invalidIsRejected(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			refused(t, d.override(cluster, text), 400)
-			requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
+			requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
 				text2json(t, text)), 400, says)
 		})
 	}
-	requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
+	requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
 		object{"fips": true}), 400, "takes a string")
 	require.Empty(t, d.get(cluster).InstallConfigOverrides)
 }
@@ -107,7 +107,7 @@ func text2json(t *testing.T, text string) string {
 	return string(quoted)
 }
 
-func (d *door) overrideIgnition(env, host strfmt.UUID, config string) error {
+func (d *testAppliance) overrideIgnition(env, host strfmt.UUID, config string) error {
 	_, err := d.Installer.V2UpdateHostIgnition(d.Context(), &installer.V2UpdateHostIgnitionParams{
 		InfraEnvID: env, HostID: host, HostIgnitionParams: &models.HostIgnitionParams{Config: config},
 	})
@@ -115,18 +115,18 @@ func (d *door) overrideIgnition(env, host strfmt.UUID, config string) error {
 }
 
 func TestHostIgnition_isOverridden(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	host := d.host(env)
-	refused(t, d.overrideIgnition(env, nobody(), "{}"), 400)
-	refused(t, d.overrideIgnition(env, nobody(), `{"ignition": {"version": "3.2.0"}}`), 404)
+	refused(t, d.overrideIgnition(env, missingID(), "{}"), 400)
+	refused(t, d.overrideIgnition(env, missingID(), `{"ignition": {"version": "3.2.0"}}`), 404)
 	for config, says := range map[string]string{
 		"no": "JSON", `{"ignition": {"version": "9.0.0"}}`: "9.0.0",
 		`{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "etc"}]}}`: "path",
 	} {
 		refused(t, d.overrideIgnition(env, host, config), 400)
-		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+		requireRefusal(t, call(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
 			"/ignition", object{"config": config}), 400, says)
 	}
 	const config = `{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "/etc/ours", "contents": {"source": "data:,ours"}}]}}`
@@ -140,14 +140,14 @@ func TestHostIgnition_isOverridden(t *testing.T) {
 	require.NotContains(t, d.get(cluster).FeatureUsage, "Ignition Config Override")
 
 	_, err = d.Installer.V2GetHostIgnition(t.Context(), &installer.V2GetHostIgnitionParams{InfraEnvID: env,
-		HostID: nobody()})
+		HostID: missingID()})
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/ignition",
+	requireRefusal(t, call(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/ignition",
 		nil), 409, "not generated yet")
 }
 
 func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	host := d.host(env)
@@ -160,7 +160,7 @@ func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
 		}
 		return got.Payload, nil
 	}
-	_, err := set(nobody(), "-n")
+	_, err := set(missingID(), "-n")
 	refused(t, err, 404)
 	for _, args := range [][]string{
 		{"--append-karg", "ip=192.0.2.2::192.0.2.254:255.255.255.0:core0.example.com:enp1s0:none", "--save-partindex",
@@ -193,14 +193,14 @@ func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := set(host, wrong.arg)
 			refused(t, err, 400)
-			requireRefusal(t, ask(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+			requireRefusal(t, call(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
 				"/installer-args", object{"args": []string{wrong.arg}}), 400, wrong.says)
 		})
 	}
 }
 
 func TestValidations_ignoredOnRequest(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	ignore := func(cluster strfmt.UUID, clusterIDs, hostIDs string) (*models.IgnoredValidations, error) {
 		got, err := d.Installer.V2SetIgnoredValidations(t.Context(), &installer.V2SetIgnoredValidationsParams{
@@ -220,9 +220,9 @@ func TestValidations_ignoredOnRequest(t *testing.T) {
 		}
 		return got.Payload, nil
 	}
-	_, err := show(nobody())
+	_, err := show(missingID())
 	refused(t, err, 404)
-	_, err = ignore(nobody(), "", "")
+	_, err = ignore(missingID(), "", "")
 	refused(t, err, 404)
 	none, err := show(cluster)
 	require.NoError(t, err)
@@ -253,7 +253,7 @@ func TestValidations_ignoredOnRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := ignore(cluster, wrong.clusterIDs, wrong.hostIDs)
 			refused(t, err, 400)
-			requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/ignored-validations",
+			requireRefusal(t, call(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/ignored-validations",
 				object{"cluster-validation-ids": wrong.clusterIDs, "host-validation-ids": wrong.hostIDs}), 400,
 				wrong.says)
 		})
@@ -261,7 +261,7 @@ func TestValidations_ignoredOnRequest(t *testing.T) {
 }
 
 func TestHostValidations_oneTimeChecksReset(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env, loose := d.infraEnv(&cluster), d.infraEnv(nil)
 	host, unbound := d.host(env), d.host(loose)
@@ -272,7 +272,7 @@ func TestHostValidations_oneTimeChecksReset(t *testing.T) {
 	}
 	for _, id := range []string{"sufficient-installation-disk-speed", "container-images-available"} {
 		require.NoError(t, reset(env, host, id))
-		refused(t, reset(env, nobody(), id), 404)
+		refused(t, reset(env, missingID(), id), 404)
 		refused(t, reset(loose, unbound, id), 409)
 	}
 	refused(t, reset(env, host, "ntp-synced"), 400)

@@ -17,7 +17,7 @@ import (
 )
 
 func TestSupportLevels_areListed(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	features, err := d.Installer.GetSupportedFeatures(t.Context(),
 		&installer.GetSupportedFeaturesParams{OpenshiftVersion: "4.14"})
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestSupportLevels_areListed(t *testing.T) {
 		Features  []models.Feature
 		Operators []models.Operator
 	}
-	ask(t, http.MethodGet, d.url+"/support-levels/features/detailed?openshift_version=4.19&platform_type=baremetal",
+	call(t, http.MethodGet, d.url+"/support-levels/features/detailed?openshift_version=4.19&platform_type=baremetal",
 		nil).read(t, http.StatusOK, &detailed)
 	require.NotEmpty(t, detailed.Features)
 	for _, operator := range detailed.Operators {
@@ -83,12 +83,12 @@ func TestSupportLevels_areListed(t *testing.T) {
 		"/supported-operators/coffee": {404,
 			`no operator "coffee"`},
 	} {
-		requireRefusal(t, ask(t, http.MethodGet, d.url+path, nil), says.status, says.says)
+		requireRefusal(t, call(t, http.MethodGet, d.url+path, nil), says.status, says.says)
 	}
 }
 
 func TestSupport_operatorsAndVersions(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	ctx := t.Context()
 	supported, err := d.Operators.V2ListSupportedOperators(ctx, &operators.V2ListSupportedOperatorsParams{})
 	require.NoError(t, err)
@@ -107,10 +107,10 @@ func TestSupport_operatorsAndVersions(t *testing.T) {
 	require.Contains(t, bundle.Payload.Operators, "cnv")
 
 	cluster := d.cluster()
-	watched, err := d.Operators.V2ListOfClusterOperators(ctx,
+	olmOperators, err := d.Operators.V2ListOfClusterOperators(ctx,
 		&operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
 	require.NoError(t, err)
-	require.Len(t, watched.Payload, 2)
+	require.Len(t, olmOperators.Payload, 2)
 	one, err := d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster,
 		OperatorName: conv.Pointer("cvo")})
 	require.NoError(t, err)
@@ -118,7 +118,8 @@ func TestSupport_operatorsAndVersions(t *testing.T) {
 	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster,
 		OperatorName: conv.Pointer("lvm")})
 	refused(t, err, 404)
-	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: nobody()})
+	_, err = d.Operators.V2ListOfClusterOperators(ctx,
+		&operators.V2ListOfClusterOperatorsParams{ClusterID: missingID()})
 	refused(t, err, 404)
 	report := func(cluster strfmt.UUID, name string) error {
 		_, err := d.Operators.V2ReportMonitoredOperatorStatus(ctx, &operators.V2ReportMonitoredOperatorStatusParams{
@@ -129,14 +130,14 @@ func TestSupport_operatorsAndVersions(t *testing.T) {
 	}
 	require.NoError(t, report(cluster, "cvo"))
 	refused(t, report(cluster, "lvm"), 404)
-	refused(t, report(nobody(), "cvo"), 404)
+	refused(t, report(missingID(), "cvo"), 404)
 
 	platforms, err := d.Installer.GetClusterSupportedPlatforms(ctx,
 		&installer.GetClusterSupportedPlatformsParams{ClusterID: cluster})
 	require.NoError(t, err)
 	require.Equal(t, []models.PlatformType{models.PlatformTypeNone}, platforms.Payload)
 	_, err = d.Installer.GetClusterSupportedPlatforms(ctx,
-		&installer.GetClusterSupportedPlatformsParams{ClusterID: nobody()})
+		&installer.GetClusterSupportedPlatformsParams{ClusterID: missingID()})
 	refused(t, err, 404)
 	requirements, err := d.Installer.V2GetPreflightRequirements(ctx,
 		&installer.V2GetPreflightRequirementsParams{ClusterID: cluster})
@@ -144,7 +145,7 @@ func TestSupport_operatorsAndVersions(t *testing.T) {
 	require.EqualValues(t, 8, requirements.Payload.Ocp.Master.Quantitative.CPUCores)
 	require.Len(t, requirements.Payload.Operators, 28)
 	_, err = d.Installer.V2GetPreflightRequirements(ctx,
-		&installer.V2GetPreflightRequirementsParams{ClusterID: nobody()})
+		&installer.V2GetPreflightRequirementsParams{ClusterID: missingID()})
 	refused(t, err, 404)
 
 	components, err := d.Versions.V2ListComponentVersions(ctx, &versions.V2ListComponentVersionsParams{})
@@ -178,7 +179,7 @@ func TestSupport_operatorsAndVersions(t *testing.T) {
 }
 
 func TestEvents_fromExternalPrograms(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	now := strfmt.NewDateTime()
 	report := func(change func(*models.Event)) error {
@@ -207,19 +208,19 @@ func TestEvents_fromExternalPrograms(t *testing.T) {
 	require.NotContains(t, list(), "disk.speed")
 	require.Equal(t, []string{"disk.speed"}, list(models.EventCategoryMetrics))
 
-	someone := nobody()
+	someone := missingID()
 	refused(t, report(func(e *models.Event) { e.ClusterID = &someone }), 404)
 	refused(t, report(func(e *models.Event) { e.InfraEnvID = &someone }), 404)
 	refused(t, report(func(e *models.Event) { e.HostID = &someone }), 404)
 	refused(t, report(func(e *models.Event) { e.Props = "no" }), 400)
 	refused(t, report(func(e *models.Event) { e.Message = conv.Pointer(strings.Repeat("x", 5000)) }), 400)
 	good := object{"name": "x", "severity": "info", "message": "m", "event_time": now}
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"severity": "loud"})),
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/events", good.with(object{"severity": "loud"})),
 		422, "severity in body should be one of")
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"category": "gossip"})), 422,
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/events", good.with(object{"category": "gossip"})), 422,
 		"category in body should be one of")
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"message": nil})),
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/events", good.with(object{"message": nil})),
 		422, "message in body is required")
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"props": strings.Repeat(" ", 1<<17)})),
+	requireRefusal(t, call(t, http.MethodPost, d.url+"/events", good.with(object{"props": strings.Repeat(" ", 1<<17)})),
 		400, "props are longer")
 }

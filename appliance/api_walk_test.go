@@ -14,7 +14,7 @@ import (
 // TestOperations_areServed walks the list of all operations, with the slashes that clients send:
 // none is unknown, of another method, or not there yet.
 func TestOperations_areServed(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
 	host := d.host(env)
@@ -31,8 +31,8 @@ func TestOperations_areServed(t *testing.T) {
 	}
 	for _, operation := range api.Operations() {
 		if operation.Method == http.MethodDelete {
-			served(t, operation, root+strings.NewReplacer(cluster.String(), nobody().String(), env.String(),
-				nobody().String()).Replace(fill.Replace(operation.Path)))
+			served(t, operation, root+strings.NewReplacer(cluster.String(), missingID().String(), env.String(),
+				missingID().String()).Replace(fill.Replace(operation.Path)))
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestOperations_areServed(t *testing.T) {
 func served(t *testing.T, operation operation.Operation, url string) {
 	t.Helper()
 	for _, form := range []string{url, url + "/", strings.Replace(url, "/v2/", "/v2//", 1)} {
-		answer := ask(t, operation.Method, form, nil)
+		answer := call(t, operation.Method, form, nil)
 		require.NotContains(t, []int{http.StatusMethodNotAllowed, http.StatusNotImplemented}, answer.status,
 			"%s %s: %s", operation.ID, form, answer.body)
 		require.Less(t, answer.status, http.StatusInternalServerError, "%s %s: %s", operation.ID, form, answer.body)

@@ -73,7 +73,8 @@ func TestBadInput_cluster(t *testing.T) {
 			[]string{"has 2 to 5 control-plane nodes, not 6"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, clusters, s.newCluster("east").with(wrong.changes)), wrong.status,
+			requireRefusal(t, call(t, http.MethodPost, clusters, s.newCluster("east").with(wrong.changes)),
+				wrong.status,
 				wrong.says...)
 		})
 	}
@@ -94,9 +95,9 @@ func TestBadInput_cluster(t *testing.T) {
 			[]string{"overlaps with the cluster network 10.128.0.0/14"}},
 	} {
 		t.Run("changing "+name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPatch, clusters+"/"+id, wrong.changes), wrong.status, wrong.says...)
+			requireRefusal(t, call(t, http.MethodPatch, clusters+"/"+id, wrong.changes), wrong.status, wrong.says...)
 			var cluster models.Cluster
-			ask(t, http.MethodGet, clusters+"/"+id, nil).read(t, http.StatusOK, &cluster)
+			call(t, http.MethodGet, clusters+"/"+id, nil).read(t, http.StatusOK, &cluster)
 			require.Equal(t, "east", cluster.Name)
 			require.Empty(t, cluster.MachineNetworks)
 		})
@@ -129,7 +130,7 @@ func TestBadInput_infraEnv(t *testing.T) {
 				{"mac_address": "02:00:00:00:00:01", "logical_nic_name": "eth0"}}}}}, 400, []string{"YAML"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, infraEnvs, s.newInfraEnv("east").with(wrong.changes)),
+			requireRefusal(t, call(t, http.MethodPost, infraEnvs, s.newInfraEnv("east").with(wrong.changes)),
 				wrong.status, wrong.says...)
 		})
 	}
@@ -163,7 +164,7 @@ func TestBadInput_body(t *testing.T) {
 			[]string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, clusters, wrong.body), wrong.status, wrong.says...)
+			requireRefusal(t, call(t, http.MethodPost, clusters, wrong.body), wrong.status, wrong.says...)
 		})
 	}
 	requireNothing(t, clusters)
@@ -177,17 +178,17 @@ func TestHostRegistration_twiceIsOneHost(t *testing.T) {
 		create(t, address+apiPath+"/infra-envs", s.newInfraEnv("second"))
 	id := uuid.NewString()
 	register := func(infraEnv string) answer {
-		return ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+infraEnv+"/hosts",
+		return call(t, http.MethodPost, address+apiPath+"/infra-envs/"+infraEnv+"/hosts",
 			object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"})
 	}
 	hosts := func(infraEnv string) []models.Host {
 		var list []models.Host
-		ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/hosts", nil).read(t, http.StatusOK, &list)
+		call(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/hosts", nil).read(t, http.StatusOK, &list)
 		return list
 	}
 	registered := func() int {
 		var list []models.Event
-		ask(t, http.MethodGet, address+apiPath+"/events?host_id="+id, nil).read(t, http.StatusOK, &list)
+		call(t, http.MethodGet, address+apiPath+"/events?host_id="+id, nil).read(t, http.StatusOK, &list)
 		count := 0
 		for _, event := range list {
 			if strings.Contains(*event.Message, "registered") {
@@ -213,7 +214,7 @@ func TestHostRegistration_twiceIsOneHost(t *testing.T) {
 	require.Empty(t, hosts(first), "a machine is in one place")
 	require.Len(t, hosts(second), 1)
 
-	requireRefusal(t, ask(t, http.MethodPost, fmt.Sprintf("%s%s/infra-envs/%s/hosts", address, apiPath, first),
+	requireRefusal(t, call(t, http.MethodPost, fmt.Sprintf("%s%s/infra-envs/%s/hosts", address, apiPath, first),
 		object{"host_id": "no-uuid"}), http.StatusUnprocessableEntity, "host_id", "uuid")
 	requireRefusal(t, register(uuid.NewString()), http.StatusNotFound, "There is no infra-env")
 }
@@ -224,7 +225,7 @@ func TestBadInput_hostName(t *testing.T) {
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("east"))
 	hosts := address + apiPath + "/infra-envs/" + infraEnv + "/hosts"
 	id := uuid.NewString()
-	require.Equal(t, http.StatusCreated, ask(t, http.MethodPost, hosts, object{"host_id": id}).status)
+	require.Equal(t, http.StatusCreated, call(t, http.MethodPost, hosts, object{"host_id": id}).status)
 	for name, says := range map[string]string{
 		"my_host":               `The host name "my_host" cannot be used: the part "my_host" has the character '_'`,
 		"Host":                  "use only lower-case letters, digits and hyphens",
@@ -232,10 +233,10 @@ func TestBadInput_hostName(t *testing.T) {
 		"localhost":             "give the host a name of its own",
 		strings.Repeat("a", 64): "use at most 63",
 	} {
-		requireRefusal(t, ask(t, http.MethodPatch, hosts+"/"+id, object{"host_name": name}), http.StatusBadRequest,
+		requireRefusal(t, call(t, http.MethodPatch, hosts+"/"+id, object{"host_name": name}), http.StatusBadRequest,
 			says)
 	}
 	var host models.Host
-	ask(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, &host)
+	call(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, &host)
 	require.Equal(t, id, host.RequestedHostname, "a host without a name is called by its id")
 }

@@ -20,7 +20,7 @@ func (s *site) imageOf(t *testing.T, address string) string {
 	var created struct {
 		URL string `json:"download_url"`
 	}
-	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &created)
+	call(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &created)
 	return created.URL
 }
 
@@ -61,16 +61,16 @@ func TestLiveISO_unusableIsNamedAndReplaced(t *testing.T) {
 			address, _ := s.start(t)
 			image := s.imageOf(t, address)
 
-			got := ask(t, http.MethodGet, image, nil)
+			got := call(t, http.MethodGet, image, nil)
 			require.Contains(t, got.reason(t), s.config.OSImages[0].Path)
 			requireRefusal(t, got, http.StatusServiceUnavailable, wrong.says...)
-			requireRefusal(t, ask(t, http.MethodGet, image+".sha256", nil), http.StatusServiceUnavailable,
+			requireRefusal(t, call(t, http.MethodGet, image+".sha256", nil), http.StatusServiceUnavailable,
 				wrong.says...)
 
 			var said struct {
 				OSImages []struct{ State, Message string } `json:"os_images"`
 			}
-			ask(t, http.MethodGet, address+"/api/landfall/v1/status", nil).read(t, http.StatusOK, &said)
+			call(t, http.MethodGet, address+"/api/landfall/v1/status", nil).read(t, http.StatusOK, &said)
 			require.Equal(t, "failed", said.OSImages[0].State)
 			requireSentence(t, said.OSImages[0].Message, wrong.says...)
 			s.replaceISO(t, good)
@@ -87,7 +87,7 @@ func TestLiveISO_missingIsReportedAndRestored(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	address, _ := s.start(t)
 	image := s.imageOf(t, address)
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "no such file",
+	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "no such file",
 		"check the path and its permissions")
 
 	s.replaceISO(t, good)
@@ -95,7 +95,8 @@ func TestLiveISO_missingIsReportedAndRestored(t *testing.T) {
 
 	// a copy that is still going on, over the file in use
 	require.NoError(t, os.WriteFile(path, good[:len(good)/2], 0o600))
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "the copy is incomplete")
+	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path,
+		"the copy is incomplete")
 	_, listed := fetch(t, address+consolePath+"/os-images", "page", "")
 	require.Contains(t, string(listed), `"state":"bad"`)
 	require.NoError(t, os.WriteFile(path, good, 0o600))
@@ -107,10 +108,10 @@ func TestLiveISO_missingVersionListsAvailable(t *testing.T) {
 	s.config.OSImages[0].OpenshiftVersion = "4.19"
 	address, _ := s.start(t)
 	image := s.imageOf(t, address)
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
+	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
 		"there is no OS image for OpenShift "+s.release.Version+" on x86_64", "there are 4.19 (x86_64)",
 		"import the live ISO of that release", "os_images")
-	requireRefusal(t, ask(t, http.MethodGet, strings.Replace(image, "/byid/", "/byid/3a930088", 1), nil),
+	requireRefusal(t, call(t, http.MethodGet, strings.Replace(image, "/byid/", "/byid/3a930088", 1), nil),
 		http.StatusNotFound, "There is no infra-env")
 }
 
@@ -121,9 +122,9 @@ func TestLiveISO_unreachableServerIsRetried(t *testing.T) {
 	address, _ := s.start(t)
 	image := s.imageOf(t, address)
 	eventually(t, "the download fails", func() bool {
-		return strings.Contains(ask(t, http.MethodGet, image, nil).reason(t), "connection refused")
+		return strings.Contains(call(t, http.MethodGet, image, nil).reason(t), "connection refused")
 	})
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, gone, "connection refused",
+	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, gone, "connection refused",
 		"try again later")
 }
 
@@ -139,7 +140,7 @@ func TestLiveISO_architectureIsDetected(t *testing.T) {
 	var created struct {
 		URL string `json:"download_url"`
 	}
-	ask(t, http.MethodPost, address+apiPath+"/infra-envs",
+	call(t, http.MethodPost, address+apiPath+"/infra-envs",
 		s.newInfraEnv("arm").with(object{"cpu_architecture": "arm64"})).read(t, http.StatusCreated, &created)
 	requireDiscoveryISO(t, created.URL)
 }

@@ -34,7 +34,7 @@ import (
 
 // gate stands before a site's registry at an address of its own: it can be shut, speak TLS, or
 // answer in the registry's place.
-type gate struct {
+type registryProxy struct {
 	address  string
 	registry http.Handler
 	tls      *tls.Config
@@ -44,13 +44,13 @@ type gate struct {
 }
 
 // newGatedSite is a site whose mirror rules lead to a gate before its registry. It is open.
-func newGatedSite(t *testing.T) (*site, *gate) {
+func newProxiedSite(t *testing.T) (*site, *registryProxy) {
 	t.Helper()
 	s := newSite(t)
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)
 	registry := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(rules))
-	g := &gate{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http",
+	g := &registryProxy{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http",
 		Host: registry})}
 	gated := strings.ReplaceAll(string(rules), registry, g.address)
 	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(gated), 0o600))
@@ -59,7 +59,7 @@ func newGatedSite(t *testing.T) (*site, *gate) {
 	return s, g
 }
 
-func (g *gate) open(t *testing.T) {
+func (g *registryProxy) open(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", g.address)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func (g *gate) open(t *testing.T) {
 	go func(server *http.Server, ended chan<- error) { ended <- server.Serve(listener) }(g.server, g.ended)
 }
 
-func (g *gate) shut(t *testing.T) {
+func (g *registryProxy) shut(t *testing.T) {
 	t.Helper()
 	if g.server != nil {
 		require.NoError(t, g.server.Close())
@@ -80,7 +80,7 @@ func (g *gate) shut(t *testing.T) {
 	}
 }
 
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *registryProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if instead := g.instead.Load(); instead != nil && (*instead)(w, r) {
 		return
 	}
@@ -88,7 +88,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer has the gate answer requests for which the function does; nil lets all through.
-func (g *gate) answer(instead func(http.ResponseWriter, *http.Request) bool) {
+func (g *registryProxy) answer(instead func(http.ResponseWriter, *http.Request) bool) {
 	if instead == nil {
 		g.instead.Store(nil)
 		return
@@ -97,7 +97,7 @@ func (g *gate) answer(instead func(http.ResponseWriter, *http.Request) bool) {
 }
 
 // demand asks everybody for the password, as registries with an htpasswd do.
-func demand(user, password string) func(http.ResponseWriter, *http.Request) bool {
+func requirePassword(user, password string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if u, p, ok := r.BasicAuth(); ok && u == user && p == password {
 			return false
@@ -109,7 +109,7 @@ func demand(user, password string) func(http.ResponseWriter, *http.Request) bool
 }
 
 // lack answers that there are no such manifests or blobs.
-func lack(kind, code string) func(http.ResponseWriter, *http.Request) bool {
+func respondNotFound(kind, code string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, kind) {
 			return false
@@ -152,45 +152,46 @@ func authority(t *testing.T, until time.Time) (*tls.Config, []byte) {
 
 // A mirror that does not give an image, what is said of it, and how it is put right.
 type badMirror struct {
-	spoil  func(*testing.T, *site, *gate)
+	spoil  func(*testing.T, *site, *registryProxy)
 	says   []string
-	secret func(g *gate) string // of the first try; "" is the usual one
-	right  func(g *gate) string // the pull secret that helps; nil: the mirror is put right instead
+	secret func(g *registryProxy) string // of the first try; "" is the usual one
+	right  func(g *registryProxy) string // the pull secret that helps; nil: the mirror is put right instead
 }
 
 func badMirrors() map[string]badMirror {
-	shut := func(t *testing.T, _ *site, g *gate) { g.shut(t) }
-	answering := func(instead func(http.ResponseWriter, *http.Request) bool) func(*testing.T, *site, *gate) {
-		return func(_ *testing.T, _ *site, g *gate) { g.answer(instead) }
+	shut := func(t *testing.T, _ *site, g *registryProxy) { g.shut(t) }
+	answering := func(instead func(http.ResponseWriter, *http.Request) bool) func(*testing.T, *site, *registryProxy) {
+		return func(_ *testing.T, _ *site, g *registryProxy) { g.answer(instead) }
 	}
 	return map[string]badMirror{
 		"down": {spoil: shut, says: []string{"refused the connection",
 			"check that GATE is running and reachable from here"}},
-		"manifest missing": {spoil: answering(lack("/manifests/", "MANIFEST_UNKNOWN")),
+		"manifest missing": {spoil: answering(respondNotFound("/manifests/", "MANIFEST_UNKNOWN")),
 			says: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to GATE/openshift/release"}},
 		"fails": {spoil: answering(func(w http.ResponseWriter, _ *http.Request) bool {
 			refuse(w, http.StatusTeapot, "UNKNOWN")
 			return true
 		}), says: []string{"answered 418 I'm a teapot"}},
-		"unknown authority": {spoil: func(t *testing.T, _ *site, g *gate) {
+		"unknown authority": {spoil: func(t *testing.T, _ *site, g *registryProxy) {
 			g.shut(t)
 			g.tls, _ = authority(t, time.Now().Add(time.Hour))
 			g.open(t)
 		}, says: []string{"signed by an unknown authority",
 			"add the CA that signed the certificate of GATE to the mirror's CA bundle"}},
-		"401, no entry in the pull secret": {spoil: answering(demand("u", "right")),
+		"401, no entry in the pull secret": {spoil: answering(requirePassword("u", "right")),
 			says: []string{"answered 401 Unauthorized", "the pull secret has no entry for it",
 				"add an entry for GATE to the pull secret"},
-			right: func(g *gate) string { return secretFor(g.address, "u:right") }},
-		"401, a wrong password": {spoil: answering(demand("u", "right")), says: []string{"answered 401 Unauthorized",
-			"to the pull secret's credentials", "check the entry for GATE in the pull secret"},
-			secret: func(g *gate) string { return secretFor(g.address, "u:hunter2") },
-			right:  func(g *gate) string { return secretFor(g.address, "u:right") }},
+			right: func(g *registryProxy) string { return secretFor(g.address, "u:right") }},
+		"401, a wrong password": {spoil: answering(requirePassword("u", "right")),
+			says: []string{"answered 401 Unauthorized",
+				"to the pull secret's credentials", "check the entry for GATE in the pull secret"},
+			secret: func(g *registryProxy) string { return secretFor(g.address, "u:hunter2") },
+			right:  func(g *registryProxy) string { return secretFor(g.address, "u:right") }},
 	}
 }
 
 // said fills in where the gate is.
-func (b badMirror) said(g *gate, image string) []string {
+func (b badMirror) said(g *registryProxy, image string) []string {
 	says := []string{"image " + image + " can't be pulled: ", g.address + "/openshift/release",
 		"(mirror 1 of 1 for \"quay.io/openshift-release-dev/ocp-", "in ImageDigestMirrorSet idms-release-0)"}
 	for _, said := range b.says {
@@ -199,7 +200,7 @@ func (b badMirror) said(g *gate, image string) []string {
 	return says
 }
 
-func (b badMirror) firstSecret(g *gate) string {
+func (b badMirror) firstSecret(g *registryProxy) string {
 	if b.secret == nil {
 		return pullSecret
 	}
@@ -207,7 +208,7 @@ func (b badMirror) firstSecret(g *gate) string {
 }
 
 // putRight lets the mirror answer as it should, unless the pull secret is what helps.
-func (b badMirror) putRight(t *testing.T, g *gate) {
+func (b badMirror) repair(t *testing.T, g *registryProxy) {
 	if b.right != nil {
 		return
 	}
@@ -220,20 +221,20 @@ func (b badMirror) putRight(t *testing.T, g *gate) {
 func TestBadMirror_namedAtImageDownload(t *testing.T) {
 	for name, bad := range badMirrors() {
 		t.Run(name, func(t *testing.T) {
-			s, g := newGatedSite(t)
+			s, g := newProxiedSite(t)
 			bad.spoil(t, s, g)
 			address, _ := s.start(t)
 			var env models.InfraEnv
-			ask(t, http.MethodPost, address+apiPath+"/infra-envs",
+			call(t, http.MethodPost, address+apiPath+"/infra-envs",
 				s.newInfraEnv("east").with(object{"pull_secret": bad.firstSecret(g)})).read(t, http.StatusCreated, &env)
 
-			requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
+			requireRefusal(t, call(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
 				append(bad.said(g, s.release.Release),
 					"The discovery image needs to know the agent's image, which the release payload names:")...)
 
-			bad.putRight(t, g)
+			bad.repair(t, g)
 			if bad.right != nil {
-				ask(t, http.MethodPatch, address+apiPath+"/infra-envs/"+env.ID.String(),
+				call(t, http.MethodPatch, address+apiPath+"/infra-envs/"+env.ID.String(),
 					object{"pull_secret": bad.right(g)}).read(t, http.StatusCreated, &env)
 			}
 			requireDiscoveryISO(t, env.DownloadURL)
@@ -267,7 +268,7 @@ func (s *site) readyCluster(t *testing.T, address, secret, hostsSecret string) (
 func clusterAt(t *testing.T, address, id string) *models.Cluster {
 	t.Helper()
 	cluster := new(models.Cluster)
-	ask(t, http.MethodGet, address+apiPath+"/clusters/"+id, nil).read(t, http.StatusOK, cluster)
+	call(t, http.MethodGet, address+apiPath+"/clusters/"+id, nil).read(t, http.StatusOK, cluster)
 	return cluster
 }
 
@@ -286,7 +287,7 @@ func requireStatus(t *testing.T, address, id, status string) *models.Cluster {
 func pressInstall(t *testing.T, address, id string) {
 	t.Helper()
 	requireStatus(t, address, id, models.ClusterStatusReady)
-	got := ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/actions/install", nil)
+	got := call(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/actions/install", nil)
 	require.Equal(t, http.StatusAccepted, got.status, "%s", got.body)
 }
 
@@ -303,7 +304,7 @@ func requireUnprepared(t *testing.T, address, id string, says ...string) {
 	reason := cluster.LastInstallationPreparation.Reason
 	requireSentence(t, reason, append(says, "The installation could not be prepared: ")...)
 	var events []models.Event
-	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+	call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 	said := ""
 	for _, event := range events {
 		if strings.HasPrefix(*event.Message, "Cluster line: the installation could not be prepared: ") {
@@ -317,7 +318,7 @@ func TestBadMirror_namedAtInstallAndRetried(t *testing.T) {
 	for name, bad := range badMirrors() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, g := newGatedSite(t)
+			s, g := newProxiedSite(t)
 			// so that the first to ask the mirror is the preparation
 			s.config.Images.Agent = s.release.Images["agent-installer-node-agent"]
 			bad.spoil(t, s, g)
@@ -333,9 +334,9 @@ func TestBadMirror_namedAtInstallAndRetried(t *testing.T) {
 			cluster := requireStatus(t, address, id, models.ClusterStatusReady)
 			requireSentence(t, *cluster.StatusInfo, bad.said(g, s.release.Release)...)
 
-			bad.putRight(t, g)
+			bad.repair(t, g)
 			if bad.right != nil {
-				ask(t, http.MethodPatch, address+apiPath+"/clusters/"+id, object{"pull_secret": bad.right(g)}).read(t,
+				call(t, http.MethodPatch, address+apiPath+"/clusters/"+id, object{"pull_secret": bad.right(g)}).read(t,
 					http.StatusCreated, cluster)
 			}
 			pressInstall(t, address, id)
@@ -351,10 +352,10 @@ func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 	}{
 		"manifest missing": {func(s *site) func(http.ResponseWriter, *http.Request) bool {
 			_, digest, _ := strings.Cut(s.release.Images["installer"], "@")
-			return lack("/manifests/"+digest, "MANIFEST_UNKNOWN")
+			return respondNotFound("/manifests/"+digest, "MANIFEST_UNKNOWN")
 		}, []string{"INSTALLER", "answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to"}},
 		"blob missing": {func(*site) func(http.ResponseWriter, *http.Request) bool {
-			return lack("/blobs/", "BLOB_UNKNOWN")
+			return respondNotFound("/blobs/", "BLOB_UNKNOWN")
 		}, []string{"404 Not Found", "BLOB_UNKNOWN", "mirror the image"}},
 		"blob damaged": {func(*site) func(http.ResponseWriter, *http.Request) bool {
 			return func(w http.ResponseWriter, r *http.Request) bool {
@@ -374,7 +375,7 @@ func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, g := newGatedSite(t)
+			s, g := newProxiedSite(t)
 			address, _ := s.start(t)
 			// the agent's image was asked for, so the payload is known
 			id := s.readyCluster(t, address, pullSecret, pullSecret)
@@ -398,15 +399,15 @@ func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 }
 
 func TestMirrorCertificate_ownAuthorityInBundle(t *testing.T) {
-	s, g := newGatedSite(t)
+	s, g := newProxiedSite(t)
 	g.shut(t)
 	var ca []byte
 	g.tls, ca = authority(t, time.Now().Add(time.Hour))
 	g.open(t)
 	address, stop := s.start(t)
 	var env models.InfraEnv
-	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &env)
-	requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
+	call(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &env)
+	requireRefusal(t, call(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
 		"signed by an unknown authority")
 	stop()
 
@@ -421,7 +422,7 @@ func TestMirrorCertificate_ownAuthorityInBundle(t *testing.T) {
 }
 
 func TestMirrorCertificate_expiredIsNamed(t *testing.T) {
-	s, g := newGatedSite(t)
+	s, g := newProxiedSite(t)
 	g.shut(t)
 	var ca []byte
 	g.tls, ca = authority(t, time.Now().Add(-time.Hour))
@@ -429,12 +430,12 @@ func TestMirrorCertificate_expiredIsNamed(t *testing.T) {
 	s.config.Mirror.CABundle = filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(s.config.Mirror.CABundle, ca, 0o600))
 	address, _ := s.start(t)
-	requireRefusal(t, ask(t, http.MethodGet, s.imageOf(t, address), nil), http.StatusServiceUnavailable, "expired",
+	requireRefusal(t, call(t, http.MethodGet, s.imageOf(t, address), nil), http.StatusServiceUnavailable, "expired",
 		"check the clocks")
 }
 
 func TestMirror_anonymousNeedsNoPullSecretEntry(t *testing.T) {
-	s, g := newGatedSite(t)
+	s, g := newProxiedSite(t)
 	g.answer(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") != "" {
 			refuse(w, http.StatusBadRequest, "UNKNOWN")

@@ -113,7 +113,7 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 					return err
 				}
 				reply := &models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1",
-					Output: string(inventoryOf(tb, i*hostsEach+n, usableMemory))}
+					Output: string(inventoryOf(tb, i*hostsEach+n, reportedMemory))}
 				if err := e.StepReply(ctx, host.infraEnv, host.id, reply); err != nil {
 					return err
 				}
@@ -126,7 +126,7 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 }
 
 // usableMemory is what hosts have in bytes; the last digits make it easy to find in a text.
-const usableMemory = int64(64<<30) + 123_456_789
+const reportedMemory = int64(64<<30) + 123_456_789
 
 // inventoryOf is the inventory of a large server, as its agent sends it: a few boot disks and a
 // shelf of data disks with their SMART reports cut to size, and as many network functions as its
@@ -191,25 +191,25 @@ func inventoryWith(tb testing.TB, number int, usable int64, smart int) []byte {
 
 // wire is a client that costs little: one connection, requests written as they are, answers read
 // into one buffer.
-type wire struct {
+type rawClient struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  bytes.Buffer
 	body []byte
 }
 
-func dial(tb testing.TB, address string) *wire {
+func dial(tb testing.TB, address string) *rawClient {
 	tb.Helper()
 	base, err := url.Parse(address)
 	require.NoError(tb, err)
 	conn, err := net.Dial("tcp", base.Host)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, conn.Close()) })
-	return &wire{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
+	return &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
 }
 
 // do sends a request and returns the answer's status and body, which holds until the next call.
-func (w *wire) do(method, path string, body []byte) (status int, answer []byte, err error) {
+func (w *rawClient) do(method, path string, body []byte) (status int, answer []byte, err error) {
 	w.out.Reset()
 	fmt.Fprintf(&w.out, "%s %s HTTP/1.1\r\nHost: appliance\r\n", method, path)
 	if body != nil {
@@ -248,7 +248,7 @@ func (w *wire) do(method, path string, body []byte) (status int, answer []byte, 
 }
 
 // header reads an answer's head. The length is -1 for a body in chunks.
-func (w *wire) header() (status, length int, err error) {
+func (w *rawClient) header() (status, length int, err error) {
 	line, err := w.in.ReadSlice('\n')
 	if err != nil {
 		return 0, 0, err
@@ -278,7 +278,7 @@ func (w *wire) header() (status, length int, err error) {
 	}
 }
 
-func (w *wire) take(n int) error {
+func (w *rawClient) take(n int) error {
 	before := len(w.body)
 	if cap(w.body) < before+n {
 		grown := make([]byte, before, 2*(before+n))

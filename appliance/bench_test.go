@@ -26,12 +26,12 @@ import (
 // speed drifts favours none of them.
 
 const (
-	turnLength  = 48
+	roundLength = 48
 	manyClients = 8
 )
 
 // contender is one of those who take turns.
-type contender struct {
+type workload struct {
 	clients int
 	do      func(client, serial int) error
 	done    int
@@ -40,12 +40,12 @@ type contender struct {
 }
 
 // turn has the contender do its work turnLength times, shared out among its clients.
-func (c *contender) turn(b *testing.B) {
+func (c *workload) runRound(b *testing.B) {
 	start, cpu := time.Now(), cpuTime(b)
 	var running sync.WaitGroup
 	for client := range c.clients {
 		running.Go(func() {
-			for i := client; i < turnLength; i += c.clients {
+			for i := client; i < roundLength; i += c.clients {
 				if err := c.do(client, c.done+i); err != nil {
 					b.Error(err)
 					return
@@ -56,13 +56,13 @@ func (c *contender) turn(b *testing.B) {
 	running.Wait()
 	c.spent += time.Since(start)
 	c.cpu += cpuTime(b) - cpu
-	c.done += turnLength
+	c.done += roundLength
 }
 
-func (c *contender) rate() float64 { return float64(c.done) / c.spent.Seconds() }
+func (c *workload) rate() float64 { return float64(c.done) / c.spent.Seconds() }
 
 // cpuEach is the CPU time of one operation, in milliseconds.
-func (c *contender) cpuEach() float64 { return c.cpu.Seconds() * 1000 / float64(c.done) }
+func (c *workload) cpuEach() float64 { return c.cpu.Seconds() * 1000 / float64(c.done) }
 
 // cpuTime is the time that the process has computed, in user and kernel mode.
 func cpuTime(b *testing.B) time.Duration {
@@ -82,13 +82,13 @@ type request struct {
 // values of the given size. next makes the request for a serial number; each client works through
 // numbers of its own.
 func compare(b *testing.B, address string, valueSize int, next func(serial int) request) {
-	connections := make([]*wire, manyClients)
+	connections := make([]*rawClient, manyClients)
 	for i := range connections {
 		connections[i] = dial(b, address)
 	}
 	var serials sync.Mutex
 	serial := 0
-	ask := func(client, _ int) error {
+	call := func(client, _ int) error {
 		serials.Lock()
 		r := next(serial)
 		serial++
@@ -99,25 +99,25 @@ func compare(b *testing.B, address string, valueSize int, next func(serial int) 
 		}
 		return err
 	}
-	one, many := &contender{clients: 1, do: ask}, &contender{clients: manyClients, do: ask}
-	bare := &contender{clients: 1, do: plainCommits(b, valueSize)}
-	for _, c := range []*contender{one, many, bare} {
-		c.turn(b) // the first requests fill caches; they don't count
+	one, many := &workload{clients: 1, do: call}, &workload{clients: manyClients, do: call}
+	withoutRevision := &workload{clients: 1, do: plainCommits(b, valueSize)}
+	for _, c := range []*workload{one, many, withoutRevision} {
+		c.runRound(b) // the first requests fill caches; they don't count
 		c.done, c.spent, c.cpu = 0, 0, 0
 	}
 	for b.Loop() {
-		one.turn(b)
-		many.turn(b)
-		bare.turn(b)
+		one.runRound(b)
+		many.runRound(b)
+		withoutRevision.runRound(b)
 	}
 	b.ReportMetric(one.rate(), "1-client/s")
 	b.ReportMetric(many.rate(), "8-clients/s")
-	b.ReportMetric(bare.rate(), "bbolt-commits/s")
-	b.ReportMetric(one.rate()/bare.rate(), "1-client/bbolt")
+	b.ReportMetric(withoutRevision.rate(), "bbolt-commits/s")
+	b.ReportMetric(one.rate()/withoutRevision.rate(), "1-client/bbolt")
 	b.ReportMetric(many.rate()/one.rate(), "8-clients/1-client")
 	b.ReportMetric(one.cpuEach(), "1-client-CPU-ms")
 	b.ReportMetric(many.cpuEach(), "8-clients-CPU-ms")
-	b.ReportMetric(bare.cpuEach(), "bbolt-CPU-ms")
+	b.ReportMetric(withoutRevision.cpuEach(), "bbolt-CPU-ms")
 	b.ReportMetric(float64(valueSize), "value-B")
 	b.ReportMetric(0, "ns/op") // a turn's length says nothing
 }
@@ -188,12 +188,12 @@ func BenchmarkInventoryReplies(b *testing.B) {
 	size := len(inventoryOf(b, 0, 0))
 	replies := make([][]byte, len(seeded.hosts))
 	for i := range replies {
-		replies[i] = stepReply(b, inventoryOf(b, i, usableMemory))
+		replies[i] = stepReply(b, inventoryOf(b, i, reportedMemory))
 	}
 	compare(b, address, size, func(serial int) request {
 		host := serial % len(seeded.hosts)
-		changed := fmt.Appendf(nil, "%d", usableMemory+int64(serial+1)<<20)
-		body := bytes.Replace(replies[host], fmt.Appendf(nil, "%d", usableMemory), changed, 1)
+		changed := fmt.Appendf(nil, "%d", reportedMemory+int64(serial+1)<<20)
+		body := bytes.Replace(replies[host], fmt.Appendf(nil, "%d", reportedMemory), changed, 1)
 		return request{seeded.hosts[host].instructions(), body, http.StatusNoContent}
 	})
 }
@@ -225,7 +225,7 @@ func pollInstructions(b *testing.B, rate int) {
 	address, _ := s.startQuietly(b)
 	hosts := seeded.hosts
 	query := "?discovery_agent_version=agent&timestamp="
-	wires := make([]*wire, connections)
+	wires := make([]*rawClient, connections)
 	poll := func(client, serial int) error {
 		path := hosts[serial%len(hosts)].instructions() + query + fmt.Sprint(time.Now().Unix())
 		status, answer, err := wires[client].do(http.MethodGet, path, nil)
@@ -252,7 +252,7 @@ func pollInstructions(b *testing.B, rate int) {
 		running.Go(func() {
 			serial := client * len(hosts) / connections
 			for range next[client] {
-				for range turnLength {
+				for range roundLength {
 					due := time.Now()
 					if rate > 0 {
 						nth := len(latencies[client])*connections + client
@@ -269,9 +269,9 @@ func pollInstructions(b *testing.B, rate int) {
 			}
 		})
 	}
-	for turns := 0; b.Loop(); turns++ {
+	for rounds := 0; b.Loop(); rounds++ {
 		select {
-		case next[turns%connections] <- struct{}{}:
+		case next[rounds%connections] <- struct{}{}:
 		case err := <-failed:
 			b.Fatal(err)
 		}

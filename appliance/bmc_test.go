@@ -77,9 +77,9 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 		require.NoError(t, stand.Close())
 		machines.Close()
 	})
-	server := askBMC(t, http.MethodPost, address, "", &console.BMCCreate{Name: "edge-0",
+	server := callBMC(t, http.MethodPost, address, "", &console.BMCCreate{Name: "edge-0",
 		Address: "redfish-virtualmedia+" + stand.URL(), Username: "root", Password: "calvin", InfraEnvID: "edge"})
-	askBMC(t, http.MethodPost, address, "/edge-0/actions/boot", struct{}{})
+	callBMC(t, http.MethodPost, address, "/edge-0/actions/boot", struct{}{})
 
 	cluster := func() *models.Cluster {
 		got, err := api.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: *created.Payload.ID})
@@ -92,7 +92,7 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 	require.NoError(t, err)
 	eventually(t, "the cluster is installed", func() bool { return *cluster().Status == models.ClusterStatusInstalled })
 	eventually(t, "the image is ejected", func() bool {
-		server = askBMC(t, http.MethodGet, address, "/edge-0", nil)
+		server = callBMC(t, http.MethodGet, address, "/edge-0", nil)
 		return !server.Booted.Ejected.IsZero()
 	})
 	require.Empty(t, stand.Inserted())
@@ -103,7 +103,7 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 	return server, stand
 }
 
-func askBMC(t *testing.T, method, address, path string, body any) *bmc.Server {
+func callBMC(t *testing.T, method, address, path string, body any) *bmc.Server {
 	t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(t, err)

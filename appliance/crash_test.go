@@ -49,26 +49,26 @@ const (
 	installationLimit = 3 * time.Minute
 	// victimEnv names the file with the configuration of an appliance that this program is to be
 	// instead of a test.
-	victimEnv = "LANDFALL_TEST_APPLIANCE"
+	applianceEnv = "LANDFALL_TEST_APPLIANCE"
 	// seedEnv repeats the moments of a run.
 	seedEnv = "LANDFALL_TEST_SEED"
 )
 
 // runVictim makes the process an appliance when the environment says so, until its standard input
 // ends.
-func runVictim() {
-	path := os.Getenv(victimEnv)
+func runApplianceProcess() {
+	path := os.Getenv(applianceEnv)
 	if path == "" {
 		return
 	}
-	if err := serveVictim(path); err != nil {
+	if err := serveApplianceProcess(path); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func serveVictim(path string) error {
+func serveApplianceProcess(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func serveVictim(path string) error {
 }
 
 // victim is an appliance in a process of its own.
-type victim struct {
+type applianceProcess struct {
 	config   string // path of its configuration
 	log      string // path of what it wrote to standard error, over all its lives
 	address  string
@@ -103,13 +103,13 @@ type victim struct {
 	hold     io.Closer     // its standard input
 }
 
-func newVictim(t *testing.T, s *site) *victim {
+func newApplianceProcess(t *testing.T, s *site) *applianceProcess {
 	t.Helper()
 	s.config.Listen = freeAddress(t)
 	text, err := json.Marshal(s.config)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	v := &victim{config: filepath.Join(dir, "config.json"), log: filepath.Join(dir, "log"),
+	v := &applianceProcess{config: filepath.Join(dir, "config.json"), log: filepath.Join(dir, "log"),
 		address: "http://" + s.config.Listen}
 	require.NoError(t, os.WriteFile(v.config, text, 0o600))
 	t.Cleanup(func() {
@@ -136,7 +136,7 @@ func freeAddress(t testing.TB) string {
 }
 
 // start brings the appliance up and returns when it listens.
-func (v *victim) start(t *testing.T) {
+func (v *applianceProcess) start(t *testing.T) {
 	t.Helper()
 	program, err := os.Executable()
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func (v *victim) start(t *testing.T) {
 	defer log.Close()
 	begun := time.Now()
 	v.process = exec.Command(program)
-	v.process.Env = append(os.Environ(), victimEnv+"="+v.config)
+	v.process.Env = append(os.Environ(), applianceEnv+"="+v.config)
 	v.process.Stderr = log
 	said, err := v.process.StdoutPipe()
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func (v *victim) start(t *testing.T) {
 }
 
 // kill ends the appliance as a power cut does.
-func (v *victim) kill(t *testing.T) {
+func (v *applianceProcess) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, v.process.Process.Kill())
 	var ended *exec.ExitError
@@ -168,7 +168,7 @@ func (v *victim) kill(t *testing.T) {
 	v.process = nil
 }
 
-func (v *victim) tail(t *testing.T) string {
+func (v *applianceProcess) tail(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(v.log)
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestInstallation_survivesEveryKill(t *testing.T) {
 	}
 	chance := rand.New(rand.NewPCG(seed, 0))
 	s := newSite(t)
-	v := newVictim(t, s)
+	v := newApplianceProcess(t, s)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the moments were those of %s=%d; the end of the appliance's log:\n%s", seedEnv, seed, v.tail(t))
@@ -203,15 +203,15 @@ func TestInstallation_survivesEveryKill(t *testing.T) {
 			"installing", "finalizing"}, byPhase)
 		// Each installation extracts the installer anew, so that kills meet that too.
 		require.NoError(t, os.RemoveAll(filepath.Join(s.config.DataDir, "installers")))
-		in := &crashed{victim: v, site: s, number: number, chance: chance}
+		in := &crashTest{applianceProcess: v, site: s, number: number, chance: chance}
 		total += in.install(t, byPhase)
 	}
 	t.Logf("%d kills: %v", total, byPhase)
 }
 
 // crashed is one installation on an appliance that is killed again and again.
-type crashed struct {
-	*victim
+type crashTest struct {
+	*applianceProcess
 	site   *site
 	number int
 	chance *rand.Rand
@@ -220,12 +220,12 @@ type crashed struct {
 	clusterID strfmt.UUID
 	envID     strfmt.UUID
 
-	happened chan simulate.Event // what the group does
-	stages   map[string][]string // by host, those it reported
-	steps    map[string]bool     // by host and type, those that agents carried out
-	silent   int                 // lives in a row in which the group had nothing to say
-	phase    atomic.Value        // of string
-	seen     identity
+	groupEvents chan simulate.Event // what the group does
+	stages      map[string][]string // by host, those it reported
+	steps       map[string]bool     // by host and type, those that agents carried out
+	silent      int                 // lives in a row in which the group had nothing to say
+	phase       atomic.Value        // of string
+	seen        identity
 }
 
 // identity is what must not change any more once it was given to a cluster.
@@ -234,23 +234,24 @@ type identity struct {
 	authority   string // of the kubeconfig
 }
 
-func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
+func (in *crashTest) install(t *testing.T, byPhase map[string]int) (killed int) {
 	in.start(t)
 	in.create(t)
 	ctx, cancel := context.WithTimeout(t.Context(), installationLimit)
 	defer cancel()
 
-	in.happened, in.stages, in.steps = make(chan simulate.Event, 4096), make(map[string][]string), make(map[string]bool)
+	in.groupEvents, in.stages, in.steps = make(chan simulate.Event, 4096), make(map[string][]string),
+		make(map[string]bool)
 	group := &simulate.HostGroup{
 		URL: in.address, InfraEnvID: in.envID.String(), Count: crashHosts, Speed: 600, Seed: uint64(in.number),
-		Observer: func(event simulate.Event) { in.happened <- event },
+		Observer: func(event simulate.Event) { in.groupEvents <- event },
 	}
 	groupEnded, operatorEnded := make(chan error, 1), make(chan error, 1)
 	go func() { groupEnded <- group.Run(ctx) }()
-	go func() { operatorEnded <- in.operate(ctx) }()
+	go func() { operatorEnded <- in.runOperator(ctx) }()
 
 	for ended := false; !ended; {
-		ended = in.live(t, groupEnded, operatorEnded)
+		ended = in.runUntilKill(t, groupEnded, operatorEnded)
 		if ended {
 			break
 		}
@@ -269,7 +270,7 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 
 // live lets the appliance live until its random end: after some more events, or after some time in
 // which hosts have nothing to say. It reports whether the group ended before.
-func (in *crashed) live(t *testing.T, groupEnded <-chan error, operatorEnded chan error) bool {
+func (in *crashTest) runUntilKill(t *testing.T, groupEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
 	// An appliance that always dies before the installer is extracted, or before the person at it
 	// has pressed Install, would never get on: its lives get longer, by four each time, and where
@@ -294,8 +295,8 @@ func (in *crashed) live(t *testing.T, groupEnded <-chan error, operatorEnded cha
 		case <-timer.C:
 			in.drain()
 			return false
-		case event := <-in.happened:
-			if !in.note(event) {
+		case event := <-in.groupEvents:
+			if !in.recordEvent(event) {
 				continue
 			}
 			in.silent = 0
@@ -308,11 +309,11 @@ func (in *crashed) live(t *testing.T, groupEnded <-chan error, operatorEnded cha
 	}
 }
 
-func (in *crashed) drain() {
+func (in *crashTest) drain() {
 	for {
 		select {
-		case event := <-in.happened:
-			in.note(event)
+		case event := <-in.groupEvents:
+			in.recordEvent(event)
 		default:
 			return
 		}
@@ -321,7 +322,7 @@ func (in *crashed) drain() {
 
 // note takes down what the group does. It reports whether that moves the installation: some
 // percents of a stage don't, nor what an agent has found out before.
-func (in *crashed) note(event simulate.Event) bool {
+func (in *crashTest) recordEvent(event simulate.Event) bool {
 	id, stage := event.HostID.String(), string(event.Stage)
 	switch event.Kind {
 	case simulate.EventStage:
@@ -339,7 +340,7 @@ func (in *crashed) note(event simulate.Event) bool {
 	return true
 }
 
-func (in *crashed) create(t *testing.T) {
+func (in *crashTest) create(t *testing.T) {
 	t.Helper()
 	in.api = upstream(t, in.address)
 	in.phase.Store("discovery")
@@ -364,7 +365,7 @@ func (in *crashed) create(t *testing.T) {
 
 // operate is the person at the appliance: presses Install when the cluster is ready, and watches
 // what must not change. An appliance that does not answer is asked again.
-func (in *crashed) operate(ctx context.Context) error {
+func (in *crashTest) runOperator(ctx context.Context) error {
 	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -384,7 +385,7 @@ func (in *crashed) operate(ctx context.Context) error {
 			// Whether an answer that did not come stands for an order that was taken is seen at the
 			// next look.
 			if _, err := in.api.Installer.V2InstallCluster(ctx,
-				&installer.V2InstallClusterParams{ClusterID: in.clusterID}); err != nil && !lost(err) {
+				&installer.V2InstallClusterParams{ClusterID: in.clusterID}); err != nil && !connectionLost(err) {
 				return fmt.Errorf("pressing Install: %w", err)
 			}
 		case models.ClusterStatusPreparingForInstallation:
@@ -394,24 +395,24 @@ func (in *crashed) operate(ctx context.Context) error {
 		case models.ClusterStatusFinalizing:
 			in.phase.Store("finalizing")
 		case models.ClusterStatusInstalled:
-			return in.identify(ctx, cluster)
+			return in.checkIdentity(ctx, cluster)
 		case models.ClusterStatusError, models.ClusterStatusCancelled:
 			return fmt.Errorf("the cluster is %s: %s", *cluster.Status, *cluster.StatusInfo)
 		}
-		if err := in.identify(ctx, cluster); err != nil {
+		if err := in.checkIdentity(ctx, cluster); err != nil {
 			return err
 		}
 	}
 }
 
 // lost tells whether a request had no answer, or half of one, rather than a refusal.
-func lost(err error) bool {
+func connectionLost(err error) bool {
 	var refusal interface{ IsCode(code int) bool }
 	return !errors.As(err, &refusal)
 }
 
 // identify notes what the cluster is from the moment it is known, and that it stays so.
-func (in *crashed) identify(ctx context.Context, cluster *models.Cluster) error {
+func (in *crashTest) checkIdentity(ctx context.Context, cluster *models.Cluster) error {
 	if cluster.OpenshiftClusterID == "" {
 		if in.seen.openshiftID != "" {
 			return fmt.Errorf("the cluster's id %s is gone", in.seen.openshiftID)
@@ -429,7 +430,7 @@ func (in *crashed) identify(ctx context.Context, cluster *models.Cluster) error 
 		&installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig-noingress"},
 		&kubeconfig)
 	if err != nil {
-		if lost(err) {
+		if connectionLost(err) {
 			return nil
 		}
 		return fmt.Errorf("taking the kubeconfig: %w", err)
@@ -467,7 +468,7 @@ func authorityOf(kubeconfig []byte) (string, error) {
 }
 
 // verifyAnswers checks what the API says of the installed cluster.
-func (in *crashed) verifyAnswers(t *testing.T) {
+func (in *crashTest) verifyAnswers(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	got, err := in.api.Installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: in.clusterID})
@@ -508,7 +509,7 @@ var transition = regexp.MustCompile(`^(?:Host|Cluster) .*?: (\S+) -> (\S+)\. `)
 
 // verifyEvents checks that what happened once is told once, and that no step is missing in what is
 // told.
-func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*models.Host) {
+func (in *crashTest) verifyEvents(t *testing.T, all []*models.Event, hosts []*models.Host) {
 	t.Helper()
 	count := make(map[string]int) // name and what makes it unique
 	state := map[string]string{in.clusterID.String(): models.ClusterStatusInsufficient}
@@ -528,7 +529,7 @@ func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*mode
 			moved := transition.FindStringSubmatch(*ev.Message)
 			require.NotNil(t, moved, *ev.Message)
 			require.Equal(t, state[subject], moved[1], "an event is missing before, or doubled: %s\n%s", *ev.Message,
-				told(all, subject))
+				messages(all, subject))
 			state[subject] = moved[2]
 		case "host_install_progress_updated":
 			_, stage, _ := strings.Cut(*ev.Message, ": ")
@@ -565,20 +566,20 @@ func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*mode
 // verifyStages checks the stages that are told of a host: all that it reported, each once and in
 // order. The controller finds that a report was taken whose answer it never got; it then has not
 // told the test of it.
-func (in *crashed) verifyStages(t *testing.T, h *models.Host, told []string) {
+func (in *crashTest) verifyStages(t *testing.T, h *models.Host, messages []string) {
 	t.Helper()
 	before := -1
-	for _, stage := range told {
+	for _, stage := range messages {
 		at := slices.Index(h.ProgressStages, models.HostStage(stage))
-		require.Greater(t, at, before, "host %s: stage %q is told again or out of order: %v", h.ID, stage, told)
+		require.Greater(t, at, before, "host %s: stage %q is told again or out of order: %v", h.ID, stage, messages)
 		before = at
 	}
-	require.Subset(t, told, in.stages[h.ID.String()], "host %s", h.ID)
-	require.Equal(t, string(models.HostStageDone), told[len(told)-1])
+	require.Subset(t, messages, in.stages[h.ID.String()], "host %s", h.ID)
+	require.Equal(t, string(models.HostStageDone), messages[len(messages)-1])
 }
 
 // told lists what is told of a host or cluster.
-func told(all []*models.Event, subject string) string {
+func messages(all []*models.Event, subject string) string {
 	var lines strings.Builder
 	for _, ev := range all {
 		if ev.HostID == nil && ev.ClusterID.String() == subject || ev.HostID != nil && ev.HostID.String() == subject {
@@ -589,7 +590,7 @@ func told(all []*models.Event, subject string) string {
 }
 
 // verifyStore opens what the dead appliance left and checks rows and files.
-func (in *crashed) verifyStore(t *testing.T) {
+func (in *crashTest) verifyStore(t *testing.T) {
 	t.Helper()
 	db, err := store.Open(t.Context(), in.site.config.DataDir, store.Options{BlobGrace: time.Nanosecond})
 	require.NoError(t, err)
@@ -640,10 +641,10 @@ func (in *crashed) verifyStore(t *testing.T) {
 }
 
 // blobFiles lists the names of all files below a folder; one that is not there has none.
-func blobFiles(t *testing.T, folder string) []string {
+func blobFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	names := []string{}
-	err := filepath.WalkDir(folder, func(_ string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			names = append(names, entry.Name())
 		}

@@ -21,7 +21,7 @@ func waitUntil(t *testing.T, moment time.Time) {
 }
 
 func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
-	s, g := newGatedSite(t)
+	s, g := newProxiedSite(t)
 	s.config.Listen = freeAddress(t)
 	s.config.Timeouts.ClusterPreparing = 2 * time.Second
 	address, stop := s.start(t)
@@ -41,7 +41,7 @@ func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
 	requireSentence(t, cluster.LastInstallationPreparation.Reason, "The preparation took too long",
 		"press Install again")
 	var events []models.Event
-	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+	call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 	said := 0
 	for _, event := range events {
 		said += strings.Count(*event.Message, "The preparation took too long")
@@ -65,13 +65,13 @@ func TestHostTimeouts_excludeDowntime(t *testing.T) {
 	hosts := address + apiPath + "/infra-envs/" + infraEnv + "/hosts"
 	register := func() models.Host {
 		var host models.Host
-		ask(t, http.MethodPost, hosts, object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"}).read(t,
+		call(t, http.MethodPost, hosts, object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"}).read(t,
 			http.StatusCreated, &host)
 		return host
 	}
 	host := func() *models.Host {
 		found := new(models.Host)
-		ask(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, found)
+		call(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, found)
 		return found
 	}
 	require.Equal(t, models.HostStatusDiscoveringUnbound, *register().Status)

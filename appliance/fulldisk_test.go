@@ -136,7 +136,7 @@ func TestFullDisk_databaseKeepsNoPartialChange(t *testing.T) {
 	var got answer
 	accepted := 1
 	for range 2000 { // pages that became free inside the file take some more
-		if got = ask(t, http.MethodPost, clusters, s.newCluster("next")); got.status != http.StatusCreated {
+		if got = call(t, http.MethodPost, clusters, s.newCluster("next")); got.status != http.StatusCreated {
 			break
 		}
 		accepted++
@@ -148,7 +148,7 @@ func TestFullDisk_databaseKeepsNoPartialChange(t *testing.T) {
 	d.free(t)
 	create(t, clusters, s.newCluster("last"))
 	var list []models.Cluster
-	ask(t, http.MethodGet, clusters, nil).read(t, http.StatusOK, &list)
+	call(t, http.MethodGet, clusters, nil).read(t, http.StatusOK, &list)
 	require.Len(t, list, accepted+1)
 }
 
@@ -164,13 +164,13 @@ func TestFullDisk_uploads(t *testing.T) {
 	manifest := object{"folder": "openshift", "file_name": "big.yaml", "content": ""}
 	big := strings.Repeat("IyBhIG1hbmlmZXN0IG9mIG1hbnkgbGluZXMK", 20_000)
 	d.fill(t, 64<<10)
-	requireRefusal(t, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests",
+	requireRefusal(t, call(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests",
 		manifest.with(object{"content": big})), http.StatusServiceUnavailable,
 		"no space is left to write "+blobs, "free space on its file system, then try again")
 	requireNothing(t, address+apiPath+"/clusters/"+id+"/manifests")
 	d.free(t)
 	require.Empty(t, files(t, blobs))
-	require.Equal(t, http.StatusCreated, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests",
+	require.Equal(t, http.StatusCreated, call(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests",
 		manifest.with(object{"content": big})).status)
 }
 

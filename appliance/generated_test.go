@@ -19,10 +19,10 @@ import (
 
 // requireSoundFiles holds that the files of an installed cluster can be used: each ignition config
 // by ignition's validator, and the kubeconfig by the certificates that the nodes have.
-func requireSoundFiles(t *testing.T, address string, cluster *models.Cluster) {
+func requireValidFiles(t *testing.T, address string, cluster *models.Cluster) {
 	t.Helper()
 	download := func(path string) []byte {
-		got := ask(t, http.MethodGet, address+apiPath+path, nil)
+		got := call(t, http.MethodGet, address+apiPath+path, nil)
 		require.Equal(t, http.StatusOK, got.status, string(got.body))
 		return got.body
 	}
@@ -41,7 +41,7 @@ func requireSoundFiles(t *testing.T, address string, cluster *models.Cluster) {
 	}
 	for _, host := range cluster.Hosts {
 		var answered struct{ Config string }
-		ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+host.InfraEnvID.String()+"/hosts/"+host.ID.String()+
+		call(t, http.MethodGet, address+apiPath+"/infra-envs/"+host.InfraEnvID.String()+"/hosts/"+host.ID.String()+
 			"/ignition", nil).read(t, http.StatusOK, &answered)
 		require.NoError(t, ignition.Validate([]byte(answered.Config)))
 		require.Contains(t, answered.Config, "/etc/hostname")

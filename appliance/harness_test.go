@@ -37,10 +37,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	standin.Main() // this program plays its payload's openshift-install
-	runVictim()    // and the appliance that crash_test.go kills
+	standin.Main()        // this program plays its payload's openshift-install
+	runApplianceProcess() // and the appliance that crash_test.go kills
 	code := m.Run()
-	if err := errors.Join(outside.end(), kubectlProgram.end()); err != nil {
+	if err := errors.Join(sharedEnvironment.end(), kubectlProgram.end()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -48,15 +48,15 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	outside        outsideOnce // what all tests share
-	kubectlProgram kubectlOnce
+	sharedEnvironment environmentOnce // what all tests share
+	kubectlProgram    kubectlOnce
 )
 
 const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
 // sealed makes mirror rules those of a site without internet: the names that images were published
 // under are never asked, so what an installation gets, it gets from the mirror, or it fails.
-func sealed(rules []byte) []byte {
+func offlineRules(rules []byte) []byte {
 	return regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAll(rules,
 		[]byte("$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:"))
 }
@@ -69,28 +69,30 @@ type site struct {
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	world, err := outside.get()
+	environment, err := sharedEnvironment.get()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	iso := filepath.Join(dir, "live.iso")
-	require.NoError(t, os.WriteFile(iso, world.iso, 0o600))
+	require.NoError(t, os.WriteFile(iso, environment.iso, 0o600))
 	idms := filepath.Join(dir, "idms.yaml")
-	require.NoError(t, os.WriteFile(idms, sealed(world.release.IDMS), 0o600))
+	require.NoError(t, os.WriteFile(idms, offlineRules(environment.release.IDMS), 0o600))
 
 	settings := config.Default()
 	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
 	settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
-		SHA256: world.sum}}
-	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64",
-		URL: world.release.Release, Default: true}}
+		SHA256: environment.sum}}
+	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: environment.release.Version,
+		CPUArchitecture: "x86_64",
+		URL:             environment.release.Release, Default: true}}
 	settings.Mirror.IDMSFiles = []string{idms}
-	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + world.spokes.Addr()}, 50*time.Millisecond
-	return &site{settings, world.release}
+	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + environment.spokes.Addr()},
+		50*time.Millisecond
+	return &site{settings, environment.release}
 }
 
 // world is what lies outside of the appliances of tests: a registry with a release, and a live ISO.
 // It is made once, because the release holds this program.
-type world struct {
+type environment struct {
 	release  *registry.Pushed
 	iso      []byte
 	sum      string
@@ -99,26 +101,26 @@ type world struct {
 }
 
 // outsideOnce makes the world when it is first asked for.
-type outsideOnce struct {
-	once  sync.Once
-	world world
-	err   error
+type environmentOnce struct {
+	once        sync.Once
+	environment environment
+	err         error
 }
 
-func (o *outsideOnce) get() (*world, error) {
-	o.once.Do(func() { o.err = o.world.make(context.Background()) })
-	return &o.world, o.err
+func (o *environmentOnce) get() (*environment, error) {
+	o.once.Do(func() { o.err = o.environment.make(context.Background()) })
+	return &o.environment, o.err
 }
 
 // end takes down what was made.
-func (o *outsideOnce) end() error {
-	if o.world.registry == nil {
+func (o *environmentOnce) end() error {
+	if o.environment.registry == nil {
 		return nil
 	}
-	return errors.Join(o.world.spokes.Close(), o.world.registry.Close())
+	return errors.Join(o.environment.spokes.Close(), o.environment.registry.Close())
 }
 
-func (w *world) make(ctx context.Context) (err error) {
+func (w *environment) make(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "landfall-test-")
 	if err != nil {
 		return err
@@ -206,12 +208,12 @@ func (a answer) read(t *testing.T, status int, into any) {
 }
 
 // ask sends a request with a body of JSON, or with a text or reader as it is; nil sends none.
-func ask(t *testing.T, method, url string, body any) answer {
+func call(t *testing.T, method, url string, body any) answer {
 	t.Helper()
-	return askBy(t, http.DefaultClient, method, url, body)
+	return callWith(t, http.DefaultClient, method, url, body)
 }
 
-func askBy(t *testing.T, client *http.Client, method, url string, body any) answer {
+func callWith(t *testing.T, client *http.Client, method, url string, body any) answer {
 	t.Helper()
 	var content io.Reader
 	switch b := body.(type) {
@@ -284,7 +286,7 @@ func (s *site) newInfraEnv(name string) object {
 func create(t *testing.T, url string, description object) string {
 	t.Helper()
 	var created struct{ ID string }
-	ask(t, http.MethodPost, url, description).read(t, http.StatusCreated, &created)
+	call(t, http.MethodPost, url, description).read(t, http.StatusCreated, &created)
 	return created.ID
 }
 
@@ -292,27 +294,27 @@ func create(t *testing.T, url string, description object) string {
 func requireNothing(t *testing.T, url string) {
 	t.Helper()
 	var list []any
-	ask(t, http.MethodGet, url, nil).read(t, http.StatusOK, &list)
+	call(t, http.MethodGet, url, nil).read(t, http.StatusOK, &list)
 	require.Empty(t, list)
 }
 
 // door is a running appliance with the Assisted Installer's own client for it.
-type door struct {
+type testAppliance struct {
 	*testing.T
 	*client.AssistedInstall
 	site *site
 	url  string // of the API's version 2
 }
 
-func openDoor(t *testing.T) *door {
+func startAppliance(t *testing.T) *testAppliance {
 	t.Helper()
 	s := newSite(t)
 	address, _ := s.start(t)
-	return &door{t, upstream(t, address), s, address + apiPath}
+	return &testAppliance{t, upstream(t, address), s, address + apiPath}
 }
 
 // cluster registers a cluster that lacks nothing but hosts.
-func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID {
+func (d *testAppliance) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID {
 	d.Helper()
 	params := &models.ClusterCreateParams{
 		Name: conv.Pointer("site"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(d.site.release.Version),
@@ -328,7 +330,7 @@ func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID
 }
 
 // infraEnv registers an infra-env, of no cluster when id is nil.
-func (d *door) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
+func (d *testAppliance) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
 	d.Helper()
 	env, err := d.Installer.RegisterInfraEnv(d.Context(),
 		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
@@ -340,7 +342,7 @@ func (d *door) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
 }
 
 // get returns a cluster as the API shows it.
-func (d *door) get(id strfmt.UUID) *models.Cluster {
+func (d *testAppliance) get(id strfmt.UUID) *models.Cluster {
 	d.Helper()
 	got, err := d.Installer.V2GetCluster(d.Context(), &installer.V2GetClusterParams{ClusterID: id})
 	require.NoError(d, err)
@@ -348,10 +350,10 @@ func (d *door) get(id strfmt.UUID) *models.Cluster {
 }
 
 // events returns the names of a cluster's events.
-func (d *door) events(cluster strfmt.UUID) []string {
+func (d *testAppliance) events(cluster strfmt.UUID) []string {
 	d.Helper()
 	var events []models.Event
-	ask(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
+	call(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
 	var names []string
 	for _, event := range events {
 		names = append(names, event.Name)
@@ -369,13 +371,13 @@ func refused(t *testing.T, err error, status int) {
 }
 
 // nobody is an id that nothing has.
-func nobody() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
+func missingID() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
 
 func encoded(text string) *string {
 	return conv.Pointer(base64.StdEncoding.EncodeToString([]byte(text)))
 }
 
-func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*models.Manifest, error) {
+func (d *testAppliance) addManifest(cluster strfmt.UUID, folder, name, content string) (*models.Manifest, error) {
 	params := &models.CreateManifestParams{FileName: &name, Content: encoded(content)}
 	if folder != "" {
 		params.Folder = &folder
@@ -388,7 +390,7 @@ func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*
 	return created.Payload, nil
 }
 
-func (d *door) listManifests(cluster strfmt.UUID, system bool) []string {
+func (d *testAppliance) listManifests(cluster strfmt.UUID, system bool) []string {
 	d.Helper()
 	listed, err := d.Manifests.V2ListClusterManifests(d.Context(),
 		&manifests.V2ListClusterManifestsParams{ClusterID: cluster, IncludeSystemGenerated: &system})
@@ -400,7 +402,7 @@ func (d *door) listManifests(cluster strfmt.UUID, system bool) []string {
 	return names
 }
 
-func (d *door) manifest(cluster strfmt.UUID, folder, name string) (string, error) {
+func (d *testAppliance) manifest(cluster strfmt.UUID, folder, name string) (string, error) {
 	var content bytes.Buffer
 	_, err := d.Manifests.V2DownloadClusterManifest(d.Context(),
 		&manifests.V2DownloadClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name}, &content)

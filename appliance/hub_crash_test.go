@@ -24,7 +24,7 @@ import (
 const (
 	// hubMoments is at how many moments of a site's life the store is looked at as a kill would
 	// have left it.
-	hubMoments = 200
+	hubStates = 200
 	// hubKills is how often the appliance is killed in truth, and started again; every other time
 	// it has just shown something to a watch.
 	hubKills = 6
@@ -42,7 +42,7 @@ func TestHub_consistentAfterEveryKill(t *testing.T) {
 	s := newSite(t)
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
 	s.config.AMS.Enabled = chance.IntN(2) == 0 // what it must hear is kept, or nothing
-	v := newVictim(t, s)
+	v := newApplianceProcess(t, s)
 	d := &hub{site: s, address: v.address, dir: t.TempDir()}
 	d.prepareKubectl(t)
 	v.start(t)
@@ -51,17 +51,17 @@ func TestHub_consistentAfterEveryKill(t *testing.T) {
 	lived := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	public := newPublic(t, v.address)
-	public.watch(ctx, t)
+	watchers := newWatchers(t, v.address)
+	watchers.watch(ctx, t)
 	secrets := ""
-	go func() { lived <- d.live(ctx, server, &secrets) }()
+	go func() { lived <- d.runSite(ctx, server, &secrets) }()
 	copies, moments, killed := t.TempDir(), 0, 0
-	for alive := true; alive || moments < hubMoments; moments++ {
-		kill := killed < hubKills && (chance.IntN(hubMoments/hubKills) == 0 ||
-			moments >= (killed+1)*hubMoments/hubKills)
+	for alive := true; alive || moments < hubStates; moments++ {
+		kill := killed < hubKills && (chance.IntN(hubStates/hubKills) == 0 ||
+			moments >= (killed+1)*hubStates/hubKills)
 		if kill {
 			if killed%2 == 0 {
-				public.next()
+				watchers.next()
 			}
 			v.kill(t)
 			killed++
@@ -75,29 +75,29 @@ func TestHub_consistentAfterEveryKill(t *testing.T) {
 		for _, path := range append(logs, filepath.Join(s.config.DataDir, "landfall.db")) {
 			copyFile(t, path, filepath.Join(at, filepath.Base(path)))
 		}
-		shown := public.news(t)
+		shown := watchers.newObservations(t)
 		if kill {
 			v.start(t)
 		} else {
 			require.NoError(t, v.process.Process.Signal(syscall.SIGCONT))
 		}
-		verifyMoment(t, at, shown)
+		verifyState(t, at, shown)
 		require.NoError(t, os.RemoveAll(at))
 		select {
 		case err := <-lived:
 			require.NoError(t, err, v.tail(t))
 			alive = false
-		case <-time.After(time.Duration(chance.IntN(pause(moments))) * time.Millisecond):
+		case <-time.After(time.Duration(chance.IntN(maxPause(moments))) * time.Millisecond):
 		}
-		require.Less(t, moments, 20*hubMoments, "the site does not come to its end: %s", v.tail(t))
+		require.Less(t, moments, 20*hubStates, "the site does not come to its end: %s", v.tail(t))
 	}
-	public.catchUp(t)
-	left := newMarks("sno1")
+	watchers.catchUp(t)
+	left := newTraces("sno1")
 	left.secretsOf(t, secrets)
 	v.kill(t)
 	cancel()
-	t.Logf("%d moments, %d of them kills; %s", moments, killed, public.verify(t, s.config.DataDir))
-	for _, o := range public.onlookers {
+	t.Logf("%d moments, %d of them kills; %s", moments, killed, watchers.verify(t, s.config.DataDir))
+	for _, o := range watchers.onlookers {
 		left.idsOf(o.seen)
 	}
 	requireNoTrace(t, s.config.DataDir, left, s.config.AMS.Enabled)
@@ -105,8 +105,8 @@ func TestHub_consistentAfterEveryKill(t *testing.T) {
 
 // pause is how many milliseconds there are at the most before the next moment: what is looked at
 // has a good part of the processor, and the site is to come to its end.
-func pause(moments int) int {
-	if moments < hubMoments/2 {
+func maxPause(moments int) int {
+	if moments < hubStates/2 {
 		return 30
 	}
 	return 250
@@ -114,8 +114,8 @@ func pause(moments int) int {
 
 // live is a site's life, as its operator sees it: an appliance that is down is asked again. The
 // operator takes its Secrets.
-func (d *hub) live(ctx context.Context, server *machine, secrets *string) error {
-	documents, err := d.documents("single-node.yaml", given{BMC: server.address}, "sno1")
+func (d *hub) runSite(ctx context.Context, server *machine, secrets *string) error {
+	documents, err := d.documents("single-node.yaml", siteValues{BMC: server.address}, "sno1")
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (d *hub) live(ctx context.Context, server *machine, secrets *string) error 
 }
 
 // stop holds the appliance where it is, all of its threads.
-func (v *victim) stop(t *testing.T) {
+func (v *applianceProcess) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, v.process.Process.Signal(syscall.SIGSTOP))
 	var status syscall.WaitStatus
@@ -178,7 +178,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 // noted is a row of the engine with the object that it is of.
-type noted struct {
+type engineRow struct {
 	API struct {
 		ID     string `json:"id"`
 		Status string `json:"status"`
@@ -190,7 +190,7 @@ type noted struct {
 
 // verifyMoment opens what was left at a moment. Engine and objects are written in one transaction
 // each, so there is none in which they may differ; and what a watch has shown is there.
-func verifyMoment(t *testing.T, dir string, shown []glimpse) {
+func verifyState(t *testing.T, dir string, shown []observation) {
 	t.Helper()
 	var db *store.DB
 	var err error
@@ -206,7 +206,7 @@ func verifyMoment(t *testing.T, dir string, shown []glimpse) {
 	require.NoError(t, db.View(func(tx *store.Tx) error {
 		verifyShown(t, tx, shown)
 		hosts := map[string]string{} // state by id
-		errs := store.NewBucket[noted]("hosts", 1).Each(tx, "", func(_ string, host *noted) error {
+		errs := store.NewBucket[engineRow]("hosts", 1).Each(tx, "", func(_ string, host *engineRow) error {
 			hosts[host.API.ID] = host.API.Status
 			return nil
 		})
@@ -227,8 +227,8 @@ func verifyMoment(t *testing.T, dir string, shown []glimpse) {
 			return nil
 		}))
 		require.Empty(t, hosts, "hosts without an Agent")
-		errs = errors.Join(errs, store.NewBucket[noted]("clusters", 1).Each(tx, "",
-			func(_ string, cluster *noted) error {
+		errs = errors.Join(errs, store.NewBucket[engineRow]("clusters", 1).Each(tx, "",
+			func(_ string, cluster *engineRow) error {
 				if cluster.Object.Key == "" {
 					return nil
 				}

@@ -38,7 +38,7 @@ func TestHub_documentedSamples(t *testing.T) {
 		for _, sample := range samples {
 			name := folder + "/" + filepath.Base(sample)
 			t.Run(name, func(t *testing.T) {
-				d.forgetSamples(t)            // several describe the same object, each as a new one
+				d.deleteSamples(t)            // several describe the same object, each as a new one
 				var manifests strings.Builder // a ClusterInstance is rendered, and others are as they were
 				read, err := apply.Read(apply.Sources{Paths: []string{sample}})
 				require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestHub_documentedSamples(t *testing.T) {
 }
 
 // forgetSamples removes the samples' objects that can't become one another.
-func (d *hub) forgetSamples(t *testing.T) {
+func (d *hub) deleteSamples(t *testing.T) {
 	t.Helper()
 	for _, kind := range []string{"extensions.hive.openshift.io/v1beta1/namespaces/spoke-cluster/agentclusterinstalls",
 		"agent-install.openshift.io/v1beta1/namespaces/spoke-cluster/infraenvs"} {

@@ -75,7 +75,7 @@ func TestHub_installsSitesFromManifests(t *testing.T) {
 
 func (d *hub) installSingleNode(t *testing.T) {
 	server := newMachine(t, "hpe-ilo5", "sno1", "94:40:c9:1f:bf:64")
-	d.apply(t, "single-node.yaml", given{BMC: server.address}, "sno1")
+	d.apply(t, "single-node.yaml", siteValues{BMC: server.address}, "sno1")
 	d.wait(t, "sno1", "agentclusterinstall/sno1", "condition=Completed")
 	require.Equal(t, installed("sno1"), lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io",
 		"-n", "sno1", "-o", installConditions))[:7])
@@ -184,7 +184,7 @@ func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) [
 	t.Helper()
 	group := &simulate.HostGroup{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first,
 		Count: count,
-		Speed: 1000, Spokes: outside.world.spokes}
+		Speed: 1000, Spokes: sharedEnvironment.environment.spokes}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
@@ -209,7 +209,7 @@ func (d *hub) approve(t *testing.T, namespace, agent, patch string) {
 }
 
 func (d *hub) installThreeNodes(t *testing.T) {
-	d.apply(t, "three-nodes.yaml", given{}, "three")
+	d.apply(t, "three-nodes.yaml", siteValues{}, "three")
 	day1 := d.boot(t, "three", "three", 1, 3)
 	d.wait(t, "three", "agentclusterinstall/test-cluster",
 		"jsonpath={.status.conditions[?(@.type==\"RequirementsMet\")].reason}=UnapprovedAgents")
@@ -238,14 +238,14 @@ func (d *hub) installThreeNodes(t *testing.T) {
 		require.Equal(t, "Done client serving", d.kubectl(t, "get", "agent", agent, "-n", "three",
 			"-o", "jsonpath={.status.progress.currentStage}{range .status.csrStatus.approvedCSRs[*]} {.type}{end}"))
 		name := d.kubectl(t, "get", "agent", agent, "-n", "three", "-o", "jsonpath={.status.inventory.hostname}")
-		node := outside.world.spokes.Cluster("api.three.site.test").Object("api/v1/nodes", "", name)
+		node := sharedEnvironment.environment.spokes.Cluster("api.three.site.test").Object("api/v1/nodes", "", name)
 		require.NotNil(t, node, "it is a node of its cluster")
 		require.Equal(t, "7", node.GetLabels()["rack"])
 	}
 }
 
 func (d *hub) bindLate(t *testing.T) {
-	d.apply(t, "late-binding.yaml", given{}, "pool", "late")
+	d.apply(t, "late-binding.yaml", siteValues{}, "pool", "late")
 	agent := d.boot(t, "pool", "pool", 1, 1)[0]
 	d.wait(t, "pool", "agent/"+agent, "jsonpath={.status.conditions[?(@.type==\"Bound\")].reason}=Unbound")
 	require.Equal(t, "small", d.kubectl(t, "get", "agent", agent, "-n", "pool", "-o",
@@ -258,7 +258,7 @@ func (d *hub) bindLate(t *testing.T) {
 
 func (d *hub) installConverged(t *testing.T) {
 	server := newMachine(t, "dell-idrac9", "sno2", "94:40:c9:1f:bf:65")
-	d.apply(t, "converged.yaml", given{BMC: server.address}, "sno2")
+	d.apply(t, "converged.yaml", siteValues{BMC: server.address}, "sno2")
 	d.wait(t, "sno2", "agentclusterinstall/sno2", "condition=Completed")
 	require.Equal(t, "start_assisted_install", d.kubectl(t, "get", "bmh", "node0", "-n", "sno2", "-o",
 		"jsonpath={.spec.customDeploy.method}{.spec.image}"))

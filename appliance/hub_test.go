@@ -117,11 +117,11 @@ func (d *hub) kubectl(t *testing.T, args ...string) string {
 }
 
 // given is what manifests of sites are filled in with.
-type given struct{ BMC, PullSecret string }
+type siteValues struct{ BMC, PullSecret string }
 
 // apply applies the documents of a site in a random order, once its namespaces are there, until all
 // are taken.
-func (d *hub) apply(t *testing.T, name string, with given, namespaces ...string) {
+func (d *hub) apply(t *testing.T, name string, with siteValues, namespaces ...string) {
 	t.Helper()
 	shuffled, err := d.documents(name, with, namespaces...)
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func kindsIn(documents string) (kinds string) {
 }
 
 // documents are the manifests of a site and of its namespaces in a random order.
-func (d *hub) documents(name string, with given, namespaces ...string) (string, error) {
+func (d *hub) documents(name string, with siteValues, namespaces ...string) (string, error) {
 	with.PullSecret = pullSecret
 	text, err := os.ReadFile(filepath.Join("testdata", "sites", name))
 	if err != nil {

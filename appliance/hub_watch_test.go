@@ -28,7 +28,7 @@ import (
 )
 
 // glimpse is what a watch showed once.
-type glimpse struct {
+type observation struct {
 	Type     watch.EventType
 	Key      string // of the object's row in its bucket
 	Revision uint64
@@ -37,26 +37,26 @@ type glimpse struct {
 
 // onlooker watches all objects of a kind across the lives of an appliance. Each watch goes on from
 // the resourceVersion that it saw last.
-type onlooker struct {
+type watcher struct {
 	kind   objects.Kind
 	client dynamic.ResourceInterface
-	told   chan<- struct{} // something was seen
+	notify chan<- struct{} // something was seen
 
 	mu        sync.Mutex
 	began     uint64 // the revision of the list from which it watches
 	last      uint64 // of what it saw last, bookmarks too
 	bookmarks int
 	resumed   int // times that it went on
-	seen      []glimpse
+	seen      []observation
 	unchecked int // of seen, from where on nobody has looked
 	err       error
 }
 
-func newOnlooker(t *testing.T, address string, kind objects.Kind, told chan<- struct{}) *onlooker {
+func newWatcher(t *testing.T, address string, kind objects.Kind, notify chan<- struct{}) *watcher {
 	t.Helper()
 	client, err := dynamic.NewForConfig(&rest.Config{Host: address, QPS: -1})
 	require.NoError(t, err)
-	return &onlooker{kind: kind, told: told, client: client.Resource(resourceOf(kind))}
+	return &watcher{kind: kind, notify: notify, client: client.Resource(resourceOf(kind))}
 }
 
 func resourceOf(kind objects.Kind) kinds.GroupVersionResource {
@@ -65,11 +65,11 @@ func resourceOf(kind objects.Kind) kinds.GroupVersionResource {
 
 // watch goes on until the context ends. An appliance that is down is asked again; that it can't go
 // on from where it was is a failure.
-func (o *onlooker) watch(ctx context.Context) {
+func (o *watcher) watch(ctx context.Context) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if err := o.goOn(ctx); err != nil {
+		if err := o.resume(ctx); err != nil {
 			o.mu.Lock()
 			o.err = err
 			o.mu.Unlock()
@@ -82,7 +82,7 @@ func (o *onlooker) watch(ctx context.Context) {
 	}
 }
 
-func (o *onlooker) goOn(ctx context.Context) error {
+func (o *watcher) resume(ctx context.Context) error {
 	if o.began == 0 {
 		list, err := o.client.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -117,7 +117,7 @@ func (o *onlooker) goOn(ctx context.Context) error {
 			if !ok {
 				return nil
 			}
-			if err := o.take(event); err != nil {
+			if err := o.observe(event); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -126,11 +126,11 @@ func (o *onlooker) goOn(ctx context.Context) error {
 	}
 }
 
-func (o *onlooker) take(event watch.Event) error {
+func (o *watcher) observe(event watch.Event) error {
 	if event.Type == watch.Error {
 		return fmt.Errorf("the watch of %s says: %w", o.kind, apierrors.FromObject(event.Object))
 	}
-	s, err := glimpseOf(o.kind, event.Type, event.Object.(*unstructured.Unstructured))
+	s, err := observationOf(o.kind, event.Type, event.Object.(*unstructured.Unstructured))
 	if err != nil {
 		return err
 	}
@@ -146,23 +146,23 @@ func (o *onlooker) take(event watch.Event) error {
 	}
 	o.seen = append(o.seen, s)
 	select {
-	case o.told <- struct{}{}:
+	case o.notify <- struct{}{}:
 	default:
 	}
 	return nil
 }
 
-func glimpseOf(kind objects.Kind, what watch.EventType, u *unstructured.Unstructured) (glimpse, error) {
+func observationOf(kind objects.Kind, what watch.EventType, u *unstructured.Unstructured) (observation, error) {
 	revision, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
 	if err != nil {
-		return glimpse{}, fmt.Errorf("%s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+		return observation{}, fmt.Errorf("%s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
 	}
-	text, err := bare(u)
-	return glimpse{what, kind.Key(u.GetNamespace(), u.GetName()), revision, text}, err
+	text, err := withoutRevision(u)
+	return observation{what, kind.Key(u.GetNamespace(), u.GetName()), revision, text}, err
 }
 
 // bare is an object's JSON without its resourceVersion.
-func bare(u *unstructured.Unstructured) (string, error) {
+func withoutRevision(u *unstructured.Unstructured) (string, error) {
 	u = u.DeepCopy()
 	unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion")
 	text, err := json.Marshal(u.Object)
@@ -170,32 +170,32 @@ func bare(u *unstructured.Unstructured) (string, error) {
 }
 
 // news is what was seen since it was asked for the last time.
-func (o *onlooker) news() ([]glimpse, error) {
+func (o *watcher) newObservations() ([]observation, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	news := slices.Clone(o.seen[o.unchecked:])
+	newObservations := slices.Clone(o.seen[o.unchecked:])
 	o.unchecked = len(o.seen)
-	return news, o.err
+	return newObservations, o.err
 }
 
 // informed is a client that keeps what there is of a kind, as controllers do: Kubernetes' own
 // reflector, which lists and watches as it likes, and again when it was cut off.
-type informed struct {
+type reflectorClient struct {
 	cache.Store
 	kind      objects.Kind
 	reflector *cache.Reflector
 
 	mu   sync.Mutex
-	seen []glimpse // of what is listed as well
+	seen []observation // of what is listed as well
 	err  error
 }
 
-func newInformed(t *testing.T, address string, kind objects.Kind) *informed {
+func newReflectorClient(t *testing.T, address string, kind objects.Kind) *reflectorClient {
 	t.Helper()
 	client, err := dynamic.NewForConfig(&rest.Config{Host: address, QPS: -1})
 	require.NoError(t, err)
 	resource := client.Resource(resourceOf(kind))
-	i := &informed{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), kind: kind}
+	i := &reflectorClient{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), kind: kind}
 	i.reflector = cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return resource.List(ctx, options)
@@ -208,27 +208,27 @@ func newInformed(t *testing.T, address string, kind objects.Kind) *informed {
 	return i
 }
 
-func (i *informed) Add(object any) error {
-	i.take(watch.Added, object)
+func (i *reflectorClient) Add(object any) error {
+	i.observe(watch.Added, object)
 	return i.Store.Add(object)
 }
 
-func (i *informed) Update(object any) error {
-	i.take(watch.Modified, object)
+func (i *reflectorClient) Update(object any) error {
+	i.observe(watch.Modified, object)
 	return i.Store.Update(object)
 }
 
-func (i *informed) Replace(all []any, revision string) error {
+func (i *reflectorClient) Replace(all []any, revision string) error {
 	for _, object := range all {
-		i.take(watch.Added, object)
+		i.observe(watch.Added, object)
 	}
 	return i.Store.Replace(all, revision)
 }
 
-func (i *informed) take(what watch.EventType, object any) {
+func (i *reflectorClient) observe(what watch.EventType, object any) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	s, err := glimpseOf(i.kind, what, object.(*unstructured.Unstructured))
+	s, err := observationOf(i.kind, what, object.(*unstructured.Unstructured))
 	i.err = errors.Join(i.err, err)
 	i.seen = append(i.seen, s)
 }
@@ -240,12 +240,12 @@ type history struct {
 }
 
 // changes are those of a kind's objects behind a revision, each as a watch is to show it.
-func (h history) changes(t *testing.T, kind objects.Kind, from uint64) []glimpse {
+func (h history) changes(t *testing.T, kind objects.Kind, from uint64) []observation {
 	t.Helper()
 	prefix := kind.Key("", "")
 	w := h.rows.Watch(t.Context(), h.db, from, store.Range{From: prefix, End: h.rows.End(prefix)})
-	var changes []glimpse
-	take := func(batch []store.ValueChange) {
+	var changes []observation
+	observe := func(batch []store.ValueChange) {
 		for _, c := range batch {
 			what, value := watch.Modified, c.After.Value
 			switch {
@@ -254,14 +254,14 @@ func (h history) changes(t *testing.T, kind objects.Kind, from uint64) []glimpse
 			case c.After.Value == nil:
 				what, value = watch.Deleted, c.Before.Value
 			}
-			changes = append(changes, glimpse{what, c.Key, c.Revision, canonical(t, value)})
+			changes = append(changes, observation{what, c.Key, c.Revision, canonical(t, value)})
 		}
 	}
 	for {
 		select {
 		case batch, ok := <-w.C():
 			require.True(t, ok, "%v", w.Err())
-			take(batch)
+			observe(batch)
 			continue
 		case <-time.After(20 * time.Millisecond):
 		}
@@ -296,33 +296,33 @@ func canonical(t *testing.T, text []byte) string {
 }
 
 // public is everybody who watches a hub.
-type public struct {
-	onlookers []*onlooker
-	informed  *informed
-	told      chan struct{}
-	watching  sync.WaitGroup
+type watchers struct {
+	onlookers       []*watcher
+	reflectorClient *reflectorClient
+	notify          chan struct{}
+	watching        sync.WaitGroup
 }
 
-func newPublic(t *testing.T, address string) *public {
-	p := &public{told: make(chan struct{}, 1), informed: newInformed(t, address, objects.Agents)}
+func newWatchers(t *testing.T, address string) *watchers {
+	p := &watchers{notify: make(chan struct{}, 1), reflectorClient: newReflectorClient(t, address, objects.Agents)}
 	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls, objects.InfraEnvs,
 		objects.Agents, objects.BareMetalHosts} {
-		p.onlookers = append(p.onlookers, newOnlooker(t, address, kind, p.told))
+		p.onlookers = append(p.onlookers, newWatcher(t, address, kind, p.notify))
 	}
 	return p
 }
 
 // watch has all of them watch until the context ends, and returns when they have begun.
-func (p *public) watch(ctx context.Context, t *testing.T) {
+func (p *watchers) watch(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, o := range p.onlookers {
 		p.watching.Go(func() { o.watch(ctx) })
 	}
-	p.watching.Go(func() { p.informed.reflector.RunWithContext(ctx) })
+	p.watching.Go(func() { p.reflectorClient.reflector.RunWithContext(ctx) })
 	t.Cleanup(p.watching.Wait)
 	eventually(t, "everybody watches", func() bool {
-		return p.informed.reflector.LastSyncResourceVersion() != "" && !slices.ContainsFunc(p.onlookers,
-			func(o *onlooker) bool {
+		return p.reflectorClient.reflector.LastSyncResourceVersion() != "" && !slices.ContainsFunc(p.onlookers,
+			func(o *watcher) bool {
 				o.mu.Lock()
 				defer o.mu.Unlock()
 				return o.resumed == 0
@@ -331,31 +331,31 @@ func (p *public) watch(ctx context.Context, t *testing.T) {
 }
 
 // next waits until somebody is shown something, for a while.
-func (p *public) next() {
+func (p *watchers) next() {
 	select {
-	case <-p.told: // before
+	case <-p.notify: // before
 	default:
 	}
 	select {
-	case <-p.told:
+	case <-p.notify:
 	case <-time.After(time.Second):
 	}
 }
 
 // news is what the watches have shown since it was asked for the last time.
-func (p *public) news(t *testing.T) []glimpse {
+func (p *watchers) newObservations(t *testing.T) []observation {
 	t.Helper()
-	var all []glimpse
+	var all []observation
 	for _, o := range p.onlookers {
-		news, err := o.news()
+		newObservations, err := o.newObservations()
 		require.NoError(t, err)
-		all = append(all, news...)
+		all = append(all, newObservations...)
 	}
 	return all
 }
 
 // catchUp waits until they have been shown the site's end.
-func (p *public) catchUp(t *testing.T) {
+func (p *watchers) catchUp(t *testing.T) {
 	t.Helper()
 	eventually(t, "the watches have shown the end of all objects", func() bool {
 		for _, o := range p.onlookers {
@@ -366,20 +366,20 @@ func (p *public) catchUp(t *testing.T) {
 				return false
 			}
 		}
-		return len(p.informed.ListKeys()) == 0
+		return len(p.reflectorClient.ListKeys()) == 0
 	})
 }
 
 // verify holds what they were shown against what the dead appliance has left, and tells how much it
 // was.
-func (p *public) verify(t *testing.T, dir string) string {
+func (p *watchers) verify(t *testing.T, dir string) string {
 	t.Helper()
 	p.watching.Wait()
 	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, Versioned: "kubernetes"})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	h := history{db, store.NewVersions("kubernetes", 1)}
-	told := ""
+	notify := ""
 	for _, o := range p.onlookers {
 		require.NoError(t, o.err)
 		require.Greater(t, o.resumed, 1, "the watch of %s was never taken up again", o.kind)
@@ -390,18 +390,18 @@ func (p *public) verify(t *testing.T, dir string) string {
 				require.Equal(t, s.Object, h.at(t, s.Key, s.Revision), "%s at %d", s.Key, s.Revision)
 			}
 		}
-		told += fmt.Sprintf("%s: %d changes by %d watches; ", o.kind.Kind, len(o.seen), o.resumed)
+		notify += fmt.Sprintf("%s: %d changes by %d watches; ", o.kind.Kind, len(o.seen), o.resumed)
 	}
-	require.NoError(t, p.informed.err)
-	require.NotEmpty(t, p.informed.seen)
-	for _, s := range p.informed.seen {
+	require.NoError(t, p.reflectorClient.err)
+	require.NotEmpty(t, p.reflectorClient.seen)
+	for _, s := range p.reflectorClient.seen {
 		require.Equal(t, s.Object, h.at(t, s.Key, s.Revision), "%s at %d, in a reflector", s.Key, s.Revision)
 	}
-	return told + fmt.Sprintf("a reflector was told of %d", len(p.informed.seen))
+	return notify + fmt.Sprintf("a reflector was told of %d", len(p.reflectorClient.seen))
 }
 
 // verifyShown looks for what was shown in a copy of the store that was made after that.
-func verifyShown(t *testing.T, tx *store.Tx, shown []glimpse) {
+func verifyShown(t *testing.T, tx *store.Tx, shown []observation) {
 	t.Helper()
 	rows := store.NewVersions("kubernetes", 1)
 	for _, s := range shown {

@@ -46,11 +46,11 @@ func ignitionIn(t *testing.T, iso []byte) string {
 	return string(payload.Ignition)
 }
 
-func (d *door) console(id fmt.Stringer, what string) string {
+func (d *testAppliance) console(id fmt.Stringer, what string) string {
 	return strings.TrimSuffix(d.url, apiPath) + console.BasePath + "/infra-envs/" + id.String() + "/" + what
 }
 
-func (d *door) image(env *models.InfraEnv) *discovery.Description {
+func (d *testAppliance) image(env *models.InfraEnv) *discovery.Description {
 	d.Helper()
 	_, body := fetch(d.T, d.console(env.ID, "image"), "page", "")
 	var image discovery.Description
@@ -59,7 +59,7 @@ func (d *door) image(env *models.InfraEnv) *discovery.Description {
 }
 
 func TestDiscoveryImage_everyBootMethodLeadsToConfig(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	image := d.image(env)
@@ -104,13 +104,13 @@ func TestDiscoveryImage_everyBootMethodLeadsToConfig(t *testing.T) {
 	_, menu := fetch(t, boot.GRUBURL, "GRUB 2.12", "")
 	require.Contains(t, string(menu), "menuentry")
 
-	require.Contains(t, ask(t, http.MethodGet, boot.IPXEURL+"?mac=nonsense", nil).reason(t), "expected a MAC address")
-	require.Contains(t, ask(t, http.MethodGet, boot.IPXEURL+"?ipxe_script_type=never", nil).reason(t),
+	require.Contains(t, call(t, http.MethodGet, boot.IPXEURL+"?mac=nonsense", nil).reason(t), "expected a MAC address")
+	require.Contains(t, call(t, http.MethodGet, boot.IPXEURL+"?ipxe_script_type=never", nil).reason(t),
 		"discovery-image-always or boot-order-control")
 }
 
 func TestShortURL(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	first := d.image(env).ShortURL
@@ -118,7 +118,7 @@ func TestShortURL(t *testing.T) {
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 
 	var renewed discovery.ShortURL
-	ask(t, http.MethodPost, d.console(env.ID, "short-url"), `{"valid_seconds": 3600}`).read(t, http.StatusOK, &renewed)
+	call(t, http.MethodPost, d.console(env.ID, "short-url"), `{"valid_seconds": 3600}`).read(t, http.StatusOK, &renewed)
 	require.NotEqual(t, first, renewed.URL)
 	require.NotNil(t, renewed.Expires)
 	response, _ = fetch(t, first, "bmc", "2048-4095")
@@ -127,7 +127,7 @@ func TestShortURL(t *testing.T) {
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 	require.Equal(t, renewed.URL, d.image(env).ShortURL)
 
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, d.console(env.ID, "short-url"), nil).status)
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, d.console(env.ID, "short-url"), nil).status)
 	response, body := fetch(t, renewed.URL, "bmc", "4096-6143")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
 	require.Contains(t, string(body), "Copy the infra-env's short URL anew")
@@ -140,7 +140,7 @@ func TestShortURL(t *testing.T) {
 }
 
 func TestImageReads_showProgress(t *testing.T) {
-	d := openDoor(t)
+	d := startAppliance(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	image := d.image(env)
@@ -149,7 +149,7 @@ func TestImageReads_showProgress(t *testing.T) {
 		fetch(t, image.ShortURL, "bmc", fmt.Sprintf("%d-%d", at, at+piece-1))
 	}
 	var told struct{ Reads []progress.Report }
-	ask(t, http.MethodGet, d.console(env.ID, "reads"), nil).read(t, http.StatusOK, &told)
+	call(t, http.MethodGet, d.console(env.ID, "reads"), nil).read(t, http.StatusOK, &told)
 	require.Len(t, told.Reads, 1)
 	read := told.Reads[0]
 	require.Equal(t, "127.0.0.1", read.Client)
@@ -166,7 +166,7 @@ func TestBootListener_servesOnlyImages(t *testing.T) {
 	s := newSite(t)
 	s.config.BootListen = "127.0.0.1:0"
 	address, _ := s.start(t)
-	d := &door{t, upstream(t, address), s, address + apiPath}
+	d := &testAppliance{t, upstream(t, address), s, address + apiPath}
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	image := d.image(env)
@@ -190,7 +190,7 @@ func TestBootListener_servesOnlyImages(t *testing.T) {
 // ranges from the first to the last: each gets the bytes of one revision.
 func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 	const clients, patches, ranges = 50, 100, 40
-	d := openDoor(t)
+	d := startAppliance(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	size := d.image(env).Full.SizeBytes
@@ -208,7 +208,7 @@ func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 	note()
 	got := make([]string, clients)
 	var reading sync.WaitGroup
-	turns := make(chan struct{}) // a range for each that is taken
+	next := make(chan struct{}) // a range for each that is taken
 	for client := range clients {
 		reading.Go(func() {
 			agent := "bmc"
@@ -217,7 +217,7 @@ func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 			}
 			sum := sha256.New()
 			for at := int64(0); at < size; at += piece {
-				<-turns
+				<-next
 				request, err := http.NewRequest(http.MethodGet, env.DownloadURL, nil)
 				if err != nil {
 					t.Error(err)
@@ -242,7 +242,7 @@ func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 	}
 	for i := range patches {
 		for range clients * ranges / patches {
-			turns <- struct{}{}
+			next <- struct{}{}
 		}
 		_, err := d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{IgnitionConfigOverride: fmt.Sprintf(
 			`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/revision","contents":{"source":"data:,%d"}}]}}`, i)})

@@ -38,19 +38,19 @@ func logOf(t *testing.T, file []byte, name string) string {
 func TestJournal_runningAndStoppedApplianceAgree(t *testing.T) {
 	s := newSite(t)
 	address, stop := s.startLogging(t, slog.New(slog.DiscardHandler))
-	wire := dial(t, address)
+	rawClient := dial(t, address)
 	var ids []string
 	for _, name := range []string{"mine", "other"} {
 		body := fmt.Sprintf(`{"name":%q,"base_dns_domain":"site.test","openshift_version":%q,"pull_secret":%q}`,
 			name, s.release.Version, pullSecret)
-		status, answer, err := wire.do(http.MethodPost, apiPath+"/clusters", []byte(body))
+		status, answer, err := rawClient.do(http.MethodPost, apiPath+"/clusters", []byte(body))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, status, string(answer))
 		var made struct{ ID string }
 		require.NoError(t, json.Unmarshal(answer, &made))
 		ids = append(ids, made.ID)
 	}
-	status, answer, err := wire.do(http.MethodPost, apiPath+"/clusters/"+ids[0]+"/actions/install", []byte("{}"))
+	status, answer, err := rawClient.do(http.MethodPost, apiPath+"/clusters/"+ids[0]+"/actions/install", []byte("{}"))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusConflict, status, string(answer))
 
@@ -69,7 +69,7 @@ func TestJournal_runningAndStoppedApplianceAgree(t *testing.T) {
 	require.Contains(t, log, "status=409", "what was refused is in the log")
 	require.NotContains(t, log, ids[1])
 
-	status, answer, err = wire.do(http.MethodGet,
+	status, answer, err = rawClient.do(http.MethodGet,
 		"/api/landfall/v1/clusters/00000000-0000-4000-8000-000000000000/journal", nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, status)

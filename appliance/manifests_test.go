@@ -20,13 +20,14 @@ import (
 )
 
 // singleNodeFolder writes the manifests of a single node as a kustomization.
-func (d *hub) singleNodeFolder(t *testing.T, bmc string) string {
+func (d *hub) singleNodeDirectory(t *testing.T, bmc string) string {
 	t.Helper()
 	dir := t.TempDir()
 	text, err := os.ReadFile(filepath.Join("testdata", "sites", "single-node.yaml"))
 	require.NoError(t, err)
 	var filled bytes.Buffer
-	require.NoError(t, template.Must(template.New("site").Parse(string(text))).Execute(&filled, given{bmc, pullSecret}))
+	require.NoError(t, template.Must(template.New("site").Parse(string(text))).Execute(&filled,
+		siteValues{bmc, pullSecret}))
 	for name, text := range map[string]string{
 		"site.yaml": filled.String(),
 		"base.yaml": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: sno1\n---\napiVersion: " +
@@ -57,7 +58,7 @@ func (d *hub) applied(t *testing.T, list []*apply.Object, options apply.Options)
 }
 
 // plainFiles are a folder's, without those that say how a host was last seen.
-func plainFiles(f *acm.Directory) map[string]string {
+func stableFiles(f *acm.Directory) map[string]string {
 	files := map[string]string{}
 	for _, file := range f.Files {
 		if !strings.HasPrefix(file.Name, "baremetalhost-") {
@@ -71,7 +72,7 @@ func plainFiles(f *acm.Directory) map[string]string {
 func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	d := openHub(t)
 	server := newMachine(t, "dell-idrac9", "sno1", "94:40:c9:1f:bf:64")
-	read, err := apply.Read(apply.Sources{Paths: []string{d.singleNodeFolder(t, server.address)}})
+	read, err := apply.Read(apply.Sources{Paths: []string{d.singleNodeDirectory(t, server.address)}})
 	require.NoError(t, err)
 	list, all := read.Objects, len(read.Objects)
 	require.Equal(t, map[string]int{apply.Created: all}, d.applied(t, list, apply.Options{DryRun: true}))
@@ -110,19 +111,19 @@ func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	other.applied(t, chosen, apply.Options{})
 	eventually(t, "hosts can join the cluster from the other appliance", func() bool {
 		var clusters []models.Cluster
-		ask(t, "GET", other.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
+		call(t, "GET", other.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
 		return len(clusters) == 1 && *clusters[0].Status == models.ClusterStatusAddingHosts
 	})
 	again, err := acm.Export(t.Context(), other.kubernetes(), "sno1", whole)
 	require.NoError(t, err)
-	require.Equal(t, plainFiles(folder), plainFiles(again))
+	require.Equal(t, stableFiles(folder), stableFiles(again))
 
 	require.NoError(t, apply.Delete(t.Context(), d.kubernetes(), list, apply.Options{},
 		func(o apply.Result) { require.NoError(t, o.Err) }))
 	require.NoError(t, apply.AwaitGone(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}))
 	eventually(t, "the cluster is gone with its objects", func() bool {
 		var clusters []models.Cluster
-		ask(t, "GET", d.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
+		call(t, "GET", d.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
 		return len(clusters) == 0
 	})
 }

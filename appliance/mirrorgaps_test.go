@@ -16,7 +16,7 @@ import (
 func proofs(t *testing.T, address string) []mirrorsite.Proof {
 	t.Helper()
 	var list struct{ Proofs []mirrorsite.Proof }
-	ask(t, http.MethodGet, address+mirrorPath+"/proofs", nil).read(t, http.StatusOK, &list)
+	call(t, http.MethodGet, address+mirrorPath+"/proofs", nil).read(t, http.StatusOK, &list)
 	return list.Proofs
 }
 
@@ -24,17 +24,17 @@ func proofs(t *testing.T, address string) []mirrorsite.Proof {
 func proveRelease(t *testing.T, address, release string) *mirrorsite.Proof {
 	t.Helper()
 	proof := new(mirrorsite.Proof)
-	ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": release}).read(t, http.StatusAccepted,
+	call(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": release}).read(t, http.StatusAccepted,
 		proof)
 	eventually(t, "the proof ends", func() bool {
-		ask(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID, nil).read(t, http.StatusOK, proof)
+		call(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID, nil).read(t, http.StatusOK, proof)
 		return proof.State != mirrorsite.ProofRunning
 	})
 	return proof
 }
 
 func TestMirrorGaps_blockInstallUntilAccepted(t *testing.T) {
-	s, g := newGatedSite(t)
+	s, g := newProxiedSite(t)
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	address, _ := s.start(t)
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
@@ -43,41 +43,41 @@ func TestMirrorGaps_blockInstallUntilAccepted(t *testing.T) {
 		return len(list) == 1 && list[0].State == mirrorsite.ProofDone && list[0].Complete && list[0].Why == "ready"
 	})
 
-	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
+	g.answer(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 	pressInstall(t, address, id)
 	requireUnprepared(t, address, id, "1 of 13 images are not available", g.address+"/openshift/release has no etcd ("+
 		s.release.Images["etcd"]+"); mirror it there", "landfall mirror accept-gaps --cluster "+id)
 	require.Equal(t, "install", proofs(t, address)[0].Why)
 
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodPut, address+"/api/landfall/v1/clusters/"+
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodPut, address+"/api/landfall/v1/clusters/"+
 		id+"/mirror-gaps", object{"accept": true}).status)
 	pressInstall(t, address, id)
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
-	requireRefusal(t, ask(t, http.MethodPut, address+"/api/landfall/v1/clusters/none/mirror-gaps",
+	requireRefusal(t, call(t, http.MethodPut, address+"/api/landfall/v1/clusters/none/mirror-gaps",
 		object{"accept": true}), http.StatusNotFound, "There is no cluster none")
 }
 
 func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
-	s, g := newGatedSite(t)
+	s, g := newProxiedSite(t)
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	address, _ := s.start(t)
-	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
+	g.answer(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 
 	proof := proveRelease(t, address, s.release.Version)
 	require.Equal(t, mirrorsite.ProofDone, proof.State, proof.Message)
 	require.Equal(t, 1, proof.Gaps)
 	list := address + mirrorPath + "/proofs/" + proof.ID + "/list"
-	text := ask(t, http.MethodGet, list, nil)
+	text := call(t, http.MethodGet, list, nil)
 	require.Equal(t, http.StatusOK, text.status)
 	got, _, err := courier.Parse(text.body)
 	require.NoError(t, err)
 	require.Equal(t, s.release.Release, got.Release)
 	require.Equal(t, []courier.Item{{Source: s.release.Images["etcd"], Destination: g.address + "/openshift/release:" +
 		s.release.Version + "-x86_64-etcd"}}, got.Items)
-	require.Contains(t, string(ask(t, http.MethodGet, list+"?format=imageset", nil).body),
+	require.Contains(t, string(call(t, http.MethodGet, list+"?format=imageset", nil).body),
 		"release: "+s.release.Release)
-	require.Contains(t, string(ask(t, http.MethodGet, list+"?format=csv", nil).body), "etcd,"+s.release.Images["etcd"])
-	requireRefusal(t, ask(t, http.MethodGet, list+"?format=pdf", nil), http.StatusBadRequest,
+	require.Contains(t, string(call(t, http.MethodGet, list+"?format=csv", nil).body), "etcd,"+s.release.Images["etcd"])
+	requireRefusal(t, call(t, http.MethodGet, list+"?format=pdf", nil), http.StatusBadRequest,
 		`the format "pdf" does not exist`)
 
 	g.answer(nil)
@@ -85,10 +85,10 @@ func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
 	require.True(t, proof.Complete, proof.Message)
 	require.Equal(t, 1, proof.Awaited)
 	require.Equal(t, 1, proof.Arrived)
-	requireRefusal(t, ask(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID+"/list", nil), http.StatusConflict,
+	requireRefusal(t, call(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID+"/list", nil), http.StatusConflict,
 		"nothing to bring")
-	requireRefusal(t, ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": "4.1.0"}),
+	requireRefusal(t, call(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": "4.1.0"}),
 		http.StatusNotFound, "no release 4.1.0 under release_images")
-	requireRefusal(t, ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{}), http.StatusBadRequest,
+	requireRefusal(t, call(t, http.MethodPost, address+mirrorPath+"/proofs", object{}), http.StatusBadRequest,
 		"either a release")
 }

@@ -43,21 +43,21 @@ func TestMirrorImport_reachesHostsAndSurvivesRestart(t *testing.T) {
 	status, answer := importMirror(t, address, "idms.yaml", rules)
 	require.Equal(t, http.StatusOK, status, answer)
 	var env models.InfraEnv
-	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &env)
+	call(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &env)
 	requireDiscoveryISO(t, env.DownloadURL)
 	stop()
 
 	address, _ = s.start(t)
 	var model mirrorsite.Model
-	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+	call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Len(t, model.Rules, 2)
 	require.Equal(t, "idms.yaml", model.Imports[0].Name)
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml",
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml",
 		nil).status)
 	model = mirrorsite.Model{}
-	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+	call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Rules)
-	requireRefusal(t, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml", nil), http.StatusNotFound,
+	requireRefusal(t, call(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml", nil), http.StatusNotFound,
 		"Nothing was imported")
 }
 
@@ -65,18 +65,19 @@ func TestMirrorImport_contradictionIsRejected(t *testing.T) {
 	s := newSite(t)
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)
-	sealed := string(rules)
-	require.Contains(t, sealed, "NeverContactSource")
+	offlineRules := string(rules)
+	require.Contains(t, offlineRules, "NeverContactSource")
 	address, _ := s.start(t)
 
-	status, answer := importMirror(t, address, "open.yaml", []byte(strings.ReplaceAll(sealed, "NeverContactSource",
+	status, answer := importMirror(t, address, "open.yaml", []byte(strings.ReplaceAll(offlineRules,
+		"NeverContactSource",
 		"AllowContactingSource")))
 	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
 	require.Contains(t, answer, "make them agree")
 	status, answer = importMirror(t, address, "page.html", []byte("<html>not found</html>"))
 	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
 	var model mirrorsite.Model
-	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+	call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Imports)
 }
 
@@ -100,7 +101,7 @@ func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 	image := s.release.Images["etcd"]
 	mirrors := func(query string) int {
 		var explained mirror.Explanation
-		ask(t, http.MethodGet, address+mirrorPath+"/explain?image="+url.QueryEscape(image)+query, nil).read(t,
+		call(t, http.MethodGet, address+mirrorPath+"/explain?image="+url.QueryEscape(image)+query, nil).read(t,
 			http.StatusOK, &explained)
 		return len(slices.DeleteFunc(explained.Steps, func(step mirror.Step) bool { return step.Image == image }))
 	}
@@ -109,7 +110,7 @@ func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 	require.Equal(t, 0, mirrors("&infra_env_id="+other))
 	require.Contains(t, discoveryRegistries(t, address, env), "quay.io/openshift-release-dev/ocp-release")
 	require.Contains(t, discoveryRegistries(t, address, env), "near.example.com/near")
-	requireRefusal(t, ask(t, http.MethodGet, address+mirrorPath+"?cluster_id="+id+"&infra_env_id="+env, nil),
+	requireRefusal(t, call(t, http.MethodGet, address+mirrorPath+"?cluster_id="+id+"&infra_env_id="+env, nil),
 		http.StatusBadRequest, "not both")
 	status, answer = importMirror(t, address, "idms.yaml&cluster_id=00000000-0000-4000-8000-000000000000", rules)
 	require.Equal(t, http.StatusNotFound, status, answer)
@@ -121,24 +122,24 @@ func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 	pressInstall(t, address, id)
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
 	var events []models.Event
-	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+	call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 	require.True(t, slices.ContainsFunc(events, func(e models.Event) bool {
 		return strings.Contains(*e.Message,
 			"The mirror holds all")
 	}), "it was proven by the cluster's rules")
-	config := ask(t, http.MethodGet, address+apiPath+"/clusters/"+id+"/downloads/files?file_name=install-config.yaml",
+	config := call(t, http.MethodGet, address+apiPath+"/clusters/"+id+"/downloads/files?file_name=install-config.yaml",
 		nil)
 	require.Contains(t, string(config.body), `"source": "quay.io/openshift-release-dev/ocp-release"`)
 
 	var model mirrorsite.Model
-	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+	call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Rules, "the appliance has none")
 	require.Len(t, model.Imports, 2)
 	require.Equal(t, id, model.Imports[0].Cluster)
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, address+apiPath+"/clusters/"+id, nil).status)
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, address+apiPath+"/clusters/"+id, nil).status)
 	eventually(t, "the rules of the deleted cluster and of its infra-env are gone", func() bool {
 		model = mirrorsite.Model{}
-		ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
+		call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 		return len(model.Imports) == 0
 	})
 }
@@ -146,7 +147,7 @@ func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 // discoveryRegistries is the registries.conf of an infra-env's discovery config.
 func discoveryRegistries(t *testing.T, address, infraEnv string) string {
 	t.Helper()
-	got := ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/downloads/files?file_name=discovery.ign",
+	got := call(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/downloads/files?file_name=discovery.ign",
 		nil)
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 	read, err := ignition.ReadDiscovery(got.body)

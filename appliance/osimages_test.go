@@ -54,14 +54,14 @@ func osImagesAt(t *testing.T, address string) []osimage.Image {
 	var list struct {
 		OSImages []osimage.Image `json:"os_images"`
 	}
-	ask(t, http.MethodGet, address+consolePath+"/os-images", nil).read(t, http.StatusOK, &list)
+	call(t, http.MethodGet, address+consolePath+"/os-images", nil).read(t, http.StatusOK, &list)
 	return list.OSImages
 }
 
 func announce(t *testing.T, address string, announced object) string {
 	t.Helper()
 	var up osimage.Upload
-	ask(t, http.MethodPost, address+consolePath+"/os-images/uploads", announced).read(t, http.StatusCreated, &up)
+	call(t, http.MethodPost, address+consolePath+"/os-images/uploads", announced).read(t, http.StatusCreated, &up)
 	return address + consolePath + "/os-images/uploads/" + up.ID
 }
 
@@ -72,11 +72,11 @@ func TestOSImages_uploadResumesAfterRestart(t *testing.T) {
 	content := liveISO(t)
 	sum := sha256.Sum256(content)
 	var status console.Status
-	ask(t, http.MethodGet, address+consolePath+"/status", nil).read(t, http.StatusOK, &status)
+	call(t, http.MethodGet, address+consolePath+"/status", nil).read(t, http.StatusOK, &status)
 	require.Equal(t, "failed", status.Releases[0].State)
 	requireSentence(t, status.Releases[0].Message, "there is no OS image for OpenShift "+s.release.Version)
 	image := s.imageOf(t, address)
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
+	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
 		"there is no OS image for OpenShift", "there is none at all", "import the live ISO")
 
 	up := announce(t, address, object{"name": "rhcos-live.iso", "size_bytes": len(content)})
@@ -112,7 +112,7 @@ func TestOSImages_uploadResumesAfterRestart(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode, "%s", body)
 	require.NoError(t, json.Unmarshal(body, &row))
 	requireDiscoveryISO(t, s.imageOf(t, address))
-	requireRefusal(t, ask(t, http.MethodDelete, address+consolePath+"/os-images/"+row.ID, nil), http.StatusConflict,
+	requireRefusal(t, call(t, http.MethodDelete, address+consolePath+"/os-images/"+row.ID, nil), http.StatusConflict,
 		"is in use by the infra-envs east, east; delete them")
 	require.Len(t, osImagesAt(t, address), 2)
 }
@@ -133,16 +133,17 @@ func TestOSImages_listVerifyRemove(t *testing.T) {
 	list := osImagesAt(t, address)
 	require.Len(t, list, 2)
 	require.Equal(t, osimage.SourceFile, list[0].Source)
-	requireRefusal(t, ask(t, http.MethodDelete, address+consolePath+"/os-images/"+list[0].ID, nil), http.StatusConflict,
+	requireRefusal(t, call(t, http.MethodDelete, address+consolePath+"/os-images/"+list[0].ID, nil),
+		http.StatusConflict,
 		"is named by the configuration")
 	of := address + consolePath + "/os-images/" + list[1].ID
-	require.Equal(t, http.StatusAccepted, ask(t, http.MethodPost, of+"/verify", nil).status)
+	require.Equal(t, http.StatusAccepted, call(t, http.MethodPost, of+"/verify", nil).status)
 	eventually(t, "the image is verified", func() bool {
 		return osImagesAt(t, address)[1].State == osimage.StateReady
 	})
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, of, nil).status)
-	requireRefusal(t, ask(t, http.MethodDelete, of, nil), http.StatusNotFound, "there is no OS image")
-	requireRefusal(t, ask(t, http.MethodPost, of+"/verify", nil), http.StatusNotFound, "there is no OS image")
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, of, nil).status)
+	requireRefusal(t, call(t, http.MethodDelete, of, nil), http.StatusNotFound, "there is no OS image")
+	requireRefusal(t, call(t, http.MethodPost, of+"/verify", nil), http.StatusNotFound, "there is no OS image")
 	require.Len(t, osImagesAt(t, address), 1)
 }
 
@@ -152,23 +153,23 @@ func TestOSImages_wrongUploadsAreRejected(t *testing.T) {
 	s.config.Limits.OSImageBytes = 1 << 20
 	address, _ := s.start(t)
 	uploads := address + consolePath + "/os-images/uploads"
-	requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size_bytes": 2 << 20}), http.StatusBadRequest,
+	requireRefusal(t, call(t, http.MethodPost, uploads, object{"size_bytes": 2 << 20}), http.StatusBadRequest,
 		"limits.os_image_bytes")
-	requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size": 5}), http.StatusBadRequest,
+	requireRefusal(t, call(t, http.MethodPost, uploads, object{"size": 5}), http.StatusBadRequest,
 		`unknown field "size"`)
-	requireRefusal(t, ask(t, http.MethodPost, address+consolePath+"/os-images", object{"url": "file:///etc/passwd"}),
+	requireRefusal(t, call(t, http.MethodPost, address+consolePath+"/os-images", object{"url": "file:///etc/passwd"}),
 		http.StatusBadRequest, "expected an http:// or https:// URL")
-	requireRefusal(t, ask(t, http.MethodGet, uploads+"/none", nil), http.StatusNotFound, "there is no OS image none")
-	requireRefusal(t, ask(t, http.MethodPatch, uploads+"/none", nil), http.StatusBadRequest, "Upload-Offset")
+	requireRefusal(t, call(t, http.MethodGet, uploads+"/none", nil), http.StatusNotFound, "there is no OS image none")
+	requireRefusal(t, call(t, http.MethodPatch, uploads+"/none", nil), http.StatusBadRequest, "Upload-Offset")
 
 	up := announce(t, address, object{"name": "wrong.iso", "size_bytes": 100_000})
 	response, body := patch(t, up, 0, bytes.NewReader(bytes.Repeat([]byte("qcow2"), 20_000)))
 	require.Equal(t, http.StatusUnprocessableEntity, response.StatusCode)
 	require.Contains(t, string(body), "the base ISO wrong.iso cannot be used")
-	requireRefusal(t, ask(t, http.MethodGet, up, nil), http.StatusNotFound, "there is no OS image")
+	requireRefusal(t, call(t, http.MethodGet, up, nil), http.StatusNotFound, "there is no OS image")
 
 	up = announce(t, address, object{"size_bytes": 100_000})
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, up, nil).status)
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, up, nil).status)
 	require.Empty(t, files(t, filepath.Join(s.config.DataDir, "os-images")))
 }
 
@@ -185,7 +186,7 @@ func TestFullDisk_osImages(t *testing.T) {
 	d.fill(t, 1<<20)
 	uploads := address + consolePath + "/os-images/uploads"
 	if d.limit == nil {
-		requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size_bytes": len(content)}),
+		requireRefusal(t, call(t, http.MethodPost, uploads, object{"size_bytes": len(content)}),
 			http.StatusInsufficientStorage,
 			"the image needs", "more in "+images, "free space on its file system, then try again")
 	}
@@ -215,7 +216,7 @@ func TestOSImages_fromReleaseInMirror(t *testing.T) {
 	require.Equal(t, osimage.SourcePayload, row.Source)
 	requireDiscoveryISO(t, s.imageOf(t, address))
 
-	got := ask(t, http.MethodPost, address+consolePath+"/os-images", object{"release": "4.1.0"})
+	got := call(t, http.MethodPost, address+consolePath+"/os-images", object{"release": "4.1.0"})
 	require.Equal(t, http.StatusAccepted, got.status)
 	eventually(t, "a release that is not there is said", func() bool {
 		list := osImagesAt(t, address)

@@ -106,15 +106,16 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		return got.Payload
 	}
 	if kind.fenced {
-		patiently(t, "the hosts are there", func() bool { return len(cluster().Hosts) == group.Count })
+		eventuallySlow(t, "the hosts are there", func() bool { return len(cluster().Hosts) == group.Count })
 		for i, h := range cluster().Hosts {
-			fence(t, api, *env.Payload.ID, *h.ID, i)
+			setFencing(t, api, *env.Payload.ID, *h.ID, i)
 		}
 	}
-	patiently(t, "the cluster becomes ready", func() bool { return *cluster().Status == models.ClusterStatusReady })
+	eventuallySlow(t, "the cluster becomes ready",
+		func() bool { return *cluster().Status == models.ClusterStatusReady })
 	_, err = api.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: id})
 	require.NoError(t, err)
-	patiently(t, "the cluster is installed", func() bool {
+	eventuallySlow(t, "the cluster is installed", func() bool {
 		got := cluster()
 		require.NotEqual(t, models.ClusterStatusError, *got.Status, *got.StatusInfo)
 		return *got.Status == models.ClusterStatusInstalled
@@ -125,13 +126,13 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		count[h.Role]++
 		require.Equal(t, models.HostStatusInstalled, *h.Status)
 	}
-	requireSoundFiles(t, address, cluster())
+	requireValidFiles(t, address, cluster())
 	require.Equal(t, [3]int{kind.masters, kind.arbiters, kind.workers}, [3]int{count[models.HostRoleMaster],
 		count[models.HostRoleArbiter], count[models.HostRoleWorker]})
 }
 
 // fence gives a host the credentials by which its neighbour turns it off.
-func fence(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, number int) {
+func setFencing(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, number int) {
 	_, err := api.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host,
 		HostUpdateParams: &models.HostUpdateParams{
 			FencingCredentials: &models.FencingCredentialsParams{
@@ -143,7 +144,7 @@ func fence(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, num
 }
 
 // patiently waits longer than [eventually]: the clusters are installed side by side.
-func patiently(t *testing.T, what string, yes func() bool) {
+func eventuallySlow(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	require.Eventually(t, yes, 2*time.Minute, 100*time.Millisecond, what)
 }

@@ -34,7 +34,7 @@ func TestInstallerError_isOneEvent(t *testing.T) {
 
 	told := func() int {
 		var events []models.Event
-		ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+		call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 		count := 0
 		for _, event := range events {
 			// the change of the cluster's state says it once more, as an information
@@ -63,7 +63,7 @@ func TestInstallerError_isOneEvent(t *testing.T) {
 			"platform baremetal requires the"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+
+			require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+
 				id+"/install-config", strconv.Quote(refused.override)).status)
 			before := told()
 			pressInstall(t, address, id)

@@ -18,11 +18,11 @@ func rehearse(t *testing.T, address, cluster string, wanted object) *rehearsal.R
 	t.Helper()
 	path := address + "/api/landfall/v1/clusters/" + cluster + "/rehearsals"
 	report := new(rehearsal.Rehearsal)
-	ask(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, report)
-	requireRefusal(t, ask(t, http.MethodPost, path, wanted), http.StatusConflict, "is under way; wait for its end")
-	patiently(t, "the rehearsal ends", func() bool {
+	call(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, report)
+	requireRefusal(t, call(t, http.MethodPost, path, wanted), http.StatusConflict, "is under way; wait for its end")
+	eventuallySlow(t, "the rehearsal ends", func() bool {
 		now := new(rehearsal.Rehearsal)
-		ask(t, http.MethodGet, path+"/"+report.ID, nil).read(t, http.StatusOK, now)
+		call(t, http.MethodGet, path+"/"+report.ID, nil).read(t, http.StatusOK, now)
 		report = now
 		return report.State == "done"
 	})
@@ -40,17 +40,17 @@ func stepsOf(report *rehearsal.Rehearsal) string {
 }
 
 func TestRehearsal_leavesNothing(t *testing.T) {
-	s, g := newGatedSite(t)
+	s, g := newProxiedSite(t)
 	address, _ := s.start(t)
 	id := create(t, address+apiPath+"/clusters", s.newCluster("stage").with(object{
 		"control_plane_count": 3, "api_vips": []object{{"ip": "192.168.100.10"}},
 		"ingress_vips": []object{{"ip": "192.168.100.11"}},
 	}))
-	require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+id+"/install-config",
+	require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+id+"/install-config",
 		`"{\"fips\": true}"`).status)
 	look := func() (string, *models.Cluster) {
 		var events []models.Event
-		ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
+		call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 		var told []string
 		for _, event := range events {
 			told = append(told, *event.Message)
@@ -67,7 +67,7 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 	require.Contains(t, report.Steps[6].Message, "7 ignition configs are valid")
 
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
-	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
+	g.answer(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 	report = rehearse(t, address, id, object{})
 	require.False(t, report.Passed)
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror failed", stepsOf(report))
@@ -79,12 +79,12 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 	require.Equal(t, before, after)
 	_, err := os.Stat(filepath.Join(s.config.DataDir, "rehearsals"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	requireRefusal(t, ask(t, http.MethodPost, address+"/api/landfall/v1/clusters/none/rehearsals", object{}),
+	requireRefusal(t, call(t, http.MethodPost, address+"/api/landfall/v1/clusters/none/rehearsals", object{}),
 		http.StatusNotFound, "There is no cluster none")
-	requireRefusal(t, ask(t, http.MethodPost, address+"/api/landfall/v1/clusters/"+id+"/rehearsals",
+	requireRefusal(t, call(t, http.MethodPost, address+"/api/landfall/v1/clusters/"+id+"/rehearsals",
 		object{"workers": 300}), http.StatusBadRequest, "1 to 200 hosts")
-	requireRefusal(t, ask(t, http.MethodPost, address+"/api/landfall/v1/clusters/"+id+"/rehearsals",
+	requireRefusal(t, call(t, http.MethodPost, address+"/api/landfall/v1/clusters/"+id+"/rehearsals",
 		object{"control_planes": 1}), http.StatusBadRequest, "has 3 control-plane nodes, not 1")
-	requireRefusal(t, ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+id+"/rehearsals/none", nil),
+	requireRefusal(t, call(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+id+"/rehearsals/none", nil),
 		http.StatusNotFound, "There is no rehearsal none")
 }

@@ -46,16 +46,16 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 		memory: make([]int64, len(seeded.hosts)), took: make(map[string][]time.Duration)}
 
 	warm := s.exec(b, program, seeded.hosts[0])
-	crowd.run(b, 1, everything) // every host has said everything once, the big ones their whole inventory
+	crowd.run(b, 1, allReports) // every host has said everything once, the big ones their whole inventory
 	warm.stop(b)
 	before := usedBytes(b, s.config.DataDir)
 
 	child := s.exec(b, program, seeded.hosts[0])
-	crowd.run(b, 1, news) // each answer is made once
+	crowd.run(b, 1, changedReports) // each answer is made once
 	clear(crowd.took)
 	idle, lived := child.cpu(b), time.Duration(0)
 	for b.Loop() {
-		crowd.run(b, scaleMinutes, news)
+		crowd.run(b, scaleMinutes, changedReports)
 		lived += scaleMinutes * time.Minute
 	}
 	b.ReportMetric(float64(child.ready.Microseconds())/1000, "ready-ms")
@@ -80,11 +80,11 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 // minutes.
 func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
 	child := s.exec(b, program, crowd.seeded.hosts[0])
-	crowd.run(b, 1, noise) // the start itself writes, and the clocks of hosts are looked at
+	crowd.run(b, 1, unchangedReports) // the start itself writes, and the clocks of hosts are looked at
 	child.stop(b)
 	before := usedBytes(b, s.config.DataDir)
 	child = s.exec(b, program, crowd.seeded.hosts[0])
-	crowd.run(b, scaleMinutes, noise)
+	crowd.run(b, scaleMinutes, unchangedReports)
 	child.stop(b)
 	return usedBytes(b, s.config.DataDir) - before
 }
@@ -132,29 +132,29 @@ type crowd struct {
 const crowdConnections = 16
 
 // talk is what hosts have to say.
-type talk int
+type reportMode int
 
 const (
-	everything talk = iota // each host, at each turn, its inventory
-	news                   // now and then an inventory, which has changed
-	noise                  // now and then an inventory, in which the disks' temperature has changed
+	allReports       reportMode = iota // each host, at each turn, its inventory
+	changedReports                     // now and then an inventory, which has changed
+	unchangedReports                   // now and then an inventory, in which the disks' temperature has changed
 )
 
 // run lets minutes go by, compressed. Everything due is sent when it is due, on a few connections;
 // what is late counts from when it was due.
-func (c *crowd) run(b *testing.B, minutes int, talk talk) {
+func (c *crowd) run(b *testing.B, minutes int, reportMode reportMode) {
 	var running sync.WaitGroup
 	start := time.Now()
 	minute := time.Minute / time.Duration(c.factor)
 	for client := range crowdConnections {
 		running.Go(func() {
-			wire := dial(b, c.address)
+			rawClient := dial(b, c.address)
 			for m := range minutes {
 				for host := client; host < len(c.seeded.hosts); host += crowdConnections {
 					due := start.Add(time.Duration(m)*minute +
 						minute*time.Duration(host)/time.Duration(len(c.seeded.hosts)))
 					<-time.After(time.Until(due))
-					if err := c.turn(b, wire, host, c.round+m, talk, due); err != nil {
+					if err := c.reportMinute(b, rawClient, host, c.round+m, reportMode, due); err != nil {
 						b.Error(err)
 						return
 					}
@@ -162,40 +162,42 @@ func (c *crowd) run(b *testing.B, minutes int, talk talk) {
 			}
 		})
 	}
-	running.Go(func() { c.lookAround(b, start.Add(time.Duration(minutes)*minute)) })
+	running.Go(func() { c.readLists(b, start.Add(time.Duration(minutes)*minute)) })
 	running.Wait()
 	c.round += minutes
 }
 
 // turn is one minute of one host.
-func (c *crowd) turn(b *testing.B, wire *wire, host, round int, talk talk, due time.Time) error {
+func (c *crowd) reportMinute(b *testing.B, rawClient *rawClient, host, round int, reportMode reportMode,
+	due time.Time) error {
 	at := c.seeded.hosts[host]
 	path := at.instructions() + "?discovery_agent_version=agent&timestamp=" + fmt.Sprint(time.Now().Unix())
-	if err := c.ask(wire, "poll", http.MethodGet, path, nil, http.StatusOK, due); err != nil {
+	if err := c.call(rawClient, "poll", http.MethodGet, path, nil, http.StatusOK, due); err != nil {
 		return err
 	}
-	if err := c.ask(wire, "connectivity", http.MethodPost, at.instructions(), c.reach(b, host, round),
+	if err := c.call(rawClient, "connectivity", http.MethodPost, at.instructions(),
+		c.connectivityReport(b, host, round),
 		http.StatusNoContent, time.Now()); err != nil {
 		return err
 	}
-	if talk != everything && (host+round)%10 != 0 {
+	if reportMode != allReports && (host+round)%10 != 0 {
 		return nil
 	}
 	what, smart := "inventory", 4
 	if host%10 == 0 {
 		what, smart = "big-inventory", 54
 	}
-	if talk != noise {
-		c.memory[host] = usableMemory + int64(round+1)<<20
+	if reportMode != unchangedReports {
+		c.memory[host] = reportedMemory + int64(round+1)<<20
 	}
 	inventory := inventoryWith(b, host, c.memory[host], smart)
 	reply := stepReply(b, bytes.ReplaceAll(inventory, []byte(`temperature\":31`),
 		fmt.Appendf(nil, `temperature\":%d`, 31+round%9)))
-	return c.ask(wire, what, http.MethodPost, at.instructions(), reply, http.StatusNoContent, time.Now())
+	return c.call(rawClient, what, http.MethodPost, at.instructions(), reply, http.StatusNoContent, time.Now())
 }
 
-func (c *crowd) ask(wire *wire, what, method, path string, body []byte, wanted int, since time.Time) error {
-	status, answer, err := wire.do(method, path, body)
+func (c *crowd) call(rawClient *rawClient, what, method, path string, body []byte, wanted int, since time.Time) error {
+	status, answer, err := rawClient.do(method, path, body)
 	if err == nil && status != wanted {
 		err = fmt.Errorf("%s: %s %s was answered %d: %s", what, method, path, status, answer)
 	}
@@ -207,7 +209,7 @@ func (c *crowd) ask(wire *wire, what, method, path string, body []byte, wanted i
 }
 
 // reach is what a host says of the other hosts of its cluster. No two round trips are the same.
-func (c *crowd) reach(b *testing.B, host, round int) []byte {
+func (c *crowd) connectivityReport(b *testing.B, host, round int) []byte {
 	report := models.ConnectivityReport{}
 	first := host - host%c.hostsEach
 	for other := first; other < first+c.hostsEach; other++ {
@@ -235,15 +237,17 @@ func (c *crowd) reach(b *testing.B, host, round int) []byte {
 
 // lookAround is people who have a list and a cluster open until the time: each is read again every
 // few seconds.
-func (c *crowd) lookAround(b *testing.B, until time.Time) {
-	wire := dial(b, c.address)
+func (c *crowd) readLists(b *testing.B, until time.Time) {
+	rawClient := dial(b, c.address)
 	ticker := time.NewTicker(3 * time.Second / time.Duration(c.factor) * 5)
 	defer ticker.Stop()
 	for n := 0; time.Now().Before(until); n++ {
-		err := c.ask(wire, "list-of-clusters", http.MethodGet, apiPath+"/clusters", nil, http.StatusOK, time.Now())
+		err := c.call(rawClient, "list-of-clusters", http.MethodGet, apiPath+"/clusters", nil, http.StatusOK,
+			time.Now())
 		env := c.seeded.infraEnvs[n%len(c.seeded.infraEnvs)]
 		if err == nil {
-			err = c.ask(wire, "list-of-hosts", http.MethodGet, apiPath+"/infra-envs/"+env+"/hosts", nil, http.StatusOK,
+			err = c.call(rawClient, "list-of-hosts", http.MethodGet, apiPath+"/infra-envs/"+env+"/hosts", nil,
+				http.StatusOK,
 				time.Now())
 		}
 		if err != nil {
@@ -261,12 +265,12 @@ func BenchmarkLists(b *testing.B) {
 	seeded := s.seed(b, 600, 1)
 	address, _ := s.startQuietly(b)
 	read := func(b *testing.B, path string) {
-		wire := dial(b, address)
+		rawClient := dial(b, address)
 		var took []time.Duration
 		size := 0
 		for b.Loop() {
 			began := time.Now()
-			status, answer, err := wire.do(http.MethodGet, path, nil)
+			status, answer, err := rawClient.do(http.MethodGet, path, nil)
 			took = append(took, time.Since(began))
 			require.NoError(b, err)
 			require.Equal(b, http.StatusOK, status)
@@ -283,16 +287,16 @@ func BenchmarkLists(b *testing.B) {
 		name string
 		of   func(number int) []byte
 	}{
-		{"22KB", func(number int) []byte { return inventoryOf(b, number, usableMemory) }},
+		{"22KB", func(number int) []byte { return inventoryOf(b, number, reportedMemory) }},
 		{"4KB", func(number int) []byte { return smallInventory(b, number) }},
 	} {
 		env := seeded.pool
-		wire := dial(b, address)
+		rawClient := dial(b, address)
 		for n := range 300 {
 			host := hostRef{env, fmt.Sprintf("00000000-0000-4000-8000-%012d", n)}
 			for _, r := range []request{registration(env, host.id), {host.instructions(), stepReply(b, inventory.of(n)),
 				http.StatusNoContent}} {
-				status, answer, err := wire.do(http.MethodPost, r.path, r.body)
+				status, answer, err := rawClient.do(http.MethodPost, r.path, r.body)
 				require.NoError(b, err)
 				require.Equal(b, r.status, status, string(answer))
 			}
@@ -307,7 +311,7 @@ func BenchmarkLists(b *testing.B) {
 // smallInventory is that of a virtual machine, 4 KB.
 func smallInventory(tb testing.TB, number int) []byte {
 	var inventory models.Inventory
-	require.NoError(tb, json.Unmarshal(inventoryOf(tb, number, usableMemory), &inventory))
+	require.NoError(tb, json.Unmarshal(inventoryOf(tb, number, reportedMemory), &inventory))
 	inventory.Disks, inventory.Interfaces = inventory.Disks[:1], inventory.Interfaces[:2]
 	text, err := json.Marshal(&inventory)
 	require.NoError(tb, err)
@@ -326,7 +330,7 @@ func measureChanges(b *testing.B, hosts int) {
 	s := newSite(b)
 	seeded := s.seed(b, max(hosts/10, 1), 10)
 	address, _ := s.startQuietly(b)
-	wire := dial(b, address)
+	rawClient := dial(b, address)
 	change := func(name string, method string, wanted int, next func(serial int) (string, []byte)) {
 		b.Run(name, func(b *testing.B) {
 			var took []time.Duration
@@ -334,7 +338,7 @@ func measureChanges(b *testing.B, hosts int) {
 			for b.Loop() {
 				path, body := next(serial)
 				began := time.Now()
-				status, answer, err := wire.do(method, path, body)
+				status, answer, err := rawClient.do(method, path, body)
 				took = append(took, time.Since(began))
 				require.NoError(b, err)
 				require.Equal(b, wanted, status, string(answer))
@@ -346,12 +350,12 @@ func measureChanges(b *testing.B, hosts int) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-	reply := stepReply(b, inventoryOf(b, 0, usableMemory))
+	reply := stepReply(b, inventoryOf(b, 0, reportedMemory))
 	change("inventory", http.MethodPost, http.StatusNoContent, func(serial int) (string, []byte) {
-		memory := fmt.Appendf(nil, "%d", usableMemory+int64(serial+1)<<20)
-		return seeded.hosts[0].instructions(), bytes.Replace(reply, fmt.Appendf(nil, "%d", usableMemory), memory, 1)
+		memory := fmt.Appendf(nil, "%d", reportedMemory+int64(serial+1)<<20)
+		return seeded.hosts[0].instructions(), bytes.Replace(reply, fmt.Appendf(nil, "%d", reportedMemory), memory, 1)
 	})
-	_, answer, err := wire.do(http.MethodGet, apiPath+"/infra-envs/"+seeded.infraEnvs[0], nil)
+	_, answer, err := rawClient.do(http.MethodGet, apiPath+"/infra-envs/"+seeded.infraEnvs[0], nil)
 	require.NoError(b, err)
 	var env models.InfraEnv
 	require.NoError(b, json.Unmarshal(answer, &env))

@@ -22,13 +22,13 @@ import (
 var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 // marks is what something may be known by.
-type marks struct {
+type traces struct {
 	names   map[string]bool // names and ids
 	secrets map[string]bool
 }
 
-func newMarks(names ...string) *marks {
-	m := &marks{names: map[string]bool{}, secrets: map[string]bool{}}
+func newTraces(names ...string) *traces {
+	m := &traces{names: map[string]bool{}, secrets: map[string]bool{}}
 	for _, name := range names {
 		m.names[name] = true
 	}
@@ -36,7 +36,7 @@ func newMarks(names ...string) *marks {
 }
 
 // idsOf adds the ids in what was shown.
-func (m *marks) idsOf(shown []glimpse) {
+func (m *traces) idsOf(shown []observation) {
 	for _, s := range shown {
 		for _, id := range uuids.FindAllString(s.Object, -1) {
 			m.names[id] = true
@@ -45,7 +45,7 @@ func (m *marks) idsOf(shown []glimpse) {
 }
 
 // secretsOf adds what a list of Secrets holds.
-func (m *marks) secretsOf(t *testing.T, list string) {
+func (m *traces) secretsOf(t *testing.T, list string) {
 	t.Helper()
 	var secrets corev1.SecretList
 	require.NoError(t, json.Unmarshal([]byte(list), &secrets))
@@ -59,7 +59,7 @@ func (m *marks) secretsOf(t *testing.T, list string) {
 }
 
 // in finds one of them in a text.
-func (m *marks) in(text []byte, names bool) (string, bool) {
+func (m *traces) in(text []byte, names bool) (string, bool) {
 	for secret := range m.secrets {
 		if bytes.Contains(text, []byte(secret)) {
 			return "a secret", true
@@ -77,7 +77,7 @@ func (m *marks) in(text []byte, names bool) (string, bool) {
 // database, and each file beside it. What may be is the journal, which is the database's own log
 // and the events, and it has no secrets; and, where AMS is spoken to, what it must yet hear: a row,
 // and since when it waits.
-func requireNoTrace(t *testing.T, dir string, m *marks, amsWaits bool) {
+func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 	t.Helper()
 	require.NotEmpty(t, m.secrets)
 	require.Greater(t, len(m.names), 5)

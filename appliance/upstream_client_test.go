@@ -57,7 +57,7 @@ func TestInstallation_upstreamClient(t *testing.T) {
 			requireDiscoveryISO(t, *image.Payload.URL)
 
 			group := &simulate.HostGroup{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000,
-				Spokes: outside.world.spokes}
+				Spokes: sharedEnvironment.environment.spokes}
 			groupEnded := make(chan error, 1)
 			go func() { groupEnded <- group.Run(ctx) }()
 

@@ -16,7 +16,7 @@ import (
 var ErrNothing = fault.Sentinel(fault.NotFound, "there is nothing to report to AMS about this cluster")
 
 // ErrPaused is returned for an order that the state of the relay does not allow.
-var ErrPaused = fault.Sentinel(fault.NotFound, "the relay is not waiting for a confirmation")
+var ErrPaused = fault.Sentinel(fault.Conflict, "the relay is not waiting for a confirmation")
 
 // Connect ends all waits. For the given time it also allows a relay with ByHand to connect.
 func (r *Relay) Connect(span time.Duration) {

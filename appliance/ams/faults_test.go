@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/ams/amstest"
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -391,6 +392,7 @@ func TestRelay_credentialFaults(t *testing.T) {
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireSent(id)
+			require.Equal(s, fault.Conflict, fault.KindOf(s.relay.Accept(s.Context())), "nothing is to be accepted")
 		}},
 		{50, "killed between the new refresh token and its write", func(s *site) {
 			s.ams.Rotate = true

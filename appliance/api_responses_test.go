@@ -29,16 +29,16 @@ import (
 // documented and can be. What can't be is said with its reason in neverAnswered; an operation or an
 // answer that is added to the description and not tested fails here.
 func TestOperations_documentedResponses(t *testing.T) {
-	seen := newLedger()
-	d := openDoorNoting(t, seen)
-	tour := &tour{door: d, ledger: seen}
-	tour.catalog()
-	tour.describe()
-	tour.hostsOfNoCluster()
-	tour.install()
-	tour.join()
-	tour.refusals()
-	tour.end()
+	seen := newResponseLog()
+	d := startRecordedAppliance(t, seen)
+	operationsTest := &operationsTest{testAppliance: d, responseLog: seen}
+	operationsTest.catalog()
+	operationsTest.describe()
+	operationsTest.hostsOfNoCluster()
+	operationsTest.install()
+	operationsTest.join()
+	operationsTest.refusals()
+	operationsTest.end()
 	seen.requireComplete(t, withoutClient())
 }
 
@@ -49,22 +49,22 @@ func withoutClient() []string {
 }
 
 // tour is one appliance on its way through all operations.
-type tour struct {
-	*door
-	ledger             *ledger
+type operationsTest struct {
+	*testAppliance
+	responseLog        *responseLog
 	fresh, done        strfmt.UUID // clusters: one that is described only, one that is installed
 	freshEnv, doneEnv  strfmt.UUID
 	freshHost, hostEnv strfmt.UUID // a host that only registered, and the infra-env of no cluster
 }
 
 // raw sends what no client sends, with the ledger looking on.
-func (d *tour) raw(method, address string, body any) answer {
+func (d *operationsTest) raw(method, address string, body any) answer {
 	d.Helper()
-	return askBy(d.T, &http.Client{Transport: noting{d.ledger, false}}, method, address, body)
+	return callWith(d.T, &http.Client{Transport: recordingTransport{d.responseLog, false}}, method, address, body)
 }
 
 // catalog asks for what concerns no cluster.
-func (d *tour) catalog() {
+func (d *operationsTest) catalog() {
 	ctx := d.Context()
 	_, err := d.Versions.V2ListComponentVersions(ctx, versions.NewV2ListComponentVersionsParams())
 	require.NoError(d, err)
@@ -112,7 +112,7 @@ func (d *tour) catalog() {
 }
 
 // describe makes a cluster and an infra-env and does with them what is done before an installation.
-func (d *tour) describe() {
+func (d *operationsTest) describe() {
 	ctx := d.Context()
 	d.fresh = d.cluster()
 	d.freshEnv = d.infraEnv(&d.fresh)
@@ -179,7 +179,7 @@ func (d *tour) describe() {
 }
 
 // infraEnvOf does what can be done with an infra-env.
-func (d *tour) infraEnvOf(env strfmt.UUID) {
+func (d *operationsTest) infraEnvOf(env strfmt.UUID) {
 	ctx := d.Context()
 	_, err := d.Installer.ListInfraEnvs(ctx, installer.NewListInfraEnvsParams())
 	require.NoError(d, err)
@@ -212,7 +212,7 @@ func (d *tour) infraEnvOf(env strfmt.UUID) {
 }
 
 // hostsOfNoCluster registers, names, binds and unbinds.
-func (d *tour) hostsOfNoCluster() {
+func (d *operationsTest) hostsOfNoCluster() {
 	ctx := d.Context()
 	env, host := d.freshEnv, d.freshHost
 	_, err := d.Installer.V2GetHost(ctx, installer.NewV2GetHostParams().WithInfraEnvID(env).WithHostID(host))
@@ -262,7 +262,7 @@ func (d *tour) hostsOfNoCluster() {
 			WithBindHostParams(&models.BindHostParams{ClusterID: &cluster}))
 		return err
 	}
-	refused(d.T, bind(nobody()), 400)
+	refused(d.T, bind(missingID()), 400)
 	bound := d.cluster()
 	require.NoError(d, bind(bound))
 	d.until(bound, models.ClusterStatusReady)
@@ -272,7 +272,7 @@ func (d *tour) hostsOfNoCluster() {
 }
 
 // install installs one cluster, and cancels and resets another on its way.
-func (d *tour) install() {
+func (d *operationsTest) install() {
 	ctx := d.Context()
 	d.done, d.doneEnv = d.installing(1000)
 	stopped, _ := d.installing(200)
@@ -310,10 +310,10 @@ func (d *tour) install() {
 
 // installing starts the installation of a cluster of one node, which does it so many times as fast
 // as a real one.
-func (d *tour) installing(speed float64) (cluster, env strfmt.UUID) {
+func (d *operationsTest) installing(speed float64) (cluster, env strfmt.UUID) {
 	cluster = d.cluster()
 	env = d.infraEnv(&cluster)
-	d.groupAt(speed, env, 1)
+	d.startHostsAt(speed, env, 1)
 	d.until(cluster, models.ClusterStatusReady)
 	_, err := d.Installer.V2InstallCluster(d.Context(), installer.NewV2InstallClusterParams().WithClusterID(cluster))
 	require.NoError(d, err)
@@ -321,7 +321,7 @@ func (d *tour) installing(speed float64) (cluster, env strfmt.UUID) {
 }
 
 // filesOf downloads what an installation made.
-func (d *tour) filesOf(cluster, env, host strfmt.UUID) {
+func (d *operationsTest) filesOf(cluster, env, host strfmt.UUID) {
 	ctx := d.Context()
 	var kubeconfig bytes.Buffer
 	_, err := d.Installer.V2DownloadClusterCredentials(ctx, installer.NewV2DownloadClusterCredentialsParams().
@@ -349,7 +349,7 @@ func (d *tour) filesOf(cluster, env, host strfmt.UUID) {
 
 // reportsOf says what the controller in a cluster says; the group's controller speaks by another
 // client.
-func (d *tour) reportsOf(cluster, env, host strfmt.UUID) {
+func (d *operationsTest) reportsOf(cluster, env, host strfmt.UUID) {
 	ctx := d.Context()
 	_, err := d.Operators.V2ReportMonitoredOperatorStatus(ctx, operators.NewV2ReportMonitoredOperatorStatusParams().
 		WithClusterID(cluster).WithReportParams(
@@ -376,7 +376,7 @@ func (d *tour) reportsOf(cluster, env, host strfmt.UUID) {
 }
 
 // join adds a host to a cluster that was installed elsewhere.
-func (d *tour) join() {
+func (d *operationsTest) join() {
 	ctx := d.Context()
 	cluster, err := d.importCluster("edge", "api.edge.example.com")
 	require.NoError(d, err)
@@ -395,17 +395,17 @@ func (d *tour) join() {
 }
 
 // refusals asks each operation in the ways that are refused, whatever it does.
-func (d *tour) refusals() {
-	unknown := nobody().String()
+func (d *operationsTest) refusals() {
+	unknown := missingID().String()
 	takes := bodies()
 	for _, operation := range slices.Concat(api.Operations(), api.Additions()) {
 		requireRefusal(d.T, d.raw(otherMethod(operation), d.at(operation, unknown, unknown, unknown), nil),
 			http.StatusMethodNotAllowed)
-		d.ledger.seen[sighting{operation.ID, http.StatusMethodNotAllowed, false}] = true
+		d.responseLog.seen[sentResponse{operation.ID, http.StatusMethodNotAllowed, false}] = true
 		body := takes[operation.ID]
 		if strings.Contains(operation.Path, "_id") {
 			if operation.ID == "V2UploadLogs" {
-				refused(d.T, d.uploadLogs(nobody(), "controller", nil, "x"), 404)
+				refused(d.T, d.uploadLogs(missingID(), "controller", nil, "x"), 404)
 			} else {
 				requireRefusal(d.T, d.raw(operation.Method, d.at(operation, unknown, unknown, unknown), body), 404)
 			}
@@ -446,7 +446,7 @@ func (d *tour) refusals() {
 	} {
 		requireRefusal(d.T, d.raw(wrong.method, d.url+wrong.path, wrong.body), wrong.status)
 	}
-	d.tooEarly()
+	d.requestEarly()
 }
 
 // otherMethod is a method that no operation of the path has.
@@ -461,7 +461,7 @@ func otherMethod(operation operation.Operation) string {
 }
 
 // tooEarly asks a cluster that is only described for what it has when it is installed.
-func (d *tour) tooEarly() {
+func (d *operationsTest) requestEarly() {
 	for _, action := range []string{"install", "cancel", "reset", "allow-add-hosts", "allow-add-workers"} {
 		requireRefusal(d.T, d.raw(http.MethodPost, d.url+"/clusters/"+d.fresh.String()+"/actions/"+action, nil), 409)
 	}
@@ -479,7 +479,7 @@ func (d *tour) tooEarly() {
 }
 
 // end deletes what was made.
-func (d *tour) end() {
+func (d *operationsTest) end() {
 	ctx := d.Context()
 	deregister := func() error {
 		_, err := d.Installer.DeregisterInfraEnv(ctx, installer.NewDeregisterInfraEnvParams().

@@ -20,15 +20,15 @@ import (
 )
 
 // ledger notes which status each operation was seen to answer with, and to whom.
-type ledger struct {
+type responseLog struct {
 	routes []route // those without parameters first
 	mu     sync.Mutex
-	seen   map[sighting]bool
+	seen   map[sentResponse]bool
 }
 
 // sighting is an answer of an operation. The one to the upstream client and the one to any other
 // are two.
-type sighting struct {
+type sentResponse struct {
 	operation string
 	status    int
 	upstream  bool
@@ -39,8 +39,8 @@ type route struct {
 	segments   []string
 }
 
-func newLedger() *ledger {
-	l := &ledger{seen: make(map[sighting]bool)}
+func newResponseLog() *responseLog {
+	l := &responseLog{seen: make(map[sentResponse]bool)}
 	for _, operation := range slices.Concat(api.Operations(), api.Additions()) {
 		l.routes = append(l.routes, route{operation.ID, operation.Method, strings.Split(api.BasePath+operation.Path,
 			"/")})
@@ -63,47 +63,47 @@ func (r route) fits(method string, segments []string) bool {
 	return true
 }
 
-func (l *ledger) note(request *http.Request, status int, upstream bool) {
+func (l *responseLog) record(request *http.Request, status int, upstream bool) {
 	segments := strings.Split(request.URL.Path, "/")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, route := range l.routes {
 		if route.fits(request.Method, segments) {
-			l.seen[sighting{route.id, status, upstream}] = true
+			l.seen[sentResponse{route.id, status, upstream}] = true
 			return
 		}
 	}
 }
 
 // noting is a transport whose answers go into a ledger.
-type noting struct {
-	ledger   *ledger
-	upstream bool
+type recordingTransport struct {
+	responseLog *responseLog
+	upstream    bool
 }
 
-func (n noting) RoundTrip(request *http.Request) (*http.Response, error) {
+func (n recordingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err == nil {
-		n.ledger.note(request, response.StatusCode, n.upstream)
+		n.responseLog.record(request, response.StatusCode, n.upstream)
 	}
 	return response, err
 }
 
 // openDoorNoting is openDoor whose upstream client writes a ledger.
-func openDoorNoting(t *testing.T, l *ledger) *door {
+func startRecordedAppliance(t *testing.T, l *responseLog) *testAppliance {
 	t.Helper()
-	d := openDoor(t)
+	d := startAppliance(t)
 	base, err := url.Parse(d.url)
 	require.NoError(t, err)
 	d.AssistedInstall = client.New(client.Config{
 		URL:       &url.URL{Scheme: base.Scheme, Host: base.Host, Path: client.DefaultBasePath},
-		Transport: noting{l, true}, AuthInfo: httptransport.PassThroughAuth,
+		Transport: recordingTransport{l, true}, AuthInfo: httptransport.PassThroughAuth,
 	})
 	return d
 }
 
 // documented are the statuses of each operation out of the API's own description, success first.
-func documented(t *testing.T) map[string][]int {
+func documentedStatuses(t *testing.T) map[string][]int {
 	t.Helper()
 	description, err := api.OpenAPI("test")
 	require.NoError(t, err)
@@ -131,15 +131,15 @@ func documented(t *testing.T) map[string][]int {
 }
 
 // unreachable are documented answers that no request can bring about, with the reason.
-type unreachable struct {
+type impossibleResponse struct {
 	status     int
 	operations []string // nil: all
 	reason     string
 }
 
 // neverAnswered are the documented answers that a running appliance does not give.
-func neverAnswered() []unreachable {
-	return []unreachable{
+func impossibleResponses() []impossibleResponse {
+	return []impossibleResponse{
 		{401, nil, "there is no sign-in: whoever reaches the appliance may use it"},
 		{403, nil, "there is no sign-in; only links that were signed are refused so, which " +
 			"TestInstallationFiles_directAndSignedLinks shows"},
@@ -181,7 +181,7 @@ func neverAnswered() []unreachable {
 // besides are the answers of an operation that the API's description does not have: each path
 // refuses other methods, each body that has unknown fields or is no JSON is refused, and the hosts
 // of an infra-env that does not exist are not an empty list.
-func besides(operation string) []int {
+func undocumentedStatuses(operation string) []int {
 	answers := []int{http.StatusMethodNotAllowed, http.StatusBadRequest}
 	if operation == "v2ListHosts" {
 		answers = append(answers, http.StatusNotFound)
@@ -190,10 +190,10 @@ func besides(operation string) []int {
 }
 
 // expected is what must be seen of each operation: all that is documented but for what can't be.
-func expected(t *testing.T) map[string][]int {
+func expectedStatuses(t *testing.T) map[string][]int {
 	t.Helper()
-	answers := documented(t)
-	for _, never := range neverAnswered() {
+	answers := documentedStatuses(t)
+	for _, never := range impossibleResponses() {
 		operations := never.operations
 		if operations == nil {
 			operations = slices.Collect(maps.Keys(answers))
@@ -211,34 +211,35 @@ func expected(t *testing.T) map[string][]int {
 
 // requireComplete checks that each operation gave each of its answers, its successes to the
 // upstream client, none that is said to be impossible, and no other.
-func (l *ledger) requireComplete(t *testing.T, byHand []string) {
+func (l *responseLog) requireComplete(t *testing.T, byHand []string) {
 	t.Helper()
 	var lacking []string
-	want := expected(t)
+	want := expectedStatuses(t)
 	for _, id := range slices.Sorted(maps.Keys(want)) {
 		for _, status := range want[id] {
-			upstream := l.seen[sighting{id, status, true}]
+			upstream := l.seen[sentResponse{id, status, true}]
 			switch {
 			case status < 300 && !upstream && !slices.Contains(byHand, id):
 				lacking = append(lacking, fmt.Sprintf("%s: the upstream client has not seen its success %d", id,
 					status))
-			case !upstream && !l.seen[sighting{id, status, false}]:
+			case !upstream && !l.seen[sentResponse{id, status, false}]:
 				lacking = append(lacking, fmt.Sprintf("%s: no test of its answer %d", id, status))
 			}
 		}
 	}
-	answers := documented(t)
+	answers := documentedStatuses(t)
 	for was := range l.seen {
-		if !slices.Contains(answers[was.operation], was.status) && !slices.Contains(besides(was.operation),
+		if !slices.Contains(answers[was.operation], was.status) && !slices.Contains(undocumentedStatuses(was.operation),
 			was.status) {
 			lacking = append(lacking, fmt.Sprintf("%s: it answered %d, which is not documented", was.operation,
 				was.status))
 		}
 	}
 	require.Empty(t, lacking, "%s", strings.Join(lacking, "\n"))
-	for _, never := range neverAnswered() {
+	for _, never := range impossibleResponses() {
 		for _, id := range never.operations {
-			require.False(t, l.seen[sighting{id, never.status, true}] || l.seen[sighting{id, never.status, false}],
+			require.False(t, l.seen[sentResponse{id, never.status, true}] ||
+				l.seen[sentResponse{id, never.status, false}],
 				"%s answered %d, which is said not to happen: %s", id, never.status, never.reason)
 		}
 	}
