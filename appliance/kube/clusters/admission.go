@@ -113,7 +113,7 @@ func installEnded(aci *hiveext.AgentClusterInstall) bool {
 	return reason == hiveext.ClusterInstalledReason || reason == hiveext.ClusterInstallationFailedReason
 }
 
-// alwaysMutable are the fields of an AgentClusterInstall that can be changed after the
+// alwaysMutable are the fields of an AgentClusterInstall that users can change after the
 // installation has started.
 var alwaysMutable = []string{"ClusterMetadata", "IgnitionEndpoint"}
 
@@ -156,7 +156,7 @@ func imageSetName(aci *hiveext.AgentClusterInstall) string {
 func checkPlatform(aci *hiveext.AgentClusterInstall) error {
 	platform, err := platformOf(aci.Spec)
 	if err != nil {
-		return nil // SpecSynced reports it, as on a hub
+		return nil // the condition SpecSynced reports the error, as on a hub
 	}
 	_, err = description.UserManagesNetworking(platform, aci.Spec.Networking.UserManagedNetworking,
 		int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents))
@@ -165,13 +165,13 @@ func checkPlatform(aci *hiveext.AgentClusterInstall) error {
 
 // changedFields describes the fields that differ between two structs, without the excluded ones. A
 // nil list equals an empty one.
-func changedFields(was, is any, but []string) string {
+func changedFields(was, is any, excluded []string) string {
 	before, after := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
 	var lines []string
 	for i := range before.NumField() {
 		name := before.Type().Field(i).Name
 		a, b := before.Field(i).Interface(), after.Field(i).Interface()
-		if !slices.Contains(but, name) && !equality.Semantic.DeepEqual(a, b) {
+		if !slices.Contains(excluded, name) && !equality.Semantic.DeepEqual(a, b) {
 			lines = append(lines, fmt.Sprintf("\t%s: (%s => %s)", name, plainText(a), plainText(b)))
 		}
 	}
@@ -186,7 +186,7 @@ func plainText(value any) string {
 	return fmt.Sprintf("%+v", value)
 }
 
-// deploymentMutable are the fields of a ClusterDeployment that can be changed.
+// deploymentMutable are the fields of a ClusterDeployment that users can change.
 var deploymentMutable = []string{
 	"CertificateBundles", "ClusterMetadata", "ControlPlaneConfig", "Ingress", "Installed", "PreserveOnDelete",
 	"ClusterPoolRef", "PowerState",
@@ -267,7 +267,7 @@ func checkDeletion(held *unstructured.Unstructured) error {
 		return nil
 	}
 	return apierrors.NewForbidden(groupResource(objects.ClusterDeployments), held.GetName(),
-		fmt.Errorf("metadata.annotations[%s] of ClusterDeployment %s is true; take the annotation away first",
+		fmt.Errorf("metadata.annotations[%s] of ClusterDeployment %s is true; remove the annotation first",
 			annotationProtected, held.GetName()))
 }
 

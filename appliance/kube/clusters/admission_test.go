@@ -15,8 +15,9 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// asked is a request that the API server would ask about; held is "" for a new object.
-func asked(t *testing.T, kind objects.Kind, fresh, held string) admission.Attributes {
+// requestFor returns an admission request of the API server. held is the stored object; "" for a
+// new one.
+func requestFor(t *testing.T, kind objects.Kind, fresh, held string) admission.Attributes {
 	t.Helper()
 	read := func(text string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
@@ -49,31 +50,31 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 		code              int32
 		says              string
 	}{
-		{"a single node whose networking is the cluster's",
+		{"single node with cluster-managed networking",
 			install("provisionRequirements: {controlPlaneAgents: 1}, networking: {userManagedNetworking: false}", ""),
 			"", http.StatusConflict, "UserManagedNetworking must be set to true with SNO"},
-		{"a platform that leaves its networking to the user",
+		{"platform with user-managed networking",
 			install("platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 3}, networking: "+
 				"{userManagedNetworking: true}", ""), "", http.StatusConflict, "etworking"},
-		{"another image set", install("imageSetRef: {name: b}, provisionRequirements: {controlPlaneAgents: 3}", ""),
+		{"image set changed", install("imageSetRef: {name: b}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			install("imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 3}", ""),
 			http.StatusBadRequest, "Attempted to change AgentClusterInstall.ImageSetRef which is immutable"},
-		{"an installation that has begun", install("sshPublicKey: b, provisionRequirements: {controlPlaneAgents: 3}",
+		{"change during the installation", install("sshPublicKey: b, provisionRequirements: {controlPlaneAgents: 3}",
 			started), install("sshPublicKey: a, provisionRequirements: {controlPlaneAgents: 3}", started),
 			http.StatusBadRequest,
 			"Attempted to change AgentClusterInstall.Spec which is immutable after install started, except for " +
 				"ClusterMetadata,IgnitionEndpoint fields. Unsupported change: \n\tSSHPublicKey: (a => b)"},
-		{"the hosts wanted during an installation",
+		{"number of hosts during the installation",
 			install("provisionRequirements: {controlPlaneAgents: 3, workerAgents: 2}", started),
 			install("provisionRequirements: {controlPlaneAgents: 3}", started), http.StatusBadRequest,
 			"ProvisionRequirements"},
-		{"the hosts wanted after an installation",
+		{"number of hosts after the installation",
 			install("provisionRequirements: {controlPlaneAgents: 3, workerAgents: 2}", ended),
 			install("provisionRequirements: {controlPlaneAgents: 3}", ended), 0, ""},
-		{"the ignition endpoint during an installation",
+		{"ignition endpoint during the installation",
 			install("ignitionEndpoint: {url: b}, provisionRequirements: {controlPlaneAgents: 3}", started),
 			install("provisionRequirements: {controlPlaneAgents: 3}", started), 0, ""},
-		{"an empty list for a missing one", install("apiVIPs: [], provisionRequirements: {controlPlaneAgents: 3}",
+		{"empty list instead of no list", install("apiVIPs: [], provisionRequirements: {controlPlaneAgents: 3}",
 			started), install("provisionRequirements: {controlPlaneAgents: 3}", started), 0, ""},
 		{"virtual addresses with user-managed networking",
 			install("apiVIPs: [192.168.10.4], provisionRequirements: {controlPlaneAgents: 3}, networking: "+
@@ -81,7 +82,7 @@ func TestAdmission_agentClusterInstall(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			requireAdmission(t, Admission{}.Validate(t.Context(), asked(t, objects.AgentClusterInstalls,
+			requireAdmission(t, Admission{}.Validate(t.Context(), requestFor(t, objects.AgentClusterInstalls,
 				c.fresh, c.held), nil), c.code, c.says)
 		})
 	}
@@ -110,7 +111,8 @@ func TestAdmission_defaultUserManagedNetworking(t *testing.T) {
 		"platformType: External, external: {platformName: acme}, provisionRequirements: {controlPlaneAgents: 3}": true,
 	}
 	for spec, want := range cases {
-		request := asked(t, objects.AgentClusterInstalls, "metadata: {name: one, namespace: site}\nspec: {"+spec+"}",
+		request := requestFor(t, objects.AgentClusterInstalls, "metadata: {name: one, namespace: site}\nspec: {"+
+			spec+"}",
 			"")
 		require.NoError(t, Admission{}.Admit(t.Context(), request, nil))
 		filled, found, err := unstructured.NestedBool(request.GetObject().(*unstructured.Unstructured).Object,
@@ -131,23 +133,24 @@ func TestAdmission_clusterDeployment(t *testing.T) {
 		code              int32
 		says              string
 	}{
-		{"one that is right", deployment(ref + metal + "clusterName: edge"), "", 0, ""},
-		{"no way to install it", deployment(metal + "clusterName: edge"), "", http.StatusBadRequest,
+		{"valid", deployment(ref + metal + "clusterName: edge"), "", 0, ""},
+		{"neither provisioning nor clusterInstallRef", deployment(metal + "clusterName: edge"), "",
+			http.StatusBadRequest,
 			"must set provisioning or clusterInstallRef"},
-		{"two ways to install it", deployment(ref + metal + "provisioning: {}, clusterName: edge"),
+		{"provisioning and clusterInstallRef", deployment(ref + metal + "provisioning: {}, clusterName: edge"),
 			"", http.StatusForbidden, "cannot set provisioning when clusterInstallRef is set"},
-		{"a cluster name that is none", deployment(ref + metal + "clusterName: Edge_1"), "", http.StatusBadRequest,
+		{"invalid cluster name", deployment(ref + metal + "clusterName: Edge_1"), "", http.StatusBadRequest,
 			"Invalid cluster name"},
 		{"no platform", deployment(ref + "clusterName: edge"), "", http.StatusBadRequest, "must specify a platform"},
 		{"two platforms", deployment(ref + "platform: {agentBareMetal: {}, none: {}}, clusterName: edge"), "",
 			http.StatusBadRequest, "only a single type of platform"},
-		{"another name later", deployment(ref + metal + "clusterName: other"),
+		{"name changed", deployment(ref + metal + "clusterName: other"),
 			deployment(ref + metal + "clusterName: edge"), http.StatusBadRequest,
 			"Attempted to change ClusterDeployment.Spec which is immutable except for"},
-		{"another selector later",
+		{"selector changed",
 			deployment(ref + "platform: {agentBareMetal: {agentSelector: {matchLabels: {a: b}}}}, clusterName: edge"),
 			deployment(ref + metal + "clusterName: edge"), 0, ""},
-		{"no more installed", deployment(ref + metal + "clusterName: edge"),
+		{"installed reset to false", deployment(ref + metal + "clusterName: edge"),
 			deployment(ref + metal + "installed: true, clusterName: edge"), http.StatusBadRequest,
 			"cannot make uninstalled once installed"},
 		{"installed without metadata", deployment(ref + metal + "installed: true, clusterName: edge"),
@@ -155,7 +158,7 @@ func TestAdmission_clusterDeployment(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			requireAdmission(t, Admission{}.Validate(t.Context(), asked(t, objects.ClusterDeployments,
+			requireAdmission(t, Admission{}.Validate(t.Context(), requestFor(t, objects.ClusterDeployments,
 				c.fresh, c.held), nil), c.code, c.says)
 		})
 	}
@@ -169,5 +172,5 @@ func TestAdmission_protectedDelete(t *testing.T) {
 		gvk.GroupVersion().WithResource("clusterdeployments"), "", admission.Delete, &metav1.DeleteOptions{},
 		false, nil)
 	requireAdmission(t, Admission{}.Validate(t.Context(), request, nil), http.StatusForbidden,
-		"take the annotation away first")
+		"remove the annotation first")
 }

@@ -30,10 +30,10 @@ import (
 var openStatuses = []string{models.ClusterStatusPendingForInput, models.ClusterStatusReady,
 	models.ClusterStatusInsufficient}
 
-// mirrorName is the name of the mirror rules from spec.mirrorRegistryRef.
+// mirrorName is the name under which the mirror rules of spec.mirrorRegistryRef are stored.
 const mirrorName = "mirrorRegistryRef"
 
-// prepareObjects sets finalizers, owner references and labels before anything else is done.
+// prepareObjects sets finalizers, owner references and labels before the objects are applied.
 func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	return c.update(ctx, func(tx *store.Tx) error {
 		if err := c.setMetadata(tx, s.namespace, s.name, s.aci.Name, c.Clock.Now()); err != nil {
@@ -105,7 +105,7 @@ func (c Projector) labelReferenced(tx *store.Tx, kind objects.Kind, ref string) 
 	}))
 }
 
-// register registers the cluster in the engine, or imports one that is already installed.
+// register registers the cluster in the engine, or imports it if it is already installed.
 func (c *Controller) register(ctx context.Context, s *snapshot) error {
 	of := record.Object{Key: s.key(), Generation: s.aci.Generation}
 	if s.installed() {
@@ -173,7 +173,7 @@ func (s *snapshot) ignitionEndpoint() *models.IgnitionEndpoint {
 	return endpoint
 }
 
-// apply applies the objects to the cluster if they differ from what was applied before.
+// apply applies the objects to the cluster if they differ from the last applied state.
 func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	if err := c.applyManifests(ctx, s); err != nil {
-		was := s.applied // without the references, so that they are applied when they are valid again
+		was := s.applied // the digest of the references is cleared, so that they are applied once they are valid
 		was.References, was.Manifests = "", nil
 		return errors.Join(err, c.storeApplied(ctx, s, was))
 	}
@@ -228,8 +228,8 @@ func (c *Controller) storeApplied(ctx context.Context, s *snapshot, now appliedS
 	return c.update(ctx, func(tx *store.Tx) error { return record.NoteClusterObject(tx, s.view.ID.String(), note) })
 }
 
-// differingFields returns the fields in which a cluster differs from its objects although they
-// have been applied: the engine has chosen or spelled the value differently.
+// differingFields returns the fields whose values differ although the objects were applied: the
+// engine has chosen or normalized the value.
 func differingFields(w *desiredFields, cluster *models.Cluster) map[string]string {
 	var kept map[string]string
 	for _, field := range clusterFields() {
@@ -250,17 +250,17 @@ func (c *Controller) applyFields(ctx context.Context, s *snapshot, w *desiredFie
 			field.clear(w)
 		}
 	}
-	if switched { // the engine checks the virtual addresses only if they are part of the update
+	if switched { // the engine validates the virtual addresses only if the update contains them
 		w.APIVips, w.IngressVips = vips.APIVips, vips.IngressVips
 	}
 	if s.pullSecret != "" && s.pullSecret != s.storedPullSecret {
 		w.PullSecret, changed = &s.pullSecret, true
 	}
-	if wanted := s.ignitionEndpoint(); !sameEndpoint(wanted, s.view.IgnitionEndpoint) {
-		if wanted == nil {
-			wanted = &models.IgnitionEndpoint{}
+	if desired := s.ignitionEndpoint(); !sameEndpoint(desired, s.view.IgnitionEndpoint) {
+		if desired == nil {
+			desired = &models.IgnitionEndpoint{}
 		}
-		w.IgnitionEndpoint, changed = wanted, true
+		w.IgnitionEndpoint, changed = desired, true
 	}
 	if !changed {
 		return nil
@@ -284,7 +284,8 @@ func (c *Controller) applyMirror(ctx context.Context, s *snapshot) error {
 		return nil
 	}
 	if c.Mirrors == nil {
-		return inputError("mirror rules of single clusters can't be kept here; configure them for the appliance")
+		return inputError("this appliance does not store mirror rules of single clusters; configure them for the " +
+			"appliance")
 	}
 	if err := c.Mirrors.SetMirror(ctx, mirror.Level{Cluster: s.view.ID.String()}, mirrorName, s.mirror); err != nil {
 		return inputError("the mirror rules of spec.mirrorRegistryRef can't be used: %w", err)
@@ -292,8 +293,8 @@ func (c *Controller) applyMirror(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// applyAnnotations applies the annotations. An installed cluster has no install-config and no
-// validations that could be ignored.
+// applyAnnotations applies the annotations. It does nothing for an installed cluster, which has no
+// install-config and no validations.
 func (c *Controller) applyAnnotations(ctx context.Context, s *snapshot) error {
 	if *s.view.Kind != models.ClusterKindCluster {
 		return nil
@@ -302,7 +303,7 @@ func (c *Controller) applyAnnotations(ctx context.Context, s *snapshot) error {
 	if override, ok := s.aci.Annotations[annotationInstallConfigOverrides]; (ok || s.applied.Spec != "") &&
 		override != s.view.InstallConfigOverrides {
 		if override != "" && !json.Valid([]byte(override)) {
-			return inputError("Failed to parse '%s' annotation: it is no JSON", annotationInstallConfigOverrides)
+			return inputError("Failed to parse '%s' annotation: it is not JSON", annotationInstallConfigOverrides)
 		}
 		if err := c.Engine.SetInstallConfigOverride(ctx, id, override); err != nil {
 			return err
@@ -331,7 +332,7 @@ func (c *Controller) applyAnnotations(ctx context.Context, s *snapshot) error {
 }
 
 // ignoredOf converts the comma-separated list of an annotation to a JSON list. An empty annotation
-// is an empty list.
+// results in an empty list.
 func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string, set bool, err error) {
 	text, set := aci.Annotations[annotation]
 	if !set {
@@ -347,8 +348,8 @@ func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string
 	return string(encoded), true, err
 }
 
-// startInstallations starts the installation of the cluster or of its additional hosts, if they
-// are ready for it.
+// startInstallations starts the installation of the cluster, or of its additional hosts, if they
+// are ready.
 func (c *Controller) startInstallations(ctx context.Context, s *snapshot) error {
 	var state clusterState
 	var ready []*view.Host

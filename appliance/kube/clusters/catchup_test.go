@@ -39,7 +39,7 @@ func (b *testSite) enable(program string) {
 	require.NoError(b, b.catchUp(program).Run(b.Context()))
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
 		count, err := projection.PendingChanges(tx)
-		require.Zero(b, count, "changes that are still to be projected")
+		require.Zero(b, count, "changes that are not projected yet")
 		return err
 	}))
 	b.run()
@@ -80,7 +80,7 @@ spec: {pullSecretRef: {name: pull}}`
 	for name, test := range map[string]struct {
 		open, shut, after func(b *life)
 	}{
-		"a cluster, its infra-env and a host are made": {
+		"cluster, infra-env and host created": {
 			shut: register,
 			after: func(b *life) {
 				aci := object[hiveext.AgentClusterInstall](b.testSite, objects.AgentClusterInstalls, "rest", "rest")
@@ -93,14 +93,14 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Equal(b, "rest", agent.Spec.ClusterDeploymentName.Name)
 			},
 		},
-		"a cluster is made and deleted": {
+		"cluster created and deleted": {
 			shut: func(b *life) {
 				register(b)
 				require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id))
 			},
 			after: func(b *life) { require.False(b, b.exists(objects.Namespaces, "", "rest")) },
 		},
-		"a cluster is edited": {
+		"cluster updated": {
 			open: func(b *life) { b.applyInstall(threeNodesManifest, nil) },
 			shut: func(b *life) {
 				_, err := b.Engine.UpdateCluster(b.Context(), b.id, &models.V2ClusterUpdateParams{
@@ -113,10 +113,10 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Equal(b, []string{"192.168.10.44"}, b.aci().Spec.APIVIPs)
 				require.Equal(b, "http://proxy.site.test:3128", b.aci().Spec.Proxy.HTTPProxy)
 				require.EqualValues(b, "192.168.10.44", b.cluster().APIVips[0].IP,
-					"the controller does not take it back")
+					"the controller does not revert it")
 			},
 		},
-		"an infra-env is edited": {
+		"infra-env updated": {
 			open: func(b *life) { b.Apply(kubetest.InfraEnvManifest("pool", "additionalNTPSources: [old.site.test]")) },
 			shut: func(b *life) {
 				_, err := b.Engine.UpdateInfraEnv(b.Context(), b.InfraEnvID("pool"),
@@ -131,14 +131,14 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Equal(b, "ntp.site.test", held.AdditionalNtpSources)
 			},
 		},
-		"a host registers": {
+		"host registered": {
 			open: func(b *life) { b.Apply(kubetest.PullSecretManifest, late) },
 			shut: func(b *life) { b.machines = []*kubetest.Machine{b.Boot("pool", 3)} },
 			after: func(b *life) {
 				require.Equal(b, "node-3", b.Agent(b.machines[0]).Status.Inventory.Hostname)
 			},
 		},
-		"a host is named": {
+		"host renamed": {
 			open: func(b *life) {
 				b.Apply(kubetest.PullSecretManifest, late)
 				b.machines = []*kubetest.Machine{b.Boot("pool", 3)}
@@ -152,7 +152,7 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Equal(b, "node-x", b.Agent(b.machines[0]).Spec.Hostname)
 			},
 		},
-		"a host is deleted": {
+		"host deleted": {
 			open: func(b *life) {
 				b.Apply(kubetest.PullSecretManifest, late)
 				b.machines = []*kubetest.Machine{b.Boot("pool", 3), b.Boot("pool", 4)}
@@ -162,7 +162,7 @@ spec: {pullSecretRef: {name: pull}}`
 			},
 			after: func(b *life) {
 				require.False(b, b.exists(objects.Agents, "site", b.machines[0].ID),
-					"its Agent is gone and restores nothing")
+					"the Agent is deleted and restores no host")
 				require.True(b, b.exists(objects.Agents, "site", b.machines[1].ID))
 				ids := []string{}
 				require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
@@ -173,7 +173,7 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Len(b, ids, 1)
 			},
 		},
-		"a host boots the image of another infra-env": {
+		"host moved to another infra-env": {
 			open: func(b *life) {
 				b.Apply(kubetest.PullSecretManifest, late, kubetest.InfraEnvManifest("other"))
 				b.machines = []*kubetest.Machine{b.Boot("other", 3)}
@@ -188,12 +188,12 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Equal(b, "pool", b.Agent(b.machines[0]).Labels["infraenvs.agent-install.openshift.io"])
 			},
 		},
-		"an infra-env is deleted": {
+		"infra-env deleted": {
 			open:  func(b *life) { b.Apply(kubetest.PullSecretManifest, late) },
 			shut:  func(b *life) { require.NoError(b, b.Engine.DeregisterInfraEnv(b.Context(), b.InfraEnvID("pool"))) },
 			after: func(b *life) { require.False(b, b.exists(objects.InfraEnvs, "site", "pool")) },
 		},
-		"an installation goes on and ends": {
+		"installation completed": {
 			open: func(b *life) { b.machines = b.installingSingleNode() },
 			shut: func(b *life) {
 				b.finish(b.machines...)
@@ -206,7 +206,7 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Equal(b, models.HostStageDone, b.Agent(b.machines[0]).Status.Progress.CurrentStage)
 			},
 		},
-		"a cluster is deleted": {
+		"cluster deleted": {
 			open: func(b *life) { b.machines = b.installingSingleNode() },
 			shut: func(b *life) {
 				_, err := b.Engine.CancelInstallation(b.Context(), b.id)
@@ -215,13 +215,13 @@ spec: {pullSecretRef: {name: pull}}`
 			},
 			after: func(b *life) { b.requireNothingLeft() },
 		},
-		"a cluster that was made by REST is deleted": {
+		"REST cluster deleted": {
 			open: register,
 			shut: func(b *life) { require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id)) },
 			after: func(b *life) {
 				b.requireNothingLeft()
 				require.NotNil(b, object[agentinstall.InfraEnv](b.testSite, objects.Namespaces, "",
-					"rest").DeletionTimestamp, "what was made for it goes with it")
+					"rest").DeletionTimestamp, "its generated namespace is deleted")
 			},
 		},
 	} {
@@ -240,17 +240,18 @@ spec: {pullSecretRef: {name: pull}}`
 			test.after(b)
 			before := b.DB.Revision()
 			require.NoError(t, b.catchUp("1.0").Run(t.Context()))
-			require.LessOrEqual(t, b.DB.Revision(), before, "there is nothing more to show")
+			require.LessOrEqual(t, b.DB.Revision(), before, "a second run writes nothing")
 			b.stop()
 			b.enable("1.1")
 			test.after(b)
-			b.requireAllShown()
+			b.requireAllProjected()
 		})
 	}
 }
 
-// requireAllShown wants every row of the engine to have its object, and every object its row.
-func (b *testSite) requireAllShown() {
+// requireAllProjected asserts that every row of the engine has its object, and every object its
+// row.
+func (b *testSite) requireAllProjected() {
 	b.Helper()
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
 		rows := b.Engine.Rows(tx)
@@ -268,7 +269,7 @@ func (b *testSite) requireAllShown() {
 				if id == "" && each.kind == objects.InfraEnvs {
 					waiting := object[agentinstall.InfraEnv](b, each.kind, namespace, name)
 					require.Empty(b, waiting.Status.ISODownloadURL, "InfraEnv %s/%s shows an image", namespace, name)
-					return err // it waits for a cluster
+					return err // the InfraEnv waits for a cluster
 				}
 				require.NotEmpty(b, id, "%s %s/%s shows nothing", each.kind, namespace, name)
 				found = append(found, id)
@@ -282,13 +283,13 @@ func (b *testSite) requireAllShown() {
 	}))
 }
 
-// ending is a context that ends after a number of transactions.
-type ending struct {
+// endingContext is a context that ends after a number of transactions.
+type endingContext struct {
 	context.Context
 	left int
 }
 
-func (e *ending) Err() error {
+func (e *endingContext) Err() error {
 	if e.left == 0 {
 		return context.Canceled
 	}
@@ -320,12 +321,12 @@ func TestCatchUp_interrupted(t *testing.T) {
 	c := b.catchUp("1.0")
 	transactions := 0
 	for ; ; transactions++ {
-		if err := c.Run(&ending{t.Context(), transactions}); err == nil {
+		if err := c.Run(&endingContext{t.Context(), transactions}); err == nil {
 			break
 		}
 	}
-	require.GreaterOrEqual(t, transactions, 4, "it is done in transactions of a bounded size")
+	require.GreaterOrEqual(t, transactions, 4, "the size of each transaction is limited")
 	b.enable("1.0")
 	require.Equal(t, hosts, agents())
-	b.requireAllShown()
+	b.requireAllProjected()
 }

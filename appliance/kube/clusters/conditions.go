@@ -15,7 +15,7 @@ import (
 )
 
 // The conditions of an AgentClusterInstall have the types, reasons and messages of the Assisted
-// Installer (api/hiveextension/v1beta1, docs/hive-integration/kube-api-conditions.md). People and
+// Installer (api/hiveextension/v1beta1, docs/hive-integration/kube-api-conditions.md). Users and
 // their scripts match on them.
 
 // installCondition is a condition of an AgentClusterInstall without its times.
@@ -26,7 +26,7 @@ type installCondition struct {
 	message string
 }
 
-// installConditionOrder is the order of the documented listing.
+// installConditionOrder is the order of conditions in the documentation of the Assisted Installer.
 var installConditionOrder = []hivev1.ClusterInstallConditionType{
 	hiveext.ClusterSpecSyncedCondition, hiveext.ClusterValidatedCondition, hiveext.ClusterRequirementsMetCondition,
 	hiveext.ClusterCompletedCondition,
@@ -34,16 +34,16 @@ var installConditionOrder = []hivev1.ClusterInstallConditionType{
 	hiveext.ClusterLastInstallationPreparationFailedCondition,
 }
 
-// clusterState is what conditions and the start of an installation depend on, besides the objects.
+// clusterState holds the inputs of the conditions and of the decision to start an installation.
 type clusterState struct {
 	cluster       *models.Cluster
 	onHold        bool // the start is on hold, or reconciliation is paused
-	wanted        roleCount
-	known         roleCount // known hosts of the cluster, by their future role
-	approved      int       // known hosts that are approved
-	unsynced      int       // Agents whose spec has an error
-	pendingAgents int       // approved Agents whose spec the host has not applied yet
-	failing       []string  // the messages of the cluster's validations that don't pass
+	required      roleCount
+	known         roleCount // registered hosts of the cluster in the state "known", by future role
+	approved      int       // those that are approved
+	unsynced      int       // Agents with an error in the spec
+	pendingAgents int       // approved Agents whose spec is not applied to the host yet
+	failing       []string  // messages of the cluster's failed or pending validations
 }
 
 // roleCount counts hosts by role.
@@ -51,15 +51,15 @@ type roleCount struct{ masters, arbiters, workers int }
 
 func (c roleCount) total() int { return c.masters + c.arbiters + c.workers }
 
-// startable reports whether an installation starts by itself: exactly the requested hosts are
-// known, approved, and have applied their Agents. The last condition is necessary because a user
-// may approve a host and change how it is installed in one step.
+// startable reports whether an installation starts automatically: exactly the requested number of
+// hosts is known and approved, and the specs of their Agents are applied. The last condition is
+// necessary because a user may approve a host and change its installation options in one step.
 func (s clusterState) startable() bool {
-	return *s.cluster.Status == models.ClusterStatusReady && !s.onHold && s.known == s.wanted &&
-		s.approved == s.wanted.total() && s.unsynced == 0 && s.pendingAgents == 0
+	return *s.cluster.Status == models.ClusterStatusReady && !s.onHold && s.known == s.required &&
+		s.approved == s.required.total() && s.unsynced == 0 && s.pendingAgents == 0
 }
 
-// backoff returns how long the installation must not start again after a failed preparation.
+// backoff returns the time until the installation may start again after a failed preparation.
 func (s clusterState) backoff(now time.Time) time.Duration {
 	if s.cluster.LastInstallationPreparation.Status != models.LastInstallationPreparationStatusFailed {
 		return 0
@@ -106,17 +106,17 @@ func requirementsMet(s clusterState) installCondition {
 	switch status := *s.cluster.Status; status {
 	case models.ClusterStatusReady:
 		switch {
-		case s.known != s.wanted:
+		case s.known != s.required:
 			return is(kind, false, hiveext.ClusterInsufficientAgentsReason,
 				fmt.Sprintf(hiveext.ClusterInsufficientAgentsMsg,
-					s.wanted.masters, s.wanted.arbiters, s.wanted.workers, s.known.masters, s.known.arbiters,
+					s.required.masters, s.required.arbiters, s.required.workers, s.known.masters, s.known.arbiters,
 					s.known.workers))
 		case s.unsynced > 0:
 			return is(kind, false, hiveext.ClusterUnsyncedAgentsReason, fmt.Sprintf(hiveext.ClusterUnsyncedAgentsMsg,
 				s.unsynced))
-		case s.approved < s.wanted.total():
+		case s.approved < s.required.total():
 			return is(kind, false, hiveext.ClusterUnapprovedAgentsReason,
-				fmt.Sprintf(hiveext.ClusterUnapprovedAgentsMsg, s.wanted.total()-s.approved))
+				fmt.Sprintf(hiveext.ClusterUnapprovedAgentsMsg, s.required.total()-s.approved))
 		}
 		return is(kind, true, hiveext.ClusterReadyReason, hiveext.ClusterReadyMsg)
 	case models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput:
@@ -128,8 +128,8 @@ func requirementsMet(s clusterState) installCondition {
 		if conv.Value(s.cluster.Imported) {
 			return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
 		}
-		// A cluster that was installed here accepts more hosts at once. The documented listing
-		// shows the result of its installation.
+		// A cluster accepts additional hosts immediately after its installation. On a hub, the
+		// condition then still shows the result of the installation.
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
 	case models.ClusterStatusInstalled, models.ClusterStatusError:
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
@@ -160,8 +160,8 @@ func completed(s clusterState) installCondition {
 }
 
 // statusInfo returns the status info of a cluster without its full stop, because the messages of
-// conditions continue after it. For an installed cluster it returns the exact words of the
-// Assisted Installer.
+// conditions continue after it. For an installed cluster it returns the exact text of the Assisted
+// Installer.
 func statusInfo(cluster *models.Cluster) string {
 	info := strings.TrimSuffix(conv.Value(cluster.StatusInfo), ".")
 	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) ||
@@ -224,8 +224,8 @@ func conditionsWithoutCluster() []installCondition {
 	return conditions
 }
 
-// clusterSynced returns the condition SpecSynced: no error, an invalid input, or an error that may
-// pass.
+// clusterSynced returns the condition SpecSynced. fault is the error of the sync; nil if it
+// succeeded.
 func clusterSynced(fault error) installCondition {
 	kind := hiveext.ClusterSpecSyncedCondition
 	switch {
@@ -237,8 +237,8 @@ func clusterSynced(fault error) installCondition {
 	return is(kind, false, hiveext.ClusterBackendErrorReason, hiveext.ClusterBackendErrorMsg+" "+fault.Error())
 }
 
-// setInstallConditions sets conditions in their order. The times change with the status, the
-// reason or the message.
+// setInstallConditions sets conditions in their order. It updates the times of a condition if its
+// status, reason or message changes.
 func setInstallConditions(aci *hiveext.AgentClusterInstall, now time.Time, conditions ...installCondition) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	held := aci.Status.Conditions

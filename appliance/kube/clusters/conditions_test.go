@@ -28,29 +28,31 @@ func TestConditions_eachStatus(t *testing.T) {
 			"InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
 		{"pending", clusterState{cluster: clusterIn("pending-for-input")}, "ValidationsUserPending", "ClusterNotReady",
 			"InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready with too few", clusterState{cluster: clusterIn("ready"), wanted: three, known: roleCount{masters: 2}},
+		{"ready with too few hosts", clusterState{cluster: clusterIn("ready"), required: three,
+			known: roleCount{masters: 2}},
 			"ValidationsPassing", "InsufficientAgents", "InstallationNotStarted", "InstallationNotFailed",
 			"InstallationNotStopped"},
-		{"ready with other roles", clusterState{cluster: clusterIn("ready"), wanted: three,
+		{"ready with other roles", clusterState{cluster: clusterIn("ready"), required: three,
 			known: roleCount{masters: 2, workers: 1}, approved: 3}, "ValidationsPassing", "InsufficientAgents",
 			"InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready with a spec in error", clusterState{cluster: clusterIn("ready"), wanted: three, known: three,
+		{"ready with a spec in error", clusterState{cluster: clusterIn("ready"), required: three, known: three,
 			approved: 3, unsynced: 1}, "ValidationsPassing", "UnsyncedAgents", "InstallationNotStarted",
 			"InstallationNotFailed", "InstallationNotStopped"},
-		{"ready without approval", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 1},
+		{"ready without approval", clusterState{cluster: clusterIn("ready"), required: three, known: three,
+			approved: 1},
 			"ValidationsPassing", "UnapprovedAgents", "InstallationNotStarted", "InstallationNotFailed",
 			"InstallationNotStopped"},
-		{"ready", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3},
+		{"ready", clusterState{cluster: clusterIn("ready"), required: three, known: three, approved: 3},
 			"ValidationsPassing", "ClusterIsReady", "InstallationNotStarted", "InstallationNotFailed",
 			"InstallationNotStopped"},
-		{"ready and held", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3,
+		{"ready and on hold", clusterState{cluster: clusterIn("ready"), required: three, known: three, approved: 3,
 			onHold: true}, "ValidationsPassing", "ClusterIsReady", "InstallationOnHold", "InstallationNotFailed",
 			"InstallationNotStopped"},
 		{"preparing", clusterState{cluster: clusterIn("preparing-for-installation")}, "ValidationsPassing",
 			"ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
 		{"installing", clusterState{cluster: clusterIn("installing")}, "ValidationsPassing", "ClusterAlreadyInstalling",
 			"InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
-		{"waiting for a person", clusterState{cluster: clusterIn("installing-pending-user-action")},
+		{"waiting for user action", clusterState{cluster: clusterIn("installing-pending-user-action")},
 			"ValidationsPassing", "ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed",
 			"InstallationNotStopped"},
 		{"finalizing", clusterState{cluster: clusterIn("finalizing")}, "ValidationsPassing", "ClusterAlreadyInstalling",
@@ -81,7 +83,7 @@ func TestConditions_eachStatus(t *testing.T) {
 }
 
 func clusterIn(status string) *models.Cluster {
-	return &models.Cluster{Status: &status, StatusInfo: conv.Pointer("What it is doing."), ValidationsInfo: "{}"}
+	return &models.Cluster{Status: &status, StatusInfo: conv.Pointer("Writing the image."), ValidationsInfo: "{}"}
 }
 
 func TestConditions_transitionTime(t *testing.T) {
@@ -105,7 +107,7 @@ func TestConditions_importedCluster(t *testing.T) {
 	finalizing := clusterIn("finalizing")
 	finalizing.MonitoredOperators = []*models.MonitoredOperator{{Name: "cvo", Status: models.OperatorStatusProgressing,
 		StatusInfo: "80% complete"}}
-	require.Equal(t, "The installation is in progress: What it is doing. Cluster version status: progressing, "+
+	require.Equal(t, "The installation is in progress: Writing the image. Cluster version status: progressing, "+
 		"message: 80% complete", completed(clusterState{cluster: finalizing}).message)
 	failing := clusterIn("insufficient")
 	require.Equal(t, "The cluster's validations are failing: one,two",

@@ -1,12 +1,12 @@
-// Package clusters makes clusters of the engine from ClusterDeployments and AgentClusterInstalls,
-// and writes the state of the engine's clusters into these objects. It does the work of the
-// controllers of a hub (openshift/assisted-service, internal/controller/controllers;
-// openshift/hive, pkg/controller/clusterdeployment).
+// Package clusters registers clusters in the engine from ClusterDeployments and
+// AgentClusterInstalls, and writes the state of the engine's clusters into these objects. It does
+// the work of the controllers of a hub (openshift/assisted-service,
+// internal/controller/controllers; openshift/hive, pkg/controller/clusterdeployment).
 //
-// The two directions differ. Changes of objects are reconciled: an engine call, whose transaction
-// records on the engine's row which object it is for, so that nothing is created twice after a
-// crash. Changes of the engine are projected: the objects are written in the engine's own
-// transaction, so that engine and objects never disagree.
+// The two directions differ. Changes of objects are reconciled by calls of the engine. The
+// transaction of such a call records the object on the engine's row, so that no cluster is created
+// twice after a crash. Changes of the engine are projected: the objects are written in the engine's
+// own transaction, so that engine and objects never disagree.
 //
 // Design: docs/design.md#clusterdeployments-and-agentclusterinstalls.
 package clusters
@@ -49,28 +49,29 @@ const (
 	platformAgentBareMetal = "agent-baremetal"
 )
 
-// Delays after which an object is reconciled again if a reason may have passed.
+// Delays of the next reconcile for problems that may end without a change of an object.
 const (
-	retryPendingAgents = time.Second // the reconciler of Agents applies them
+	retryPendingAgents = time.Second // wait for the reconciler of Agents
 	retryManifests     = time.Minute
-	// retryPreparation is the delay after a failed preparation. Most retries fail for the same
-	// reason.
+	// retryPreparation is the delay after a failed preparation. It is long because most retries
+	// fail for the same reason.
 	retryPreparation = time.Minute
 )
 
 // Options configures [New].
 type Options struct {
-	Projector Projector // the one that the engine was created with
+	Projector Projector // the projector that the engine was created with
 	DB        *store.DB
 	Engine    *engine.Engine
 	Loop      *controller.Loop
-	Mirrors   Mirrors // nil: a spec.mirrorRegistryRef is refused
+	Mirrors   Mirrors // nil: a spec.mirrorRegistryRef is an error
 	Spokes    Spokes  // nil: the appliance does not connect to installed clusters
 	Clock     clockwork.Clock
 }
 
-// Spokes connects to installed clusters. A call runs in the background: done is false until it has
-// finished, then requeue is called, and the next call with the same task name returns the result.
+// Spokes connects to installed clusters. A call starts a task in the background, and returns done =
+// false until the task has finished. Then requeue is called, and the next call with the same task
+// name returns the result.
 type Spokes interface {
 	// PausePool sets whether a MachineConfigPool is paused in the cluster of a ClusterDeployment
 	// (<namespace>/<name>).
@@ -79,8 +80,8 @@ type Spokes interface {
 
 // Mirrors stores the mirror rules of single clusters, each set under a name.
 type Mirrors interface {
-	// SetMirror applies rules at a level; nil removes the rules of the name, if there are any. It
-	// returns an error for rules that can't be used.
+	// SetMirror sets the rules of a name at a level; nil removes them. It returns an error for
+	// invalid rules.
 	SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 }
 
@@ -90,8 +91,8 @@ type Controller struct {
 	Options
 
 	mu         sync.Mutex
-	pools      map[string]*pool       // of clusters that hosts join, by the ClusterDeployment's key
-	references *controller.References // to Secrets and ConfigMaps, by namespace/name
+	pools      map[string]*pool       // worker pools of clusters that hosts join, by the ClusterDeployment's key
+	references *controller.References // references to Secrets and ConfigMaps, by <namespace>/<name>
 }
 
 // New returns the controller. It runs in the loop of the options.
@@ -157,7 +158,8 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 	return s.backoff, nil
 }
 
-// sync does everything that the objects specify.
+// sync registers the cluster if necessary, applies the objects to it, and starts installations that
+// are ready.
 func (c *Controller) sync(ctx context.Context, s *snapshot) error {
 	if s.err != nil {
 		return s.err
@@ -230,13 +232,13 @@ func (c Projector) install(tx *store.Tx, namespace, name string) (*hiveext.Agent
 	return objects.Find[hiveext.AgentClusterInstall](c.Objects, tx, objects.AgentClusterInstalls, namespace, name)
 }
 
-// updateDeployment changes a ClusterDeployment. Fields that its Go type does not know are kept.
+// updateDeployment changes a ClusterDeployment. It keeps fields that its Go type lacks.
 func (c Projector) updateDeployment(tx *store.Tx, namespace, name string,
 	fn func(*hivev1.ClusterDeployment) error) error {
 	return objects.UpdateAs(c.Objects, tx, objects.ClusterDeployments, namespace, name, fn)
 }
 
-// updateInstall changes an AgentClusterInstall. Fields that its Go type does not know are kept.
+// updateInstall changes an AgentClusterInstall. It keeps fields that its Go type lacks.
 func (c Projector) updateInstall(tx *store.Tx, namespace, name string,
 	fn func(*hiveext.AgentClusterInstall) error) error {
 	return objects.UpdateAs(c.Objects, tx, objects.AgentClusterInstalls, namespace, name, fn)

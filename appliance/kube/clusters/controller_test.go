@@ -62,7 +62,7 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	b.requireCondition(hiveext.ClusterValidatedCondition, "True", "ValidationsPassing",
 		"The cluster's validations are passing")
 	b.approve(machines...)
-	require.Equal(t, "preparing-for-installation", *b.cluster().Status, "it starts by itself")
+	require.Equal(t, "preparing-for-installation", *b.cluster().Status, "the installation starts automatically")
 	b.requireCondition(hiveext.ClusterCompletedCondition, "False", "InstallationInProgress",
 		"The installation is in progress:")
 	b.prepare(machines...)
@@ -74,10 +74,10 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	metadata := b.aci().Spec.ClusterMetadata
 	require.NotNil(t, metadata)
 	require.Nil(t, metadata.AdminPasswordSecretRef)
-	require.Nil(t, b.cd().Spec.ClusterMetadata, "Hive waits for all of it")
+	require.Nil(t, b.cd().Spec.ClusterMetadata, "Hive requires the complete metadata")
 
 	b.finish(machines...)
-	require.Equal(t, "adding-hosts", *b.cluster().Status, "an installed cluster takes more hosts")
+	require.Equal(t, "adding-hosts", *b.cluster().Status, "an installed cluster accepts hosts")
 	aci, cd := b.aci(), b.cd()
 	var shown string
 	for _, c := range aci.Status.Conditions {

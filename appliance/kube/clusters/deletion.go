@@ -23,7 +23,8 @@ import (
 // for it. The deletion of the AgentClusterInstall deletes the engine's cluster. The transaction of
 // that deletion removes the finalizers of both.
 
-// cancellable are the states in which the installation is cancelled before the cluster is deleted.
+// cancellable are the states in which the installation must be cancelled before the cluster can be
+// deleted.
 var cancellable = []string{
 	models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
 	models.ClusterStatusInstallingPendingUserAction,
@@ -83,7 +84,7 @@ func (c *Controller) finalizeInstall(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
 		return err
 	}
-	return c.update(ctx, func(tx *store.Tx) error { // there may never have been a cluster
+	return c.update(ctx, func(tx *store.Tx) error { // the cluster may never have been registered
 		if err := c.removeInstallFinalizer(tx, s.namespace, s.aci.Name); err != nil {
 			return err
 		}
@@ -137,8 +138,8 @@ func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
 }
 
 // projectDeletion removes the finalizers after the engine's cluster was deleted, in the same
-// transaction. If no object is being deleted, the cluster was deleted by REST or in the browser,
-// and both objects are deleted.
+// transaction. If no object is being deleted, the cluster was deleted over REST or in the browser;
+// then both objects are deleted.
 func (c Projector) projectDeletion(tx *store.Tx, object record.Object, now time.Time) error {
 	namespace, name, ok := strings.Cut(object.Key, "/")
 	if !ok {

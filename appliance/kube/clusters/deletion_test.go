@@ -13,18 +13,18 @@ import (
 	"landfall/store"
 )
 
-// TestDeletion_hosts deletes a cluster with a host of its own infra-env and
-// one that was bound later. The latter is free for another cluster, unless the cluster is to be
-// preserved: then it runs it.
+// TestDeletion_hosts deletes a cluster with a host of its own infra-env and a late-bound host. The
+// late-bound host is unbound, unless the cluster is preserved: then it is deregistered and keeps
+// running the cluster.
 func TestDeletion_hosts(t *testing.T) {
 	for name, test := range map[string]struct {
 		preserve bool
 		deleted  objects.Kind
 	}{
-		"freed with the ClusterDeployment":       {false, objects.ClusterDeployments},
-		"freed with the AgentClusterInstall":     {false, objects.AgentClusterInstalls},
-		"forgotten with the ClusterDeployment":   {true, objects.ClusterDeployments},
-		"forgotten with the AgentClusterInstall": {true, objects.AgentClusterInstalls},
+		"unbound with the ClusterDeployment":        {false, objects.ClusterDeployments},
+		"unbound with the AgentClusterInstall":      {false, objects.AgentClusterInstalls},
+		"deregistered with the ClusterDeployment":   {true, objects.ClusterDeployments},
+		"deregistered with the AgentClusterInstall": {true, objects.AgentClusterInstalls},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newSite(t)
@@ -44,8 +44,9 @@ func TestDeletion_hosts(t *testing.T) {
 			b.WaitIdle()
 			b.Delete(test.deleted, "site", "one")
 			require.Nil(t, b.cluster())
-			require.False(t, b.exists(test.deleted, "site", "one"), "no finalizer holds it")
-			require.False(t, b.exists(objects.Agents, "site", own.ID), "it goes with its infra-env's cluster")
+			require.False(t, b.exists(test.deleted, "site", "one"), "no finalizer blocks the deletion")
+			require.False(t, b.exists(objects.Agents, "site", own.ID),
+				"it is deleted with the cluster of its infra-env")
 			if test.preserve {
 				require.False(t, b.exists(objects.Agents, "site", late.ID))
 				return
@@ -67,11 +68,11 @@ func TestStatus_logsURLs(t *testing.T) {
 	require.NoError(t, b.Engine.HostLogs(t.Context(), id, machines[0].ID, strings.NewReader("of the host")))
 	b.WaitIdle()
 	require.Equal(t, root+"?host_id="+machines[0].ID+"&logs_type=host", b.Agent(machines[0]).Status.DebugInfo.LogsURL)
-	require.Empty(t, b.aci().Status.DebugInfo.LogsURL, "the controller's are not there yet")
+	require.Empty(t, b.aci().Status.DebugInfo.LogsURL, "the controller has uploaded no logs yet")
 	require.NoError(t, b.Engine.ControllerLogs(t.Context(), id, strings.NewReader("of the controller")))
 	b.WaitIdle()
 	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL)
 
 	b.finish(machines...)
-	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL, "it stays when the cluster is installed")
+	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL, "the URL stays after the installation")
 }

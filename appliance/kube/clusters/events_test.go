@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// told are the reasons of the Events of objects of a kind, without order.
+// events returns the types and messages of the Events about objects of a kind, by reason.
 func (b *testSite) events(kind objects.Kind) map[string]string {
 	b.Helper()
 	reasons := map[string]string{}
@@ -34,8 +34,7 @@ func (b *testSite) events(kind objects.Kind) map[string]string {
 	return reasons
 }
 
-// installing is a site in whose namespace Events are told, with a single node whose installation
-// has begun.
+// installing returns a site with a single node whose installation has started.
 func installing(t *testing.T) (*testSite, []*kubetest.Machine) {
 	b := newSite(t)
 	b.Apply("kind: Namespace\nmetadata: {name: site}", kubetest.PullSecretManifest, imageSetManifest,
@@ -57,13 +56,13 @@ func TestEvents_installation(t *testing.T) {
 	host := b.events(objects.Agents)
 	require.Contains(t, host, "HostRegistrationSucceeded")
 	require.Contains(t, host, "HostStatusUpdated")
-	require.NotContains(t, host, "HostInstallProgressUpdated", "the Agent's status has its stages")
+	require.NotContains(t, host, "HostInstallProgressUpdated", "the Agent's status shows the stages")
 }
 
 func TestEvents_warnings(t *testing.T) {
 	b, machines := installing(t)
 	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
-		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
+		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk failed"}))
 	b.WaitIdle()
 	require.Contains(t, b.events(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")
 }
@@ -80,8 +79,8 @@ func TestEvents_unsupportedClusterInstall(t *testing.T) {
 		"kind: AgentClusterInstal", 1))
 	said := b.events(objects.ClusterDeployments)
 	require.Contains(t, said["UnsupportedClusterInstall"],
-		"Warning The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, and "+
-			"clusters are installed here by AgentClusterInstall")
+		"Warning The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, but "+
+			"this appliance installs only clusters of the kind AgentClusterInstall")
 }
 
 func TestEvents_ignoredDelayOnce(t *testing.T) {

@@ -15,33 +15,34 @@ import (
 )
 
 // A ClusterDeployment and its AgentClusterInstall describe one cluster of the engine. Each of their
-// fields is one entry of the table in clusterFields: what it specifies for the cluster, what the
-// cluster has, and how a change of the cluster that was made by REST or in the browser is written
-// back. Fields that the specs lack are not specified.
+// fields is one entry of the table in clusterFields, with functions for the desired value, for the
+// actual value, and for writing back a change that was made over REST or in the browser. Fields
+// that the specs lack are not changed.
 
 // clusterPair is a ClusterDeployment with its AgentClusterInstall.
 type clusterPair struct {
 	cd  *hivev1.ClusterDeployment
 	aci *hiveext.AgentClusterInstall
-	ntp []string // spec.ntpSources of the AgentClusterInstall, which is newer than its Go type
+	ntp []string // spec.ntpSources of the AgentClusterInstall; its Go type lacks the field
 }
 
-// desiredFields is what specs specify for a cluster; nil fields are left to the engine.
+// desiredFields holds the values that specs specify for a cluster. The engine chooses the values of
+// nil fields.
 type desiredFields = models.V2ClusterUpdateParams
 
-// clusterField is one field of a cluster that specs can specify.
+// clusterField is a field of a cluster that specs can specify.
 type clusterField struct {
 	name    string
-	desired func(*desiredFields) any  // nil: nothing
-	actual  func(*models.Cluster) any // of the same type
+	desired func(*desiredFields) any  // nil if the specs do not specify it
+	actual  func(*models.Cluster) any // has the type of desired
 	clear   func(*desiredFields)
-	write   func(*clusterPair, *models.Cluster) // writes what the cluster has into the specs
+	write   func(*clusterPair, *models.Cluster) // writes the actual value into the specs
 }
 
-// differs reports whether the specs specify another value than the cluster has.
+// differs reports whether the specs specify a value that differs from the cluster's.
 func (f clusterField) differs(w *desiredFields, cluster *models.Cluster) bool {
-	wanted := f.desired(w)
-	return wanted != nil && !reflect.DeepEqual(wanted, f.actual(cluster))
+	desired := f.desired(w)
+	return desired != nil && !reflect.DeepEqual(desired, f.actual(cluster))
 }
 
 func pointed[T any](p *T) any {
@@ -52,13 +53,13 @@ func pointed[T any](p *T) any {
 }
 
 // textField returns a field that is a string in the specs and in the engine.
-func textField(name string, wish func(*desiredFields) **string, have func(*models.Cluster) string,
-	show func(*clusterPair, string)) clusterField {
+func textField(name string, desired func(*desiredFields) **string, actual func(*models.Cluster) string,
+	write func(*clusterPair, string)) clusterField {
 	return clusterField{name,
-		func(w *desiredFields) any { return pointed(*wish(w)) },
-		func(c *models.Cluster) any { return have(c) },
-		func(w *desiredFields) { *wish(w) = nil },
-		func(p *clusterPair, c *models.Cluster) { show(p, have(c)) },
+		func(w *desiredFields) any { return pointed(*desired(w)) },
+		func(c *models.Cluster) any { return actual(c) },
+		func(w *desiredFields) { *desired(w) = nil },
+		func(p *clusterPair, c *models.Cluster) { write(p, actual(c)) },
 	}
 }
 
@@ -180,8 +181,8 @@ func networkFields() []clusterField {
 	}
 }
 
-// firstOr returns the value of a deprecated single address whose list has changed. It stays empty
-// if it was not used.
+// firstOr returns the new value of a deprecated single address whose list has changed: the first of
+// the list, or "" if the single address was not used.
 func firstOr(list []string, single string) string {
 	if single == "" || len(list) == 0 {
 		return ""
@@ -225,7 +226,7 @@ func hostFields() []clusterField {
 	}
 }
 
-// desiredCluster returns what the specs specify. The error is an invalid input: the specs
+// desiredCluster returns the values that the specs specify. The error is an input error: the specs
 // contradict themselves.
 func desiredCluster(p clusterPair, held *models.Cluster) (*desiredFields, error) {
 	spec := p.aci.Spec
@@ -309,14 +310,14 @@ func addresses(field, single string, list []string) ([]string, error) {
 	case len(list) == 0:
 		return []string{single}, nil
 	case single != list[0]:
-		return nil, inputError("%s %s is not the first of %ss (%s); leave the deprecated %s out", field, single,
+		return nil, inputError("%s %s is not the first of %ss (%s); omit the deprecated %s", field, single,
 			field, strings.Join(list, ", "), field)
 	}
 	return list, nil
 }
 
-// defaultNetworkType returns the network type of a spec that names none: OVNKubernetes except for
-// older releases on IPv4 with more than one node.
+// defaultNetworkType returns the network type if the spec does not name one: OVNKubernetes, except
+// for older releases on IPv4 with more than one node.
 func defaultNetworkType(w *desiredFields, held *models.Cluster) string {
 	texts := slices.Concat(clusterNetworkTexts(w.ClusterNetworks), serviceNetworkTexts(w.ServiceNetworks),
 		machineNetworkTexts(w.MachineNetworks))
@@ -339,8 +340,8 @@ func olderThan412(version string) bool {
 	return major < 4 || major == 4 && minor < 12
 }
 
-// subnet returns a CIDR without the bits behind its prefix. An invalid one is returned unchanged,
-// for the engine to refuse.
+// subnet returns a CIDR without its host bits. It returns an invalid CIDR unchanged; the engine
+// rejects it.
 func subnet(cidr string) models.Subnet {
 	prefix, err := netip.ParsePrefix(strings.TrimSpace(cidr))
 	if err != nil {
@@ -349,7 +350,7 @@ func subnet(cidr string) models.Subnet {
 	return models.Subnet(prefix.Masked().String())
 }
 
-// hostPrefix returns the host prefix of a cluster network, or the usual one if there is none.
+// hostPrefix returns the host prefix of a cluster network, or the default prefix.
 func hostPrefix(n hiveext.ClusterNetworkEntry) int64 {
 	switch {
 	case n.HostPrefix != 0:
@@ -366,8 +367,8 @@ func singleNode(aci *hiveext.AgentClusterInstall) bool {
 	return need.ControlPlaneAgents == 1 && need.WorkerAgents == 0 && need.ArbiterAgents == 0
 }
 
-// userManaged reports whether the user manages the networking. That is always so for a single node
-// and for the platforms None and External.
+// userManaged reports whether the user manages the networking, as always for a single node and for
+// the platforms None and External.
 func userManaged(aci *hiveext.AgentClusterInstall) bool {
 	if singleNode(aci) {
 		return true
@@ -378,8 +379,8 @@ func userManaged(aci *hiveext.AgentClusterInstall) bool {
 	return aci.Spec.PlatformType == hiveext.NonePlatformType || aci.Spec.PlatformType == hiveext.ExternalPlatformType
 }
 
-// hyperthreading returns the engine's value for the pools in which hyperthreading is enabled. If a
-// spec lists pools, it is disabled in the pools that are not listed.
+// hyperthreading returns the engine's value for the pools with hyperthreading. If a spec lists
+// pools, hyperthreading is disabled in all other pools.
 func hyperthreading(aci *hiveext.AgentClusterInstall) string {
 	on := map[string]bool{}
 	listed := false
@@ -435,7 +436,7 @@ var platformNames = map[hiveext.PlatformType]models.PlatformType{
 	hiveext.NutanixPlatformType: models.PlatformTypeNutanix, hiveext.ExternalPlatformType: models.PlatformTypeExternal,
 }
 
-// platformName returns the name of a platform in specs; "" if there is none.
+// platformName returns the name of a platform in specs; "" if specs have no name for it.
 func platformName(platform *models.Platform) hiveext.PlatformType {
 	if platform != nil && platform.Type != nil {
 		for name, kind := range platformNames {
@@ -454,7 +455,7 @@ func platformOf(spec hiveext.AgentClusterInstallSpec) (*models.Platform, error) 
 	}
 	kind, ok := platformNames[spec.PlatformType]
 	if !ok {
-		return nil, inputError("spec.platformType %q is none of BareMetal, None, VSphere, Nutanix and External",
+		return nil, inputError("spec.platformType %q must be one of BareMetal, None, VSphere, Nutanix and External",
 			spec.PlatformType)
 	}
 	platform := &models.Platform{Type: &kind}
@@ -515,7 +516,7 @@ func loadBalancerSpec(c *models.Cluster) *hiveext.LoadBalancer {
 	return &hiveext.LoadBalancer{Type: hiveext.LoadBalancerTypeClusterManaged}
 }
 
-// desiredList returns a list, or nil if it is empty.
+// desiredList returns the list, or nil if it is empty.
 func desiredList(list []string) any {
 	if len(list) == 0 {
 		return nil

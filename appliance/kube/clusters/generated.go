@@ -20,15 +20,15 @@ import (
 	"landfall/store"
 )
 
-// A cluster that was made by REST or in the browser gets a ClusterDeployment and an
-// AgentClusterInstall. The installation is on hold: it is started by REST or in the browser, or by
-// setting holdInstallation to false.
+// A cluster that was registered over REST or in the browser gets a ClusterDeployment and an
+// AgentClusterInstall. The installation is on hold: a user starts it over REST or in the browser,
+// or sets holdInstallation to false.
 
 // labelGenerated marks objects that were created for a cluster.
 const labelGenerated = "landfall.io/made-for-cluster"
 
-// generate creates the objects of a cluster that was made by REST or in the browser. It returns
-// nil for a cluster that can't have objects.
+// generate creates the objects of a cluster that was registered over REST or in the browser. It
+// returns nil for a cluster that can't have objects.
 func (c Projector) generate(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	now time.Time) (*view.Cluster, error) {
 	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
@@ -68,7 +68,7 @@ func (c Projector) generate(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	return rows.Cluster(id)
 }
 
-// storeGenerated records that the cluster has applied its generated objects.
+// storeGenerated records that the generated objects are applied to the cluster.
 func (c Projector) storeGenerated(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err
@@ -168,8 +168,8 @@ func empty(value any) bool {
 	return false
 }
 
-// imageSetFor returns the name of a ClusterImageSet with a cluster's release, and creates it if
-// there is none.
+// imageSetFor returns the name of a ClusterImageSet with a cluster's release. It creates the
+// ClusterImageSet if necessary.
 func (c Projector) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.Time) (string, error) {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -196,8 +196,8 @@ func (c Projector) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 	return name, nil
 }
 
-// deleteGenerated deletes the objects that were created with those of a cluster, and its namespace
-// if that is empty.
+// deleteGenerated deletes the objects that were created for a cluster, and its namespace if that is
+// empty.
 func (c Projector) deleteGenerated(tx *store.Tx, cd *hivev1.ClusterDeployment, imageSet string, now time.Time) error {
 	if cd.Labels[labelGenerated] != "true" {
 		return nil
@@ -223,7 +223,7 @@ func (c Projector) deleteGenerated(tx *store.Tx, cd *hivev1.ClusterDeployment, i
 	return c.deleteLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
 }
 
-// deleteImageSet deletes a generated ClusterImageSet that nothing refers to any more.
+// deleteImageSet deletes a generated ClusterImageSet if no object refers to it.
 func (c Projector) deleteImageSet(tx *store.Tx, name string, now time.Time) error {
 	used := name == ""
 	if err := c.Objects.Each(tx, objects.AgentClusterInstalls, "", func(u *unstructured.Unstructured) error {

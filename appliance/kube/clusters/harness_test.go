@@ -30,7 +30,7 @@ type testSite struct {
 	*kubetest.Site
 	clusters  *Controller
 	hosts     *hosts.Controllers
-	projector engine.Projector // of hosts and clusters
+	projector engine.Projector // projects hosts and clusters
 	configure func(*engine.Options)
 	releases  *clusterReleases
 	mirrors   map[string]*mirror.Import
@@ -51,7 +51,7 @@ func newSite(t testing.TB, configure ...func(*engine.Options)) *testSite {
 	return b
 }
 
-// open opens an engine and the controllers, as a start of the appliance does.
+// open creates an engine and the controllers, as the appliance does when it starts.
 func (b *testSite) open() {
 	b.Helper()
 	ofHosts := hosts.Projector{Objects: b.Objects, URL: kubetest.URL}
@@ -82,7 +82,7 @@ func (b *testSite) run() { b.stop = b.Run() }
 // Known implements hosts.OSImages.
 func (b *testSite) Known(version, _ string) bool { return version != "9.99" }
 
-// Project implements engine.Projector, behind those that are tried.
+// Project implements engine.Projector. It runs after the tested projectors.
 func (b *testSite) Project(*store.Tx, engine.Touched) error {
 	if b.changed != nil {
 		b.changed()
@@ -118,7 +118,7 @@ func (b *testSite) cd() *hivev1.ClusterDeployment {
 	return object[hivev1.ClusterDeployment](b, objects.ClusterDeployments, "site", "one")
 }
 
-// cluster is the engine's cluster of the ClusterDeployment, nil if there is none.
+// cluster returns the engine's cluster of the ClusterDeployment; nil if it does not exist.
 func (b *testSite) cluster() *models.Cluster {
 	b.Helper()
 	var id string
@@ -135,7 +135,8 @@ func (b *testSite) cluster() *models.Cluster {
 	return cluster
 }
 
-// condition wants a condition of the AgentClusterInstall to be so.
+// requireCondition asserts a condition of the AgentClusterInstall. message is a part of its
+// message.
 func (b *testSite) requireCondition(kind hivev1.ClusterInstallConditionType, status, reason, message string) {
 	b.Helper()
 	is := installConditionOf(b.aci(), kind)
@@ -187,7 +188,7 @@ spec:
   provisionRequirements: {controlPlaneAgents: 3}`
 )
 
-// alterInstall edits the AgentClusterInstall as a person would.
+// alterInstall changes the AgentClusterInstall as a user would.
 func (b *testSite) alterInstall(fn func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.Update(func(tx *store.Tx) error {
@@ -197,10 +198,10 @@ func (b *testSite) alterInstall(fn func(*hiveext.AgentClusterInstall)) {
 	b.WaitIdle()
 }
 
-// clusterReleases has one release, whose installer writes the smallest files that are taken for a
-// cluster's.
+// clusterReleases serves one release. Its installer writes minimal files that pass as those of a
+// cluster.
 type clusterReleases struct {
-	failure   error // of Payload
+	failure   error // returned by Payload
 	multi     bool
 	authority string // PEM
 }
@@ -240,7 +241,8 @@ func (r *clusterReleases) Generate(context.Context, *release.Installer,
 	}, nil
 }
 
-// report has machines answer until they have nothing new to say of each other.
+// report lets machines poll and reply four times, so that all have reported their connectivity to
+// each other.
 func (b *testSite) report(machines ...*kubetest.Machine) {
 	b.Helper()
 	for range 4 {
@@ -263,8 +265,8 @@ func (b *testSite) report(machines ...*kubetest.Machine) {
 	b.WaitIdle()
 }
 
-// answerOf is what a machine says to a step of a cluster's installation, beside what it says for
-// itself.
+// answerOf returns the output of a step. It adds the steps of an installation to those of
+// [kubetest.Machine.Answer].
 func answerOf(m *kubetest.Machine, step *models.Step) any {
 	switch step.StepType {
 	case models.StepTypeConnectivityCheck:
@@ -311,21 +313,22 @@ func reached(t testing.TB, asked string) *models.ConnectivityReport {
 	return report
 }
 
-// prepare runs the installer for the clusters that are being prepared, and has the machines check
-// what they must.
+// prepare runs the installer for the clusters that are being prepared, and lets the machines reply
+// to their steps.
 func (b *testSite) prepare(machines ...*kubetest.Machine) {
 	b.Helper()
 	stepper := b.Engine.Stepper()
-	wanted, err := stepper.Preparations()
+	planned, err := stepper.Preparations()
 	require.NoError(b, err)
-	require.NotEmpty(b, wanted, "an installation begins")
-	for cluster, preparation := range wanted {
+	require.NotEmpty(b, planned, "an installation has started")
+	for cluster, preparation := range planned {
 		stepper.Prepare(b.Context(), cluster, preparation)
 	}
 	b.report(machines...)
 }
 
-// finish has machines report all their stages, and the controller in the cluster its end.
+// finish reports all stages of the machines, and the end of the installation as the controller in
+// the cluster does.
 func (b *testSite) finish(machines ...*kubetest.Machine) {
 	b.Helper()
 	for _, m := range machines {
@@ -341,7 +344,7 @@ func (b *testSite) finish(machines ...*kubetest.Machine) {
 	b.WaitIdle()
 }
 
-// approve approves machines' Agents.
+// approve approves the Agents of machines.
 func (b *testSite) approve(machines ...*kubetest.Machine) {
 	b.Helper()
 	for _, m := range machines {
@@ -349,7 +352,7 @@ func (b *testSite) approve(machines ...*kubetest.Machine) {
 	}
 }
 
-// machines boot the image of the InfraEnv "one" and report.
+// machines returns machines that have booted the image of the InfraEnv "one" and reported.
 func (b *testSite) machines(count int) []*kubetest.Machine {
 	b.Helper()
 	var machines []*kubetest.Machine

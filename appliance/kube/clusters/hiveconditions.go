@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file does what Hive does with a ClusterDeployment that is installed by an
+// This file does the work of Hive's controllers for a ClusterDeployment that is installed by an
 // AgentClusterInstall (openshift/hive, pkg/controller/clusterdeployment/clusterinstalls.go). Other
 // parts of Hive are not implemented.
 
@@ -26,7 +26,7 @@ const (
 	reasonImageSetGone  = "ClusterImageSetNotFound"
 )
 
-// hiveConditions are the conditions that Hive sets from the beginning.
+// hiveConditions are the conditions that Hive sets when it first reconciles a ClusterDeployment.
 var hiveConditions = []hivev1.ClusterDeploymentConditionType{
 	hivev1.ClusterInstallFailedClusterDeploymentCondition, hivev1.ClusterInstallCompletedClusterDeploymentCondition,
 	hivev1.ClusterInstallStoppedClusterDeploymentCondition,
@@ -60,7 +60,8 @@ type hiveCondition struct {
 	reason, message string
 }
 
-// setHiveConditions sets conditions. The times change with the status, the reason or the message.
+// setHiveConditions sets conditions. It updates the times of a condition if its status, reason or
+// message changes.
 func setHiveConditions(cd *hivev1.ClusterDeployment, now time.Time, conditions ...hiveCondition) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	for _, c := range conditions {

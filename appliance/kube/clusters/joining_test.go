@@ -22,8 +22,8 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	b := newSite(t, func(options *engine.Options) {
 		options.Follows = func(*store.Tx, view.Rows, string) (bool, error) { return true, nil }
 	})
-	seen := kubetest.NewSpokes()
-	b.hosts.Spokes = seen
+	spokes := kubetest.NewSpokes()
+	b.hosts.Spokes = spokes
 	b.applyInstall(threeNodesManifest, nil)
 	b.Apply(infraEnvOfOne)
 	machines := b.machines(3)
@@ -59,16 +59,16 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	require.NoError(t, b.Engine.UpdateJoining(t.Context(), key, engine.JoiningUpdate{Stage: models.HostStageDone}))
 	require.Equal(t, models.HostStatusAddedToExistingCluster, b.Agent(late).Status.DebugInfo.State)
 
-	seen.Fail(errors.New("The cluster's API does not answer."))
+	spokes.Fail(errors.New("The cluster's API does not answer."))
 	b.Delete(objects.Agents, "site", late.ID)
-	b.Eventually("it can't go", func() bool {
+	b.Eventually("the error is in the status", func() bool {
 		return agentCondition(b.Agent(late).Status.Conditions, "Cleanup").
 			Message == "The cluster's API does not answer."
 	})
-	seen.Fail(nil)
-	b.Eventually("its node is removed", func() bool { return len(seen.Removed()) == 1 })
+	spokes.Fail(nil)
+	b.Eventually("the node is removed", func() bool { return len(spokes.Removed()) == 1 })
 	b.WaitIdle()
-	require.Equal(t, []string{"site/one node-4"}, seen.Removed())
+	require.Equal(t, []string{"site/one node-4"}, spokes.Removed())
 }
 
 func agentCondition(conditions []agentinstall.Condition, name string) agentinstall.Condition {

@@ -13,10 +13,10 @@ import (
 
 // Kubeconfig is a cluster's kubeconfig and its source.
 type Kubeconfig struct {
-	// Applied reports that a user applied the ClusterDeployment. It is false for a cluster whose
-	// ClusterDeployment the appliance created, and for a cluster without one.
+	// Applied reports whether a user applied the ClusterDeployment. It is false if the appliance
+	// created the ClusterDeployment, or if the cluster has none.
 	Applied bool
-	From    string // the Secret, for messages; "" if there is no ClusterDeployment
+	From    string // names the Secret in messages; "" without a ClusterDeployment
 	Content []byte // nil if the Secret or its key does not exist
 }
 

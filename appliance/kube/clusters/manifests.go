@@ -56,8 +56,8 @@ func (c Projector) readManifests(tx *store.Tx, s *snapshot) (map[string]string, 
 	return manifests, nil
 }
 
-// applyManifests sets the manifests of the cluster to those of the ConfigMaps. If one of them is
-// invalid, none is used.
+// applyManifests sets the manifests of the cluster to those of the ConfigMaps. If a manifest is
+// invalid, none is applied.
 func (c *Controller) applyManifests(ctx context.Context, s *snapshot) error {
 	if models.ClusterKindCluster != *s.view.Kind || !slices.Contains(openStatuses, *s.view.Status) {
 		return nil
@@ -75,8 +75,8 @@ func (c *Controller) applyManifests(ctx context.Context, s *snapshot) error {
 		}
 	}
 	gone := slices.DeleteFunc(slices.Clone(s.applied.Manifests), func(name string) bool {
-		_, wanted := s.manifests[name]
-		return wanted && fault == nil
+		_, exists := s.manifests[name]
+		return exists && fault == nil
 	})
 	if fault != nil {
 		gone = append(gone, slices.Sorted(maps.Keys(s.manifests))...)

@@ -22,10 +22,10 @@ import (
 	"landfall/store"
 )
 
-// These are the groups of behaviours of the Assisted Installer's kube-API suite (subsystem/kubeapi)
-// that are of clusters; which test is of which group says docs/compatibility.md.
+// These tests cover the groups of behaviours of the Assisted Installer's kube-API suite
+// (subsystem/kubeapi) that concern clusters. docs/compatibility.md lists the tests of each group.
 
-// given applies a cluster's objects, its AgentClusterInstall altered.
+// applyInstall applies the objects of a cluster with a changed AgentClusterInstall.
 func (b *testSite) applyInstall(install string, alter func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, install)
@@ -57,7 +57,7 @@ func TestPullSecret_invalid(t *testing.T) {
 		view, err := rows.Cluster(b.cluster().ID.String())
 		require.NoError(t, err)
 		secret, err := rows.ClusterPullSecret(view)
-		require.Contains(t, secret, "b3RoZXI6cGFzcw==", "another pull secret reaches the cluster")
+		require.Contains(t, secret, "b3RoZXI6cGFzcw==", "a new pull secret is applied to the cluster")
 		return err
 	}))
 }
@@ -90,7 +90,7 @@ func TestImageSet_missingOrInvalid(t *testing.T) {
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ClusterImageSet must be specified")
 }
 
-// passed lets time go by, and waits for what the controllers do then.
+// advance advances the clock and waits until the controllers are idle.
 func (b *testSite) advance(d time.Duration) {
 	b.Helper()
 	require.NoError(b, b.Clock.BlockUntilContext(b.Context(), 1))
@@ -104,7 +104,7 @@ func TestNetworks(t *testing.T) {
 	cases := []struct {
 		name  string
 		alter func(*hiveext.AgentClusterInstall)
-		fault string // of SpecSynced, an InputError
+		fault string // part of the InputError in SpecSynced
 		is    func(*testing.T, *models.Cluster)
 	}{
 		{"IPv6 has OVNKubernetes", func(aci *hiveext.AgentClusterInstall) {
@@ -117,18 +117,18 @@ func TestNetworks(t *testing.T) {
 			require.Equal(t, "OVNKubernetes", *c.NetworkType)
 			require.EqualValues(t, 64, c.ClusterNetworks[0].HostPrefix)
 		}},
-		{"SDN is not there any more",
+		{"unsupported SDN",
 			func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.NetworkType = "OpenShiftSDN" }, "OpenShift",
 			nil},
-		{"host bits are cut", func(aci *hiveext.AgentClusterInstall) {
+		{"host bits", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.MachineNetwork = []hiveext.MachineNetworkEntry{{CIDR: "192.168.10.7/24"}}
 		}, "", func(t *testing.T, c *models.Cluster) {
 			require.EqualValues(t, "192.168.10.0/24", c.MachineNetworks[0].Cidr)
 		}},
-		{"a machine network that is none", func(aci *hiveext.AgentClusterInstall) {
+		{"invalid machine network", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.MachineNetwork = []hiveext.MachineNetworkEntry{{CIDR: "192.168.10.300/24"}}
 		}, "is not a network in CIDR notation", nil},
-		{"no networks at all", func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking = hiveext.Networking{} },
+		{"no networks", func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking = hiveext.Networking{} },
 			"", func(t *testing.T, c *models.Cluster) {
 				require.Equal(t, description.DefaultClusterNetwork, string(c.ClusterNetworks[0].Cidr))
 				require.Equal(t, description.DefaultServiceNetwork, string(c.ServiceNetworks[0].Cidr))
@@ -136,11 +136,11 @@ func TestNetworks(t *testing.T) {
 		{"user-managed networking with virtual addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true)
 		}, "VIP", nil},
-		{"the deprecated single addresses", func(aci *hiveext.AgentClusterInstall) {
+		{"deprecated single addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.APIVIP, aci.Spec.APIVIPs, aci.Spec.IngressVIP, aci.Spec.IngressVIPs = "192.168.10.6", nil,
 				"192.168.10.7", nil
 		}, "", func(t *testing.T, c *models.Cluster) { require.EqualValues(t, "192.168.10.6", c.APIVips[0].IP) }},
-		{"single addresses that contradict the list",
+		{"single addresses not in the list",
 			func(aci *hiveext.AgentClusterInstall) { aci.Spec.APIVIP = "192.168.10.9" },
 			"apiVIP 192.168.10.9 is not the first of apiVIPs", nil},
 	}
@@ -213,7 +213,8 @@ func TestPlatforms(t *testing.T) {
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "spec.external must be given")
 }
 
-// requireNothingLeft wants a cluster and its objects gone, with all that was made for it.
+// requireNothingLeft asserts that a cluster is deleted, with its objects and those that were
+// generated for it.
 func (b *testSite) requireNothingLeft() {
 	b.Helper()
 	require.Nil(b, b.cluster())
@@ -225,7 +226,7 @@ func (b *testSite) requireNothingLeft() {
 	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls, objects.Agents} {
 		require.NoError(b, b.DB.View(func(tx *store.Tx) error {
 			return objects.Names(tx, kind, "", func(_, name string) error {
-				b.Fatalf("%s %s is left",
+				b.Fatalf("%s %s still exists",
 					kind, name)
 				return nil
 			})
@@ -243,7 +244,7 @@ func TestDeletion_dependents(t *testing.T) {
 		b.machines(1)
 		b.Delete(objects.ClusterDeployments, "site", "one")
 		b.requireNothingLeft()
-		require.True(t, b.exists(objects.InfraEnvs, "site", "one"), "nothing else goes with it")
+		require.True(t, b.exists(objects.InfraEnvs, "site", "one"), "other objects stay")
 		require.True(t, b.exists(objects.ClusterImageSets, "", "v4.20"))
 	})
 	t.Run("an AgentClusterInstall", func(t *testing.T) {
@@ -255,7 +256,7 @@ func TestDeletion_dependents(t *testing.T) {
 		require.False(t, b.exists(objects.AgentClusterInstalls, "site", "one"))
 		require.True(t, b.exists(objects.ClusterDeployments, "site", "one"))
 		b.Apply(singleNodeManifest)
-		require.NotNil(t, b.cluster(), "another begins anew")
+		require.NotNil(t, b.cluster(), "a new AgentClusterInstall registers a new cluster")
 		require.NotEqual(t, first, b.cluster().ID.String())
 	})
 	t.Run("during the installation", func(t *testing.T) {
@@ -273,14 +274,14 @@ func TestDeletion_dependents(t *testing.T) {
 		b.Delete(objects.AgentClusterInstalls, "site", "one")
 		require.Nil(t, b.cluster())
 	})
-	t.Run("by REST or in the browser", func(t *testing.T) {
+	t.Run("over REST or in the browser", func(t *testing.T) {
 		b := newSite(t)
 		b.applyInstall(singleNodeManifest, nil)
 		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), b.cluster().ID.String()))
 		b.WaitIdle()
 		b.requireNothingLeft()
 	})
-	t.Run("by dropping the finalizers", func(t *testing.T) {
+	t.Run("by removing the finalizers", func(t *testing.T) {
 		b := newSite(t)
 		b.applyInstall(singleNodeManifest, nil)
 		b.stop()
@@ -300,7 +301,7 @@ func TestDeletion_dependents(t *testing.T) {
 	})
 }
 
-// installingSingleNode leads a single node to the middle of its installation.
+// installingSingleNode installs a single node until its installation is in progress.
 func (b *testSite) installingSingleNode() []*kubetest.Machine {
 	b.Helper()
 	b.applyInstall(singleNodeManifest, nil)
@@ -340,7 +341,7 @@ func TestAgentClusterInstall_options(t *testing.T) {
 	}{
 		{"schedulable masters", func(aci *hiveext.AgentClusterInstall) { aci.Spec.MastersSchedulable = true },
 			func(t *testing.T, c *models.Cluster) { require.True(t, *c.SchedulableMasters) }},
-		{"hyperthreading nowhere", func(aci *hiveext.AgentClusterInstall) {
+		{"hyperthreading disabled", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Disabled"}
 			aci.Spec.Compute = []hiveext.AgentMachinePool{{Name: "worker", Hyperthreading: "Disabled"}}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "none", c.Hyperthreading) }},
@@ -351,13 +352,13 @@ func TestAgentClusterInstall_options(t *testing.T) {
 			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: conv.Pointer("all"),
 				Mode: conv.Pointer("tpmv2")}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "all", *c.DiskEncryption.EnableOn) }},
-		{"a proxy", func(aci *hiveext.AgentClusterInstall) {
+		{"proxy", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128",
 				HTTPSProxy: "http://proxy.site.test:3128", NoProxy: "site.test"}
 		}, func(t *testing.T, c *models.Cluster) {
 			require.Equal(t, "http://proxy.site.test:3128 site.test", c.HTTPProxy+" "+c.NoProxy)
 		}},
-		{"no proxy for anything", func(aci *hiveext.AgentClusterInstall) {
+		{"no proxy for all hosts", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128", NoProxy: "*"}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "*", c.NoProxy) }},
 		{"overrides of the install-config", func(aci *hiveext.AgentClusterInstall) {
@@ -369,7 +370,7 @@ func TestAgentClusterInstall_options(t *testing.T) {
 		{"four masters and a worker", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.ProvisionRequirements = hiveext.ProvisionRequirements{ControlPlaneAgents: 4, WorkerAgents: 1}
 		}, func(t *testing.T, c *models.Cluster) { require.EqualValues(t, 4, c.ControlPlaneCount) }},
-		{"a load balancer of the user", func(aci *hiveext.AgentClusterInstall) {
+		{"user-managed load balancer", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.LoadBalancer = &hiveext.LoadBalancer{Type: hiveext.LoadBalancerTypeUserManaged}
 		}, func(t *testing.T, c *models.Cluster) { require.EqualValues(t, "user-managed", c.LoadBalancer.Type) }},
 		{"tags", func(aci *hiveext.AgentClusterInstall) {
@@ -390,7 +391,7 @@ func TestAgentClusterInstall_options(t *testing.T) {
 	later.applyInstall(threeNodesManifest, nil)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name != "hyperthreading nowhere" && c.name != "a proxy" { // which a later case replaces
+			if c.name != "hyperthreading disabled" && c.name != "proxy" { // a later case replaces these values
 				c.is(t, first.cluster())
 			}
 			later.alterInstall(c.alter)
@@ -434,7 +435,7 @@ func TestManifests_configMaps(t *testing.T) {
 			}
 		}
 	}
-	t.Run("one that is bad, then mended", func(t *testing.T) {
+	t.Run("invalid, then corrected", func(t *testing.T) {
 		b := newSite(t)
 		b.Apply(config("a", "a.yaml", "a: [b"))
 		b.applyInstall(threeNodesManifest, refer("a"))
@@ -444,7 +445,7 @@ func TestManifests_configMaps(t *testing.T) {
 		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
 	})
-	t.Run("several of which one is bad", func(t *testing.T) {
+	t.Run("one of several invalid", func(t *testing.T) {
 		b := newSite(t)
 		b.Apply(config("a", "a.yaml", "a: b"), config("b", "a.yaml", "a: c"))
 		b.applyInstall(threeNodesManifest, refer("a", "b"))
@@ -455,9 +456,9 @@ func TestManifests_configMaps(t *testing.T) {
 		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 		require.Equal(t, []string{"openshift/a.yaml", "openshift/b.yaml"}, manifests(b))
 		b.alterInstall(refer("b"))
-		require.Equal(t, []string{"openshift/b.yaml"}, manifests(b), "what is not referred to any more goes")
+		require.Equal(t, []string{"openshift/b.yaml"}, manifests(b), "a manifest is deleted with its reference")
 	})
-	t.Run("one that comes late", func(t *testing.T) {
+	t.Run("created later", func(t *testing.T) {
 		b := newSite(t)
 		b.applyInstall(threeNodesManifest, refer("a"))
 		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no ConfigMap site/a")
@@ -469,7 +470,7 @@ func TestManifests_configMaps(t *testing.T) {
 		b.Apply(config("a", "a.yaml", "a: b"))
 		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
 	})
-	t.Run("the deprecated reference", func(t *testing.T) {
+	t.Run("deprecated reference", func(t *testing.T) {
 		b := newSite(t)
 		b.Apply(config("a", "a.yaml", "a: b"))
 		b.applyInstall(threeNodesManifest,
@@ -538,7 +539,7 @@ spec:
 }
 
 func TestInstallation_waits(t *testing.T) {
-	t.Run("for the hold to end", func(t *testing.T) {
+	t.Run("until the hold ends", func(t *testing.T) {
 		b := newSite(t)
 		b.applyInstall(singleNodeManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = true })
 		b.Apply(infraEnvOfOne)
@@ -551,7 +552,7 @@ func TestInstallation_waits(t *testing.T) {
 		b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = false })
 		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.cluster().Status)
 	})
-	t.Run("for the pause to end", func(t *testing.T) {
+	t.Run("until the pause ends", func(t *testing.T) {
 		b := newSite(t)
 		b.applyInstall(singleNodeManifest, nil)
 		pause := func(value string) {
@@ -570,7 +571,7 @@ func TestInstallation_waits(t *testing.T) {
 		pause("false")
 		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.cluster().Status)
 	})
-	t.Run("for exactly the hosts that were asked for", func(t *testing.T) {
+	t.Run("until the number of hosts matches", func(t *testing.T) {
 		b := newSite(t)
 		b.applyInstall(threeNodesManifest, nil)
 		b.Apply(infraEnvOfOne)
@@ -596,12 +597,12 @@ func TestInstallation_threeNodesAndWorker(t *testing.T) {
 	require.Equal(t, models.ClusterStatusAddingHosts, *b.cluster().Status)
 	b.requireCondition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
 
-	seen := kubetest.NewSpokes()
-	b.clusters.Spokes = seen
+	spokes := kubetest.NewSpokes()
+	b.clusters.Spokes = spokes
 	paused := func(want bool) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			calls := seen.Removed()
+			calls := spokes.Removed()
 			return len(calls) > 0 && calls[len(calls)-1] == fmt.Sprintf("site/one worker %t", want)
 		}, time.Minute, time.Millisecond)
 		b.WaitIdle()
@@ -636,10 +637,10 @@ func TestInstallation_failure(t *testing.T) {
 	b := newSite(t)
 	machines := b.installingSingleNode()
 	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
-		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
+		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk failed"}))
 	b.WaitIdle()
 	b.requireCondition(hiveext.ClusterFailedCondition, "True", "InstallationFailed", "The installation failed:")
-	b.requireCondition(hiveext.ClusterCompletedCondition, "False", "InstallationFailed", "the disk broke")
+	b.requireCondition(hiveext.ClusterCompletedCondition, "False", "InstallationFailed", "the disk failed")
 	b.requireCondition(hiveext.ClusterStoppedCondition, "True", "InstallationFailed",
 		"The installation has stopped due to error")
 	b.requireCondition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterInstallationStopped", "")
@@ -653,23 +654,23 @@ func TestInstallation_retryAfterFailedPreparation(t *testing.T) {
 	b.Apply(infraEnvOfOne)
 	machines := b.machines(3)
 	b.approve(machines...)
-	b.releases.failure = errors.New("the registry is away")
+	b.releases.failure = errors.New("the registry does not answer")
 	b.prepare()
 	b.WaitIdle()
 	b.requireCondition(hiveext.ClusterLastInstallationPreparationFailedCondition, "True",
-		"The last installation preparation failed", "the registry is away")
-	begun := func() int {
-		wanted, err := b.Engine.Stepper().Preparations()
+		"The last installation preparation failed", "the registry does not answer")
+	preparations := func() int {
+		planned, err := b.Engine.Stepper().Preparations()
 		require.NoError(t, err)
-		return len(wanted)
+		return len(planned)
 	}
-	require.Zero(t, begun(), "not at once: it would fail for the same reason")
+	require.Zero(t, preparations(), "the retry is delayed")
 	b.releases.failure = nil
 	b.report(machines...)
-	require.Zero(t, begun())
+	require.Zero(t, preparations())
 	b.advance(retryPreparation)
 	b.report(machines...)
-	require.Equal(t, 1, begun())
+	require.Equal(t, 1, preparations())
 }
 
 func TestInstallation_cancelled(t *testing.T) {

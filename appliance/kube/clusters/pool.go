@@ -10,15 +10,15 @@ import (
 	"landfall/store"
 )
 
-// workerPool is the MachineConfigPool in which workers are at first. A node with labels that
-// another pool selects moves to that pool, and the configuration of both is rolled out. That waits
-// until all such hosts have joined.
+// workerPool is the MachineConfigPool that new workers belong to. A node with labels that another
+// pool selects moves to that pool, and the configuration of both pools is rolled out. The worker
+// pool is paused until all such hosts have joined.
 const workerPool = "worker"
 
 // pool is the state of a cluster's worker pool.
 type pool struct {
-	requested, running bool // the value that the running call sets
-	paused, known      bool // the current value, once it is known
+	requested, running bool // the requested value, and whether a call that sets it is running
+	paused, known      bool // the current value, and whether it was read
 }
 
 // pausePool pauses a cluster's worker pool while hosts with labels and another pool join, and
@@ -61,8 +61,8 @@ func (c *Controller) pausePool(key, cluster string) error {
 	return nil
 }
 
-// poolUse reports whether hosts with labels and a pool have joined a cluster or are joining it,
-// and whether one is joining now.
+// poolUse reports whether hosts with labels and a pool have joined a cluster or are joining it, and
+// whether at least one is joining now.
 func (c *Controller) poolUse(cluster string) (concerned, onItsWay bool, err error) {
 	var hosts []*view.Host
 	if err := c.DB.View(func(tx *store.Tx) (err error) {

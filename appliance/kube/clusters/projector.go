@@ -26,7 +26,7 @@ import (
 // Projector writes the ClusterDeployments and AgentClusterInstalls of the engine's clusters.
 type Projector struct {
 	Objects *objects.Objects
-	URL     string // of the appliance, as hosts and people reach it, without a trailing slash
+	URL     string // the appliance's URL for hosts and users, without a trailing slash
 }
 
 // Project implements engine.Projector.
@@ -39,13 +39,13 @@ func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
 			err = c.project(tx, touched.Rows, row.ID, touched.Now)
 		}
 		if err != nil {
-			return fmt.Errorf("show cluster %s in its objects: %w", row.ID, err)
+			return fmt.Errorf("project cluster %s: %w", row.ID, err)
 		}
 	}
 	return nil
 }
 
-// project writes a cluster into its objects, and creates the objects of a cluster that has none.
+// project writes a cluster into its objects. It creates the objects if the cluster has none.
 func (c Projector) project(tx *store.Tx, rows view.Rows, id string, now time.Time) error {
 	view, err := rows.Cluster(id)
 	if err != nil {
@@ -144,8 +144,8 @@ func first(list []string) string {
 	return list[0]
 }
 
-// readValidations parses the validation results of a cluster, and returns the messages of those
-// that don't pass, ordered by id.
+// readValidations parses the validation results of a cluster, and returns the messages of failed
+// and pending validations, ordered by id.
 func readValidations(info string) (common.ValidationsStatus, []string, error) {
 	if info == "" {
 		return nil, nil, nil
@@ -165,7 +165,7 @@ func readValidations(info string) (common.ValidationsStatus, []string, error) {
 	return groups, failing, nil
 }
 
-// setRelease sets the fields in which Hive shows the release.
+// setRelease sets the fields in which Hive reports the release.
 func (c Projector) setRelease(cd *hivev1.ClusterDeployment, cluster *models.Cluster) {
 	if cluster.OpenshiftVersion == "" {
 		return
@@ -179,7 +179,7 @@ func (c Projector) setRelease(cd *hivev1.ClusterDeployment, cluster *models.Clus
 	}
 }
 
-// setImageSetCondition sets the condition that says whether the ClusterImageSet exists.
+// setImageSetCondition sets the condition that reports whether the ClusterImageSet exists.
 func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapshot, now time.Time) {
 	ref := s.aci.Spec.ImageSetRef
 	switch {
@@ -193,12 +193,12 @@ func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapsho
 	}
 }
 
-// stateOf reads what conditions and the start of the installation depend on. Agents are read only
-// if something depends on them.
+// stateOf reads the inputs of the conditions and of the decision to start the installation. It
+// reads Agents only if they matter in the cluster's state.
 func (c Projector) stateOf(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	p clusterPair) (clusterState, error) {
 	need := p.aci.Spec.ProvisionRequirements
-	state := clusterState{cluster: view.Cluster, onHold: p.onHold(), wanted: roleCount{need.ControlPlaneAgents,
+	state := clusterState{cluster: view.Cluster, onHold: p.onHold(), required: roleCount{need.ControlPlaneAgents,
 		need.ArbiterAgents, need.WorkerAgents}}
 	if *view.Status != models.ClusterStatusReady {
 		return state, nil
@@ -258,13 +258,13 @@ func agentUnsynced(agent *agentinstall.Agent) bool {
 	})
 }
 
-// agentPending reports whether an Agent specifies something that its host has not applied yet.
+// agentPending reports whether a part of an Agent's spec is not applied to its host yet.
 func agentPending(agent *agentinstall.Agent, host *view.Host) bool {
 	return agent.Generation != host.Object.Generation
 }
 
-// approvedHosts returns the hosts that can join an installed cluster now, and the number of those
-// that have not applied their Agents yet.
+// approvedHosts returns the hosts that can join an installed cluster now, and the number of
+// approved hosts whose Agents are not applied yet.
 func (c Projector) approvedHosts(tx *store.Tx, rows view.Rows,
 	view *view.Cluster) (approved []*view.Host, behind int, err error) {
 	hosts, err := rows.ClusterHosts(view.ID.String())
@@ -289,15 +289,16 @@ func (c Projector) approvedHosts(tx *store.Tx, rows view.Rows,
 	return approved, behind, nil
 }
 
-// writeBack writes changes of the cluster that were made by REST or in the browser into the specs.
-// It does that only while the cluster has applied the specs: otherwise the specs are newer.
+// writeBack writes changes of the cluster that were made over REST or in the browser into the
+// specs. It does nothing while the specs are not applied to the cluster, because then the specs are
+// newer.
 func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if s.applied.Spec == "" {
 		return nil
 	}
 	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
-		return nil // a user is editing the specs
+		return nil // a user has just edited the specs
 	}
 	if spec, err := s.specDigest(w); err != nil || spec != s.applied.Spec {
 		return err
@@ -310,7 +311,8 @@ func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 		}
 	}
 	override, overridden := s.aci.Annotations[annotationInstallConfigOverrides]
-	dayOne := *s.view.Kind == models.ClusterKindCluster // otherwise the annotations stay unchanged, see pushAnnotations
+	// otherwise the annotations stay unchanged, see applyAnnotations
+	dayOne := *s.view.Kind == models.ClusterKindCluster
 	newOverride := dayOne && s.view.InstallConfigOverrides != override
 	newIgnored := dayOne && c.ignoredChanged(s)
 	if len(changed) == 0 && !newOverride && !newIgnored {
@@ -345,7 +347,7 @@ func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	return c.storeWrittenBack(tx, rows, s)
 }
 
-// storeWrittenBack records that the cluster has applied the specs that writeBack wrote.
+// storeWrittenBack records that the specs that writeBack wrote are applied to the cluster.
 func (c Projector) storeWrittenBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err
@@ -376,8 +378,8 @@ func setAnnotation(aci *hiveext.AgentClusterInstall, name, value string, was boo
 	}
 }
 
-// ignoredChanged reports whether other validations are ignored than the annotations list. No
-// annotation is necessary if none is ignored.
+// ignoredChanged reports whether the ignored validations of the cluster differ from those in the
+// annotations. A missing annotation equals an empty list.
 func (c Projector) ignoredChanged(s *snapshot) bool {
 	changed := func(annotation, held string) bool {
 		list, set, err := ignoredOf(s.aci, annotation)

@@ -36,12 +36,12 @@ func TestWriteBack_changesByREST(t *testing.T) {
 	require.Equal(t, hiveext.HyperthreadingDisabled, aci.Spec.ControlPlane.Hyperthreading)
 	require.Equal(t, `{"fips":true}`, aci.Annotations[annotationInstallConfigOverrides])
 	require.Greater(t, aci.Generation, before)
-	require.EqualValues(t, "192.168.10.44", b.cluster().APIVips[0].IP, "the controller does not take it back")
+	require.EqualValues(t, "192.168.10.44", b.cluster().APIVips[0].IP, "the controller does not revert it")
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Proxy.HTTPProxy = "http://other.site.test:3128" })
 	require.Equal(t, "http://other.site.test:3128", b.cluster().HTTPProxy,
-		"and a later change of the spec reaches the cluster")
+		"a later change of the spec is applied to the cluster")
 	require.EqualValues(t, "192.168.10.44", b.cluster().APIVips[0].IP)
 }
 
@@ -60,7 +60,7 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 	made := register("edge")
 	require.True(t, b.exists(objects.Namespaces, "", "edge"))
 	aci := object[hiveext.AgentClusterInstall](b, objects.AgentClusterInstalls, "edge", "edge")
-	require.True(t, aci.Spec.HoldInstallation, "who made it begins the installation")
+	require.True(t, aci.Spec.HoldInstallation, "its user starts the installation")
 	require.Equal(t, []string{"192.168.10.4"}, aci.Spec.APIVIPs)
 	require.Equal(t, "openshift-4.20.8-x86-64", aci.Spec.ImageSetRef.Name)
 	require.True(t, b.exists(objects.ClusterImageSets, "", "openshift-4.20.8-x86-64"))
@@ -73,11 +73,11 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 	require.NoError(t, err)
 	b.WaitIdle()
 	require.Equal(t, held.Spec, object[hiveext.AgentClusterInstall](b, objects.AgentClusterInstalls,
-		"edge", "edge").Spec, "its controller finds nothing to do")
+		"edge", "edge").Spec, "its reconcile changes nothing")
 
 	second := register("edge")
 	require.True(t, b.exists(objects.ClusterDeployments, "edge-"+second.ID.String()[:8], "edge"),
-		"a second one of that name has a namespace of its own")
+		"a second cluster with the name gets its own namespace")
 
 	for _, cluster := range []*models.Cluster{made, second} {
 		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), cluster.ID.String()))
@@ -85,7 +85,7 @@ func TestProjector_clusterMadeByREST(t *testing.T) {
 	b.WaitIdle()
 	b.requireNothingLeft()
 	namespace := object[unstructured.Unstructured](b, objects.Namespaces, "", "edge")
-	require.NotNil(t, namespace.GetDeletionTimestamp(), "what was made for it goes with it")
+	require.NotNil(t, namespace.GetDeletionTimestamp(), "the generated namespace is deleted")
 	require.False(t, b.exists(objects.ClusterImageSets, "", "openshift-4.20.8-x86-64"))
 	require.False(t, b.exists(objects.Secrets, "edge", "edge-pull-secret"))
 }
@@ -107,9 +107,9 @@ func TestCatchUp_clustersBeforeFirstEnable(t *testing.T) {
 	require.NoError(t, b.catchUp("1.1").Run(t.Context()))
 }
 
-// TestReconcile_killedBetweenTransactions leads a cluster through its life, each step in
-// a process that ends with a random one of the engine's transactions and is started anew until it
-// has done its work. Afterwards engine and objects agree, and nothing is there twice.
+// TestReconcile_killedBetweenTransactions runs all steps of a cluster's lifecycle. In each step the
+// process is killed after a random transaction of the engine and started again, until the step is
+// complete. Then engine and objects agree, and no object exists twice.
 func TestReconcile_killedBetweenTransactions(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestReconcile_killedBetweenTransactions(t *testing.T) {
 	}
 }
 
-// edit is alterInstall without controllers that follow it.
+// edit changes the AgentClusterInstall while the controllers are stopped.
 func (b *testSite) edit(fn func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.Update(func(tx *store.Tx) error {
@@ -159,8 +159,8 @@ func (b *testSite) edit(fn func(*hiveext.AgentClusterInstall)) {
 	})
 }
 
-// killUntilDone reconciles in processes that end with one of the engine's next transactions, until
-// one has nothing left to do.
+// killUntilDone reconciles and kills the process after one of the engine's next transactions. It
+// repeats that until a reconcile changes nothing.
 func (b *testSite) killUntilDone(random *rand.Rand) {
 	b.Helper()
 	for range 50 {
@@ -177,9 +177,9 @@ func (b *testSite) killUntilDone(random *rand.Rand) {
 				return
 			}
 		}
-		require.LessOrEqual(b, b.clusterCount(), 1, "no cluster is made twice")
+		require.LessOrEqual(b, b.clusterCount(), 1, "no cluster is created twice")
 	}
-	b.Fatal("the controller never comes to an end")
+	b.Fatal("the controller does not become idle")
 }
 
 func countdown(left int, cancel context.CancelFunc) func() {
@@ -200,8 +200,8 @@ func (b *testSite) clusterCount() (count int) {
 	return count
 }
 
-// requireAgreement wants the engine's cluster to be what its objects ask for, and the objects to
-// show it.
+// requireAgreement asserts that the engine's cluster has the values of its objects, and that the
+// objects show its state.
 func (b *testSite) requireAgreement(apiVIP string) {
 	b.Helper()
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")

@@ -40,9 +40,9 @@ func passwordSecret(cd *hivev1.ClusterDeployment) string {
 	return cd.Name + "-admin-password"
 }
 
-// writeSecrets writes the Secrets with a cluster's kubeconfig and password as soon as they exist,
-// and returns the metadata that refer to them; nil if there are none. The first kubeconfig lacks
-// the certificate of the ingress. The password is written at the end.
+// writeSecrets writes the Secrets with a cluster's kubeconfig and password once these exist, and
+// returns the metadata that refer to the Secrets; nil if there are none. The first kubeconfig lacks
+// the certificate of the ingress. The password is written at the end of the installation.
 func (c Projector) writeSecrets(tx *store.Tx, rows view.Rows, s *snapshot,
 	now time.Time) (*hivev1.ClusterMetadata, error) {
 	status := *s.view.Status
@@ -120,8 +120,8 @@ func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name,
 	})
 }
 
-// deleteSecrets deletes the Secrets of a ClusterDeployment. The garbage collector may not be
-// running.
+// deleteSecrets deletes the Secrets of a ClusterDeployment itself, because the garbage collector
+// may not be running.
 func (c Projector) deleteSecrets(tx *store.Tx, cd *hivev1.ClusterDeployment, now time.Time) error {
 	for _, name := range []string{kubeconfigSecret(cd), passwordSecret(cd)} {
 		secret := &unstructured.Unstructured{}

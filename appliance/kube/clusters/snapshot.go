@@ -26,23 +26,23 @@ import (
 	"landfall/store"
 )
 
-// snapshot is a ClusterDeployment with the objects it refers to and the engine's cluster, read in
+// snapshot holds a ClusterDeployment, the objects it refers to and the engine's cluster, read in
 // one transaction.
 type snapshot struct {
 	clusterPair
-	namespace, name string // of the ClusterDeployment
+	namespace, name string // those of the ClusterDeployment
 
-	pendingAgents    bool          // some Agents have not been applied yet
+	pendingAgents    bool          // the specs of some Agents are not applied yet
 	backoff          time.Duration // delay of the next installation after a failed preparation
 	view             *view.Cluster // nil: the engine has no such cluster
-	applied          appliedState  // what the cluster has applied
-	storedPullSecret string        // of the cluster
+	applied          appliedState  // the last applied state of the objects
+	storedPullSecret string        // the pull secret of the cluster
 
-	err        error // prevents that the objects are applied
+	err        error // the error in the objects; they are not applied
 	pullSecret string
-	imageSet   *hivev1.ClusterImageSet // nil: none is referred to
-	mirror     *mirror.Import          // nil: none is referred to
-	endpointCA string                  // of the ignition endpoint, base64
+	imageSet   *hivev1.ClusterImageSet // nil if the objects refer to none
+	mirror     *mirror.Import          // nil if the objects refer to none
+	endpointCA string                  // CA of the ignition endpoint, base64
 	manifests  map[string]string       // by file name
 	// manifestsErr is an error in the manifests. mirrorDigest is the digest of the mirror's
 	// ConfigMap.
@@ -50,15 +50,18 @@ type snapshot struct {
 	mirrorDigest string
 }
 
-// appliedState is what a cluster has applied of its objects, as it is stored with the cluster.
+// appliedState is the state of the objects that was last applied to a cluster. It is stored with
+// the cluster.
 type appliedState struct {
-	Spec       string   `json:"spec,omitempty"`       // digest of what the specs specify
+	Spec       string   `json:"spec,omitempty"`       // digest of the specified values
 	References string   `json:"references,omitempty"` // digest of the referenced objects
 	Mirror     string   `json:"mirror,omitempty"`     // digest of the mirror's ConfigMap
-	Manifests  []string `json:"manifests,omitempty"`  // file names of manifests from ConfigMaps
-	// digests of the values that differ from the objects although they were applied, by field
+	Manifests  []string `json:"manifests,omitempty"`  // file names of the manifests from ConfigMaps
+	// Kept holds digests of the values that differ from the objects although these were applied, by
+	// field.
 	Kept map[string]string `json:"kept,omitempty"`
-	// the objects were created for the cluster, and not the cluster for the objects
+	// Generated reports that the objects were created for the cluster, and not the cluster for the
+	// objects.
 	Generated bool `json:"adopted,omitempty"`
 }
 
@@ -82,7 +85,7 @@ func (s *snapshot) installedHere() bool {
 	return ref != nil && ref.Group == clusterInstallGroup && ref.Kind == clusterInstallKind
 }
 
-// installed reports whether the objects say that the cluster is installed.
+// installed reports whether the objects mark the cluster as installed.
 func (p clusterPair) installed() bool {
 	return p.cd.Spec.Installed || installConditionOf(p.aci, hiveext.ClusterCompletedCondition).
 		Reason == hiveext.ClusterInstalledReason
@@ -99,7 +102,7 @@ func (c *Controller) read(namespace, name string) (s *snapshot, err error) {
 		err = c.DB.View(func(tx *store.Tx) error { return c.readSnapshot(tx, s) })
 		if err != nil || !c.updateReferences(s) {
 			return s, err
-		} // a change of a new reference may have been missed before the index had it
+		} // a change of a new reference may have come before its index entry
 	}
 }
 
@@ -155,7 +158,7 @@ func (c Projector) readInstall(tx *store.Tx, s *snapshot) (err error) {
 	return err
 }
 
-// ntpSources reads a field that is newer than the Go type.
+// ntpSources reads spec.ntpSources, which the Go type lacks.
 func (c Projector) ntpSources(tx *store.Tx, namespace, name string) ([]string, error) {
 	u := &unstructured.Unstructured{}
 	if err := c.Objects.Get(tx, objects.AgentClusterInstalls, namespace, name, u); err != nil {
@@ -165,8 +168,8 @@ func (c Projector) ntpSources(tx *store.Tx, namespace, name string) ([]string, e
 	return sources, err
 }
 
-// readReferences reads the objects that the cluster's objects refer to. Its error prevents that
-// the objects are applied.
+// readReferences reads the objects that the cluster's objects refer to. If it returns an error, the
+// objects are not applied.
 func (c Projector) readReferences(tx *store.Tx, s *snapshot) (err error) {
 	if s.pullSecret, err = c.readPullSecret(tx, s); err != nil {
 		return err
@@ -242,7 +245,7 @@ func (c Projector) readImageSet(tx *store.Tx, s *snapshot) (*hivev1.ClusterImage
 	err := c.Objects.Get(tx, objects.ClusterImageSets, "", ref.Name, set)
 	if errors.Is(err, store.ErrNotFound) {
 		if s.view != nil {
-			return nil, nil // no longer needed: the cluster has its release
+			return nil, nil // not needed: the cluster has its release
 		}
 		return nil, fmt.Errorf("ClusterImageSet %s not found. Please ensure the ClusterImageSet exists", ref.Name)
 	}
@@ -282,7 +285,7 @@ func (c Projector) readEndpointCA(tx *store.Tx, ref *hiveext.CaCertificateRefere
 	return base64.StdEncoding.EncodeToString([]byte(ca)), nil
 }
 
-// referencesDigest is a digest of what the referenced objects contain, except the mirror's
+// referencesDigest returns a digest of the data of the referenced objects, except the mirror's
 // ConfigMap.
 func (s *snapshot) referencesDigest() string {
 	parts := []string{s.pullSecret, s.endpointCA}
@@ -292,7 +295,7 @@ func (s *snapshot) referencesDigest() string {
 	return digest(parts...)
 }
 
-// specDigest is a digest of what the specs specify.
+// specDigest returns a digest of the values that the specs specify.
 func (p clusterPair) specDigest(w *desiredFields) (string, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -319,8 +322,8 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// deploymentsOfInstall finds the ClusterDeployments of an AgentClusterInstall, by the references
-// of both.
+// deploymentsOfInstall finds the ClusterDeployments that an AgentClusterInstall refers to, and
+// those that refer to it.
 func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	var keys []controller.Key
 	aci, err := c.install(tx, namespace, name)
@@ -350,7 +353,7 @@ func (c *Controller) deploymentsReferringTo(_ *store.Tx, namespace, name string)
 }
 
 // updateReferences stores the references of a ClusterDeployment and its AgentClusterInstall in the
-// index. changed reports whether they differ from those before.
+// index. changed reports whether they changed.
 func (c *Controller) updateReferences(s *snapshot) (changed bool) {
 	var now []string
 	if s.cd != nil && s.installedHere() {
@@ -393,8 +396,8 @@ func (s *snapshot) configRefs() []string {
 	return refs
 }
 
-// unregistered lists the ClusterDeployments without a cluster in the engine. They may be waiting
-// for a ClusterImageSet.
+// unregistered lists the ClusterDeployments without a cluster in the engine. They may wait for a
+// ClusterImageSet.
 func (c *Controller) unregistered(tx *store.Tx) ([]controller.Key, error) {
 	var keys []controller.Key
 	err := objects.Names(tx, objects.ClusterDeployments, "", func(namespace, name string) error {

@@ -8,8 +8,8 @@ import (
 	"landfall/store"
 )
 
-// reportUnsupportedInstall writes an Event about a ClusterDeployment that no controller here
-// installs. That is a mistake more often than intended.
+// reportUnsupportedInstall writes an Event about a ClusterDeployment that no controller of the
+// appliance installs. In most cases that is a mistake of the user.
 func (c *Controller) reportUnsupportedInstall(ctx context.Context, s *snapshot) error {
 	ref := s.cd.Spec.ClusterInstallRef
 	if ref == nil || s.cd.DeletionTimestamp != nil {
@@ -19,8 +19,10 @@ func (c *Controller) reportUnsupportedInstall(ctx context.Context, s *snapshot) 
 		return c.Objects.EventOnce(tx, objects.ClusterDeployments, s.namespace, s.name, objects.EventContent{
 			Component: objects.AgentController, Warning: true, Reason: "UnsupportedClusterInstall",
 			Message: fmt.Sprintf(
-				"The clusterInstallRef names the kind %s of %s, and clusters are installed here by %s of %s alone. "+
-					"The reference can't be changed: delete the ClusterDeployment and apply it with the right one.",
+				"The clusterInstallRef names the kind %s of %s, but this appliance installs only clusters of the "+
+					"kind %s of %s. "+
+					"The reference can't be changed: delete the ClusterDeployment and apply it with the correct "+
+					"reference.",
 				ref.Kind, ref.Group, clusterInstallKind, clusterInstallGroup),
 		}, c.Clock.Now().UTC())
 	})
