@@ -2,6 +2,7 @@ package description
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/go-openapi/strfmt"
@@ -23,9 +24,17 @@ type Cluster struct {
 	VIPsReset bool
 }
 
-// clusterFields is the table of the fields of clusters. Requests are checked in groups, see
+// The fields of clusters. The tables are built once, because every creation and update reads them;
+// nothing changes them.
+var (
+	clusterGroups = newClusterGroups()
+	clusterFields = slices.Concat(clusterGroups[names], clusterGroups[secrets], clusterGroups[texts],
+		clusterGroups[proxies], clusterGroups[settings])
+)
+
+// newClusterGroups returns the table of the fields of clusters. Requests are checked in groups, see
 // [checkCluster]. Fields are set in the order of the table.
-func clusterFields() map[group][]Field[Cluster] {
+func newClusterGroups() map[group][]Field[Cluster] {
 	api := func(at func(*models.Cluster) *string) func(*Cluster) *string {
 		return func(d *Cluster) *string { return at(&d.API) }
 	}
@@ -78,19 +87,13 @@ const (
 	settings // fields without a check of their own, or with one that needs the other fields
 )
 
-// ClusterFields returns the table of the fields of clusters.
-func ClusterFields() []Field[Cluster] {
-	var all []Field[Cluster]
-	for _, g := range []group{names, secrets, texts, proxies, settings} {
-		all = append(all, clusterFields()[g]...)
-	}
-	return all
-}
+// ClusterFields returns the table of the fields of clusters. Callers must not change it.
+func ClusterFields() []Field[Cluster] { return clusterFields }
 
 // checkCluster checks each field of a request by itself, in the order of the groups.
 func checkCluster(request any, order ...group) error {
 	for _, g := range order {
-		if err := checkAll(clusterFields()[g], request); err != nil {
+		if err := checkAll(clusterGroups[g], request); err != nil {
 			return err
 		}
 	}
@@ -182,7 +185,7 @@ func NewCluster(site *Site, params *models.ClusterCreateParams,
 		CPUArchitecture: release.CPUArchitecture, ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,
 		VipDhcpAllocation: conv.Pointer(false), SchedulableMasters: conv.Pointer(false),
 	}}
-	if err := create(ClusterFields(), d, params); err != nil {
+	if err := create(clusterFields, d, params); err != nil {
 		return nil, err
 	}
 	d.VIPsReset = false
@@ -223,7 +226,7 @@ func (d *Cluster) Update(params *models.V2ClusterUpdateParams) error {
 	if err := checkCluster(params, names, secrets, texts, proxies); err != nil {
 		return err
 	}
-	if err := setAll(ClusterFields(), d, withNetworkLists(params)); err != nil {
+	if err := setAll(clusterFields, d, withNetworkLists(params)); err != nil {
 		return err
 	}
 	if err := updatePlatform(&d.API, params.Platform, params.UserManagedNetworking); err != nil {
@@ -258,6 +261,6 @@ func withNetworkLists(params *models.V2ClusterUpdateParams) *models.V2ClusterUpd
 // Fields that an update does not have are left out.
 func ClusterCreateParams(update *models.V2ClusterUpdateParams) *models.ClusterCreateParams {
 	params := &models.ClusterCreateParams{}
-	copyFields(ClusterFields(), params, update)
+	copyFields(clusterFields, params, update)
 	return params
 }

@@ -17,9 +17,16 @@ type InfraEnv struct {
 	site       *Site
 }
 
-// InfraEnvFields returns the table of the fields of infra-envs. Fields are checked and set in its
-// order.
-func InfraEnvFields() []Field[InfraEnv] {
+// infraEnvFields is the table of the fields of infra-envs. It is built once, because every creation
+// and update reads it; nothing changes it.
+var infraEnvFields = newInfraEnvFields()
+
+// InfraEnvFields returns the table of the fields of infra-envs. Callers must not change it.
+func InfraEnvFields() []Field[InfraEnv] { return infraEnvFields }
+
+// newInfraEnvFields returns the fields of infra-envs in the order in which they are checked and
+// set.
+func newInfraEnvFields() []Field[InfraEnv] {
 	api := func(at func(*models.InfraEnv) *string) func(*InfraEnv) *string {
 		return func(d *InfraEnv) *string { return at(&d.API) }
 	}
@@ -117,12 +124,12 @@ func CheckNewInfraEnv(params *models.InfraEnvCreateParams) error {
 	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also without one
 		return err
 	}
-	return checkAll(InfraEnvFields(), params)
+	return checkAll(infraEnvFields, params)
 }
 
 // NewInfraEnv returns the description of a new infra-env after [CheckNewInfraEnv]. The cluster is
-// that of the request, or nil. The error names all faults that only show together with the cluster's
-// fields.
+// that of the request, or nil. The error names all faults that only show together with the
+// cluster's fields.
 func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID,
 	cluster *models.Cluster) (*InfraEnv, error) {
 	version, cpu := params.OpenshiftVersion, params.CPUArchitecture
@@ -151,7 +158,7 @@ func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID
 	api.OpenshiftVersion, api.CPUArchitecture = version, cmp.Or(cpu, x86)
 	api.Type = conv.Pointer(cmp.Or(params.ImageType, models.ImageTypeFullIso))
 	d := &InfraEnv{API: api, site: site}
-	if err := errors.Join(CheckImageArchitecture(&api, cluster), create(InfraEnvFields(), d, params)); err != nil {
+	if err := errors.Join(CheckImageArchitecture(&api, cluster), create(infraEnvFields, d, params)); err != nil {
 		return nil, err
 	}
 	d.API.PullSecretSet = true
@@ -162,19 +169,19 @@ func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID
 // UpdateInfraEnv changes the description of an infra-env as requested.
 func (s *Site) UpdateInfraEnv(d *InfraEnv, params *models.InfraEnvUpdateParams) error {
 	d.site = s
-	return FirstOf(setAll(InfraEnvFields(), d, params), checkAll(InfraEnvFields(), params))
+	return FirstOf(setAll(infraEnvFields, d, params), checkAll(infraEnvFields, params))
 }
 
 // CreateParams returns the request that creates an infra-env like this one, without a cluster.
 func (d *InfraEnv) CreateParams() (*models.InfraEnvCreateParams, error) {
 	params := &models.InfraEnvCreateParams{Name: d.API.Name, CPUArchitecture: d.API.CPUArchitecture}
-	return params, state(InfraEnvFields(), params, d)
+	return params, state(infraEnvFields, params, d)
 }
 
 // InfraEnvUpdateParams returns the request that gives an infra-env the fields of a request to
 // create one. Fields that an update does not have are left out.
 func InfraEnvUpdateParams(create *models.InfraEnvCreateParams) *models.InfraEnvUpdateParams {
 	params := &models.InfraEnvUpdateParams{}
-	copyFields(InfraEnvFields(), params, create)
+	copyFields(infraEnvFields, params, create)
 	return params
 }
