@@ -23,9 +23,8 @@ type document struct {
 
 var documents = store.NewBucket[document]("documents", 1)
 
-// BenchmarkUpdate compares updates of one 2 KB value each, all of them synced, with the same number
-// of plain bbolt.Update in the same run. The two alternate, so that a disk with a varying speed
-// favours neither.
+// BenchmarkUpdate compares synced updates of one 2 KB value with plain calls of bbolt.Update.
+// Batches of both alternate, so that a disk of varying speed affects both equally.
 func BenchmarkUpdate(b *testing.B) {
 	for _, writers := range []int{1, 8} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -62,8 +61,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// spread calls fn for each number from first to end in the given number of goroutines and returns
-// the elapsed time.
+// spread calls fn for the numbers from first to end-1, divided among several goroutines, and
+// returns the elapsed time.
 func spread(b *testing.B, writers, first, end int, fn func(int) error) time.Duration {
 	start := time.Now()
 	var running sync.WaitGroup
@@ -81,7 +80,7 @@ func spread(b *testing.B, writers, first, end int, fn func(int) error) time.Dura
 	return time.Since(start)
 }
 
-// BenchmarkGet reads one 2 KB value in a view of its own.
+// BenchmarkGet reads one 2 KB value per view.
 func BenchmarkGet(b *testing.B) {
 	db := open(b, b.TempDir())
 	update(b, db, func(tx *store.Tx) error {
@@ -120,7 +119,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkGetCached is BenchmarkGet with a cached value.
+// BenchmarkGetCached reads one 2 KB value per view from a cached bucket.
 func BenchmarkGetCached(b *testing.B) {
 	db := open(b, b.TempDir())
 	bucket := documents.Cached()

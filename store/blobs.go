@@ -17,20 +17,21 @@ import (
 	"landfall/store/wal"
 )
 
-// blobs is the directory of file contents: <first two digits>/<sha256>, and stage/ for contents
-// that are being written.
+// blobs is the directory of the contents of large files. A blob is stored as <first two
+// digits>/<sha256>. Contents that are still being written are in stage/.
 type blobs struct {
 	dir string
 
 	mu      sync.Mutex
-	staging map[string]bool // paths below stage/ that this process is writing
+	staging map[string]bool // paths below stage/ that this process is writing to
 }
 
 func (b *blobs) path(sum string) string {
 	return filepath.Join(b.dir, sum[:2], sum)
 }
 
-// open opens a blob. It returns an error if its size is not that of the description.
+// open opens a blob. It returns an error if the blob's size differs from the size in the
+// description.
 func (b *blobs) open(info FileInfo) (*os.File, error) {
 	file, err := os.Open(b.path(info.SHA256))
 	if err != nil {
@@ -46,9 +47,9 @@ func (b *blobs) open(info FileInfo) (*os.File, error) {
 	return file, nil
 }
 
-// Staged is content that belongs to no file yet. It is safe on the disk, or in memory if it is
-// small enough for the database. It need not be closed: content that is never put into a file is
-// collected.
+// Staged is content that was written with DB.Stage and is not a file yet. Small content is in
+// memory, larger content is synced to the disk. Staged content needs no Close: CollectBlobs removes
+// content that no file refers to.
 type Staged struct {
 	size    int64
 	sha256  string
@@ -62,11 +63,11 @@ func (s *Staged) Size() int64 { return s.size }
 func (s *Staged) SHA256() string { return s.sha256 }
 
 // Stage reads r to its end and keeps the content for Files.Put. It holds at most 64 KiB in memory.
-// Larger content is written to a blob, synced and moved into place under its hash. Stage returns an
-// error of r or ctx wrapped, and *WriteError if the disk is full or fails.
+// Larger content is written to a blob, synced, and renamed to its hash. Stage wraps the errors of r
+// and ctx. It returns *WriteError if the disk is full or fails.
 func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 	r = contextReader{ctx, r}
-	// io.ReadFull would not tell truncated content from short content.
+	// io.ReadFull would not distinguish truncated content from short content.
 	head, err := io.ReadAll(io.LimitReader(r, inlineLimit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the content to store: %w", err)
@@ -78,7 +79,7 @@ func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 	return &Staged{size: int64(len(head)), sha256: hex.EncodeToString(sum[:]), content: bytes.Clone(head)}, nil
 }
 
-// stageBlob writes head and the rest of r to a file of its own and moves the file into place.
+// stageBlob writes head and the rest of r to a staged file and publishes that file as a blob.
 func (db *DB) stageBlob(r io.Reader, head []byte) (_ *Staged, err error) {
 	file, err := db.blobs.createStaged()
 	if err != nil {
@@ -106,7 +107,7 @@ func (db *DB) stageBlob(r io.Reader, head []byte) (_ *Staged, err error) {
 	return staged, nil
 }
 
-// blobWriter remembers its error, which distinguishes a failure to write from a failure to read.
+// blobWriter stores its write error, so that the caller can tell a failed write from a failed read.
 type blobWriter struct {
 	file *os.File
 	err  error
@@ -118,7 +119,7 @@ func (w *blobWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// createStaged creates a file below stage/. The caller must pass it to closeStaged.
+// createStaged creates a file below stage/. The caller must close it with closeStaged.
 func (b *blobs) createStaged() (*os.File, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +134,7 @@ func (b *blobs) createStaged() (*os.File, error) {
 	return file, err
 }
 
-// closeStaged closes a file below stage/ and removes it unless it was moved into place.
+// closeStaged closes a file below stage/. It removes the file unless publish has moved it.
 func (b *blobs) closeStaged(file *os.File) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,8 +146,8 @@ func (b *blobs) closeStaged(file *os.File) error {
 	return errors.Join(err, file.Close())
 }
 
-// publish makes the staged file the blob with the given hash and sets its time to now. If the blob
-// exists already, publish only sets its time.
+// publish renames a staged file to the blob with the given hash and sets the blob's modification
+// time. If the blob already exists, publish only sets its modification time.
 func (b *blobs) publish(staged, sum string, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,8 +180,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// CollectBlobs removes the blobs that no file refers to and that were staged longer than
-// Options.BlobGrace ago. It also removes files left by an interrupted Stage.
+// CollectBlobs removes blobs that no file refers to, if they were staged longer than
+// Options.BlobGrace ago. It also removes files that an interrupted Stage left.
 func (db *DB) CollectBlobs(ctx context.Context) error {
 	removed, err := db.blobs.removeLeftovers()
 	if err != nil {
@@ -191,8 +192,8 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 		return fmt.Errorf("collect blobs: %w", err)
 	}
 	for _, sum := range old {
-		// Within an update, no file can start to refer to the blob between the check and the
-		// removal.
+		// No file can start to refer to the blob between the check and the removal, because updates
+		// run one at a time.
 		err := db.Update(ctx, func(tx *Tx) error {
 			if tx.references(sum) {
 				return nil

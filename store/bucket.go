@@ -13,25 +13,25 @@ import (
 
 var errEmptyKey = errors.New("the key is empty")
 
-// Bucket stores values of type T as JSON under the keys "/<name>/<key>". It is only a description:
-// equal descriptions may exist several times, and none has to be registered with a database.
+// Bucket stores values of type T as JSON under the keys "/<name>/<key>". A Bucket is a description:
+// it needs no registration, and several equal descriptions may exist.
 type Bucket[T any] struct {
 	name     string
 	prefix   string
 	version  int
-	deepCopy copier // of a cached bucket
+	deepCopy copier // set for a cached bucket
 	cached   bool
 }
 
 // NewBucket describes the bucket with the given name. Values of type json.RawMessage must be JSON
-// and are stored unchanged. Raise version when T changes in a way that an older program must not
-// read or overwrite. Values of older versions are decoded by the usual rules of JSON.
+// and are stored unchanged. Raise version when T changes so that an older program must not read or
+// overwrite it. Values of older versions are decoded as usual.
 func NewBucket[T any](name string, version int) Bucket[T] {
 	return Bucket[T]{name: name, prefix: "/" + name + "/", version: version}
 }
 
-// Cached returns the bucket with a cache of decoded values: Get then copies a value instead of
-// decoding JSON. It is meant for values that are read much more often than changed.
+// Cached returns the bucket with a cache of decoded values: Get copies a cached value instead of
+// decoding JSON. Use it for values that are read much more often than changed.
 func (b Bucket[T]) Cached() Bucket[T] {
 	b.cached, b.deepCopy = true, copiers{}.forType(reflect.TypeFor[T]())
 	return b
@@ -41,8 +41,8 @@ func (b Bucket[T]) Cached() Bucket[T] {
 // "/<name>/".
 func (b Bucket[T]) Prefix() string { return b.prefix }
 
-// Get returns the value of a key. It returns ErrNotFound if there is none, and *NewerSchemaError if
-// a newer program wrote it.
+// Get returns the value of a key. It returns ErrNotFound if the key has no value, and
+// *NewerSchemaError if a newer program wrote the value.
 func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil {
@@ -57,9 +57,9 @@ func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	return b.decode(tx, key, r.value)
 }
 
-// cachedValue returns a copy of the cached value of a row. It decodes the row if it is not cached.
-// Rows that the current update changed are not cached: the update may fail, and the next one would
-// then use the same revisions.
+// cachedValue returns a copy of the cached value of a row. It decodes a row that is not cached. It
+// does not cache rows that the current update changed: if the update fails, the next update uses
+// the same revisions.
 func (b Bucket[T]) cachedValue(tx *Tx, key string, r record) (*T, error) {
 	cached, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
 	if !ok {
@@ -82,9 +82,9 @@ func (b Bucket[T]) Exists(tx *Tx, key string) bool {
 	return tx.rows.Get(wal.Data, tx.join(b.prefix, key)) != nil
 }
 
-// Holds reports whether the value of a key is equal to the given one, by comparing the encoded
-// bytes. The schema version of the stored value does not matter. Holds returns false if the key has
-// no value, and *NewerSchemaError if a newer program wrote it.
+// Holds reports whether the stored value of a key equals the given value. It compares the encoded
+// bytes and ignores the schema version. It returns false if the key has no value, and
+// *NewerSchemaError if a newer program wrote the value.
 func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil || !ok {
@@ -98,8 +98,8 @@ func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
 	return bytes.Equal(stored, text), err
 }
 
-// Modified returns the revision of the newest change of a key's value. It returns ErrNotFound if
-// the key has no value.
+// Modified returns the revision of the last change of a key. It returns ErrNotFound if the key has
+// no value.
 func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err == nil && !ok {
@@ -108,7 +108,7 @@ func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
 	return r.modified, err
 }
 
-// Put writes the value of a key. It does nothing if the encoded value is stored already. It returns
+// Put writes the value of a key. It does nothing if the same encoded value is stored. It returns
 // *NewerSchemaError if a newer program wrote the stored value.
 func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	if key == "" {
@@ -122,31 +122,32 @@ func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	return tx.put(b.prefix+key, b.version, append(row, text...))
 }
 
-// Delete deletes a key and its value. Deleting a key without a value is no error and no change.
+// Delete deletes a key and its value. Deleting a missing key is not an error and not a change.
 func (b Bucket[T]) Delete(tx *Tx, key string) error {
 	return tx.delete(b.prefix + key)
 }
 
-// Each calls fn in key order with each key that starts with prefix ("" for all) and its value.
-// ErrStop from fn ends the iteration. Any other error ends it and is returned. fn may write.
+// Each calls fn with each key that starts with prefix ("" for all) and its value, in key order. If
+// fn returns ErrStop, Each stops and returns nil. Any other error stops it and is returned. fn may
+// write.
 func (b Bucket[T]) Each(tx *Tx, prefix string, fn func(key string, value *T) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, b.each(tx, fn))
 }
 
-// EachReverse is Each in reverse key order.
+// EachReverse does the same as Each, in reverse key order.
 func (b Bucket[T]) EachReverse(tx *Tx, prefix string, fn func(key string, value *T) error) error {
 	return tx.walkBack(wal.Data, b.prefix+prefix, b.each(tx, fn))
 }
 
-// Keys calls fn in key order with each key that starts with prefix ("" for all). It does not decode
-// the values. ErrStop from fn ends the iteration.
+// Keys calls fn with each key that starts with prefix ("" for all), in key order. It does not
+// decode the values. If fn returns ErrStop, Keys stops and returns nil.
 func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(b.prefix):])
 	})
 }
 
-// Revisions is Keys, with the revision of the newest change of each key.
+// Revisions calls fn with each key and the revision of its last change. See Keys.
 func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision uint64) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
 		r, err := tx.parse(key, row)
@@ -157,17 +158,17 @@ func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision
 	})
 }
 
-// Sizes is Keys, with the approximate size of each row in the file in bytes.
+// Sizes calls fn with each key and the approximate size of its row in the file, in bytes. See Keys.
 func (b Bucket[T]) Sizes(tx *Tx, prefix string, fn func(key string, bytes int) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
 		return fn(key[len(b.prefix):], len(key)+len(row)+bucketOverhead)
 	})
 }
 
-// bucketOverhead is the size of bbolt's header of a row, in bytes.
+// bucketOverhead is the size of the header that bbolt adds to each row, in bytes.
 const bucketOverhead = 16
 
-// KeysAfter is Keys for all keys greater than after.
+// KeysAfter calls fn with each key that is greater than after. See Keys.
 func (b Bucket[T]) KeysAfter(tx *Tx, after string, fn func(key string) error) error {
 	return tx.walkFrom(wal.Data, b.prefix+after+"\x00", b.prefix, func(key string, _ []byte) error {
 		return fn(key[len(b.prefix):])

@@ -56,7 +56,7 @@ func TestCheckpoint_failureIsRetriedAndLosesNothing(t *testing.T) {
 	}
 }
 
-// requireRefusal requires the error of an update that finds the log full.
+// requireRefusal requires the error of an update for which the log is full.
 func requireRefusal(t *testing.T, err error) {
 	t.Helper()
 	var failure *store.WriteError
@@ -81,7 +81,7 @@ func TestCheckpoint_updatesFailOnlyAtLogLimit(t *testing.T) {
 	}
 	requireRefusal(t, err)
 	require.Greater(t, taken, 32,
-		"one record is a block of 4 KiB, a log of 128 KiB is full, and before it was another of 32")
+		"a record takes 4 KiB: the first log file holds 32 KiB, the second is full at 128 KiB")
 	require.Less(t, taken, 64)
 	requireRefusal(t, db.Update(t.Context(), put("refused", cluster{})))
 	require.Len(t, keys(t, db, ""), 1+taken)
@@ -109,7 +109,7 @@ func TestCheckpoint_updatesWaitViewsDoNot(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		require.EqualValues(t, 2*8-1, taken.Load(), "two files of eight blocks")
+		require.EqualValues(t, 2*8-1, taken.Load(), "two log files of eight blocks")
 		require.Len(t, keys(t, db, ""), 1+2*8-1)
 		g.set(false)
 		running.Wait()
@@ -139,7 +139,7 @@ func TestUpdate_failsWithoutCheckpointOfOldLog(t *testing.T) {
 		for _, f := range []fault{before, behind} {
 			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(noSync, file.update))
 			require.NoError(t, err)
-			require.Len(t, keys(t, db, ""), i+1, "nothing needs to be written to read")
+			require.Len(t, keys(t, db, ""), i+1, "reading requires no write")
 			file.set(always(f))
 			require.ErrorIs(t, db.Update(t.Context(), put("refused", cluster{})), syscall.EIO)
 			require.ErrorIs(t, db.Close(), syscall.EIO)
@@ -149,7 +149,7 @@ func TestUpdate_failsWithoutCheckpointOfOldLog(t *testing.T) {
 	require.Len(t, keys(t, open(t, dir), ""), 3)
 }
 
-// order records the order of syncs of a database's file and commits to it.
+// order records the syncs of a database's files and the commits to its bbolt file, in order.
 type order struct {
 	faultyFile
 	noted  []string

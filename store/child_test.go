@@ -23,8 +23,8 @@ import (
 	"landfall/store"
 )
 
-// Some tests need a process of its own: to kill it, to limit its space or rights, to lock the
-// directory. The test binary starts itself, with the role in this variable.
+// Some tests need a separate process: to kill it, to limit its disk space or permissions, or to
+// lock the directory. The test binary then starts itself with a role in this variable.
 const roleVariable = "LANDFALL_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -51,8 +51,8 @@ func child(t *testing.T, role, dir string) *exec.Cmd {
 
 const childWriters = 4
 
-// writer writes in an endless loop, two rows, an index key and a deadline per update. It prints
-// "<writer> <serial>" for each acknowledged update.
+// writer runs updates in an endless loop. Each update writes two rows, an index key and a deadline.
+// writer prints "<writer> <serial>" for each acknowledged update.
 func writer(dir string) error {
 	db, err := store.Open(context.Background(), dir, store.Options{})
 	if err != nil {
@@ -110,7 +110,7 @@ func TestKill_acknowledgedUpdatesSurvive(t *testing.T) {
 		killAt := rand.N(60 * time.Millisecond)
 		var timer *time.Timer
 		for lines.Scan() {
-			if timer == nil { // starts at the first acknowledgement
+			if timer == nil { // started at the first acknowledgement
 				timer = time.AfterFunc(killAt, func() {
 					if err := cmd.Process.Kill(); err != nil {
 						t.Error(err)
@@ -193,8 +193,8 @@ func TestOpen_secondProcessLearnsHolder(t *testing.T) {
 	open(t, dir)
 }
 
-// starved writes until a limit on file sizes stops it, checks the state, raises the limit and
-// continues.
+// starved writes until a limit on file sizes stops it. It then checks the state, raises the limit
+// and continues.
 func starved(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	db, err := store.Open(context.Background(), dir, store.Options{})
@@ -241,7 +241,7 @@ func starved(dir string) error {
 			if err := documents.Each(tx, "", func(string, *document) error { count++; return nil }); err != nil {
 				return err
 			}
-			// revisions of failed updates are not used again
+			// Revisions of failed updates are not used again.
 			if count != rows || tx.Revision() < uint64(rows) || tx.Revision() != db.Revision() {
 				return fmt.Errorf("%d rows, %d acknowledged, revision %d, published %d", count, rows, tx.Revision(),
 					db.Revision())
@@ -258,20 +258,20 @@ func starved(dir string) error {
 	var full *store.WriteError
 	if !errors.As(err, &full) || !full.NoSpace() || full.Unknown || !strings.Contains(err.Error(),
 		"free space on its file system") {
-		return fmt.Errorf("a full disk gave %v", err)
+		return fmt.Errorf("want *WriteError for a full disk, got %v", err)
 	}
 	if err := check(); err != nil {
-		return fmt.Errorf("after the disk was full: %w", err)
+		return fmt.Errorf("read after the disk was full: %w", err)
 	}
 	if _, err := db.Stage(context.Background(), bytes.NewReader(make([]byte, tight.Cur+1))); !errors.As(err, &full) {
-		return fmt.Errorf("staging on a full disk gave %v", err)
+		return fmt.Errorf("want *WriteError for Stage on a full disk, got %v", err)
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		return err
 	}
 	for range 5 {
 		if err := fill(); err != nil {
-			return fmt.Errorf("with space again: %w", err)
+			return fmt.Errorf("write after space was freed: %w", err)
 		}
 	}
 	if err := errors.Join(check(), db.Close()); err != nil {
@@ -288,10 +288,10 @@ func TestFullDisk_updatesFailUntilThereIsSpace(t *testing.T) {
 	require.NoError(t, child(t, "starved", dir).Run())
 	left, err := os.ReadDir(filepath.Join(dir, "blobs", "stage"))
 	require.NoError(t, err)
-	require.Empty(t, left, "content that could not be staged leaves nothing behind")
+	require.Empty(t, left, "a failed Stage leaves no files")
 }
 
-// unprivileged opens the database as a user without rights to it and prints the error.
+// unprivileged opens the database as a user without permissions and prints the error.
 func unprivileged(dir string) error {
 	if os.Getuid() == 0 {
 		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
@@ -301,7 +301,7 @@ func unprivileged(dir string) error {
 	_, err := store.Open(context.Background(), dir, store.Options{})
 	var bad *store.DirError
 	if !errors.As(err, &bad) {
-		return fmt.Errorf("opening gave %v", err)
+		return fmt.Errorf("want *DirError, got %v", err)
 	}
 	fmt.Print(err)
 	return nil
@@ -309,7 +309,7 @@ func unprivileged(dir string) error {
 
 func TestOpen_unwritableDirectoryIsNamed(t *testing.T) {
 	base := t.TempDir()
-	for ; base != "/"; base = filepath.Dir(base) { // let the other user access the directory
+	for ; base != "/"; base = filepath.Dir(base) { // allow the other user to enter the directory
 		if filepath.Dir(base) == os.TempDir() || base == os.TempDir() {
 			break
 		}

@@ -24,18 +24,18 @@ func TestGroupCommit_failedUpdateDoesNotAffectOthers(t *testing.T) {
 	failure := errors.New("no")
 	index, deadlines := store.NewIndex("by-name"), store.NewDeadlines("timers")
 	for name, bad := range map[string]func(*store.Tx) error{
-		"before it writes": func(*store.Tx) error { return failure },
-		"after it wrote": func(tx *store.Tx) error {
+		"fails before a write": func(*store.Tx) error { return failure },
+		"fails after a write": func(tx *store.Tx) error {
 			return errors.Join(put("a", cluster{Name: "bad"})(tx), remove("kept")(tx), put("bad", cluster{})(tx),
 				index.Add(tx, "bad"), index.Remove(tx, "kept"), deadlines.Set(tx, "kept", later), failure)
 		},
-		"by a panic": func(tx *store.Tx) error {
+		"panics": func(tx *store.Tx) error {
 			if err := put("bad", cluster{})(tx); err != nil {
 				return err
 			}
 			panic(failure)
 		},
-		"by ending its goroutine": func(tx *store.Tx) error {
+		"ends its goroutine": func(tx *store.Tx) error {
 			if err := put("bad", cluster{})(tx); err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func TestGroupCommit_failedUpdateDoesNotAffectOthers(t *testing.T) {
 				errs := wait()
 				require.NoError(t, errs[0])
 				require.NoError(t, errs[2])
-				if name == "by ending its goroutine" {
+				if name == "ends its goroutine" {
 					require.ErrorIs(t, errs[1], errEnded)
 				} else {
 					require.ErrorIs(t, errs[1], failure)
@@ -97,7 +97,7 @@ func TestGroupCommit_updatesSeeUncommittedRows(t *testing.T) {
 			}
 		}
 		wait := inLine(db, create("held"), create("a"), create("a"))
-		require.Equal(t, []string{"kept"}, keys(t, db, ""), "nobody else sees it")
+		require.Equal(t, []string{"kept"}, keys(t, db, ""), "other transactions do not see the rolled back rows")
 		require.EqualValues(t, 1, db.Revision())
 		require.NoError(t, letGo())
 		errs := wait()
@@ -115,7 +115,7 @@ func TestGroupCommit_laterGroupIsRolledBackToo(t *testing.T) {
 		checked := false
 		wait := inLine(db,
 			func(tx *store.Tx) error { checked = clusters.Exists(tx, "held"); return nil },
-			func(*store.Tx) error { return errors.New("this can't be, because of what it saw") },
+			func(*store.Tx) error { return errors.New("rejected because of the rows read") },
 			put("kept", cluster{Hosts: 2}),
 			func(tx *store.Tx) error { return remove("kept")(tx) })
 		failed := append([]error{letGo()}, wait()...)
@@ -130,7 +130,7 @@ func TestGroupCommit_laterGroupIsRolledBackToo(t *testing.T) {
 		require.EqualValues(t, 1, db.Revision())
 		update(t, db, put("next", cluster{}))
 		require.Equal(t, []store.Change{{Revision: 5, Key: "/clusters/next"}}, <-w.C(),
-			"revisions of what failed are never another's")
+			"no other change uses the revisions of a failed update")
 		for _, db := range []*store.DB{db, open(t, killed(t, dir))} {
 			require.Equal(t, []string{"kept", "next"}, keys(t, db, ""))
 			view(t, db, func(tx *store.Tx) error {
@@ -160,7 +160,7 @@ func TestUpdate_contextEndsWhileWaiting(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		require.ErrorIs(t, err, context.Canceled, "it does not wait for the writer")
+		require.ErrorIs(t, err, context.Canceled, "Update must not wait for the writer")
 		close(release)
 		running.Wait()
 		require.ErrorIs(t, db.Update(ctx, put("a", cluster{})), context.Canceled)
@@ -215,7 +215,8 @@ func TestClose_waitsForDisk(t *testing.T) {
 func TestGroupCommit_failingDiskWithManyWriters(t *testing.T) {
 	var calls atomic.Uint64
 	syncs := func(file *os.File) error {
-		// The second and third of each seven fail: the third discards the record of the second.
+		// Two of seven syncs of the log fail: the second, and the third, which discards the record
+		// of the second.
 		if n := calls.Add(1) % 7; filepath.Base(file.Name()) != store.FileName && (n == 2 || n == 3) {
 			return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
 		}
@@ -269,7 +270,7 @@ func TestGroupCommit_failingDiskWithManyWriters(t *testing.T) {
 		return nil
 	})
 	require.Less(t, all, writers*rounds)
-	require.Greater(t, db.Revision(), uint64(2*all), "revisions of what failed are never another's")
+	require.Greater(t, db.Revision(), uint64(2*all), "no other change uses the revisions of a failed update")
 }
 
 func TestGroupCommit_manyWritersLoseNoUpdate(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 	"landfall/store/wal"
 )
 
-// Deadlines stores at most one deadline per key and finds keys by time. Like an index it has no
-// revision. Finding the next deadline takes one look-up, regardless of their number.
+// Deadlines stores at most one deadline per key and finds keys by time. Like an index, it has no
+// revisions. Finding the next deadline takes one lookup.
 type Deadlines struct {
 	at string // "<at><time><key>" -> nothing
 	of string // "<of><key>" -> time
 }
 
-// Deadline is a key and the time at which it is due, in UTC, exact to the nanosecond.
+// Deadline is a key and the time when it is due: UTC, with a precision of one nanosecond.
 type Deadline struct {
 	Key string
 	At  time.Time
@@ -27,7 +27,7 @@ func NewDeadlines(name string) Deadlines {
 	return Deadlines{at: "deadlines/" + name + "/at/", of: "deadlines/" + name + "/of/"}
 }
 
-// Set sets the deadline of a key and replaces its previous one.
+// Set sets the deadline of a key. It replaces a previous deadline.
 func (d Deadlines) Set(tx *Tx, key string, at time.Time) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", d.at, errEmptyKey)
@@ -46,7 +46,7 @@ func (d Deadlines) Set(tx *Tx, key string, at time.Time) error {
 	return tx.set(wal.Index, d.at+encoded+key, []byte{})
 }
 
-// Clear removes the deadline of a key. A key without a deadline is no error.
+// Clear removes the deadline of a key. A missing deadline is not an error.
 func (d Deadlines) Clear(tx *Tx, key string) error {
 	old := string(tx.rows.Get(wal.Index, tx.join(d.of, key)))
 	if old == "" {
@@ -58,7 +58,7 @@ func (d Deadlines) Clear(tx *Tx, key string) error {
 	return tx.remove(wal.Index, d.of+key)
 }
 
-// At returns the deadline of a key; false if it has none.
+// At returns the deadline of a key. ok is false if the key has no deadline.
 func (d Deadlines) At(tx *Tx, key string) (time.Time, bool) {
 	encoded := tx.rows.Get(wal.Index, tx.join(d.of, key))
 	if len(encoded) < timeSize {
@@ -67,8 +67,8 @@ func (d Deadlines) At(tx *Tx, key string) (time.Time, bool) {
 	return decodeTime(string(encoded)), true
 }
 
-// Due returns the deadlines at or before now, the earliest first, at most limit of them (0: all).
-// They remain set until they are cleared or replaced.
+// Due returns at most limit deadlines (0: all) at or before now, the earliest first. Due does not
+// clear them.
 func (d Deadlines) Due(tx *Tx, now time.Time, limit int) ([]Deadline, error) {
 	var due []Deadline
 	err := d.walk(tx, func(deadline Deadline) error {
@@ -81,7 +81,7 @@ func (d Deadlines) Due(tx *Tx, now time.Time, limit int) ([]Deadline, error) {
 	return due, err
 }
 
-// Next returns the time of the earliest deadline, in UTC; ok is false if there is none.
+// Next returns the time of the earliest deadline in UTC. ok is false if no deadline is set.
 func (d Deadlines) Next(tx *Tx) (at time.Time, ok bool, err error) {
 	err = d.walk(tx, func(deadline Deadline) error {
 		at, ok = deadline.At, true
@@ -100,9 +100,8 @@ func (d Deadlines) walk(tx *Tx, fn func(Deadline) error) error {
 	})
 }
 
-// timeSize is the size of an encoded time: 8 bytes for the seconds since 1970 with the sign bit
-// flipped, so that the order of the bytes is the order of the times, and 4 bytes for the
-// nanoseconds.
+// timeSize is the size of an encoded time. It has 8 bytes for the seconds since 1970, with the sign
+// bit flipped so that bytes sort like times, and 4 bytes for the nanoseconds.
 const timeSize = 12
 
 func encodeTime(t time.Time) string {

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// decodedLimit is the maximum of the encoded sizes of all cached values, in bytes. Decoded values
-// take about twice that in memory.
+// decodedLimit limits the sum of the encoded sizes of all cached values, in bytes. The decoded
+// values need about twice as much memory.
 const decodedLimit = 8 << 20
 
-// decodedCache is an LRU cache of decoded values. A row that is read often is decoded once per
-// change. An entry is valid only for the revision of its row, and rows of running updates are not
-// cached. So a cached value is never stale: a row that was changed or rolled back is not found.
+// decodedCache is an LRU cache of decoded values, so that a frequently read row is decoded once per
+// change. An entry is valid only for one revision of its row. Rows of running updates are not
+// cached. So a cached value is never stale.
 type decodedCache struct {
 	mu    sync.Mutex
 	size  int
@@ -24,7 +24,7 @@ type decodedRow struct {
 	key      string
 	revision uint64
 	size     int
-	value    any // shared; readers get copies
+	value    any // shared: readers get copies
 }
 
 func newDecodedCache() *decodedCache {
@@ -43,7 +43,8 @@ func (d *decodedCache) get(key []byte, revision uint64) (any, bool) {
 	return held.Value.(*decodedRow).value, true
 }
 
-// put adds a value. It ignores a value that is older than the cached one, as a slow view may add.
+// put adds a value. It ignores a value that is older than the cached value, which a slow view may
+// add.
 func (d *decodedCache) put(row *decodedRow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,11 +67,11 @@ func (d *decodedCache) drop(held *list.Element) {
 	d.size -= row.size
 }
 
-// copier turns a shallow copy of a value into a deep copy, in place: it copies all values that the
-// copy points to. It is nil for a type for which a shallow copy is enough.
+// copier makes a shallow copy of a value deep, in place: it copies all values that the copy points
+// to. It is nil for a type for which a shallow copy suffices.
 type copier func(v reflect.Value)
 
-// copiers builds copiers. It remembers those under construction, for types that contain themselves.
+// copiers builds copiers. It keeps unfinished copiers for types that contain themselves.
 type copiers map[reflect.Type]*copier
 
 // forType returns the copier of a type.
@@ -179,8 +180,8 @@ func copyInterface(v reflect.Value) {
 	v.Set(own)
 }
 
-// copyStruct returns a copier of the exported fields, which are those that JSON fills. Unexported
-// pointers, such as the one in time.Time, point to values that never change.
+// copyStruct returns a copier of the exported fields, because JSON fills only those. Unexported
+// pointers, such as the pointer in time.Time, refer to values that never change.
 func (c copiers) copyStruct(t reflect.Type) copier {
 	type field struct {
 		index    int

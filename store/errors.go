@@ -9,33 +9,33 @@ import (
 )
 
 var (
-	// ErrNotFound is returned for a key that has no value.
+	// ErrNotFound reports that a key has no value.
 	ErrNotFound = errors.New("not found")
-	// ErrStop, returned by the function given to Each, EachReverse or Keys, ends the iteration
-	// early. The iteration itself then returns nil.
+	// ErrStop ends an iteration when the function passed to Each, EachReverse or Keys returns it.
+	// The iteration then returns nil.
 	ErrStop = errors.New("stop")
 	// ErrClosed is returned by every call on a closed database.
 	ErrClosed = wal.ErrClosed
 	// ErrReadOnly is returned by a write within a View.
 	ErrReadOnly = wal.ErrReadOnly
-	// ErrCompacted ends a watch whose start revision is no longer in the change log. Read the rows
-	// again and watch from there.
-	ErrCompacted = errors.New("the change log no longer reaches back to the wanted revision")
-	// ErrFutureRevision ends a watch that starts after the newest revision, as happens to a client
-	// that outlived a restore. Read the rows again and watch from there.
-	ErrFutureRevision = errors.New("the wanted revision is newer than the database")
-	// ErrStagedGone is returned by Files.Put for content that was collected because it waited
-	// longer than Options.BlobGrace. Stage it again.
+	// ErrCompacted ends a watch whose start revision was removed from the change log. Read the rows
+	// again and watch from their revision.
+	ErrCompacted = errors.New("the requested revision was removed from the change log")
+	// ErrFutureRevision ends a watch that starts after the newest revision. A client gets it after
+	// a restore of the database. Read the rows again and watch from their revision.
+	ErrFutureRevision = errors.New("the requested revision is newer than the database")
+	// ErrStagedGone is returned by Files.Put for content that was collected because it was staged
+	// longer than Options.BlobGrace ago. Stage it again.
 	ErrStagedGone = errors.New("the staged content was collected before it was used")
 )
 
 type (
-	// DirError reports why a path cannot serve as the data directory.
+	// DirError reports why a path is not usable as the data directory.
 	DirError = wal.DirError
-	// CorruptError reports that the database is damaged or is not one of Landfall's.
+	// CorruptError reports that the database is damaged or was not written by Landfall.
 	CorruptError = wal.CorruptError
-	// WriteError reports that a change did not reach the disk. The database stays usable: reads
-	// continue, and writes succeed again when the cause is gone.
+	// WriteError reports that a change was not written to the disk. Reads continue. Writes succeed
+	// again when the cause is removed.
 	WriteError = wal.WriteError
 )
 
@@ -58,18 +58,19 @@ func (e *HeldError) Error() string {
 
 // NewerSchemaError reports that a newer Landfall wrote the database, or one value of it.
 type NewerSchemaError struct {
-	Path    string // of the database
-	Key     string // of the value; empty if the database as a whole is newer
-	Version int    // the version found
-	Known   int    // the newest version that this program knows
+	Path      string // of the database
+	Key       string // of the value; empty if the schema of the whole database is newer
+	Version   int    // the version found
+	Supported int    // the newest version that this program supports
 }
 
 func (e *NewerSchemaError) Error() string {
-	what := "the database " + e.Path
+	subject := "the database " + e.Path
 	if e.Key != "" {
-		what = fmt.Sprintf("%s in the database %s", e.Key, e.Path)
+		subject = fmt.Sprintf("%s in the database %s", e.Key, e.Path)
 	}
-	return fmt.Sprintf("%s was written by a newer Landfall (schema %d, this one knows %d): use the newer Landfall, "+
+	return fmt.Sprintf("%s was written by a newer Landfall (schema %d, this program supports %d): use the newer "+
+		"Landfall, "+
 		"or restore a backup made before the upgrade",
-		what, e.Version, e.Known)
+		subject, e.Version, e.Supported)
 }

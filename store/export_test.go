@@ -11,15 +11,15 @@ import (
 // LogNames are the names of the files of the write-ahead log.
 var LogNames = wal.FileNames[:]
 
-// OnDisk returns the options with other functions to sync a file and to commit to the bbolt file,
-// and with files that grow and are checkpointed in small steps.
+// OnDisk returns the options with replaced functions: one that syncs a file, one that commits to
+// the bbolt file. Files grow and are checkpointed in small steps.
 func (o Options) OnDisk(sync func(*os.File) error, update func(*bolt.DB, func(*bolt.Tx) error) error) Options {
 	o.disk = wal.Disk{Sync: sync, Update: update, Begin: wal.BeginBolt, CheckpointAt: 32 << 10, LogLimit: 128 << 10,
 		Growth: 16 << 10, Preallocate: 16 << 10}
 	return o
 }
 
-// Datasync is the function by which a real database syncs a file.
+// Datasync is the function with which the product syncs a file.
 func Datasync(file *os.File) error { return wal.RealDisk().Sync(file) }
 
 // AlwaysCheckpoint returns the options with a checkpoint after each update.
@@ -28,8 +28,8 @@ func (o Options) AlwaysCheckpoint() Options {
 	return o
 }
 
-// BeforeViews returns the options with a function that is called within the start of a transaction:
-// after it has read which memtables there are, and before it starts its view of the bbolt file.
+// BeforeViews returns the options with a function that is called while a transaction starts: after
+// the transaction has read the list of memtables, and before it starts its view of the bbolt file.
 func (o Options) BeforeViews(fn func()) Options {
 	begin := o.disk.Begin
 	o.disk.Begin = func(b *bolt.DB) (*bolt.Tx, error) {

@@ -11,18 +11,18 @@ import (
 	"landfall/store/wal"
 )
 
-// Change reports that a key was written or deleted. It has no value: read the current value of the
-// key.
+// Change reports that a key was written or deleted. It contains no value: read the current value of
+// the key.
 type Change struct {
 	Revision uint64
 	Key      string
 	Deleted  bool
 }
 
-// feed passes the changes of each commit to the watchers.
+// feed sends the changes of each commit to the watchers.
 type feed struct {
 	mu            sync.Mutex
-	published     uint64 // the revision up to which changes were passed to the watchers
+	published     uint64 // changes up to this revision were sent to the watchers
 	watchers      map[*Watcher]bool
 	valueWatchers map[*ValueWatcher]bool
 	done          chan struct{} // closed when the database closes
@@ -62,34 +62,35 @@ func (f *feed) close() {
 	f.running.Wait()
 }
 
-// Watcher receives the changes of the keys with certain prefixes, each once and in the order of
-// their revisions.
+// Watcher receives the changes of keys with given prefixes, each once and in the order of their
+// revisions.
 type Watcher struct {
 	db       *DB
 	prefixes []string
 	out      chan []Change
-	wake     chan struct{} // holds one item if pending may have changes
+	wake     chan struct{} // holds one item if pending may contain changes
 
 	mu      sync.Mutex
 	pending []Change
-	limit   int // the length at which pending is coalesced
+	limit   int // length of pending at which it is coalesced
 	err     error
 }
 
 const (
-	// coalesceAt is the minimum number of pending changes at which they are coalesced.
+	// coalesceAt is the smallest number of pending changes that are coalesced.
 	coalesceAt = 1024
 	// replayBatch is the number of log entries that are read in one view.
 	replayBatch = 1024
 )
 
-// Watch delivers the changes after the revision from, of keys that start with any of the prefixes
-// (of all keys if there are none): first those in the change log, then future ones. Each change is
-// delivered once. With from = Tx.Revision of a view, the watch continues the state of that view.
+// Watch delivers changes after the revision from. It selects keys that start with any of the
+// prefixes, or all keys without a prefix. Changes of the change log come first, then future
+// changes. Each change is delivered once. To continue from the state of a view, pass the view's
+// Tx.Revision.
 //
-// A slow watcher does not delay the writers: if many changes are pending, only the newest change of
-// each key is kept. The watch ends with ctx, with the database, or when it cannot be served
-// (ErrCompacted, ErrFutureRevision). Its channel is then closed, and Err returns the reason.
+// A slow watcher does not delay writers: if many changes are pending, only the newest change of
+// each key is kept. The watch ends when ctx ends, when the database is closed, or with ErrCompacted
+// or ErrFutureRevision. Its channel is then closed, and Err returns the reason.
 func (db *DB) Watch(ctx context.Context, from uint64, prefixes ...string) *Watcher {
 	w := &Watcher{
 		db:       db,
@@ -133,8 +134,8 @@ func (w *Watcher) end(err error) {
 	close(w.out)
 }
 
-// run replays the log after revision from up to and including revision to. It then delivers the
-// changes that were published since the watcher was added, which start after to.
+// run replays the log entries after revision from, up to and including revision to. It then
+// delivers the changes that were published after the watcher was added.
 func (w *Watcher) run(ctx context.Context, from, to uint64) {
 	err := w.replay(ctx, from, to)
 	for err == nil {
@@ -167,8 +168,8 @@ func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
 	return nil
 }
 
-// logBatchEnd returns the revision at which a batch of log entries after a revision ends: that of
-// the last entry of the batch, but at most limit.
+// logBatchEnd returns the last revision of a batch of log entries after a revision. It returns at
+// most limit.
 func (tx *Tx) logBatchEnd(revision, limit uint64, entries int) uint64 {
 	cursor := tx.rows.Cursor(wal.Log)
 	for key, _ := cursor.Seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.Next() {
@@ -180,8 +181,8 @@ func (tx *Tx) logBatchEnd(revision, limit uint64, entries int) uint64 {
 	return limit
 }
 
-// changes reads a batch of log entries after revision from up to and including revision to. It
-// returns the wanted ones and the revision at which the batch ends.
+// changes reads a batch of log entries after revision from, up to and including revision to. It
+// returns the selected changes and the last revision of the batch.
 func (db *DB) changes(from, to uint64, wants func(string) bool) (changes []Change, end uint64, err error) {
 	err = db.View(func(tx *Tx) error {
 		if err := tx.checkRevision(from); err != nil {
@@ -212,7 +213,7 @@ func (w *Watcher) wants(key string) bool {
 	})
 }
 
-// add queues changes for the watcher. It never waits.
+// add queues changes for the watcher. It never blocks.
 func (w *Watcher) add(changes []Change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,13 +272,13 @@ func coalesce(changes []Change) []Change {
 	return slices.Clone(changes[at:])
 }
 
-// compactBatch is the number of log entries that Compact removes in one transaction.
+// compactBatch is the number of log entries that Compact removes per transaction.
 const compactBatch = 1000
 
 // Compact removes the log entries up to and including the revision, or all entries if the revision
-// is newer than the database. A watch from that revision or a later one still works; a watch from
-// an earlier revision gets ErrCompacted. Entries that belong to the history stay within its limits.
-// Compact works in small transactions, so that other updates can run between them.
+// is newer than the database. A watch from that revision or a later one still works. A watch from
+// an earlier revision gets ErrCompacted. Entries of the history stay until the history exceeds its
+// limits. Compact uses small transactions, so that other updates can run in between.
 func (db *DB) Compact(ctx context.Context, revision uint64) error {
 	for {
 		finished := false
@@ -306,8 +307,8 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 	return db.trimHistory(ctx, revision)
 }
 
-// removeEntries removes the log entries after revision from up to and including revision to, except
-// those that belong to the history.
+// removeEntries removes the log entries after revision from, up to and including revision to,
+// except entries of the history.
 func (tx *Tx) removeEntries(from, to uint64) error {
 	var drop []string
 	cursor := tx.rows.Cursor(wal.Log)

@@ -13,7 +13,7 @@ import (
 	"landfall/store"
 )
 
-// follow reads a watch until it has received the revision or the watch ends.
+// follow reads a watch until it receives the revision or the watch ends.
 func follow(w *store.Watcher, until uint64) (seen []store.Change) {
 	for batch := range w.C() {
 		seen = append(seen, batch...)
@@ -77,7 +77,7 @@ func TestWatch_concurrentWritesAreDeliveredOnce(t *testing.T) {
 			from := db.Revision()
 			for i, change := range follow(db.Watch(t.Context(), from), total) {
 				if change.Revision != from+1+uint64(i) {
-					t.Errorf("revision %d came as number %d behind %d", change.Revision, i, from)
+					t.Errorf("revision %d is number %d of the changes after %d", change.Revision, i, from)
 					return
 				}
 			}
@@ -151,7 +151,7 @@ func TestWatch_compactedOrFutureRevisionIsRefused(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, db.Compact(t.Context(), 2200))
-	require.NoError(t, db.Compact(t.Context(), 100), "an earlier revision is no step back")
+	require.NoError(t, db.Compact(t.Context(), 100), "compacting an earlier revision has no effect")
 	require.NoError(t, db.Close())
 	db = open(t, dir)
 	ends := func(from uint64) error {

@@ -14,7 +14,7 @@ import (
 	"landfall/store/wal"
 )
 
-// inlineLimit is the maximum size in bytes of content that is stored in the database. Larger
+// inlineLimit is the maximum size of content that is stored in the database, in bytes. Larger
 // content becomes a blob.
 const inlineLimit = 64 << 10
 
@@ -28,12 +28,12 @@ type FileInfo struct {
 	Modified time.Time `json:"modified"` // UTC
 }
 
-// Files stores files under the keys "/<name>/<key>". The description and up to 64 KiB of content
-// are a row of the database; larger content is a blob beside it. Files are written, rolled back and
-// watched together with all other changes of their transaction.
+// Files stores files under the keys "/<name>/<key>". A row contains the description and up to 64
+// KiB of content. Larger content is stored as a blob beside the database. Files are written, rolled
+// back and watched together with the other changes of their transaction.
 //
-// The value of a row is the schema version and the length of the description as uvarints, the
-// description (FileInfo as JSON), and the content if it is inline.
+// The value of a row has these parts: the schema version and the length of the description
+// (uvarints), the description (FileInfo as JSON), and inline content.
 type Files struct {
 	prefix string
 }
@@ -47,8 +47,9 @@ func NewFiles(name string) Files {
 // "/<name>/".
 func (f Files) Prefix() string { return f.prefix }
 
-// Put writes staged content to a key. The same staged content may be put under several keys. Put
-// returns ErrStagedGone if the content waited longer than Options.BlobGrace.
+// Put writes staged content to a key. The same staged content may be stored under several keys. Put
+// returns ErrStagedGone if the content was staged longer than Options.BlobGrace ago and was
+// collected.
 func (f Files) Put(tx *Tx, key string, staged *Staged, modified time.Time) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", f.prefix, errEmptyKey)
@@ -69,14 +70,14 @@ func (f Files) Put(tx *Tx, key string, staged *Staged, modified time.Time) error
 	return tx.put(f.prefix+key, filesVersion, row)
 }
 
-// Stat returns the description of a file. It returns ErrNotFound if there is none.
+// Stat returns the description of a file. It returns ErrNotFound if the file does not exist.
 func (f Files) Stat(tx *Tx, key string) (FileInfo, error) {
 	info, _, err := f.read(tx, key)
 	return info, err
 }
 
 // Open opens the content of a file for reading. The content stays readable if the file is replaced
-// or deleted meanwhile. Open returns ErrNotFound if there is no file. The caller closes the
+// or deleted. Open returns ErrNotFound if the file does not exist. The caller must close the
 // content.
 func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 	var info FileInfo
@@ -88,8 +89,8 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 		content = bytes.Clone(stored)
 		return err
 	}
-	// If the file is deleted or replaced between the look-up and the opening, the blob may be
-	// collected. Another look-up then finds the new state.
+	// The file may be replaced and its blob collected between the lookup and the opening. A second
+	// lookup then finds the new state.
 	var previous string
 	for {
 		if err := db.View(read); err != nil {
@@ -103,13 +104,14 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 			return file, info, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) || info.SHA256 == previous {
-			return nil, FileInfo{}, db.corruptRow(f.prefix+key, fmt.Errorf("its content: %w", err))
+			return nil, FileInfo{}, db.corruptRow(f.prefix+key, fmt.Errorf("open the content: %w", err))
 		}
 		previous = info.SHA256
 	}
 }
 
-// OpenIn is Open within a transaction. It sees files that the transaction has put.
+// OpenIn opens the content of a file within a transaction. It also finds files that the transaction
+// has put.
 func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	info, stored, err := f.read(tx, key)
 	if err != nil {
@@ -120,13 +122,13 @@ func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	}
 	file, err := tx.db.blobs.open(info)
 	if err != nil {
-		return nil, tx.db.corruptRow(f.prefix+key, fmt.Errorf("its content: %w", err))
+		return nil, tx.db.corruptRow(f.prefix+key, fmt.Errorf("open the content: %w", err))
 	}
 	return file, nil
 }
 
-// Delete deletes a file. The next CollectBlobs removes its blob. Deleting a missing file is no
-// error and no change.
+// Delete deletes a file. The next CollectBlobs removes its blob. Deleting a missing file is not an
+// error and not a change.
 func (f Files) Delete(tx *Tx, key string) error {
 	if err := f.unlink(tx, key); err != nil {
 		return err
@@ -136,15 +138,16 @@ func (f Files) Delete(tx *Tx, key string) error {
 	return tx.delete(f.prefix + key)
 }
 
-// Keys calls fn in key order with each key that starts with prefix ("" for all). ErrStop from fn
-// ends the iteration. fn may write.
+// Keys calls fn with each key that starts with prefix ("" for all), in key order. If fn returns
+// ErrStop, Keys stops and returns nil. fn may write.
 func (f Files) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(wal.Data, f.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(f.prefix):])
 	})
 }
 
-// link updates the index row of the blob that the key refers to, if any.
+// link adds the index row that protects the blob of the key from collection. It does nothing for
+// inline content.
 func (f Files) link(tx *Tx, key string, info FileInfo) error {
 	old, _, err := f.read(tx, key)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -162,7 +165,7 @@ func (f Files) link(tx *Tx, key string, info FileInfo) error {
 	return tx.set(wal.Index, blobReference(info.SHA256, f.prefix+key), []byte{})
 }
 
-// unlink removes the index row of the blob that the key refers to, if any.
+// unlink removes the index row that protects the blob of the key from collection.
 func (f Files) unlink(tx *Tx, key string) error {
 	info, _, err := f.read(tx, key)
 	switch {
@@ -174,8 +177,8 @@ func (f Files) unlink(tx *Tx, key string) error {
 	return tx.remove(wal.Index, blobReference(info.SHA256, f.prefix+key))
 }
 
-// read returns the description of a file and, if the content is inline, the content. The content is
-// memory of bbolt.
+// read returns the description of a file, and its content if that is inline. The content is memory
+// of bbolt.
 func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 	r, ok, err := tx.record(f.prefix, key)
 	if err != nil {
@@ -206,13 +209,12 @@ func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 
 func inline(info FileInfo) bool { return info.Size <= inlineLimit }
 
-// blobReference returns the key of the index row that keeps the blob of a file from being
-// collected.
+// blobReference returns the key of the index row that protects the blob of a file from collection.
 func blobReference(sha256, key string) string {
 	return "blobs/" + sha256 + key
 }
 
-// inlineFile is a reader of content that was copied from the database.
+// inlineFile reads content that was copied from the database.
 type inlineFile struct{ *bytes.Reader }
 
 func (inlineFile) Close() error { return nil }

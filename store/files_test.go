@@ -74,7 +74,7 @@ func TestFiles_sizes(t *testing.T) {
 			require.True(t, bytes.Equal(content, read(t, db, "a")))
 			require.EqualValues(t, 1, db.Revision())
 			keep(t, db, "a", content)
-			require.EqualValues(t, 1, db.Revision(), "the same again is no change")
+			require.EqualValues(t, 1, db.Revision(), "writing the same content again is not a change")
 			if size <= 64<<10 {
 				require.NoDirExists(t, filepath.Join(dir, "blobs"))
 				return
@@ -115,7 +115,7 @@ func TestCollectBlobs_unreferencedAfterGrace(t *testing.T) {
 	keep(t, db, "b", big)
 	staged := stage(t, db, other)
 	collect()
-	require.Len(t, blobFiles(t, dir), 2, "staged content has a grace")
+	require.Len(t, blobFiles(t, dir), 2, "staged content is kept for BlobGrace")
 	clock.Advance(time.Minute + 1)
 	collect()
 	require.Equal(t, []string{stage(t, db, big).SHA256()}, blobFiles(t, dir))
@@ -127,7 +127,7 @@ func TestCollectBlobs_unreferencedAfterGrace(t *testing.T) {
 	clock.Advance(time.Hour)
 	update(t, db, func(tx *store.Tx) error { return logs.Delete(tx, "a") })
 	collect()
-	require.Len(t, blobFiles(t, dir), 1, "b still refers to it")
+	require.Len(t, blobFiles(t, dir), 1, "b still refers to the blob")
 	file, _, err := logs.Open(db, "b")
 	require.NoError(t, err)
 	keep(t, db, "b", []byte("small"))
@@ -167,7 +167,7 @@ func TestCollectBlobs_failedTransactionHasNoReference(t *testing.T) {
 }
 
 func TestStage_readErrorLeavesNothing(t *testing.T) {
-	failure := errors.New("the line is dead")
+	failure := errors.New("the connection broke")
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
@@ -200,7 +200,7 @@ func TestCollectBlobs_interruptedStage(t *testing.T) {
 	leftover := filepath.Join(dir, "blobs", "stage", "123")
 	require.NoError(t, os.WriteFile(leftover, garbage(80), 0o600))
 
-	// A staged file that is being written stays.
+	// A staged file that is still being written stays.
 	reader, writer := io.Pipe()
 	staging := make(chan error)
 	go func() {
@@ -209,7 +209,7 @@ func TestCollectBlobs_interruptedStage(t *testing.T) {
 	}()
 	_, err := writer.Write(garbage(70 << 10))
 	require.NoError(t, err)
-	_, err = writer.Write(garbage(8)) // returns when the first part has been copied to the file
+	_, err = writer.Write(garbage(8)) // returns after the first part was copied to the file
 	require.NoError(t, err)
 	require.NoError(t, db.CollectBlobs(t.Context()))
 	require.NoFileExists(t, leftover)

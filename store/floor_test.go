@@ -12,7 +12,7 @@ import (
 	"landfall/store"
 )
 
-// copied returns a new directory with a copy of the database in another one.
+// copied returns a new directory with a copy of a database.
 func copied(t *testing.T, from string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(from, store.FileName))
@@ -43,12 +43,12 @@ func TestFloor_restoredDatabaseRefusesLostRevisions(t *testing.T) {
 		t.Helper()
 		values := things.Watch(t.Context(), db, lost, store.Range{})
 		for range values.C() {
-			require.Fail(t, "a change is shown to a watch that has seen what is not")
+			require.Fail(t, "a watch from a lost revision received a change")
 		}
 		require.ErrorIs(t, values.Err(), want)
 		changes := db.Watch(t.Context(), lost)
 		for range changes.C() {
-			require.Fail(t, "a change is told to a watch that has seen what is not")
+			require.Fail(t, "a watch from a lost revision received a change")
 		}
 		require.ErrorIs(t, changes.Err(), want)
 		require.ErrorIs(t, db.View(func(tx *store.Tx) error {
@@ -63,7 +63,7 @@ func TestFloor_restoredDatabaseRefusesLostRevisions(t *testing.T) {
 		update(t, db, hold("a", "3"))
 		require.EqualValues(t, 5_000_000_000_001, db.Revision())
 		refused(db, store.ErrCompacted)
-		// A watch at a revision of the copy continues, regardless of the gap.
+		// A watch from a revision of the copy continues across the gap in the revisions.
 		require.Equal(t, []string{"5000000000000 b @0>2@5000000000000", "5000000000001 a 1@100>3@5000000000001"},
 			changesOf(things.Watch(t.Context(), db, 100, store.Range{}), 5_000_000_000_001))
 		require.Equal(t, []store.Change{{Revision: 5_000_000_000_000, Key: "/things/b"},
@@ -83,7 +83,7 @@ func TestFloor_belowRevisionHasNoEffect(t *testing.T) {
 	for i, floor := range []uint64{50, 10, 0} {
 		db, err := store.Open(t.Context(), dir, store.Options{Versioned: "things", Floor: floor})
 		require.NoError(t, err)
-		failed := errors.New("nothing of it stays")
+		failed := errors.New("nothing of the update is kept")
 		require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error {
 			return errors.Join(hold("b", "1")(tx),
 				failed)

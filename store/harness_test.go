@@ -70,7 +70,7 @@ func keys(t testing.TB, db *store.DB, prefix string) []string {
 	return found
 }
 
-// gate blocks commits to the bbolt file while it is closed.
+// commitBlocker blocks commits to the bbolt file while it is closed.
 type commitBlocker struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -92,7 +92,7 @@ func (g *commitBlocker) set(closed bool) {
 	g.changed.Broadcast()
 }
 
-// update commits to the bbolt file when the gate is open.
+// update commits to the bbolt file once the blocker is open.
 func (g *commitBlocker) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	g.mu.Lock()
 	g.waiting++
@@ -110,14 +110,14 @@ func (g *commitBlocker) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	return err
 }
 
-// holds returns the number of commits that wait at the gate.
+// holds returns the number of blocked commits.
 func (g *commitBlocker) holds() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.waiting
 }
 
-// commits returns the number of commits that have passed the gate.
+// commits returns the number of completed commits.
 func (g *commitBlocker) commits() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,7 +126,8 @@ func (g *commitBlocker) commits() int {
 
 func noSync(*os.File) error { return nil }
 
-// killed returns a directory with the files of an open database in the state after a kill.
+// killed returns a directory with copies of the files of an open database, as a kill would leave
+// them.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -138,7 +139,7 @@ func killed(t *testing.T, dir string) string {
 	return to
 }
 
-// names returns the names in a directory except lock files.
+// names returns the names of the files in a directory, without lock files.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -154,7 +155,7 @@ func names(t *testing.T, dir string) []string {
 
 var errDisk = &os.PathError{Op: "fdatasync", Path: "landfall.db", Err: syscall.EIO}
 
-// faultyFile commits to the bbolt file with injected faults: before the commit or after it.
+// faultyFile commits to the bbolt file and injects faults before or after the commit.
 type faultyFile struct {
 	mu   sync.Mutex
 	next func() fault
@@ -192,7 +193,7 @@ func (f *faultyFile) set(next func() fault) {
 
 func always(f fault) func() fault { return func() fault { return f } }
 
-// heldDisk is a disk that blocks until it is released.
+// heldDisk blocks syncs until it is released.
 type heldDisk struct {
 	held chan struct{}
 	err  error
@@ -209,8 +210,8 @@ func (d *heldDisk) sync(file *os.File) error {
 	return err
 }
 
-// openHeld opens a database and starts an update whose record waits for the disk. It returns a
-// function that releases the disk and returns the error of that update.
+// openHeld opens a database and starts an update whose record waits for the disk. The returned
+// function releases the disk and returns the error of that update.
 func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func() error) {
 	t.Helper()
 	db = openWith(t, dir, store.Options{}.OnDisk(d.sync, (*bolt.DB).Update))
@@ -226,8 +227,8 @@ func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func()
 }
 
 // inLine starts updates while a record waits for the disk, so that they share the next record in
-// the given order. The returned function waits for them and returns their errors. The error of an
-// update that ended its goroutine is errEnded; that of a panic is the panic value.
+// the given order. The returned function waits for them and returns their errors: errEnded for an
+// update that ended its goroutine, the panic value for a panic.
 func inLine(db *store.DB, fns ...func(*store.Tx) error) (wait func() []error) {
 	var running sync.WaitGroup
 	errs := make([]error, len(fns))

@@ -13,53 +13,51 @@ import (
 	"landfall/store/wal"
 )
 
-// The history of values is kept in the change log, if Options.History asks for it. Each log entry
-// then contains the previous value as a delta against the new one. The first entry of each update
-// also contains the note of the update. An earlier value is found by applying the deltas backward
-// from the current value. The oldest entries can be dropped at any time. A write needs no
-// additional key or page: a creation adds a few bytes to its log entry, a change adds some tens of
-// bytes.
+// The change log contains the history of values if Options.History selects their keys. A log entry
+// then also contains the previous value, as a delta against the new value. The first entry of an
+// update also contains the note of the update. To reconstruct an earlier value, the deltas are
+// applied backward from the current value. The oldest entries can be dropped at any time. The
+// history needs no additional keys or pages: a creation adds a few bytes to its log entry, a change
+// some tens of bytes.
 //
-// After its key, an entry continues with a byte of flags and the number of earlier entries of the
-// same update as uvarint. Depending on the flags, these follow: a note (length as uvarint, then
-// bytes); the create revision, mod revision and version of the previous row (as uvarints); the
-// delta, up to the end.
+// Format: after its key, an entry has a byte of flags and the number of earlier entries of the same
+// update (uvarint). Depending on the flags, these parts follow: a note (length as uvarint, then
+// bytes); create revision, mod revision and version of the previous row (uvarints); the delta, up
+// to the end.
 
 const (
 	hasNote     = 1 << iota // a note follows
-	hasBefore               // a delta to the previous value follows; not set: there was no value
+	hasBefore // a delta to the previous value follows; if not set, there was no value
 	isPacked                // the delta is compressed (S2)
-	isDescribed             // of a file: the values are its descriptions, the contents are not kept
-	hasRow                  // the numbers of the previous row follow (versioned rows only)
+	isDescribed // the row is that of a file: the values are descriptions, without contents
+	hasRow // create revision, mod revision and version of the previous row follow (versioned rows only)
 )
 
 const (
-	// packFrom is the minimum length in bytes of a delta that is compressed. Compression pays off
-	// for values that were deleted or replaced as a whole.
+	// packFrom is the smallest delta that is compressed, in bytes. Compression pays for values that
+	// were deleted or replaced as a whole.
 	packFrom = 512
 	// valueLimit is the maximum size in bytes of a reconstructed value.
 	valueLimit = 1 << 30
 )
 
 // History selects the changes that are kept for Tx.History and limits their size. The zero value
-// keeps none.
+// selects no changes.
 type History struct {
-	// Owner returns the owner of the history of a key. Changes of keys without an owner ("") are
-	// not kept.
+	// Owner returns the owner of a key's history, or "" if the key has no history.
 	Owner func(key string) string
-	// OwnerBytes and Bytes limit the size of the history of one owner and of all owners. The oldest
-	// entries are dropped first. Only entries at which no watch can start any more are dropped: see
-	// Compact.
+	// OwnerBytes limits the size of the history of one owner, Bytes that of all owners. The oldest
+	// entries are dropped first. An entry that a watch may still need is not dropped: see Compact.
 	OwnerBytes, Bytes int64
 }
 
-// history is the state of a database that keeps a history.
+// history is the state of the history of a database.
 type history struct {
 	History
 
 	// sizesLock holds one item while the history is trimmed. It guards the fields below.
 	sizesLock chan struct{}
-	counted   uint64           // the revision up to which sizes is complete
+	counted   uint64 // sizes contains all entries up to this revision
 	sizes     map[string]int64 // by owner, in bytes
 	size      int64            // of all owners
 }
@@ -71,12 +69,12 @@ func newHistory(h History) *history {
 	return &history{History: h, sizesLock: make(chan struct{}, 1), sizes: make(map[string]int64)}
 }
 
-// Note sets the text that describes the current update in the history. The function text is called
-// at the first change that the history keeps.
+// Note sets the function that returns the note of the current update. It is called at the first
+// change that the history keeps.
 func (tx *Tx) Note(text func() []byte) { tx.note = text }
 
-// appendHistory appends the history of a change to a log entry. The records are the row before and
-// after the change; a nil value means that there was no row.
+// appendHistory appends the history of a change to a log entry. before and after are the rows
+// before and after the change; a nil value means that the row did not exist.
 func (tx *Tx) appendHistory(entry []byte, key string, before, after record) []byte {
 	owned, versioned := tx.db.history != nil && tx.db.history.Owner(key) != "", tx.db.isVersioned(key)
 	if !owned && !versioned {
@@ -118,8 +116,8 @@ type deltaEncoder struct {
 	scratch []byte
 }
 
-// append appends the delta that turns after into before. It returns the flag that tells whether the
-// delta is compressed.
+// append appends the delta that converts after into before. It returns isPacked if the delta is
+// compressed, else 0.
 func (p *deltaEncoder) append(entry, after, before []byte) ([]byte, byte) {
 	p.scratch = p.encoder.Append(p.scratch[:0], after, before)
 	if len(p.scratch) < packFrom {
@@ -128,7 +126,7 @@ func (p *deltaEncoder) append(entry, after, before []byte) ([]byte, byte) {
 	return append(entry, s2.Encode(nil, p.scratch)...), isPacked
 }
 
-// description returns the value of a file without the content.
+// description returns the description in the value of a file.
 func description(value []byte) []byte {
 	_, n := binary.Uvarint(value)
 	if n <= 0 {
@@ -155,18 +153,18 @@ func text(value []byte, described bool) []byte {
 	return bytes.Clone(value)
 }
 
-// Step is a past update, or the part of it that is still kept.
+// Step is a past update, as far as its changes are still kept.
 type Step struct {
-	// First is the revision of the update's first change, which need not be among Changes.
+	// First is the revision of the update's first change. Changes may not contain that change.
 	First uint64
-	// Note is the note of the update; nil if there was none or it is no longer kept.
+	// Note is the note of the update. It is nil if the update had no note or the note was dropped.
 	Note []byte
-	// Changes are the wanted changes, in order.
+	// Changes contains the selected changes, in order.
 	Changes []PastChange
 }
 
-// PastChange is a change with the JSON before and after it; nil means that there was no value. For
-// a file, the JSON is that of its description.
+// PastChange is a change with the JSON before and after it; nil means that the key had no value.
+// For a file, the JSON is the description.
 type PastChange struct {
 	Change
 	Before, After []byte
@@ -178,12 +176,12 @@ type entry struct {
 	first  uint64
 	flags  byte
 	note   []byte
-	row    record // the numbers of the previous row, if hasRow is set
+	row    record // create revision, mod revision and version of the previous row, if hasRow is set
 	before []byte // the delta to the previous value
-	kept   bool   // the entry has a history
+	kept   bool // true if the entry has a history
 }
 
-// parseEntry reads a log entry with its history.
+// parseEntry parses a log entry with its history.
 func parseEntry(key, stored []byte) (entry, error) {
 	change, err := parseChange(key, stored)
 	e := entry{Change: change, first: change.Revision}
@@ -198,7 +196,7 @@ func parseEntry(key, stored []byte) (entry, error) {
 	e.kept, e.flags, rest = true, rest[0], rest[1:]
 	number, n := binary.Uvarint(rest)
 	if n <= 0 || number >= change.Revision {
-		return e, errors.New("the log entry has no position in its update")
+		return e, errors.New("the log entry does not contain its position in the update")
 	}
 	e.first, rest = change.Revision-number, rest[n:]
 	if e.flags&hasNote != 0 {
@@ -212,7 +210,7 @@ func parseEntry(key, stored []byte) (entry, error) {
 		for _, number := range []*uint64{&e.row.created, &e.row.modified, &e.row.version} {
 			var n int
 			if *number, n = binary.Uvarint(rest); n <= 0 {
-				return e, errors.New("the log entry's numbers of the row are truncated")
+				return e, errors.New("the log entry's revisions of the previous row are truncated")
 			}
 			rest = rest[n:]
 		}
@@ -221,7 +219,7 @@ func parseEntry(key, stored []byte) (entry, error) {
 	return e, nil
 }
 
-// undo returns the value before a change, given the value after it.
+// undo returns the value before the change, given the value after it.
 func (e entry) undo(after []byte) ([]byte, error) {
 	if e.flags&hasBefore == 0 {
 		return nil, nil
@@ -236,12 +234,12 @@ func (e entry) undo(after []byte) ([]byte, error) {
 	return delta.Apply(after, encoded, valueLimit)
 }
 
-// History calls fn with each kept update that changed a wanted key, the newest first. ErrStop from
-// fn ends the iteration. The history of a key ends where its older changes were dropped, or at a
-// change that was made while no history was kept.
+// History calls fn with each update that changed a selected key, the newest first. If fn returns
+// ErrStop, History stops and returns nil. The history of a key ends where older changes were
+// dropped, or at a change that was made while the history was disabled.
 func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
-	values := make(map[string][]byte) // the values of wanted keys before the changes read so far
-	ended := make(map[string]bool)    // the keys whose history has ended
+	values := make(map[string][]byte) // values of the selected keys before the changes read so far
+	ended := make(map[string]bool) // keys whose history has ended
 	var step *Step
 	flush := func() error {
 		if step == nil || len(step.Changes) == 0 {
@@ -276,7 +274,7 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 		}
 		change, before, err := tx.reconstruct(e, values)
 		if err != nil {
-			return tx.db.corruptRow(e.Key, fmt.Errorf("its value before revision %d: %w", e.Revision, err))
+			return tx.db.corruptRow(e.Key, fmt.Errorf("reconstruct the value before revision %d: %w", e.Revision, err))
 		}
 		values[e.Key] = before
 		step.Changes = append(step.Changes, change)
@@ -284,8 +282,8 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	return stop(flush())
 }
 
-// reconstruct returns a change with the values before and after it. The map values has the values
-// of keys of which a later change was read already.
+// reconstruct returns a change with the values before and after it. values contains the values of
+// keys for which a later change was already read.
 func (tx *Tx) reconstruct(e entry, values map[string][]byte) (change PastChange, before []byte, err error) {
 	described := e.flags&isDescribed != 0
 	after, known := values[e.Key]
@@ -309,12 +307,12 @@ func (tx *Tx) reconstruct(e entry, values map[string][]byte) (change PastChange,
 
 // Row is the current state of a row.
 type Row struct {
-	JSON    []byte // of a file: its description
-	Version uint64 // the number of writes since the creation
+	JSON    []byte // for a file, its description
+	Version uint64 // number of writes since the creation
 }
 
-// Rows calls fn in key order with each row whose key starts with prefix, which starts with a slash.
-// ErrStop from fn ends the iteration. If files is set, the rows are those of files.
+// Rows calls fn with each row whose key starts with prefix, in key order. The prefix starts with a
+// slash. If fn returns ErrStop, Rows stops and returns nil. files selects rows of files.
 func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error) error {
 	return tx.walk(wal.Data, prefix, func(key string, stored []byte) error {
 		r, err := tx.parse(key, stored)
@@ -329,8 +327,7 @@ func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error
 	})
 }
 
-// entryOverhead is the approximate size in the file of an entry's key and of bbolt's header, in
-// bytes.
+// entryOverhead is the approximate size of an entry's key and of bbolt's header, in bytes.
 const entryOverhead = 24
 
 // trimHistory drops the oldest entries up to and including the revision until the history is within
@@ -365,13 +362,13 @@ func (db *DB) trimHistory(ctx context.Context, revision uint64) error {
 		drop = drop[len(batch):]
 	}
 	if err != nil {
-		h.counted, h.size = 0, 0 // the next call counts again
+		h.counted, h.size = 0, 0 // the next call counts from the beginning
 		clear(h.sizes)
 	}
 	return err
 }
 
-// count adds the sizes of the entries since the last count.
+// count adds the sizes of the entries that were written since the last count.
 func (h *history) count(tx *Tx, revision uint64) error {
 	cursor := tx.rows.Cursor(wal.Log)
 	for key, stored := cursor.Seek([]byte(logKey(h.counted + 1))); key != nil; key, stored = cursor.Next() {
@@ -408,7 +405,7 @@ func (h *history) exceeded() bool {
 }
 
 // choose returns the revisions of the entries to drop. It reduces a history that exceeds a limit to
-// seven eighths of the limit, so that the search is not repeated each time.
+// seven eighths of the limit, so that trimming is rarely needed.
 func (h *history) choose(tx *Tx, revision uint64) ([]uint64, error) {
 	excess := make(map[string]int64)
 	for owner, size := range h.sizes {

@@ -18,8 +18,8 @@ import (
 
 var papers = store.NewFiles("papers")
 
-// remembering keeps the history of clusters, with the first letter of the key as the owner, and of
-// papers.
+// remembering returns options that keep the history of clusters, with the first letter of the key
+// as the owner, and of papers.
 func remembering(ownerBytes, bytes int64) store.Options {
 	return store.Options{History: store.History{OwnerBytes: ownerBytes, Bytes: bytes, Owner: func(key string) string {
 		if id, ok := strings.CutPrefix(key, clusters.Prefix()); ok {
@@ -39,7 +39,7 @@ func note(text string) func(*store.Tx) error {
 	}
 }
 
-// noted is an update with a note.
+// noted returns an update with a note.
 func noted(text string, fns ...func(*store.Tx) error) func(*store.Tx) error {
 	return func(tx *store.Tx) error {
 		for _, fn := range append([]func(*store.Tx) error{note(text)}, fns...) {
@@ -51,7 +51,7 @@ func noted(text string, fns ...func(*store.Tx) error) func(*store.Tx) error {
 	}
 }
 
-// past returns the updates that changed wanted keys, the oldest first, one line each.
+// past returns the updates that changed selected keys, the oldest first, one line each.
 func past(t testing.TB, db *store.DB, prefix string) []string {
 	t.Helper()
 	var lines []string
@@ -97,7 +97,7 @@ func TestHistory_valuesBeforeAndAfterEachUpdate(t *testing.T) {
 	require.Equal(t, want, past(t, db, ""))
 	require.Equal(t, []string{"first: 2 b ->bee", ": 4 b bee>wasp"}, past(t, db, clusters.Prefix()+"b"))
 
-	require.NoError(t, db.Compact(t.Context(), 1<<60), "what no watch needs any more stays in the history")
+	require.NoError(t, db.Compact(t.Context(), 1<<60), "the history keeps changes that no watch needs")
 	require.NoError(t, db.Close())
 	require.Equal(t, want, past(t, openWith(t, dir, remembering(1<<20, 1<<20)), ""))
 }
@@ -114,7 +114,7 @@ func TestHistory_updatesOfOneGroupAreSeparate(t *testing.T) {
 		})
 	}()
 	<-entered
-	for i := range 4 { // they form a group behind the blocked one
+	for i := range 4 { // they form a group after the blocked one
 		go func() {
 			key := fmt.Sprint(i)
 			done <- db.Update(t.Context(), noted(key, put(key, cluster{Name: key}), put(key+"x", cluster{Name: key})))
@@ -165,8 +165,8 @@ func TestHistory_startsWhereItWasEnabled(t *testing.T) {
 	require.Equal(t, []string{": 3 a two>three"}, past(t, db, ""))
 }
 
-// TestHistory_matchesModel changes rows at random and compares the history with a list of all
-// changes, while old changes are dropped.
+// TestHistory_matchesModel changes rows at random while old changes are dropped. It compares the
+// history with a list of all changes.
 func TestHistory_matchesModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	db := openWith(t, t.TempDir(), remembering(6<<10, 9<<10))
@@ -218,7 +218,7 @@ func TestHistory_matchesModel(t *testing.T) {
 				last--
 				return nil
 			}
-			// Of an update at the limit, some changes may have been dropped.
+			// An update at the limit may have lost some of its changes.
 			for ; last >= 0; last-- {
 				whole := true
 				for _, c := range step.Changes {
@@ -229,7 +229,7 @@ func TestHistory_matchesModel(t *testing.T) {
 					return nil
 				}
 			}
-			return fmt.Errorf("there was no %q", line)
+			return fmt.Errorf("unexpected update %q in the history", line)
 		})
 	})
 	require.Len(t, found, 3)
@@ -245,7 +245,7 @@ func TestHistory_ownerLimit(t *testing.T) {
 	for i := range 400 {
 		update(t, db, put("chatty", cluster{Name: fmt.Sprint(i)}))
 	}
-	require.Len(t, past(t, db, clusters.Prefix()+"c"), 400, "what a watch may still ask for stays")
+	require.Len(t, past(t, db, clusters.Prefix()+"c"), 400, "changes that a watch may need are kept")
 	require.NoError(t, db.Compact(t.Context(), db.Revision()))
 	chatty := past(t, db, clusters.Prefix()+"c")
 	require.Greater(t, len(chatty), 30)
@@ -255,7 +255,7 @@ func TestHistory_ownerLimit(t *testing.T) {
 	view(t, db, func(tx *store.Tx) error {
 		return tx.Rows(clusters.Prefix(), false, func(key string, row store.Row) error {
 			if key == clusters.Prefix()+"chatty" {
-				require.Equal(t, uint64(400), row.Version, "so many changes there were")
+				require.Equal(t, uint64(400), row.Version, "the version counts all changes")
 				require.JSONEq(t, `{"name":"399","hosts":0}`, string(row.JSON))
 			}
 			return nil

@@ -6,9 +6,9 @@ import (
 	"landfall/store/wal"
 )
 
-// Index stores keys without values, "/<name>/<key>", that lead to other keys, such as
+// Index stores keys without values, "/<name>/<key>", that refer to other keys, such as
 // "/hosts-by-cluster/<cluster>/<host>". It is written in the same transactions as the rows that it
-// leads to. Its changes have no revision and are not watched.
+// refers to. Its changes have no revision and are not watched.
 type Index struct {
 	prefix string
 }
@@ -18,7 +18,7 @@ func NewIndex(name string) Index {
 	return Index{prefix: "/" + name + "/"}
 }
 
-// Add adds a key. Adding an existing key is no change.
+// Add adds a key. Adding an existing key has no effect.
 func (x Index) Add(tx *Tx, key string) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", x.prefix, errEmptyKey)
@@ -29,18 +29,18 @@ func (x Index) Add(tx *Tx, key string) error {
 	return tx.set(wal.Index, x.prefix+key, []byte{})
 }
 
-// Remove removes a key. Removing a missing key is no change.
+// Remove removes a key. Removing a missing key has no effect.
 func (x Index) Remove(tx *Tx, key string) error {
 	return tx.remove(wal.Index, x.prefix+key)
 }
 
-// Exists reports whether the index has the key.
+// Exists reports whether the index contains the key.
 func (x Index) Exists(tx *Tx, key string) bool {
 	return tx.rows.Get(wal.Index, tx.join(x.prefix, key)) != nil
 }
 
-// Keys calls fn in key order with each key that starts with prefix ("" for all). ErrStop from fn
-// ends the iteration. fn may write.
+// Keys calls fn with each key that starts with prefix ("" for all), in key order. If fn returns
+// ErrStop, Keys stops and returns nil. fn may write.
 func (x Index) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(wal.Index, x.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(x.prefix):])

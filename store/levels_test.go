@@ -20,7 +20,7 @@ import (
 
 var heap = store.NewBucket[string]("heap", 1)
 
-// heapKeys returns the keys of a model with a prefix, in order.
+// heapKeys returns the keys of a model that start with a prefix, in order.
 func heapKeys(m map[string]string, prefix string) []string {
 	keys := []string{}
 	for key := range m {
@@ -43,8 +43,8 @@ func stir(random *rand.Rand, tx *store.Tx, m map[string]string) error {
 	return heap.Put(tx, key, &value)
 }
 
-// requireHeap requires that the transaction sees the rows of the model, from both ends and from the
-// middle.
+// requireHeap requires that the transaction contains the rows of the model, read from the start,
+// from the end and from the middle.
 func requireHeap(t *testing.T, tx *store.Tx, m map[string]string) {
 	t.Helper()
 	for _, prefix := range []string{"", "0/", "1/1", "3/", "4"} {
@@ -104,7 +104,7 @@ func throughLevels(t *testing.T, random *rand.Rand) {
 		if g.holds() == 0 {
 			since = round
 			g.set(true)
-		} else if frozen++; round >= since+2 { // before the log is full again
+		} else if frozen++; round >= since+2 { // before the log is full
 			g.set(false)
 			synctest.Wait()
 		}
@@ -142,7 +142,7 @@ func TestLevels_iterationContinuesAfterWrites(t *testing.T) {
 					update(t, db, func(tx *store.Tx) error {
 						prefix := []string{"", "1/", "2"}[random.IntN(3)]
 						at, visited := "", false
-						// next is the next key that the iteration must return; "" means the end.
+						// next is the next key that the iteration must return; "" at the end.
 						next := func() string {
 							ahead := slices.DeleteFunc(heapKeys(m, prefix), func(key string) bool {
 								return visited && (back && key >= at || !back && key <= at)
@@ -220,7 +220,7 @@ func TestLevels_viewStartedDuringCheckpoint(t *testing.T) {
 		between = func() {
 			between = func() {}
 			for range commits {
-				write() // each update waits for the checkpoint of an earlier one
+				write() // each update waits for the checkpoint of an earlier update
 			}
 		}
 		view(t, db, func(tx *store.Tx) error {
@@ -267,7 +267,7 @@ func TestLevels_noViewSeesHalfAnUpdate(t *testing.T) {
 				if err := db.View(func(tx *store.Tx) error {
 					least := last
 					if last = tx.Revision(); last < least {
-						t.Errorf("revision %d after %d", last, least)
+						t.Errorf("got revision %d after revision %d", last, least)
 					}
 					if last == 0 {
 						return nil

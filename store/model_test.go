@@ -15,13 +15,13 @@ import (
 	"landfall/store"
 )
 
-// model is the expected content of the database, kept in maps.
+// model holds the expected content of the database in maps.
 type model struct {
 	rows      map[string]cluster // by "/<bucket>/<key>"
 	index     map[string]bool
 	deadlines map[string]time.Time
 	revision  uint64
-	least     uint64 // the minimum revision of the next change
+	least     uint64 // minimum revision of the next change
 	changes   []store.Change
 }
 
@@ -78,7 +78,7 @@ func step(random *rand.Rand, tx *store.Tx, m *model) error {
 	return modelDeadlines.Clear(tx, key)
 }
 
-// compare requires that the transaction sees the content of the model.
+// compare requires that the transaction contains exactly the rows of the model.
 func compare(t *testing.T, tx *store.Tx, m *model) {
 	t.Helper()
 	rows := map[string]cluster{}
@@ -128,7 +128,7 @@ func TestModel_failuresAndReopening(t *testing.T) {
 						}
 					}
 					if checks {
-						compare(t, tx, next) // a transaction sees its own writes
+						compare(t, tx, next) // a transaction reads its own writes
 					}
 					if fails {
 						return failure

@@ -18,11 +18,11 @@ import (
 	"landfall/store/wal"
 )
 
-// schema is the newest layout of the database as a whole that this program knows. Since version 2 a
-// write-ahead log with newer rows can lie beside the file (see package wal).
+// schema is the newest layout of the database as a whole that this program supports. Since version
+// 2, newer rows can be in a write-ahead log beside the file (see package wal).
 const schema = 2
 
-// The keys of the meta bucket that belong to this package.
+// Keys of the meta bucket that belong to this package.
 var (
 	revisionKey  = []byte("revision")
 	compactedKey = []byte("compacted")
@@ -30,7 +30,7 @@ var (
 )
 
 // open locks the data directory and opens the database in it. It returns the newest revision. If it
-// fails, nothing stays open.
+// fails, it closes everything.
 func (db *DB) open(options Options) (revision uint64, err error) {
 	if err := makeDir(db.dir); err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func (db *DB) open(options Options) (revision uint64, err error) {
 		return 0, err
 	}
 	if err := writeHolder(db.dirLock, db.clock.Now()); err != nil {
-		// The start continues on a full disk: stored data can be read.
+		// Opening continues even if the disk is full, so that stored data can be read.
 		db.logger.Warn("the lock file of the data directory does not name this process", "path", db.dirLock.Name(),
 			"error", err)
 	}
@@ -81,8 +81,8 @@ func (db *DB) open(options Options) (revision uint64, err error) {
 	return revision, nil
 }
 
-// neededUpgrade returns the function that upgrades a file of an older schema; nil if the file has
-// the newest schema.
+// neededUpgrade returns the function that upgrades a file of an older schema, or nil if the file
+// has the newest schema.
 func neededUpgrade(file wal.File) (upgrade func(*bolt.Tx) error, err error) {
 	err = file.View(func(tx *bolt.Tx) error {
 		if parseNumber(tx.Bucket(wal.BucketNames[wal.Meta]).Get(schemaKey)) < schema {
@@ -108,15 +108,15 @@ func (db *DB) openError(err error) error {
 	return &CorruptError{Path: db.path, Err: err}
 }
 
-// probe checks the file before bbolt writes to it: it must be whole, one of Landfall's and not too
-// new. It reads only a few pages.
+// probe checks the file before bbolt writes to it: the file must be complete, written by Landfall,
+// and of a supported schema. probe reads only a few pages.
 func (db *DB) probe() (err error) {
 	info, err := os.Stat(db.path)
 	if err != nil {
 		return &DirError{Dir: db.dir, Err: err}
 	}
 	if info.Size() == 0 {
-		// bbolt would create a new database in it.
+		// bbolt would create a new database in an empty file.
 		return &CorruptError{Path: db.path, Err: errors.New("the file is empty")}
 	}
 	file, err := wal.OpenFile(db.path, true)
@@ -145,11 +145,11 @@ func (db *DB) probe() (err error) {
 func (db *DB) probeBuckets(tx *bolt.Tx) error {
 	meta := tx.Bucket(wal.BucketNames[wal.Meta])
 	if meta == nil {
-		return &CorruptError{Path: db.path, Err: errors.New("it is a bbolt file but not one of Landfall's")}
+		return &CorruptError{Path: db.path, Err: errors.New("the bbolt file was not written by Landfall")}
 	}
 	version := parseNumber(meta.Get(schemaKey))
 	if version > schema {
-		return &NewerSchemaError{Path: db.path, Version: int(version), Known: schema}
+		return &NewerSchemaError{Path: db.path, Version: int(version), Supported: schema}
 	}
 	for _, name := range wal.BucketNames {
 		b := tx.Bucket(name)
@@ -161,15 +161,16 @@ func (db *DB) probeBuckets(tx *bolt.Tx) error {
 	newest, _ := tx.Bucket(wal.BucketNames[wal.Log]).Cursor().Last()
 	revision := parseNumber(meta.Get(revisionKey))
 	if newest != nil && binary.BigEndian.Uint64(newest) != revision {
-		return &CorruptError{Path: db.path, Err: fmt.Errorf("the change log ends at revision %d, the data at %d",
-			binary.BigEndian.Uint64(newest), revision)}
+		return &CorruptError{Path: db.path,
+			Err: fmt.Errorf("the change log ends at revision %d, but the data ends at revision %d",
+				binary.BigEndian.Uint64(newest), revision)}
 	}
 	return nil
 }
 
-// create creates an empty database if there is none. It writes the file under another name and
-// moves it into place when it is safe on the disk, so that a power cut leaves a whole database or
-// none. It removes the file of an interrupted attempt.
+// create creates an empty database if none exists. It writes the file under a temporary name, syncs
+// it and renames it. So a power cut leaves a complete database or none. create removes a temporary
+// file that an interrupted attempt left.
 func (db *DB) create(growth int) (err error) {
 	temporary := db.path + ".new"
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -205,8 +206,8 @@ func initialise(path string, growth int) error {
 	return errors.Join(err, file.Close())
 }
 
-// makeDir creates the data directory, for its owner only: it will contain pull secrets and
-// kubeconfigs.
+// makeDir creates the data directory. Only its owner may access it, because it contains pull
+// secrets and kubeconfigs.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return wal.NewDirError(dir, dir, err)
@@ -214,8 +215,8 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// lockDir locks the data directory for this process. The lock file names the holder. It stays when
-// the lock is released: if it were removed, two processes could lock two files of the same name.
+// lockDir locks the data directory for this process. The lock file names the holder. It is not
+// removed when the lock is released: otherwise two processes could lock two files of the same name.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "landfall.lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -242,8 +243,8 @@ func writeHolder(file *os.File, now time.Time) error {
 	return err
 }
 
-// readHolder returns the error that names the holder of the lock. The process stays unknown if the
-// lock file cannot be read, or if its holder has not written it yet.
+// readHolder returns a *HeldError that names the holder of the lock. The holder remains unknown if
+// the lock file cannot be read or is still empty.
 func readHolder(dir string, file *os.File) error {
 	held := &HeldError{Dir: dir}
 	note, err := io.ReadAll(io.LimitReader(file, 128))
@@ -261,7 +262,7 @@ func readHolder(dir string, file *os.File) error {
 	return held
 }
 
-// unlockDir unlocks the data directory; closing the file releases the lock.
+// unlockDir unlocks the data directory. Closing the file releases the lock.
 func unlockDir(file *os.File) error {
 	return errors.Join(file.Truncate(0), file.Close())
 }

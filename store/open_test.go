@@ -18,7 +18,7 @@ import (
 	"landfall/store"
 )
 
-// filled creates a database with some hundred rows and returns the path of its file.
+// filled creates a database with several hundred rows and returns the path of its file.
 func filled(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := store.Open(t.Context(), dir, store.Options{})
@@ -55,7 +55,7 @@ func TestOpen_damagedDatabase(t *testing.T) {
 		"no meta pages":  func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 8<<10)) },
 		"no data pages":  func(t *testing.T, path string) { overwrite(t, path, 8<<10, make([]byte, 256<<10)) },
 		"garbage inside": func(t *testing.T, path string) { overwrite(t, path, 8<<10, garbage(256<<10)) },
-		"someone else's": func(t *testing.T, path string) {
+		"of another program": func(t *testing.T, path string) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, boltUpdate(path, func(*bolt.Tx) error { return nil }))
 		},
@@ -79,7 +79,7 @@ func TestOpen_damagedDatabase(t *testing.T) {
 			require.NotContains(t, err.Error(), "\n")
 			after, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(before, after), "the damaged file is left as it is")
+			require.True(t, bytes.Equal(before, after), "the damaged file is not changed")
 		})
 	}
 }
@@ -103,7 +103,7 @@ func TestOpen_damagedPageIsReportedOnRead(t *testing.T) {
 	require.Greater(t, met, 20)
 }
 
-// useAll opens the database, reads all rows and rewrites them.
+// useAll opens the database, reads all rows and writes them again.
 func useAll(ctx context.Context, dir string) error {
 	db, err := store.Open(ctx, dir, store.Options{})
 	if err != nil {
@@ -160,7 +160,8 @@ func TestOpen_newerSchema(t *testing.T) {
 	var newer *store.NewerSchemaError
 	require.ErrorAs(t, err, &newer)
 	require.Equal(t, 9, newer.Version)
-	require.EqualError(t, err, "the database "+path+" was written by a newer Landfall (schema 9, this one knows 2): "+
+	require.EqualError(t, err, "the database "+path+
+		" was written by a newer Landfall (schema 9, this program supports 2): "+
 		"use the newer Landfall, or restore a backup made before the upgrade")
 }
 

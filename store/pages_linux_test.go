@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// resident returns the number of KiB of a file that are mapped in this process.
+// resident returns the number of KiB of a file that are mapped and resident in this process.
 func resident(t *testing.T, file string) (kibibytes int) {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestReleaseMemory_pagesAreReturned(t *testing.T) {
 		return db.View(func(tx *store.Tx) error {
 			return rows.Each(tx, "", func(key string, value *[]byte) error {
 				if !bytes.Equal(large, *value) {
-					t.Errorf("the row %s is another", key)
+					t.Errorf("the row %s has another value", key)
 				}
 				return nil
 			})
@@ -50,7 +50,7 @@ func TestReleaseMemory_pagesAreReturned(t *testing.T) {
 	for i := range count {
 		require.NoError(t, write(i))
 	}
-	require.NoError(t, db.Close()) // now the rows are in the file
+	require.NoError(t, db.Close()) // the rows are now in the file
 	db, err = store.Open(t.Context(), dir, store.Options{NoSync: true})
 	require.NoError(t, err)
 	require.NoError(t, read())
@@ -60,7 +60,7 @@ func TestReleaseMemory_pagesAreReturned(t *testing.T) {
 	require.NoError(t, db.ReleaseMemory())
 	require.Less(t, resident(t, path), count*len(large)/1024/4)
 
-	var group sync.WaitGroup // concurrent reads and growth
+	var group sync.WaitGroup // reads run while the file grows
 	group.Go(func() {
 		for i := range 2 * count {
 			if err := write(i); err != nil {

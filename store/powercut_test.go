@@ -19,19 +19,19 @@ import (
 	"landfall/store"
 )
 
-// disk records which contents of a database's files a power cut may leave: the synced content, and
-// of later writes any sector or none.
+// disk records the contents that a power cut may leave in a database's files: the synced content,
+// with or without each later sector.
 type disk struct {
 	dir string
 
 	mu       sync.Mutex
 	contents map[string]*contents // by file name
-	moment   func()               // called with the lock held before a sync
+	moment   func() // called before a sync, with the lock held
 }
 
 type contents struct {
 	synced []byte
-	since  [][]byte // the content at some moments since then
+	since  [][]byte // contents recorded since then
 }
 
 func newDisk(t *testing.T, dir string) *disk {
@@ -48,8 +48,8 @@ func newDisk(t *testing.T, dir string) *disk {
 	return d
 }
 
-// sync is the function by which the database syncs a file. The content at its start is safe at its
-// end.
+// sync is the function with which the database syncs a file. The content at its start is on the
+// disk at its end.
 func (d *disk) sync(file *os.File) error {
 	name := filepath.Base(file.Name())
 	d.mu.Lock()
@@ -69,8 +69,8 @@ func (d *disk) sync(file *os.File) error {
 	return nil
 }
 
-// update is the function by which the database commits to the bbolt file. bbolt guarantees that a
-// power cut leaves the file in the state before or after the commit.
+// update is the function with which the database commits to the bbolt file. bbolt guarantees that a
+// power cut leaves the state before or after the commit.
 func (d *disk) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	err := b.Update(fn)
 	d.mu.Lock()
@@ -87,7 +87,7 @@ func (d *disk) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	return errors.Join(err, readErr)
 }
 
-// look records the current content of the log's files.
+// snapshot records the current content of the log's files.
 func (d *disk) snapshot() {
 	for _, name := range store.LogNames {
 		text, err := os.ReadFile(filepath.Join(d.dir, name))
@@ -106,7 +106,7 @@ func (d *disk) snapshot() {
 	}
 }
 
-// cut returns a directory with a possible content of the disk after a power cut.
+// cut returns a directory with content that a power cut may leave.
 func (d *disk) cut(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,8 +118,8 @@ func (d *disk) cut(t *testing.T, random *rand.Rand) string {
 	return dir
 }
 
-// left returns a possible content of a file: sectors, pages or smaller parts of a torn write are
-// either synced or later ones.
+// left returns content that a power cut may leave in a file: each sector or page comes from the
+// synced content or from a later write.
 func (c *contents) left(random *rand.Rand) []byte {
 	versions := append([][]byte{c.synced}, c.since...)
 	size := len(versions[random.IntN(len(versions))])
@@ -145,15 +145,15 @@ func (c *contents) left(random *rand.Rand) []byte {
 
 var counted = store.NewBucket[int]("counted", 1)
 
-// history contains the expected content after each update; the first element is the initial
+// history contains the expected content after each update. The first element is the initial
 // content.
 type history struct {
 	models       []*model
 	begun, acked atomic.Int64
 }
 
-// requireOneOf requires that the directory left by a power cut opens in the state of an update
-// between low and high, and can be used. A second power cut may happen during the opening.
+// requireOneOf requires that a directory opens in the state of an update between low and high, and
+// that the database is usable. A second power cut may happen while it opens.
 func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low, high int64, depth int) {
 	t.Helper()
 	d := newDisk(t, dir)
@@ -173,7 +173,7 @@ func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low,
 		at = h.at(t, tx)
 		return nil
 	})
-	require.GreaterOrEqual(t, at, low, "what was acknowledged is lost")
+	require.GreaterOrEqual(t, at, low, "an acknowledged update is lost")
 	require.LessOrEqual(t, at, high)
 	if at > 0 {
 		require.Equal(t, h.models[at].changes, follow(db.Watch(t.Context(), 0), h.models[at].revision))
@@ -186,8 +186,8 @@ func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low,
 	}
 }
 
-// at returns the number of the update that the transaction sees. It requires that all of the update
-// is visible.
+// at returns the number of the last update that the transaction contains. It requires that this
+// update is complete.
 func (h *history) at(t *testing.T, tx *store.Tx) int64 {
 	t.Helper()
 	n, err := counted.Get(tx, "updates")
@@ -235,7 +235,7 @@ func (h *history) update(random *rand.Rand, db *store.DB) error {
 		return nil
 	})
 	if err != nil {
-		h.models[n-1].least = next.revision + 1 // no other change uses its revisions
+		h.models[n-1].least = next.revision + 1 // no other change uses the revisions of this update
 		return err
 	}
 	h.acked.Store(int64(n))
@@ -258,7 +258,7 @@ func TestPowerCut_acknowledgedUpdatesSurvive(t *testing.T) {
 			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(d.sync, d.update))
 			require.NoError(t, err)
 			d.mu.Lock()
-			d.contents[store.FileName] = newDisk(t, dir).contents[store.FileName] // synced by the open itself
+			d.contents[store.FileName] = newDisk(t, dir).contents[store.FileName] // synced by Open
 			d.moment = func() {
 				if cuts.IntN(8) == 0 {
 					low := h.acked.Load()
@@ -292,7 +292,7 @@ func TestPowerCut_failedSyncsLoseNothing(t *testing.T) {
 				if failing.Load() && filepath.Base(file.Name()) != store.FileName && faults.IntN(3) == 0 {
 					d.mu.Lock()
 					defer d.mu.Unlock()
-					d.snapshot() // the writes may be on the disk nevertheless
+					d.snapshot() // failed writes may have reached the disk
 					return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
 				}
 				return d.sync(file)
@@ -311,7 +311,7 @@ func TestPowerCut_failedSyncsLoseNothing(t *testing.T) {
 			for range 60 {
 				err := h.update(random, db)
 				view(t, db, func(tx *store.Tx) error {
-					require.Equal(t, h.acked.Load(), h.at(t, tx), "nobody sees what failed")
+					require.Equal(t, h.acked.Load(), h.at(t, tx), "views do not contain failed updates")
 					return nil
 				})
 				if err == nil {
@@ -348,7 +348,7 @@ func TestCommit_undiscardedRecordIsOverwritten(t *testing.T) {
 		if filepath.Base(file.Name()) == store.FileName {
 			return nil
 		}
-		if failing--; failing != 0 { // except the write that discards the record: it may not have reached the disk
+		if failing--; failing != 0 { // the write that discards the record may not reach the disk, so it is not recorded
 			text, err := os.ReadFile(file.Name())
 			require.NoError(t, err)
 			onDisk[filepath.Base(file.Name())] = text

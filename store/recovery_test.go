@@ -46,7 +46,7 @@ func TestRecovery_damagedMiddleIsAnError(t *testing.T) {
 		damaged[block*4096+100] ^= 4
 		require.NoError(t, os.WriteFile(path, damaged, 0o600))
 		db, err := store.Open(t.Context(), dir, store.Options{})
-		if err == nil { // the last record counts as not written in full
+		if err == nil { // the last record counts as incomplete
 			require.Len(t, keys(t, db, ""), 8)
 			require.NoError(t, db.Close())
 			break
@@ -102,15 +102,15 @@ func TestRecovery_remnantOfOtherLogIsIgnored(t *testing.T) {
 	path := filepath.Join(dir, store.LogNames[0])
 	log, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, make([]byte, 4096), log[4096:8192], "behind the newest record")
-	// as a file that contains a log would leave it there, if its record was truncated
+	require.Equal(t, make([]byte, 4096), log[4096:8192], "after the newest record")
+	// A reused log file contains such a block if its own record was truncated.
 	copy(log[4096:], block)
 	require.NoError(t, os.WriteFile(path, log, 0o600))
 	require.Equal(t, []string{"here"}, keys(t, open(t, dir), ""))
 }
 
-// killedDuringCheckpoint returns the files of a database after a kill, with two log files of which
-// the bbolt file has no rows, and the number of rows that were put.
+// killedDuringCheckpoint returns the files of a database after a kill, and the number of written
+// rows. The database has two log files, and the bbolt file has no row of either.
 func killedDuringCheckpoint(t *testing.T) (dir string, rows int) {
 	t.Helper()
 	outer := t
@@ -148,7 +148,7 @@ func TestRecovery_gapBeforeSecondFileIsAnError(t *testing.T) {
 		db, err := store.Open(t.Context(), dir, store.Options{})
 		if block == rows-1 {
 			require.NoError(t, err)
-			require.Len(t, keys(t, db, ""), rows-1, "the last record counts as never written in full")
+			require.Len(t, keys(t, db, ""), rows-1, "the last record counts as incomplete")
 			require.NoError(t, db.Close())
 			continue
 		}
@@ -179,7 +179,7 @@ func TestRecovery_logOfLaterStateIsSetAside(t *testing.T) {
 	requireAside(t, dir, 8, 2)
 }
 
-// requireAside requires that the log of a directory is set aside, and that the rows of the bbolt
+// requireAside requires that the log in a directory is set aside, and that the rows of the bbolt
 // file can be read and changed.
 func requireAside(t *testing.T, dir string, rows, files int) {
 	t.Helper()
@@ -208,13 +208,13 @@ func TestRecovery_logOfDivergedCopyIsSetAside(t *testing.T) {
 	dir = killed(t, dir)
 	elsewhere := copied(t, dir)
 	db = open(t, elsewhere)
-	require.Empty(t, keys(t, db, ""), "what was written is in the log, which was not copied")
+	require.Empty(t, keys(t, db, ""), "the rows were in the log, which was not copied")
 	update(t, db, put("there", cluster{}))
 	require.NoError(t, db.Close())
 	require.NoError(t, os.Rename(filepath.Join(elsewhere, store.FileName), filepath.Join(dir, store.FileName)))
 	db = open(t, dir)
 	require.Equal(t, []string{"there"}, keys(t, db, ""))
-	require.Contains(t, strings.Join(names(t, dir), " "), store.LogNames[0]+".2", "kept aside")
+	require.Contains(t, strings.Join(names(t, dir), " "), store.LogNames[0]+".2", "the log is renamed")
 }
 
 func TestOpen_firstSchemaIsUpgraded(t *testing.T) {
@@ -231,7 +231,7 @@ func TestOpen_firstSchemaIsUpgraded(t *testing.T) {
 	db := open(t, dir)
 	require.Len(t, documentKeys(t, db), 300)
 	require.NoError(t, db.Close())
-	require.EqualValues(t, 2, schema(2), "a program that knows nothing of the log refuses it from now on")
+	require.EqualValues(t, 2, schema(2), "a program without support for the log rejects the file")
 }
 
 func documentKeys(t *testing.T, db *store.DB) (found []string) {

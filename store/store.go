@@ -1,22 +1,32 @@
-// Package store keeps all persistent data of Landfall: a transactional key-value store with
-// revisions, in the style of etcd, on a bbolt file.
+// Package store keeps all persistent data of Landfall. It is a transactional key-value store with
+// revisions, modelled on etcd, on top of a bbolt file.
 //
-//	Bucket, Versions   Index, Deadlines   Files          typed views of keys, in a Tx
-//	      |                   |             |   \
-//	   data, log (history)  index          data  blobs    rows and change log; large files
-//	      |                   |             |
-//	   store/wal: memtables, write-ahead log, group commit, checkpoints
-//	      |
-//	   landfall.db (bbolt), landfall-1.wal, landfall-2.wal
+//	+---------------------------------------------------------------------------------+
+//	| typed views of keys, used within a transaction                                  |
+//	|                                                                                 |
+//	|  Bucket      Versions     Index    Deadlines    Files                           |
+//	|  JSON        old values   keys     times        descriptions, small contents    |
+//	+---------------------------------------------------------------------------------+
+//	| DB.View, DB.Update -> Tx: rows, revisions, change log   | DB.Stage: blobs,      |
+//	|     |                                                   | contents above 64 KiB |
+//	|     | changes of each commit                            |                       |
+//	|     v                                                   |                       |
+//	| DB.Watch, Versions.Watch: feeds    Tx.History: old JSON |                       |
+//	+---------------------------------------------------------+                       |
+//	| store/wal: commit groups, write-ahead log, memtables,   |                       |
+//	| checkpoints, recovery                                   |                       |
+//	+---------------------------------------------------------+-----------------------+
+//	| landfall.db (bbolt)    landfall-1.wal, landfall-2.wal   | blobs/                |
+//	+---------------------------------------------------------+-----------------------+
 //
-// There is one flat, ordered key space with keys such as "/clusters/<id>", and one revision
-// counter. Each change raises the counter by one, except the first change after the database was
-// opened (see Options.Floor) or after the disk failed. The change log records each change and can
-// be watched (DB.Watch, Versions.Watch). Indexes and deadlines are written in the same
-// transactions, but have no revision. The contents of large files lie beside the database
-// (blobs.go). A history of values can be kept in the change log (history.go).
+// # Data model
 //
-// The rows are stored in four buckets (wal.Bucket); all numbers are big-endian:
+// The database has one flat, ordered key space with keys such as "/clusters/<id>", and one
+// revision counter. Each change increments the counter. The change log contains each change and
+// can be watched. Indexes and deadlines are written in the same transactions, but have no
+// revision. The change log can also contain previous values (History, Versions).
+//
+// The rows are stored in four buckets (wal.Bucket). All numbers are big-endian:
 //
 //	data   key -> create revision, mod revision, version, expiry (8 bytes each), value
 //	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), history (see
@@ -26,7 +36,36 @@
 //	       "blobs/<sha256>/<file's key>" -> nothing
 //	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes
 //
-// A value starts with the schema version of its bucket as uvarint; the JSON follows.
+// A value starts with the schema version of its bucket as uvarint. The JSON follows.
+//
+// # Transactions
+//
+// Updates run one at a time (package wal). Each change of an update gets the next revision, and all
+// changes are durable when DB.Update returns. A view reads the committed rows at one revision and
+// takes no lock.
+//
+// Lock order: history.sizesLock, then the locks of package wal, then feed.mu, then the mutex of a
+// watcher. No other lock is acquired while blobs.mu or decodedCache.mu is held.
+//
+// # Files
+//
+//	open.go       locks the data directory, checks the bbolt file, creates and upgrades it
+//	store.go      DB: open, close, view, update
+//	tx.go         Tx: rows, revisions, entries of the change log
+//	bucket.go     Bucket: JSON values of one type
+//	decoded.go    the cache of decoded values of a Bucket
+//	versions.go   Versions: rows with older versions, reads at an older revision
+//	index.go      Index: keys that refer to other keys
+//	deadlines.go  Deadlines: one time per key, found by time
+//	files.go      Files: file descriptions and small contents
+//	blobs.go      blobs: large contents, staged before a transaction refers to them
+//	feed.go       Watcher: changes without values; compaction of the change log
+//	valuefeed.go  ValueWatcher: changes of a Versions with values
+//	history.go    History: previous values and notes in the change log
+//	errors.go     typed errors
+//	wal/          durable commits and snapshots of rows
+//	delta/        encodes a value as the difference from a similar value
+//	fastjson/     encoding/json's results in less time
 //
 // Design: docs/design.md#group-commit, docs/design.md#the-data-model-of-etcd.
 package store
@@ -49,29 +88,29 @@ import (
 // FileName is the name of the bbolt file in the data directory.
 const FileName = "landfall.db"
 
-// Options configures Open. The zero value is usable.
+// Options configures Open. The zero value is valid.
 type Options struct {
 	Logger *slog.Logger    // nil: silent
 	Clock  clockwork.Clock // nil: the real clock
-	// BlobGrace is how long staged content is kept without a file that refers to it. 0: one hour.
+	// BlobGrace is how long staged content is kept before a file refers to it. 0: one hour.
 	BlobGrace time.Duration
 	// History selects the changes that are kept for Tx.History.
 	History History
-	// Versioned is the name of the bucket whose row versions can all be read and watched, as far
-	// back as the change log reaches (see Versions). "": there is none.
+	// Versioned names the bucket of which older row versions can be read and watched, as far back
+	// as the change log reaches (see Versions). "": no bucket.
 	Versioned string
-	// Floor is the minimum revision of the first change. Give each opening a higher floor than all
-	// before, such as the time. A database that was restored from an older copy then continues with
-	// new revisions, and reads at a revision that it lost fail with ErrCompacted.
+	// Floor is the minimum revision of the first change. Use a higher floor for each opening, such
+	// as the time. If the database is restored from an older copy, new changes then get new
+	// revisions, and reads at a lost revision return ErrCompacted.
 	Floor uint64
-	// NoSync leaves it to the system when committed changes reach the disk. It is meant for
-	// simulations, whose data need not survive a crash of the machine.
+	// NoSync returns from commits without a sync of the disk. It is meant for simulations, whose
+	// data may be lost in a crash of the machine.
 	NoSync bool
 
-	disk wal.Disk // zero: the real one
+	disk wal.Disk // zero: the real disk
 }
 
-// DB is an open database. Its methods may be called by many goroutines at once.
+// DB is an open database. Its methods are safe for concurrent use.
 type DB struct {
 	dir    string
 	path   string // of the bbolt file
@@ -88,18 +127,18 @@ type DB struct {
 
 	blobs   blobs
 	decoded *decodedCache
-	history *history // nil: none is kept
-	// versioned is the key prefix of the versioned bucket; "": there is none.
+	history *history // nil: no history
+	// versioned is the key prefix of the versioned bucket; "": no bucket.
 	versioned string
 
-	// Used by updates only, which run one at a time:
+	// The fields below are used by updates only, which run one at a time.
 	deltas deltaEncoder
 	floor  uint64 // the minimum revision of the next change
 }
 
-// Open opens the database in the directory dir and creates both if they are missing. Its errors are
-// *DirError, *HeldError, *CorruptError, *NewerSchemaError and *WriteError. The time that it takes
-// does not depend on the size of the database.
+// Open opens the database in the directory dir. It creates both if they are missing. Its errors are
+// *DirError, *HeldError, *CorruptError, *NewerSchemaError and *WriteError. Its duration does not
+// depend on the size of the database.
 func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -140,25 +179,25 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	return db, nil
 }
 
-// Close ends all watches, refuses waiting updates with ErrClosed, finishes the running ones, waits
-// for open views and releases the data directory. Closing twice is harmless.
+// Close ends all watches, rejects waiting updates with ErrClosed, completes the running updates,
+// waits for open views and unlocks the data directory. Repeated calls have no effect.
 func (db *DB) Close() error {
 	db.close.Do(func() { db.closeErr = errors.Join(db.rows.Close(), unlockDir(db.dirLock)) })
 	return db.closeErr
 }
 
-// ReleaseMemory releases memory that an idle process does not need: it writes the rows in memory to
-// the file and returns the file's pages that were read to the system.
+// ReleaseMemory releases memory of an idle process: it writes the rows in memory to the file, and
+// returns the file's mapped pages to the system.
 func (db *DB) ReleaseMemory() error { return db.rows.ReleaseMemory() }
 
-// Revision returns the revision of the newest committed change; 0 in a new database.
+// Revision returns the revision of the newest committed change, or 0 in a new database.
 func (db *DB) Revision() uint64 {
 	return db.feed.revision()
 }
 
-// View runs fn on a snapshot: it sees the database as of one revision, regardless of later commits.
-// An open view keeps old pages of the file from being reused, so fn should be short. It must not
-// call Update.
+// View runs fn on a snapshot: fn reads the database at one revision, regardless of later commits.
+// An open view prevents the reuse of old pages of the file, so fn should be short. fn must not call
+// Update.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	defer wal.CatchCorruption(db.path, &err)
 	tx := &Tx{db: db}
@@ -173,19 +212,19 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 	return fn(tx)
 }
 
-// Update runs fn in a transaction and returns when its writes are safe on the disk. If fn returns
-// an error, nothing is written, and Update returns that error unchanged.
+// Update runs fn in a transaction and returns when its writes are synced to the disk. If fn returns
+// an error, Update rolls back and returns that error unchanged.
 //
-// fn runs once, after the updates that came before it, and sees their writes. It must not call
-// Update itself. If fn panics, its writes are rolled back. If ctx ends before fn starts, nothing is
-// written, and Update returns the error of ctx. A running fn is not interrupted. If the disk is
-// full or fails, Update returns a *WriteError, even if fn wrote nothing but saw changes that are
-// lost. It returns ErrClosed on a closed database.
+// fn runs once, after the previous updates, and reads their writes. fn must not call Update. If fn
+// panics, its writes are rolled back. If ctx ends before fn starts, fn does not run, and Update
+// returns the error of ctx. A running fn is not interrupted. If the disk is full or fails, Update
+// returns a *WriteError. It does so even if fn wrote nothing but read changes that were lost.
+// Update returns ErrClosed on a closed database.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	return db.rows.Update(ctx, update(fn))
 }
 
-// corruptRow returns the error for a damaged row.
+// corruptRow returns a *CorruptError for a damaged row.
 func (db *DB) corruptRow(key string, err error) error {
 	return &CorruptError{Path: db.path, Err: fmt.Errorf("key %s: %w", key, err)}
 }

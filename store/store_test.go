@@ -56,7 +56,7 @@ func TestRevision_sameBytesAreNoChange(t *testing.T) {
 		}
 		is, err := clusters.Holds(tx, "b", &cluster{Name: "b"})
 		require.NoError(t, err)
-		require.False(t, is, "it was removed")
+		require.False(t, is, "the key was removed from the index")
 		require.EqualValues(t, 4, tx.Revision())
 		modified, err := clusters.Modified(tx, "a")
 		require.NoError(t, err)
@@ -300,7 +300,7 @@ func TestBucket_newerSchemaIsNeitherReadNorReplaced(t *testing.T) {
 	update(t, db, put("a", cluster{Name: "old"}))
 	view(t, db, func(tx *store.Tx) error {
 		got, err := newer.Get(tx, "a")
-		require.NoError(t, err, "an older value is read by a newer program")
+		require.NoError(t, err, "a newer program can read an older value")
 		require.Equal(t, "old", got.Name)
 		return nil
 	})

@@ -11,36 +11,36 @@ import (
 	"landfall/store/wal"
 )
 
-// Tx is the transaction of a View or an Update. It is valid until the function that got it returns,
-// and belongs to one goroutine.
+// Tx is the transaction of a View or an Update. It is valid until the function that received it
+// returns. It must be used by one goroutine only.
 //
-// The Tx of an update is that of a commit group (see package wal): several updates run in it, one
-// after the other.
+// The Tx of an update belongs to a commit group (see package wal): all updates of the group use it,
+// one after the other.
 type Tx struct {
 	db   *DB
 	rows wal.Tx
 
 	key []byte // scratch space for the current key
 
-	// In an update only:
-	rev     uint64 // the revision reached
+	// The fields below are used in an update only.
+	rev     uint64 // revision of the last change
 	changes []Change
 	values  []ValueChange // changes of versioned rows
-	first   uint64        // the revision of the first change of the current update
-	saved   savepoint     // the state before the current update
+	first   uint64 // revision of the first change of the current update
+	saved   savepoint // state before the current update
 
-	// In an update with a history only: see Note.
+	// The fields below are used in an update of a database with a history only: see Note.
 	note      func() []byte
-	describes bool // the current row is that of a file
+	describes bool // set if the current row is that of a file
 }
 
-// savepoint is a state of a transaction to which it can return.
+// savepoint is a state of a transaction that can be restored.
 type savepoint struct {
 	rev             uint64
 	changes, values int32 // lengths
 }
 
-// groupState is a Tx as package wal sees it: the state of a commit group.
+// groupState is a Tx with the methods that package wal needs: the state of a commit group.
 type groupState Tx
 
 // newGroup returns the transaction of a new commit group.
@@ -68,7 +68,7 @@ func (g *groupState) RollbackUpdate() {
 	g.rev, g.changes, g.values = g.saved.rev, g.changes[:g.saved.changes], g.values[:g.saved.values]
 }
 
-// Seal implements wal.GroupState: it writes the revision that the group has reached.
+// Seal implements wal.GroupState. It writes the last revision of the group.
 func (g *groupState) Seal() error {
 	if len(g.changes) == 0 {
 		return nil
@@ -76,19 +76,20 @@ func (g *groupState) Seal() error {
 	return (*Tx)(g).set(wal.Meta, string(revisionKey), binary.BigEndian.AppendUint64(nil, g.rev))
 }
 
-// Committed implements wal.GroupState: it sends the changes to the watchers.
+// Committed implements wal.GroupState. It sends the changes to the watchers.
 func (g *groupState) Committed() { g.db.feed.publish(g.rev, g.changes, mergeUpdates(g.values)) }
 
-// Rollback implements wal.GroupState: the revisions of the group are not used again.
+// Rollback implements wal.GroupState. The revisions of the group are not used again.
 func (g *groupState) Rollback() { g.db.floor = max(g.db.floor, g.rev+1) }
 
-// update is a function given to Update.
+// update is a function passed to Update.
 type update func(*Tx) error
 
 // Run implements wal.Updater.
 func (fn update) Run(state wal.GroupState) error { return fn((*Tx)(state.(*groupState))) }
 
-// Revision returns the revision of the newest change that the transaction sees, its own included.
+// Revision returns the revision of the newest change that the transaction contains, including its
+// own changes.
 func (tx *Tx) Revision() uint64 {
 	if tx.rows.Writable() {
 		return tx.rev
@@ -96,30 +97,30 @@ func (tx *Tx) Revision() uint64 {
 	return tx.number(revisionKey)
 }
 
-// Next returns the revision of the next change. It is meant for updates.
+// Next returns the revision of the next change. It is useful in updates only.
 func (tx *Tx) Next() uint64 { return max(tx.rev+1, tx.db.floor) }
 
-// checkRevision reports whether the state at a revision, and all changes since, can be read. It
-// returns ErrFutureRevision for a revision that does not exist yet. It returns ErrCompacted if the
-// change log was compacted beyond the revision, or does not contain it: then the revision belongs
-// to a file that an older one has replaced.
+// checkRevision returns an error if the state at a revision, or a change since then, cannot be
+// read. It returns ErrFutureRevision for a revision that does not exist yet. It returns
+// ErrCompacted for a revision that was compacted or is not in the change log. A revision is missing
+// if a copy of the database was restored.
 func (tx *Tx) checkRevision(revision uint64) error {
 	now, compacted := tx.Revision(), tx.Compacted()
 	switch {
 	case revision > now:
 		return fmt.Errorf("revision %d of %d: %w", revision, now, ErrFutureRevision)
 	case revision < compacted:
-		return fmt.Errorf("revision %d, the log begins behind %d: %w", revision, compacted, ErrCompacted)
+		return fmt.Errorf("revision %d, the change log begins after %d: %w", revision, compacted, ErrCompacted)
 	case revision == compacted || revision == now:
 		return nil
 	}
 	if tx.rows.Get(wal.Log, []byte(logKey(revision))) == nil {
-		return fmt.Errorf("revision %d, which this database never had: %w", revision, ErrCompacted)
+		return fmt.Errorf("revision %d does not exist in this database: %w", revision, ErrCompacted)
 	}
 	return nil
 }
 
-// number reads a number of the meta bucket; 0 if it was never written.
+// number returns a number of the meta bucket, or 0 if it was never written.
 func (tx *Tx) number(key []byte) uint64 { return parseNumber(tx.rows.Get(wal.Meta, key)) }
 
 func parseNumber(value []byte) uint64 {
@@ -129,13 +130,14 @@ func parseNumber(value []byte) uint64 {
 	return binary.BigEndian.Uint64(value)
 }
 
-// join returns a key in the transaction's scratch space. It is valid until the next call of join.
+// join returns a key in the transaction's scratch space. The key is valid until the next call of
+// join.
 func (tx *Tx) join(prefix, key string) []byte {
 	tx.key = append(append(tx.key[:0], prefix...), key...)
 	return tx.key
 }
 
-// set writes a row. The value is not nil and must not be changed afterwards.
+// set writes a row. The value must not be nil and must not be changed afterwards.
 func (tx *Tx) set(bucket wal.Bucket, key string, value []byte) error {
 	if err := tx.rows.Put(bucket, tx.join(key, ""), value); err != nil {
 		return writeError(key, err)
@@ -143,7 +145,7 @@ func (tx *Tx) set(bucket wal.Bucket, key string, value []byte) error {
 	return nil
 }
 
-// remove deletes a row. A missing row is no error.
+// remove deletes a row. A missing row is not an error.
 func (tx *Tx) remove(bucket wal.Bucket, key string) error {
 	if err := tx.rows.Delete(bucket, tx.join(key, "")); err != nil {
 		return writeError(key, err)
@@ -158,19 +160,19 @@ func writeError(key string, err error) error {
 	return fmt.Errorf("write %s: %w", key, err)
 }
 
-// recordHeader is the size of the header of each row in data: create revision, mod revision,
-// version (the number of writes to the key since its creation) and expiry (unused, 0), 8 bytes
-// each.
+// recordHeader is the size of the header of a row in the data bucket. The header has four numbers
+// of 8 bytes: create revision, mod revision, version (number of writes since the creation) and
+// expiry (unused, 0).
 const recordHeader = 32
 
-// record is a row of data. Its value may be memory of bbolt: it must not be changed, nor kept after
-// the transaction.
+// record is a row of the data bucket. Its value may be memory of bbolt: it must not be changed, and
+// is valid during the transaction only.
 type record struct {
 	created, modified, version uint64
 	value                      []byte
 }
 
-// record reads a row of data; ok is false if there is none.
+// record reads a row of the data bucket. ok is false if the row does not exist.
 func (tx *Tx) record(prefix, key string) (r record, ok bool, err error) {
 	row := tx.rows.Get(wal.Data, tx.join(prefix, key))
 	if row == nil {
@@ -192,35 +194,35 @@ func (tx *Tx) parse(key string, row []byte) (record, error) {
 	}, nil
 }
 
-// newRow returns the start of a row of data, with capacity for a value of the given size in bytes:
-// space for the header, then the schema version of the value.
+// newRow returns the start of a row of the data bucket: empty space for the header, then the schema
+// version of the value. It has capacity for a value of the given size in bytes.
 func newRow(schemaVersion, size int) []byte {
 	row := make([]byte, recordHeader, recordHeader+binary.MaxVarintLen64+size)
 	return binary.AppendUvarint(row, uint64(schemaVersion))
 }
 
-// payload returns the part of a value behind its schema version. It returns *NewerSchemaError if
-// that version is newer than the known one.
-func (tx *Tx) payload(key string, known int, value []byte) ([]byte, error) {
+// payload returns a value without its schema version. It returns *NewerSchemaError if that version
+// is not supported.
+func (tx *Tx) payload(key string, supported int, value []byte) ([]byte, error) {
 	version, n := binary.Uvarint(value)
 	if n <= 0 {
 		return nil, tx.db.corruptRow(key, errors.New("the value has no schema version"))
 	}
-	if version > uint64(known) {
-		return nil, &NewerSchemaError{Path: tx.db.path, Key: key, Version: int(version), Known: known}
+	if version > uint64(supported) {
+		return nil, &NewerSchemaError{Path: tx.db.path, Key: key, Version: int(version), Supported: supported}
 	}
 	return value[n:], nil
 }
 
-// put completes a row that newRow started, writes it to data and the change to the log. The caller
-// must not change the row afterwards. Writing the same value again is no change. A value of a
-// schema newer than the known one is not replaced.
-func (tx *Tx) put(key string, known int, row []byte) error {
-	return tx.write(key, known, row, false)
+// put completes a row that newRow started and writes it to the data bucket and to the change log.
+// The caller must not change the row afterwards. Writing the same value is not a change. put does
+// not replace a value with an unsupported schema version.
+func (tx *Tx) put(key string, supported int, row []byte) error {
+	return tx.write(key, supported, row, false)
 }
 
-// write is put, but if again is set, writing the same value again is a change.
-func (tx *Tx) write(key string, known int, row []byte, again bool) error {
+// write does the same as put. If again is set, writing the same value is a change.
+func (tx *Tx) write(key string, supported int, row []byte, again bool) error {
 	if !tx.rows.Writable() {
 		return writeError(key, ErrReadOnly)
 	}
@@ -232,7 +234,7 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 		if old, err = tx.parse(key, oldRow); err != nil {
 			return err
 		}
-		if _, err := tx.payload(key, known, old.value); err != nil {
+		if _, err := tx.payload(key, supported, old.value); err != nil {
 			return err
 		}
 		if !again && bytes.Equal(old.value, row[recordHeader:]) {
@@ -248,8 +250,8 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 	return tx.logChange(key, kindPut, old, record{old.created, next, old.version + 1, row[recordHeader:]})
 }
 
-// delete deletes a row of data and writes the change to the log. Deleting a key without a value is
-// no error and no change.
+// delete deletes a row of the data bucket and writes the change to the change log. Deleting a
+// missing row is not an error and not a change.
 func (tx *Tx) delete(key string) error {
 	if !tx.rows.Writable() {
 		return writeError(key, ErrReadOnly)
@@ -264,14 +266,14 @@ func (tx *Tx) delete(key string) error {
 	return tx.logChange(key, kindDelete, old, record{})
 }
 
-// The kinds of change in the log.
+// The kinds of changes in the change log.
 const (
 	kindPut    = 1
 	kindDelete = 2
 )
 
-// logChange raises the revision and writes the change to the log. The records are the row before
-// and after the change; a nil value means that there was no row.
+// logChange increments the revision and writes the change to the change log. before and after are
+// the rows before and after the change; a nil value means that the row did not exist.
 func (tx *Tx) logChange(key string, kind byte, before, after record) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
@@ -293,7 +295,7 @@ func logKey(revision uint64) string {
 	return string(key[:])
 }
 
-// parseChange reads a log entry without the history that follows the key: see parseEntry.
+// parseChange parses a log entry without its history: see parseEntry.
 func parseChange(key, entry []byte) (Change, error) {
 	if len(key) != 8 || len(entry) < 2 {
 		return Change{}, errors.New("the log entry is too short")
@@ -309,13 +311,13 @@ func parseChange(key, entry []byte) (Change, error) {
 	}, nil
 }
 
-// walk calls fn in key order with each row whose key starts with prefix. fn may write: the
-// iteration continues behind the current key.
+// walk calls fn with each row whose key starts with prefix, in key order. fn may write: the
+// iteration continues after the current key.
 func (tx *Tx) walk(bucket wal.Bucket, prefix string, fn func(key string, value []byte) error) error {
 	return tx.walkFrom(bucket, prefix, prefix, fn)
 }
 
-// walkFrom is walk, starting at the first key that is not smaller than start.
+// walkFrom does the same as walk, starting at the first key that is not smaller than start.
 func (tx *Tx) walkFrom(bucket wal.Bucket, start, prefix string, fn func(key string, value []byte) error) error {
 	p := []byte(prefix)
 	c := tx.rows.Cursor(bucket)
@@ -335,7 +337,7 @@ func (tx *Tx) walkFrom(bucket wal.Bucket, start, prefix string, fn func(key stri
 	return nil
 }
 
-// walkBack is walk in reverse key order.
+// walkBack does the same as walk, in reverse key order.
 func (tx *Tx) walkBack(bucket wal.Bucket, prefix string, fn func(key string, value []byte) error) error {
 	p := []byte(prefix)
 	c := tx.rows.Cursor(bucket)
@@ -354,7 +356,8 @@ func (tx *Tx) walkBack(bucket wal.Bucket, prefix string, fn func(key string, val
 	return nil
 }
 
-// prefixEnd returns the first key behind all keys that start with prefix; nil if there is none.
+// prefixEnd returns the first key after all keys that start with prefix, or nil if no such key
+// exists.
 func prefixEnd(prefix string) []byte {
 	end := []byte(prefix)
 	for i := len(end) - 1; i >= 0; i-- {
@@ -366,8 +369,7 @@ func prefixEnd(prefix string) []byte {
 	return nil
 }
 
-// stop returns nil for ErrStop, which ends an iteration without an error, and any other error
-// unchanged.
+// stop returns nil for ErrStop and any other error unchanged.
 func stop(err error) error {
 	if errors.Is(err, ErrStop) {
 		return nil

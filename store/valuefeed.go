@@ -9,18 +9,18 @@ import (
 )
 
 // ValueChange is a change of a row of the versioned bucket, with the row before and after it.
-// Several writes of an update to the same key are one change: the states between them were never
+// Several writes of one update to a key are one change, because the states in between were never
 // visible.
 type ValueChange struct {
 	Revision uint64
 	Key      string   // in the bucket
-	Before   KeyValue // without a value: the key was created
-	After    KeyValue // without a value: it was deleted
-	first    uint64   // the first revision of the update
+	Before   KeyValue // its value is nil if the key was created
+	After    KeyValue // its value is nil if the key was deleted
+	first    uint64 // first revision of the update
 }
 
-// valueChange returns the change that was just logged. The previous row is copied from the memory
-// of bbolt; the new row never changes.
+// valueChange returns the change that was just logged. It copies the previous row from the memory
+// of bbolt. The new row is not copied, because it never changes.
 func (tx *Tx) valueChange(key string, before, after record) ValueChange {
 	key = key[len(tx.db.versioned):]
 	before.value = bytes.Clone(before.value)
@@ -39,8 +39,8 @@ func versionOf(key string, r record) KeyValue {
 	return KeyValue{Key: key, Value: r.value[max(n, 0):], Created: r.created, Modified: r.modified, Version: r.version}
 }
 
-// mergeUpdates merges all changes of an update to the same key into one, in place. The changes are
-// in order.
+// mergeUpdates merges all changes of an update to the same key into one, in place. The changes must
+// be in order.
 func mergeUpdates(changes []ValueChange) []ValueChange {
 	type updateKey struct {
 		first uint64
@@ -73,8 +73,8 @@ func mergeUpdates(changes []ValueChange) []ValueChange {
 	return kept
 }
 
-// ValueWatcher receives the changes, with values, of a range of rows of the versioned bucket. Each
-// change is received once, in the order of revisions.
+// ValueWatcher receives the changes of a range of rows of the versioned bucket, with values. It
+// receives each change once, in the order of revisions.
 type ValueWatcher struct {
 	db     *DB
 	bucket Versions
@@ -85,37 +85,37 @@ type ValueWatcher struct {
 
 	mu       sync.Mutex
 	pending  []ValueChange
-	size     int    // of pending, in bytes
-	base     uint64 // the revision after which pending starts, or the part to read from the log
-	behind   bool   // the changes up to the revision replayTo are to be read from the log
+	size     int // size of pending in bytes
+	base     uint64 // pending starts after this revision; earlier changes are read from the log
+	behind   bool // changes up to the revision replayTo must be read from the log
 	replayTo uint64
-	busy     bool // changes are being delivered
+	busy     bool // set while changes are delivered
 	err      error
 }
 
 const (
-	// pendingChanges and pendingBytes limit the changes in memory that are pending for a slow
-	// watcher. Further changes are read from the log when the watcher has caught up.
+	// pendingChanges and pendingBytes limit the pending changes of a slow watcher in memory. The
+	// watcher reads further changes from the log later.
 	pendingChanges = 1024
 	pendingBytes   = 4 << 20
-	// valueReplayBatch is the number of log entries that are read at a time.
+	// valueReplayBatch is the number of log entries that are read per view.
 	valueReplayBatch = 2048
 )
 
-// Watch delivers the changes after the revision from, of the rows of a range of keys (only From and
-// End of the range are used): first those in the change log, then future ones. Each change is
-// delivered once. With from = Tx.Revision of a view, the watch continues the state of that view.
+// Watch delivers changes after the revision from, of the rows from keys.From to keys.End. The other
+// fields of keys are ignored. Changes of the change log come first, then future changes. Each
+// change is delivered once. To continue from the state of a view, pass the view's Tx.Revision.
 //
-// A slow watcher delays nothing and needs no more memory than a fast one: it reads the changes that
-// it has missed from the log. The watch ends with ctx, with the database, or when it cannot be
-// served (ErrCompacted, ErrFutureRevision). Its channel is then closed, and Err returns the reason.
+// A slow watcher delays nobody and needs no more memory than a fast one: it reads missed changes
+// from the log. The watch ends when ctx ends, when the database is closed, or with ErrCompacted or
+// ErrFutureRevision. Its channel is then closed, and Err returns the reason.
 func (v Versions) Watch(ctx context.Context, db *DB, from uint64, keys Range) *ValueWatcher {
 	w := &ValueWatcher{
 		db: db, bucket: v, keys: keys, from: from, out: make(chan []ValueChange), wake: make(chan struct{}, 1),
 		base: from, behind: true,
 	}
-	// A view may have seen a commit that is not published yet, so the check for a future revision
-	// uses the committed revision.
+	// The check uses the committed revision, because a view may contain a commit that is not
+	// published yet.
 	err := db.View(func(tx *Tx) error { return tx.checkRevision(from) })
 	if err != nil {
 		err = fmt.Errorf("watch from %w", err)
@@ -174,7 +174,8 @@ func (w *ValueWatcher) run(ctx context.Context) {
 	w.end(err)
 }
 
-// add queues the changes that were published after one revision up to another. It never waits.
+// add queues the changes that were published after the revision previous, up to revision. It never
+// blocks.
 func (w *ValueWatcher) add(previous, revision uint64, changes []ValueChange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +205,7 @@ func (w *ValueWatcher) add(previous, revision uint64, changes []ValueChange) {
 	}
 }
 
-// Progress returns a revision up to which all changes have been received from C. ok is false while
+// Progress returns a revision up to which all changes were received from C. ok is false while
 // changes are pending.
 func (w *ValueWatcher) Progress() (revision uint64, ok bool) {
 	f := w.db.feed
@@ -232,7 +233,8 @@ func (w *ValueWatcher) deliver(ctx context.Context) error {
 	return w.send(ctx, pending)
 }
 
-// send delivers changes, except those that the watcher has received or that lie before its start.
+// send delivers changes, except those that were already delivered or lie before the watcher's
+// start.
 func (w *ValueWatcher) send(ctx context.Context, changes []ValueChange) error {
 	for len(changes) > 0 && changes[0].Revision <= w.from {
 		changes = changes[1:]
@@ -266,8 +268,8 @@ func (w *ValueWatcher) replay(ctx context.Context, to uint64) error {
 	return nil
 }
 
-// readLog reads a batch of changes after revision from up to and including revision to. The batch
-// may end a little later than to: an update is not divided.
+// readLog reads a batch of changes after revision from, up to and including revision to. The batch
+// may end after to, because the changes of one update stay together.
 func (w *ValueWatcher) readLog(from, to uint64) (changes []ValueChange, end uint64, err error) {
 	err = w.db.View(func(tx *Tx) error {
 		if err := tx.checkRevision(from); err != nil {

@@ -15,19 +15,18 @@ import (
 // KeyValue is one version of a row of a versioned bucket.
 type KeyValue struct {
 	Key      string // in the bucket
-	Value    []byte // nil: there is none, or only keys were requested
-	Created  uint64 // revision at which the key was created
-	Modified uint64 // revision of the change that made this version
-	Version  uint64 // the number of writes to the key since its creation
+	Value    []byte // nil if the key has no value, or if only keys were requested
+	Created  uint64 // revision of the key's creation
+	Modified uint64 // revision of the change that wrote this version
+	Version  uint64 // number of writes to the key since its creation
 }
 
-// Versions is the bucket that Options.Versioned names. It is modelled on etcd: rows with their
-// revisions, ranges of keys, reads at an older revision, and watches with values (see Watch). The
-// values are opaque bytes. Other descriptions of the bucket, such as a Bucket, see the same rows,
-// and their writes create versions as well.
+// Versions is the bucket named by Options.Versioned. Its model is etcd: rows with revisions, ranges
+// of keys, reads at an older revision, and watches with values (see Watch). The values are opaque
+// bytes. A Bucket of the same name contains the same rows, and its writes create versions too.
 //
-// Older versions are kept in the change log, as deltas against the newer ones. Compact removes
-// them. Changes made while the bucket was not the versioned one have no older versions.
+// Older versions are stored in the change log, as deltas against newer versions. Compact removes
+// them. Changes made before the bucket became the versioned one have no older versions.
 type Versions struct {
 	prefix string
 	schema int
@@ -43,8 +42,8 @@ func NewVersions(name string, schema int) Versions {
 // Prefix returns the start of the bucket's keys in the database: "/<name>/".
 func (v Versions) Prefix() string { return v.prefix }
 
-// Expiry returns the deadlines at which keys are to be deleted. The store does not delete them:
-// that is the task of the bucket's user. Put and Delete clear the deadline of a key.
+// Expiry returns the deadlines at which keys must be deleted. The user of the bucket deletes the
+// keys, not the store. Put and Delete clear the deadline of a key.
 func (v Versions) Expiry() Deadlines { return v.expiry }
 
 // Get returns the newest version of a key. It returns ErrNotFound if the key has no value.
@@ -59,7 +58,7 @@ func (v Versions) Get(tx *Tx, key string) (KeyValue, error) {
 	return v.keyValue(tx, key, r)
 }
 
-// Put writes the value of a key. Unlike in a Bucket, writing the same value again is a change.
+// Put writes the value of a key. Unlike in a Bucket, writing the same value is a change.
 func (v Versions) Put(tx *Tx, key string, value []byte) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", v.prefix, errEmptyKey)
@@ -70,7 +69,7 @@ func (v Versions) Put(tx *Tx, key string, value []byte) error {
 	return v.expiry.Clear(tx, key)
 }
 
-// Delete deletes a key and its value. Deleting a key without a value is no error and no change.
+// Delete deletes a key and its value. Deleting a missing key is not an error and not a change.
 func (v Versions) Delete(tx *Tx, key string) error {
 	if err := tx.delete(v.prefix + key); err != nil {
 		return err
@@ -80,13 +79,13 @@ func (v Versions) Delete(tx *Tx, key string) error {
 
 // Range selects rows.
 type Range struct {
-	From string // the first key
-	End  string // the first key behind the range; "": up to the end of the bucket
+	From string // first key
+	End  string // first key after the range; "": the range extends to the end of the bucket
 	// At is the revision at which the rows are read; 0: the newest. A revision that does not exist
-	// yet gives ErrFutureRevision, one that is no longer kept ErrCompacted.
+	// yet returns ErrFutureRevision, a compacted revision ErrCompacted.
 	At       uint64
-	Limit    int  // the maximum number of rows; 0: all
-	KeysOnly bool // return rows without values
+	Limit    int  // maximum number of rows; 0: all
+	KeysOnly bool // return the rows without values
 	Count    bool // count all rows of the range, regardless of Limit
 }
 
@@ -95,8 +94,8 @@ func (r Range) contains(key string) bool { return key >= r.From && (r.End == "" 
 // End returns the end of the range of all keys that start with a prefix.
 func (v Versions) End(prefix string) string { return string(prefixEnd(prefix)) }
 
-// Range returns rows in key order. The count covers the whole range if r.Count is set, else only
-// the returned rows. more reports whether the limit left out rows.
+// Range returns rows in key order. count is the number of rows in the range if r.Count is set,
+// otherwise the number of returned rows. more reports whether Limit cut off rows.
 func (v Versions) Range(tx *Tx, r Range) (rows []KeyValue, count int, more bool, err error) {
 	past, err := v.pastRows(tx, r)
 	if err != nil {
@@ -122,8 +121,8 @@ func (v Versions) Range(tx *Tx, r Range) (rows []KeyValue, count int, more bool,
 	return rows, count, more, err
 }
 
-// merge calls fn in key order with the rows of a range: the past ones where there are any, else the
-// current ones.
+// merge calls fn with the rows of a range, in key order: a past row if past contains the key,
+// otherwise the current row.
 func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) error) error {
 	before := func(key string) error {
 		for len(past) > 0 && (key == "" || past[0].Key < key) {
@@ -152,7 +151,7 @@ func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) erro
 			return err
 		}
 		if len(past) > 0 && past[0].Key == key {
-			return nil // passed to fn before the next key
+			return nil // before(next key) passes the past row to fn
 		}
 		present, err := tx.parse(v.prefix+key, row)
 		if err != nil {
@@ -170,13 +169,13 @@ func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) erro
 	return stop(before(""))
 }
 
-// keyValue returns a row in its exported form. Its value is memory of bbolt.
+// keyValue converts a row to its exported form. Its value is memory of bbolt.
 func (v Versions) keyValue(tx *Tx, key string, r record) (KeyValue, error) {
 	value, err := tx.payload(v.prefix+key, v.schema, r.value)
 	return KeyValue{Key: key, Value: value, Created: r.created, Modified: r.modified, Version: r.version}, err
 }
 
-// pastRows returns the rows of a range that were changed since the revision r.At, in their state at
+// pastRows returns the rows of a range that were changed after the revision r.At, in their state at
 // that revision and in key order. A row without a value did not exist.
 func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 	if r.At == 0 || r.At == tx.Revision() {
@@ -204,9 +203,9 @@ func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 	return rows, nil
 }
 
-// undo reads the log backward from its end down to the revision to, exclusive. It calls fn with
-// each change of a row in the range, and with the row before and after the change. Afterwards
-// states has the rows at the revision; a row without a value did not exist.
+// undo reads the change log backward from its end to the revision to, exclusive. It calls fn with
+// each change of a row in the range, and with the row before and after the change. Finally, states
+// contains the rows at the revision; a row without a value did not exist.
 func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 	fn func(e entry, before, after record) error) error {
 	cursor := tx.rows.Cursor(wal.Log)
@@ -220,7 +219,8 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", at), err)
 		}
 		if !e.kept {
-			return fmt.Errorf("the change of %s at revision %d kept no value: %w", e.Key, e.Revision, ErrCompacted)
+			return fmt.Errorf("the change log has no previous value for the change of %s at revision %d: %w", e.Key,
+				e.Revision, ErrCompacted)
 		}
 		key := e.Key[len(v.prefix):]
 		after, known := states[key]
@@ -230,12 +230,13 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 			}
 		}
 		if !e.Deleted && after.modified != e.Revision {
-			return tx.db.corruptRow(e.Key, fmt.Errorf("its version of revision %d was made at revision %d", e.Revision,
+			return tx.db.corruptRow(e.Key, fmt.Errorf("the change log says revision %d, but the row has revision %d",
+				e.Revision,
 				after.modified))
 		}
 		before := e.row
 		if before.value, err = e.undo(after.value); err != nil {
-			return tx.db.corruptRow(e.Key, fmt.Errorf("its value before revision %d: %w", e.Revision, err))
+			return tx.db.corruptRow(e.Key, fmt.Errorf("reconstruct the value before revision %d: %w", e.Revision, err))
 		}
 		states[key] = before
 		if err := fn(e, before, after); err != nil {
@@ -245,11 +246,11 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 	return nil
 }
 
-// mayConcern reports whether a log entry is about a row of the range. It reads only the key. It
+// mayConcern reports whether a log entry may concern a row of the range. It parses only the key. It
 // returns true for a damaged entry.
 func (v Versions) mayConcern(stored []byte, r Range) bool {
 	if len(stored) < 2 {
-		return true // parseEntry refuses it
+		return true // parseEntry rejects it
 	}
 	length, n := binary.Uvarint(stored[1:])
 	if n <= 0 || length > uint64(len(stored)-1-n) {
@@ -259,11 +260,11 @@ func (v Versions) mayConcern(stored []byte, r Range) bool {
 	return bytes.HasPrefix(key, []byte(v.prefix)) && r.contains(string(key[len(v.prefix):]))
 }
 
-// isVersioned reports whether the log keeps every version of a key.
+// isVersioned reports whether the change log keeps all versions of a key.
 func (db *DB) isVersioned(key string) bool {
 	return db.versioned != "" && strings.HasPrefix(key, db.versioned)
 }
 
-// Compacted returns the revision up to which the log was compacted. Older states can no longer be
-// read.
+// Compacted returns the revision up to which the change log was compacted. States before it cannot
+// be read.
 func (tx *Tx) Compacted() uint64 { return tx.number(compactedKey) }

@@ -30,7 +30,7 @@ func drop(key string) func(*store.Tx) error {
 	return func(tx *store.Tx) error { return things.Delete(tx, key) }
 }
 
-// rangeOf returns a range as "key=value@created,modified,version".
+// rangeOf reads a range and returns rows as "key=value@created,modified,version".
 func rangeOf(t testing.TB, db *store.DB, r store.Range) (rows []string, count int, more bool) {
 	view(t, db, func(tx *store.Tx) (err error) {
 		var found []store.KeyValue
@@ -44,8 +44,7 @@ func rangeOf(t testing.TB, db *store.DB, r store.Range) (rows []string, count in
 	return rows, count, more
 }
 
-// changesOf reads a watch until the revision and returns the changes as "revision key
-// before>after".
+// changesOf reads a watch until the revision and returns changes as "revision key before>after".
 func changesOf(w *store.ValueWatcher, until uint64) (seen []string) {
 	for batch := range w.C() {
 		for _, c := range batch {
@@ -165,7 +164,7 @@ func TestVersionsWatch_oneChangePerUpdateAndKey(t *testing.T) {
 	}))
 	update(t, db, drop("a"))
 	want := []string{"1 a @0>one@1", "4 a one@1>two@4", "6 b @0>bee@6", "7 a two@4>@0"}
-	require.Equal(t, want, changesOf(live, 7), "as it happens")
+	require.Equal(t, want, changesOf(live, 7), "while the changes are made")
 	require.Equal(t, want, changesOf(things.Watch(t.Context(), db, 0, store.Range{}), 7), "from the log")
 	require.Equal(t, want[1:], changesOf(things.Watch(t.Context(), db, 1, store.Range{}), 7), "from a revision on")
 	require.Equal(t, want[2:3], changesOf(things.Watch(t.Context(), db, 0, store.Range{From: "b", End: "c"}), 6),
@@ -203,7 +202,8 @@ func TestVersionsWatch_slowWatcherReadsFromLog(t *testing.T) {
 }
 
 // TestVersionsWatch_agreesWithLists writes at random while watches start and end. It applies the
-// changes of each watch to the list at the watch's start.
+// changes of each watch to the list at the watch's start and compares the result with the list at
+// the end.
 func TestVersionsWatch_agreesWithLists(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	const writers, updates = 3, 120
@@ -273,7 +273,8 @@ func TestVersionsWatch_agreesWithLists(t *testing.T) {
 							before = fmt.Sprintf("%s@%d", c.Before.Value, c.Before.Modified)
 						}
 						if held[c.Key] != before {
-							t.Errorf("revision %d of %s was made from %q, not from %q", c.Revision, c.Key, held[c.Key],
+							t.Errorf("revision %d of %s has the previous value %q, want %q", c.Revision, c.Key,
+								held[c.Key],
 								before)
 						}
 						if delete(held, c.Key); c.After.Value != nil {
@@ -284,7 +285,7 @@ func TestVersionsWatch_agreesWithLists(t *testing.T) {
 			}
 			if err := db.View(func(tx *store.Tx) error {
 				if now := state(tx, last); len(now) != len(held) || fmt.Sprint(now) != fmt.Sprint(held) {
-					t.Errorf("the watch has come to %v, the list at its revision is %v", held, now)
+					t.Errorf("the watch results in %v, the list at its revision is %v", held, now)
 				}
 				return nil
 			}); err != nil {

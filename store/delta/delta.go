@@ -1,9 +1,9 @@
 // Package delta encodes a value as its difference from a similar value, such as the previous
 // version of a row.
 //
-// A delta is the length of the target as uvarint, followed by pieces until the target is complete.
-// A piece starts with a uvarint: twice its length, plus one if it is copied from the base. A copied
-// piece continues with its offset in the base, as varint relative to the end of the previous copy.
+// A delta has the length of the target (uvarint), followed by pieces. A piece starts with a
+// uvarint: twice the length of the piece, plus one if the piece is copied from the base. A copied
+// piece continues with its offset in the base, a varint relative to the end of the previous copy.
 // Any other piece continues with its bytes.
 package delta
 
@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// window is the length in bytes of the sequences that are searched in the base.
+	// window is the length of the sequences that are searched in the base, in bytes.
 	window = 8
 	// tableBits is the binary logarithm of the number of indexed offsets of the base.
 	tableBits = 12
-	// shortest is the minimum length in bytes of a copied piece, except at the start and the end.
+	// shortest is the minimum length of a copied piece in bytes. Pieces at the start and the end
+	// may be shorter.
 	shortest = 12
 )
 
-// Encoder encodes deltas. It contains only working memory. It must not be used by several
-// goroutines at once.
+// Encoder encodes deltas. It holds working memory only. It is not safe for concurrent use.
 type Encoder struct {
-	table [1 << tableBits]int32 // hash of a window -> its offset in the base plus one
+	table [1 << tableBits]int32 // hash of a window -> offset in the base plus one
 	used  bool
-	at    int // the end of the last copy in the base
+	at    int // end of the last copy in the base
 }
 
-// Append appends the delta from base to target to dst. Apply returns the target again.
+// Append appends the delta from base to target to dst. Apply reverses it.
 func (e *Encoder) Append(dst, base, target []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(target)))
 	e.at = 0
@@ -59,8 +59,8 @@ func insert(dst, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))<<1), text...)
 }
 
-// between appends the pieces for the part of the target between the common start and the common
-// end.
+// between appends the pieces for the part of the target between the common prefix and the common
+// suffix.
 func (e *Encoder) between(dst, base, target []byte, head, tail int) []byte {
 	base, middle := base[:len(base)-tail], target[head:len(target)-tail]
 	if len(middle) < 2*window || len(base)-head < window {
@@ -88,7 +88,7 @@ func (e *Encoder) between(dst, base, target []byte, head, tail int) []byte {
 	return insert(dst, middle[done:])
 }
 
-// index enters windows of the base into the table, as many as it has room for, at equal distances.
+// index adds windows of the base to the table, at equal distances, as many as the table can hold.
 func (e *Encoder) index(base []byte, from int) {
 	if e.used {
 		clear(e.table[:])
@@ -104,7 +104,7 @@ func hash(b []byte) uint32 {
 	return uint32(binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> (64 - tableBits))
 }
 
-// prefix returns the length of the common start of a and b in bytes.
+// prefix returns the length of the common prefix of a and b in bytes.
 func prefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0
@@ -119,7 +119,7 @@ func prefix(a, b []byte) int {
 	return i
 }
 
-// suffix returns the length of the common end of a and b in bytes.
+// suffix returns the length of the common suffix of a and b in bytes.
 func suffix(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0
@@ -134,14 +134,14 @@ func suffix(a, b []byte) int {
 	return i
 }
 
-// ErrDamaged is returned, wrapped, for a delta that is damaged or does not belong to the base.
-var ErrDamaged = errors.New("the delta does not fit")
+// ErrDamaged reports that a delta is damaged or was made for another base.
+var ErrDamaged = errors.New("the delta does not match the base")
 
 // Apply returns the target of a delta. It returns ErrDamaged for a target of more than limit bytes.
 func Apply(base, delta []byte, limit int) ([]byte, error) {
 	length, n := binary.Uvarint(delta)
 	if n <= 0 || length > uint64(limit) {
-		return nil, fmt.Errorf("%w: its length is missing or greater than %d bytes", ErrDamaged, limit)
+		return nil, fmt.Errorf("%w: the target's length is missing or greater than %d bytes", ErrDamaged, limit)
 	}
 	delta = delta[n:]
 	target := make([]byte, 0, min(length, uint64(len(base)+len(delta))))
@@ -155,7 +155,7 @@ func Apply(base, delta []byte, limit int) ([]byte, error) {
 		delta = delta[n:]
 		if piece&1 == 0 {
 			if size > uint64(len(delta)) {
-				return nil, fmt.Errorf("%w: it ends within a piece", ErrDamaged)
+				return nil, fmt.Errorf("%w: the delta ends within a piece", ErrDamaged)
 			}
 			target = append(target, delta[:size]...)
 			delta = delta[size:]
@@ -164,14 +164,14 @@ func Apply(base, delta []byte, limit int) ([]byte, error) {
 		skip, n := binary.Varint(delta)
 		from := at + skip
 		if n <= 0 || from < 0 || from > int64(len(base)) || size > uint64(int64(len(base))-from) {
-			return nil, fmt.Errorf("%w: a piece is not in the base", ErrDamaged)
+			return nil, fmt.Errorf("%w: a copied piece lies outside the base", ErrDamaged)
 		}
 		delta = delta[n:]
 		at = from + int64(size)
 		target = append(target, base[from:at]...)
 	}
 	if uint64(len(target)) != length {
-		return nil, fmt.Errorf("%w: it ends before the target does", ErrDamaged)
+		return nil, fmt.Errorf("%w: the delta ends before the target is complete", ErrDamaged)
 	}
 	return target, nil
 }

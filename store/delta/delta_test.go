@@ -25,9 +25,9 @@ func TestApply(t *testing.T) {
 		base, target string
 		most         int // maximum size of the delta in bytes
 	}{
-		"nothing out of nothing":   {"", "", 1},
-		"nothing out of something": {row, "", 1},
-		"something out of nothing": {"", "abc", 5},
+		"empty from empty":   {"", "", 1},
+		"empty from a row": {row, "", 1},
+		"text from empty": {"", "abc", 5},
 		"the same":                 {row, row, 8},
 		"a word changed":           {row, strings.Replace(row, "known", "installing", 1), 40},
 		"words changed far apart": {row, "x" + strings.Replace(strings.Replace(row, "node-7", "me", 1), "node-40",
@@ -56,7 +56,7 @@ func TestAppend_sizeOfChangedRow(t *testing.T) {
 		Number                                            int
 	}
 	text := func(at, status, info string, number int) []byte {
-		made, err := json.Marshal(row{at, status, info, strings.Repeat("all that stays. ", 100), at, number})
+		made, err := json.Marshal(row{at, status, info, strings.Repeat("an unchanged part. ", 100), at, number})
 		require.NoError(t, err)
 		return made
 	}

@@ -12,8 +12,8 @@ import (
 	"landfall/store/fastjson"
 )
 
-// wire has the structure in which the inventory package decodes inventories: a model embedded in a
-// struct.
+// wire has the structure into which the inventory package decodes inventories: a struct that embeds
+// a model.
 type wire struct {
 	models.Inventory
 	Truncation *struct {
@@ -65,8 +65,8 @@ func FuzzUnmarshal_matchesEncodingJSON(f *testing.F) {
 	})
 }
 
-// requireAlike requires that the fast decoder accepts a text exactly if encoding/json accepts it,
-// with the same value.
+// requireAlike requires that the fast decoder accepts the same input as encoding/json and returns
+// the same value.
 func requireAlike[T any](t *testing.T, text []byte) {
 	var want, got T
 	wantErr, err := json.Unmarshal(text, &want), fastjson.UnmarshalOwn(text, &got)
@@ -75,8 +75,8 @@ func requireAlike[T any](t *testing.T, text []byte) {
 	}
 }
 
-// TestUnmarshalOwn_damagedTextMatchesEncodingJSON damages texts at each position: it removes the
-// byte, also with following ones, and replaces it or inserts another byte before it.
+// TestUnmarshalOwn_damagedTextMatchesEncodingJSON damages texts at each position: it removes one or
+// more bytes, replaces a byte, or inserts a byte.
 func TestUnmarshalOwn_damagedTextMatchesEncodingJSON(t *testing.T) {
 	for _, text := range []string{
 		`{"step_id":"i-1","exit_code":-10,"output":"{\"a\":\"\\u00e9 \ud83d\ude00 \n <&>é\"}","error":"\b\t\/\\","x":[1.5e+10,true,null,{"a":"\u12ab"},[],{}] }`,

@@ -9,13 +9,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The keys of Meta that belong to this package.
+// Keys of the Meta bucket that belong to this package.
 var (
-	epochKey     = []byte("epoch")     // the epoch of the log's records: see log.go
-	committedKey = []byte("committed") // the newest commit that the bbolt file has
+	epochKey     = []byte("epoch") // epoch of the log's records: see log.go
+	committedKey = []byte("committed") // newest commit in the bbolt file
 )
 
-// checkpoint is a checkpoint in the background, running or ended.
+// checkpoint is a running or completed checkpoint.
 type checkpoint struct {
 	done chan struct{}
 	err  error // set when done is closed
@@ -27,7 +27,8 @@ func (db *DB) prepareLog() error {
 	if db.log == nil {
 		return db.startEpoch()
 	}
-	if db.log.end < db.checkpointAt { // the record that filled it failed; the next one overwrites it
+	// the record that filled the file failed, and the next record overwrites it
+	if db.log.end < db.checkpointAt {
 		return nil
 	}
 	if db.memtables.Load().immutable != nil {
@@ -38,7 +39,7 @@ func (db *DB) prepareLog() error {
 		if err := db.running.err; err != nil {
 			db.running = nil
 			if db.log.end >= db.disk.LogLimit {
-				return fmt.Errorf("%d MiB of changes wait in the log, and can't be put into the database: %w",
+				return fmt.Errorf("%d MiB of changes in the log could not be written to the database: %w",
 					db.log.end>>20, err)
 			}
 			db.checkpointAt = db.log.end + db.disk.CheckpointAt
@@ -51,13 +52,13 @@ func (db *DB) prepareLog() error {
 	return nil
 }
 
-// switchLogFile makes the log continue in its other file.
+// switchLogFile continues the log in the other file.
 func (db *DB) switchLogFile() {
 	db.log.switchFile(db.committed.Load() + 1)
 	db.checkpointAt = db.disk.CheckpointAt
 }
 
-// freezeMemtable makes the active memtable immutable and replaces it by an empty one.
+// freezeMemtable makes the active memtable immutable and replaces it with an empty one.
 func (db *DB) freezeMemtable() {
 	full := db.memtables.Load().active
 	full.lastCommit = db.committed.Load()
@@ -78,9 +79,9 @@ func (db *DB) startCheckpoint() *checkpoint {
 
 // checkpointImmutable writes the immutable memtable to the bbolt file and drops it.
 //
-// Transactions that started before may still read the dropped memtable above the file. That is
-// harmless, because an upper level wins over a lower one. What must not happen is that the file has
-// later rows than the active memtable of a transaction: see DB.begin.
+// Transactions that started before may still read the dropped memtable. That is harmless, because
+// rows of a memtable take precedence over rows of the file. The file must not have newer rows than
+// the active memtable of a transaction: see DB.begin.
 func (db *DB) checkpointImmutable() error {
 	now := db.memtables.Load()
 	err := db.updateFile(func(b *bolt.Tx) error {
@@ -102,7 +103,7 @@ func (db *DB) checkpointImmutable() error {
 func (m *memtable) writeTo(b *bolt.Tx, id Bucket) error {
 	bucket := b.Bucket(BucketNames[id])
 	if id == Log {
-		bucket.FillPercent = 1 // rows are only appended
+		bucket.FillPercent = 1 // rows of this bucket are only appended
 	}
 	for n := m.lists[id].first[0].Load(); n != nil; n = n.next[0].Load() {
 		var err error
@@ -120,12 +121,12 @@ func (m *memtable) writeTo(b *bolt.Tx, id Bucket) error {
 	return nil
 }
 
-// updateFile commits a transaction to the bbolt file. It is called by one goroutine at a time.
+// updateFile commits a transaction to the bbolt file. It must not be called concurrently.
 //
-// After a failed sync, bbolt's newest meta page may exist only in the page cache, and the system
-// may consider it written. bbolt would then reuse pages that the meta page on the disk still needs.
-// So before the first commit, and after a failed one, the meta pages are written again unchanged
-// and synced.
+// After a failed sync, bbolt's newest meta page may exist only in the page cache, while the kernel
+// considers it written. bbolt would then reuse pages that the meta page on the disk still refers
+// to. So updateFile writes and syncs the unchanged meta pages before the first commit and after a
+// failed commit.
 func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
 	defer CatchCorruption(db.path, &err)
 	if db.unsynced {
@@ -149,7 +150,7 @@ func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
 	return nil
 }
 
-// checkpointAll writes all committed rows to the bbolt file and returns when they are on the disk.
+// checkpointAll writes all committed rows to the bbolt file and returns when they are synced.
 func (db *DB) checkpointAll() error {
 	if db.running != nil {
 		<-db.running.done
@@ -167,7 +168,7 @@ func (db *DB) checkpointAll() error {
 	return db.checkpointImmutable()
 }
 
-// startEpoch starts an epoch, before the first update of the process. It first checkpoints the rows
+// startEpoch starts an epoch before the first update of the process. It first checkpoints the rows
 // of the previous epoch and removes its log.
 func (db *DB) startEpoch() error {
 	if err := db.checkpointAll(); err != nil {

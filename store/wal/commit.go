@@ -6,34 +6,30 @@ import (
 	"fmt"
 )
 
-// Group commit. An update function runs in its caller's goroutine, one at a time, under updateLock.
-// Its writes join the open group. A caller that then finds logLock free takes it, closes the group,
-// writes its record and waits for the disk, for all updates in the group. Meanwhile the next update
-// functions run and join a new group. So the disk and the functions work at the same time. Groups
-// form without a timer while a sync is under way. A lone update commits in its own goroutine,
-// without a switch to another one.
+// Group commit. An update function runs in its caller's goroutine, one at a time, with updateLock
+// held. Its writes become part of the open group. If logLock is free, the caller then acquires it,
+// closes the group, and writes and syncs the group's record. Meanwhile, the next update functions
+// run and form a new group. So syncs and update functions overlap, and groups form without a timer.
+// A lone update commits in its own goroutine, without a context switch.
 //
-// An update may see uncommitted rows: those of its own group, and those of the group whose record
-// is being written. If that record fails, both groups are rolled back, and all their updates return
-// the error. This process gives none of their revisions to another change. So a value that was
-// remembered by its revision cannot be taken for another one.
-//
-// Lock order: logLock before updateLock. The holder of updateLock may wait for the record that is
-// being written, because its writer needs updateLock only after that.
+// An update may read uncommitted rows: rows of its own group, and rows of the group whose record is
+// being written. If that record fails, both groups are rolled back, and all their updates return
+// the error. The process never reuses the revisions of a failed group. So a cache entry for such a
+// revision cannot match another change.
 
-// group is a commit group: the updates that share a record.
+// group is a commit group: the updates that share one log record.
 type group struct {
 	state GroupState
-	tx    *Tx // of all updates in the group, which run one after the other
-	// previous is the group whose record was being written when this group was opened; nil if there
-	// was none, or when this group is closed.
+	tx    *Tx // transaction of all updates in the group, which run one after the other
+	// previous is the group whose record was being written when this group was opened. It is nil if
+	// there was none, or if this group is closed.
 	previous *group
-	written  chan struct{} // closed when the record is on the disk or has failed: see err
-	err      error         // why nothing of the group is kept
+	written  chan struct{} // closed when the record is synced or has failed (err)
+	err      error // reason why the group was rolled back
 	done     chan struct{} // closed when the updates are committed or rolled back
 }
 
-// lockUpdates waits for updateLock.
+// lockUpdates acquires updateLock.
 func (db *DB) lockUpdates(ctx context.Context) error {
 	select {
 	case db.updateLock <- struct{}{}:
@@ -49,8 +45,8 @@ func (db *DB) lockUpdates(ctx context.Context) error {
 	}
 }
 
-// unlockUpdates releases updateLock. The goroutine that is about to write the log comes before all
-// others that wait: the disk has been idle for long enough.
+// unlockUpdates releases updateLock. A goroutine that is about to write the log gets it before all
+// other waiting goroutines, to keep the disk busy.
 func (db *DB) unlockUpdates() {
 	select {
 	case db.handover <- struct{}{}:
@@ -59,9 +55,9 @@ func (db *DB) unlockUpdates() {
 	}
 }
 
-// run runs an update function and rolls its writes back if it fails. It returns the group whose
-// outcome is also that of the update; nil if the update has neither written nor seen uncommitted
-// rows. If the function ends its goroutine, run releases updateLock.
+// run runs an update function and rolls its writes back if it fails. It returns the group on whose
+// commit the update depends, or nil if the update neither wrote rows nor read uncommitted rows. If
+// the function ends its goroutine, run releases updateLock.
 func (db *DB) run(update Updater) (outcome *group, err error) {
 	g, err := db.joinGroup()
 	if err != nil {
@@ -104,7 +100,7 @@ func (db *DB) call(update Updater, state GroupState) (err error) {
 	return update.Run(state)
 }
 
-// joinGroup returns the open group and opens one if there is none. The caller holds updateLock.
+// joinGroup returns the open group. It opens one if none is open. The caller holds updateLock.
 func (db *DB) joinGroup() (*group, error) {
 	previous := db.inFlight()
 	if db.open != nil {
@@ -134,8 +130,8 @@ func (db *DB) joinGroup() (*group, error) {
 	return db.open, nil
 }
 
-// inFlight returns the group whose record is being written; nil if there is none. A group whose
-// record has failed is rolled back. The caller holds updateLock.
+// inFlight returns the group whose record is being written, or nil. It rolls back a group whose
+// record has failed. The caller holds updateLock.
 func (db *DB) inFlight() *group {
 	g := db.newest
 	if g == nil || isClosed(g.done) {
@@ -149,7 +145,7 @@ func (db *DB) inFlight() *group {
 }
 
 // awaitInFlight waits until no record is being written. It also drops the reference to the newest
-// group, which keeps memtables from being freed. The caller holds updateLock.
+// group, so that its memtables can be freed. The caller holds updateLock.
 func (db *DB) awaitInFlight() {
 	g := db.newest
 	if g == nil {
@@ -172,8 +168,9 @@ func isClosed(done chan struct{}) bool {
 	}
 }
 
-// await releases updateLock and returns when the outcome of a group is known. It writes the record
-// itself if no other goroutine does.
+// await releases updateLock and returns when the group is committed or rolled back. It writes the
+// record itself if no other goroutine does. The holder of updateLock may wait for a record that is
+// being written: the writer of that record does not need updateLock until it is done.
 func (db *DB) await(g *group) {
 	if g == db.open {
 		select {
@@ -246,8 +243,8 @@ func (db *DB) discardRecord(cause error) error {
 	return failure
 }
 
-// rollback rolls back a group whose record has failed, and the open group, which may have seen its
-// rows. The caller holds updateLock.
+// rollback rolls back a group whose record failed, and the open group, which may have read rows of
+// the failed group. The caller holds updateLock.
 func (db *DB) rollback(g *group) {
 	if isClosed(g.done) {
 		return
@@ -256,7 +253,7 @@ func (db *DB) rollback(g *group) {
 		db.open = nil
 		later.tx.rollback(0)
 		later.state.Rollback()
-		later.err = errors.Join(&WriteError{Path: db.path, Err: fmt.Errorf("a change before it was not kept: %w",
+		later.err = errors.Join(&WriteError{Path: db.path, Err: fmt.Errorf("an earlier change was rolled back: %w",
 			errors.Unwrap(g.err))}, later.tx.End())
 		close(later.done)
 	}
@@ -265,7 +262,8 @@ func (db *DB) rollback(g *group) {
 	close(g.done)
 }
 
-// quiesce commits the open group and takes both locks: no update or commit runs until resume.
+// quiesce commits the open group and acquires both locks: no update and no commit runs until
+// resume.
 func (db *DB) quiesce() {
 	for {
 		db.logLock <- struct{}{}

@@ -6,20 +6,19 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Cursor iterates over the rows of a bucket as a transaction sees them: forward after Seek,
-// backward after SeekBefore. Keys and values are valid until the transaction ends and must not be
-// changed. A row that the transaction writes during the iteration may appear in its old or its new
-// state.
+// Cursor iterates over the rows of a bucket in a transaction: forward after Seek, backward after
+// SeekBefore. Keys and values are valid until the transaction ends and must not be changed. If the
+// transaction writes a row during the iteration, the cursor may return its old or its new state.
 type Cursor struct {
 	tx       *Tx
 	bucket   Bucket
 	backward bool
-	at       []byte // the key returned last
+	at       []byte // last returned key
 
-	// The position in each level; nil at the level's end.
+	// Position in each memtable; nil at its end.
 	nodes      [len(Tx{}.memtables)]*node
 	base       *bolt.Cursor
-	key, value []byte // of base
+	key, value []byte // position in the bbolt file
 }
 
 // Cursor returns a cursor over a bucket.
@@ -27,12 +26,12 @@ func (tx *Tx) Cursor(bucket Bucket) *Cursor {
 	return &Cursor{tx: tx, bucket: bucket, base: tx.boltBucket(bucket).Cursor()}
 }
 
-// Seek moves to the first row whose key is not smaller than key; nil stands for the first row. The
-// returned key is nil at the end.
+// Seek moves to the first row whose key is not smaller than key. A nil key means the first row. The
+// returned key is nil if no such row exists.
 func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	c.backward = false
 	if key == nil {
-		key = []byte{} // find takes nil for the end
+		key = []byte{} // find interprets nil as the end
 	}
 	c.key, c.value = c.base.Seek(key)
 	for level := range c.nodes {
@@ -43,8 +42,8 @@ func (c *Cursor) Seek(key []byte) (k, v []byte) {
 	return c.merge()
 }
 
-// SeekBefore moves to the last row whose key is smaller than key; nil stands for the end. The
-// returned key is nil if there is no such row.
+// SeekBefore moves to the last row whose key is smaller than key. A nil key means the last row. The
+// returned key is nil if no such row exists.
 func (c *Cursor) SeekBefore(key []byte) (k, v []byte) {
 	c.backward = true
 	if found := key; found == nil {
@@ -62,13 +61,13 @@ func (c *Cursor) SeekBefore(key []byte) (k, v []byte) {
 	return c.merge()
 }
 
-// Next moves on by one row in the direction of the iteration. The returned key is nil at the end.
+// Next moves to the next row in the direction of the iteration. The returned key is nil at the end.
 func (c *Cursor) Next() (k, v []byte) {
 	c.skip(c.at)
 	return c.merge()
 }
 
-// list returns the rows of the bucket in a memtable; nil if there is no such memtable.
+// list returns the bucket's rows in a memtable, or nil if the memtable does not exist.
 func (c *Cursor) list(level int) *skipList {
 	if c.tx.memtables[level] == nil {
 		return nil
@@ -76,8 +75,8 @@ func (c *Cursor) list(level int) *skipList {
 	return &c.tx.memtables[level].lists[c.bucket]
 }
 
-// merge returns the first row among the positions of the levels. If several levels have the row,
-// the uppermost one wins. Deleted rows are skipped.
+// merge returns the first row among the positions of all levels. If several levels contain the row,
+// the uppermost level takes precedence. Deleted rows are skipped.
 func (c *Cursor) merge() (key, value []byte) {
 	for {
 		key, value = c.key, c.value
@@ -91,12 +90,12 @@ func (c *Cursor) merge() (key, value []byte) {
 			c.at = key
 			return key, value
 		}
-		c.skip(key) // deleted
+		c.skip(key) // the row was deleted
 	}
 }
 
-// visible returns the row at the position in a level. It first skips rows that only later commits
-// have.
+// visible returns the row at the position in a level. It first skips rows that exist only in later
+// commits.
 func (c *Cursor) visible(level int) (*node, *version) {
 	for n := c.nodes[level]; n != nil; n = c.nodes[level] {
 		if v := n.asOf(c.tx.commit); v != nil {
@@ -117,7 +116,7 @@ func (c *Cursor) step(level int) {
 	}
 }
 
-// skip moves every level that is positioned at the key.
+// skip moves the position of every level that is at the key.
 func (c *Cursor) skip(key []byte) {
 	if c.key != nil && bytes.Equal(c.key, key) {
 		if c.backward {

@@ -18,43 +18,44 @@ type Options struct {
 	Logger *slog.Logger
 	Clock  clockwork.Clock
 	Disk   Disk
-	// NoSync leaves it to the system when committed rows reach the disk.
+	// NoSync returns from commits without a sync of the disk.
 	NoSync bool
-	// Upgrade changes the layout of the bbolt file before recovery; nil if it needs no change.
+	// Upgrade changes the layout of the bbolt file before recovery. nil: no upgrade.
 	Upgrade func(*bolt.Tx) error
-	// NewGroup returns the caller's state of a new commit group and the transaction of its updates.
+	// NewGroup returns the caller's state of a new commit group, and the transaction of the group's
+	// updates.
 	NewGroup func() (GroupState, *Tx)
-	// BeforeClose is called by Close when no update runs, before the bbolt file is closed.
+	// BeforeClose is called by Close before the bbolt file is closed. No update runs then.
 	BeforeClose func()
 }
 
-// GroupState is the state that the caller keeps for a commit group: the updates that share one
-// record of the log. All methods but Committed are called with updateLock held.
+// GroupState is the caller's state of a commit group, the updates that share one log record. All
+// methods except Committed are called with updateLock held.
 type GroupState interface {
-	// Begin reads the state in which the group starts.
+	// Begin reads the state at the start of the group.
 	Begin() error
-	// BeginUpdate is called before each update. The state may have to return to this point.
+	// BeginUpdate saves the state before an update.
 	BeginUpdate()
-	// RollbackUpdate is called when an update failed. Its writes have been rolled back.
+	// RollbackUpdate restores the state saved by BeginUpdate after an update failed and its writes
+	// were rolled back.
 	RollbackUpdate()
-	// Seal adds rows that describe the group as a whole, before its record is composed.
+	// Seal adds rows that describe the whole group, before its record is composed.
 	Seal() error
-	// Committed is called when the rows are committed, in the order of the commits.
+	// Committed is called after the rows are committed, in the order of the commits.
 	Committed()
-	// Rollback is called when the record could not be written. All writes of the group are rolled
-	// back.
+	// Rollback is called after the record failed and all writes of the group were rolled back.
 	Rollback()
 }
 
-// Updater is an update function. It is an interface so that the caller can convert a function of a
-// type of its own without an allocation.
+// Updater is an update function. It is an interface so that the caller can convert its own function
+// type without an allocation.
 type Updater interface {
-	// Run runs the update in the transaction that belongs to the state.
+	// Run runs the update in the transaction of the given group.
 	Run(GroupState) error
 }
 
-// DB is an open database: a bbolt file with newer rows in memory and in the log. Its methods may be
-// called by many goroutines at once.
+// DB is an open database: a bbolt file, with newer rows in memory and in the log. Its methods are
+// safe for concurrent use.
 type DB struct {
 	dir         string
 	path        string // of the bbolt file
@@ -65,36 +66,36 @@ type DB struct {
 	file        File
 
 	memtables atomic.Pointer[memtables]
-	committed atomic.Uint64 // the number of the newest commit
+	committed atomic.Uint64 // number of the newest commit
 
-	// updateLock holds one item while an update function runs, or while anything happens that must
-	// not run beside an update. It guards the fields below it and all memtables against writes.
+	// updateLock holds one item while an update function runs, or while an operation runs that
+	// excludes updates. It guards the fields below and all writes to memtables.
 	updateLock chan struct{}
 	handover   chan struct{} // passes updateLock to the holder of logLock
 	closing    chan struct{} // closed by Close
-	open       *group        // new updates join this group; nil: there is none
-	newest     *group        // the group whose record was written last or is being written
-	logFull    bool          // that record filled the log's file: see prepareLog
+	open       *group // group that new updates join, or nil
+	newest     *group // group whose record is being written or was written last
+	logFull    bool // that record filled the log's file: see prepareLog
 
-	running *checkpoint // the checkpoint started last; nil: its outcome was handled
-	// unsynced reports that the state that bbolt takes for the newest may not be on the disk.
+	running *checkpoint // checkpoint that was started last; nil after its result was handled
+	// unsynced reports that the state that bbolt considers the newest may not be on the disk.
 	unsynced bool
 
 	// logLock holds one item while a record is written. It guards the log. The holder of updateLock
-	// may use the log, too, while no record is being written.
+	// may also use the log while no record is being written.
 	logLock      chan struct{}
 	disk         Disk
-	log          *log  // nil until the first update
-	checkpointAt int64 // the size of the log's file at which the next checkpoint starts, bytes
+	log          *log // nil before the first update
+	checkpointAt int64 // size of a log file at which the next checkpoint starts, in bytes
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Open returns the database in an open bbolt file. The log lies in the file's directory. Open reads
-// the log's newer rows and writes nothing, except that it renames a log of another database and
-// applies Options.Upgrade. It closes the file if it fails. The time that it takes does not depend
-// on the size of the file.
+// Open opens a database from an open bbolt file. The log is in the file's directory. Open reads
+// newer rows from the log. It writes nothing, except that it renames a log of another database and
+// applies Options.Upgrade. If it fails, it closes the file. Its duration does not depend on the
+// size of the file.
 func Open(file File, options Options) (*DB, error) {
 	db := &DB{
 		dir:         filepath.Dir(file.Path()),
@@ -131,12 +132,12 @@ func (db *DB) start(upgrade func(*bolt.Tx) error) error {
 	return db.recover()
 }
 
-// Close refuses waiting updates with ErrClosed, finishes the running ones, waits for open read
-// transactions, checkpoints all rows and removes the log. Closing twice is harmless.
+// Close rejects waiting updates with ErrClosed, completes the running updates, waits for open read
+// transactions, checkpoints all rows and removes the log. Repeated calls have no effect.
 func (db *DB) Close() error {
 	db.closeOnce.Do(func() {
 		close(db.closing)
-		db.quiesce() // updates that come later see that the database is closing
+		db.quiesce() // later updates find the database closing
 		if db.beforeClose != nil {
 			db.beforeClose()
 		}
@@ -160,8 +161,8 @@ func (db *DB) finish() error {
 
 func (db *DB) isClosing() bool { return isClosed(db.closing) }
 
-// ReleaseMemory releases memory that an idle process does not need: it checkpoints the rows in
-// memory and returns the file's pages that were read to the system.
+// ReleaseMemory releases memory of an idle process: it checkpoints the rows in memory and returns
+// the file's mapped pages to the system.
 func (db *DB) ReleaseMemory() error {
 	db.quiesce()
 	defer db.resume()
@@ -180,11 +181,11 @@ func (db *DB) ReleaseMemory() error {
 // Update runs an update and returns when its writes are on the disk. If the update returns an
 // error, its writes are rolled back, and Update returns that error unchanged.
 //
-// The update runs once, after those that came before it, and sees their writes. It must not call
-// Update itself. If it panics, its writes are rolled back. If ctx ends before the update starts,
-// nothing is written, and Update returns the error of ctx. A running update is not interrupted. If
-// the disk is full or fails, Update returns a *WriteError, even if the update wrote nothing but saw
-// rows that are lost. It returns ErrClosed on a closed database.
+// The update runs once, after the previous updates, and reads their writes. It must not call
+// Update. If it panics, its writes are rolled back. If ctx ends before the update starts, it does
+// not run, and Update returns the error of ctx. A running update is not interrupted. If the disk is
+// full or fails, Update returns a *WriteError. It does so even if the update wrote nothing but read
+// rows that were lost. Update returns ErrClosed on a closed database.
 func (db *DB) Update(ctx context.Context, update Updater) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireRows requires that a transaction sees the rows of a model, forward, backward and by key.
+// requireRows requires that a transaction contains the rows of a model, read forward, backward and
+// by key.
 func requireRows(t *testing.T, tx *Tx, model map[string]string) {
 	t.Helper()
 	want := slices.Sorted(maps.Keys(model))

@@ -10,10 +10,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Disk holds the functions and sizes (in bytes) by which files are written. Tests replace them to
-// inject faults.
+// Disk holds the functions and sizes (in bytes) for writing files. Tests replace them to inject
+// faults.
 type Disk struct {
-	Sync   func(*os.File) error                       // returns when written data is on the disk
+	Sync   func(*os.File) error // returns when written data is on the disk
 	Update func(*bolt.DB, func(*bolt.Tx) error) error // commits a transaction to the bbolt file
 	Begin  func(*bolt.DB) (*bolt.Tx, error)           // begins a read transaction of the bbolt file
 	// CheckpointAt is the size of a log file at which a checkpoint starts.
@@ -22,7 +22,7 @@ type Disk struct {
 	LogLimit int64
 	// Growth is the step by which the bbolt file grows.
 	Growth int
-	// Preallocate is the number of zeros written to a log file ahead of its records.
+	// Preallocate is the number of zero bytes that are written to a log file ahead of its records.
 	Preallocate int
 }
 
@@ -43,21 +43,21 @@ type File struct {
 	file *os.File
 }
 
-// mapSize is the address space reserved for the file, in bytes. The file grows within it without a
-// new mapping. A new mapping would wait for every open read transaction. Reserved address space
-// costs no memory.
+// mapSize is the address space reserved for the file, in bytes. Reserved address space costs no
+// memory. Within it, the file grows without a new mapping. A new mapping would have to wait for all
+// open read transactions.
 const mapSize = 8 << 30
 
-// OpenFile opens a bbolt file. It fails with bbolt's ErrTimeout if another process holds the lock
-// on the file.
+// OpenFile opens a bbolt file. It returns bbolt's ErrTimeout if another process has locked the
+// file.
 //
-// The file contains its free list. Without it (NoFreelistSync), opening the file and rolling back a
-// failed commit would read every page to find the free ones. The free list is bbolt's plain array:
-// on files of the expected size the hash map was not faster, and the array keeps the file denser.
+// The file contains its list of free pages. Without the list (NoFreelistSync), opening the file and
+// rolling back a failed commit would read every page. The list is bbolt's plain array. On files of
+// the expected size, the hash map was not faster, and the array keeps the file denser.
 func OpenFile(path string, readOnly bool) (f File, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		// bbolt panics on a damaged page, and reading the mapping of a damaged file can fault.
+		// bbolt panics on a damaged page, and access to the mapping of a damaged file can fault.
 		if reason := recover(); reason != nil {
 			f, err = File{}, errors.Join(fmt.Errorf("%v", reason), f.file.Close())
 		}

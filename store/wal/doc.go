@@ -21,29 +21,43 @@
 //
 // # Commit
 //
-// Update adds rows to the active memtable and one record to the log (commit.go, log.go). The rows
-// are committed when the record is on the disk. Only then do new transactions see them. Updates
-// that run while a record is being synced share the next one (group commit).
+// Update adds rows to the active memtable and one record to the log. The rows are committed when
+// the record is on the disk. Only then do new transactions read them. Updates that run while a
+// record is being synced share the next record (group commit).
 //
 // # Checkpoint
 //
-// When a file of the log is full, the active memtable becomes immutable. An empty memtable and the
-// other file of the log replace the full ones. One bbolt transaction writes the immutable rows in
-// the background, together with the number of the newest commit among them (checkpoint.go). A
-// checkpoint that fails leaves the memtable and the log unchanged. It is repeated when the log has
-// grown by the same amount again.
+// When a log file is full, the active memtable becomes immutable. An empty memtable replaces it,
+// and the log continues in its other file. One bbolt transaction writes the immutable rows in the
+// background, together with the number of the newest commit among them. A failed checkpoint leaves
+// the memtable and the log unchanged. It is repeated when the log has grown by the same size again.
 //
 // # Recovery
 //
-// The bbolt file is whole and synced after each of its transactions. Open reads the records of the
-// log that are newer than the file into the active memtable (recovery.go) and writes nothing.
-// Close checkpoints everything and removes the log.
+// The bbolt file is complete and synced after each of its transactions. Open reads the log records
+// that are newer than the file into the active memtable and writes nothing. Close checkpoints all
+// rows and removes the log.
 //
 // # Concurrency
 //
-// Readers take no lock: a memtable is a skip list whose rows keep one version per commit
-// (memtable.go). Two locks order the writers. updateLock is held while an update function runs,
-// logLock while a record is written. Lock order: logLock before updateLock.
+// Readers take no lock: a memtable is a skip list whose rows have one version per commit. Two locks
+// order the writers. updateLock is held while an update function runs, logLock while a record is
+// written. Lock order: logLock before updateLock.
+//
+// # Files
+//
+//	db.go          DB: open, close, update; the state and its locks
+//	commit.go      commit groups: share a record, commit it or roll it back
+//	log.go         the write-ahead log: format, append, discard, read
+//	memtable.go    rows in memory: skip lists with versions
+//	checkpoint.go  moves rows from a memtable to the bbolt file
+//	recovery.go    reads the log when the database is opened
+//	tx.go          Tx: snapshots, reads and writes of rows
+//	cursor.go      Cursor: iteration over the merged levels
+//	disk.go        files, sizes and syncs, which tests can replace
+//	errors.go      typed errors
+//	sync_*.go      syncs a file; one file per system
+//	pages_*.go     returns mapped pages to the system; one file per system
 //
 // Design: docs/design.md#group-commit, docs/design.md#a-write-ahead-log-in-front-of-bbolt.
 package wal

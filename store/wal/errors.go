@@ -10,11 +10,11 @@ import (
 var (
 	// ErrClosed is returned by every call on a closed database.
 	ErrClosed = errors.New("the database is closed")
-	// ErrReadOnly is returned by a write within a read transaction.
+	// ErrReadOnly is returned by a write in a read transaction.
 	ErrReadOnly = errors.New("a view cannot write")
 )
 
-// DirError reports why a path cannot serve as the data directory.
+// DirError reports why a path is not usable as the data directory.
 type DirError struct {
 	Dir string
 	Err error
@@ -38,8 +38,8 @@ func (e *DirError) Error() string {
 
 func (e *DirError) Unwrap() error { return e.Err }
 
-// NewDirError returns the typed error for a failure to create or open path in the data directory:
-// *WriteError if the disk is full, else *DirError.
+// NewDirError returns the typed error for a failure to create or open a path in the data directory:
+// *WriteError if the disk is full, otherwise *DirError.
 func NewDirError(dir, path string, err error) error {
 	if full := (&WriteError{Path: path, Err: err}); full.NoSpace() {
 		return full
@@ -47,7 +47,7 @@ func NewDirError(dir, path string, err error) error {
 	return &DirError{Dir: dir, Err: err}
 }
 
-// CorruptError reports that the database is damaged or is not one of Landfall's.
+// CorruptError reports that the database is damaged or was not written by Landfall.
 type CorruptError struct {
 	Path string
 	Err  error
@@ -60,8 +60,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// CatchCorruption, when deferred, turns the panic by which bbolt reports a damaged page into a
-// *CorruptError. Other panics continue.
+// CatchCorruption converts bbolt's panic about a damaged page to a *CorruptError. It must be
+// deferred. Other panics continue.
 func CatchCorruption(path string, err *error) {
 	reason := recover()
 	if reason == nil {
@@ -75,13 +75,13 @@ func CatchCorruption(path string, err *error) {
 	*err = &CorruptError{Path: path, Err: errors.New(strings.TrimPrefix(text, "assertion failed: "))}
 }
 
-// WriteError reports that a change did not reach the disk. The database stays usable: reads
-// continue, and writes succeed again when the cause is gone.
+// WriteError reports that a change was not written to the disk. Reads continue. Writes succeed
+// again when the cause is removed.
 type WriteError struct {
-	Path string // the file that could not be written
+	Path string // file that could not be written
 	Err  error
-	// Unknown reports that the disk failed so late that only the next start shows whether the
-	// change was kept. Otherwise nothing of the change was kept.
+	// Unknown reports that the disk failed late: only the next start shows whether the change was
+	// written. If Unknown is false, the change was rolled back.
 	Unknown bool
 }
 
@@ -100,10 +100,10 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// NoSpace reports whether the file system, a quota or a file size limit left no room.
+// NoSpace reports whether the cause is a full file system, a quota or a file size limit.
 func (e *WriteError) NoSpace() bool {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		// bbolt keeps only the text of an error that occurs while its file grows.
+		// If growing the file fails, bbolt keeps only the text of the error.
 		if errors.Is(e.Err, errno) || strings.HasSuffix(e.Err.Error(), errno.Error()) {
 			return true
 		}

@@ -11,7 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// plainGroup is a commit group without a state of its own.
+// plainGroup is a commit group without additional state.
 type plainGroup struct{ tx Tx }
 
 func (*plainGroup) Begin() error    { return nil }
@@ -21,13 +21,13 @@ func (*plainGroup) Seal() error     { return nil }
 func (*plainGroup) Committed()      {}
 func (*plainGroup) Rollback()       {}
 
-// updateFunc is an update function on the rows.
+// updateFunc is an update function that works on rows.
 type updateFunc func(*Tx) error
 
 func (fn updateFunc) Run(state GroupState) error { return fn(&state.(*plainGroup).tx) }
 
-// openDB opens the database in a directory and creates it if it is missing. The disk has small log
-// files, so that checkpoints are frequent.
+// openDB opens the database in a directory and creates it if it is missing. Its log files are
+// small, so that checkpoints are frequent.
 func openDB(t *testing.T, dir string) *DB {
 	t.Helper()
 	file, err := OpenFile(filepath.Join(dir, "test.db"), false)

@@ -10,28 +10,28 @@ import (
 	"path/filepath"
 )
 
-// The write-ahead log. The operations of a transaction are in the log, safe on the disk, before any
-// reader sees its rows. The log has two files, used in alternation: while the rows of the records
-// in one file are checkpointed, the other file is written.
+// The write-ahead log. The operations of a transaction are synced to the log before any reader sees
+// its rows. The log has two files, used in alternation: while the rows of one file are
+// checkpointed, records are written to the other.
 //
-// A file is a sequence of blocks of 4096 bytes. Each record starts at the beginning of a block, so
-// that no write touches a block with an acknowledged record. All numbers are big-endian:
+// A file is a sequence of blocks of 4096 bytes. Each record starts at a block boundary, so that no
+// write touches a block with an acknowledged record. All numbers are big-endian:
 //
-//	magic and version of the format (4 bytes), CRC-32C of the rest of the record (4),
-//	length of the operations (4), epoch (8), first commit of the file (8), commit (8), operations
+// magic and version of the format (4 bytes), CRC-32C of the rest of the record (4), length of the
+// operations (4), epoch (8), first commit of the file (8), commit (8), operations
 //
-// An epoch identifies the writes of one process, so that a log is never taken for the log of
-// another copy of the database. Commits are numbered without a gap. The records behind the newest
-// one of a file are left over from the file's previous use: the bbolt file has their rows.
+// An epoch identifies the writes of one process, so that the log of another copy of the database is
+// recognized. Commits are numbered without gaps. Records after the newest record of a file are left
+// over from the previous use of the file: the bbolt file has their rows.
 //
-// An operation is the bucket (1 byte), the kind (1 byte: 1 put, 0 delete), the length of the key as
-// uvarint and the key. A put continues with the length of the value as uvarint and the value.
+// An operation has the bucket (1 byte), the kind (1 byte: 1 put, 0 delete), the length of the key
+// (uvarint) and the key. A put also has the length of the value (uvarint) and the value.
 
 const (
 	blockSize  = 4096
 	magic      = 0x4c465701 // "LFW", version 1
 	headerSize = 36
-	// keptBuffer is the size of the largest buffer that is kept for the next record, in bytes.
+	// keptBuffer is the maximum size of a buffer that is reused for the next record, in bytes.
 	keptBuffer = 1 << 20
 	// recordLimit is the maximum size of a record, in bytes.
 	recordLimit = 1 << 30
@@ -42,18 +42,18 @@ var FileNames = [2]string{"landfall-1.wal", "landfall-2.wal"}
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// log is the write-ahead log of this process. It is guarded by logLock.
+// log is the write-ahead log of this process. logLock guards it.
 type log struct {
 	disk    Disk
 	epoch   uint64
 	files   [2]logFile
 	current int // index of the file that is written
 
-	firstCommit uint64 // the first commit of that file
-	end         int64  // offset of its next record
-	lastSize    int64  // size of its newest record
-	// unconfirmed reports that the newest record is in the file, or may be, and that its commit can
-	// still fail.
+	firstCommit uint64 // first commit of that file
+	end         int64 // offset of its next record
+	lastSize    int64 // size of its newest record
+	// unconfirmed reports that the newest record is, or may be, in the file, and that its commit
+	// can still fail.
 	unconfirmed bool
 	// overwriteNext reports that a failed record could not be discarded. The next record must
 	// overwrite it.
@@ -66,7 +66,7 @@ type logFile struct {
 	allocated int64 // size in bytes
 }
 
-// newLog creates the files of a new epoch. The first record will be that of the given commit.
+// newLog creates the files of a new epoch. firstCommit is the commit of the first record.
 func newLog(dir string, disk Disk, epoch, firstCommit uint64) (*log, error) {
 	l := &log{disk: disk, epoch: epoch, firstCommit: firstCommit}
 	for i, name := range FileNames {
@@ -102,8 +102,8 @@ func removeLog(dir string) error {
 	return nil
 }
 
-// switchFile continues the log in the other file with the given commit. The rows of that file's
-// records must be in the bbolt file, and overwriteNext must be false.
+// switchFile continues the log in the other file. The rows of that file's records must be in the
+// bbolt file, and overwriteNext must be false.
 func (l *log) switchFile(firstCommit uint64) {
 	l.current, l.firstCommit, l.end = 1-l.current, firstCommit, 0
 }
@@ -113,7 +113,7 @@ func (l *log) compose(tx *Tx) ([]byte, error) {
 	record := tx.appendOperations(append(l.buffer[:0], make([]byte, headerSize)...))
 	size := len(record)
 	if size > recordLimit {
-		return nil, fmt.Errorf("one transaction changes %d MiB, more than %d", size>>20, recordLimit>>20)
+		return nil, fmt.Errorf("the transaction changes %d MiB; the limit is %d MiB", size>>20, recordLimit>>20)
 	}
 	head := record[:0]
 	head = binary.BigEndian.AppendUint32(head, magic)
@@ -129,8 +129,8 @@ func (l *log) compose(tx *Tx) ([]byte, error) {
 	return record, nil
 }
 
-// append writes a record and returns when it is on the disk. A call of confirm must follow, or
-// after an error a call of discard.
+// append writes a record and returns when it is on the disk. The caller must call confirm
+// afterwards, or discard after an error.
 func (l *log) append(record []byte) error {
 	size := headerSize + binary.BigEndian.Uint32(record[8:])
 	binary.BigEndian.PutUint32(record[4:], crc32.Checksum(record[8:size], crcTable))
@@ -144,9 +144,9 @@ func (l *log) append(record []byte) error {
 	return l.disk.Sync(file.File)
 }
 
-// preallocate writes zeros behind the records, so that later syncs find blocks allocated and need
-// not write the journal of the file system. An error is ignored: later syncs then take longer, or
-// report the cause.
+// preallocate writes zeros after the records. Later syncs then find allocated blocks and need not
+// write the file system's journal. preallocate ignores errors: they only make later syncs slower,
+// or appear there again.
 func (f *logFile) preallocate(end int64, ahead int) {
 	if end <= f.allocated {
 		return
@@ -157,14 +157,14 @@ func (f *logFile) preallocate(end int64, ahead int) {
 	}
 }
 
-// confirm makes the newest record permanent: its transaction is committed.
+// confirm makes the newest record permanent, because its transaction is committed.
 func (l *log) confirm() { l.unconfirmed, l.overwriteNext = false, false }
 
-// discard removes the newest record, because its commit failed. After an error the record may still
-// be found at the next start, unless the next record overwrites it before.
+// discard removes the newest record, because its commit failed. If discard fails, the next start
+// may find the record, unless the next record overwrites it.
 func (l *log) discard() error {
 	if !l.unconfirmed {
-		return nil // no record was written, or not in full
+		return nil // no complete record was written
 	}
 	l.unconfirmed, l.overwriteNext = false, true
 	l.end -= l.lastSize
@@ -182,14 +182,15 @@ func (l *log) discard() error {
 // roundUp rounds a size up to whole blocks.
 func roundUp(size int) int64 { return (int64(size) + blockSize - 1) / blockSize * blockSize }
 
-// record is a record that was read from a log.
+// record is a record that was read from a log file.
 type record struct {
 	path                       string
 	epoch, firstCommit, commit uint64
 	operations                 []byte
 }
 
-// readLog reads the whole records of a log file, in the order of the file. A missing file has none.
+// readLog reads the complete records of a log file, in the order of the file. A missing file has no
+// records.
 func readLog(path string) (records []record, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -218,7 +219,7 @@ func readLog(path string) (records []record, err error) {
 	return records, nil
 }
 
-// readRecord reads the record at an offset; size is 0 if no whole record starts there.
+// readRecord reads the record at an offset. size is 0 if no complete record starts there.
 func readRecord(file *os.File, at, end int64) (r record, size int, err error) {
 	var head [headerSize]byte
 	if at+headerSize > end {
@@ -260,7 +261,7 @@ func appendOperation(to []byte, bucket Bucket, key, value []byte) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(value))), value...)
 }
 
-// operation is the put of a row or, if the value is nil, its deletion.
+// operation is the put of a row, or its deletion if the value is nil.
 type operation struct {
 	bucket     Bucket
 	key, value []byte
@@ -268,7 +269,7 @@ type operation struct {
 
 var errOperation = errors.New("an operation of the log is truncated")
 
-// parseOperation reads the first operation and returns the rest.
+// parseOperation parses the first operation and returns the rest.
 func parseOperation(from []byte) (o operation, rest []byte, err error) {
 	if len(from) < 2 || from[0] >= bucketCount || from[1] > 1 {
 		return o, nil, errOperation
@@ -282,7 +283,7 @@ func parseOperation(from []byte) (o operation, rest []byte, err error) {
 	return o, rest, err
 }
 
-// parseBytes reads a length as uvarint and as many bytes.
+// parseBytes parses a length (uvarint) and as many bytes.
 func parseBytes(from []byte) (b, rest []byte, err error) {
 	length, n := binary.Uvarint(from)
 	if n <= 0 || length > uint64(len(from)-n) {

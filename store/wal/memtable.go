@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// memtable holds rows in memory that the bbolt file may not have yet, each with its versions by
-// commit number. One goroutine writes, the holder of updateLock. Any number of goroutines read at
-// the same time without a lock, as of a commit: they skip the versions of later commits.
+// memtable holds rows in memory that may not be in the bbolt file yet. Each row has one version per
+// commit. Only the holder of updateLock writes. Any number of goroutines read at the same time
+// without a lock: a reader at a commit skips the versions of later commits.
 //
 // The rows of each bucket are a skip list (William Pugh, "Skip Lists: A Probabilistic Alternative
-// to Balanced Trees", 1990). Readers of a skip list need no lock, and a commit copies nothing. No
-// row leaves it: a deleted row has a version that marks the deletion, and a row whose writes were
-// all rolled back has no version.
+// to Balanced Trees", 1990). Readers of a skip list need no lock, and a commit copies nothing. Rows
+// are never removed: a deleted row has a version that marks the deletion, and a row without
+// versions was rolled back.
 type memtable struct {
 	lists      [bucketCount]skipList
-	lastCommit uint64 // the newest commit; set when the memtable becomes immutable
+	lastCommit uint64 // newest commit; set when the memtable becomes immutable
 }
 
 // memtables are the levels in memory.
@@ -35,11 +35,11 @@ func (m *memtable) empty() bool {
 	return true
 }
 
-// maxHeight is enough for 4^10 rows.
+// maxHeight suffices for 4^10 rows.
 const maxHeight = 10
 
-// skipList holds the rows of one bucket in key order: a chain of all rows, a chain of about every
-// fourth, a chain of every fourth of those and so on.
+// skipList holds the rows of one bucket in key order. Its lowest chain contains all rows. Each
+// higher chain contains about a fourth of the rows of the chain below it.
 type skipList struct {
 	first [maxHeight]atomic.Pointer[node]
 }
@@ -48,7 +48,7 @@ type skipList struct {
 type node struct {
 	key    []byte
 	newest atomic.Pointer[version]
-	next   []atomic.Pointer[node] // by chain, for each chain that contains the node
+	next   []atomic.Pointer[node] // next node by chain, for each chain that contains this node
 }
 
 // version is the state of a row after a commit. Its value never changes.
@@ -56,15 +56,15 @@ type version struct {
 	commit uint64
 	value  []byte // nil: the row was deleted
 	older  *version
-	logged bool // the log record at hand contains it; used by the writer only
+	logged bool // set while the current log record contains the version; used by the writer only
 }
 
 // find returns the position of a key: the last node with a smaller key, and the first node whose
-// key is not smaller. A nil key stands for the end of the list. If places is not nil, it receives
-// the pointers to change to insert a node at that position.
+// key is not smaller. A nil key means the end of the list. If places is not nil, find stores the
+// pointers that an insertion at that position must change.
 func (l *skipList) find(key []byte, places *[maxHeight]*atomic.Pointer[node]) (before, at *node) {
 	next := l.first[:]
-	var notSmaller *node // a node known not to have a smaller key
+	var notSmaller *node // a node whose key is not smaller than the key
 	for level := maxHeight - 1; level >= 0; level-- {
 		at = next[level].Load()
 		for at != nil && at != notSmaller && (key == nil || bytes.Compare(at.key, key) < 0) {
@@ -79,7 +79,7 @@ func (l *skipList) find(key []byte, places *[maxHeight]*atomic.Pointer[node]) (b
 	return before, at
 }
 
-// get returns the version of a row as of a commit; nil if there is none.
+// get returns the version of a row at a commit, or nil.
 func (l *skipList) get(key []byte, commit uint64) *version {
 	if _, n := l.find(key, nil); n != nil && bytes.Equal(n.key, key) {
 		return n.asOf(commit)
@@ -87,7 +87,7 @@ func (l *skipList) get(key []byte, commit uint64) *version {
 	return nil
 }
 
-// insert returns the node of a key and creates it, without a version, if it is missing.
+// insert returns the node of a key. If it is missing, insert creates it without a version.
 func (l *skipList) insert(key []byte) *node {
 	var places [maxHeight]*atomic.Pointer[node]
 	if _, n := l.find(key, &places); n != nil && bytes.Equal(n.key, key) {
@@ -97,21 +97,21 @@ func (l *skipList) insert(key []byte) *node {
 	for level := range n.next {
 		n.next[level].Store(places[level].Load())
 	}
-	// Upwards from the chain of all rows: a reader that finds the node in one chain finds it in all
-	// lower ones.
+	// Insertion starts with the lowest chain: a reader that finds the node in one chain then finds
+	// it in all lower chains.
 	for level := range n.next {
 		places[level].Store(n)
 	}
 	return n
 }
 
-// randomHeight returns the number of chains that a new node joins: each chain has a fourth of the
-// nodes of the one below.
+// randomHeight returns the number of chains that a new node joins. Each chain has about a fourth of
+// the nodes of the chain below it.
 func randomHeight() int {
 	return min(1+bits.TrailingZeros32(rand.Uint32())/2, maxHeight)
 }
 
-// asOf returns the newest version that is not newer than a commit; nil if there is none.
+// asOf returns the newest version up to a commit, or nil.
 func (n *node) asOf(commit uint64) *version {
 	v := n.newest.Load()
 	for v != nil && v.commit > commit {

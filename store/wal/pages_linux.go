@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releasePages returns the pages of the bbolt file that were read so far to the system. Mapped
-// pages count as memory of the process although the system may evict them at any time. A page that
-// is read again is mapped from the page cache.
+// releasePages returns the mapped pages of the bbolt file to the system. Mapped pages count as
+// memory of the process, although the system may evict them at any time. A page that is read again
+// is mapped from the page cache.
 func (db *DB) releasePages() (err error) {
 	var tx Tx // bbolt does not move its mapping during a read transaction
 	if err := db.Begin(&tx); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // recover reads the records that are newer than the bbolt file into the active memtable. It writes
-// nothing, but renames a log that belongs to another database.
+// nothing, but renames a log of another database.
 func (db *DB) recover() error {
 	var epoch uint64
 	err := db.file.View(func(b *bolt.Tx) error {
@@ -33,7 +33,7 @@ func (db *DB) recover() error {
 		if err != nil {
 			return NewDirError(db.dir, path, err)
 		}
-		// Beside records of this epoch, an apparent record of another epoch is data of an older
+		// If the log has records of this epoch, a record of another epoch is part of an older
 		// record that was partly overwritten.
 		own := slices.DeleteFunc(slices.Clone(records), func(r record) bool { return r.epoch != epoch })
 		if len(own) == 0 && len(records) > 0 {
@@ -46,14 +46,15 @@ func (db *DB) recover() error {
 	}
 	slices.SortFunc(newer, func(a, b record) int { return cmp.Compare(a.commit, b.commit) })
 	if len(newer) > 0 && newer[0].firstCommit > db.committed.Load()+1 {
-		// The log belongs to this database, but continues a later state of it.
+		// The log belongs to this database, but starts after a commit that the bbolt file does not
+		// have.
 		return errors.Join(db.setAside(filepath.Join(db.dir, FileNames[0])),
 			db.setAside(filepath.Join(db.dir, FileNames[1])))
 	}
 	return db.replay(newer)
 }
 
-// parseNumber reads a number of Meta; 0 if it was never written.
+// parseNumber parses a number of the Meta bucket. It returns 0 if the number was never written.
 func parseNumber(value []byte) uint64 {
 	if len(value) != 8 {
 		return 0
@@ -62,12 +63,12 @@ func parseNumber(value []byte) uint64 {
 }
 
 // replay reads records into the active memtable. They must continue the committed state without a
-// gap. An interrupted write leaves no gap; a missing record before another one is an error.
+// gap. An interrupted write leaves no gap; a missing record before another record is an error.
 func (db *DB) replay(records []record) error {
 	active := db.memtables.Load().active
 	for _, r := range records {
 		if next := db.committed.Load() + 1; r.commit != next {
-			return &CorruptError{Path: r.path, Err: fmt.Errorf("record %d is damaged, and more follow it", next)}
+			return &CorruptError{Path: r.path, Err: fmt.Errorf("record %d is damaged, but later records exist", next)}
 		}
 		for rest := r.operations; len(rest) > 0; {
 			var o operation
@@ -85,8 +86,8 @@ func (db *DB) replay(records []record) error {
 	return nil
 }
 
-// setAside renames a file of the log that belongs to a database that is no longer here. Its content
-// may be all that is left of that database.
+// setAside renames a log file of another database. The log may contain the only copy of that
+// database's changes.
 func (db *DB) setAside(path string) error {
 	aside := fmt.Sprintf("%s.%s", path, db.clock.Now().UTC().Format("20060102T150405Z"))
 	if err := os.Rename(path, aside); errors.Is(err, fs.ErrNotExist) {

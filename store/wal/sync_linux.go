@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync returns when the data of the file, and the metadata needed to read it, are on the disk.
+// datasync returns when the file's data, and the metadata needed to read it, are on the disk.
 func datasync(file *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(file.Fd())); !errors.Is(err, unix.EINTR) {

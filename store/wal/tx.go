@@ -7,15 +7,15 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Bucket is one of the buckets of the bbolt file: a map of keys to values, ordered by key.
+// Bucket identifies a bucket of the bbolt file, a map of keys to values ordered by key.
 type Bucket int
 
 // The buckets. This package itself uses the keys "epoch" and "committed" of Meta.
 const (
 	Data        Bucket = iota // the rows of the store
-	Log                       // the change log; rows are only appended, in key order
-	Index                     // keys that lead to rows of Data
-	Meta                      // numbers of the database
+	Log // the change log; rows are only appended, in key order
+	Index // keys that refer to rows of Data
+	Meta // numbers of the database
 	bucketCount = iota
 )
 
@@ -23,19 +23,19 @@ const (
 var BucketNames = [bucketCount][]byte{Data: []byte("data"), Log: []byte("log"), Index: []byte("index"),
 	Meta: []byte("meta")}
 
-// Tx is a transaction: a snapshot of the rows, and in an update the writes to them. It belongs to
-// one goroutine. The zero value is ready for Begin.
+// Tx is a transaction: a snapshot of the rows, and in an update the writes to them. It must be used
+// by one goroutine only. The zero value is ready for Begin.
 type Tx struct {
 	writable bool
-	writes   uint32 // raised by each write, rolled back ones included
-	commit   uint64 // the snapshot is as of this commit; in an update its own, which is not committed yet
+	writes   uint32 // incremented by each write, including rolled back writes
+	commit   uint64 // commit of the snapshot; in an update, the commit that it will become
 
 	// The levels that hold the rows, the uppermost first.
-	memtables [2]*memtable // active and immutable; nil: not there
+	memtables [2]*memtable // active and immutable; nil: does not exist
 	base      *bolt.Tx
-	buckets   [bucketCount]*bolt.Bucket // of base, opened at first use
+	buckets   [bucketCount]*bolt.Bucket // buckets of base, opened at their first use
 
-	// In an update:
+	// The field below is used in an update only.
 	undo []undoEntry
 }
 
@@ -46,11 +46,11 @@ type undoEntry struct {
 	newest *version
 }
 
-// Begin makes tx a read transaction on the committed rows. End must follow. Until then old pages of
-// the bbolt file are not reused. Begin returns ErrClosed if the database is closed.
+// Begin starts a read transaction on the committed rows. The caller must call End. Until then, old
+// pages of the bbolt file are not reused. Begin returns ErrClosed if the database is closed.
 func (db *DB) Begin(tx *Tx) error { return db.begin(tx, false) }
 
-// begin makes tx a transaction on the committed rows. The caller of a writable one holds
+// begin starts a transaction on the committed rows. The caller of a writable transaction holds
 // updateLock.
 func (db *DB) begin(tx *Tx, writable bool) error {
 	for {
@@ -67,7 +67,8 @@ func (db *DB) begin(tx *Tx, writable bool) error {
 		if db.memtables.Load().active == now.active {
 			return nil
 		}
-		// The active memtable became immutable meanwhile: the file may have later rows than it.
+		// The active memtable became immutable in the meantime, so the file may have newer rows
+		// than this memtable.
 		if err := tx.End(); err != nil {
 			return err
 		}
@@ -80,12 +81,12 @@ func (tx *Tx) End() error { return tx.base.Rollback() }
 // Writable reports whether the transaction is that of an update.
 func (tx *Tx) Writable() bool { return tx.writable }
 
-// Writes returns a number that each write raises, rolled back ones included: a cursor is stale if
-// the number has changed.
+// Writes returns a number that each write increments, including rolled back writes. If the number
+// has changed, open cursors are stale.
 func (tx *Tx) Writes() uint32 { return tx.writes }
 
-// Get returns the value of a key; nil if there is none. It is valid until the transaction ends and
-// must not be changed.
+// Get returns the value of a key, or nil. The value is valid until the transaction ends and must
+// not be changed.
 func (tx *Tx) Get(bucket Bucket, key []byte) []byte {
 	for _, m := range tx.memtables {
 		if m == nil {
@@ -106,8 +107,8 @@ func (tx *Tx) boltBucket(bucket Bucket) *bolt.Bucket {
 	return tx.buckets[bucket]
 }
 
-// Put writes a row. The value is not nil and must not be changed afterwards. The key is copied.
-// A row that bbolt would refuse at the checkpoint is refused here.
+// Put writes a row. The value must not be nil and must not be changed afterwards. Put copies the
+// key. It rejects a row that bbolt would reject at the checkpoint.
 func (tx *Tx) Put(bucket Bucket, key, value []byte) error {
 	switch {
 	case !tx.writable:
@@ -121,7 +122,7 @@ func (tx *Tx) Put(bucket Bucket, key, value []byte) error {
 	return nil
 }
 
-// Delete deletes a row. A missing row is no error.
+// Delete deletes a row. A missing row is not an error.
 func (tx *Tx) Delete(bucket Bucket, key []byte) error {
 	switch {
 	case tx.Get(bucket, key) == nil:
@@ -140,10 +141,10 @@ func (tx *Tx) write(bucket Bucket, key, value []byte) {
 	tx.writes++
 }
 
-// dirty reports whether there is anything to commit.
+// dirty reports whether the transaction has writes to commit.
 func (tx *Tx) dirty() bool { return len(tx.undo) > 0 }
 
-// rollback undoes the writes behind the first kept ones, the newest first.
+// rollback undoes all writes except the first kept ones, the newest first.
 func (tx *Tx) rollback(kept int) {
 	for i := len(tx.undo) - 1; i >= kept; i-- {
 		tx.undo[i].row.newest.Store(tx.undo[i].newest)
