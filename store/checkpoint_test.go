@@ -63,7 +63,7 @@ func requireRefusal(t *testing.T, err error) {
 	require.ErrorAs(t, err, &failure)
 	require.False(t, failure.Unknown)
 	require.ErrorIs(t, err, syscall.EIO)
-	require.ErrorContains(t, err, "changes wait in the log, and can't be put into the database")
+	require.ErrorContains(t, err, "changes in the log could not be written to the database")
 	require.ErrorContains(t, err, "nothing of the change was kept: check the disk and the kernel's log, then try again")
 }
 

@@ -125,7 +125,7 @@ func TestGroupCommit_laterGroupIsRolledBackToo(t *testing.T) {
 			require.ErrorAs(t, err, &failure, "%d", i)
 			require.ErrorIs(t, err, syscall.EIO)
 			require.False(t, failure.Unknown)
-			require.True(t, i < 3 || strings.Contains(err.Error(), "a change before it was not kept"), err)
+			require.True(t, i < 3 || strings.Contains(err.Error(), "an earlier change was rolled back"), err)
 		}
 		require.EqualValues(t, 1, db.Revision())
 		update(t, db, put("next", cluster{}))

@@ -27,10 +27,10 @@ import (
 
 const (
 	hasNote     = 1 << iota // a note follows
-	hasBefore // a delta to the previous value follows; if not set, there was no value
+	hasBefore               // a delta to the previous value follows; if not set, there was no value
 	isPacked                // the delta is compressed (S2)
-	isDescribed // the row is that of a file: the values are descriptions, without contents
-	hasRow // create revision, mod revision and version of the previous row follow (versioned rows only)
+	isDescribed             // the row is that of a file: the values are descriptions, without contents
+	hasRow                  // create revision, mod revision and version of the previous row follow (versioned rows only)
 )
 
 const (
@@ -57,7 +57,7 @@ type history struct {
 
 	// sizesLock holds one item while the history is trimmed. It guards the fields below.
 	sizesLock chan struct{}
-	counted   uint64 // sizes contains all entries up to this revision
+	counted   uint64           // sizes contains all entries up to this revision
 	sizes     map[string]int64 // by owner, in bytes
 	size      int64            // of all owners
 }
@@ -178,7 +178,7 @@ type entry struct {
 	note   []byte
 	row    record // create revision, mod revision and version of the previous row, if hasRow is set
 	before []byte // the delta to the previous value
-	kept   bool // true if the entry has a history
+	kept   bool   // true if the entry has a history
 }
 
 // parseEntry parses a log entry with its history.
@@ -239,7 +239,7 @@ func (e entry) undo(after []byte) ([]byte, error) {
 // dropped, or at a change that was made while the history was disabled.
 func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	values := make(map[string][]byte) // values of the selected keys before the changes read so far
-	ended := make(map[string]bool) // keys whose history has ended
+	ended := make(map[string]bool)    // keys whose history has ended
 	var step *Step
 	flush := func() error {
 		if step == nil || len(step.Changes) == 0 {

@@ -26,7 +26,7 @@ type disk struct {
 
 	mu       sync.Mutex
 	contents map[string]*contents // by file name
-	moment   func() // called before a sync, with the lock held
+	moment   func()               // called before a sync, with the lock held
 }
 
 type contents struct {

@@ -55,7 +55,7 @@ func TestRecovery_damagedMiddleIsAnError(t *testing.T) {
 		var corrupt *store.CorruptError
 		require.ErrorAs(t, err, &corrupt)
 		require.Equal(t, path, corrupt.Path)
-		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, and more follow it", 1+block/2))
+		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, but later records exist", 1+block/2))
 	}
 	require.Equal(t, 16, refused)
 }
@@ -154,7 +154,7 @@ func TestRecovery_gapBeforeSecondFileIsAnError(t *testing.T) {
 		}
 		var corrupt *store.CorruptError
 		require.ErrorAs(t, err, &corrupt)
-		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, and more follow it", block+1))
+		require.ErrorContains(t, err, fmt.Sprintf("record %d is damaged, but later records exist", block+1))
 	}
 }
 

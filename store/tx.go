@@ -26,8 +26,8 @@ type Tx struct {
 	rev     uint64 // revision of the last change
 	changes []Change
 	values  []ValueChange // changes of versioned rows
-	first   uint64 // revision of the first change of the current update
-	saved   savepoint // state before the current update
+	first   uint64        // revision of the first change of the current update
+	saved   savepoint     // state before the current update
 
 	// The fields below are used in an update of a database with a history only: see Note.
 	note      func() []byte

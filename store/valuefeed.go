@@ -16,7 +16,7 @@ type ValueChange struct {
 	Key      string   // in the bucket
 	Before   KeyValue // its value is nil if the key was created
 	After    KeyValue // its value is nil if the key was deleted
-	first    uint64 // first revision of the update
+	first    uint64   // first revision of the update
 }
 
 // valueChange returns the change that was just logged. It copies the previous row from the memory
@@ -85,9 +85,9 @@ type ValueWatcher struct {
 
 	mu       sync.Mutex
 	pending  []ValueChange
-	size     int // size of pending in bytes
+	size     int    // size of pending in bytes
 	base     uint64 // pending starts after this revision; earlier changes are read from the log
-	behind   bool // changes up to the revision replayTo must be read from the log
+	behind   bool   // changes up to the revision replayTo must be read from the log
 	replayTo uint64
 	busy     bool // set while changes are delivered
 	err      error

@@ -321,7 +321,7 @@ func asClusterNetworks(value any) (any, error) {
 		}
 		length, err := asNumber(object["hostPrefix"])
 		if err != nil {
-			return nil, fmt.Errorf("has a hostPrefix that %w", err)
+			return nil, fmt.Errorf("has an invalid hostPrefix: it %w", err)
 		}
 		if length.(int64) == 0 { // the installer's default
 			if length = int64(23); strings.Contains(cidr, ":") {

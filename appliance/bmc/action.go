@@ -8,8 +8,9 @@ import (
 	"landfall/store"
 )
 
-// Boot boots a server now from the image of an infra-env, even if it was booted from it before. An
-// empty id selects the infra-env that the server has. The desired state then includes the boot.
+// Boot boots a server from the image of an infra-env, even if it was booted from that image before.
+// An empty id selects the infra-env that is assigned to the server. The boot becomes part of the
+// desired state.
 func (m *Manager) Boot(ctx context.Context, id, infraEnvID string) (*Server, error) {
 	return m.queueAction(ctx, id, ActionBoot, func(r *row) error {
 		if infraEnvID != "" {
@@ -30,8 +31,8 @@ func (m *Manager) Boot(ctx context.Context, id, infraEnvID string) (*Server, err
 }
 
 // RequestAction queues a one-time action on a server: a change of its power, an eject, or an
-// inspection of its BMC. An action that contradicts the desired state of the server's owner is a
-// *ConflictError. A new action replaces a pending one.
+// inspection of its BMC. It returns a *ConflictError if the action contradicts the desired state of
+// the server's owner. A new action replaces a pending action.
 func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind) (*Server, error) {
 	switch kind {
 	case ActionBoot:

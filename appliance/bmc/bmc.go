@@ -1,11 +1,11 @@
-// Package bmc drives servers by their baseboard management controllers (BMCs) over Redfish: it logs
-// in, finds the system, inserts an image as virtual media, boots from it once, and ejects the image
-// when the machine boots from its disk.
+// Package bmc controls servers through their baseboard management controllers (BMCs) with Redfish.
+// A session logs in, finds the system, inserts an image as virtual media and boots from it once.
+// When the machine boots from its disk, a later session ejects the image.
 //
 // The desired state of a server is declarative: [Manager.Ensure] sets it, one worker per server
-// reconciles it, [Manager.Server] returns the actual state, and [Manager.Observe] follows changes.
-// The store holds everything that a worker needs after a crash, including each step of a boot
-// sequence. One-time actions (boot now, power, eject) are stored beside the desired state.
+// reconciles it, [Manager.Server] returns the actual state, and [Manager.Observe] reports changes.
+// The store contains everything that a worker needs after a crash, including the current step of a
+// boot sequence. One-time actions (boot, power, eject) are stored beside the desired state.
 //
 //	address.go     addresses of BMCs
 //	manager.go     the servers and their desired state
@@ -19,7 +19,7 @@
 //	power.go       power and boot override
 //	vendor.go      differences between vendors
 //	session.go     a session with a BMC: login, retries, tasks, ETags
-//	requestlog.go  logs of sessions, without secrets
+//	requestlog.go  request logs: the exchanges of each session, without secrets
 //
 // Design: docs/design.md#desired-state-of-servers.
 package bmc
@@ -51,7 +51,8 @@ type Desired struct {
 	// BootMode is UEFI, UEFISecureBoot or legacy. If it is empty, the boot mode of the server is
 	// kept.
 	BootMode string `json:"boot_mode,omitempty"`
-	// InfraEnvID is the id of the infra-env whose image the server boots, by the image's short URL.
+	// InfraEnvID is the id of the infra-env whose image the server boots. The image is fetched by
+	// its short URL.
 	InfraEnvID string `json:"infra_env_id,omitempty"`
 	// ImageURL is the URL of another image, used instead of the infra-env's image.
 	ImageURL string `json:"image_url,omitempty"`
@@ -61,7 +62,7 @@ type Desired struct {
 	Boot bool `json:"boot,omitempty"`
 	// Online is the desired power state. If it is nil, the power state is kept.
 	Online *bool `json:"online,omitempty"`
-	// Detached limits the manager to occasional polls: it changes neither power nor media.
+	// Detached limits the manager to occasional polls: it changes neither the power nor the media.
 	Detached bool `json:"detached,omitempty"`
 }
 
@@ -71,12 +72,12 @@ type State string
 
 // The states of a server.
 const (
-	Registering    State = "registering"    // the BMC was not contacted yet, or rejects the login
-	Available      State = "available"      // the BMC is registered, and there is nothing to boot
+	Registering    State = "registering"    // the BMC was not contacted yet, or rejected the login
+	Available      State = "available"      // the BMC is registered, and no boot is requested
 	Provisioning   State = "provisioning"   // the image is being inserted and booted
 	Provisioned    State = "provisioned"    // the server was powered on with the image
 	Deprovisioning State = "deprovisioning" // the image is being ejected and the server powered off
-	Deleting       State = "deleting"       // as Deprovisioning; then the server is removed
+	Deleting       State = "deleting"       // as Deprovisioning, before the server is removed
 )
 
 // Power is the power state of a server as its BMC reports it.
@@ -108,10 +109,11 @@ const (
 // ErrorStatus is the current error of a server.
 type ErrorStatus struct {
 	Type ErrorType `json:"type"`
-	// Message says in a sentence what failed, where, and what to do. It has no credentials.
+	// Message is a sentence about the failure, its place and the remedy. It contains no
+	// credentials.
 	Message string `json:"message"`
-	// Code is the error code of the vendor or of a message registry, such as RAC0904, if the BMC
-	// reported one.
+	// Code is the error code of the vendor or of a message registry, such as RAC0904. It is empty
+	// if the BMC reported none.
 	Code string `json:"code,omitempty"`
 	// Count is the number of consecutive failures.
 	Count int       `json:"count"`
@@ -131,14 +133,14 @@ type System struct {
 	BIOSVersion  string   `json:"bios_version,omitempty"`
 	BMCModel     string   `json:"bmc_model,omitempty"`
 	BMCFirmware  string   `json:"bmc_firmware,omitempty"`
-	MACs         []string `json:"macs,omitempty"` // lower case; only those that the BMC knows
+	MACs         []string `json:"macs,omitempty"` // in lower case; only the addresses that the BMC reports
 	MemoryGiB    float64  `json:"memory_gib,omitempty"`
 	Processors   int      `json:"processors,omitempty"`
 }
 
 // Media is the content of the server's virtual media device.
 type Media struct {
-	Device   string    `json:"slot"` // path of the resource
+	Device   string    `json:"slot"` // path of the device's resource
 	Image    string    `json:"image,omitempty"`
 	Inserted bool      `json:"inserted"`
 	At       time.Time `json:"at"`
@@ -149,11 +151,11 @@ type BootStatus struct {
 	InfraEnvID string    `json:"infra_env_id,omitempty"`
 	ImageURL   string    `json:"image_url"`
 	At         time.Time `json:"at"`
-	// Host is the host of the agent that registered after the boot. It is nil before.
+	// Host is the host whose agent registered after the boot. It is nil before.
 	Host       *HostRef  `json:"host,omitempty"`
 	Registered time.Time `json:"registered,omitzero"`
 	Ejected    time.Time `json:"ejected,omitzero"`
-	// it booted the image again and was restarted from its disk
+	// time when the server, which had booted the image again, was restarted from its disk
 	Repaired time.Time `json:"repaired,omitzero"`
 }
 
@@ -163,8 +165,8 @@ type HostRef struct {
 	ID         string `json:"id"`
 }
 
-// Event is an entry of a server's history. Its reason is the name of metal3's event if there is
-// one.
+// Event is an entry of a server's history. If metal3 has an event for it, the reason is that
+// event's name.
 type Event struct {
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`
@@ -173,7 +175,7 @@ type Event struct {
 }
 
 // OperationMetric holds the start and the end of an operation (metal3's term). A zero End means
-// that it is in progress.
+// that the operation is in progress.
 type OperationMetric struct {
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
@@ -191,7 +193,7 @@ type Server struct {
 	ID string `json:"id"`
 	Desired
 	State State `json:"state"`
-	// Activity is a sentence about the current or the next operation; "" if there is none.
+	// Activity is a sentence about the current or the next operation, or "".
 	Activity   string           `json:"doing,omitempty"`
 	Power      Power            `json:"power"`
 	System     *System          `json:"system,omitempty"` // nil before registration
@@ -203,11 +205,11 @@ type Server struct {
 	Operations OperationHistory `json:"operations"`
 	History    []Event          `json:"history"` // oldest first
 	Created    time.Time        `json:"created"`
-	// CredentialsGood is set after the BMC has accepted the current credentials.
+	// CredentialsGood is set after the BMC accepted the current credentials.
 	CredentialsGood bool `json:"credentials_good"`
 }
 
-// ActionKind is the kind of a requested action.
+// ActionKind is the kind of an action.
 type ActionKind string
 
 // The actions.

@@ -2,8 +2,8 @@ package bmc
 
 import "context"
 
-// step is a step of the boot sequence. Every step can be repeated: a step that was interrupted by a
-// crash starts again.
+// step is a step of the boot sequence. Every step can be repeated: a step that a crash interrupted
+// runs again.
 type step string
 
 // The steps in order.
@@ -21,9 +21,9 @@ var stepText = map[step]string{
 	stepOverride: "set the boot override", stepOn: "power on the server",
 }
 
-// boot boots the session's image. It calls begin before each step. An interrupted sequence resumes
-// with its last step, the power-on, if media and boot override are unchanged. Otherwise it starts
-// again.
+// boot boots the session's image. It calls begin before each step. If only the last step (power on)
+// was interrupted, and media and boot override are unchanged, boot resumes with that step.
+// Otherwise it runs all steps again.
 func (s *session) boot(ctx context.Context, mode string, from step, begin func(step) error) (*Media, error) {
 	if s.address.HTTPBoot {
 		if done, err := s.bootByHTTP(ctx, from, begin); done || err != nil {
@@ -60,7 +60,7 @@ type bootStep struct {
 	do   func() error
 }
 
-// runSteps runs steps in order and calls begin before each of them.
+// runSteps runs steps in order and calls begin before each step.
 func (s *session) runSteps(actions []bootStep, begin func(step) error) error {
 	for _, next := range actions {
 		if err := begin(next.step); err != nil {
@@ -77,8 +77,8 @@ func (s *session) runSteps(actions []bootStep, begin func(step) error) error {
 	return nil
 }
 
-// resumePowerOn completes a sequence that was interrupted during its last step. The server may be
-// on or off. It returns false if the sequence must start again.
+// resumePowerOn completes a sequence that was interrupted in its last step. The server may be on or
+// off. It returns false if the whole sequence must run again.
 func (s *session) resumePowerOn(ctx context.Context, devices []*resource) (*Media, bool, error) {
 	for _, device := range devices {
 		if !inserted(device.object) || !holds(device.object, s.image) {
@@ -99,15 +99,15 @@ func (s *session) resumePowerOn(ctx context.Context, devices []*resource) (*Medi
 	return nil, false, nil
 }
 
-// bootOverrideSet reports whether the next boot uses a CD. Dell's BootOnce attribute is not visible
-// here.
+// bootOverrideSet reports whether the next boot uses a CD. It does not detect Dell's BootOnce
+// attribute.
 func (s *session) bootOverrideSet() bool {
 	target := s.system.text("Boot", "BootSourceOverrideTarget")
 	return (target == "Cd" || target == "UsbCd") && s.system.text("Boot", "BootSourceOverrideEnabled") != "Disabled"
 }
 
-// ejectMedia ejects the image and clears the boot override as far as the BMC allows it. It does not
-// change the power state.
+// ejectMedia ejects the image and clears the boot override if the BMC allows it. It does not change
+// the power state.
 func (s *session) ejectMedia(ctx context.Context) error {
 	devices, err := s.virtualMedia(ctx)
 	if err != nil {

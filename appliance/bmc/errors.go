@@ -18,7 +18,7 @@ import (
 type Error struct {
 	Type ErrorType
 	Code string // code of the vendor or of a message registry, if the BMC reported one
-	// Message says in a sentence what failed, where, and what to do.
+	// Message is a sentence about the failure, its place and the remedy.
 	Message string
 	Err     error
 }
@@ -52,7 +52,7 @@ func (f *failure) Error() string {
 	return fmt.Sprintf("%s %s returned %d: %s", f.method, f.path, f.status, detail)
 }
 
-// Unwrap returns why there was no response.
+// Unwrap returns the reason why there was no response.
 func (f *failure) Unwrap() error { return f.err }
 
 // text returns the messages of the BMC, shortened to 300 characters.
@@ -70,10 +70,10 @@ func (f *failure) text() string {
 	return string(detail)
 }
 
-// vendorCode matches the codes of Dell's lifecycle controller, which the vendor's manuals explain.
+// vendorCode matches the codes of Dell's Lifecycle Controller, which the vendor's manuals explain.
 var vendorCode = regexp.MustCompile(`\b(RAC|VRM|SYS|SWC|LIC|JCP|IDRAC)[0-9]{3,4}\b`)
 
-// code returns the error code to look up in a manual; "" if there is none.
+// code returns the error code to look up in a manual, or "".
 func (f *failure) code() string {
 	for _, m := range f.messages {
 		if found := vendorCode.FindString(m.id); found != "" {
@@ -93,7 +93,7 @@ func (f *failure) code() string {
 	return ""
 }
 
-// mentions reports whether the id or the text of a message contains one of the words, ignoring
+// mentions reports whether the id or the text of a message contains one of the words. It ignores
 // case.
 func (f *failure) mentions(words ...string) bool {
 	for _, m := range f.messages {
@@ -149,8 +149,8 @@ func (f *failure) propertyUnknown() bool {
 		"not in the list of valid properties", "unknown property")
 }
 
-// alreadyDone reports whether the BMC rejected a change because the state is already the requested
-// one.
+// alreadyDone reports whether the BMC rejected a change because the system already has the
+// requested state.
 func (f *failure) alreadyDone() bool {
 	return (f.status == http.StatusBadRequest || f.status == http.StatusConflict) &&
 		f.mentions("already", "same state", "is off", "is on", "powered off", "powered on", "NoOperation")
@@ -164,7 +164,8 @@ func (f *failure) retryable() bool {
 // asFailure returns the failure in the chain of an error.
 func asFailure(err error) (*failure, bool) { return errors.AsType[*failure](err) }
 
-// readFailure parses an error response. A body that is not a Redfish error becomes a message.
+// readFailure parses an error response. If the body is not a Redfish error, it becomes the text of
+// a message.
 func readFailure(method, path string, status int, body []byte) *failure {
 	f := &failure{method: method, path: path, status: status}
 	fields, err := decodeObject(body)

@@ -15,7 +15,7 @@ import (
 )
 
 // faultResults maps each fault to a substring of the expected error; empty if the server must boot
-// despite the fault. The part before the colon names the phase: "register" or "boot".
+// despite the fault. The part before the colon is the phase: "register" or "boot".
 var faultResults = map[redfish.Fault]string{
 	redfish.InUse400: "", redfish.InUse409: "", redfish.InUse500: "", redfish.EjectEmpty400: "", redfish.EjectKeeps: "",
 	redfish.StaleInserted: "",
@@ -53,9 +53,9 @@ type faultTest struct {
 	final    *Server // the server after it booted or failed
 }
 
-// TestFaults runs all combinations with the build tag redfish, and otherwise each fault with a few
-// vendors. One manager handles all servers at the same time. At the start, the drives contain the
-// media of another user, and the servers are on.
+// TestFaults combines faults and vendors: all combinations with the build tag redfish, otherwise
+// each fault with a few vendors. One manager handles all servers at the same time. At the start,
+// the drives contain another user's media, and the servers are on.
 func TestFaults(t *testing.T) {
 	s := newTestSite(t)
 	tests := map[string]*faultTest{}
@@ -143,7 +143,7 @@ func (p *faultTest) check(image string) func(t *testing.T) {
 	}
 }
 
-// startBMCOverTLS starts a simulated BMC, with a certificate if the fault concerns it.
+// startBMCOverTLS starts a simulated BMC with TLS. A fault may determine its certificate.
 func (s *testSite) startBMCOverTLS(profile redfish.Profile, fault redfish.Fault) *redfish.BMC {
 	options := redfish.Options{Profile: profile, Faults: []redfish.Fault{fault}, HTTP: &http.Client{}}
 	switch fault {

@@ -23,7 +23,7 @@ type bmcLock struct {
 	users int
 }
 
-// acquire waits until the BMC has no other session and returns the function that releases it.
+// acquire waits until no other session uses the BMC. It returns the function that releases the BMC.
 func (m *Manager) acquire(ctx context.Context, address string) (release func(), err error) {
 	parsed, err := ParseAddress(address)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(err, hostsErr)
 }
 
-// startWorker starts the worker of a server if there is none, and requests a scan for its host.
+// startWorker starts the worker of a server if it does not run, and requests a scan of hosts.
 func (m *Manager) startWorker(ctx context.Context, id string, workers *sync.WaitGroup) {
 	r, err := m.load(id)
 	if err != nil {
@@ -120,8 +120,8 @@ func (m *Manager) startWorker(ctx context.Context, id string, workers *sync.Wait
 	})
 }
 
-// updateMatcher updates the matcher of a server's host. It returns true if there was none before.
-// The caller holds the mutex.
+// updateMatcher updates the matcher of a server's host. It returns true if the server had no
+// matcher before. The caller holds the mutex.
 func (m *Manager) updateMatcher(id string, r *row) bool {
 	_, before := m.matchers[id]
 	delete(m.matchers, id)
@@ -155,7 +155,7 @@ func (e hostMatcher) matches(host Host) bool {
 		slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
 }
 
-// mayMatch reports whether a host may belong to a server. It avoids reads of the many other hosts.
+// mayMatch reports whether a host may belong to a server. It avoids reading the hosts that do not.
 func (m *Manager) mayMatch(ref HostRef) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,8 +176,8 @@ func (m *Manager) requestHostScan() {
 
 const hostsPrefix = "/hosts/"
 
-// followHosts updates servers when their hosts change. It reads all hosts at the start and after
-// another server was booted, and then each changed host.
+// followHosts updates servers when their hosts change. It reads all hosts at the start and when a
+// server gets a new matcher, and otherwise each changed host.
 func (m *Manager) followHosts(ctx context.Context) error {
 	for ctx.Err() == nil {
 		from := m.options.DB.Revision()
@@ -293,15 +293,15 @@ func (m *Manager) wakeWorker(id string) {
 }
 
 const (
-	// rebootEjectDelay keeps a full image in place while the machine that runs from it shuts down
-	// for its reboot. The firmware's self-test of a physical server takes longer.
+	// rebootEjectDelay keeps a full image inserted while the machine that runs from it shuts down
+	// for its reboot. The firmware's self-test of a physical server takes longer than this delay.
 	rebootEjectDelay = 20 * time.Second
-	// failedEjectDelay keeps a full image in place after a failed installation, so that the machine
+	// failedEjectDelay keeps a full image inserted after a failed installation, so that the machine
 	// can send its logs.
 	failedEjectDelay = 10 * time.Minute
 )
 
-// applyHost applies the state of a host to its server. It returns false if nothing changes.
+// applyHost applies the state of a host to its server. It returns false if nothing changed.
 func (r *row) applyHost(host Host, now time.Time) bool {
 	if r.Booted == nil || r.State == Deleting || r.Detached {
 		return false
@@ -309,7 +309,7 @@ func (r *row) applyHost(host Host, now time.Time) bool {
 	changed := false
 	if r.Booted.Host == nil {
 		if host.Registered.Before(r.Operations.Provision.Start) {
-			return false // it registered before this boot
+			return false // the host registered before this boot
 		}
 		changed = true
 		r.Booted.Host, r.Booted.Registered = &HostRef{host.InfraEnvID, host.ID}, now
@@ -336,7 +336,7 @@ func (r *row) applyHost(host Host, now time.Time) bool {
 	return true
 }
 
-// ejectAfter returns how long and why to wait before the image is ejected. The reason is empty
+// ejectAfter returns the delay before the image is ejected, and the reason. The reason is empty
 // while the machine needs the image.
 func (h Host) ejectAfter() (wait time.Duration, reason string) {
 	switch h.Stage {
@@ -352,7 +352,7 @@ func (h Host) ejectAfter() (wait time.Duration, reason string) {
 		reason, wait = "it is installed", 0
 	}
 	if h.Minimal {
-		wait = 0 // its root file system is in memory
+		wait = 0 // the image's root file system is in memory
 	}
 	return wait, reason
 }

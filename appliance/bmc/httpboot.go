@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// UEFI HTTP boot: the server's firmware fetches the image over the server's own network into memory
-// and boots it. The BMC only gets the URL (DSP0266 and schema ComputerSystem 1.9 and newer:
-// Boot.HttpBootUri). There is no virtual media device and nothing to eject; the boot override is
-// valid for one boot.
+// UEFI HTTP boot: the server's firmware downloads the image into memory over the server's own
+// network and boots it. The BMC only receives the URL (DSP0266 and schema ComputerSystem 1.9 and
+// newer: Boot.HttpBootUri). This needs no virtual media device and no eject. The boot override
+// applies to one boot.
 
 // The properties and the value that request UEFI HTTP boot.
 const (
@@ -20,7 +20,7 @@ const (
 )
 
 // bootByHTTP boots the session's image without virtual media. It returns false if the firmware does
-// not support this. In that case, the history says that virtual media is used instead.
+// not support this. It then adds an event that virtual media is used instead.
 func (s *session) bootByHTTP(ctx context.Context, from step, begin func(step) error) (bool, error) {
 	allowed := s.system.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
 	if len(allowed) > 0 && !slices.Contains(allowed, httpBootTarget) {
@@ -48,7 +48,7 @@ func (s *session) bootByHTTP(ctx context.Context, from step, begin func(step) er
 }
 
 // overrideHTTP sets the boot override to the image's URL. It returns false if the BMC does not
-// support this, and an error if it rejects the URL.
+// support this, and an error if the BMC rejects the URL.
 func (s *session) overrideHTTP(ctx context.Context) (bool, error) {
 	boot := map[string]any{
 		"BootSourceOverrideTarget": httpBootTarget, "BootSourceOverrideEnabled": "Once",
@@ -76,15 +76,14 @@ func (s *session) overrideHTTP(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// reportVirtualMediaUsed adds an event that virtual media is used instead, and why.
+// reportVirtualMediaUsed adds an event that virtual media is used instead, with the reason.
 func (s *session) reportVirtualMediaUsed(reason string) {
 	s.addEvent(true, "VirtualMediaUsed",
 		"The firmware of the server does not support UEFI HTTP boot by Redfish (%s); virtual media is "+
 			"used instead.", reason)
 }
 
-// clearHTTPBoot clears the image's URL as far as the BMC allows it. It is not needed after the
-// boot.
+// clearHTTPBoot clears the image's URL if the BMC allows it. The URL is not needed after the boot.
 func (s *session) clearHTTPBoot(ctx context.Context) {
 	if !s.address.HTTPBoot || s.system.text("Boot", httpBootURI) == "" {
 		return

@@ -20,7 +20,7 @@ func TestHTTPBoot_everyVendor(t *testing.T) {
 	for _, c := range []struct{ profile, from string }{
 		{"generic", "http"}, {"supermicro-x12", "http"}, {"ami-megarac", "http"}, {"fujitsu-irmc", "http"},
 		{"nvidia-dgx", "http"}, {"sushy-emulator", "http"},
-		// their firmware has vendor attributes for it
+		// The firmware of these vendors has its own attributes for HTTP boot.
 		{"dell-idrac9", "cd"}, {"hpe-ilo6", "cd"}, {"lenovo-xcc", "cd"},
 	} {
 		t.Run(c.profile, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestHTTPBoot_everyVendor(t *testing.T) {
 			if c.from == "cd" {
 				require.Contains(t, reasons(server), "VirtualMediaUsed")
 				require.True(t, slices.IsSortedFunc(server.History, func(a, b Event) int { return a.At.Compare(b.At) }),
-					"readers of the history miss no event")
+					"the times of the events increase")
 				return
 			}
 			require.NotContains(t, reasons(server), "VirtualMediaUsed")
@@ -109,7 +109,7 @@ func TestHTTPBoot_resumesAfterRestart(t *testing.T) {
 	s.await("n1", provisioned)
 	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
 	for _, started := range b.Boots() {
-		require.Equal(t, "http", started.From, "it never boots without the image")
+		require.Equal(t, "http", started.From, "the server never boots without the image")
 	}
 }
 

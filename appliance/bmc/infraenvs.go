@@ -23,14 +23,14 @@ type InfraEnvs struct {
 	networks discovery.Networks
 }
 
-// NewInfraEnvs returns the infra-envs of an engine. The networks are those of the site, the
-// preferred one first.
+// NewInfraEnvs returns the infra-envs of an engine. networks are the networks of the site, the
+// preferred network first.
 func NewInfraEnvs(e *engine.Engine, images *discovery.Images, networks discovery.Networks) *InfraEnvs {
 	return &InfraEnvs{e, images, networks}
 }
 
 // ImageURL implements Site. It uses the network through which this machine reaches the BMC, or the
-// preferred network if there is no BMC.
+// preferred network if bmcURL is empty.
 func (s *InfraEnvs) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error) {
 	code, expires, err := s.engine.CodeOfImage(infraEnvID)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *InfraEnvs) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (st
 	return network.ShortURL(code), nil
 }
 
-// networkTowards returns the network of the local address that reaches a BMC, or else the preferred
+// networkTowards returns the network whose local address is used to reach a BMC, or the preferred
 // network. It sends no packets.
 func (s *InfraEnvs) networkTowards(ctx context.Context, bmcURL string) discovery.Network {
 	if len(s.networks) == 1 || bmcURL == "" {
@@ -116,7 +116,7 @@ func (s *InfraEnvs) Host(ref HostRef) (Host, bool, error) {
 	return described, known, nil
 }
 
-// host describes a host. It returns false until the agent has reported the inventory.
+// host describes a host. It returns false if the agent has not reported the inventory yet.
 func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 	inventory, err := s.engine.HostHardware(host.InfraEnvID.String(), host.ID.String())
 	if err != nil || inventory == nil {
@@ -149,7 +149,7 @@ func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 	return described, true
 }
 
-// InfraEnv returns the id of the infra-env with this id or name; "" for an empty name.
+// InfraEnv returns the id of the infra-env with this id or name, or "" for an empty name.
 func (s *InfraEnvs) InfraEnv(idOrName string) (string, error) {
 	if idOrName == "" {
 		return "", nil

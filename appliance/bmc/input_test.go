@@ -67,7 +67,7 @@ func TestDesired_validation(t *testing.T) {
 		{"username", "user name for the BMC of n1 is missing", func(d *Desired) { d.Username = "" }},
 		{"password", "password for the BMC of n1 is missing", func(d *Desired) { d.Password = "" }},
 		{"boot_mac", `The boot MAC address "x" is invalid`, func(d *Desired) { d.BootMAC = "x" }},
-		{"ca", "are not PEM certificates", func(d *Desired) { d.CA = "x" }},
+		{"ca", "is not a PEM certificate", func(d *Desired) { d.CA = "x" }},
 		{"boot_mode", `The boot mode "bios" of n1 is invalid`, func(d *Desired) { d.BootMode = "bios" }},
 		{"infra_env_id", "has no image to boot", func(d *Desired) { d.Boot = true }},
 		{"image_url", "has a query", func(d *Desired) { d.ImageURL = "http://x/y.iso?api_key=z" }},

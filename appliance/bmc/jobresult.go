@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// applyResult applies the results of a session, whether its job succeeded or failed.
+// applyResult applies the results of a session to the row, after a successful or a failed job.
 func (r *row) applyResult(result *jobResult, now, seen time.Time) {
 	if result == nil {
 		return
@@ -65,8 +65,8 @@ func (w *worker) saveFailure(ctx context.Context, r *row, j job, err error, resu
 	}))
 }
 
-// titleCase begins each word with a capital: "power management error" becomes the event
-// PowerManagementError.
+// titleCase capitalizes each word and joins the words: "power management error" becomes
+// "PowerManagementError", the name of an event.
 func titleCase(text string) string {
 	words := strings.Fields(text)
 	for i, word := range words {
@@ -75,7 +75,7 @@ func titleCase(text string) string {
 	return strings.Join(words, " ")
 }
 
-// backoff returns the delay after this number of consecutive failures.
+// backoff returns the delay after the given number of consecutive failures.
 func backoff(count int) time.Duration {
 	b := newBackoff(minBackoff, maxBackoff)
 	for range min(count-1, 10) {
@@ -84,7 +84,7 @@ func backoff(count int) time.Duration {
 	return b.Step()
 }
 
-// newBackoff returns delays that begin with first and double up to limit.
+// newBackoff returns delays that start with first and double up to limit.
 func newBackoff(first, limit time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: first, Factor: 2, Cap: limit, Steps: math.MaxInt}
 }
@@ -205,16 +205,16 @@ func (w *worker) remove(ctx context.Context) error {
 	})
 }
 
-// The limits of the request logs of a server: their number and their size in bytes. The newest log
-// is always kept.
+// Limits of the request logs of a server: their number and their total size in bytes. The newest
+// log is always kept.
 const (
 	maxRequestLogs     = 20
 	maxRequestLogBytes = 128 << 10
 )
 
 // saveRequestLog saves the log of a session. The log of a successful poll stays in memory until the
-// next poll. A log with the same error as the newest one replaces it, so that the logs before the
-// first failure are kept.
+// next poll. A log with the same error as the newest log replaces it, so that older logs are not
+// pushed out.
 func (w *worker) saveRequestLog(ctx context.Context, s *session, j job, err error) error {
 	log := s.recorder.log
 	log.ID = requestLogID(uint64(log.Start.UnixNano()))
@@ -270,8 +270,8 @@ func (w *worker) saveRequestLog(ctx context.Context, s *session, j job, err erro
 // requestLogID returns an id that sorts by time: nanoseconds since 1970 in hexadecimal.
 func requestLogID(nanos uint64) string { return fmt.Sprintf("%016x", nanos) }
 
-// nextID returns the id after the given one. It keeps the logs in order and unique if the clock
-// does not advance or was set back.
+// nextID returns the id after the given id. It keeps the logs in order if the clock stands still or
+// was set back.
 func nextID(id string) string {
 	nanos, err := strconv.ParseUint(id, 16, 64)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"landfall/store"
 )
 
-// Options configure a manager.
+// Options configures a manager.
 type Options struct {
 	DB   *store.DB
 	Site Site
-	// Secrets encrypts the passwords; nil stores them in plain text.
+	// Secrets encrypts the passwords. If it is nil, passwords are stored in plain text.
 	Secrets *sitekey.Box
 	Clock   clockwork.Clock // nil is the real clock
 	Logger  *slog.Logger    // nil discards the log
@@ -34,9 +34,9 @@ type Manager struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	// server id -> time of the last response; saved together with other changes
+	// server id -> time of the last response. The times are saved together with other changes.
 	contacts map[string]time.Time
-	locks    map[string]*bmcLock    // by the URL of the BMC: one session at a time
+	locks    map[string]*bmcLock    // by the URL of the BMC; each BMC has at most one session
 	polls    map[string]RequestLog  // the last successful poll
 	matchers map[string]hostMatcher // servers that were booted -> matcher of their hosts
 
@@ -44,7 +44,7 @@ type Manager struct {
 	scanHosts chan struct{} // requests a scan: a new matcher may match an existing host
 }
 
-// New returns a manager. It does nothing before Run.
+// New returns a manager. It does nothing until Run is called.
 func New(options Options) *Manager {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -63,15 +63,15 @@ func New(options Options) *Manager {
 // NewID returns a new unique id for a server.
 func NewID() string { return uuid.NewString() }
 
-// Ensure sets the desired state of the server with this id and creates the server if it does not
-// exist. An id has lower-case letters, digits and hyphens, such as a UUID. An unchanged desired
-// state changes nothing. Invalid requests return *RequestError or *ConflictError; later errors of
-// the BMC are in the Error field of the server.
+// Ensure sets the desired state of the server with this id. It creates the server if it does not
+// exist. An id consists of lower-case letters, digits and hyphens, such as a UUID. An unchanged
+// desired state has no effect. Invalid requests return *RequestError or *ConflictError. Later
+// errors of the BMC appear in the Error field of the server.
 func (m *Manager) Ensure(ctx context.Context, id string, desired Desired) (*Server, error) {
 	return m.updateDesired(ctx, id, true, func(Desired) (Desired, error) { return desired, nil })
 }
 
-// Change changes the desired state of an existing server. The function gets the current password in
+// Change changes the desired state of an existing server. modify receives the current password in
 // plain text.
 func (m *Manager) Change(ctx context.Context, id string, modify func(Desired) (Desired, error)) (*Server, error) {
 	return m.updateDesired(ctx, id, false, modify)
@@ -103,7 +103,7 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 		}
 		before := r.Desired
 		if before.Password, err = m.options.Secrets.Open(before.Password); err != nil {
-			before.Password = "" // encrypted with another site's key: it must be given again
+			before.Password = "" // encrypted with another site's key: the password must be entered again
 		}
 		desired, err := modify(before)
 		if err != nil {
@@ -242,9 +242,9 @@ func (m *Manager) withLastContact(server *Server) *Server {
 	return server
 }
 
-// Forget removes a server. It ejects an image that the manager inserted and, if powerOff is set and
-// the server is not detached, powers the server off. If the BMC does not respond, the server is
-// removed after a few attempts. Forgetting an unknown server is not an error.
+// Remove removes a server. It ejects an image that the manager inserted. If powerOff is set and the
+// server is not detached, it powers the server off. If the BMC does not respond, the server is
+// removed after a few attempts. Removing an unknown server is not an error.
 func (m *Manager) Remove(ctx context.Context, id string, powerOff bool) error {
 	changed := false
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -270,8 +270,9 @@ func (m *Manager) Remove(ctx context.Context, id string, powerOff bool) error {
 	return err
 }
 
-// Observe calls changed with the id of each existing server, and then of each changed or deleted
-// server, one at a time, until the context ends. The callback reads the state with Server.
+// Observe calls changed with the id of each existing server, then with the id of each changed or
+// deleted server. It makes one call at a time, until the context ends. The callback reads the state
+// with Server.
 func (m *Manager) Observe(ctx context.Context, changed func(id string)) error {
 	for {
 		from := m.options.DB.Revision()

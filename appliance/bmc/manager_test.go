@@ -31,7 +31,7 @@ func (s *testSite) ensure(b *redfish.BMC, alter func(*Desired)) *Server {
 	return server
 }
 
-// boot registers and boots a server, and then registers its host.
+// boot registers and boots a server and then registers its host.
 func (s *testSite) boot(b *redfish.BMC, host Host) *Server {
 	s.t.Helper()
 	s.ensure(b, nil)
@@ -143,7 +143,7 @@ func TestBoot_resumesAfterRestart(t *testing.T) {
 			require.Equal(t, "On", b.Power())
 			require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
 			for _, started := range b.Boots() {
-				require.Equal(t, "cd", started.From, "it never boots without the image")
+				require.Equal(t, "cd", started.From, "the server never boots without the image")
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func TestEnsure_desiredStateOfOwner(t *testing.T) {
 		return available(server) && server.Power == PowerOn &&
 			server.Booted == nil
 	})
-	require.Empty(t, b.Inserted(), "it was deprovisioned")
+	require.Empty(t, b.Inserted(), "the server was deprovisioned")
 	require.False(t, server.Operations.Deprovision.End.IsZero())
 
 	s.ensure(b, func(d *Desired) { owned(d); d.Online = &offline })
@@ -232,7 +232,7 @@ func TestRemove_ejectsAndPowersOff(t *testing.T) {
 	s.awaitGone("n1")
 	require.Equal(t, "Off", b.Power())
 	require.Empty(t, b.Inserted())
-	require.NoError(t, s.manager.Remove(bg, "n1", true), "a repetition is not an error")
+	require.NoError(t, s.manager.Remove(bg, "n1", true), "removing a server twice is not an error")
 	_, err = s.manager.RequestLogs("n1")
 	require.Error(t, err)
 	s.ensure(b, nil)
@@ -415,7 +415,7 @@ func TestCredentials_changeRetriesImmediately(t *testing.T) {
 		return !strings.Contains(c.Error,
 			"rejects the user name")
 	})
-	require.Len(t, refused, 1, "sessions with the same error are kept once")
+	require.Len(t, refused, 1, "sessions with the same error share one log")
 	require.GreaterOrEqual(t, refused[0].Repeated, 2)
 }
 

@@ -22,8 +22,8 @@ const (
 )
 
 // virtualMedia returns the virtual media devices for CDs or DVDs, the most suitable first. It
-// selects them by their properties, because their names differ between vendors, models and firmware
-// (CD, Cd, 1, 2, EXT1).
+// selects them by their properties, because their names (CD, Cd, 1, 2, EXT1) differ between
+// vendors, models and firmware versions.
 func (s *session) virtualMedia(ctx context.Context) ([]*resource, error) {
 	var collections []string
 	if link := s.system.link("VirtualMedia"); link != "" {
@@ -51,7 +51,7 @@ func (s *session) virtualMediaIn(ctx context.Context, collections []string) ([]*
 	for _, collection := range collections {
 		members, err := s.members(ctx, collection)
 		if f, ok := asFailure(err); ok && f.status == http.StatusNotFound {
-			continue // very old Lenovo firmware names a collection that does not exist
+			continue // very old Lenovo firmware lists a collection that does not exist
 		}
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (s *session) virtualMediaIn(ctx context.Context, collections []string) ([]*
 	rank := func(device *resource) int {
 		rank := mediaTypeRank(device.object)
 		if device.target(insertAction) == "" {
-			rank += 2 // it has no insert action; at most it accepts a PATCH
+			rank += 2 // the device has no insert action; it may accept a PATCH
 		}
 		return rank
 	}
@@ -96,7 +96,7 @@ func inserted(device object) bool {
 	return device.text("Image") != "" || device.text("ImageName") != ""
 }
 
-// holds reports whether a device contains this image. Some BMCs show only the file name.
+// holds reports whether a device contains this image. Some BMCs report only the file name.
 func holds(device object, image string) bool {
 	current := firstNonEmpty(device.text("Image"), device.text("ImageName"))
 	if current == image {
@@ -106,8 +106,7 @@ func holds(device object, image string) bool {
 	return err == nil && current != "" && path.Base(parsed.Path) == path.Base(current)
 }
 
-// ejectAll ejects the media of all devices. It returns the error of the first device that cannot be
-// emptied.
+// ejectAll ejects the media of all devices. It returns the first error.
 func (s *session) ejectAll(ctx context.Context, devices []*resource) error {
 	for _, device := range devices {
 		if !inserted(device.object) {
@@ -120,7 +119,7 @@ func (s *session) ejectAll(ctx context.Context, devices []*resource) error {
 	return nil
 }
 
-// eject ejects the media of a device and waits until the device reports it.
+// eject ejects the media of a device and waits until the device is empty.
 func (s *session) eject(ctx context.Context, device *resource) error {
 	var err error
 	if target := device.target(ejectAction); target != "" {
@@ -180,9 +179,9 @@ func (s *session) insert(ctx context.Context, devices []*resource) (*resource, e
 	return nil, first
 }
 
-// insertInto inserts the image with the minimal request body. It adds the properties that the BMC
-// requires and removes those that it rejects. Inserted and WriteProtected are optional, because
-// Supermicro's X11 and X12 reject them.
+// insertInto inserts the image with a minimal request body. It adds properties that the BMC
+// requires and removes properties that the BMC rejects. Inserted and WriteProtected are omitted at
+// first, because Supermicro's X11 and X12 reject them.
 func (s *session) insertInto(ctx context.Context, device *resource) error {
 	target := device.target(insertAction)
 	body := map[string]any{"Image": s.image}
@@ -245,8 +244,8 @@ func (s *session) inUseError(device *resource, f *failure) error {
 			"that share media, or restart the BMC; it reports: %q.", s.name, device.path, coded, f.text())}
 }
 
-// adaptBody adapts the request body to an error response. It returns false if there is nothing to
-// change.
+// adaptBody adapts the request body to an error response. It returns false if no change is
+// possible.
 func (s *session) adaptBody(body map[string]any, f *failure) bool {
 	if f.propertyUnknown() {
 		for name := range body {

@@ -14,13 +14,13 @@ const (
 
 	powerPollInterval   = 2 * time.Second
 	powerTimeout        = 2 * time.Minute
-	shutdownTimeout     = 3 * time.Minute  // for the shutdown of the operating system
-	unknownPowerTimeout = 15 * time.Second // for a BMC that does not report the power state
+	shutdownTimeout     = 3 * time.Minute  // time for the shutdown of the operating system
+	unknownPowerTimeout = 15 * time.Second // delay for a BMC that does not report the power state
 	powerOnAttempts     = 6
 	powerOnDelay        = 10 * time.Second
 )
 
-// The reset types for each purpose, the best first (DSP2046, Resource, "ResetType").
+// Reset types for each purpose, the preferred type first (DSP2046, Resource, "ResetType").
 var (
 	powerOnTypes  = []string{"On", "ForceOn", "PushPowerButton"}
 	powerOffTypes = []string{"ForceOff", "PushPowerButton", "GracefulShutdown"}
@@ -52,8 +52,8 @@ func (s *session) power(ctx context.Context) (Power, error) {
 	return powerOf(system.object), nil
 }
 
-// awaitPower waits for a power state. If the BMC reports no power state, it assumes success after a
-// while.
+// awaitPower waits for a power state. If the BMC does not report the power state, it assumes
+// success after unknownPowerTimeout.
 func (s *session) awaitPower(ctx context.Context, wanted Power, timeout time.Duration) (bool, error) {
 	now := PowerUnknown
 	silent := 0
@@ -72,8 +72,8 @@ func (s *session) awaitPower(ctx context.Context, wanted Power, timeout time.Dur
 	return done, err
 }
 
-// reset posts the first of the reset types that the system supports. It is no error if the system
-// already has the requested state.
+// reset posts the first reset type of the candidates that the system supports. It is not an error
+// if the system already has the requested state.
 func (s *session) reset(ctx context.Context, candidates []string) error {
 	target := s.system.target(resetAction)
 	if target == "" {
@@ -103,7 +103,7 @@ func (s *session) reset(ctx context.Context, candidates []string) error {
 	return err
 }
 
-// resetTypes returns the reset types that the system declares, none if it declares nothing.
+// resetTypes returns the reset types that the system declares, or nil.
 func (s *session) resetTypes(ctx context.Context) ([]string, error) {
 	if allowed := s.system.texts("Actions", resetAction, "ResetType@Redfish.AllowableValues"); len(allowed) > 0 {
 		return allowed, nil
@@ -114,7 +114,7 @@ func (s *session) resetTypes(ctx context.Context) ([]string, error) {
 	}
 	info, err := s.get(ctx, link)
 	if _, ok := asFailure(err); ok {
-		return nil, nil // reset tries its types without this information
+		return nil, nil // reset tries its candidates without this information
 	}
 	if err != nil {
 		return nil, err
@@ -147,7 +147,8 @@ func (s *session) powerOff(ctx context.Context) error {
 			"console, and restart the BMC if the server is actually off.", s.name, 2*powerTimeout)}
 }
 
-// shutdown asks the operating system to shut down, and powers the server off if it does not.
+// shutdown requests a shutdown of the operating system. If the server does not turn off, shutdown
+// powers it off.
 func (s *session) shutdown(ctx context.Context) error {
 	now, err := s.power(ctx)
 	if err != nil || now == PowerOff {
@@ -167,7 +168,7 @@ func (s *session) shutdown(ctx context.Context) error {
 	return s.powerOff(ctx)
 }
 
-// powerOn powers the server on. BMCs reject this for a while after a power-off.
+// powerOn powers the server on. BMCs reject this for some time after a power-off.
 func (s *session) powerOn(ctx context.Context) error {
 	now, err := s.power(ctx)
 	if err != nil || now == PowerOn {
@@ -254,8 +255,9 @@ func (s *session) retryDuringPOST(ctx context.Context, set func() error) error {
 	}
 }
 
-// setBoot sets the boot override in the forms that BMCs require: the minimal request, with the boot
-// mode, continuous if "once" is not supported, and by the settings resource.
+// setBoot sets the boot override. It tries the forms that BMCs require, in this order: the minimal
+// request, a request with the boot mode, a continuous override if "Once" is not supported, and the
+// settings resource.
 func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	present := s.system.text("Boot", "BootSourceOverrideMode")
 	boot := map[string]any{"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": "Once"}
@@ -269,7 +271,7 @@ func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	return s.writeBoot(ctx, boot, firstNonEmpty(wanted, firstNonEmpty(present, "UEFI")))
 }
 
-// writeBoot writes the boot override as given, or else in the other forms. The mode is for BMCs
+// writeBoot writes the boot override in the given form, then in other forms. The mode is for BMCs
 // that require the whole object.
 func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode string) error {
 	err := s.patch(ctx, s.system, map[string]any{"Boot": boot})
@@ -316,14 +318,14 @@ func firstNonEmpty(text, other string) string {
 }
 
 // On older iDRACs, the standard override Cd selects the physical drive. These attributes select the
-// virtual one (Dell, "iDRAC9 Attribute Registry", group ServerBoot).
+// virtual drive (Dell, "iDRAC9 Attribute Registry", group ServerBoot).
 const (
 	dellBootOnce    = "ServerBoot.1.BootOnce"
 	dellFirstDevice = "ServerBoot.1.FirstBootDevice"
 	dellVirtualCD   = "VCD-DVD"
 )
 
-// dellBootOnce sets the attributes directly or imports a configuration with them. It returns false
+// dellBootOnce sets the attributes, or imports a configuration that contains them. It returns false
 // if the BMC supports neither.
 func (s *session) dellBootOnce(ctx context.Context) (bool, error) {
 	managers, err := s.managers(ctx)

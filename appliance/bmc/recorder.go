@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// maxResponse limits how much of a response is read, in bytes.
+	// maxResponse limits the part of a response that is read, in bytes.
 	maxResponse = 4 << 20
-	// maxLoggedBody limits how much of a body is logged, in bytes.
+	// maxLoggedBody limits the part of a body that is logged, in bytes.
 	maxLoggedBody = 4 << 10
-	// maxExchanges limits the exchanges of a request log: it keeps the first half of them and the
-	// newest.
+	// maxExchanges limits the exchanges in a request log. The log keeps the first half of them and
+	// the newest.
 	maxExchanges = 120
 )
 
@@ -32,8 +32,7 @@ type response struct {
 	body         []byte
 }
 
-// recorder is a round tripper that logs requests and responses. It is used by one goroutine at a
-// time.
+// recorder is a round tripper that logs exchanges. It must be used by one goroutine at a time.
 type recorder struct {
 	base       http.RoundTripper
 	clock      clockwork.Clock
@@ -44,8 +43,8 @@ type recorder struct {
 	onResponse func(http.Header) // called after each response
 }
 
-// RoundTrip implements http.RoundTripper. It reads the whole response, so that the log has it even
-// if the caller does not read it.
+// RoundTrip implements http.RoundTripper. It reads the whole response, so that the log contains the
+// body even if the caller does not read it.
 func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("User-Agent", "landfall")
@@ -90,7 +89,7 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// sameAsBefore replaces a response body that equals the previous one at the same path.
+// sameAsBefore replaces a response body that equals the previous body at the same path.
 const sameAsBefore = "(as before)"
 
 func (t *recorder) add(e Exchange) {
@@ -107,8 +106,8 @@ func (t *recorder) add(e Exchange) {
 	}
 }
 
-// headers returns the named headers. Credentials are replaced, so that only their presence is
-// logged.
+// headers returns the named headers. Credentials are replaced, so that the log shows only their
+// presence.
 func (t *recorder) headers(from http.Header, names ...string) []string {
 	var kept []string
 	for _, name := range names {
@@ -146,14 +145,14 @@ var (
 		`(?i)("(?:[a-z]*password|token|x-auth-token|authtoken|sessionkey|apikey|api_key|secret|csrftoken)"\s*:\s*)"(?:[^"\\]|\\.)*"`)
 	secretQuery = regexp.MustCompile(`(?i)\b(api_key|apikey|token|image_token|signature|password)=[^&\s"'<>\\]+`)
 	secretPaths = regexp.MustCompile(`(/(?:byapikey|bytoken)/)[^/\s"'<>\\]+`)
-	// of short URLs; BMCs also show the file name alone
+	// codes of short URLs; BMCs also report the file name alone
 	shortCodes   = regexp.MustCompile(`\b([a-z2-7]{4})[a-z2-7]{12}(\.iso)`)
 	sessionPaths = regexp.MustCompile(`(/Sessions/)[^/\s"'<>\\?,}]+`)
 	sessionIDs   = regexp.MustCompile(`("@odata\.type"\s*:\s*"#Session\.[^}]*?"Id"\s*:\s*)"[^"]*"`)
 )
 
-// redact removes secrets from a text: by field names, by path patterns, and every occurrence of the
-// password.
+// redact removes secrets from a text: values of secret fields, secret parts of paths, and every
+// occurrence of the password.
 func redact(text, password string) string {
 	text = secretFields.ReplaceAllString(text, `${1}"`+redacted+`"`)
 	text = secretQuery.ReplaceAllString(text, "${1}="+redacted)

@@ -6,7 +6,8 @@ import (
 	"landfall/store"
 )
 
-// RequestLog is the log of one session with a BMC, from login to logout, without secrets.
+// RequestLog contains the exchanges of one session with a BMC, from login to logout, without
+// secrets.
 type RequestLog struct {
 	ID        string     `json:"id"`
 	Job       string     `json:"about"` // the job: "register", "boot", "poll", …
@@ -19,7 +20,7 @@ type RequestLog struct {
 	Repeated int `json:"repeated,omitempty"` // number of earlier sessions with the same error
 }
 
-// Exchange is one request with its response.
+// Exchange is a request with its response.
 type Exchange struct {
 	At              time.Time     `json:"at"`
 	Duration        time.Duration `json:"took_ns"`

@@ -7,8 +7,8 @@ import (
 )
 
 // object is a resource as the BMC returned it. Its accessors are lenient, because BMCs return
-// numbers as strings, strings as numbers, null for required values, and omit required properties. A
-// value of an unexpected type counts as absent.
+// numbers as strings and strings as numbers, and null or no value for required properties. A value
+// of an unexpected type is treated as absent.
 type object map[string]any
 
 // resource is an object with its path and its ETag.
@@ -62,7 +62,7 @@ func (o object) number(path ...string) float64 {
 
 func (o object) has(path ...string) bool { return o.at(path...) != nil }
 
-// texts returns a list of strings. A single string counts as a list of one.
+// texts returns a list of strings. A single string becomes a list of one.
 func (o object) texts(path ...string) []string {
 	var texts []string
 	switch value := o.at(path...).(type) {
@@ -78,7 +78,7 @@ func (o object) texts(path ...string) []string {
 	return texts
 }
 
-// link returns the target of a reference; "" if there is none.
+// link returns the target of a reference, or "".
 func (o object) link(path ...string) string {
 	if text, ok := o.at(path...).(string); ok && strings.HasPrefix(text, "/") {
 		return text
@@ -103,7 +103,7 @@ func (o object) links(path ...string) []string {
 	return links
 }
 
-// target returns the path of an action; "" if the resource does not have the action.
+// target returns the path of an action, or "" if the resource does not have the action.
 func (o object) target(action string) string { return o.text("Actions", action, "target") }
 
 func decodeObject(body []byte) (object, error) {

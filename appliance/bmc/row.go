@@ -24,15 +24,16 @@ const historyLength = 50
 // row is the stored form of a server. Its password is encrypted.
 type row struct {
 	Server
-	// Generation increases with each change of the desired state. A job of an older generation
-	// ends.
+	// Generation is incremented by each change of the desired state. A job of an older generation
+	// is canceled.
 	Generation  uint64    `json:"wish"`
 	Step        step      `json:"step,omitempty"` // current step of the boot sequence
 	Image       string    `json:"booting_image,omitempty"`
 	EjectAt     time.Time `json:"eject_at,omitzero"`
 	EjectReason string    `json:"eject_why,omitempty"`
-	Repair      bool      `json:"repair,omitempty"`    // it booted the image again: restart it from its disk
-	PowerOff    bool      `json:"power_off,omitempty"` // before it is removed
+	// the server booted the image again and must be restarted from its disk
+	Repair   bool `json:"repair,omitempty"`
+	PowerOff bool `json:"power_off,omitempty"` // power the server off before it is removed
 }
 
 // addEvent adds an event to the history and drops the oldest events above the limit.
@@ -43,7 +44,7 @@ func (r *row) addEvent(now time.Time, warning bool, reason, format string, args 
 		if last.Message == message {
 			return
 		}
-		if !now.After(last.At) { // readers of the history continue after the time of the last event
+		if !now.After(last.At) { // clients read the events after the time of their last event
 			now = last.At.Add(1)
 		}
 	}
@@ -98,7 +99,7 @@ func (r *row) bootedDesiredImage() bool {
 
 // RequestError reports an invalid request.
 type RequestError struct {
-	Field  string // JSON name of the field of Desired; "" if no field is invalid
+	Field  string // JSON name of the invalid field of Desired, or ""
 	Reason string
 }
 
@@ -117,7 +118,7 @@ func (e *ConflictError) Error() string { return e.Reason }
 // FaultKind implements fault.Classified.
 func (*ConflictError) FaultKind() fault.Kind { return fault.Conflict }
 
-// NotFoundError reports that there is no such server.
+// NotFoundError reports that the server does not exist.
 type NotFoundError struct{ ID string }
 
 // Error implements error.
@@ -133,7 +134,8 @@ var (
 	nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 )
 
-// maxImageURL is the length of a URL in bytes that all BMCs accept. Several truncate a longer URL.
+// maxImageURL is the length of a URL in bytes that all BMCs accept. Several BMCs truncate longer
+// URLs.
 const maxImageURL = 255
 
 // validated returns the desired state in its normal form, or a *RequestError.
@@ -189,4 +191,4 @@ func (d Desired) validated() (Desired, error) {
 	return d, nil
 }
 
-var errNotPEM = errors.New("they are not PEM certificates, which begin with -----BEGIN CERTIFICATE-----")
+var errNotPEM = errors.New("the text is not a PEM certificate, which begins with -----BEGIN CERTIFICATE-----")

@@ -17,9 +17,9 @@ import (
 	"github.com/stmcginnis/gofish"
 )
 
-// The time-outs and retries of requests. The values are those of OpenStack's sushy, which were
-// found in practice. Connections use the machine's clock; delays between attempts use the
-// manager's.
+// Time-outs and retries of requests. The values are those of OpenStack's sushy, which come from
+// practical experience. Connections use the machine's clock. Delays between attempts use the
+// manager's clock.
 const (
 	connectTimeout      = 30 * time.Second
 	requestTimeout      = 60 * time.Second
@@ -48,7 +48,7 @@ type session struct {
 
 	http    *http.Client
 	client  *gofish.APIClient
-	basic   bool // use Basic authentication, because there are no sessions
+	basic   bool // use Basic authentication, because the BMC offers no session
 	renewed bool // the session ended and was renewed once
 	vendor  Vendor
 	root    *resource
@@ -74,7 +74,7 @@ func transport(skipVerify bool, ca string) (*http.Transport, error) {
 	}, nil
 }
 
-// login starts a session. If the BMC has none, it continues with Basic authentication.
+// login starts a session. If the BMC offers no sessions, it uses Basic authentication.
 func (s *session) login(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
@@ -101,8 +101,8 @@ func (s *session) login(ctx context.Context) error {
 	return nil
 }
 
-// sessionsUnavailable reports whether a login failed because the BMC supports no sessions or has
-// none free.
+// sessionsUnavailable reports whether a login failed because the BMC does not support sessions or
+// has no free session.
 func (s *session) sessionsUnavailable(f *failure, err error) bool {
 	if strings.Contains(err.Error(), "no target provided") {
 		return true // the service root names no SessionService
@@ -117,7 +117,8 @@ func (s *session) sessionsUnavailable(f *failure, err error) bool {
 	return f.sessionsFull()
 }
 
-// logout deletes the session, because BMCs have few. It also works if the context was canceled.
+// logout deletes the session, because BMCs have few sessions. It also works after the context was
+// canceled.
 func (s *session) logout(ctx context.Context) {
 	defer s.http.CloseIdleConnections()
 	if s.client == nil {
@@ -135,7 +136,7 @@ func (s *session) logout(ctx context.Context) {
 	s.client = nil
 }
 
-// failureOf returns the failure of a request from the last response.
+// failureOf returns the failure of a request, taken from the last response.
 func (s *session) failureOf(method, path string, err error) *failure {
 	if last := s.recorder.response; last.status >= http.StatusBadRequest {
 		return readFailure(last.method, last.path, last.status, last.body)
@@ -149,12 +150,12 @@ type request struct {
 	body          any
 	etag          string
 	timeout       time.Duration
-	notIdempotent bool // a repetition would have another effect
+	notIdempotent bool // repeating the request would have another effect
 }
 
-// request sends a request and returns a successful response. It retries after no response, after
-// status 5xx (as Retry-After asks), and once with a new session after 401. Other errors are
-// *failure.
+// request sends a request and returns a successful response. It retries if there is no response,
+// after a status 5xx (with the delay of Retry-After), and once after 401 with a new session. Other
+// errors are *failure.
 func (s *session) request(ctx context.Context, r request) (*response, error) {
 	if r.timeout == 0 {
 		r.timeout = requestTimeout
@@ -186,7 +187,7 @@ func (s *session) request(ctx context.Context, r request) (*response, error) {
 	}
 }
 
-// permanent reports whether a retry would fail in the same way.
+// permanent reports whether a retry would fail for the same reason.
 func permanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -232,7 +233,8 @@ func (s *session) get(ctx context.Context, path string) (*resource, error) {
 	}
 	etag := fields.text("@odata.etag")
 	if etag == "" {
-		etag = strings.Replace(answer.header.Get("ETag"), `-gzip"`, `"`, 1) // Apache's mod_deflate adds it
+		// Apache's mod_deflate adds this suffix
+		etag = strings.Replace(answer.header.Get("ETag"), `-gzip"`, `"`, 1)
 	}
 	return &resource{fields, path, etag}, nil
 }
@@ -262,7 +264,7 @@ func (s *session) post(ctx context.Context, path string, body any) error {
 	return s.run(ctx, request{method: http.MethodPost, path: path, body: body})
 }
 
-// run sends a request that changes something and waits for its task.
+// run sends a request that changes a resource and waits for its task.
 func (s *session) run(ctx context.Context, r request) error {
 	answer, err := s.request(ctx, r)
 	if err != nil {
@@ -274,7 +276,7 @@ func (s *session) run(ctx context.Context, r request) error {
 	return nil
 }
 
-// patch changes properties of a resource. It sends the ETag of the resource if the BMC requires it.
+// patch changes properties of a resource. It sends the resource's ETag if the BMC requires it.
 func (s *session) patch(ctx context.Context, of *resource, body any) error {
 	r := request{method: http.MethodPatch, path: of.path, body: body, etag: of.etag}
 	for attempt := 1; ; attempt++ {
@@ -290,7 +292,7 @@ func (s *session) patch(ctx context.Context, of *resource, body any) error {
 		}
 		r.etag = fresh.etag
 		if attempt == 2 && f.status == http.StatusPreconditionFailed {
-			r.etag = "" // the BMC's ETags never match
+			r.etag = "" // no ETag of this BMC matches
 		}
 	}
 }
@@ -343,7 +345,7 @@ func (s *session) awaitTask(ctx context.Context, accepted *response) error {
 		messages: []message{{text: fmt.Sprintf("the task did not end within %s", taskTimeout)}}}
 }
 
-// sleep waits by the manager's clock.
+// sleep waits on the manager's clock.
 func (s *session) sleep(ctx context.Context, d time.Duration) error {
 	timer := s.clock.NewTimer(d)
 	defer timer.Stop()
@@ -355,8 +357,8 @@ func (s *session) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// poll calls condition until it returns true or an error, or the time-out expires. The first delays
-// are shorter than the interval.
+// poll calls condition until it returns true or an error, or until the time-out expires. The first
+// delays are shorter than the interval.
 func (s *session) poll(ctx context.Context, interval, timeout time.Duration,
 	condition func() (bool, error)) (bool, error) {
 	delays := newBackoff(interval/4, interval)
@@ -374,8 +376,8 @@ func (s *session) poll(ctx context.Context, interval, timeout time.Duration,
 	}
 }
 
-// retryAfter returns the delay that a response asks for; 0 if none. It compares a date with the
-// BMC's own clock, which may show 1970.
+// retryAfter returns the delay that a response requests, or 0. It compares a date with the BMC's
+// own clock, which may show 1970.
 func (h *response) retryAfter() time.Duration {
 	text := h.header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
@@ -392,8 +394,8 @@ func (h *response) retryAfter() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// location returns the path of the Location header without the host: BMCs behind NAT name an
-// unreachable host.
+// location returns the path of the Location header. It drops the host, because a BMC behind NAT
+// names an unreachable host.
 func (h *response) location() string {
 	location := h.header.Get("Location")
 	if _, rest, ok := strings.Cut(location, "://"); ok {

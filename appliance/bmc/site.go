@@ -11,15 +11,15 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Site is the manager's view of the appliance.
+// Site gives the manager access to the appliance's images and hosts.
 type Site interface {
-	// ImageURL returns the URL of an infra-env's image for the BMC with this URL (see Address.URL):
-	// short, ending in .iso, without a query, plain http. Without a BMC, it returns the URL for
-	// servers in their own network. Its error is a sentence.
+	// ImageURL returns the URL of an infra-env's image for the BMC with this URL (see Address.URL).
+	// The image's URL is short, ends in .iso, has no query and uses plain http. If bmcURL is empty,
+	// the URL is for the server's own network. The error is a sentence.
 	ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error)
-	// Hosts calls fn with every host that has reported its hardware.
+	// Hosts calls fn with each host that has reported its hardware.
 	Hosts(fn func(Host) error) error
-	// Host returns one host. It returns false if the host does not exist or has not reported its
+	// Host returns a host. It returns false if the host does not exist or has not reported its
 	// hardware.
 	Host(ref HostRef) (Host, bool, error)
 }
@@ -29,11 +29,11 @@ type Host struct {
 	HostRef
 	MACs         []string // lower case
 	SerialNumber string
-	Registered   time.Time        // last registration
+	Registered   time.Time        // time of the last registration
 	Status       string           // models.HostStatus…
-	Stage        models.HostStage // of its installation
-	WrongBoot    bool             // it booted the image again instead of its disk
-	Minimal      bool             // the root file system of its image is in memory
+	Stage        models.HostStage // stage of the host's installation
+	WrongBoot    bool             // the host booted the image again instead of its disk
+	Minimal      bool             // the image's root file system is in memory
 }
 
 // CheckImageURL checks whether BMCs accept the URL of an image. The error is a *RequestError.

@@ -2,6 +2,6 @@
 
 package bmc
 
-// faultSelected selects which faults are tested with which profiles: all with the first profile,
-// and each with a few others.
+// faultSelected selects all faults with the first profile, and each fault with a few other
+// profiles.
 func faultSelected(profile, fault int) bool { return profile == 0 || (profile+fault)%16 == 0 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// findSystem finds the system: the one of the address, or the only one of the BMC.
+// findSystem finds the system in the BMC's address, or the only system of the BMC.
 func (s *session) findSystem(ctx context.Context) error {
 	root, err := s.get(ctx, "/redfish/v1/")
 	if err != nil {
@@ -51,7 +51,8 @@ func (s *session) findSystem(ctx context.Context) error {
 	return nil
 }
 
-// bootable reports whether a system is a server. Baseboards of accelerators and enclosures are not.
+// bootable reports whether a system is a server. Baseboards of accelerators and enclosures are not
+// servers.
 func bootable(system object) bool {
 	if kind := system.text("@odata.type"); kind != "" && !strings.HasPrefix(kind, "#ComputerSystem.") {
 		return false
@@ -59,7 +60,7 @@ func bootable(system object) bool {
 	return system.has("Actions", resetAction) || system.has("Boot")
 }
 
-// managers returns the managers of the system, or else all managers of the BMC.
+// managers returns the managers of the system. If it has none, it returns all managers of the BMC.
 func (s *session) managers(ctx context.Context) ([]*resource, error) {
 	var found []*resource
 	for _, link := range s.system.links("Links", "ManagedBy") {
@@ -96,7 +97,8 @@ func (s *session) describeSystem(ctx context.Context) (*System, error) {
 		Processors: int(of.number("ProcessorSummary", "Count")),
 	}
 	if s.vendor == Dell && of.text("SKU") != "" {
-		// the service tag, which the firmware reports as the serial number to the operating system
+		// The SKU is the service tag, which the firmware reports to the operating system as the
+		// serial number.
 		described.SerialNumber = of.text("SKU")
 	}
 	managers, err := s.managers(ctx)
@@ -112,12 +114,12 @@ func (s *session) describeSystem(ctx context.Context) (*System, error) {
 	return described, nil
 }
 
-// macs returns the MAC addresses of the system's network interfaces. A BMC that does not report
-// them is not an error.
+// macs returns the MAC addresses of the system's network interfaces. It ignores a BMC that does not
+// report them.
 func (s *session) macs(ctx context.Context, collection string) []string {
 	cards, err := s.members(ctx, collection)
 	if err != nil {
-		s.log.Debug("A BMC does not report the network interfaces of its server.", "server", s.name, "error",
+		s.log.Debug("The BMC did not return the network interfaces of the server.", "server", s.name, "error",
 			redact(err.Error(), s.password))
 		return nil
 	}

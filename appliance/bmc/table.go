@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// TableRow is a row of a table of servers: the desired state of a server, or the error of the row.
+// TableRow is a row of a table of servers: the desired state of a server, or the error in the row.
 type TableRow struct {
 	Line     int     `json:"line"` // line number in the table, from 1
 	Desired  Desired `json:"-"`
-	InfraEnv string  `json:"-"` // as given: a name or an id
+	InfraEnv string  `json:"-"` // name or id
 	Err      error   `json:"-"`
 }
 
@@ -22,7 +22,8 @@ type TableRow struct {
 var tableColumns = []string{"name", "address", "username", "password", "boot_mac", "infra_env", "skip_verify",
 	"boot_mode"}
 
-// columnAliases maps other names of columns, in lower case without blanks, hyphens and underscores.
+// columnAliases maps other column names to the names of columns. The other names are in lower case,
+// without blanks, hyphens and underscores.
 var columnAliases = map[string]string{
 	"name": "name", "host": "name", "hostname": "name", "server": "name",
 	"address": "address", "bmc": "address", "bmcaddress": "address", "url": "address",
@@ -38,8 +39,8 @@ var columnAliases = map[string]string{
 const maxTableRows = 2_000
 
 // ReadTable parses a pasted table of servers: CSV with commas, semicolons or tabs, with or without
-// a header. An address without a scheme gets the scheme redfish-virtualmedia. An unreadable table
-// is a *RequestError; the error of a row is in the row.
+// a header. An address without a scheme gets the scheme redfish-virtualmedia. If the table cannot
+// be parsed, ReadTable returns a *RequestError. An error in a row is returned in that row.
 func ReadTable(r io.Reader) ([]TableRow, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Vendor is the manufacturer of a BMC, as far as requests depend on it.
+// Vendor is the manufacturer of a BMC, if requests depend on it.
 type Vendor string
 
-// The vendors that need requests of their own.
+// Vendors whose BMCs need special requests.
 const (
 	Generic    Vendor = "generic"
 	Dell       Vendor = "dell"
@@ -21,8 +21,8 @@ const (
 	NVIDIA     Vendor = "nvidia"
 )
 
-// vendorNames lists the names of the vendors in Vendor, Manufacturer, Product and Oem, in lower
-// case.
+// vendorNames lists the names of vendors in the properties Vendor, Manufacturer, Product and Oem,
+// in lower case.
 var vendorNames = []struct {
 	vendor Vendor
 	words  []string
@@ -61,8 +61,8 @@ func vendorOf(root, system object) Vendor {
 	return Generic
 }
 
-// excludesDevice reports whether a virtual media device does not accept images by URL: Lenovo's
-// RDOC devices take uploads to the BMC's memory, and its Remote devices belong to the remote
+// excludesDevice reports whether a virtual media device does not accept images by URL. Lenovo's
+// RDOC devices accept uploads to the BMC's memory, and its Remote devices belong to the remote
 // console.
 func (v Vendor) excludesDevice(device object) bool {
 	if v != Lenovo {

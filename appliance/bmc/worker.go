@@ -17,15 +17,15 @@ const (
 	minBackoff           = 10 * time.Second
 	maxBackoff           = 5 * time.Minute
 	// agentTimeout limits the time from the power-on of a server to the registration of its agent.
-	// After it, the server gets an error.
+	// When it expires, the server gets an error.
 	agentTimeout = 30 * time.Minute
-	// maxClockSkew is the deviation of a BMC's clock above which an event reports it.
+	// maxClockSkew is the deviation of a BMC's clock above which an event is added.
 	maxClockSkew = 24 * time.Hour
 	// removeAttempts limits the attempts to remove a server whose BMC does not respond.
 	removeAttempts = 3
 )
 
-// worker brings one server to its desired state, one job at a time.
+// worker reconciles one server with its desired state, one job at a time.
 type worker struct {
 	m           *Manager
 	id          string
@@ -38,7 +38,7 @@ type worker struct {
 
 var errSuperseded = errors.New("the desired state has changed")
 
-// interrupt cancels the current job of a server and makes the worker read the desired state again.
+// interrupt cancels the current job of a server. The worker then reads the desired state again.
 func (m *Manager) interrupt(id string) {
 	m.mu.Lock()
 	w := m.workers[id]
@@ -81,7 +81,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// runNext runs the next job if it is due, and returns the time until the next one.
+// runNext runs the next job if it is due. It returns the time until the next job.
 func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -93,7 +93,7 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 		return 0, true
 	}
 	if err != nil {
-		w.m.log.Error("Cannot read the server's row.", "server", w.id, "error", err)
+		w.m.log.Error("The server's row could not be read.", "server", w.id, "error", err)
 		return pollInterval, false
 	}
 	j, at := r.nextJob(w.lastSession)
@@ -120,7 +120,7 @@ const (
 	jobRepair      job = "repair"
 	jobDeprovision job = "deprovision"
 	jobRemove      job = "forget"
-	jobOverdue     job = "overdue" // without a session
+	jobOverdue     job = "overdue" // runs without a session
 )
 
 // nextJob returns the next job of a server and its time.
@@ -190,7 +190,7 @@ func (m *Manager) load(id string) (*row, error) {
 	return r, err
 }
 
-// updateRow changes the row of a server, unless its generation has changed.
+// updateRow changes the row of a server. It does nothing if the row's generation has changed.
 func (w *worker) updateRow(ctx context.Context, generation uint64, change func(*row, time.Time)) error {
 	return w.m.options.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, w.id)
@@ -233,7 +233,7 @@ func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 	err = w.runSession(ctx, s, r, j, result)
 	s.logout(ctx)
 	if saveErr := w.saveRequestLog(ctx, s, j, err); saveErr != nil {
-		w.m.log.Error("Cannot save the request log of a BMC.", "server", r.Name, "error", saveErr)
+		w.m.log.Error("The request log of a BMC could not be saved.", "server", r.Name, "error", saveErr)
 	}
 	if err != nil {
 		return w.saveFailure(ctx, r, j, err, result)
@@ -248,7 +248,7 @@ func (w *worker) runJob(ctx context.Context, r *row, j job) error {
 type jobResult struct {
 	system *System
 	power  Power
-	media  *Media // content of the virtual media devices; nil if it was not read
+	media  *Media // content of the virtual media devices; nil if not read
 	image  string
 	events []Event
 }
@@ -350,7 +350,7 @@ func (w *worker) register(ctx context.Context, s *session, result *jobResult) er
 	return w.inspectMedia(ctx, s, result)
 }
 
-// inspectMedia reads the content of the virtual media devices. The power state is already known.
+// inspectMedia reads the content of the virtual media devices. The power state was read before.
 func (w *worker) inspectMedia(ctx context.Context, s *session, result *jobResult) error {
 	devices, err := s.virtualMedia(ctx)
 	if err != nil {
@@ -367,7 +367,7 @@ func (w *worker) inspectMedia(ctx context.Context, s *session, result *jobResult
 	return nil
 }
 
-// boot determines the image and runs the boot sequence. It saves each step before it starts.
+// boot determines the image and runs the boot sequence. It saves each step before running it.
 func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult) error {
 	image := r.ImageURL
 	if image == "" {
@@ -403,7 +403,7 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult
 	return err
 }
 
-// switchPower runs the pending power action, or else sets the desired power state.
+// switchPower runs the pending power action. Without one, it sets the desired power state.
 func (w *worker) switchPower(ctx context.Context, s *session, r *row, result *jobResult) error {
 	kind := ActionPowerOn
 	switch {
@@ -456,7 +456,7 @@ func (w *worker) ejectAndPowerOff(ctx context.Context, s *session, r *row, j job
 	}
 	result.power = powerOf(s.system.object)
 	if r.Booted == nil && r.Step == "" {
-		return nil // the media in its devices were not inserted by the manager
+		return nil // the manager did not insert the media in the devices
 	}
 	return w.setEmptyMedia(result, s.ejectMedia(ctx))
 }

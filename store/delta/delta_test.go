@@ -25,11 +25,11 @@ func TestApply(t *testing.T) {
 		base, target string
 		most         int // maximum size of the delta in bytes
 	}{
-		"empty from empty":   {"", "", 1},
+		"empty from empty": {"", "", 1},
 		"empty from a row": {row, "", 1},
-		"text from empty": {"", "abc", 5},
-		"the same":                 {row, row, 8},
-		"a word changed":           {row, strings.Replace(row, "known", "installing", 1), 40},
+		"text from empty":  {"", "abc", 5},
+		"the same":         {row, row, 8},
+		"a word changed":   {row, strings.Replace(row, "known", "installing", 1), 40},
 		"words changed far apart": {row, "x" + strings.Replace(strings.Replace(row, "node-7", "me", 1), "node-40",
 			"another", 1) + "y", 60},
 		"shortened":                 {row, row[100:1200], 24},

@@ -11,7 +11,7 @@ import (
 
 // Keys of the Meta bucket that belong to this package.
 var (
-	epochKey     = []byte("epoch") // epoch of the log's records: see log.go
+	epochKey     = []byte("epoch")     // epoch of the log's records: see log.go
 	committedKey = []byte("committed") // newest commit in the bbolt file
 )
 

@@ -25,7 +25,7 @@ type group struct {
 	// there was none, or if this group is closed.
 	previous *group
 	written  chan struct{} // closed when the record is synced or has failed (err)
-	err      error // reason why the group was rolled back
+	err      error         // reason why the group was rolled back
 	done     chan struct{} // closed when the updates are committed or rolled back
 }
 

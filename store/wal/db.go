@@ -73,9 +73,9 @@ type DB struct {
 	updateLock chan struct{}
 	handover   chan struct{} // passes updateLock to the holder of logLock
 	closing    chan struct{} // closed by Close
-	open       *group // group that new updates join, or nil
-	newest     *group // group whose record is being written or was written last
-	logFull    bool // that record filled the log's file: see prepareLog
+	open       *group        // group that new updates join, or nil
+	newest     *group        // group whose record is being written or was written last
+	logFull    bool          // that record filled the log's file: see prepareLog
 
 	running *checkpoint // checkpoint that was started last; nil after its result was handled
 	// unsynced reports that the state that bbolt considers the newest may not be on the disk.
@@ -85,7 +85,7 @@ type DB struct {
 	// may also use the log while no record is being written.
 	logLock      chan struct{}
 	disk         Disk
-	log          *log // nil before the first update
+	log          *log  // nil before the first update
 	checkpointAt int64 // size of a log file at which the next checkpoint starts, in bytes
 
 	closeOnce sync.Once

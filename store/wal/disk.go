@@ -13,7 +13,7 @@ import (
 // Disk holds the functions and sizes (in bytes) for writing files. Tests replace them to inject
 // faults.
 type Disk struct {
-	Sync   func(*os.File) error // returns when written data is on the disk
+	Sync   func(*os.File) error                       // returns when written data is on the disk
 	Update func(*bolt.DB, func(*bolt.Tx) error) error // commits a transaction to the bbolt file
 	Begin  func(*bolt.DB) (*bolt.Tx, error)           // begins a read transaction of the bbolt file
 	// CheckpointAt is the size of a log file at which a checkpoint starts.

@@ -17,8 +17,9 @@ import (
 // A file is a sequence of blocks of 4096 bytes. Each record starts at a block boundary, so that no
 // write touches a block with an acknowledged record. All numbers are big-endian:
 //
-// magic and version of the format (4 bytes), CRC-32C of the rest of the record (4), length of the
-// operations (4), epoch (8), first commit of the file (8), commit (8), operations
+//	magic and version of the format (4 bytes), CRC-32C of the rest of the record (4),
+//	length of the operations (4), epoch (8), first commit of the file (8), commit (8),
+//	operations
 //
 // An epoch identifies the writes of one process, so that the log of another copy of the database is
 // recognized. Commits are numbered without gaps. Records after the newest record of a file are left
@@ -50,8 +51,8 @@ type log struct {
 	current int // index of the file that is written
 
 	firstCommit uint64 // first commit of that file
-	end         int64 // offset of its next record
-	lastSize    int64 // size of its newest record
+	end         int64  // offset of its next record
+	lastSize    int64  // size of its newest record
 	// unconfirmed reports that the newest record is, or may be, in the file, and that its commit
 	// can still fail.
 	unconfirmed bool

@@ -13,9 +13,9 @@ type Bucket int
 // The buckets. This package itself uses the keys "epoch" and "committed" of Meta.
 const (
 	Data        Bucket = iota // the rows of the store
-	Log // the change log; rows are only appended, in key order
-	Index // keys that refer to rows of Data
-	Meta // numbers of the database
+	Log                       // the change log; rows are only appended, in key order
+	Index                     // keys that refer to rows of Data
+	Meta                      // numbers of the database
 	bucketCount = iota
 )
 
