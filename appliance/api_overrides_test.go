@@ -243,9 +243,9 @@ func TestValidations_ignoredOnRequest(t *testing.T) {
 	}
 
 	for name, wrong := range map[string]struct{ clusterIDs, hostIDs, says string }{
-		"no list":                  {"ntp-synced", "", "no JSON list of ids"},
-		"not known of clusters":    {`["ntp-synced"]`, "", `"ntp-synced" is no cluster validation`},
-		"not known of hosts":       {"", `["api-vips-defined"]`, `"api-vips-defined" is no host validation`},
+		"no list":                  {"ntp-synced", "", "must be a JSON list of ids"},
+		"not known of clusters":    {`["ntp-synced"]`, "", `"ntp-synced" is not a cluster validation`},
+		"not known of hosts":       {"", `["api-vips-defined"]`, `"api-vips-defined" is not a host validation`},
 		"that a cluster must meet": {`["api-vips-defined"]`, "", `"api-vips-defined" can't be ignored`},
 		"that a host must meet": {"", `["connected", "hostname-unique"]`,
 			`"connected" can't be ignored, "hostname-unique" can't be ignored`},

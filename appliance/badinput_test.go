@@ -55,7 +55,7 @@ func TestBadInput_cluster(t *testing.T) {
 		"overlapping cluster and service networks": {object{"cluster_networks": []object{{"cidr": "10.128.0.0/14",
 			"host_prefix": 23}}, "service_networks": network("10.130.0.0/16")}, 400,
 			[]string{"The service network 10.130.0.0/16 overlaps with the cluster network 10.128.0.0/14",
-				"choose another for one of them"}},
+				"change one of them"}},
 		"a machine network in the service network": {object{"machine_networks": network("172.30.4.0/24")}, 400,
 			[]string{"machine network 172.30.4.0/24 overlaps with the service network 172.30.0.0/16"}},
 		"a network that is none": {object{"machine_networks": network("192.168.1.0")}, 422,

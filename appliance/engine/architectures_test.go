@@ -76,7 +76,7 @@ func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage},
 		"the release of one architecture comes first")
 	_, err = b.imageFor(own.ID, "arm64", "")
-	b.requireRefused(err, fault.Invalid, "The infra-env is for arm64, its cluster bench for x86_64.")
+	b.requireRefused(err, fault.Invalid, "The infra-env has the architecture arm64, but its cluster bench has x86_64.")
 	_, err = b.imageFor(cluster.ID, "mips", "")
 	b.requireRefused(err, fault.Invalid, `There is no architecture "mips"`)
 }
@@ -159,7 +159,7 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		require.NoError(t, err)
 		h := b.host(late.ID.String(), 1)
 		_, err = b.BindHost(t.Context(), h.env, h.id, cluster.ID.String())
-		b.requireRefused(err, fault.Invalid, "can't have hosts of s390x")
+		b.requireRefused(err, fault.Invalid, "does not support hosts of s390x")
 	})
 	t.Run("platform", func(t *testing.T) {
 		b := newMultiHarness(t)

@@ -338,7 +338,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 		"an unknown release": {func(p *models.InfraEnvCreateParams) { p.OpenshiftVersion = "4.3" },
 			`no release image for OpenShift "4.3"`, false},
 		"a disconnected ISO": {func(p *models.InfraEnvCreateParams) { p.ImageType = models.ImageTypeDisconnectedIso },
-			"does not make images of the type disconnected-iso", false},
+			"cannot make images of the type disconnected-iso", false},
 		"a name server's URL": {func(p *models.InfraEnvCreateParams) {
 			p.AdditionalNtpSources = conv.Pointer(
 				"ntp.example,http://x")
@@ -372,7 +372,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 		}, "Kernel argument 0 has a line break", false},
 		"a replacement without value": {func(p *models.InfraEnvCreateParams) {
 			p.KernelArguments = models.KernelArguments{{Operation: "replace", Value: "quiet"}}
-		}, `Kernel argument 0 is "quiet", which replaces nothing; write key=old=new.`, false},
+		}, `Kernel argument 0 is "quiet", which is not a replacement; write key=old=new.`, false},
 		"an invalid address": {func(p *models.InfraEnvCreateParams) {
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{
 				{NetworkYaml: "interfaces:\n- name: eth0\n  ipv4: {address: [{ip: 192.0.2.300, prefix-length: 24}]}",
@@ -630,7 +630,7 @@ func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 	_, err = b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) {
 		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
 	}))
-	b.requireRefused(err, fault.Invalid, "The infra-env is for arm64")
+	b.requireRefused(err, fault.Invalid, "The infra-env has the architecture arm64")
 	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: "arm64",
 		URL:             "quay.io/release:4.20.8-arm"})

@@ -287,28 +287,28 @@ func TestRegisterCluster_impossible(t *testing.T) {
 			OpenshiftVersion: conv.Pointer("4.18.4")},
 		"OpenShift 4.17.9 has 3 control-plane nodes, not 4": {ControlPlaneCount: count(4),
 			OpenshiftVersion: conv.Pointer("4.17.9")},
-		`Platform "baremetal" manages its networking itself`: {
+		`Platform "baremetal" has cluster-managed networking`: {
 			Platform: platform(models.PlatformTypeBaremetal), UserManagedNetworking: yes},
-		`Platform "nutanix" manages its networking itself`: {
+		`Platform "nutanix" has cluster-managed networking`: {
 			Platform: platform(models.PlatformTypeNutanix), UserManagedNetworking: yes},
-		`Platform "none" leaves its networking to the user`: {
+		`Platform "none" has user-managed networking`: {
 			Platform: platform(models.PlatformTypeNone), UserManagedNetworking: no},
-		`Platform "external" leaves its networking to the user`: {Platform: external("x", ""),
+		`Platform "external" has user-managed networking`: {Platform: external("x", ""),
 			UserManagedNetworking: no},
 		`A single node can't be installed on platform "baremetal"`: {
 			Platform: platform(models.PlatformTypeBaremetal), ControlPlaneCount: count(1)},
 		`A single node can't be installed on platform "vsphere"`: {
 			Platform: platform(models.PlatformTypeVsphere), HighAvailabilityMode: none},
-		"leave their networking to the user; leave user_managed_networking out": {ControlPlaneCount: count(1),
+		"have user-managed networking; leave user_managed_networking out": {ControlPlaneCount: count(1),
 			UserManagedNetworking: no},
-		`Platform "external" needs the name of the platform`: {
+		`Platform "external" needs a platform name`: {
 			Platform: platform(models.PlatformTypeExternal)},
 		"Oracle Cloud needs its cloud controller manager": {Platform: external("oci",
 			"")},
-		`go with platform "external" only, not with "none"`: {
+		`require platform "external", not "none"`: {
 			Platform: &models.Platform{Type: platform(models.PlatformTypeNone).Type,
 				External: external("x", "").External}},
-		`Platform "vsphere" is not there for s390x`: {
+		`Platform "vsphere" is not available for s390x`: {
 			Platform: platform(models.PlatformTypeVsphere), CPUArchitecture: "s390x"},
 		"NUTANIX_INTEGRATION is not available with OpenShift 4.20.8 on arm64": {
 			Platform: platform(models.PlatformTypeNutanix), CPUArchitecture: "arm64"},
@@ -375,19 +375,19 @@ func TestUpdateCluster_platform(t *testing.T) {
 			outcome{models.PlatformTypeExternal, true, ""}},
 		"to external without it": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{Platform: external("x", "")},
-			outcome{refused: `Platform "external" leaves its networking to the user`}},
+			outcome{refused: `Platform "external" has user-managed networking`}},
 		"none to nutanix without saying so": {models.ClusterCreateParams{UserManagedNetworking: yes},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNutanix)},
-			outcome{refused: `Platform "nutanix" manages its networking itself`}},
+			outcome{refused: `Platform "nutanix" has cluster-managed networking`}},
 		"nutanix by the user": {models.ClusterCreateParams{
 			Platform: platformOf(models.PlatformTypeNutanix)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes},
-			outcome{refused: `Platform "nutanix" manages its networking itself`}},
+			outcome{refused: `Platform "nutanix" has cluster-managed networking`}},
 		"a single node on bare metal": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)},
-			outcome{refused: "A single node leaves its networking to the user"}},
+			outcome{refused: "A single node has user-managed networking"}},
 		"a single node's networking": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
 			models.V2ClusterUpdateParams{UserManagedNetworking: no},
-			outcome{refused: "A single node leaves its networking to the user"}},
+			outcome{refused: "A single node has user-managed networking"}},
 		"another external platform": {models.ClusterCreateParams{Platform: external("x", "External")},
 			models.V2ClusterUpdateParams{Platform: external("y", "")}, outcome{models.PlatformTypeExternal, true, ""}},
 		"oracle without its manager": {models.ClusterCreateParams{Platform: external("x", "")},

@@ -270,7 +270,7 @@ func TestVIPs_inconsistentAreRefused(t *testing.T) {
 		"an ingress VIP twice":      {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.9", "1.2.3.9"), "given twice"},
 		"one for both": {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.8", "2001:db8::4"),
 			"both an API VIP and an ingress VIP"},
-		"outside the network": {vips("1.2.4.8"), vips("1.2.3.9"), "in none of the machine networks"},
+		"outside the network": {vips("1.2.4.8"), vips("1.2.3.9"), "is not in a machine network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret,

@@ -16,23 +16,23 @@ import (
 type Cluster struct {
 	API        models.Cluster // without hosts and validations
 	PullSecret string
-	// MachineNetworkDerived is set while the machine network is that of the VIPs or hosts, because
-	// no request gave one.
+	// MachineNetworkDerived is set while the machine network follows from the VIPs or hosts,
+	// because no request gave one.
 	MachineNetworkDerived bool
-	// VIPsReset is set by an update that changed how the cluster gets its VIPs. The addresses and
-	// leases it had are void.
+	// VIPsReset is set by an update that changed the source of the cluster's VIPs. The previous
+	// addresses and leases are no longer valid.
 	VIPsReset bool
 }
 
-// The fields of clusters. The tables are built once, because every creation and update reads them;
-// nothing changes them.
+// The fields of clusters, by group and as one list. They are built once, because every creation and
+// update reads them. They are not changed.
 var (
 	clusterGroups = newClusterGroups()
 	clusterFields = slices.Concat(clusterGroups[names], clusterGroups[secrets], clusterGroups[texts],
 		clusterGroups[proxies], clusterGroups[settings])
 )
 
-// newClusterGroups returns the table of the fields of clusters. Requests are checked in groups, see
+// newClusterGroups returns the fields of clusters by group. Requests are checked in groups, see
 // [checkCluster]. Fields are set in the order of the table.
 func newClusterGroups() map[group][]Field[Cluster] {
 	api := func(at func(*models.Cluster) *string) func(*Cluster) *string {
@@ -76,7 +76,7 @@ func newClusterGroups() map[group][]Field[Cluster] {
 	}
 }
 
-// group is a group of fields that are checked one after the other.
+// group is a group of fields whose values are checked together.
 type group int
 
 const (
@@ -84,13 +84,13 @@ const (
 	secrets
 	texts
 	proxies
-	settings // fields without a check of their own, or with one that needs the other fields
+	settings // fields without a check, or with a check that needs other fields
 )
 
-// ClusterFields returns the table of the fields of clusters. Callers must not change it.
+// ClusterFields returns all fields of clusters. Callers must not change the list.
 func ClusterFields() []Field[Cluster] { return clusterFields }
 
-// checkCluster checks each field of a request by itself, in the order of the groups.
+// checkCluster checks each field of a request on its own, in the order of the groups.
 func checkCluster(request any, order ...group) error {
 	for _, g := range order {
 		if err := checkAll(clusterGroups[g], request); err != nil {
@@ -109,8 +109,8 @@ func pullSecretField() Field[Cluster] {
 		}}
 }
 
-// vipDHCPField resets the VIPs and the machine network with them when it changes: another party
-// gives the addresses out.
+// vipDHCPField is the field vip_dhcp_allocation. A change clears the VIPs and the machine network,
+// because the addresses then come from another source.
 func vipDHCPField() Field[Cluster] {
 	f := pointer("VipDhcpAllocation", func(d *Cluster) **bool { return &d.API.VipDhcpAllocation })
 	set := f.set
@@ -152,11 +152,11 @@ func machineNetworksField() Field[Cluster] {
 	return f
 }
 
-// NewCluster returns the description of a new cluster. The engine adds the operators and its own
-// fields, and calls [CheckFeatures] afterwards.
+// NewCluster returns the description of a new cluster. The engine then adds the operators and its
+// own fields, and calls [CheckFeatures].
 func NewCluster(site *Site, params *models.ClusterCreateParams,
 	newID func() strfmt.UUID) (*Cluster, error) {
-	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also without one
+	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also if the request has none
 		return nil, err
 	}
 	if err := CheckName(conv.Value(params.Name)); err != nil {
@@ -198,7 +198,7 @@ func NewCluster(site *Site, params *models.ClusterCreateParams,
 	return d, FirstOf(completeNetworks(&d.API), requested.check(&d.API), checkDualStack(&d.API))
 }
 
-// setClusterDefaults sets the fields of a new cluster that a request left out or empty.
+// setClusterDefaults sets the fields of a new cluster that the request lacks or leaves empty.
 func setClusterDefaults(site *Site, api *models.Cluster) {
 	api.AdditionalNtpSource = cmp.Or(api.AdditionalNtpSource, strings.Join(site.NTPSources, ","))
 	api.Hyperthreading = cmp.Or(api.Hyperthreading, models.ClusterHyperthreadingAll)
@@ -220,8 +220,8 @@ func setClusterDefaults(site *Site, api *models.Cluster) {
 	}
 }
 
-// Update changes the description as requested. The engine updates the operators afterwards, and
-// calls [CheckFeatures], unless the cluster is installed already and takes more hosts.
+// Update changes the description as requested. The engine then updates the operators. It also calls
+// [CheckFeatures], unless the cluster is already installed and only gets more hosts.
 func (d *Cluster) Update(params *models.V2ClusterUpdateParams) error {
 	if err := checkCluster(params, names, secrets, texts, proxies); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (d *Cluster) Update(params *models.V2ClusterUpdateParams) error {
 }
 
 // withNetworkLists returns the request with lists of networks in place of the older single fields.
-// A list that the request gives has precedence.
+// A list in the request has precedence over a single field.
 func withNetworkLists(params *models.V2ClusterUpdateParams) *models.V2ClusterUpdateParams {
 	p := *params
 	if p.ClusterNetworks == nil && p.ClusterNetworkCidr != nil {
@@ -258,7 +258,7 @@ func withNetworkLists(params *models.V2ClusterUpdateParams) *models.V2ClusterUpd
 }
 
 // ClusterCreateParams returns the request that creates a cluster with the fields of an update.
-// Fields that an update does not have are left out.
+// Fields that an update lacks are left out.
 func ClusterCreateParams(update *models.V2ClusterUpdateParams) *models.ClusterCreateParams {
 	params := &models.ClusterCreateParams{}
 	copyFields(clusterFields, params, update)

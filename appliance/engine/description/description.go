@@ -1,12 +1,12 @@
-// Package description holds the rules for the descriptions of clusters and infra-envs: which fields
-// a request may give, what is checked of each, how a request changes the stored description, and
-// which platforms, features and architectures go together. Its functions are pure: they work on the
-// API's models and know neither the store nor the engine. They return errors of kind
+// Package description holds the rules for the descriptions of clusters and infra-envs. Its tables
+// list the fields of requests, with their checks and how they change the stored description. Other
+// rules reject platforms, features and architectures that exclude each other. The functions are
+// pure: they use the API's models, not the store or the engine. Their errors have the kind
 // [fault.Invalid].
 //
 // The rules are those of the Assisted Installer (internal/cluster/validations, pkg/validations,
 // internal/provider/platform.go, internal/bminventory/inventory.go, internal/featuresupport). The
-// tables of fields are in cluster.go and infraenv.go; docs/design.md tells how to add a field.
+// tables of fields are in cluster.go and infraenv.go; docs/design.md describes how to add a field.
 //
 // Design: docs/design.md#tables-of-fields.
 package description
@@ -28,15 +28,16 @@ const (
 	MultiCPU = string(architecture.Multi)
 )
 
-// Site holds what the rules need to know of the site.
+// Site holds facts about the site that the rules read.
 type Site struct {
 	Releases   []Release
 	NTPSources []string
 	// CheckMultiCPU rejects clusters of several architectures if the organization may not have
-	// them.
+	// AgentImage is set if the configuration names the image of the agent. Otherwise the release
+	// names it.
 	CheckMultiCPU func() error
-	// AgentImage is set if the configuration names the image of the agent. Otherwise hosts learn it
-	// from the release.
+	// AgentImage is set if the configuration names the image of the agent. Otherwise the release
+	// names it.
 	AgentImage bool
 }
 
@@ -47,13 +48,13 @@ func wrapInvalid(cause error) error {
 	return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(cause), Err: cause}
 }
 
-// wrapInvalidf is wrapInvalid with a text before the cause's.
+// wrapInvalidf is like wrapInvalid, with a text before that of the cause.
 func wrapInvalidf(cause error, format string, args ...any) error {
 	return &fault.Error{Kind: fault.Invalid, Reason: fmt.Sprintf(format, args...) + ": " + sentence.Ending(cause),
 		Err: cause}
 }
 
-// FirstOf returns the first error that is not nil.
+// FirstOf returns the first non-nil error.
 func FirstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

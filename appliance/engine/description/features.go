@@ -12,8 +12,8 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// CheckFeatures rejects a description that uses a feature which the cluster's OpenShift version,
-// architecture or platform does not support, or two features that exclude each other.
+// CheckFeatures rejects a feature that the cluster's OpenShift version, architecture or platform
+// does not support. It also rejects two features that exclude each other.
 func CheckFeatures(cluster *models.Cluster) error {
 	if cluster.OpenshiftVersion == "" {
 		return nil
@@ -67,15 +67,14 @@ func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 	return used
 }
 
-// families reports whether any network of a cluster is of IPv4 and whether any is of IPv6.
+// families reports whether a cluster has IPv4 networks and whether it has IPv6 networks.
 func families(cluster *models.Cluster) (v4, v6 bool) {
 	return network.Families(slices.Concat(network.MachineNetworks(cluster), network.ClusterNetworks(cluster),
 		network.ServiceNetworks(cluster)))
 }
 
 // CheckHostFeatures rejects an arbiter, or a host with fencing credentials, if the host's cluster
-// does not support it. It accepts every host of a cluster that is installed already. The cluster
-// may be nil.
+// does not support it. An installed cluster accepts every host. The cluster may be nil.
 func CheckHostFeatures(host *models.Host, fencing bool, cluster *models.Cluster) error {
 	if cluster == nil || validation.AddingHosts(cluster) {
 		return nil

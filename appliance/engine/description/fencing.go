@@ -8,9 +8,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Fencing checks the credentials with which the other node of a cluster of two turns a host off. It
-// returns them with their defaults, and the JSON text that the API shows of them, which lacks the
-// password.
+// Fencing checks the credentials for the BMC of a host in a cluster of two nodes: the other node
+// uses them to power the host off. Fencing returns the credentials with their defaults, and the
+// JSON text that the API shows, which lacks the password.
 func Fencing(requested *models.FencingCredentialsParams) (credentials *models.FencingCredentialsParams, shown string,
 	err error) {
 	for _, field := range []struct {
@@ -18,7 +18,7 @@ func Fencing(requested *models.FencingCredentialsParams) (credentials *models.Fe
 		value *string
 	}{{"address", requested.Address}, {"username", requested.Username}, {"password", requested.Password}} {
 		if strings.TrimSpace(conv.Value(field.value)) == "" {
-			return nil, "", invalid("The fencing credentials lack the %s of the host's management controller.",
+			return nil, "", invalid("The fencing credentials lack the %s of the host's BMC.",
 				field.name)
 		}
 	}

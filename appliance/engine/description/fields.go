@@ -6,23 +6,24 @@ import (
 	"slices"
 )
 
-// Field is a field of a description of type D. Requests to create and to change the object give the
-// field under the same Go name. A request that leaves a field out, or gives null, says nothing
-// about it; an empty text or list is a value.
+// Field is a field of a description of type D. Requests to create and to update the object have the
+// field under the same Go name. A request without the field, or with null, does not change it. An
+// empty text or list is a value.
 type Field[D any] struct {
 	// Name is the Go name of the field in the models of requests.
 	Name string
-	// check checks a value by itself. It may be nil.
+	// check checks a value on its own. It may be nil.
 	check func(value any) error
-	// set sets the value of a description. It is nil for fields that are set together with others.
+	// set sets the value in a description. It is nil for fields that are set together with others.
 	set func(description *D, value any) error
-	// get returns the value of a description as a request would give it, or nil if it has none.
+	// get returns the value of a description in the type of requests. It returns nil if there is no
+	// value.
 	get func(description *D) (any, error)
-	// changeOnly is set if a new object gets the value in another way than by set.
+	// changeOnly excludes the field from [create]: the constructor sets it for new objects.
 	changeOnly bool
 }
 
-// text is a field of texts.
+// text returns a field that holds a text.
 func text[D any](name string, at func(*D) *string, check func(string) error) Field[D] {
 	f := value(name, at)
 	if check != nil {
@@ -31,7 +32,8 @@ func text[D any](name string, at func(*D) *string, check func(string) error) Fie
 	return f
 }
 
-// value is a field that the description holds as a value: a text, or a list or struct of the API.
+// value returns a field whose description holds the value itself: a text, or a list or struct of
+// the API.
 func value[D, T any](name string, at func(*D) *T) Field[D] {
 	return Field[D]{
 		Name: name,
@@ -40,7 +42,7 @@ func value[D, T any](name string, at func(*D) *T) Field[D] {
 	}
 }
 
-// pointer is a field that the description holds as a pointer to a scalar.
+// pointer returns a field whose description holds a pointer to a scalar.
 func pointer[D, T any](name string, at func(*D) **T) Field[D] {
 	return Field[D]{
 		Name: name,
@@ -58,8 +60,9 @@ func pointer[D, T any](name string, at func(*D) **T) Field[D] {
 	}
 }
 
-// given returns the value that a request, a pointer to a struct, gives for a field, or nil.
-// Pointers to scalars are dereferenced. An empty text that is no pointer counts as absent.
+// given returns the value of a field in a request, or nil if the request lacks it. The request is a
+// pointer to a struct. Pointers to scalars are dereferenced. An empty text that is not a pointer
+// counts as absent.
 func given(request any, name string) any {
 	field := reflect.ValueOf(request).Elem().FieldByName(name)
 	if !field.IsValid() || field.IsZero() {
@@ -71,8 +74,8 @@ func given(request any, name string) any {
 	return field.Interface()
 }
 
-// give sets a field of a request to a value that [given] returned. A request that lacks the field
-// stays as it is.
+// give sets a field of a request to a value from [given]. A request that lacks the field stays the
+// same.
 func give(request any, name string, value any) {
 	field := reflect.ValueOf(request).Elem().FieldByName(name)
 	if !field.IsValid() || value == nil {
@@ -89,12 +92,12 @@ func give(request any, name string, value any) {
 	field.Set(from.Convert(field.Type()))
 }
 
-// create sets the fields of a new object that a request gives.
+// create sets the fields of a new object to the values of a request.
 func create[D any](fields []Field[D], d *D, request any) error {
 	return setAll(slices.DeleteFunc(slices.Clone(fields), func(f Field[D]) bool { return f.changeOnly }), d, request)
 }
 
-// setAll sets the fields that a request gives.
+// setAll sets the fields that a request has. It returns the first error.
 func setAll[D any](fields []Field[D], d *D, request any) error {
 	for _, f := range fields {
 		value := given(request, f.Name)
@@ -108,7 +111,7 @@ func setAll[D any](fields []Field[D], d *D, request any) error {
 	return nil
 }
 
-// state gives a request the values of a description.
+// state copies the values of a description to a request.
 func state[D any](fields []Field[D], request any, d *D) error {
 	for _, f := range fields {
 		if f.get == nil {
@@ -123,7 +126,7 @@ func state[D any](fields []Field[D], request any, d *D) error {
 	return nil
 }
 
-// checkAll checks the fields that a request gives.
+// checkAll checks the fields that a request has. It returns the first error.
 func checkAll[D any](fields []Field[D], request any) error {
 	for _, f := range fields {
 		value := given(request, f.Name)
@@ -137,7 +140,7 @@ func checkAll[D any](fields []Field[D], request any) error {
 	return nil
 }
 
-// copyFields gives one request the values of another.
+// copyFields copies the values of one request to another.
 func copyFields[D any](fields []Field[D], to, from any) {
 	for _, f := range fields {
 		give(to, f.Name, given(from, f.Name))

@@ -13,23 +13,23 @@ import (
 	"landfall/appliance/fault"
 )
 
-// otherClusterFields lists the fields of requests that are not in the table, each with the reason.
+// otherClusterFields lists the fields of requests that are not in the table, with the reason.
 var otherClusterFields = map[string]string{
-	"CPUArchitecture":          "a cluster keeps its release: NewCluster",
+	"CPUArchitecture":          "cannot be changed: NewCluster",
 	"HighAvailabilityMode":     "older form of ControlPlaneCount, of new clusters only: NewCluster",
-	"OcpReleaseImage":          "a cluster keeps its release: NewCluster",
-	"OpenshiftVersion":         "a cluster keeps its release: NewCluster",
+	"OcpReleaseImage":          "cannot be changed: NewCluster",
+	"OpenshiftVersion":         "cannot be changed: NewCluster",
 	"ClusterNetworkCidr":       "older form of ClusterNetworks, ignored for new clusters",
 	"ClusterNetworkHostPrefix": "older form of ClusterNetworks, ignored for new clusters",
 	"MachineNetworkCidr":       "older form of MachineNetworks",
 	"ServiceNetworkCidr":       "older form of ServiceNetworks, ignored for new clusters",
 }
 
-// otherInfraEnvFields lists the fields of requests that are not in the table, each with the reason.
+// otherInfraEnvFields lists the fields of requests that are not in the table, with the reason.
 var otherInfraEnvFields = map[string]string{
-	"Name":            "an infra-env keeps its name: NewInfraEnv",
-	"ClusterID":       "an infra-env keeps its cluster: NewInfraEnv",
-	"CPUArchitecture": "an infra-env keeps its architecture: NewInfraEnv",
+	"Name":            "cannot be changed: NewInfraEnv",
+	"ClusterID":       "cannot be changed: NewInfraEnv",
+	"CPUArchitecture": "cannot be changed: NewInfraEnv",
 }
 
 func TestFields_eachFieldOfRequestsIsInTheTable(t *testing.T) {
@@ -55,7 +55,7 @@ func requireComplete[D any](t *testing.T, fields []description.Field[D], others 
 		for i := range of.NumField() {
 			name := of.Field(i).Name
 			require.NotEqual(t, known[name], others[name] != "",
-				"%s.%s is in the table or in the list of other fields", of.Name(), name)
+				"%s.%s must be in the table or in the list of other fields, not in both", of.Name(), name)
 			used[name] = true
 		}
 	}
@@ -67,7 +67,7 @@ func requireComplete[D any](t *testing.T, fields []description.Field[D], others 
 	}
 }
 
-// fullInfraEnv is a request with all fields.
+// fullInfraEnv returns a request with all fields.
 func fullInfraEnv() *models.InfraEnvCreateParams {
 	return &models.InfraEnvCreateParams{
 		Name: conv.Pointer("site"), PullSecret: conv.Pointer(`{"auths":{"quay.io":{"auth":"YTpi"}}}`),

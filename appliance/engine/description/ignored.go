@@ -12,8 +12,8 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// CheckIgnored rejects lists of validations to ignore that are no JSON lists, or that name an
-// unknown validation or one that must not be ignored.
+// CheckIgnored rejects lists of ignored validations that are not valid JSON. It also rejects
+// unknown validations, and those that must not be ignored.
 func CheckIgnored(requested *models.IgnoredValidations) error {
 	return FirstOf(
 		checkIgnored("cluster", requested.ClusterValidationIds, isClusterValidation,
@@ -22,7 +22,7 @@ func CheckIgnored(requested *models.IgnoredValidations) error {
 	)
 }
 
-// IgnoresAny reports whether a list of validations to ignore names any.
+// IgnoresAny reports whether a list of ignored validations is not empty.
 func IgnoresAny(list string) bool { return strings.Trim(list, "[] \n\t") != "" }
 
 func checkIgnored(object, list string, known func(string) bool, never []validation.ID) error {
@@ -31,7 +31,7 @@ func checkIgnored(object, list string, known func(string) bool, never []validati
 	}
 	var ids []string
 	if err := json.Unmarshal([]byte(list), &ids); err != nil {
-		return invalid("The %s validations to ignore are no JSON list of ids, such as [\"ntp-synced\"].", object)
+		return invalid("The %s validations to ignore must be a JSON list of ids, such as [\"ntp-synced\"].", object)
 	}
 	var problems []string
 	for _, id := range ids {
@@ -41,17 +41,17 @@ func checkIgnored(object, list string, known func(string) bool, never []validati
 		case slices.Contains(never, validation.ID(id)):
 			problems = append(problems, fmt.Sprintf("%q can't be ignored", id))
 		case !known(id):
-			problems = append(problems, fmt.Sprintf("%q is no %s validation", id, object))
+			problems = append(problems, fmt.Sprintf("%q is not a %s validation", id, object))
 		}
 	}
 	if len(problems) > 0 {
-		return invalid("These %s validations can't be used: %s.", object, strings.Join(problems, ", "))
+		return invalid("The list of ignored %s validations is invalid: %s.", object, strings.Join(problems, ", "))
 	}
 	return nil
 }
 
-// isHostValidation reports whether a host has a validation with the id. The models of the API are
-// older than some operators.
+// isHostValidation reports whether hosts have a validation with this id. The models of the API lack
+// some operators.
 func isHostValidation(id string) bool {
 	return models.HostValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
 }

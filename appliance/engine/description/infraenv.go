@@ -18,7 +18,7 @@ type InfraEnv struct {
 }
 
 // infraEnvFields is the table of the fields of infra-envs. It is built once, because every creation
-// and update reads it; nothing changes it.
+// and update reads it. It is not changed.
 var infraEnvFields = newInfraEnvFields()
 
 // InfraEnvFields returns the table of the fields of infra-envs. Callers must not change it.
@@ -47,7 +47,7 @@ func newInfraEnvFields() []Field[InfraEnv] {
 	}
 }
 
-// trimmed is a field whose texts are kept without white space around them.
+// trimmed returns a field that removes white space around its texts.
 func trimmed[D any](f Field[D]) Field[D] {
 	set := f.set
 	f.set = func(d *D, value any) error { return set(d, strings.TrimSpace(value.(string))) }
@@ -58,8 +58,8 @@ func imageTypeField() Field[InfraEnv] {
 	return Field[InfraEnv]{Name: "ImageType", changeOnly: true,
 		check: func(value any) error {
 			if value == models.ImageTypeDisconnectedIso {
-				return invalid("This appliance does not make images of the type %s, which carry a registry of their "+
-					"own; choose %s or %s.", value, models.ImageTypeFullIso, models.ImageTypeMinimalIso)
+				return invalid("The appliance cannot make images of the type %s, which contain a registry; "+
+					"choose %s or %s.", value, models.ImageTypeFullIso, models.ImageTypeMinimalIso)
 			}
 			return nil
 		},
@@ -86,7 +86,7 @@ func newProxy(requested *models.Proxy) *models.Proxy {
 	return proxy
 }
 
-// updateProxy changes the parts of a proxy that are requested.
+// updateProxy changes the requested parts of a proxy.
 func updateProxy(proxy, requested *models.Proxy) {
 	if requested == nil {
 		return
@@ -116,25 +116,25 @@ func versionField() Field[InfraEnv] {
 		get: func(d *InfraEnv) (any, error) { return d.API.OpenshiftVersion, nil }}
 }
 
-// CheckNewInfraEnv checks the fields of a request for an infra-env by themselves.
+// CheckNewInfraEnv checks each field of a request for an infra-env on its own.
 func CheckNewInfraEnv(params *models.InfraEnvCreateParams) error {
 	if strings.TrimSpace(conv.Value(params.Name)) == "" {
 		return invalid("An infra-env needs a name.")
 	}
-	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also without one
+	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also if the request has none
 		return err
 	}
 	return checkAll(infraEnvFields, params)
 }
 
-// NewInfraEnv returns the description of a new infra-env after [CheckNewInfraEnv]. The cluster is
-// that of the request, or nil. The error names all faults that only show together with the
-// cluster's fields.
+// NewInfraEnv returns the description of a new infra-env. The request must have passed
+// [CheckNewInfraEnv]. The cluster is that of the request, or nil. The error names the faults of all
+// fields.
 func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID,
 	cluster *models.Cluster) (*InfraEnv, error) {
 	version, cpu := params.OpenshiftVersion, params.CPUArchitecture
 	if cpu == models.InfraEnvCPUArchitectureAarch64 {
-		cpu = arm // as the API calls it everywhere else
+		cpu = arm // the spelling of the API everywhere else
 	}
 	api := models.InfraEnv{ID: &id, Name: params.Name, Proxy: newProxy(nil)}
 	if cluster != nil {
@@ -144,13 +144,13 @@ func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID
 			cpu = cluster.CPUArchitecture
 		}
 		if !Serves(cluster.CPUArchitecture, cmp.Or(cpu, x86)) {
-			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", cpu, cluster.Name,
+			return nil, invalid("The infra-env has the architecture %s, but its cluster %s has %s.", cpu, cluster.Name,
 				cluster.CPUArchitecture)
 		}
 	}
 	release, err := site.FindRelease(version, cpu, "")
 	if err != nil && cluster == nil && (version == "" || !site.AgentImage) {
-		return nil, err // the image of the hosts' agent would be unknown
+		return nil, err // the image of the hosts' agent is unknown
 	}
 	if err == nil {
 		version = release.OpenshiftVersion
@@ -172,14 +172,14 @@ func (s *Site) UpdateInfraEnv(d *InfraEnv, params *models.InfraEnvUpdateParams) 
 	return FirstOf(setAll(infraEnvFields, d, params), checkAll(infraEnvFields, params))
 }
 
-// CreateParams returns the request that creates an infra-env like this one, without a cluster.
+// CreateParams returns the request that creates an identical infra-env without a cluster.
 func (d *InfraEnv) CreateParams() (*models.InfraEnvCreateParams, error) {
 	params := &models.InfraEnvCreateParams{Name: d.API.Name, CPUArchitecture: d.API.CPUArchitecture}
 	return params, state(infraEnvFields, params, d)
 }
 
-// InfraEnvUpdateParams returns the request that gives an infra-env the fields of a request to
-// create one. Fields that an update does not have are left out.
+// InfraEnvUpdateParams returns the request that updates an infra-env to the fields of a create
+// request. Fields that an update lacks are left out.
 func InfraEnvUpdateParams(create *models.InfraEnvCreateParams) *models.InfraEnvUpdateParams {
 	params := &models.InfraEnvUpdateParams{}
 	copyFields(infraEnvFields, params, create)

@@ -10,7 +10,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// KernelArguments returns the kernel arguments of an infra-env. The API shows them as a JSON text.
+// KernelArguments returns the kernel arguments of an infra-env. The API holds them as a JSON text.
 func KernelArguments(env *models.InfraEnv) (models.KernelArguments, error) {
 	if env.KernelArguments == nil || *env.KernelArguments == "" {
 		return nil, nil
@@ -48,7 +48,8 @@ func setKernelArguments(env *models.InfraEnv, arguments models.KernelArguments) 
 		case strings.ContainsFunc(argument.Value, unicode.IsControl):
 			return invalid("Kernel argument %d has a line break or another control character; leave it out.", i)
 		case argument.Operation == models.KernelArgumentOperationReplace && !replacement.MatchString(argument.Value):
-			return invalid("Kernel argument %d is %q, which replaces nothing; write key=old=new.", i, argument.Value)
+			return invalid("Kernel argument %d is %q, which is not a replacement; write key=old=new.",
+				i, argument.Value)
 		}
 	}
 	text, err := json.Marshal(arguments)

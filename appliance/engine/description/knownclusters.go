@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// KindDisconnected is the kind of a cluster that is installed without this appliance, and
-// StatusUnmonitored its state. The models of the API do not have them yet.
+// KindDisconnected is the kind of a cluster that is installed without the appliance.
+// StatusUnmonitored is its state. The models of the API lack both.
 const (
 	KindDisconnected  = "DisconnectedCluster"
 	StatusUnmonitored = "unmonitored"
@@ -21,9 +21,9 @@ const (
 // importedControlPlanes is the assumed number of control plane nodes of an imported cluster.
 const importedControlPlanes = 3
 
-// ImportedNames checks the parameters of an import and returns the address of the cluster's API,
-// its name and its base domain. Name and domain follow from the address if that is
-// api.<name>.<domain>.
+// ImportedNames checks the parameters of an import. It returns the address of the cluster's API,
+// its name and its base domain. An address of the form api.<name>.<domain> determines the name and
+// the domain.
 func ImportedNames(params *models.ImportClusterParams) (address, name, domain string, err error) {
 	address = strings.TrimSpace(conv.Value(params.APIVipDnsname))
 	name = conv.Value(params.Name)
@@ -44,7 +44,7 @@ func ImportedNames(params *models.ImportClusterParams) (address, name, domain st
 	return address, name, domain, CheckName(name)
 }
 
-// KnownCluster returns a cluster of which only the name is known.
+// KnownCluster returns a cluster that has only a name.
 func KnownCluster(id strfmt.UUID, name, kind, status, info string) models.Cluster {
 	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
 	return models.Cluster{
@@ -70,8 +70,7 @@ func KnownCluster(id strfmt.UUID, name, kind, status, info string) models.Cluste
 	}
 }
 
-// APIAddress returns the address of a cluster's API for hosts that join: its virtual IP address if
-// it has one, else its name.
+// APIAddress returns the address of a cluster's API for joining hosts: its VIP, or else its name.
 func APIAddress(cluster *models.Cluster) string {
 	if !conv.Value(cluster.UserManagedNetworking) && len(cluster.APIVips) > 0 {
 		return string(cluster.APIVips[0].IP)

@@ -10,7 +10,7 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// Default networks of a cluster (the Assisted Installer's).
+// Default networks of a cluster, as in the Assisted Installer.
 const (
 	DefaultClusterNetwork    = "10.128.0.0/14"
 	DefaultClusterHostPrefix = 23
@@ -61,7 +61,7 @@ func completeNetworks(cluster *models.Cluster) error {
 	return nil
 }
 
-// fillSingleNetworks sets the older fields of the API, which show the first network of each kind.
+// fillSingleNetworks sets the older fields of the API, which hold the first network of each kind.
 func fillSingleNetworks(cluster *models.Cluster) {
 	cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix = "", 0
 	cluster.ServiceNetworkCidr, cluster.MachineNetworkCidr = "", ""
@@ -79,7 +79,7 @@ func fillSingleNetworks(cluster *models.Cluster) {
 
 type namedNetwork struct{ name, cidr string }
 
-// checkNetworks rejects texts that are no CIDR, and networks that overlap.
+// checkNetworks rejects invalid CIDRs, and networks that overlap.
 func checkNetworks(networks []namedNetwork) error {
 	prefixes := make([]netip.Prefix, len(networks))
 	for i, network := range networks {
@@ -89,13 +89,13 @@ func checkNetworks(networks []namedNetwork) error {
 				network.cidr)
 		}
 		if prefix != prefix.Masked() {
-			return invalid("The %s %s has bits set behind its prefix; the network is %s.", network.name, network.cidr,
+			return invalid("The %s %s has bits set after its prefix; the network is %s.", network.name, network.cidr,
 				prefix.Masked())
 		}
 		prefixes[i] = prefix
 		for j := range i {
 			if prefixes[j].Overlaps(prefix) {
-				return invalid("The %s %s overlaps with the %s %s; choose another for one of them.", network.name,
+				return invalid("The %s %s overlaps with the %s %s; change one of them.", network.name,
 					network.cidr, networks[j].name, networks[j].cidr)
 			}
 		}
@@ -103,8 +103,7 @@ func checkNetworks(networks []namedNetwork) error {
 	return nil
 }
 
-// requestedNetworking holds the parts of a request that concern addresses. A nil part is not
-// requested.
+// requestedNetworking holds the requested networking fields. Nil fields are not requested.
 type requestedNetworking struct {
 	apiVips     []*models.APIVip
 	ingressVips []*models.IngressVip
@@ -112,20 +111,20 @@ type requestedNetworking struct {
 	userManaged *bool
 }
 
-// check rejects requested addresses that the cluster can't have. The cluster is already changed as
-// requested.
+// check rejects requested addresses that the cluster does not support. The request has already been
+// applied to the cluster.
 func (r requestedNetworking) check(cluster *models.Cluster) error {
 	given := len(r.apiVips) > 0 || len(r.ingressVips) > 0
 	switch {
 	case given && conv.Value(cluster.VipDhcpAllocation):
 		return invalid("The cluster gets its VIPs from a DHCP server (vip_dhcp_allocation); leave api_vips and " +
-			"ingress_vips out or turn that off.")
+			"ingress_vips out or set it to false.")
 	case given && conv.Value(r.userManaged):
-		return invalid("A cluster whose networking is the user's own has no VIPs; leave api_vips and ingress_vips " +
-			"out or turn user_managed_networking off.")
+		return invalid("A cluster with user-managed networking has no VIPs; leave api_vips and ingress_vips " +
+			"out, or set user_managed_networking to false.")
 	case conv.Value(r.userManaged) && conv.Value(cluster.VipDhcpAllocation):
-		return invalid("A cluster whose networking is the user's own gets no VIPs from a DHCP server; leave " +
-			"vip_dhcp_allocation out or turn user_managed_networking off.")
+		return invalid("A cluster with user-managed networking gets no VIPs from a DHCP server; leave " +
+			"vip_dhcp_allocation out, or set user_managed_networking to false.")
 	case !given:
 		return nil
 	}
@@ -138,8 +137,8 @@ func (r requestedNetworking) check(cluster *models.Cluster) error {
 	return checkVIPs(cluster, machines)
 }
 
-// checkVIPs rejects VIPs that do not fit together or lie outside the requested machine networks.
-// Without requested machine networks the VIPs determine the machine network.
+// checkVIPs rejects inconsistent VIPs and VIPs outside the requested machine networks. Without
+// requested machine networks, the VIPs determine the machine network.
 func checkVIPs(cluster *models.Cluster, machines []netip.Prefix) error {
 	var api, ingress []string
 	for _, vip := range cluster.APIVips {
@@ -167,11 +166,11 @@ func checkVIPs(cluster *models.Cluster, machines []netip.Prefix) error {
 	return checkFamilies(cluster.OpenshiftVersion, "ingress", ingress, machines)
 }
 
-// checkFamilies rejects more than one VIP of an address family, an order that the version does not
-// support, and VIPs outside all machine networks.
+// checkFamilies rejects several VIPs of one address family, an order that the version does not
+// support, and VIPs outside the machine networks.
 func checkFamilies(version, kind string, vips []string, machines []netip.Prefix) error {
 	if len(vips) > 2 {
-		return invalid("There are %d %s VIPs; a cluster has one, or two where it has IPv4 and IPv6.", len(vips), kind)
+		return invalid("There are %d %s VIPs; a cluster has one, or two if it has IPv4 and IPv6.", len(vips), kind)
 	}
 	var addresses []netip.Addr
 	for _, vip := range vips {
@@ -184,7 +183,7 @@ func checkFamilies(version, kind string, vips []string, machines []netip.Prefix)
 			inside = inside || machine.Contains(address)
 		}
 		if !inside {
-			return invalid("The %s VIP %s lies in none of the machine networks; choose an address in %s or another "+
+			return invalid("The %s VIP %s is not in a machine network; choose an address in %s or another "+
 				"machine network.", kind, vip, machines[0])
 		}
 		addresses = append(addresses, address)
@@ -196,16 +195,17 @@ func checkFamilies(version, kind string, vips []string, machines []netip.Prefix)
 	case addresses[0] == addresses[1]:
 		return invalid("The %s VIP %s is given twice.", kind, vips[0])
 	case addresses[0].Is4() == addresses[1].Is4():
-		return invalid("The %s VIPs %s and %s are of the same family; two VIPs are one of IPv4 and one of IPv6.",
+		return invalid("The %s VIPs %s and %s are of the same family; give one of IPv4 and one of IPv6.",
 			kind, vips[0], vips[1])
 	case !addresses[0].Is4() && !inventory.AtLeast(version, 4, 12):
-		return invalid("OpenShift %s takes the IPv4 address first of two %s VIPs; the other order comes with 4.12.",
+		return invalid("OpenShift %s requires the IPv4 address first in two %s VIPs; 4.12 and later accept any order.",
 			version, kind)
 	}
 	return nil
 }
 
-// checkDualStack rejects networks of two families if one kind of network has only one.
+// checkDualStack rejects dual-stack networks if another kind of network has only one address
+// family.
 func checkDualStack(cluster *models.Cluster) error {
 	kinds := []struct {
 		name     string
@@ -221,15 +221,15 @@ func checkDualStack(cluster *models.Cluster) error {
 		case v4 && v6:
 			dual = kind.name
 			if !kind.networks[0].Addr().Is4() && !inventory.AtLeast(cluster.OpenshiftVersion, 4, 12) {
-				return invalid("OpenShift %s takes the IPv4 network first of the %s networks; the other order comes "+
-					"with 4.12.", cluster.OpenshiftVersion, kind.name)
+				return invalid("OpenShift %s requires the IPv4 network first in the %s networks; 4.12 and later "+
+					"accept any order.", cluster.OpenshiftVersion, kind.name)
 			}
 		case len(kind.networks) > 0:
 			single = kind.name
 		}
 	}
 	if dual != "" && single != "" {
-		return invalid("The %s networks are of IPv4 and IPv6 and the %s networks of one of them; give networks of "+
+		return invalid("The %s networks have IPv4 and IPv6, but the %s networks only one of them; give networks of "+
 			"both families for each.", dual, single)
 	}
 	return nil

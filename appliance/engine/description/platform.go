@@ -9,25 +9,24 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// A platform implies who manages the networking of a cluster: baremetal and nutanix manage it
-// themselves, none and external leave it to the user, and vsphere supports both.
+// The platform determines the networking of a cluster. baremetal and nutanix have cluster-managed
+// networking, none and external have user-managed networking, and vsphere supports both.
 
-// oracleCloud is the external platform with an integration of its own.
+// oracleCloud is the external platform that has its own integration.
 const oracleCloud = "oci"
 
-// clusterManagedOnly reports whether a platform always manages the networking itself.
+// clusterManagedOnly reports whether a platform supports only cluster-managed networking.
 func clusterManagedOnly(kind models.PlatformType) bool {
 	return kind == models.PlatformTypeBaremetal || kind == models.PlatformTypeNutanix
 }
 
-// userManagedOnly reports whether a platform always leaves the networking to the user.
+// userManagedOnly reports whether a platform supports only user-managed networking.
 func userManagedOnly(kind models.PlatformType) bool {
 	return kind == models.PlatformTypeNone || kind == models.PlatformTypeExternal
 }
 
-// controlPlane returns the number of control-plane nodes and the high-availability mode for a
-// request that may give either. The mode is the older form: None means one node and Full means
-// three.
+// controlPlane returns the number of control-plane nodes and the high-availability mode of a
+// request. The mode is the older form: None means one node and Full means three.
 func controlPlane(count *int64, mode *string) (int64, string) {
 	none := models.ClusterHighAvailabilityModeNone
 	switch {
@@ -65,14 +64,14 @@ func checkControlPlane(version string, count int64, mode string) error {
 	case count >= least && count <= most:
 		return nil
 	case least == most:
-		return invalid("A highly available cluster of OpenShift %s has %d control-plane nodes, not %d; others come "+
-			"with 4.18.", version, most, count)
+		return invalid("A highly available cluster of OpenShift %s has %d control-plane nodes, not %d; OpenShift 4.18 "+
+			"and later support other numbers.", version, most, count)
 	}
 	return invalid("A highly available cluster of OpenShift %s has %d to %d control-plane nodes, not %d.", version,
 		least, most, count)
 }
 
-// setPlatform sets the platform of a new cluster and whether the user manages its networking.
+// setPlatform sets the platform of a new cluster and its user_managed_networking.
 func setPlatform(cluster *models.Cluster, requested *models.Platform, userManaged *bool) error {
 	if err := checkPlatform(requested, userManaged); err != nil {
 		return err
@@ -87,11 +86,11 @@ func setPlatform(cluster *models.Cluster, requested *models.Platform, userManage
 		kind = models.PlatformTypeNone
 	}
 	if userManaged != nil && !userManages && (single || mainframe) {
-		return invalid("A single node and a cluster on %s or %s leave their networking to the user; leave "+
+		return invalid("A single node and a cluster on %s or %s have user-managed networking; leave "+
 			"user_managed_networking out.", z, power)
 	}
 	if mainframe && !userManagedOnly(kind) {
-		return invalid("Platform %q is not there for %s; use %q or %q.", kind, cluster.CPUArchitecture,
+		return invalid("Platform %q is not available for %s; use %q or %q.", kind, cluster.CPUArchitecture,
 			models.PlatformTypeNone, models.PlatformTypeExternal)
 	}
 	cluster.Platform = &models.Platform{Type: &kind}
@@ -99,9 +98,9 @@ func setPlatform(cluster *models.Cluster, requested *models.Platform, userManage
 	return completePlatform(cluster, requested)
 }
 
-// updatePlatform changes the platform of a cluster and whether the user manages its networking. A
-// request may give either alone. Between baremetal and none the other then changes with it; for
-// other platforms the two must fit together.
+// updatePlatform changes the platform of a cluster and its user_managed_networking. A request may
+// have only one of them. Between baremetal and none, the other one then changes as well. For other
+// platforms, both must be consistent.
 func updatePlatform(cluster *models.Cluster, requested *models.Platform, userManaged *bool) error {
 	if requested == nil && userManaged == nil {
 		return nil
@@ -119,7 +118,7 @@ func updatePlatform(cluster *models.Cluster, requested *models.Platform, userMan
 	case !*userManaged && userManagedOnly(current):
 		kind = models.PlatformTypeBaremetal
 	case *userManaged && clusterManagedOnly(current):
-		return invalid("Platform %q manages its networking itself; leave user_managed_networking out.", current)
+		return invalid("Platform %q has cluster-managed networking; leave user_managed_networking out.", current)
 	}
 	pair := []models.PlatformType{models.PlatformTypeBaremetal, models.PlatformTypeNone}
 	switch {
@@ -128,14 +127,14 @@ func updatePlatform(cluster *models.Cluster, requested *models.Platform, userMan
 	case slices.Contains(pair, current) && slices.Contains(pair, kind):
 		userManages = userManagedOnly(kind)
 	case clusterManagedOnly(kind) && userManages:
-		return invalid("Platform %q manages its networking itself; set user_managed_networking to false with it.",
+		return invalid("Platform %q has cluster-managed networking; set user_managed_networking to false with it.",
 			kind)
 	case userManagedOnly(kind) && !userManages:
-		return invalid("Platform %q leaves its networking to the user; set user_managed_networking to true with it.",
+		return invalid("Platform %q has user-managed networking; set user_managed_networking to true with it.",
 			kind)
 	}
 	if cluster.ControlPlaneCount == 1 && !userManages {
-		return invalid("A single node leaves its networking to the user; leave user_managed_networking out and use "+
+		return invalid("A single node has user-managed networking; leave user_managed_networking out and use "+
 			"platform %q or %q.", models.PlatformTypeNone, models.PlatformTypeExternal)
 	}
 	external := cluster.Platform.External
@@ -146,7 +145,7 @@ func updatePlatform(cluster *models.Cluster, requested *models.Platform, userMan
 	return completePlatform(cluster, requested)
 }
 
-// checkPlatform rejects a platform and a kind of networking that no cluster can combine.
+// checkPlatform rejects inconsistent combinations of a platform and user_managed_networking.
 func checkPlatform(requested *models.Platform, userManaged *bool) error {
 	if requested == nil {
 		return nil
@@ -154,21 +153,21 @@ func checkPlatform(requested *models.Platform, userManaged *bool) error {
 	kind := *requested.Type
 	switch {
 	case userManaged != nil && *userManaged && clusterManagedOnly(kind):
-		return invalid("Platform %q manages its networking itself; leave user_managed_networking out or choose "+
+		return invalid("Platform %q has cluster-managed networking; leave user_managed_networking out or choose "+
 			"platform %q.", kind, models.PlatformTypeNone)
 	case userManaged != nil && !*userManaged && userManagedOnly(kind):
-		return invalid("Platform %q leaves its networking to the user; leave user_managed_networking out or choose "+
+		return invalid("Platform %q has user-managed networking; leave user_managed_networking out or choose "+
 			"platform %q.", kind, models.PlatformTypeBaremetal)
 	case kind != models.PlatformTypeExternal && requested.External != nil && (requested.External.PlatformName != nil ||
 		requested.External.CloudControllerManager != nil):
-		return invalid("The settings of an external platform go with platform %q only, not with %q.",
+		return invalid("The settings of an external platform require platform %q, not %q.",
 			models.PlatformTypeExternal, kind)
 	}
 	return nil
 }
 
 // completePlatform adds the settings of an external platform to a cluster. It rejects a cluster
-// that its platform does not support.
+// that the platform does not support.
 func completePlatform(cluster *models.Cluster, requested *models.Platform) error {
 	kind := *cluster.Platform.Type
 	if cluster.ControlPlaneCount == 1 && !userManagedOnly(kind) {
@@ -192,7 +191,7 @@ func completePlatform(cluster *models.Cluster, requested *models.Platform) error
 		}
 	}
 	if conv.Value(external.PlatformName) == "" {
-		return invalid("Platform %q needs the name of the platform; give external.platform_name with it.", kind)
+		return invalid("Platform %q needs a platform name; give external.platform_name.", kind)
 	}
 	if *external.PlatformName == oracleCloud &&
 		*external.CloudControllerManager != models.PlatformExternalCloudControllerManagerExternal {
@@ -203,8 +202,8 @@ func completePlatform(cluster *models.Cluster, requested *models.Platform) error
 	return nil
 }
 
-// UserManagesNetworking reports whether the user manages the networking of a new cluster with the
-// given number of control-plane nodes. A nil platform or userManaged is not requested.
+// UserManagesNetworking returns the user_managed_networking of a new cluster with the given number
+// of control-plane nodes. A nil platform or userManaged is not requested.
 func UserManagesNetworking(requested *models.Platform, userManaged *bool, controlPlanes int64) (bool, error) {
 	cluster := &models.Cluster{ControlPlaneCount: controlPlanes}
 	err := setPlatform(cluster, requested, userManaged)

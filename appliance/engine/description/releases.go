@@ -9,9 +9,9 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// A release serves one architecture or several. A release for several, and each cluster of it, has
-// the architecture "multi". Each infra-env of such a cluster has the architecture of its hosts. The
-// features that the cluster uses must be supported on all of them.
+// A release is for one architecture, or for several ("multi"). A cluster of a multi release has the
+// architecture "multi". Its infra-envs have the architectures of their hosts. All these
+// architectures must support the cluster's features.
 
 // Release is an OpenShift release that the site offers.
 type Release struct {
@@ -22,11 +22,10 @@ type Release struct {
 	SupportLevel     string // production, beta, maintenance
 }
 
-// multiSuffix marks the version of a release for several architectures where a release of the same
-// version for one architecture exists.
+// multiSuffix marks the version of a multi release if the same version exists for one architecture.
 const multiSuffix = "-" + MultiCPU
 
-// MultiVersion returns the name of a version's release for several architectures.
+// MultiVersion returns the name of a version's multi release.
 func MultiVersion(version string) string {
 	return strings.TrimSuffix(version, multiSuffix) + multiSuffix
 }
@@ -37,8 +36,8 @@ func Architectures() []string { return []string{x86, arm, power, z} }
 // Serves reports whether a cluster or release of an architecture supports hosts of another.
 func Serves(cpu, hostCPU string) bool { return cpu == "" || cpu == MultiCPU || cpu == hostCPU }
 
-// FindRelease finds the release for a version (exact, or the newest that begins with it) and an
-// architecture. A pull spec in the request has precedence over the list.
+// FindRelease returns the release for a version and an architecture. The version is exact, or a
+// prefix that selects the newest release. A pull spec in the request has precedence over the list.
 func (s *Site) FindRelease(version, cpu, pullSpec string) (Release, error) {
 	if cpu == "" {
 		cpu = x86
@@ -61,8 +60,8 @@ func (s *Site) FindRelease(version, cpu, pullSpec string) (Release, error) {
 		version, cpu, strings.Join(known, ", "))
 }
 
-// release finds the release of a version for hosts of an architecture: one for that architecture
-// alone, or else one for several.
+// release returns the release of a version for an architecture. A release for this architecture
+// only has precedence over a multi release.
 func (s *Site) release(version, cpu string) *Release {
 	kinds := []string{cpu}
 	if plain, multi := strings.CutSuffix(version, multiSuffix); multi {
@@ -90,9 +89,9 @@ func (s *Site) release(version, cpu string) *Release {
 	return nil
 }
 
-// CheckImageArchitecture rejects a type of image that does not exist for the infra-env's
-// architecture, and an infra-env whose hosts the cluster does not support. The cluster is nil for
-// an infra-env without one.
+// CheckImageArchitecture rejects an image type that does not exist for the infra-env's
+// architecture. It also rejects hosts that the cluster does not support. The cluster is nil for an
+// infra-env without one.
 func CheckImageArchitecture(env *models.InfraEnv, cluster *models.Cluster) error {
 	if !support.KnownArchitecture(env.CPUArchitecture) {
 		return invalid("There is no architecture %q; choose x86_64, arm64, ppc64le or s390x.", env.CPUArchitecture)
@@ -107,13 +106,13 @@ func CheckImageArchitecture(env *models.InfraEnv, cluster *models.Cluster) error
 	}
 	query.Architecture = env.CPUArchitecture
 	if err := query.CheckUse(used); err != nil {
-		return wrapInvalidf(err, "The infra-env can't be had as it is described")
+		return wrapInvalidf(err, "The infra-env is not supported as described")
 	}
 	return nil
 }
 
-// CheckHostArchitecture rejects hosts of an architecture for a cluster of several if the cluster
-// uses a feature that the architecture does not support.
+// CheckHostArchitecture rejects hosts of an architecture that does not support the features of a
+// multi cluster.
 func CheckHostArchitecture(cluster *models.Cluster, cpu string) error {
 	if cluster.CPUArchitecture != MultiCPU || cluster.OpenshiftVersion == "" || validation.AddingHosts(cluster) {
 		return nil
@@ -121,7 +120,7 @@ func CheckHostArchitecture(cluster *models.Cluster, cpu string) error {
 	query := featureQuery(cluster)
 	query.Architecture = cpu
 	if err := query.CheckUse(usedFeatures(cluster)); err != nil {
-		return wrapInvalidf(err, "Cluster %s can't have hosts of %s", cluster.Name, cpu)
+		return wrapInvalidf(err, "Cluster %s does not support hosts of %s", cluster.Name, cpu)
 	}
 	return nil
 }

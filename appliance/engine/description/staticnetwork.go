@@ -18,7 +18,7 @@ func staticNetworkField() Field[InfraEnv] {
 		get: func(d *InfraEnv) (any, error) { return staticNetworkConfig(&d.API) }}
 }
 
-// setStaticNetwork sets the network descriptions of an infra-env's hosts. The API shows them as a
+// setStaticNetwork sets the network descriptions of an infra-env's hosts. The API holds them as a
 // JSON text. An empty list clears them.
 func setStaticNetwork(env *models.InfraEnv, hosts []*models.HostStaticNetworkConfig) error {
 	if len(hosts) == 0 {
@@ -74,8 +74,7 @@ func HostNetworks(hosts []*models.HostStaticNetworkConfig) []ignition.HostNetwor
 }
 
 // CheckStaticNetwork rejects network descriptions that give a host an address of another owner, see
-// [TakenAddresses]. Descriptions that contradict themselves are found when the image recipe is
-// made.
+// [TakenAddresses]. Contradictions within a description are found when the image recipe is made.
 func CheckStaticNetwork(env *models.InfraEnv, taken ignition.Claims) error {
 	hosts, err := StaticNetwork(env)
 	if err != nil || len(hosts) == 0 || len(taken) == 0 {
@@ -94,7 +93,7 @@ func TakenAddresses(env *models.InfraEnv, cluster *models.Cluster, others []*mod
 	for _, other := range others {
 		hosts, err := StaticNetwork(other)
 		if err != nil || *other.ID == *env.ID {
-			continue // an older release wrote descriptions that can't be read
+			continue // an older release wrote an invalid description
 		}
 		for _, a := range ignition.StaticAddresses(hosts) {
 			taken[a.Address.Addr()] = ignition.Claim{Owner: fmt.Sprintf("given to host %d of infra-env %s", a.Host,
@@ -107,7 +106,7 @@ func TakenAddresses(env *models.InfraEnv, cluster *models.Cluster, others []*mod
 	return taken
 }
 
-// virtualAddresses returns a cluster's VIPs, each with a description of it.
+// virtualAddresses returns a cluster's VIPs, each with a description.
 func virtualAddresses(cluster *models.Cluster) map[netip.Addr]string {
 	all := make(map[netip.Addr]string)
 	add := func(ip, kind string) {
@@ -124,8 +123,8 @@ func virtualAddresses(cluster *models.Cluster) map[netip.Addr]string {
 	return all
 }
 
-// CheckVIPsAgainstHosts rejects requested VIPs that the network description of an infra-env of the
-// cluster gives to a host.
+// CheckVIPsAgainstHosts rejects requested VIPs that a network description of the cluster's
+// infra-envs assigns to a host.
 func CheckVIPsAgainstHosts(cluster *models.Cluster, params *models.V2ClusterUpdateParams,
 	envs []*models.InfraEnv) error {
 	requested := virtualAddresses(&models.Cluster{Name: cluster.Name, APIVips: params.APIVips,

@@ -18,7 +18,7 @@ import (
 // tagForm matches a tag of a cluster: words with single spaces between them.
 var tagForm = regexp.MustCompile(`^\w+( \w+)*$`)
 
-// CheckName rejects a text that is no name of a cluster.
+// CheckName rejects an invalid name of a cluster.
 func CheckName(name string) error {
 	if problem := network.CheckClusterName(name); problem != "" {
 		return invalid("%s", problem)
@@ -42,7 +42,8 @@ func checkTags(tags string) error {
 	}
 	for tag := range strings.SplitSeq(tags, ",") {
 		if !tagForm.MatchString(tag) {
-			return invalid("%q is no tag: tags have letters, digits, underscores and single spaces, and commas "+
+			return invalid("%q is not a valid tag: tags have letters, digits, underscores and single spaces, with "+
+				"commas "+
 				"between them.", tag)
 		}
 	}
@@ -67,14 +68,14 @@ func checkTimeServers(list string) error {
 			continue
 		}
 		if fault := network.CheckHostname(strings.TrimSuffix(source, ".")); fault != "" {
-			return invalid("The NTP source %q is neither an address nor a host name; name one or more, with commas "+
+			return invalid("The NTP source %q is neither an address nor a host name; give sources with commas "+
 				"between them.", source)
 		}
 	}
 	return nil
 }
 
-// checkSSHKeys checks public keys in the form of an authorized_keys file (sshd(8)), one a line.
+// checkSSHKeys checks public keys in the format of an authorized_keys file (sshd(8)), one per line.
 func checkSSHKeys(keys string) error {
 	number := 0
 	for line := range strings.Lines(keys) {
@@ -85,14 +86,14 @@ func checkSSHKeys(keys string) error {
 		if strings.HasPrefix(line, "#") || isPublicKey(line) {
 			continue
 		}
-		return invalid("Line %d of the SSH keys is no public key such as ssh-ed25519 AAAA… name; paste the content "+
+		return invalid("Line %d of the SSH keys is not a public key such as ssh-ed25519 AAAA… name; paste the content "+
 			"of a .pub file.", number)
 	}
 	return nil
 }
 
-// isPublicKey reports whether a line has an algorithm followed by a key of that algorithm. A key
-// begins with the name of its algorithm (RFC 4253, 6.6). Options may precede both.
+// isPublicKey reports whether a line has an algorithm and a key of that algorithm. A key begins
+// with the name of its algorithm (RFC 4253, 6.6). Options may precede both.
 func isPublicKey(line string) bool {
 	fields := strings.Fields(line)
 	for i := 0; i+1 < len(fields); i++ {
@@ -123,7 +124,7 @@ func checkTrustBundle(text string) error {
 	return nil
 }
 
-// CheckProxy rejects a text that is no URL of a proxy. The empty text is accepted.
+// CheckProxy rejects a text that is not the URL of a proxy. It accepts the empty text.
 func CheckProxy(proxy string) error {
 	if proxy == "" {
 		return nil
@@ -135,8 +136,8 @@ func CheckProxy(proxy string) error {
 	return nil
 }
 
-// CheckNoProxy rejects a list that has an item other than an address, a network, a host and a
-// domain. The list "*" is accepted.
+// CheckNoProxy rejects a list with items other than addresses, networks, hosts and domains. It
+// accepts the list "*".
 func CheckNoProxy(list string) error {
 	if list == "" || list == "*" {
 		return nil
@@ -149,14 +150,14 @@ func CheckNoProxy(list string) error {
 			".")) == "" {
 			continue
 		}
-		return invalid("no_proxy has %q, which is no address, network, host or domain; name them with commas between "+
-			"them.", item)
+		return invalid("no_proxy has %q, which is not an address, network, host or domain; separate the items with "+
+			"commas.", item)
 	}
 	return nil
 }
 
-// redact removes the password from a URL. From a text that is no URL it removes everything before
-// the last @.
+// redact removes the password from a URL. If the text is not a URL, redact removes everything
+// before the last @.
 func redact(text string, parsed *url.URL) string {
 	if parsed != nil && parsed.User != nil {
 		return parsed.Redacted()

@@ -12,9 +12,9 @@ import (
 	"landfall/store/fastjson"
 )
 
-// Names of features that are visible in the descriptions of a cluster, its infra-envs and hosts at
-// any time. The engine records features that are visible only while they are used. The names are
-// those of the Assisted Installer (internal/usage/consts.go).
+// Names of features that can be computed at any time from the descriptions of a cluster, its
+// infra-envs and hosts. The engine records other features when they are used. The names are those
+// of the Assisted Installer (internal/usage/consts.go).
 const (
 	usageDHCP           = "VIP auto alloc."
 	usageNTP            = "Additional NTP Source"
@@ -36,7 +36,7 @@ const (
 	usageFIPS           = "FIPS"
 )
 
-// usageNetworkType returns the name of a network type's feature, or "" for a type without one.
+// usageNetworkType returns the feature of a network type, or "".
 func usageNetworkType(kind string) string {
 	switch kind {
 	case models.ClusterNetworkTypeOVNKubernetes:
@@ -47,7 +47,7 @@ func usageNetworkType(kind string) string {
 	return ""
 }
 
-// usageArchitecture returns the name of an architecture's feature, or "" for one without.
+// usageArchitecture returns the feature of an architecture, or "".
 func usageArchitecture(cpu string) string {
 	switch cpu {
 	case arm, z, power:
@@ -56,7 +56,7 @@ func usageArchitecture(cpu string) string {
 	return ""
 }
 
-// VisibleFeatures returns the names of all features that [Uses] can report.
+// VisibleFeatures returns the names of all features that [Uses] can hold.
 func VisibleFeatures() []string {
 	names := []string{
 		usageDHCP, usageNTP, usageSingleNode, usageProxy, usageDualStack, usageDualStackVIPs, usageEncryption,
@@ -73,7 +73,7 @@ func VisibleFeatures() []string {
 	return names
 }
 
-// Uses holds the features that are used, each with the data that the API shows for it.
+// Uses holds the used features, with the data that the API shows for each.
 type Uses map[string]map[string]any
 
 func (u Uses) add(used bool, name string, data map[string]any) {
@@ -82,7 +82,7 @@ func (u Uses) add(used bool, name string, data map[string]any) {
 	}
 }
 
-// ClusterUses returns the features that a cluster's own description uses.
+// ClusterUses returns the features that a cluster's description uses.
 func ClusterUses(api *models.Cluster) Uses {
 	u := Uses{}
 	u.add(conv.Value(api.VipDhcpAllocation), usageDHCP, nil)
@@ -132,8 +132,8 @@ func platformKind(api *models.Cluster) models.PlatformType {
 	return *api.Platform.Type
 }
 
-// AddHosts adds the features that the hosts of a cluster use: requested hostnames, by their number,
-// and virtual machines, by the hosts' ids.
+// AddHosts adds the features that the hosts of a cluster use: requested hostnames with their
+// number, and virtual machines with the hosts' ids.
 func (u Uses) AddHosts(api *models.Cluster, named int, virtual []any) {
 	u.add(named > 0, usageHostnames, map[string]any{"host_count": float64(named)})
 	u.add(len(virtual) > 0 && !conv.Value(api.UserManagedNetworking), usageVirtualHosts,
@@ -147,13 +147,13 @@ func (u Uses) AddInfraEnv(env *models.InfraEnv) {
 	u.add(arguments != "" && arguments != "[]" && arguments != "null", usageKernelArgs, nil)
 }
 
-// UsageID returns the id of a feature by its name.
+// UsageID returns the id of a feature.
 func UsageID(name string) string {
 	return strings.ToUpper(strings.ReplaceAll(strings.ReplaceAll(name, " ", "_"), ".", ""))
 }
 
-// Features that the engine records while a cluster exists. The names are those of the Assisted
-// Installer (internal/usage/consts.go); programs read them.
+// Features that the engine records. The names are those of the Assisted Installer
+// (internal/usage/consts.go), because other programs read them.
 const (
 	UsageCustomManifest   = "Custom manifest"
 	UsageInstallConfig    = "Install Config Overrides"
@@ -162,8 +162,8 @@ const (
 	UsageDayTwo           = "Day2 hosts"
 )
 
-// SetUsage returns the feature_usage of a cluster, a JSON object by the names of features, with a
-// feature added or removed. It returns the same text if nothing changes.
+// SetUsage adds a feature to the feature_usage of a cluster, or removes it. The feature_usage is a
+// JSON object by feature name. SetUsage returns the same text if nothing changes.
 func SetUsage(text, name string, used bool) (string, error) {
 	usages := make(map[string]models.Usage)
 	if text != "" {
@@ -183,15 +183,15 @@ func SetUsage(text, name string, used bool) (string, error) {
 	return string(encoded), err
 }
 
-// Merge returns the feature_usage of a cluster after its features were computed again. Features
-// that Uses can't report are kept. It returns the same text if nothing changes.
+// Merge updates the feature_usage of a cluster with the computed features. Features that Uses
+// cannot hold are kept. Merge returns the same text if nothing changes.
 func (u Uses) Merge(text string) (string, error) {
 	usages := make(map[string]models.Usage, len(u))
 	for name, data := range u {
 		usages[name] = models.Usage{ID: UsageID(name), Name: name, Data: data}
 	}
 	if fresh, err := fastjson.Marshal(usages); err != nil || string(fresh) == text {
-		return text, err // unchanged, and no other features are recorded
+		return text, err // nothing changed, and there are no other features
 	}
 	held := make(map[string]models.Usage)
 	if text != "" {

@@ -7,8 +7,8 @@ import (
 )
 
 // Addresses returns the addresses of an interface with their prefix lengths, IPv4 first. It skips
-// texts that are no addresses, and link-local IPv6 addresses, which say nothing about the networks
-// of the site.
+// invalid addresses. It also skips link-local IPv6 addresses, which do not belong to a network of
+// the site.
 func Addresses(nic *models.Interface) []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(nic.IPV4Addresses)+len(nic.IPV6Addresses))
 	for _, list := range [2][]string{nic.IPV4Addresses, nic.IPV6Addresses} {
@@ -39,8 +39,8 @@ func IsDefault(r *models.Route) bool {
 	return err == nil && destination.IsUnspecified()
 }
 
-// defaultRoute returns the default route of a family that the kernel prefers: the one with the
-// lowest metric.
+// defaultRoute returns the default route of an address family with the lowest metric, which the
+// kernel prefers.
 func defaultRoute(inv *models.Inventory, v6 bool) *models.Route {
 	var best *models.Route
 	for _, r := range inv.Routes {

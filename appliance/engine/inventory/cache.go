@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Cache holds the parsed facts of the hosts that were used last, by host key. An entry is valid for
-// the revision at which the host's reports were changed last. So no transaction reads the facts of
-// another one.
+// Cache holds the parsed facts of the most recently used hosts by host key. An entry is valid for
+// the revision of the last change of the host's reports. Therefore a transaction never reads the
+// facts of another transaction.
 type Cache struct {
 	mu    sync.Mutex
 	limit int
-	order *list.List // of *cacheEntry, the one used last first
+	order *list.List // of *cacheEntry, the most recently used first
 	byKey map[string]*list.Element
 }
 
@@ -26,7 +26,7 @@ func NewCache(limit int) *Cache {
 	return &Cache{limit: limit, order: list.New(), byKey: make(map[string]*list.Element)}
 }
 
-// Get returns the facts of a host at a revision, or false.
+// Get returns the facts of a host at a revision. The second value is false if the cache lacks them.
 func (c *Cache) Get(key string, reported uint64) (*Facts, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Cache) Get(key string, reported uint64) (*Facts, bool) {
 	return held.Value.(*cacheEntry).facts, true
 }
 
-// Put stores facts unless newer ones of the host are stored.
+// Put stores facts, unless the cache has newer facts of the host.
 func (c *Cache) Put(key string, reported uint64, facts *Facts) {
 	if reported == 0 {
 		return

@@ -8,16 +8,17 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// A round trip may differ from the stored one by this many ms plus this share of it without being a
-// change. No two measurements are equal. Without the tolerance, each host would write a report each
+// Tolerances for round trips: an absolute difference in ms plus a share of the stored time. Two
+// measurements are never equal. Without the tolerances, each host would write a report every
 // minute.
 const (
 	roundTripJitter = 5
 	roundTripShare  = 0.2
 )
 
-// SameConnectivity reports whether a connectivity report holds the same facts as the stored one.
-// Round trips may differ a little on the same side of the limit (in ms, nil for none).
+// SameConnectivity reports whether a connectivity report has the same facts as the stored one.
+// Round trips may differ slightly if they are on the same side of the limit, in ms. A nil limit is
+// ignored.
 func SameConnectivity(kept, reported *models.ConnectivityReport, limit *float64) bool {
 	if kept == nil || reported == nil {
 		return kept == reported
@@ -47,13 +48,14 @@ func sameRoundTrip(kept, reported *models.L3Connectivity, limit *float64) bool {
 	return alike == *kept
 }
 
-// SameInventory reports whether an inventory holds the same facts as the stored one. The SMART data
-// of disks is ignored: no decision depends on it, and temperature and hours always differ.
+// SameInventory reports whether an inventory has the same facts as the stored one. It ignores the
+// SMART data of disks, because temperature and hours always differ and no decision depends on them.
 func SameInventory(kept, reported *models.Inventory) bool {
 	if kept == nil || reported == nil {
 		return kept == reported
 	}
-	if !reflect.DeepEqual(kept.Memory, reported.Memory) { // it differs most often, and costs least to compare
+	// the part that differs most often and is cheapest to compare
+	if !reflect.DeepEqual(kept.Memory, reported.Memory) {
 		return false
 	}
 	a, b := *kept, *reported

@@ -30,17 +30,17 @@ func TestSameConnectivity(t *testing.T) {
 		same   bool
 	}{
 		"nothing":                 {func(*models.ConnectivityRemoteHost) {}, true},
-		"a trip a little shorter": {trip(92.5), true},
+		"a slightly shorter trip": {trip(92.5), true},
 		"a trip beyond the limit": {trip(100.5), false},
-		"a trip much shorter":     {trip(9), false},
-		"a host that is gone": {
+		"a much shorter trip":     {trip(9), false},
+		"a missing host": {
 			func(h *models.ConnectivityRemoteHost) { h.L3Connectivity[0].Successful = false }, false},
-		"packets that are lost": {
+		"lost packets": {
 			func(h *models.ConnectivityRemoteHost) { h.L3Connectivity[0].PacketLossPercentage = 1 }, false},
-		"one address less": {func(h *models.ConnectivityRemoteHost) { h.L3Connectivity = nil }, false},
-		"a neighbour that is hidden": {
+		"a missing address": {func(h *models.ConnectivityRemoteHost) { h.L3Connectivity = nil }, false},
+		"an unreachable neighbour": {
 			func(h *models.ConnectivityRemoteHost) { h.L2Connectivity[0].Successful = false }, false},
-		"large packets that are lost": {func(h *models.ConnectivityRemoteHost) { h.MtuReport[0].MtuSuccessful = false },
+		"lost large packets": {func(h *models.ConnectivityRemoteHost) { h.MtuReport[0].MtuSuccessful = false },
 			false},
 		"another host": {
 			func(h *models.ConnectivityRemoteHost) { h.HostID = "00000000-0000-4000-8000-000000000002" }, false},
@@ -67,14 +67,14 @@ func TestSameInventory(t *testing.T) {
 		change func(*models.Inventory)
 		same   bool
 	}{
-		"nothing":            {nothing, true},
-		"a warmer disk":      {func(i *models.Inventory) { i.Disks[0].Smart = `{"temperature":32}` }, true},
-		"a larger disk":      {func(i *models.Inventory) { i.Disks[0].SizeBytes = 2 << 40 }, false},
-		"a disk less":        {func(i *models.Inventory) { i.Disks = i.Disks[:1] }, false},
-		"disks that swapped": {func(i *models.Inventory) { i.Disks[0], i.Disks[1] = i.Disks[1], i.Disks[0] }, false},
-		"no disk":            {func(i *models.Inventory) { i.Disks[0] = nil }, false},
-		"more memory":        {func(i *models.Inventory) { i.Memory.UsableBytes++ }, false},
-		"another name":       {func(i *models.Inventory) { i.Hostname = "node-2" }, false},
+		"nothing":        {nothing, true},
+		"a warmer disk":  {func(i *models.Inventory) { i.Disks[0].Smart = `{"temperature":32}` }, true},
+		"a larger disk":  {func(i *models.Inventory) { i.Disks[0].SizeBytes = 2 << 40 }, false},
+		"a missing disk": {func(i *models.Inventory) { i.Disks = i.Disks[:1] }, false},
+		"swapped disks":  {func(i *models.Inventory) { i.Disks[0], i.Disks[1] = i.Disks[1], i.Disks[0] }, false},
+		"no disk":        {func(i *models.Inventory) { i.Disks[0] = nil }, false},
+		"more memory":    {func(i *models.Inventory) { i.Memory.UsableBytes++ }, false},
+		"another name":   {func(i *models.Inventory) { i.Hostname = "node-2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.same, SameInventory(inventory(nothing), inventory(c.change)))

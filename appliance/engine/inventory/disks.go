@@ -13,12 +13,12 @@ import (
 
 const gigabyte = 1000 * 1000 * 1000
 
-// reasonMark is the start of every reason that this package adds to a disk. Checking a disk again
-// replaces these reasons and keeps those of the agent.
+// reasonMark is the prefix of the reasons that this package adds to a disk. A new validation
+// replaces these reasons and keeps the agent's.
 const reasonMark = "Not usable for installation: "
 
-// DiskID returns the name of a disk in the API and for the installer: the id that the agent chose
-// (by-id, or else by-path), or /dev/NAME for an old agent, which sends none.
+// DiskID returns the id of a disk in the API and for the installer. It is the id that the agent
+// chose (by-id, or else by-path). Old agents send none; the id is then /dev/NAME.
 func DiskID(d *models.Disk) string {
 	if d.ID != "" {
 		return d.ID
@@ -26,8 +26,8 @@ func DiskID(d *models.Disk) string {
 	return "/dev/" + d.Name
 }
 
-// DiskByPath finds a disk by an installation disk id: the disk's id, its by-path link or its /dev
-// node. It returns nil if there is none.
+// DiskByPath returns the disk with an id, by-path link or /dev node. It returns nil if there is
+// none.
 func DiskByPath(disks []*models.Disk, path string) *models.Disk {
 	if path == "" {
 		return nil
@@ -49,7 +49,7 @@ func (h *Host) InstallationDiskPath() string {
 }
 
 // InstallationDisk returns the host's installation disk. It returns nil if none is selected, or the
-// selected disk is gone.
+// host no longer has the selected disk.
 func (h *Host) InstallationDisk() *models.Disk {
 	if h.Inventory == nil {
 		return nil
@@ -57,7 +57,7 @@ func (h *Host) InstallationDisk() *models.Disk {
 	return DiskByPath(h.Inventory.Disks, h.InstallationDiskPath())
 }
 
-// SkipFormatting returns the ids of the disks whose content must stay.
+// SkipFormatting returns the ids of the disks whose content must be kept.
 func (h *Host) SkipFormatting() []string {
 	if h.Record.SkipFormattingDisks == "" {
 		return nil
@@ -66,8 +66,8 @@ func (h *Host) SkipFormatting() []string {
 }
 
 // DisksToFormat returns the ids of the disks whose first sectors the installer wipes before it
-// writes the image: every bootable disk of the machine itself. Otherwise the firmware could boot an
-// old system from it.
+// writes the image. These are all bootable internal disks, from which the firmware could otherwise
+// boot an old system.
 func DisksToFormat(inv *models.Inventory) []string {
 	var ids []string
 	for _, d := range inv.Disks {
@@ -86,11 +86,11 @@ func DisksToFormat(inv *models.Inventory) []string {
 // DiskRules holds the requirements for installation disks.
 type DiskRules struct {
 	MinGB            int64  // size in gigabytes (10^9 bytes)
-	OpenshiftVersion string // "" allows the types that every version supports
+	OpenshiftVersion string // "" allows the types that all versions support
 }
 
-// ValidateDisks fills installation_eligibility of every disk. Reasons of the agent stay, reasons of
-// an earlier validation are replaced.
+// ValidateDisks sets installation_eligibility of every disk. It keeps the agent's reasons and
+// replaces those of an earlier validation.
 func ValidateDisks(inv *models.Inventory, rules DiskRules) {
 	for _, d := range inv.Disks {
 		reasons := slices.DeleteFunc(slices.Clone(d.InstallationEligibility.NotEligibleReasons), func(r string) bool {
@@ -104,9 +104,10 @@ func ValidateDisks(inv *models.Inventory, rules DiskRules) {
 	}
 }
 
-// EligibleDisks returns the disks to which a host can be installed, the best first: bootable before
-// others, SATA and SAS before NVMe (fast disks are left for workloads), HDD before SSD for the same
-// reason, then the smallest, then the physical order. ValidateDisks must have run.
+// EligibleDisks returns the disks to which a host can be installed, the best first. Bootable disks
+// come first, then SATA and SAS before NVMe, and HDD before SSD, because fast disks are left for
+// workloads. The last criteria are the smallest size and the physical order. ValidateDisks must
+// have run.
 func EligibleDisks(inv *models.Inventory) []*models.Disk {
 	var disks []*models.Disk
 	for _, d := range inv.Disks {
@@ -126,8 +127,8 @@ func EligibleDisks(inv *models.Inventory) []*models.Disk {
 	return disks
 }
 
-// ChooseInstallationDisk keeps the selected disk if the host has it and it is eligible. Otherwise
-// it returns the best eligible disk, or nil if no disk is eligible.
+// ChooseInstallationDisk returns the selected disk if it is eligible. Otherwise it returns the best
+// eligible disk, or nil if no disk is eligible.
 func ChooseInstallationDisk(inv *models.Inventory, chosen string) *models.Disk {
 	disks := EligibleDisks(inv)
 	if d := DiskByPath(disks, chosen); d != nil {
@@ -181,8 +182,8 @@ func diskFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []string
 	return faults
 }
 
-// driveTypes returns the types of drives that can be installation disks. RAID came with OpenShift
-// 4.14, iSCSI with 4.15. Fibre Channel and mainframe disks depend on the CPU.
+// driveTypes returns the types of drives that can be installation disks. OpenShift 4.14 added RAID,
+// and 4.15 iSCSI. Fibre Channel and mainframe disks depend on the CPU.
 func driveTypes(arch, version string) []models.DriveType {
 	types := []models.DriveType{models.DriveTypeHDD, models.DriveTypeSSD, models.DriveTypeMultipath}
 	if AtLeast(version, 4, 14) {
@@ -200,7 +201,7 @@ func driveTypes(arch, version string) []models.DriveType {
 	return types
 }
 
-// multipathHolder returns the name of the multipath device of which a disk is a path, or "".
+// multipathHolder returns the name of the multipath device that has a disk as a path, or "".
 func multipathHolder(d *models.Disk, inv *models.Inventory) string {
 	if d.Holders == "" {
 		return ""
@@ -251,12 +252,12 @@ func multipathFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []s
 	return faults
 }
 
-// iscsiFault returns why an iSCSI disk can't be booted from. The host must not reach the disk over
-// the interface of the default route: the installation sets that interface up again and would cut
-// off the root disk.
+// iscsiFault returns why the host cannot boot from an iSCSI disk, or "". The disk must not be
+// connected over the interface of the default route: the installation configures that interface
+// again, which would disconnect the root disk.
 func iscsiFault(d *models.Disk, inv *models.Inventory) string {
 	if d.Iscsi == nil || d.Iscsi.HostIPAddress == "" {
-		return "the address that the host uses for iSCSI is not known"
+		return "the address of the host for iSCSI is unknown"
 	}
 	ip, err := netip.ParseAddr(d.Iscsi.HostIPAddress)
 	if err != nil {
@@ -272,7 +273,7 @@ func iscsiFault(d *models.Disk, inv *models.Inventory) string {
 	}
 	for _, cidr := range Addresses(inv.Interfaces[i]) {
 		if cidr.Addr() == ip {
-			return fmt.Sprintf("its iSCSI address %s is the one of the default route, use a separate network for "+
+			return fmt.Sprintf("its iSCSI address %s is that of the default route, use a separate network for "+
 				"storage", ip)
 		}
 	}
@@ -294,13 +295,13 @@ func orUnknown(s string) string {
 	return s
 }
 
-// Size returns a number of bytes in decimal units, as disks are sold: "120 GB", "1.5 TB". It rounds
-// down, so that a disk that is slightly too small never looks large enough.
+// Size formats a number of bytes in decimal units, as on disk labels: "120 GB", "1.5 TB". It rounds
+// down, so that a disk that is slightly too small does not seem large enough.
 func Size(bytes int64) string {
 	return scaled(bytes, 1000, []string{"B", "KB", "MB", "GB", "TB", "PB"})
 }
 
-// Memory returns a number of bytes in binary units, as memory is sold: "16 GiB". It rounds down.
+// Memory formats a number of bytes in binary units: "16 GiB". It rounds down.
 func Memory(bytes int64) string {
 	return scaled(bytes, 1024, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"})
 }
@@ -320,7 +321,7 @@ func scaled(bytes, base int64, units []string) string {
 }
 
 // AtLeast reports whether an OpenShift version ("4.17.3", "4.18.0-rc.1") has at least the given
-// major and minor number. It is false for a text that is no version.
+// major and minor number. It is false for an invalid version.
 func AtLeast(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

@@ -37,7 +37,7 @@ func TestValidateDisks(t *testing.T) {
 			nil, "4.18.0", "it holds 99.99 GB and at least 100 GB"},
 		{"a DVD", &models.Disk{Name: "sr0", DriveType: models.DriveTypeODD, SizeBytes: 200e9}, nil, "4.18.0",
 			"type ODD"},
-		{"a disk of no known type", &models.Disk{Name: "x", SizeBytes: 200e9}, nil, "4.18.0", "type unknown"},
+		{"a disk of unknown type", &models.Disk{Name: "x", SizeBytes: 200e9}, nil, "4.18.0", "type unknown"},
 		{"RAID", &models.Disk{Name: "md0", DriveType: models.DriveTypeRAID, SizeBytes: 200e9}, nil, "4.14.0", ""},
 		{"RAID before 4.14", &models.Disk{Name: "md0", DriveType: models.DriveTypeRAID, SizeBytes: 200e9}, nil,
 			"4.13.9", "type RAID"},
@@ -45,14 +45,14 @@ func TestValidateDisks(t *testing.T) {
 			""},
 		{"one path of Fibre Channel", fc, []*models.Disk{san}, "4.18.0", "multipath device dm-0"},
 		{"multipath of Fibre Channel", san, []*models.Disk{fc}, "4.18.0", ""},
-		{"multipath of nothing", san, nil, "4.18.0", "none of its paths"},
+		{"multipath without paths", san, nil, "4.18.0", "none of its paths"},
 		{"multipath of two kinds", san, []*models.Disk{fc, path}, "4.18.0", "different types"},
 		{"multipath over the default route", san, []*models.Disk{path}, "4.18.0", "iSCSI path sdc"},
 		{"iSCSI over its own network", iscsi("10.0.0.5"), nil, "4.18.0", ""},
 		{"iSCSI over the default route", iscsi("192.168.1.5"), nil, "4.18.0", "separate network"},
 		{"iSCSI before 4.15", iscsi("10.0.0.5"), nil, "4.14.0", "type iSCSI"},
-		{"iSCSI from an unknown address", iscsi(""), nil, "4.18.0", "not known"},
-		{"iSCSI from no address", iscsi("here"), nil, "4.18.0", "not an IP address"},
+		{"iSCSI from an unknown address", iscsi(""), nil, "4.18.0", "unknown"},
+		{"iSCSI from an invalid address", iscsi("here"), nil, "4.18.0", "not an IP address"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestEligibleDisks_bestFirst(t *testing.T) {
 	require.Equal(t, []string{"sde", "sdc", "sdb", "sda", "nvme0n1", "sdd"}, order)
 
 	require.Equal(t, "sde", ChooseInstallationDisk(inv, "").Name)
-	require.Equal(t, "sda", ChooseInstallationDisk(inv, "/dev/disk/by-id/sda").Name, "the chosen disk is kept")
+	require.Equal(t, "sda", ChooseInstallationDisk(inv, "/dev/disk/by-id/sda").Name, "the selected disk is kept")
 	require.Equal(t, "sda", ChooseInstallationDisk(inv, "/dev/sda").Name)
 	require.Equal(t, "sde", ChooseInstallationDisk(inv, "/dev/disk/by-id/gone").Name)
 	require.Nil(t, ChooseInstallationDisk(machine(), ""))

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// Encryption describes how a host that joins an installed cluster encrypts its disk.
+// Encryption is the disk encryption of a host that joins an installed cluster.
 type Encryption struct {
 	TPM bool
-	// Tang is the list of Tang servers as JSON, in the form of the steps for agents; "" for none.
+	// Tang is the list of Tang servers as JSON, in the format of the agent's steps; "" if there are
+	// none.
 	Tang string
 }
 
-// JoinsEncrypted returns the disk encryption in the ignition config that the host gets from the
-// cluster it joins. It returns nil if the disk is not encrypted, or the host has not downloaded the
-// config yet. The cluster's own description does not count: its encryption may have changed since
-// the installation, and it is unknown for an imported cluster.
+// JoinsEncrypted returns the disk encryption in the ignition config that the host gets from its
+// installed cluster. It returns nil if the disk is not encrypted, or the host has not downloaded
+// the config yet. The description of the cluster is not used: its encryption may have changed since
+// the installation, and imported clusters have none.
 func (h *Host) JoinsEncrypted() *Encryption {
 	if h.APIConnectivity == nil || !strings.Contains(h.APIConnectivity.Ignition, `"luks"`) {
 		return nil
@@ -34,7 +35,7 @@ func (h *Host) JoinsEncrypted() *Encryption {
 		} `json:"storage"`
 	}
 	if err := json.Unmarshal([]byte(h.APIConnectivity.Ignition), &config); err != nil {
-		return nil // the validation of the download reports the fault
+		return nil // the validation of the download reports this error
 	}
 	for _, disk := range config.Storage.Luks {
 		if disk.Clevis == nil {

@@ -1,8 +1,8 @@
 // Package inventory parses the agents' reports about hosts: the hardware inventory and the results
-// of checks on the host. The API holds them as JSON strings in models.Host. They are parsed once,
-// and validations, steps and network functions work on the values.
+// of checks on the host. The API holds them as JSON strings in models.Host. They are parsed once;
+// validations, steps and network functions use the parsed values.
 //
-// All functions are pure: no clock, no files, no network.
+// All functions are pure: they use no clock, files or network.
 package inventory
 
 import (
@@ -16,20 +16,20 @@ import (
 	"landfall/store/fastjson"
 )
 
-// Kinds of truncation, in the agent's words.
+// Kinds of truncation, in the agent's terms.
 const (
 	TruncatedPartly = "partial" // optional details were left out
-	TruncatedFully  = "full"    // nothing usable is left
+	TruncatedFully  = "full"    // all usable details were left out
 )
 
-// Truncation reports that the agent shortened its inventory to the size limit it was given.
+// Truncation reports that the agent truncated its inventory to a size limit.
 type Truncation struct {
 	Type    string   `json:"type"`
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// Reports holds the reports of an agent about its host. Each part is JSON as in models.Host; "" is
-// a part that is not reported yet. Reports are comparable: equal Reports parse to the same Facts.
+// Reports holds the reports of an agent about its host. Each part is JSON as in models.Host, or ""
+// if it is missing. Reports are comparable: equal Reports parse to the same Facts.
 type Reports struct {
 	Inventory       string
 	Connectivity    string
@@ -58,7 +58,7 @@ func ReportsOf(record *models.Host) Reports {
 }
 
 // Facts holds the parsed reports of an agent. They do not change after Parse and may be shared. A
-// nil or empty part is not reported yet.
+// missing report is nil or empty.
 type Facts struct {
 	Inventory  *models.Inventory
 	Truncation *Truncation
@@ -68,23 +68,23 @@ type Facts struct {
 	Domains       *models.DomainResolutionResponse
 	FreeAddresses models.FreeNetworksAddresses
 	Tang          *models.TangConnectivityResponse
-	// TangError is the agent's error if it could not check the Tang servers at all.
+	// TangError is the agent's error if it could not check the Tang servers.
 	TangError       string
 	APIConnectivity *models.APIVipConnectivityResponse
-	// Images holds the results of the pull checks, by pull spec.
+	// Images holds the results of pulling images, by pull spec.
 	Images map[string]*models.ContainerImageAvailability
-	// Disks holds the results of the disk speed checks, by the path that was checked.
+	// Disks holds the measured disk speeds, by path.
 	Disks map[string]models.DiskInfo
 }
 
-// Host is a host record with the facts about it. The JSON parts of the record are not used. Facts
-// is never nil.
+// Host is a host record with its parsed facts. The JSON parts of the record are not used. Facts is
+// never nil.
 type Host struct {
 	Record *models.Host
 	*Facts
 }
 
-// NewHost combines a record and its facts. Nil facts stand for an agent without reports.
+// NewHost combines a record and its facts. Nil facts mean an agent without reports.
 func NewHost(record *models.Host, facts *Facts) *Host {
 	if facts == nil {
 		facts = &Facts{}
@@ -101,9 +101,9 @@ func ParseHost(record *models.Host) (*Host, error) {
 	return NewHost(record, facts), nil
 }
 
-// Parse parses reports. It returns an error that names the part if a part is not JSON of its model.
-// Reports are validated when they arrive, so such an error means a damaged record. A Tang report
-// that is no JSON is no error: that field can hold the agent's error text.
+// Parse parses reports. Reports are validated when they arrive, so an error means a damaged record.
+// The error names the invalid part. A Tang report that is not JSON is valid: it is the agent's
+// error text.
 func Parse(reports Reports) (*Facts, error) {
 	f := &Facts{}
 	if reports.Inventory != "" {
@@ -177,15 +177,15 @@ func present[T any](list []*T) []*T {
 	return kept
 }
 
-// wire is the inventory in the agent's form: the model, and the truncation, which the model lacks.
+// wire is the inventory in the agent's format: the model, and the truncation, which the model
+// lacks.
 type wire struct {
 	models.Inventory
 	Truncation *Truncation `json:"truncation,omitempty"`
 }
 
 // ParseInventory parses an agent's inventory. It returns an error if the text is not JSON of an
-// inventory, or lacks CPU or memory. An inventory without them is only accepted if the agent had to
-// cut all of it.
+// inventory. CPU and memory may be missing only if the agent truncated the whole inventory.
 func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	var w wire
 	if err := fastjson.UnmarshalText(text, &w); err != nil {
@@ -198,10 +198,10 @@ func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	inv.Gpus = present(inv.Gpus)
 	cut := w.Truncation != nil && w.Truncation.Type == TruncatedFully
 	if inv.CPU == nil && !cut {
-		return nil, nil, errors.New("the inventory does not say which CPU the host has")
+		return nil, nil, errors.New("the inventory lacks the CPU")
 	}
 	if inv.Memory == nil && !cut {
-		return nil, nil, errors.New("the inventory does not say how much memory the host has")
+		return nil, nil, errors.New("the inventory lacks the memory")
 	}
 	if inv.CPU == nil {
 		inv.CPU = &models.CPU{}
@@ -212,7 +212,7 @@ func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	return inv, w.Truncation, nil
 }
 
-// Encode returns an inventory as models.Host holds it.
+// Encode returns an inventory in the format of models.Host.
 func Encode(inv *models.Inventory, truncation *Truncation) (string, error) {
 	text, err := fastjson.MarshalText(&wire{Inventory: *inv, Truncation: truncation})
 	if err != nil {
@@ -237,8 +237,8 @@ func (h *Host) Status() string {
 	return *h.Record.Status
 }
 
-// Hostname returns the host's name after the installation: the requested one, or else its present
-// one, or "".
+// Hostname returns the host's name after the installation: the requested name, or else the reported
+// name, or "".
 func (h *Host) Hostname() string {
 	if h.Record.RequestedHostname != "" {
 		return h.Record.RequestedHostname
@@ -257,8 +257,8 @@ func (h *Host) Name() string {
 	return string(h.ID())
 }
 
-// Role returns the role by which the host is validated: the selected one, or else the suggested
-// one, or else auto-assign.
+// Role returns the role for the validation of the host: the selected role, or else the suggested
+// role, or else auto-assign.
 func (h *Host) Role() models.HostRole {
 	role := h.Record.Role
 	if role == "" {
@@ -273,12 +273,12 @@ func (h *Host) Role() models.HostRole {
 	return role
 }
 
-// Day2 reports whether the host is being added to a cluster that is installed already.
+// Day2 reports whether the host joins an installed cluster.
 func (h *Host) Day2() bool {
 	return h.Record.Kind != nil && *h.Record.Kind == models.HostKindAddToExistingClusterHost
 }
 
-// Stage returns the stage of the installation that the host reported, or "" before the first.
+// Stage returns the reported stage of the installation, or "".
 func (h *Host) Stage() models.HostStage {
 	if h.Record.Progress == nil {
 		return ""

@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, "a", h.Hostname())
-	require.Len(t, h.Inventory.Disks, 1, "null members of lists are left out")
+	require.Len(t, h.Inventory.Disks, 1, "null members of lists are removed")
 	require.Equal(t, &Truncation{Type: TruncatedPartly, Reasons: []string{"x"}}, h.Truncation)
 	require.Len(t, h.Connectivity.RemoteHosts, 1)
 	require.Empty(t, h.Connectivity.RemoteHosts[0].L3Connectivity)
@@ -68,7 +68,7 @@ func TestParseInventory_needsCPUAndMemory(t *testing.T) {
 		require.ErrorContains(t, err, says, text)
 	}
 	inv, _, err := ParseInventory(`{"truncation":{"type":"full"}}`)
-	require.NoError(t, err, "an inventory that had to be cut has neither")
+	require.NoError(t, err, "a fully truncated inventory has neither")
 	require.NotNil(t, inv.CPU)
 	require.NotNil(t, inv.Memory)
 }

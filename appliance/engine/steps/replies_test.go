@@ -191,7 +191,7 @@ func misfits() []misfit {
 	return []misfit{
 		{"dance", "", `unknown type "dance"`},
 		{models.StepTypeInventory, "", "not valid JSON"},
-		{models.StepTypeInventory, "null", "which CPU"},
+		{models.StepTypeInventory, "null", "lacks the CPU"},
 		{models.StepTypeInventory, `{"cpu":{"count":1},"memory":7}`, "not valid JSON"},
 		{models.StepTypeConnectivityCheck, "null", "empty"},
 		{models.StepTypeConnectivityCheck, "[]", "expected form"},

@@ -146,14 +146,14 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 		"invalid ignition override": {
 			[]string{`ignitionConfigOverride: '{"ignition":{"version":"9.9.9"}}'`}, "Failed to create image: "},
 		"a kernel argument without a value": {[]string{"kernelArguments: [{operation: replace, value: quiet}]"},
-			"replaces nothing"},
+			"is not a replacement"},
 		"unknown operation": {[]string{"kernelArguments: [{operation: prepend, value: quiet}]"},
 			"should be one of [append replace delete]"},
 		"invalid trust bundle": {[]string{"additionalTrustBundle: nonsense"}, "not in PEM form"},
 		"a version without an image": {[]string{"osImageVersion: \"9.99\""},
 			"Specified OSImageVersion is missing from AgentServiceConfig"},
 		"architecture differs from the cluster's": {[]string{"cpuArchitecture: arm64",
-			"clusterRef: {namespace: site, name: one}"}, "is for arm64"},
+			"clusterRef: {namespace: site, name: one}"}, "has the architecture arm64"},
 		"invalid selector": {
 			[]string{"nmStateConfigLabelSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}"},
 			"nmStateConfigLabelSelector"},
@@ -201,7 +201,7 @@ func TestInfraEnv_invalidChangeRemovesImage(t *testing.T) {
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.Apply(kubetest.InfraEnvManifest("pool", "kernelArguments: [{operation: replace, value: quiet}]"))
 	require.Empty(t, b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError",
-		"replaces nothing").Status.ISODownloadURL)
+		"is not a replacement").Status.ISODownloadURL)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	require.NotEmpty(t, b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL)
 }
