@@ -18,20 +18,20 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Admission refuses BareMetalHosts by the rules and in the words of metal3's webhook. The rules
-// are part of its Go types.
+// Admission rejects invalid BareMetalHosts with the rules and error texts of metal3's webhook. The
+// rules are part of the module with its Go types.
 type Admission struct{}
 
 var _ admission.ValidationInterface = Admission{}
 
-// rulesLog guards the one logger of controller-runtime in the process, which must not be set
-// concurrently.
+// rulesLog sets the logger of controller-runtime once. The logger is global to the process and must
+// not be set concurrently.
 var rulesLog sync.Once
 
 // NewAdmission returns the rules for BareMetalHosts.
 func NewAdmission() Admission {
-	// metal3's rules write to the logger of controller-runtime, which complains on stderr if it is
-	// not set.
+	// metal3's rules write to the logger of controller-runtime, which writes a warning to stderr if
+	// it is not set.
 	rulesLog.Do(func() { ctrllog.SetLogger(logr.Discard()) })
 	return Admission{}
 }
@@ -41,7 +41,7 @@ func (Admission) Handles(operation admission.Operation) bool {
 	return operation == admission.Create || operation == admission.Update
 }
 
-// Validate implements admission.ValidationInterface. A refusal has the form that a webhook's has.
+// Validate implements admission.ValidationInterface. An error has the form of a webhook's error.
 func (Admission) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetKind().GroupKind() != kindOfHosts || a.GetSubresource() != "" {
 		return nil
@@ -74,7 +74,7 @@ func hostIn(object runtime.Object) (*metal3.BareMetalHost, error) {
 	host := &metal3.BareMetalHost{}
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		return nil, errors.New("a BareMetalHost came in another form than JSON")
+		return nil, errors.New("the BareMetalHost is not JSON")
 	}
 	return host, objects.Into(u, host)
 }
@@ -88,7 +88,8 @@ func powerOffDisabled(object runtime.Object) bool {
 	return is && err == nil
 }
 
-// validHost checks a host, or the change of a host. Two of the rules are newer than the module.
+// validHost validates a host, or the change of a host. Two of its rules are newer than the metal3
+// module in use.
 func validHost(host, old *metal3.BareMetalHost, powerOffDisabled bool) error {
 	var err error
 	if old == nil {

@@ -15,8 +15,8 @@ import (
 	"landfall/appliance/kube/metal"
 )
 
-// admitted asks whether a host may be applied that is altered by a JSON merge patch; with old,
-// whether it may be made of the one by old.
+// admitted returns the error of admission for a host that is changed by a JSON merge patch. Unless
+// old is "", the request is an update of the host that is changed by old.
 func admitted(t *testing.T, patch, old string) error {
 	t.Helper()
 	object := func(patch string) runtime.Object {
@@ -58,45 +58,45 @@ func merge(into, change map[string]any) {
 
 func TestAdmission_metal3Rules(t *testing.T) {
 	cases := []struct{ name, host, old, refusal string }{
-		{"a good one", `{}`, "", ""},
-		{"a changed label", `{"metadata":{"labels":{"a":"b"}}}`, `{}`, ""},
+		{"valid", `{}`, "", ""},
+		{"label changed", `{"metadata":{"labels":{"a":"b"}}}`, `{}`, ""},
 		{"UEFI HTTP boot", `{"spec":{"bmc":{"address":"redfish-uefihttp+http://192.0.2.7/redfish/v1/Systems/1"}}}`,
 			"", ""},
-		{"a scheme that nobody knows", `{"spec":{"bmc":{"address":"telnet://192.0.2.7"}}}`,
+		{"unknown scheme", `{"spec":{"bmc":{"address":"telnet://192.0.2.7"}}}`,
 			"", "Unknown BMC type 'telnet'"},
-		{"a scheme that only this site refuses, in its status", `{"spec":{"bmc":{"address":"ipmi://192.0.2.7"}}}`,
+		{"scheme that the status reports", `{"spec":{"bmc":{"address":"ipmi://192.0.2.7"}}}`,
 			"", ""},
-		{"a MAC address that is none", `{"spec":{"bootMACAddress":"52:54"}}`, "", "invalid MAC address"},
+		{"invalid MAC address", `{"spec":{"bootMACAddress":"52:54"}}`, "", "invalid MAC address"},
 		{"no MAC address without inspection",
 			`{"metadata":{"annotations":{"inspect.metal3.io":"disabled"}},"spec":{"bootMACAddress":null}}`, "",
 			"bootMACAddress is required"},
-		{"a UUID for a name", `{"metadata":{"name":"7a5e7c0e-7a0c-4a8a-a0c1-8a1ec1a2c3d4"}}`, "", "cannot be a UUID"},
-		{"a device that is no device", `{"spec":{"rootDeviceHints":{"deviceName":"sda"}}}`, "", "must be a /dev/ path"},
-		{"a device by its id", `{"spec":{"rootDeviceHints":{"deviceName":"/dev/disk/by-id/wwn-1"}}}`,
+		{"UUID as name", `{"metadata":{"name":"7a5e7c0e-7a0c-4a8a-a0c1-8a1ec1a2c3d4"}}`, "", "cannot be a UUID"},
+		{"invalid device name", `{"spec":{"rootDeviceHints":{"deviceName":"sda"}}}`, "", "must be a /dev/ path"},
+		{"device by id", `{"spec":{"rootDeviceHints":{"deviceName":"/dev/disk/by-id/wwn-1"}}}`,
 			"", "must be path in /dev/ or /dev/disk/by-path/"},
-		{"details of the hardware while it is inspected",
+		{"hardware details with inspection",
 			`{"metadata":{"annotations":{"inspect.metal3.io/hardwaredetails":"{}"}}}`, "", "must be set to disabled"},
-		{"details of the hardware that nobody knows",
+		{"unknown hardware details",
 			`{"metadata":{"annotations":{"inspect.metal3.io":"disabled","inspect.metal3.io/hardwaredetails":"{\"wheels\":4}"}}}`, "", "unknown field"},
-		{"a reboot of a kind that there is not",
+		{"unknown reboot mode",
 			`{"metadata":{"annotations":{"reboot.metal3.io":"{\"mode\":\"gentle\"}"}}}`, "", "invalid mode"},
-		{"an inspection by another word", `{"metadata":{"annotations":{"inspect.metal3.io":"never"}}}`,
+		{"unknown inspection value", `{"metadata":{"annotations":{"inspect.metal3.io":"never"}}}`,
 			"", "invalid value for the inspect.metal3.io annotation"},
-		{"a Secret of another namespace", `{"spec":{"userData":{"namespace":"other","name":"data"}}}`,
+		{"Secret in another namespace", `{"spec":{"userData":{"namespace":"other","name":"data"}}}`,
 			"", "cross-namespace"},
-		{"off, and never to be powered off", `{"spec":{"online":false,"disablePowerOff":true}}`, "",
+		{"offline with power off disabled", `{"spec":{"online":false,"disablePowerOff":true}}`, "",
 			"power off disabled"},
-		{"an image URL that is none", `{"spec":{"image":{"url":"here"}}}`, "", "image URL here is invalid"},
+		{"invalid image URL", `{"spec":{"image":{"url":"here"}}}`, "", "image URL here is invalid"},
 		{"another BMC",
 			`{"spec":{"bmc":{"address":"redfish://192.0.2.8"}},"status":{"operationalStatus":"OK","provisioning":{"state":"available"}}}`, `{}`, "BMC address can not be changed"},
-		{"another BMC while it registers",
+		{"BMC changed while registering",
 			`{"spec":{"bmc":{"address":"redfish://192.0.2.8"}},"status":{"provisioning":{"state":"registering"}}}`,
 			`{}`, ""},
-		{"another BMC while it is detached",
+		{"BMC changed while detached",
 			`{"spec":{"bmc":{"address":"redfish://192.0.2.8"}},"status":{"operationalStatus":"detached","provisioning":{"state":"provisioned"}}}`, `{}`, ""},
 		{"another MAC address", `{"spec":{"bootMACAddress":"52:54:00:aa:bb:02"}}`, `{}`,
 			"bootMACAddress can not be changed once it is set"},
-		{"a wrong one that is being deleted",
+		{"invalid host being deleted",
 			`{"metadata":{"deletionTimestamp":"2026-03-01T12:00:00Z"},"spec":{"bootMACAddress":"52:54:00:aa:bb:02"}}`,
 			`{}`, ""},
 	}
@@ -115,9 +115,9 @@ func TestAdmission_metal3Rules(t *testing.T) {
 }
 
 func TestNewAdmission_concurrent(t *testing.T) {
-	var begun sync.WaitGroup
+	var group sync.WaitGroup
 	for range 8 {
-		begun.Go(func() { metal.NewAdmission() })
+		group.Go(func() { metal.NewAdmission() })
 	}
-	begun.Wait()
+	group.Wait()
 }

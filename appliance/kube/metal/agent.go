@@ -17,8 +17,8 @@ import (
 	"landfall/store"
 )
 
-// agentOf returns the Agent of a host's machine: the newest one in the namespace with a network
-// card of the boot MAC address; nil if there is none.
+// agentOf returns the Agent of a host's machine: the newest Agent in the namespace that has a
+// network interface with the boot MAC address; nil if no Agent has one.
 func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agentinstall.Agent, error) {
 	if host.Spec.BootMACAddress == "" {
 		return nil, nil
@@ -44,9 +44,9 @@ func newer(a, b *agentinstall.Agent) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// editAgent writes what the annotations of a host specify into its Agent. A value stays when its
+// editAgent writes the values of a host's annotations into its Agent. A value stays when its
 // annotation is removed, except the labels of the node. The error is an invalid cluster reference;
-// everything else is written nevertheless.
+// the other values are written nevertheless.
 func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *metal3.BareMetalHost,
 	infraEnv *agentinstall.InfraEnv) error {
 	var errs []error
@@ -112,7 +112,7 @@ func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHo
 	}
 	if early {
 		return fmt.Errorf("the annotation %s can't bind the host %s: its InfraEnv %s belongs to the cluster %s/%s "+
-			"already; take the annotation away",
+			"already; remove the annotation",
 			clusterReferenceAnnotation, host.Name, infraEnv.Name, infraEnv.Spec.ClusterRef.Namespace,
 			infraEnv.Spec.ClusterRef.Name)
 	}
@@ -141,7 +141,7 @@ func unbinding(agent *agentinstall.Agent) bool {
 	return false
 }
 
-// restarted reports whether the machine of an Agent no longer runs the image.
+// restarted reports whether the machine of an Agent was restarted and no longer runs the image.
 func restarted(agent *agentinstall.Agent) bool {
 	if agent == nil {
 		return false
@@ -165,8 +165,8 @@ func waiting(agent *agentinstall.Agent) bool {
 	return false
 }
 
-// busy reports whether the machine of an Agent is being installed or is installed. It must not
-// boot another image then.
+// busy reports whether the machine of an Agent is being installed or is installed. Such a machine
+// must not boot another image.
 func busy(agent *agentinstall.Agent) bool {
 	if agent == nil {
 		return false

@@ -17,7 +17,7 @@ import (
 
 const bmac = "bmac.agent-install.openshift.io/"
 
-// pairOf is a site with a host and an Agent of its machine, with annotations on the host.
+// pairOf returns a site with a host that has annotations, and an Agent of its machine.
 func pairOf(t *testing.T, annotations map[string]string, alter ...func(*metal3.BareMetalHost)) *site {
 	t.Helper()
 	s := newSite(t)
@@ -48,17 +48,17 @@ func TestAgent_annotationsOfHost(t *testing.T) {
 	require.Equal(t, "node0", agent.Labels["agent-install.openshift.io/bmh"])
 	require.Equal(t, "h2", agent.Labels["site/hall"])
 	require.Equal(t, "env", agent.Labels["infraenvs.agent-install.openshift.io"])
-	require.Empty(t, agent.Spec.InstallationDiskID, "without hints the installation chooses")
+	require.Empty(t, agent.Spec.InstallationDiskID, "without hints the engine chooses the disk")
 
 	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
 	agent = s.agent()
-	require.Equal(t, "openshift-worker-0", agent.Spec.Hostname, "what was said once stays")
-	require.Empty(t, agent.Spec.NodeLabels, "but for the labels of the node")
+	require.Equal(t, "openshift-worker-0", agent.Spec.Hostname, "a value stays without its annotation")
+	require.Empty(t, agent.Spec.NodeLabels, "labels of the node are removed with their annotations")
 	require.Equal(t, "h2", agent.Labels["site/hall"])
 
 	generation := agent.Generation
 	s.annotate(objects.BareMetalHosts, "node0", "somebody/else", "x")
-	require.Equal(t, generation, s.agent().Generation, "nothing is written without need")
+	require.Equal(t, generation, s.agent().Generation, "an unchanged Agent is not written")
 }
 
 func TestAgent_newestOfMachine(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAgent_newestOfMachine(t *testing.T) {
 	s.clock.Advance(time.Hour)
 	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Name = "a1" }))
 	s.annotate(objects.BareMetalHosts, "node0", bmac+"role", "worker")
-	require.EqualValues(t, "master", s.agent().Spec.Role, "the older one is let be")
+	require.EqualValues(t, "master", s.agent().Spec.Role, "the older Agent stays unchanged")
 	require.EqualValues(t, "worker", find[agentinstall.Agent](s, objects.Agents, "a1").Spec.Role)
 
 	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) {
@@ -75,7 +75,7 @@ func TestAgent_newestOfMachine(t *testing.T) {
 		agent.Status.Inventory.Interfaces = agent.Status.Inventory.Interfaces[1:]
 	}))
 	require.False(t, find[agentinstall.Agent](s, objects.Agents, "stranger").Spec.Approved,
-		"it has no card of that address")
+		"no network interface has the address")
 }
 
 func TestRootDeviceHints(t *testing.T) {
@@ -85,19 +85,19 @@ func TestRootDeviceHints(t *testing.T) {
 		hints metal3.RootDeviceHints
 		disk  string
 	}{
-		{"by its path", metal3.RootDeviceHints{DeviceName: "/dev/sda"}, "/dev/disk/by-id/wwn-1"},
-		{"by its place", metal3.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-0"}, "/dev/disk/by-id/wwn-1"},
-		{"by a part of its model", metal3.RootDeviceHints{Model: "SSDPE2"}, "/dev/disk/by-id/nvme-1"},
-		{"by its least size", metal3.RootDeviceHints{MinSizeGigabytes: 481}, "/dev/disk/by-id/nvme-1"},
-		{"as it turns", metal3.RootDeviceHints{Rotational: &yes}, "/dev/disk/by-id/wwn-1"},
-		{"the first of several", metal3.RootDeviceHints{MinSizeGigabytes: 100}, "/dev/disk/by-id/wwn-1"},
-		{"all hints at once", metal3.RootDeviceHints{DeviceName: "/dev/nvme0n1", MinSizeGigabytes: 1000,
+		{"path", metal3.RootDeviceHints{DeviceName: "/dev/sda"}, "/dev/disk/by-id/wwn-1"},
+		{"path by location", metal3.RootDeviceHints{DeviceName: "/dev/disk/by-path/pci-0"}, "/dev/disk/by-id/wwn-1"},
+		{"part of the model", metal3.RootDeviceHints{Model: "SSDPE2"}, "/dev/disk/by-id/nvme-1"},
+		{"minimum size", metal3.RootDeviceHints{MinSizeGigabytes: 481}, "/dev/disk/by-id/nvme-1"},
+		{"rotational", metal3.RootDeviceHints{Rotational: &yes}, "/dev/disk/by-id/wwn-1"},
+		{"first of several", metal3.RootDeviceHints{MinSizeGigabytes: 100}, "/dev/disk/by-id/wwn-1"},
+		{"all hints", metal3.RootDeviceHints{DeviceName: "/dev/nvme0n1", MinSizeGigabytes: 1000,
 			Model: "INTEL"}, "/dev/disk/by-id/nvme-1"},
-		{"none that is so large", metal3.RootDeviceHints{MinSizeGigabytes: 1001}, "/dev/not-found-by-hints"},
-		{"none of that serial number", metal3.RootDeviceHints{SerialNumber: "S9"}, "/dev/not-found-by-hints"},
-		{"none of that WWN", metal3.RootDeviceHints{WWN: "0x5"}, "/dev/not-found-by-hints"},
-		{"none at that address", metal3.RootDeviceHints{HCTL: "1:0:0:0"}, "/dev/not-found-by-hints"},
-		{"none by that vendor", metal3.RootDeviceHints{Vendor: "ATA"}, "/dev/not-found-by-hints"},
+		{"too large", metal3.RootDeviceHints{MinSizeGigabytes: 1001}, "/dev/not-found-by-hints"},
+		{"unknown serial number", metal3.RootDeviceHints{SerialNumber: "S9"}, "/dev/not-found-by-hints"},
+		{"unknown WWN", metal3.RootDeviceHints{WWN: "0x5"}, "/dev/not-found-by-hints"},
+		{"unknown HCTL", metal3.RootDeviceHints{HCTL: "1:0:0:0"}, "/dev/not-found-by-hints"},
+		{"unknown vendor", metal3.RootDeviceHints{Vendor: "ATA"}, "/dev/not-found-by-hints"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestRootDeviceHints(t *testing.T) {
 			require.Equal(t, c.disk, s.agent().Spec.InstallationDiskID)
 		})
 	}
-	t.Run("a multipath device before its parts", func(t *testing.T) {
+	t.Run("multipath device before its paths", func(t *testing.T) {
 		s := newSite(t)
 		s.apply(objects.InfraEnvs, infraEnvObject())
 		s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) {
@@ -170,14 +170,15 @@ func TestHardwareDetails(t *testing.T) {
 		CPU:      metal3.CPU{Arch: "x86_64", Model: "Xeon", ClockMegahertz: 2394, Flags: []string{"fpu"}, Count: 16},
 		Hostname: "localhost",
 	}, host.Status.HardwareDetails)
-	require.NotContains(t, host.Annotations, "inspect.metal3.io/hardwaredetails", "the operator took it")
+	require.NotContains(t, host.Annotations, "inspect.metal3.io/hardwaredetails",
+		"the operator moved it into the status")
 	require.Equal(t, host.Status.HardwareDetails, find[metal3.HardwareData](s, objects.HardwareDatas,
 		"node0").Spec.HardwareDetails)
 
 	s.edit(objects.Agents, "a0", func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, "other", "status", "inventory", "hostname"))
 	})
-	require.Equal(t, "localhost", s.host().Status.HardwareDetails.Hostname, "it is written once")
+	require.Equal(t, "localhost", s.host().Status.HardwareDetails.Hostname, "the details are written once")
 }
 
 func TestUnbinding_bootsImageAgain(t *testing.T) {
@@ -204,10 +205,10 @@ func TestUnbinding_bootsImageAgain(t *testing.T) {
 
 	s.server(func(server *bmc.Server) { server.State, server.Power, server.Booted = bmc.Available, bmc.PowerOff, nil })
 	require.Equal(t, metal3.StateProvisioning, s.host().Status.Provisioning.State,
-		"by way of available, with its image again")
+		"the host becomes available, then boots its image again")
 	require.True(t, s.desired().Boot)
 	require.NotContains(t, s.host().Annotations, "baremetalhost.metal3.io/detached",
-		"it is looked after until it is back")
+		"the host stays attached until its agent reports")
 }
 
 func TestNewImage_rebootUnlessInstalling(t *testing.T) {
@@ -226,11 +227,11 @@ func TestNewImage_rebootUnlessInstalling(t *testing.T) {
 		s.server(func(server *bmc.Server) { server.State, server.Booted = bmc.Available, nil })
 		require.Equal(t, other, s.host().Spec.Image.URL)
 		require.True(t, s.desired().Boot)
-		require.Equal(t, []string{"d1e2/a0"}, s.restarted, "the engine was told before it was powered off")
+		require.Equal(t, []string{"d1e2/a0"}, s.restarted, "the engine was notified before the power off")
 	})
-	t.Run("taken by an installation at that moment", func(t *testing.T) {
+	t.Run("installation started meanwhile", func(t *testing.T) {
 		s := provisioned(t)
-		s.thenIs = "preparing-for-installation"
+		s.restartState = "preparing-for-installation"
 		s.apply(objects.Agents, agentObject())
 		change(s)
 		require.Equal(t, metal3.StateProvisioned, s.host().Status.Provisioning.State)
@@ -255,7 +256,7 @@ func TestNewImage_rebootUnlessInstalling(t *testing.T) {
 		require.True(t, s.desired().Boot)
 		require.Equal(t, "d1e2", s.desired().InfraEnvID)
 	})
-	t.Run("its InfraEnv is gone", func(t *testing.T) {
+	t.Run("InfraEnv deleted", func(t *testing.T) {
 		s := provisioned(t)
 		s.delete(objects.InfraEnvs, "env")
 		require.Equal(t, metal3.StateProvisioned, s.host().Status.Provisioning.State)
@@ -277,13 +278,13 @@ func TestBMCSecret_metadataAndSharing(t *testing.T) {
 		host.Spec.BootMACAddress = "52:54:00:aa:bb:09"
 	}))
 	require.Len(t, find[corev1.Secret](s, objects.Secrets, "bmc").OwnerReferences, 2)
-	s.forgetServer()
+	s.deleteHost()
 	require.Equal(t, []string{"baremetalhost.metal3.io/secret"}, find[corev1.Secret](s, objects.Secrets,
-		"bmc").Finalizers, "another host uses it")
+		"bmc").Finalizers, "another host uses the Secret")
 }
 
-// forgetServer deletes the host and lets its server go.
-func (s *site) forgetServer() {
+// deleteHost deletes the host, and lets the fake remove the server.
+func (s *site) deleteHost() {
 	s.Helper()
 	id := string(s.host().UID)
 	s.delete(objects.BareMetalHosts, "node0")

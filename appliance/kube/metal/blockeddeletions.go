@@ -17,16 +17,16 @@ import (
 )
 
 // blockedDeletions checks objects of all kinds that are being deleted. It writes an Event that
-// says which finalizer blocks the deletion, and how to remove it.
+// names the finalizer that blocks the deletion, and the command that removes it.
 type blockedDeletions struct{ *Controllers }
 
 const (
-	deletionPatience = 2 * time.Minute // delay of the first Event
-	deletionReminder = time.Hour       // interval of further Events
+	blockedAfter    = 2 * time.Minute // delay of the first Event
+	blockedInterval = time.Hour       // interval of further Events
 )
 
-// blockedDeletion is the kind under which the loop queues such objects, with names
-// "<kind>|<name>". There are no objects of it.
+// blockedDeletion is the kind of the loop's keys for these objects. The names are "<kind>|<name>".
+// No objects of this kind are stored.
 var blockedDeletion = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers",
 	Namespaced: true}
 
@@ -56,7 +56,7 @@ func blockedDeletionKey(kind objects.Kind, u *unstructured.Unstructured) control
 	return controller.Key{Kind: blockedDeletion, Namespace: u.GetNamespace(), Name: kind.String() + "|" + u.GetName()}
 }
 
-// Reconcile implements controller.Reconciler. The empty name stands for all objects.
+// Reconcile implements controller.Reconciler. The empty name means all objects.
 func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {
 	if name == "" {
 		return 0, l.DB.View(l.findAll)
@@ -65,7 +65,7 @@ func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string)
 	kinds := objects.Kinds()
 	at := slices.IndexFunc(kinds, func(k objects.Kind) bool { return k.String() == resource })
 	if at < 0 {
-		return 0, fmt.Errorf("there is no kind %s", resource)
+		return 0, fmt.Errorf("unknown kind %s", resource)
 	}
 	err = l.DB.Update(ctx, func(tx *store.Tx) error {
 		again = 0
@@ -74,10 +74,10 @@ func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string)
 		if err != nil || u.GetDeletionTimestamp() == nil || len(u.GetFinalizers()) == 0 {
 			return objects.IgnoreNotFound(err)
 		}
-		if again = u.GetDeletionTimestamp().Add(deletionPatience).Sub(l.now()); again > 0 {
+		if again = u.GetDeletionTimestamp().Add(blockedAfter).Sub(l.now()); again > 0 {
 			return nil
 		}
-		again = deletionReminder
+		again = blockedInterval
 		return l.Objects.Event(tx, u, objects.EventContent{
 			Component: "landfall", Warning: true, Reason: "DeletionWaits", Message: blockedMessage(kinds[at], u),
 		}, l.now())
@@ -101,8 +101,8 @@ func (l blockedDeletions) findAll(tx *store.Tx) error {
 	return errors.Join(errs...)
 }
 
-// blockedMessage says what blocks the deletion of an object, and the command that removes the
-// finalizers.
+// blockedMessage returns a text that names the finalizers that block the deletion of an object, and
+// the command that removes them.
 func blockedMessage(kind objects.Kind, u *unstructured.Unstructured) string {
 	var foreign, own []string
 	for _, finalizer := range u.GetFinalizers() {
@@ -113,10 +113,10 @@ func blockedMessage(kind objects.Kind, u *unstructured.Unstructured) string {
 		}
 	}
 	since := u.GetDeletionTimestamp().UTC().Format(time.RFC3339)
-	what := fmt.Sprintf("%s %s is being deleted since %s and waits", kind.Kind, u.GetName(), since)
+	what := fmt.Sprintf("The deletion of %s %s has been waiting since %s", kind.Kind, u.GetName(), since)
 	switch {
 	case len(foreign) == 0:
-		what += fmt.Sprintf(" for the finalizer %s; its conditions and other events say for what.",
+		what += fmt.Sprintf(" for the finalizer %s; its conditions and other events show the reason.",
 			strings.Join(own, ", "))
 	default:
 		what += fmt.Sprintf(" for the finalizer %s, which nothing at this site removes.", strings.Join(foreign, ", "))
@@ -131,7 +131,7 @@ func blockedMessage(kind objects.Kind, u *unstructured.Unstructured) string {
 	}
 	return what +
 		fmt.Sprintf(
-			` If nobody is to act on it any more: kubectl %spatch %s %s --type=merge -p '{"metadata":{"finalizers":%s}}'`,
+			` To delete it anyway: kubectl %spatch %s %s --type=merge -p '{"metadata":{"finalizers":%s}}'`,
 			scope, kind, u.GetName(), left)
 }
 

@@ -21,13 +21,14 @@ func TestBlockedDeletion_event(t *testing.T) {
 	}))
 	s.delete(objects.ConfigMaps, "kept")
 	s.delete(objects.InfraEnvs, "env")
-	require.Empty(t, s.events("kept"), "it may take a while")
+	require.Empty(t, s.events("kept"), "no Event before two minutes")
 	s.clock.Advance(2 * time.Minute)
 	require.Eventually(t, func() bool { return len(s.events("kept")) > 0 && len(s.events("env")) > 0 }, 5*time.Second,
 		time.Millisecond)
-	require.Equal(t, "ConfigMap kept is being deleted since 2026-03-01T12:00:00Z and waits for the finalizer "+
+	require.Equal(t, "The deletion of ConfigMap kept has been waiting since 2026-03-01T12:00:00Z for the finalizer "+
 		"example.com/mine, which nothing at this site removes. "+
-		`If nobody is to act on it any more: kubectl -n site patch configmaps kept --type=merge -p '{"metadata":{"finalizers":null}}'`+"\n", s.events("kept")["DeletionWaits"])
+		`To delete it anyway: kubectl -n site patch configmaps kept --type=merge -p '{"metadata":{"finalizers":null}}'`+
+		"\n", s.events("kept")["DeletionWaits"])
 	require.Contains(t, s.events("env")["DeletionWaits"],
 		`kubectl -n site patch infraenvs.agent-install.openshift.io env --type=merge -p '{"metadata":{"finalizers":["infraenv.agent-install.openshift.io/ai-deprovision"]}}'`)
 }

@@ -14,9 +14,10 @@ import (
 	"landfall/store"
 )
 
-// managedClusters reconciles ManagedClusters. They are kept for the hub that adopts the cluster
-// later. Their only condition is whether the site accepts the cluster: nothing here checks whether
-// an agent has joined a hub. KlusterletAddonConfigs have no status and are stored without changes.
+// managedClusters reconciles ManagedClusters. They are stored for the hub that imports the cluster
+// later. Their only condition reports whether the site accepts the cluster: the appliance does not
+// check whether an agent has joined a hub. KlusterletAddonConfigs have no status and are stored
+// without changes.
 type managedClusters struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -45,8 +46,8 @@ func (m managedClusters) Reconcile(ctx context.Context, _, name string) (time.Du
 	})
 }
 
-// describeManagedCluster sets the condition of an accepted ManagedCluster, in the words of Open
-// Cluster Management's hub.
+// describeManagedCluster sets the condition of a ManagedCluster with the texts of Open Cluster
+// Management's hub.
 func describeManagedCluster(cluster *clusterv1.ManagedCluster, now time.Time) (changed bool) {
 	condition := metav1.Condition{
 		Type: clusterv1.ManagedClusterConditionHubAccepted, Status: metav1.ConditionTrue,

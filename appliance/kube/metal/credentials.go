@@ -19,7 +19,7 @@ import (
 	"landfall/store"
 )
 
-// credentialsFault returns what is wrong with the Secret of a BMC; "" if it can be used.
+// credentialsFault returns the error in the credentials of a BMC; "" if they are complete.
 func credentialsFault(host *metal3.BareMetalHost, secret *corev1.Secret) string {
 	name := host.Spec.BMC.CredentialsName
 	switch {
@@ -93,7 +93,7 @@ func setLabel(u *unstructured.Unstructured, key, value string) {
 	u.SetLabels(labels)
 }
 
-// fencingSecret returns the name of the Secret by which other nodes can power off an Agent's
+// fencingSecret returns the name of the Secret with which other nodes can power off an Agent's
 // machine, if the annotations of the host request one.
 func fencingSecret(host *metal3.BareMetalHost, agent *agentinstall.Agent) (name string, ok bool) {
 	if name, ok := host.Annotations[fencingNameAnnotation]; ok {

@@ -9,12 +9,12 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// serverRequest is what the operator requests for a host's server.
+// serverRequest is a request of a reconcile for a host's server.
 type serverRequest struct {
 	desired      *bmc.Desired // nil keeps the state of the server
-	hardPowerOff bool         // power it off without asking the operating system
+	hardPowerOff bool         // power the server off without a shutdown of the operating system
 	forget       bool
-	powerOff     bool // before the server is removed
+	powerOff     bool // power the server off before its removal
 }
 
 // desiredServer returns the request that follows from the spec and the status of a host.
@@ -45,13 +45,13 @@ func (s *pass) desiredServer() serverRequest {
 		desired.Online = s.desiredPower()
 	}
 	if desired.Boot && desired.InfraEnvID == "" && desired.ImageURL == "" {
-		desired.Boot = false // its InfraEnv does not exist: there is nothing to boot
+		desired.Boot = false // the InfraEnv does not exist, so that the server has no image to boot
 	}
 	return serverRequest{desired: &desired, hardPowerOff: s.hardReboot() && desired.Online != nil && !*desired.Online}
 }
 
-// setImageSource sets the source of the server's image. The source of an image that the server has
-// stays, even if the InfraEnv has changed.
+// setImageSource sets the source of the server's image. The source of a booted image stays
+// unchanged, even if the InfraEnv has changed.
 func (s *pass) setImageSource(desired *bmc.Desired) {
 	spec, had := &s.host.Spec, s.host.Status.Provisioning
 	switch {
@@ -66,10 +66,10 @@ func (s *pass) setImageSource(desired *bmc.Desired) {
 	}
 }
 
-// desiredPower returns whether the server must be on; nil keeps its power state. A host that waits
-// for the image of its InfraEnv is not started from its disk.
+// desiredPower returns the desired power state; nil keeps the present state. A host that waits for
+// the image of its InfraEnv is not started, because it would boot from its disk.
 func (s *pass) desiredPower() *bool {
-	waits := s.host.Labels[infraEnvLabel] != "" && !wantsBoot(s.host) &&
+	waits := s.host.Labels[infraEnvLabel] != "" && !specifiesBoot(s.host) &&
 		s.host.Status.Provisioning.State != metal3.StateExternallyProvisioned
 	if waits && s.host.Spec.Online {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// runAgentController does what the BareMetal Agent Controller does with a BareMetalHost. toAgent
+// runAgentController changes a BareMetalHost as the BareMetal Agent Controller does. toAgent
 // reports whether the annotations of the host must be written into its Agent.
 func (s *pass) runAgentController() (toAgent bool) {
 	host := s.host
@@ -55,11 +55,11 @@ func (s *pass) removesAgent() bool { return s.flow.converged && s.annotated(remo
 
 // The values of the drain's annotation.
 const (
-	drained       = "drain succeeded"
-	drainTimedOut = "drain timed out"
-	drainGoesOn   = "draining in progress"
-	drainFailed   = "failed to drain node: "
-	drainIsByHand = "failed to drain node: nothing here drains the nodes of installed clusters; drain it with oc " +
+	drained         = "drain succeeded"
+	drainTimedOut   = "drain timed out"
+	drainInProgress = "draining in progress"
+	drainFailed     = "failed to drain node: "
+	drainManually   = "failed to drain node: this appliance does not connect to installed clusters; drain it with oc " +
 		"adm drain, then set this annotation to \"" + drained + "\""
 	drainWaitsAtOf = time.RFC3339
 )
@@ -90,7 +90,7 @@ func (s *pass) waitsForDrain() bool {
 	}
 	switch {
 	case !s.hasSpokes:
-		s.annotate(drainStatusAnnotation, drainIsByHand)
+		s.annotate(drainStatusAnnotation, drainManually)
 	case s.drain.drained:
 		s.annotate(drainStatusAnnotation, drained)
 		return false
@@ -98,14 +98,15 @@ func (s *pass) waitsForDrain() bool {
 		s.annotate(drainStatusAnnotation, drainFailed+s.drain.fault)
 		s.drainNode = true
 	default:
-		s.annotate(drainStatusAnnotation, drainGoesOn)
+		s.annotate(drainStatusAnnotation, drainInProgress)
 		s.drainNode = true
 	}
 	return true
 }
 
-// prepareReboot lets a host boot its image again after its Agent was removed from a cluster: the
-// host is attached again and loses the image, so that it is powered off and gets the image anew.
+// prepareReboot makes a host boot its image again after its Agent was removed from a cluster. It
+// attaches the host and removes its image, so that the server is powered off and then boots the
+// image.
 func (s *pass) prepareReboot() {
 	if s.flow.converged {
 		if s.host.Status.Provisioning.State == metal3.StateProvisioned {
@@ -113,7 +114,7 @@ func (s *pass) prepareReboot() {
 		}
 	} else {
 		if !s.annotated(detachedAnnotation) {
-			return // already done
+			return // the reboot is prepared
 		}
 		s.host.Spec.Image = nil
 	}
@@ -128,8 +129,8 @@ func (s *pass) detach() {
 	}
 	installed := restarted(s.agent)
 	if s.flow.converged {
-		// Ironic reboots the machine there, and the host is provisioned when that is done. Here the
-		// machine reboots itself: it needs its image until then.
+		// On a hub, Ironic reboots the machine, and the host is provisioned afterwards. Here the
+		// machine reboots itself, and needs its image until then.
 		installed = installed && s.host.Status.Provisioning.State == metal3.StateProvisioned
 	}
 	if installed && !unbinding(s.agent) {
@@ -144,18 +145,19 @@ func (s *pass) detach() {
 	}
 	if s.host.Status.Provisioning.State == metal3.StateNone && s.annotated(pausedAnnotation) &&
 		s.annotated(statusAnnotation) {
-		s.removeAnnotations(pausedAnnotation) // the status is then taken from the annotation
+		s.removeAnnotations(pausedAnnotation) // the operator restores the status from the annotation
 	}
 }
 
-// pause pauses a host, with its status in an annotation for the hub that takes the host over.
+// pause pauses a host and writes its status into an annotation, for the hub that will manage the
+// host.
 func (s *pass) pause() {
 	if s.host.Annotations[pausedAnnotation] == byAssisted {
 		return
 	}
 	status, err := json.Marshal(s.host.Status)
 	if err != nil {
-		return // a status that was read out of JSON is always written
+		return // a status that was read from JSON can always be written
 	}
 	s.annotate(statusAnnotation, string(status))
 	s.annotate(pausedAnnotation, byAssisted)
@@ -175,7 +177,7 @@ func (s *pass) detachment() (detached, delaysDeletion bool) {
 	if strings.HasPrefix(value, "{") {
 		if err := json.Unmarshal([]byte(value), &arguments); err != nil {
 			s.event(operatorComponent, true, "DetachError", "The annotation "+detachedAnnotation+
-				" is no JSON; the host is detached all the same.")
+				" is not JSON; the host is detached nevertheless.")
 		}
 	}
 	delays := arguments.DeleteAction == metal3.DetachedDeleteActionDelay
@@ -186,7 +188,7 @@ func (s *pass) detachment() (detached, delaysDeletion bool) {
 			return false, delays
 		}
 	}
-	// If the installation detaches the host, the medium is ejected first.
+	// If the end of an installation detaches the host, the medium is ejected first.
 	byInstallation := value == byAssisted || s.removesAgent()
 	return !byInstallation || !imageInserted(s.server), delays
 }

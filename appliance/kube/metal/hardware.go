@@ -11,9 +11,9 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// hardwareOf converts an Agent's inventory to metal3's form. A network card has an entry for each
-// of its addresses, IPv6 first, and none if it has no address (metal3-io/baremetal-operator pull
-// request 758).
+// hardwareOf converts an Agent's inventory to metal3's form. A network interface has an entry for
+// each of its addresses, IPv6 first. An interface without an address has no entry
+// (metal3-io/baremetal-operator pull request 758).
 func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 	found := agent.Status.Inventory
 	details := metal3.HardwareDetails{
@@ -32,13 +32,13 @@ func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 	if details.Hostname == "" {
 		details.Hostname = found.Hostname
 	}
-	for _, card := range found.Interfaces {
-		for _, addresses := range [][]string{card.IPV6Addresses, card.IPV4Addresses} {
+	for _, nic := range found.Interfaces {
+		for _, addresses := range [][]string{nic.IPV6Addresses, nic.IPV4Addresses} {
 			for _, address := range addresses {
 				ip, _, _ := strings.Cut(address, "/")
 				details.NIC = append(details.NIC, metal3.NIC{
-					Name: card.Name, Model: card.Vendor, MAC: card.MACAddress, IP: ip,
-					SpeedGbps: int(card.SpeedMbps / 1024),
+					Name: nic.Name, Model: nic.Vendor, MAC: nic.MACAddress, IP: ip,
+					SpeedGbps: int(nic.SpeedMbps / 1024),
 				})
 			}
 		}
@@ -69,12 +69,12 @@ func hardwareByBMC(system *bmc.System) metal3.HardwareDetails {
 	}
 }
 
-// noDiskFits is the installation disk if no disk matches the hints: the host is refused then.
-// Otherwise a disk could be overwritten that the user wanted to keep.
+// noDiskFits is the installation disk if no disk matches the hints. The engine rejects this disk,
+// so that no other disk is overwritten.
 const noDiskFits = "/dev/not-found-by-hints"
 
-// installationDisk chooses the disk that root device hints describe: a multipath device if there
-// is one, else the first match. Without hints it returns "".
+// installationDisk returns the disk that matches the root device hints: the first matching
+// multipath device, else the first matching disk. Without hints it returns "".
 func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHints) string {
 	if hints == nil {
 		return ""

@@ -25,14 +25,14 @@ import (
 	"landfall/store"
 )
 
-// rack stands in for the BMC's part: it remembers what is wanted of each server, and is told by the
-// test what became of it.
+// fakeServers is a fake of the BMC manager. It stores the desired state of each server; tests set
+// the actual state.
 type fakeServers struct {
-	mu        sync.Mutex
-	servers   map[string]*bmc.Server
-	forgotten map[string]bool // by id: whether it was to be powered off
-	ensured   int
-	changed   func(id string)
+	mu      sync.Mutex
+	servers map[string]*bmc.Server
+	removed map[string]bool // by id: whether the request wanted a power off
+	ensured int
+	changed func(id string)
 }
 
 func (r *fakeServers) Ensure(_ context.Context, id string, desired bmc.Desired) (*bmc.Server, error) {
@@ -48,8 +48,8 @@ func (r *fakeServers) Ensure(_ context.Context, id string, desired bmc.Desired) 
 	}
 	r.ensured++
 	server.Desired = desired
-	shown := *server
-	return &shown, nil
+	stored := *server
+	return &stored, nil
 }
 
 func (r *fakeServers) Find(name string) (*bmc.Server, error) {
@@ -57,8 +57,8 @@ func (r *fakeServers) Find(name string) (*bmc.Server, error) {
 	defer r.mu.Unlock()
 	for _, server := range r.servers {
 		if server.Name == name {
-			shown := *server
-			return &shown, nil
+			stored := *server
+			return &stored, nil
 		}
 	}
 	return nil, &bmc.NotFoundError{ID: name}
@@ -72,20 +72,20 @@ func (r *fakeServers) RequestAction(_ context.Context, id string, kind bmc.Actio
 		return nil, &bmc.NotFoundError{ID: id}
 	}
 	server.Pending = &bmc.Action{Kind: kind}
-	shown := *server
-	return &shown, nil
+	stored := *server
+	return &stored, nil
 }
 
 func (r *fakeServers) Remove(_ context.Context, id string, powerOff bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.servers[id] != nil {
-		r.forgotten[id] = powerOff
+		r.removed[id] = powerOff
 	}
 	return nil
 }
 
-// site is a store with the controllers over it.
+// site is a store with the controllers of the package and fakes of their interfaces.
 type site struct {
 	*testing.T
 	db      *store.DB
@@ -93,11 +93,11 @@ type site struct {
 	servers *fakeServers
 	clock   *clockwork.FakeClock
 	loop    *controller.Loop
-	infra   map[string]string // the engine's ids of InfraEnvs
-	reach   *reached          // nil: nobody reaches into clusters
+	infra   map[string]string // ids of InfraEnvs in the engine
+	cluster *fakeCluster      // nil: no connection to installed clusters
 
-	restarted []string // keys of the hosts that the engine was told of
-	thenIs    string   // the state of an Agent whose machine is restarted
+	restarted    []string // keys of the hosts that RestartHost was called for
+	restartState string   // state that RestartHost sets
 }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -106,15 +106,16 @@ const settles = 20 * time.Second
 
 func newSite(t *testing.T) *site { return newSiteWith(t, nil) }
 
-// newSiteWith is a site that reaches into clusters.
-func newSiteWith(t *testing.T, reach *reached) *site {
+// newSiteWith returns a site that connects to an installed cluster; nil: it connects to none.
+func newSiteWith(t *testing.T, cluster *fakeCluster) *site {
 	t.Helper()
 	db, err := store.Open(context.Background(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	s := &site{
 		T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewFakeClockAt(noon),
-		servers: &fakeServers{servers: map[string]*bmc.Server{}, forgotten: map[string]bool{}},
-		infra:   map[string]string{"site/env": "d1e2", "site/other": "d1e3"}, reach: reach, thenIs: "disconnected",
+		servers: &fakeServers{servers: map[string]*bmc.Server{}, removed: map[string]bool{}},
+		infra:   map[string]string{"site/env": "d1e2", "site/other": "d1e3"}, cluster: cluster,
+		restartState: "disconnected",
 	}
 	logger := slog.New(slog.DiscardHandler)
 	s.loop = controller.New(db, s.clock, logger)
@@ -141,22 +142,22 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 	return s
 }
 
-// restartHost does what the engine does when it is told that the machine of an Agent is restarted.
+// restartHost is a fake of Options.RestartHost: it sets the state of the Agent.
 func (s *site) restartHost(ctx context.Context, key string) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error {
 		s.restarted = append(s.restarted, key)
 		host := &metal3.BareMetalHost{}
 		if err := s.o.Get(tx, objects.BareMetalHosts, "site", "node0", host); err != nil || host.Spec.Image == nil {
-			return fmt.Errorf("the image was taken away before the engine was told: %w", err)
+			return fmt.Errorf("the image was removed before the engine was notified: %w", err)
 		}
 		return s.o.Update(tx, objects.Agents, "site", strings.TrimPrefix(key, "d1e2/"),
 			func(u *unstructured.Unstructured) error {
-				return unstructured.SetNestedField(u.Object, s.thenIs, "status", "debugInfo", "state")
+				return unstructured.SetNestedField(u.Object, s.restartState, "status", "debugInfo", "state")
 			})
 	})
 }
 
-// quiet waits until all that follows from what was done has been done.
+// waitIdle waits until the controllers are idle.
 func (s *site) waitIdle() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -199,7 +200,7 @@ func (s *site) annotate(kind objects.Kind, name, key, value string) {
 	})
 }
 
-// the returns an object as its Go type, nil if there is none.
+// find returns an object as its Go type; nil if it does not exist.
 func find[T any](s *site, kind objects.Kind, name string) *T {
 	s.Helper()
 	typed := new(T)
@@ -221,14 +222,15 @@ func (s *site) agent() *agentinstall.Agent {
 	return find[agentinstall.Agent](s, objects.Agents, "a0")
 }
 
-// server tells what became of the host's server, after fn altered that.
+// server changes the state of the host's server with fn, waits until the controllers are idle, and
+// returns the desired state of the server.
 func (s *site) server(fn func(*bmc.Server)) bmc.Desired {
 	s.Helper()
 	host := s.host()
 	require.NotNil(s, host)
 	s.servers.mu.Lock()
 	server := s.servers.servers[string(host.UID)]
-	require.NotNil(s, server, "the server was not asked for")
+	require.NotNil(s, server, "no server was requested")
 	fn(server)
 	desired := server.Desired
 	s.servers.mu.Unlock()
@@ -242,7 +244,7 @@ func (s *site) desired() bmc.Desired {
 	return s.server(func(*bmc.Server) {})
 }
 
-// events lists the reasons of the Events about an object.
+// events returns the messages of the Events about an object, by reason.
 func (s *site) events(name string) map[string]string {
 	s.Helper()
 	found := map[string]string{}
@@ -340,7 +342,7 @@ func agentObject(alter ...func(*agentinstall.Agent)) *agentinstall.Agent {
 	return agent
 }
 
-// registered is what a server is once its BMC was spoken to.
+// registered sets the state of a server after the first contact with its BMC.
 func registered(server *bmc.Server) {
 	server.State, server.CredentialsGood, server.Power = bmc.Available, true, bmc.PowerOff
 	server.System = &bmc.System{Manufacturer: "Dell Inc.", Model: "PowerEdge R640", SerialNumber: "S1",
@@ -349,7 +351,7 @@ func registered(server *bmc.Server) {
 		bmc.Event{At: noon.Add(time.Second), Reason: "BMCAccessValidated", Message: "Verified access to BMC"})
 }
 
-// booted is what a server is once it was powered on with the image.
+// booted sets the state of a server that has booted the image.
 func booted(server *bmc.Server) {
 	server.State, server.Power = bmc.Provisioned, bmc.PowerOn
 	server.Media = &bmc.Media{Inserted: true}

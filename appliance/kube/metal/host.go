@@ -20,9 +20,9 @@ import (
 	"landfall/store"
 )
 
-// hosts reconciles BareMetalHosts. A pass reads everything that belongs to a host and writes all
-// changes in one transaction. Afterwards it requests the desired state of the server from the BMC
-// manager, which is idempotent.
+// hosts reconciles BareMetalHosts. A pass reads the host with its related objects and writes all
+// changes in one transaction. Then it sends the desired state of the server to the BMC manager,
+// which is idempotent.
 type hosts struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -66,12 +66,12 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 		return 0, err
 	}
 	if s == nil {
-		return 0, h.forget(ctx, at, server)
+		return 0, h.dropHost(ctx, at, server)
 	}
 	h.index.setHost(at, s.host)
 	h.setRelayed(s.server)
 	if s.restartHost {
-		// Its Agent changes by that, which leads back here.
+		// That changes the Agent, which queues the host again.
 		return s.requeueAfter, h.RestartHost(ctx, s.hostKey)
 	}
 	if err := h.callSpoke(ctx, s); err != nil {
@@ -79,12 +79,12 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	}
 	changed, err := h.applyServer(ctx, s)
 	if changed && err == nil {
-		h.requeue(s.host)() // the next reconcile writes the refusal into the status
+		h.requeue(s.host)() // the next reconcile writes the error into the status
 	}
 	return s.requeueAfter, err
 }
 
-// serverOf returns the BMC manager's server of a host; nil if there is none.
+// serverOf returns the BMC manager's server of a host; nil if it does not exist.
 func (c *Controllers) serverOf(at ref) (*bmc.Server, error) {
 	server, err := c.Servers.Find(at.namespace + "/" + at.name)
 	var missing *bmc.NotFoundError
@@ -94,7 +94,7 @@ func (c *Controllers) serverOf(at ref) (*bmc.Server, error) {
 	return server, err
 }
 
-// read reads the objects that belong to a host.
+// read reads the objects that are related to a host.
 func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *bmc.Server) (*pass, error) {
 	host := &metal3.BareMetalHost{}
 	if err := objects.Into(u.DeepCopy(), host); err != nil {
@@ -183,7 +183,7 @@ func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) e
 	if err := c.writeHardware(tx, s); err != nil {
 		return err
 	}
-	c.relayNotes(s)
+	c.relayHistory(s)
 	for _, notice := range s.events {
 		if err := c.Objects.Event(tx, u, notice, s.now); err != nil {
 			return err
@@ -192,8 +192,8 @@ func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) e
 	return c.writeHost(tx, before, s.host)
 }
 
-// writeAgent writes what a host's annotations specify into its Agent. An error becomes an Event of
-// the host.
+// writeAgent writes the values of a host's annotations into its Agent. It reports an error as an
+// Event of the host.
 func (c *Controllers) writeAgent(tx *store.Tx, s *pass) error {
 	if err := c.writeFencingSecret(tx, s.host, s.agent, s.secret, s.now); err != nil {
 		return err
@@ -237,8 +237,8 @@ func (c *Controllers) writeHardware(tx *store.Tx, s *pass) error {
 	return err
 }
 
-// writeHost writes only the fields of a host that a pass has changed. Fields that its Go type does
-// not know are kept.
+// writeHost writes only the fields of a host that a pass has changed. It keeps fields that its Go
+// type lacks.
 func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost) error {
 	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
 		func(u *unstructured.Unstructured) error {
@@ -275,7 +275,7 @@ func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost
 		}))
 }
 
-// general converts a part of an object to the form that it has in the store.
+// general converts a part of an object to its unstructured form.
 func general(part any) (map[string]any, error) {
 	text, err := json.Marshal(part)
 	if err != nil {
@@ -285,8 +285,8 @@ func general(part any) (map[string]any, error) {
 	return fields, utiljson.Unmarshal(text, &fields)
 }
 
-// applyServer requests the desired state of a host's server. changed reports whether the refusal
-// of the request is a new one.
+// applyServer sends the desired state of a host's server to the BMC manager. changed reports
+// whether the error of the request has changed.
 func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, err error) {
 	id, wish := string(s.host.UID), s.desiredServer()
 	switch {
@@ -306,9 +306,9 @@ func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, e
 	return c.refuse(id, ""), err
 }
 
-// forget removes a host that does not exist from memory. Its server still exists if a user removed
-// the finalizer of the host.
-func (c *Controllers) forget(ctx context.Context, at ref, server *bmc.Server) error {
+// dropHost removes a deleted host from memory. It also removes the server, which still exists if a
+// user removed the finalizer of the host.
+func (c *Controllers) dropHost(ctx context.Context, at ref, server *bmc.Server) error {
 	c.index.setHost(at, nil)
 	if server == nil {
 		return nil
@@ -318,12 +318,12 @@ func (c *Controllers) forget(ctx context.Context, at ref, server *bmc.Server) er
 	delete(c.relayed, server.ID)
 	c.mu.Unlock()
 	if server.Owner == "" {
-		return nil // another server of the same name
+		return nil // another server has the same name
 	}
 	return c.Servers.Remove(ctx, server.ID, false)
 }
 
-// refusal returns why the last request for a server was refused; "" if it was not.
+// refusal returns the error of the last request for a server; "" if it succeeded.
 func (c *Controllers) refusal(id string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -340,15 +340,15 @@ func (c *Controllers) refuse(id, reason string) (changed bool) {
 	return changed
 }
 
-// relayNotes writes Events for the entries of a server's history since the last pass, or since the
-// start.
-func (c *Controllers) relayNotes(s *pass) {
+// relayHistory writes Events for the entries of a server's history since the last pass, or since
+// the start of the appliance.
+func (c *Controllers) relayHistory(s *pass) {
 	if s.server == nil {
 		return
 	}
-	told := c.relayedUntil(s.server.ID)
+	until := c.relayedUntil(s.server.ID)
 	for _, note := range s.server.History {
-		if note.At.After(told) {
+		if note.At.After(until) {
 			s.event(operatorComponent, note.Warning, note.Reason, note.Message)
 		}
 	}
@@ -363,7 +363,7 @@ func (c *Controllers) relayedUntil(id string) time.Time {
 	return c.started
 }
 
-// setRelayed records that the history of a server was written as Events.
+// setRelayed records up to which time the history of a server was written as Events.
 func (c *Controllers) setRelayed(server *bmc.Server) {
 	if server == nil || len(server.History) == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// provisioned is a site with a host that was booted from its image.
+// provisioned returns a site with a host that has booted its image.
 func provisioned(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
@@ -53,20 +53,20 @@ func TestHost_lifecycle(t *testing.T) {
 	s.server(registered)
 	host = s.host()
 	require.Equal(t, metal3.StateAvailable, host.Status.Provisioning.State,
-		"registering, inspecting, preparing are behind it")
+		"the states registering, inspecting and preparing have passed")
 	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus)
 	require.Empty(t, host.Status.ErrorMessage)
 	require.Equal(t, "unknown", host.Status.HardwareProfile)
 	require.Equal(t, metal3.UEFI, host.Status.Provisioning.BootMode)
 	require.Equal(t, "bmc", host.Status.GoodCredentials.Reference.Name)
 	require.Equal(t, "Dell Inc.", host.Status.HardwareDetails.SystemVendor.Manufacturer)
-	require.Nil(t, s.desired().Online, "it is not started from its disk while it waits for its image")
+	require.Nil(t, s.desired().Online, "the server does not boot from its disk while it waits for its image")
 	for _, reason := range []string{"BMCAccessValidated", "InspectionSkipped", "ProfileSet"} {
 		require.Contains(t, s.events("node0"), reason)
 	}
 
 	s.apply(objects.InfraEnvs, infraEnvObject())
-	require.Nil(t, s.host().Spec.Image, "the image has yet to settle")
+	require.Nil(t, s.host().Spec.Image, "the image is too new")
 	s.clock.Advance(settles)
 	require.Eventually(t, func() bool { return s.host().Spec.Image != nil }, 5*time.Second, time.Millisecond)
 	s.waitIdle()
@@ -90,7 +90,7 @@ func TestHost_lifecycle(t *testing.T) {
 
 	ensured := s.servers.ensured
 	s.waitIdle()
-	require.Equal(t, ensured, s.servers.ensured, "nothing is left to do")
+	require.Equal(t, ensured, s.servers.ensured, "an unchanged host sends no request")
 }
 
 func TestHost_missingInfraEnv(t *testing.T) {
@@ -98,21 +98,21 @@ func TestHost_missingInfraEnv(t *testing.T) {
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.BareMetalHosts, hostObject())
 	s.server(registered)
-	require.NotContains(t, s.events("node0"), "InfraEnvMissing", "the manifests may be on their way")
+	require.NotContains(t, s.events("node0"), "InfraEnvMissing", "the InfraEnv may be applied soon")
 	s.clock.Advance(time.Minute)
 	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, 5*time.Second,
 		time.Millisecond)
 	s.waitIdle()
 	require.Contains(t, s.events("node0")["InfraEnvMissing"],
-		"names the InfraEnv env, which is not in the namespace site")
+		"names the InfraEnv env, which does not exist in the namespace site")
 
 	s.apply(objects.InfraEnvs, infraEnvObject())
-	require.Equal(t, imageURL, s.host().Spec.Image.URL, "it came")
+	require.Equal(t, imageURL, s.host().Spec.Image.URL, "the InfraEnv exists")
 	s.delete(objects.InfraEnvs, "env")
-	told := s.events("node0")["InfraEnvMissing"]
+	before := s.events("node0")["InfraEnvMissing"]
 	s.clock.Advance(time.Minute)
 	s.waitIdle()
-	require.Equal(t, told, s.events("node0")["InfraEnvMissing"], "it boots the image that it was given")
+	require.Equal(t, before, s.events("node0")["InfraEnvMissing"], "the host boots its image without a new Event")
 }
 
 func TestHost_withoutInfraEnv(t *testing.T) {
@@ -131,7 +131,7 @@ func TestHost_detachedAfterInstallation(t *testing.T) {
 		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
 	host := s.host()
 	require.Equal(t, "assisted-service-controller", host.Annotations["baremetalhost.metal3.io/detached"])
-	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus, "its image is in the drive still")
+	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus, "the image is still inserted")
 	require.False(t, s.desired().Detached)
 
 	s.server(func(server *bmc.Server) { server.Booted.Ejected = noon })
@@ -142,7 +142,7 @@ func TestHost_detachedAfterInstallation(t *testing.T) {
 	require.Equal(t, metal3.StateProvisioned, host.Status.Provisioning.State)
 
 	s.delete(objects.BareMetalHosts, "node0")
-	require.Equal(t, map[string]bool{string(host.UID): false}, s.servers.forgotten, "an installed machine stays on")
+	require.Equal(t, map[string]bool{string(host.UID): false}, s.servers.removed, "an installed machine stays on")
 }
 
 func TestHost_deletion(t *testing.T) {
@@ -150,7 +150,7 @@ func TestHost_deletion(t *testing.T) {
 	host := s.host()
 	s.delete(objects.BareMetalHosts, "node0")
 	require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State)
-	require.Equal(t, map[string]bool{string(host.UID): true}, s.servers.forgotten)
+	require.Equal(t, map[string]bool{string(host.UID): true}, s.servers.removed)
 	s.servers.mu.Lock()
 	delete(s.servers.servers, string(host.UID))
 	s.servers.mu.Unlock()

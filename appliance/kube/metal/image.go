@@ -15,37 +15,37 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// pass is one reconcile of a host: everything that belongs to it. The methods change host, which
-// is written afterwards.
+// pass is one reconcile of a host. It holds the host with its related objects. The methods change
+// the host, which is written afterwards.
 type pass struct {
 	host     *metal3.BareMetalHost
-	infraEnv *agentinstall.InfraEnv // nil if the host names none, or one that does not exist
-	engineID string                 // the infra-env's in the engine; "" if there is none
-	agent    *agentinstall.Agent    // nil if none has registered from the machine
-	hostKey  string                 // the agent's in the engine; "" if there is none
-	secret   *corev1.Secret         // the BMC's credentials; nil if missing
+	infraEnv *agentinstall.InfraEnv // nil if the host names none or if it does not exist
+	engineID string                 // id of the infra-env in the engine; "" if it does not exist
+	agent    *agentinstall.Agent    // nil before the machine's agent has registered
+	hostKey  string                 // key of the host in the engine; "" if it does not exist
+	secret   *corev1.Secret         // credentials of the BMC; nil if it does not exist
 	image    *metal3.PreprovisioningImage
-	server   *bmc.Server // nil if it does not exist yet
-	refusal  string      // why the request for the server was refused; "" if it was not
+	server   *bmc.Server // nil before the first request
+	refusal  string      // error of the last request for the server; "" if it succeeded
 	flow     flow
 	now      time.Time
 	imageAge time.Duration
 
-	requeueAfter time.Duration // 0 waits for a change
+	requeueAfter time.Duration // 0: the host is requeued only by a change
 	events       []objects.EventContent
 	released     bool // the deletion of the host is complete
-	keepPower    bool // do not power off a host that is being deleted
+	keepPower    bool // keeps the server of a deleted host on
 
 	hasSpokes bool         // the appliance connects to installed clusters
-	drain     drainOutcome // the known state of the host's node
+	drain     drainOutcome // last result of draining the host's node
 	drainNode bool         // the node must be drained
 
-	restartHost bool // tell the engine that the machine is restarted
+	restartHost bool // notify the engine before the machine is restarted
 }
 
-// flow is how BareMetalHosts get their image.
+// flow configures how BareMetalHosts get their image.
 type flow struct {
-	converged        bool // by customDeploy and a PreprovisioningImage
+	converged        bool // with customDeploy and a PreprovisioningImage
 	pauseProvisioned bool
 }
 
@@ -79,9 +79,9 @@ func (s *pass) requeue(after time.Duration) {
 }
 
 // chooseImage sets the image that the host boots: that of its InfraEnv, once it exists and is old
-// enough. A replaced image is removed first, so that the server is powered off and boots the new
-// one, but not during an installation. The engine is told before, so that no installation starts
-// on a machine that is about to be powered off.
+// enough. To replace an image, it is removed first, so that the server is powered off and boots the
+// new image. That is not done during an installation. The engine is notified first, so that no
+// installation starts on a machine that is about to be powered off.
 func (s *pass) chooseImage() {
 	if s.annotated(detachedAnnotation) {
 		return
@@ -121,23 +121,23 @@ func (s *pass) chooseImage() {
 	}
 }
 
-// infraEnvComes is how long after a host its InfraEnv may be applied before an Event reports it as
-// missing.
-const infraEnvComes = 30 * time.Second
+// infraEnvGrace is the age of a host after which an Event reports that its InfraEnv does not exist.
+const infraEnvGrace = 30 * time.Second
 
-// reportMissingInfraEnv writes an Event about an InfraEnv that a host names and that does not
-// exist. The host would otherwise wait without any message.
+// reportMissingInfraEnv writes an Event if the InfraEnv that a host names does not exist. Otherwise
+// the host would wait without a message.
 func (s *pass) reportMissingInfraEnv() {
-	if wantsBoot(s.host) {
+	if specifiesBoot(s.host) {
 		return
 	}
-	if wait := s.host.CreationTimestamp.Add(infraEnvComes).Sub(s.now); wait > 0 {
+	if wait := s.host.CreationTimestamp.Add(infraEnvGrace).Sub(s.now); wait > 0 {
 		s.requeue(wait)
 		return
 	}
 	s.event(agentComponent, true, "InfraEnvMissing", fmt.Sprintf(
-		"The label %s names the InfraEnv %s, which is not in the namespace %s: the host gets no image to boot until "+
-			"it is. Apply it, or correct the label.",
+		"The label %s names the InfraEnv %s, which does not exist in the namespace %s: until it does, the host has "+
+			"no image to boot. "+
+			"Apply it, or correct the label.",
 		infraEnvLabel, s.host.Labels[infraEnvLabel], s.host.Namespace))
 }
 
@@ -154,14 +154,14 @@ func (s *pass) chooseDeployment() {
 	}
 }
 
-// wantsBoot reports whether the spec of a host has something to boot.
-func wantsBoot(host *metal3.BareMetalHost) bool {
+// specifiesBoot reports whether the spec of a host specifies an image or a deploy method.
+func specifiesBoot(host *metal3.BareMetalHost) bool {
 	image, deploy := host.Spec.Image, host.Spec.CustomDeploy
 	return image != nil && image.URL != "" || deploy != nil && deploy.Method != ""
 }
 
-// mustDeprovision reports whether the spec of a host has something else to boot than what the host
-// was provisioned with, or nothing.
+// mustDeprovision reports whether the spec of a host no longer specifies the image or deploy method
+// that the host was provisioned with.
 func mustDeprovision(host *metal3.BareMetalHost) bool {
 	had, deployed := host.Status.Provisioning.Image.URL, host.Status.Provisioning.CustomDeploy
 	image, deploy := host.Spec.Image, host.Spec.CustomDeploy

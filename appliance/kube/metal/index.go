@@ -18,15 +18,15 @@ import (
 // ref names an object of a known kind.
 type ref struct{ namespace, name string }
 
-// index holds which objects belong together, so that a reconcile does not read all objects. It is
-// loaded from the store once and updated by changes. The objects it names are read again from the
+// index maps related objects to each other, so that a reconcile does not read all objects. It is
+// loaded from the store once and updated by changes. Its users read the objects themselves from the
 // store.
 type index struct {
 	mu     sync.Mutex
 	filled bool
 	hosts  map[ref]hostIndex
-	agents map[ref][]string // MAC addresses in lower case
-	images map[ref]string   // PreprovisioningImages: the InfraEnv's name
+	agents map[ref][]string // MAC addresses of the Agents, in lower case
+	images map[ref]string   // names of the InfraEnvs of PreprovisioningImages
 }
 
 type hostIndex struct {
@@ -42,15 +42,15 @@ func hostIndexOf(host *metal3.BareMetalHost) hostIndex {
 
 func macsOf(agent *agentinstall.Agent) []string {
 	var macs []string
-	for _, card := range agent.Status.Inventory.Interfaces {
-		if card.MACAddress != "" {
-			macs = append(macs, strings.ToLower(card.MACAddress))
+	for _, nic := range agent.Status.Inventory.Interfaces {
+		if nic.MACAddress != "" {
+			macs = append(macs, strings.ToLower(nic.MACAddress))
 		}
 	}
 	return macs
 }
 
-// load loads the index once.
+// load fills the index from the store once.
 func (l *index) load(tx *store.Tx, o *objects.Objects) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *index) hostOfServer(id string) (ref, bool) {
 	return ref{}, false
 }
 
-// agentsWith lists the Agents of a namespace with a network card of the address.
+// agentsWith lists the Agents of a namespace that have a network interface with the MAC address.
 func (l *index) agentsWith(namespace, mac string) []ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()

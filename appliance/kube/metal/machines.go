@@ -21,22 +21,22 @@ import (
 	"landfall/store"
 )
 
-// Spokes connects to installed clusters. A call runs in the background: done is false until it has
-// finished, then requeue is called, and the next call with the same task name returns the result.
-// A deployment is the <namespace>/<name> of a ClusterDeployment.
+// Spokes connects to installed clusters. A call starts a task in the background, and returns done =
+// false until the task has finished. Then requeue is called, and the next call with the same task
+// name returns the result. A deployment is the <namespace>/<name> of a ClusterDeployment.
 type Spokes interface {
 	// EnsureMachine creates a Machine and a BareMetalHost for a server in a cluster; see
 	// [spoke.Client.EnsureMachine].
 	EnsureMachine(task, deployment string, server spoke.Server, requeue func()) (done bool, err error)
 	// ServerCA returns the certificate authority of the cluster's machine config server, in PEM.
 	ServerCA(task, deployment string, requeue func()) (bundle string, done bool, err error)
-	// DrainNode drains a node. It is called again until the node is drained.
+	// DrainNode drains a node. The caller repeats the call until drained is true.
 	DrainNode(task, deployment, node string, requeue func()) (drained, done bool, err error)
 }
 
 const (
-	retrySpoke    = time.Minute      // after a failed call of a cluster
-	drainInterval = 20 * time.Second // between checks of a node that is being drained
+	retrySpoke    = time.Minute      // delay after a failed call of a cluster
+	drainInterval = 20 * time.Second // interval of checks of a node that is being drained
 )
 
 // drainOutcome is the known result of draining a node.
@@ -62,7 +62,7 @@ func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error)
 	return made, nil
 }
 
-// callSpoke calls a host's cluster for what a pass has requested.
+// callSpoke sends the requests of a pass to the cluster of the host.
 func (c *Controllers) callSpoke(ctx context.Context, s *pass) error {
 	if c.Spokes == nil || s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil {
 		return nil
@@ -86,7 +86,7 @@ func (c *Controllers) callSpoke(ctx context.Context, s *pass) error {
 // makeMachine creates a Machine for a host that joins a cluster, unless the cluster does not
 // manage bare-metal Machines.
 func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
-	fits, err := c.fitsMachines(*s.agent.Spec.ClusterDeploymentName)
+	fits, err := c.managesMachines(*s.agent.Spec.ClusterDeploymentName)
 	if err != nil || !fits {
 		return err
 	}
@@ -123,9 +123,9 @@ func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
 	})
 }
 
-// fitsMachines reports whether a cluster manages its own servers. It does not if users manage its
-// network.
-func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool, err error) {
+// managesMachines reports whether a cluster manages its own servers. It does not if users manage
+// its network.
+func (c *Controllers) managesMachines(ref agentinstall.ClusterReference) (fits bool, err error) {
 	err = c.DB.View(func(tx *store.Tx) error {
 		cd, err := objects.Find[hivev1.ClusterDeployment](c.Objects, tx, objects.ClusterDeployments, ref.Namespace,
 			ref.Name)
@@ -185,7 +185,7 @@ func (c *Controllers) requeue(host *metal3.BareMetalHost) func() {
 	return func() { c.Loop.Enqueue(key) }
 }
 
-// eventOnce writes an Event about a host unless it has the same message as the last one.
+// eventOnce writes an Event about a host unless the last Event has the same message.
 func (c *Controllers) eventOnce(ctx context.Context, s *pass, reason, message string) error {
 	id := string(s.host.UID)
 	c.mu.Lock()

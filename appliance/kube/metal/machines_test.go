@@ -22,72 +22,73 @@ import (
 	"landfall/store"
 )
 
-// reached is a cluster as those who reach into it find it: each call is begun, and has come to its
-// end when it is made again.
-type reached struct {
+// fakeCluster is a fake of an installed cluster. The first call of a task starts it; the next call
+// returns its result.
+type fakeCluster struct {
 	mu      sync.Mutex
-	begun   map[string]bool
-	made    []spoke.Server
+	started map[string]bool
+	created []spoke.Server
 	drained bool
 	fault   error
-	asked   int // for the authority
+	caCalls int // calls of ServerCA
 }
 
-func (r *reached) ServerCA(task, _ string, again func()) (string, bool, error) {
+func (r *fakeCluster) ServerCA(task, _ string, requeue func()) (string, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.done("authority "+task, again) {
+	if !r.done("authority "+task, requeue) {
 		return "", false, nil
 	}
-	r.asked++
+	r.caCalls++
 	return "the authority", true, r.fault
 }
 
-func (r *reached) done(task string, again func()) bool {
-	if !r.begun[task] {
-		r.begun[task] = true
-		go again()
+func (r *fakeCluster) done(task string, requeue func()) bool {
+	if !r.started[task] {
+		r.started[task] = true
+		go requeue()
 		return false
 	}
-	delete(r.begun, task)
+	delete(r.started, task)
 	return true
 }
 
-func (r *reached) EnsureMachine(task, _ string, server spoke.Server, again func()) (bool, error) {
+func (r *fakeCluster) EnsureMachine(task, _ string, server spoke.Server, requeue func()) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.done("machine "+task, again) {
+	if !r.done("machine "+task, requeue) {
 		return false, nil
 	}
-	r.made = append(r.made, server)
+	r.created = append(r.created, server)
 	return true, r.fault
 }
 
-func (r *reached) DrainNode(task, _, _ string, again func()) (bool, bool, error) {
+func (r *fakeCluster) DrainNode(task, _, _ string, requeue func()) (bool, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.done("drain "+task, again) {
+	if !r.done("drain "+task, requeue) {
 		return false, false, nil
 	}
 	return r.drained, true, r.fault
 }
 
-func (r *reached) set(drained bool, fault error) {
+func (r *fakeCluster) set(drained bool, fault error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drained, r.fault = drained, fault
 }
 
 func (s *site) spokes() metal.Spokes {
-	if s.reach == nil {
+	if s.cluster == nil {
 		return nil
 	}
-	return s.reach
+	return s.cluster
 }
 
-func newReached() *reached { return &reached{begun: map[string]bool{}} }
+func newFakeCluster() *fakeCluster { return &fakeCluster{started: map[string]bool{}} }
 
-// eventually waits for what comes of calls beside the loop, whose clock goes on meanwhile.
+// eventually waits until ok returns true, for effects of goroutines outside of the loop. Meanwhile
+// it advances the clock.
 func (s *site) eventually(what string, ok func() bool) {
 	s.Helper()
 	require.Eventually(s, func() bool {
@@ -96,7 +97,7 @@ func (s *site) eventually(what string, ok func() bool) {
 	}, 10*time.Second, time.Millisecond, what)
 }
 
-// joins has a machine join an installed cluster.
+// joins lets a machine join an installed cluster. alter may change the AgentClusterInstall.
 func (s *site) joins(alter func(*hiveext.AgentClusterInstall)) {
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.InfraEnvs, infraEnvObject())
@@ -122,15 +123,15 @@ func (s *site) joins(alter func(*hiveext.AgentClusterInstall)) {
 }
 
 func TestMachine_createdForJoiningHost(t *testing.T) {
-	s := newSiteWith(t, newReached())
+	s := newSiteWith(t, newFakeCluster())
 	s.joins(nil)
-	s.eventually("it has its Machine", func() bool {
+	s.eventually("the Machine exists", func() bool {
 		return s.host().Annotations[bmac+
 			"spoke-bmh-machine-created"] != ""
 	})
 	s.waitIdle()
-	require.Len(t, s.reach.made, 1, "once")
-	made := s.reach.made[0]
+	require.Len(t, s.cluster.created, 1, "once")
+	made := s.cluster.created[0]
 	require.Equal(t, []string{"node0", "one", "worker"}, []string{made.Name, made.Cluster, made.Role})
 	require.Contains(t, made.Hardware, "nics")
 	has := false
@@ -138,32 +139,32 @@ func TestMachine_createdForJoiningHost(t *testing.T) {
 		has, err = metal.HasMachine(tx, s.o, "site/"+s.agent().Name)
 		return err
 	}))
-	require.True(t, has, "the cluster approves what its kubelet asks for")
+	require.True(t, has, "the cluster approves the kubelet's requests")
 }
 
 func TestMachine_clusterWithoutMachineAPI(t *testing.T) {
 	yes := true
 	for name, alter := range map[string]func(*hiveext.AgentClusterInstall){
-		"people look after the network": func(
+		"user-managed networking": func(
 			aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.UserManagedNetworking = &yes
 		},
-		"there is no platform": func(
+		"no platform": func(
 			aci *hiveext.AgentClusterInstall) {
 			aci.Spec.PlatformType = hiveext.NonePlatformType
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSiteWith(t, newReached())
+			s := newSiteWith(t, newFakeCluster())
 			s.joins(alter)
 			s.waitIdle()
-			require.Empty(t, s.reach.made)
-			require.Empty(t, s.reach.begun)
+			require.Empty(t, s.cluster.created)
+			require.Empty(t, s.cluster.started)
 		})
 	}
-	t.Run("the cluster has no Machines", func(t *testing.T) {
-		s := newSiteWith(t, newReached())
-		s.reach.fault = spoke.ErrNoMachines
+	t.Run("cluster without Machines", func(t *testing.T) {
+		s := newSiteWith(t, newFakeCluster())
+		s.cluster.fault = spoke.ErrNoMachines
 		s.joins(nil)
 		s.waitIdle()
 		require.NotContains(t, s.host().Annotations, bmac+"spoke-bmh-machine-created")
@@ -171,58 +172,59 @@ func TestMachine_clusterWithoutMachineAPI(t *testing.T) {
 }
 
 func TestServerCA_inIgnitionOverride(t *testing.T) {
-	s := newSiteWith(t, newReached())
-	s.reach.fault = errors.New("The cluster's API does not answer.")
+	s := newSiteWith(t, newFakeCluster())
+	s.cluster.fault = errors.New("The cluster's API does not answer.")
 	s.joins(nil)
 	s.edit(objects.Agents, s.agent().Name, func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, "insufficient", "status", "debugInfo", "state"))
 	})
 	const encoded, annotation = "dGhlIGF1dGhvcml0eQ==", bmac + "ignition-config-overrides"
-	s.eventually("it is told", func() bool { return s.events("node0")["MachineConfigServerNotTrusted"] != "" })
-	s.reach.set(false, nil)
-	s.eventually("it trusts it", func() bool {
+	s.eventually("the error is an Event",
+		func() bool { return s.events("node0")["MachineConfigServerNotTrusted"] != "" })
+	s.cluster.set(false, nil)
+	s.eventually("the host trusts the authority", func() bool {
 		return strings.Contains(s.agent().Spec.IgnitionConfigOverrides,
 			encoded)
 	})
 	s.waitIdle()
 	require.Equal(t, s.host().Annotations[annotation], s.agent().Spec.IgnitionConfigOverrides)
-	s.reach.mu.Lock()
-	asked := s.reach.asked
-	s.reach.mu.Unlock()
+	s.cluster.mu.Lock()
+	asked := s.cluster.caCalls
+	s.cluster.mu.Unlock()
 
 	s.annotate(objects.BareMetalHosts, "node0", annotation,
 		`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/mine","contents":{"source":"data:,hi"}}]}}`)
-	s.eventually("what a person adds is merged with it", func() bool {
+	s.eventually("the user's config is merged", func() bool {
 		has := s.agent().Spec.IgnitionConfigOverrides
 		return strings.Contains(has, encoded) && strings.Contains(has, "/etc/mine")
 	})
 	s.waitIdle()
-	s.reach.mu.Lock()
-	defer s.reach.mu.Unlock()
-	require.LessOrEqual(t, s.reach.asked-asked, 2, "it is not asked again and again")
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	require.LessOrEqual(t, s.cluster.caCalls-asked, 2, "the authority is not read repeatedly")
 }
 
 func TestMachine_refusedByCluster(t *testing.T) {
-	s := newSiteWith(t, newReached())
-	s.reach.fault = errors.New("The cluster's API does not answer.")
+	s := newSiteWith(t, newFakeCluster())
+	s.cluster.fault = errors.New("The cluster's API does not answer.")
 	s.joins(nil)
 	tries := func() int {
-		s.reach.mu.Lock()
-		defer s.reach.mu.Unlock()
-		return len(s.reach.made)
+		s.cluster.mu.Lock()
+		defer s.cluster.mu.Unlock()
+		return len(s.cluster.created)
 	}
-	s.eventually("it is tried again", func() bool { return tries() > 1 })
+	s.eventually("the call is repeated", func() bool { return tries() > 1 })
 	s.waitIdle()
 	require.Contains(t, s.events("node0"), "SpokeMachineNotMade")
-	s.reach.set(false, nil)
-	s.eventually("it has its Machine", func() bool {
+	s.cluster.set(false, nil)
+	s.eventually("the Machine exists", func() bool {
 		return s.host().Annotations[bmac+
 			"spoke-bmh-machine-created"] != ""
 	})
 }
 
 func TestDrain_deletionWithAgent(t *testing.T) {
-	s := newSiteWith(t, newReached())
+	s := newSiteWith(t, newFakeCluster())
 	s.converged()
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.InfraEnvs, infraEnvObject())
@@ -240,14 +242,14 @@ func TestDrain_deletionWithAgent(t *testing.T) {
 	s.delete(objects.BareMetalHosts, "node0")
 	status := func() string { return s.host().Annotations[bmac+"drain-status"] }
 	require.Equal(t, "draining in progress", status())
-	s.reach.set(false, errors.New("The cluster's API does not answer."))
-	s.eventually("it can't be drained",
+	s.cluster.set(false, errors.New("The cluster's API does not answer."))
+	s.eventually("the drain failed",
 		func() bool { return status() == "failed to drain node: The cluster's API does not answer." })
-	s.reach.set(false, nil)
-	s.eventually("it is being drained", func() bool { return status() == "draining in progress" })
+	s.cluster.set(false, nil)
+	s.eventually("the drain is in progress", func() bool { return status() == "draining in progress" })
 	require.NotNil(t, s.agent())
-	s.reach.set(true, nil)
-	s.eventually("it is drained", func() bool { return s.agent() == nil })
+	s.cluster.set(true, nil)
+	s.eventually("the node is drained", func() bool { return s.agent() == nil })
 	s.waitIdle()
 	require.Equal(t, "drain succeeded", status())
 }

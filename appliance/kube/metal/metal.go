@@ -1,15 +1,15 @@
-// Package metal manages bare-metal servers as Kubernetes objects. It does what the Assisted
-// Installer's BareMetal Agent Controller (BMAC) does with a BareMetalHost and its Agent, and what
-// metal3's bare-metal operator does with a BareMetalHost and its server, over Redfish and virtual
-// media instead of Ironic.
+// Package metal manages bare-metal servers as Kubernetes objects. It does the work of two
+// controllers: of the Assisted Installer's BareMetal Agent Controller (BMAC) for a BareMetalHost
+// and its Agent, and of metal3's bare-metal operator for a BareMetalHost and its server. It uses
+// Redfish and virtual media instead of Ironic.
 //
 //	metal.go             the controllers and their options
 //	names.go             labels, annotations, finalizers
-//	index.go             which objects belong to which host, in memory
+//	index.go             index in memory of the objects of each host
 //	host.go              a pass over a BareMetalHost: read, change, write
 //	image.go             the image that a host boots (BMAC)
 //	detach.go            detaching, pausing and deleting a host (BMAC)
-//	agent.go             what the annotations of a host specify for its Agent (BMAC)
+//	agent.go             writes the annotations of a host into its Agent (BMAC)
 //	hardware.go          an Agent's inventory in metal3's form
 //	desired.go           the desired state of the server
 //	status.go            the status of a host
@@ -44,11 +44,12 @@ import (
 
 // Servers manages servers by their BMCs; *bmc.Manager implements it.
 type Servers interface {
-	// Ensure sets the desired state of a server. A *bmc.RequestError says what is wrong with it.
+	// Ensure sets the desired state of a server. An invalid state is a *bmc.RequestError.
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
-	// Find returns a server by its id or its name, a *bmc.NotFoundError if there is none.
+	// Find returns a server by its id or its name. The error is a *bmc.NotFoundError if it does not
+	// exist.
 	Find(idOrName string) (*bmc.Server, error)
-	// Order queues a one-time action. It is rejected if it contradicts the desired state.
+	// RequestAction queues a one-time action. It is rejected if it contradicts the desired state.
 	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
 	// Remove ejects the image, powers the server off if requested, and removes the server.
 	Remove(ctx context.Context, id string, powerOff bool) error
@@ -59,21 +60,21 @@ type Options struct {
 	DB      *store.DB
 	Objects *objects.Objects
 	Servers Servers
-	// InfraEnvID returns the engine's id of an InfraEnv's infra-env; "" if there is none.
+	// InfraEnvID returns the engine's id of an InfraEnv's infra-env; "" if it does not exist.
 	InfraEnvID func(tx *store.Tx, namespace, name string) (string, error)
-	// HostKey returns the engine's key of an Agent's host; "" if there is none.
+	// HostKey returns the engine's key of an Agent's host; "" if it does not exist.
 	HostKey func(tx *store.Tx, namespace, name string) (string, error)
-	// RestartHost tells the engine that a host's machine is about to be restarted to boot a newer
-	// image. From then on its Agent is shown as disconnected. A host whose installation has started
-	// stays unchanged.
+	// RestartHost notifies the engine that a host's machine is about to be restarted to boot a
+	// newer image. The engine then sets the host to disconnected. A host whose installation has
+	// started stays unchanged.
 	RestartHost func(ctx context.Context, key string) error
 	// ImageSettles is the minimum age of an image that a server boots: manifests are applied one
 	// after another, and each NMStateConfig changes the image.
 	ImageSettles time.Duration
 	Loop         *controller.Loop
 	Spokes       Spokes          // nil: the appliance does not connect to installed clusters
-	Clock        clockwork.Clock // nil is the real one
-	Logger       *slog.Logger    // nil discards
+	Clock        clockwork.Clock // nil: the real clock
+	Logger       *slog.Logger    // nil: no log
 }
 
 // Controllers holds the reconcilers of this package and their shared state.
@@ -83,7 +84,7 @@ type Controllers struct {
 	started time.Time
 
 	mu         sync.Mutex
-	refusals   map[string]string       // by the server's id: why the last request was refused
+	refusals   map[string]string       // by the server's id: the error of the last request
 	relayed    map[string]time.Time    // by the server's id: time of the last history entry that is an Event
 	drains     map[string]drainOutcome // by the host's UID: result of draining its node
 	lastEvents map[string]string       // by the host's UID: the last Event about its cluster

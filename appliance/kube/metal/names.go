@@ -2,8 +2,8 @@ package metal
 
 // Labels, annotations and finalizers of the Assisted Installer's controllers and of metal3.
 const (
-	infraEnvLabel    = "infraenvs.agent-install.openshift.io" // on hosts, images and Agents: the InfraEnv's name
-	agentHostLabel   = "agent-install.openshift.io/bmh"       // on an Agent: its BareMetalHost
+	infraEnvLabel    = "infraenvs.agent-install.openshift.io" // on hosts, images and Agents: name of the InfraEnv
+	agentHostLabel   = "agent-install.openshift.io/bmh"       // on an Agent: name of its BareMetalHost
 	backupLabel      = "cluster.open-cluster-management.io/backup"
 	watchLabel       = "agent-install.openshift.io/watch"
 	environmentLabel = "environment.metal3.io" // on the Secrets of BMCs
@@ -33,7 +33,7 @@ const (
 	statusAnnotation   = "baremetalhost.metal3.io/status"
 	inspectAnnotation  = "inspect.metal3.io"
 	hardwareAnnotation = "inspect.metal3.io/hardwaredetails"
-	rebootAnnotation   = "reboot.metal3.io" // alone, or with /<key> behind it
+	rebootAnnotation   = "reboot.metal3.io" // alone, or followed by /<key>
 
 	byAssisted = "assisted-service-controller" // the value of detached and paused when BMAC sets them
 	disabled   = "disabled"
@@ -45,9 +45,9 @@ const (
 	agentImageFinalizer  = "preprovisioningimage.agent-install.openshift.io/ai-deprovision"
 	startAssistedInstall = "start_assisted_install" // the deploy method of the converged flow
 
-	boundCondition        = "Bound" // of an Agent
+	boundCondition        = "Bound" // condition of an Agent
 	unbindingPending      = "UnbindingPendingUserAction"
-	imageCreatedCondition = "ImageCreated" // of an InfraEnv
+	imageCreatedCondition = "ImageCreated" // condition of an InfraEnv
 	infraEnvAvailable     = "InfraEnvAvailable"
 	imageCreationError    = "ImageCreationError"
 

@@ -16,22 +16,22 @@ import (
 	"landfall/store"
 )
 
-// own is a host that no InfraEnv has, and that only the operator looks after.
-func own(host *metal3.BareMetalHost) { host.Labels = nil }
+// withoutInfraEnv removes the InfraEnv of a host, so that only the operator manages it.
+func withoutInfraEnv(host *metal3.BareMetalHost) { host.Labels = nil }
 
-// available is a site with a host that has nothing to boot.
+// available returns a site with a host without an image.
 func available(t *testing.T, alter ...func(*metal3.BareMetalHost)) *site {
 	t.Helper()
 	s := newSite(t)
 	s.apply(objects.Secrets, secretObject())
-	s.apply(objects.BareMetalHosts, hostObject(append(alter, own)...))
+	s.apply(objects.BareMetalHosts, hostObject(append(alter, withoutInfraEnv)...))
 	s.server(registered)
 	return s
 }
 
 func TestHost_onlineSetsPower(t *testing.T) {
 	s := available(t)
-	require.True(t, *s.desired().Online, "nobody will bring it an image")
+	require.True(t, *s.desired().Online, "no controller sets an image")
 	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, false, "spec", "online"))
 	})
@@ -48,8 +48,9 @@ func TestRebootAnnotation(t *testing.T) {
 	require.Contains(t, s.host().Annotations, "reboot.metal3.io")
 
 	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOff })
-	require.NotContains(t, s.host().Annotations, "reboot.metal3.io", "it is off: that was it")
-	require.False(t, *s.desired().Online, "who set the other one has it off still")
+	require.NotContains(t, s.host().Annotations, "reboot.metal3.io",
+		"the reboot request is fulfilled once the server is off")
+	require.False(t, *s.desired().Online, "the annotation with a key keeps the server off")
 	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
 	require.True(t, *s.desired().Online)
 }
@@ -78,7 +79,7 @@ func TestHost_liveISO(t *testing.T) {
 	}
 	image("qcow2")
 	require.Equal(t, metal3.ProvisioningError, s.host().Status.ErrorType)
-	require.Contains(t, s.host().Status.ErrorMessage, "spec.image is no live ISO")
+	require.Contains(t, s.host().Status.ErrorMessage, "spec.image is not a live ISO")
 	require.False(t, s.desired().Boot)
 
 	image("live-iso")
@@ -150,7 +151,7 @@ func TestHost_credentialsChange(t *testing.T) {
 				u.Object["data"] = map[string]any{"username": "cm9vdA==", "password": "Y2FsdmluCg=="}
 			})
 			require.Empty(t, s.host().Status.ErrorMessage)
-			require.Equal(t, "calvin", s.desired().Password, "as echo wrote it, with a line end")
+			require.Equal(t, "calvin", s.desired().Password, "the line feed at the end is removed")
 		})
 	}
 	t.Run("changed", func(t *testing.T) {
@@ -199,7 +200,7 @@ func TestHost_externallyProvisioned(t *testing.T) {
 
 func TestDetachment_byState(t *testing.T) {
 	const detached = "baremetalhost.metal3.io/detached"
-	t.Run("at once when it is provisioned, whatever is in its drive", func(t *testing.T) {
+	t.Run("immediately after provisioning with an inserted image", func(t *testing.T) {
 		s := provisioned(t)
 		s.annotate(objects.BareMetalHosts, "node0", detached, "")
 		require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
@@ -211,7 +212,7 @@ func TestDetachment_byState(t *testing.T) {
 		require.Equal(t, metal3.OperationalStatusOK, s.host().Status.OperationalStatus)
 		require.False(t, s.desired().Detached)
 	})
-	t.Run("not while it registers, unless it is forced", func(t *testing.T) {
+	t.Run("while registering only if forced", func(t *testing.T) {
 		s := newSite(t)
 		s.apply(objects.Secrets, secretObject())
 		s.apply(objects.BareMetalHosts, hostObject())
@@ -220,17 +221,17 @@ func TestDetachment_byState(t *testing.T) {
 		s.annotate(objects.BareMetalHosts, "node0", detached, `{"force":true}`)
 		require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
 	})
-	t.Run("a deletion waits for it if it says so", func(t *testing.T) {
+	t.Run("deletion waits for a requested detachment", func(t *testing.T) {
 		s := provisioned(t)
 		s.annotate(objects.BareMetalHosts, "node0", detached, `{"deleteAction":"delay"}`)
 		s.delete(objects.BareMetalHosts, "node0")
-		require.Empty(t, s.servers.forgotten)
+		require.Empty(t, s.servers.removed)
 		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", detached)
 		})
 		require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State,
-			"by way of deprovisioning")
-		require.Len(t, s.servers.forgotten, 1)
+			"the host is deprovisioned first")
+		require.Len(t, s.servers.removed, 1)
 	})
 }
 
@@ -244,7 +245,7 @@ func TestHost_pausedAndStatusRestored(t *testing.T) {
 
 	other := newSite(t)
 	other.apply(objects.Secrets, secretObject())
-	other.apply(objects.BareMetalHosts, hostObject(own, func(host *metal3.BareMetalHost) {
+	other.apply(objects.BareMetalHosts, hostObject(withoutInfraEnv, func(host *metal3.BareMetalHost) {
 		host.Annotations = map[string]string{
 			"baremetalhost.metal3.io/status": `{"operationalStatus":"OK","provisioning":{"ID":"x","state":"provisioned","image":{"url":"http://files.site/a.iso"}},"hardwareProfile":"unknown","poweredOn":true,"errorMessage":"","errorCount":0}`}
 		format := "live-iso"
@@ -267,7 +268,7 @@ func TestHost_finalizersRemovedByUser(t *testing.T) {
 	}))
 	s.waitIdle()
 	require.Nil(t, s.host())
-	require.Equal(t, map[string]bool{id: false}, s.servers.forgotten)
+	require.Equal(t, map[string]bool{id: false}, s.servers.removed)
 }
 
 func TestConvergedFlow(t *testing.T) {
@@ -323,28 +324,28 @@ func TestPreprovisioningImage_status(t *testing.T) {
 	}{
 		{"the ISO", func(*metal3.PreprovisioningImage) {}, func(*agentinstall.InfraEnv) {}, "True",
 			"False", "InfraEnvAvailable", imageURL},
-		{"by the name that machines have for themselves",
+		{"architecture as reported by machines",
 			func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "amd64" },
 			func(*agentinstall.InfraEnv) {}, "True", "False", "InfraEnvAvailable", imageURL},
-		{"the files of network boot",
+		{"files for network boot",
 			func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"initrd"} },
 			func(e *agentinstall.InfraEnv) { e.Status.BootArtifacts.InitrdURL = "http://site/initrd" }, "True",
 			"False", "InfraEnvAvailable", "http://site/initrd"},
-		{"a format that there is not",
+		{"unknown format",
 			func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"qcow2"} },
 			func(*agentinstall.InfraEnv) {}, "False", "True", "UnsupportedImageFormat", ""},
-		{"another architecture", func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "aarch64" },
+		{"architecture differs", func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "aarch64" },
 			func(*agentinstall.InfraEnv) {}, "False", "True", "InfraEnvArchMismatch", ""},
-		{"no such InfraEnv", func(i *metal3.PreprovisioningImage) { i.Labels = nil }, func(*agentinstall.InfraEnv) {},
+		{"unknown InfraEnv", func(i *metal3.PreprovisioningImage) { i.Labels = nil }, func(*agentinstall.InfraEnv) {},
 			"False", "False", "InfraEnvNotAvailable", ""},
 		{"no image yet", func(*metal3.PreprovisioningImage) {},
 			func(e *agentinstall.InfraEnv) { e.Status.CreatedTime = nil }, "False", "False",
 			"WaitingForInfraEnvImageToBeCreated", ""},
-		{"an image that was made just now", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
+		{"image too new", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
 			now := metav1.NewTime(noon.Add(time.Minute))
 			e.Status.CreatedTime = &now
 		}, "False", "False", "WaitingForInfraEnvImageToCoolDown", ""},
-		{"an image that could not be made", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
+		{"image with an error", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
 			e.Status.ISODownloadURL = ""
 			e.Status.Conditions[0] = agentinstall.Condition{Type: "ImageCreated", Status: "False",
 				Reason: "ImageCreationError", Message: "Failed to create image: x"}
@@ -356,14 +357,14 @@ func TestPreprovisioningImage_status(t *testing.T) {
 			s.clock.Advance(time.Minute)
 			s.apply(objects.InfraEnvs, infraEnvObject(c.infraEnv))
 			s.apply(objects.PreprovisioningImages, image(c.image))
-			shown := find[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image")
-			require.Len(t, shown.Status.Conditions, 2)
-			require.Equal(t, "Ready", shown.Status.Conditions[0].Type)
-			require.Equal(t, c.ready, shown.Status.Conditions[0].Status)
-			require.Equal(t, c.reason, shown.Status.Conditions[0].Reason)
-			require.Equal(t, c.failed, shown.Status.Conditions[1].Status)
-			require.Equal(t, c.url, shown.Status.ImageUrl)
-			require.Equal(t, "true", shown.Labels["velero.io/exclude-from-backup"])
+			stored := find[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image")
+			require.Len(t, stored.Status.Conditions, 2)
+			require.Equal(t, "Ready", stored.Status.Conditions[0].Type)
+			require.Equal(t, c.ready, stored.Status.Conditions[0].Status)
+			require.Equal(t, c.reason, stored.Status.Conditions[0].Reason)
+			require.Equal(t, c.failed, stored.Status.Conditions[1].Status)
+			require.Equal(t, c.url, stored.Status.ImageUrl)
+			require.Equal(t, "true", stored.Labels["velero.io/exclude-from-backup"])
 			s.delete(objects.PreprovisioningImages, "image")
 			require.Nil(t, find[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image"))
 		})
@@ -378,19 +379,19 @@ func TestManagedCluster_accepted(t *testing.T) {
 		"spec":     map[string]any{"hubAcceptsClient": true},
 	}}
 	s.apply(objects.ManagedClusters, cluster)
-	shown := &unstructured.Unstructured{}
+	stored := &unstructured.Unstructured{}
 	require.NoError(t, s.db.View(func(tx *store.Tx) error {
 		return s.o.Get(tx, objects.ManagedClusters, "", "one",
-			shown)
+			stored)
 	}))
-	conditions, _, err := unstructured.NestedSlice(shown.Object, "status", "conditions")
+	conditions, _, err := unstructured.NestedSlice(stored.Object, "status", "conditions")
 	require.NoError(t, err)
-	require.Len(t, conditions, 1, "whether it joined a hub, nobody here knows")
+	require.Len(t, conditions, 1, "no condition about a hub")
 	require.Equal(t, "HubAcceptedManagedCluster", conditions[0].(map[string]any)["type"])
 	require.Equal(t, "True", conditions[0].(map[string]any)["status"])
 }
 
-// converged has the site take the converged flow.
+// converged enables the converged flow.
 func (s *site) converged() {
 	s.Helper()
 	s.apply(objects.ConfigMaps, &corev1.ConfigMap{
@@ -426,17 +427,17 @@ func TestDrain_manualAnnotation(t *testing.T) {
 		s.delete(objects.BareMetalHosts, "node0")
 		return s
 	}
-	t.Run("by hand", func(t *testing.T) {
+	t.Run("manually", func(t *testing.T) {
 		s := install(t, map[string]string{})
 		require.Contains(t, s.host().Annotations[status], "drain it with oc adm drain")
 		require.NotNil(t, s.agent())
 		require.Contains(t, s.host().Finalizers, bmac+"deprovision")
 		s.annotate(objects.BareMetalHosts, "node0", status, "drain succeeded")
-		require.Nil(t, s.agent(), "it goes with its host")
+		require.Nil(t, s.agent(), "the Agent is deleted with its host")
 		require.NotContains(t, s.host().Finalizers, bmac+"deprovision")
-		require.Len(t, s.servers.forgotten, 1)
+		require.Len(t, s.servers.removed, 1)
 	})
-	t.Run("for as long as it may take", func(t *testing.T) {
+	t.Run("until the timeout", func(t *testing.T) {
 		s := install(t, map[string]string{bmac + "drain-timeout": "10m"})
 		require.NotNil(t, s.agent())
 		s.clock.Advance(10 * time.Minute)

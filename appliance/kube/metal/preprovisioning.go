@@ -27,8 +27,9 @@ import (
 // the Assisted Installer's service.
 const settingsAnnotation = "unsupported.agent-install.openshift.io/assisted-service-configmap"
 
-// flow reads how hosts get their image. The default is spec.image. The converged flow is Ironic's,
-// and is used only if a user enables it (ALLOW_CONVERGED_FLOW: "true").
+// flow reads the configuration of how hosts get their image. The default is spec.image. The
+// converged flow, which Ironic uses, is used only if a user enables it (ALLOW_CONVERGED_FLOW:
+// "true").
 func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 	f := flow{pauseProvisioned: true}
 	service, err := objects.Find[unstructured.Unstructured](c.Objects, tx, objects.AgentServiceConfigs, "", "agent")
@@ -80,9 +81,9 @@ func (c *Controllers) createImage(tx *store.Tx, s *pass) error {
 	}, s.now)
 }
 
-// images reconciles PreprovisioningImages: their status has the image of the InfraEnv. The image
-// contains no Ironic agent: the machine would wait for an Ironic that does not exist, and would no
-// longer boot for users who start it by hand.
+// images reconciles PreprovisioningImages: it writes the image of the InfraEnv into their status.
+// The image contains no Ironic agent: the agent would wait for an Ironic that does not exist, and
+// users could no longer boot the image manually.
 type images struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -137,7 +138,7 @@ func (i images) Reconcile(ctx context.Context, namespace, name string) (again ti
 // it.
 func (c *Controllers) release(tx *store.Tx, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) error {
 	if host != nil && host.Status.Provisioning.State == metal3.StateDeprovisioning {
-		return nil // the next state of the host queues the image
+		return nil // the next change of the host queues the image
 	}
 	return c.Objects.Update(tx, objects.PreprovisioningImages, image.Namespace, image.Name,
 		func(u *unstructured.Unstructured) error {
@@ -160,8 +161,8 @@ func (c *Controllers) write(tx *store.Tx, had, image *metal3.PreprovisioningImag
 	if err != nil || image.Status.ImageUrl == "" || had.Status.ImageUrl != "" {
 		return err
 	}
-	message := "The image has no Ironic agent in it: the appliance boots the machine itself, and the installation's " +
-		"agent starts by itself."
+	message := "The image contains no Ironic agent: the appliance boots the machine itself, and the installation's " +
+		"agent starts automatically."
 	if ironic := infraEnv.Annotations[ironicImageAnnotation]; ironic != "" {
 		message += " The annotation " + ironicImageAnnotation + " (" + ironic + ") has no effect."
 	}
@@ -186,8 +187,8 @@ func (c *Controllers) reboot(tx *store.Tx, had, image *metal3.PreprovisioningIma
 		})
 }
 
-// describeImage sets the status of an image from its InfraEnv. The returned duration is not 0 if
-// the InfraEnv's image is too new.
+// describeImage sets the status of an image from its InfraEnv. If the InfraEnv's image is too new,
+// it returns the time to wait.
 func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.InfraEnv, now time.Time,
 	settles time.Duration) time.Duration {
 	formats := image.Spec.AcceptFormats

@@ -23,17 +23,17 @@ import (
 	"landfall/store"
 )
 
-// engineSide plays the engine to the BMC's part: one image, and the host that booted it.
-type engineSide struct {
+// fakeEngine is the engine for the BMC manager: it has one image and the host that booted it.
+type fakeEngine struct {
 	image string
 
 	mu   sync.Mutex
 	host *bmc.Host
 }
 
-func (e *engineSide) ImageURL(context.Context, string, string) (string, error) { return e.image, nil }
+func (e *fakeEngine) ImageURL(context.Context, string, string) (string, error) { return e.image, nil }
 
-func (e *engineSide) Hosts(fn func(bmc.Host) error) error {
+func (e *fakeEngine) Hosts(fn func(bmc.Host) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.host == nil {
@@ -42,7 +42,7 @@ func (e *engineSide) Hosts(fn func(bmc.Host) error) error {
 	return fn(*e.host)
 }
 
-func (e *engineSide) Host(bmc.HostRef) (bmc.Host, bool, error) {
+func (e *fakeEngine) Host(bmc.HostRef) (bmc.Host, bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.host == nil {
@@ -51,7 +51,7 @@ func (e *engineSide) Host(bmc.HostRef) (bmc.Host, bool, error) {
 	return *e.host, true, nil
 }
 
-func (e *engineSide) set(db *store.DB, host bmc.Host) error {
+func (e *fakeEngine) set(db *store.DB, host bmc.Host) error {
 	e.mu.Lock()
 	e.host = &host
 	e.mu.Unlock()
@@ -61,8 +61,8 @@ func (e *engineSide) set(db *store.DB, host bmc.Host) error {
 	})
 }
 
-// TestHost_overRedfish has no part played but the BMC itself
-// and the engine.
+// TestHost_overRedfish runs the controllers with the real BMC manager. Only the BMC and the engine
+// are simulated.
 func TestHost_overRedfish(t *testing.T) {
 	disc := make([]byte, 64<<10)
 	copy(disc[16*2048+1:], "CD001")
@@ -84,8 +84,8 @@ func TestHost_overRedfish(t *testing.T) {
 
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
-	side := &engineSide{image: files.URL + "/i/abcdefghijklmnop.iso"}
-	manager := bmc.New(bmc.Options{DB: db, Site: side, Clock: clock})
+	engine := &fakeEngine{image: files.URL + "/i/abcdefghijklmnop.iso"}
+	manager := bmc.New(bmc.Options{DB: db, Site: engine, Clock: clock})
 	logger := slog.New(slog.DiscardHandler)
 	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: nil, loop: controller.New(db, clock, logger)}
 	controllers := metal.New(metal.Options{
@@ -124,11 +124,11 @@ func TestHost_overRedfish(t *testing.T) {
 	}))
 	put(objects.InfraEnvs, infraEnvObject())
 	put(objects.Secrets, secretObject())
-	until("it is provisioned", func(host *metal3.BareMetalHost) bool {
+	until("the host is provisioned", func(host *metal3.BareMetalHost) bool {
 		return host.Status.Provisioning.State == metal3.StateProvisioned
 	})
-	require.Equal(t, side.image, <-booted)
-	require.Equal(t, side.image, machine.Inserted())
+	require.Equal(t, engine.image, <-booted)
+	require.Equal(t, engine.image, machine.Inserted())
 	require.True(t, s.host().Status.PoweredOn)
 
 	host := bmc.Host{
@@ -137,14 +137,14 @@ func TestHost_overRedfish(t *testing.T) {
 		MACs: []string{"52:54:00:aa:bb:01"}, Registered: clock.Now(), Status: "installing-in-progress",
 		Stage: "Rebooting", Minimal: true,
 	}
-	require.NoError(t, side.set(db, host))
+	require.NoError(t, engine.set(db, host))
 	put(objects.Agents,
 		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
-	until("it is detached with an empty drive", func(host *metal3.BareMetalHost) bool {
+	until("the host is detached without an image", func(host *metal3.BareMetalHost) bool {
 		return host.Status.OperationalStatus == metal3.OperationalStatusDetached && machine.Inserted() == ""
 	})
 	require.Equal(t, "On", machine.Power())
-	until("it is paused", func(host *metal3.BareMetalHost) bool {
+	until("the host is paused", func(host *metal3.BareMetalHost) bool {
 		return host.Annotations["baremetalhost.metal3.io/paused"] == "assisted-service-controller"
 	})
 	for _, reason := range []string{"Registered", "BMCAccessValidated", "ProvisioningStarted", "ProvisioningComplete"} {
@@ -154,8 +154,8 @@ func TestHost_overRedfish(t *testing.T) {
 	require.NoError(t, db.Update(ctx, func(tx *store.Tx) error {
 		return s.o.Delete(tx, objects.BareMetalHosts, "site", "node0", clock.Now())
 	}))
-	until("it is gone", func(host *metal3.BareMetalHost) bool { return host == nil })
-	require.Equal(t, "On", machine.Power(), "what was installed stays on")
+	until("the host is deleted", func(host *metal3.BareMetalHost) bool { return host == nil })
+	require.Equal(t, "On", machine.Power(), "an installed machine stays on")
 	servers, err := manager.Servers()
 	require.NoError(t, err)
 	require.Empty(t, servers)

@@ -19,7 +19,7 @@ import (
 	"landfall/store"
 )
 
-// refusingServers refuses every desired state, for a reason that the test sets.
+// refusingServers rejects every desired state. The test sets the reason.
 type refusingServers struct {
 	mu     sync.Mutex
 	reason string
@@ -55,8 +55,8 @@ func (r *refusingServers) called() int {
 	return r.calls
 }
 
-// A refusal that has changed is written by the next reconcile, which the loop runs. The reconcile
-// that got the refusal does not call itself.
+// A changed error of the BMC manager is written by the next reconcile, which the loop queues. The
+// reconcile that received the error does not call itself.
 func TestHostReconcile_changedRefusalIsQueued(t *testing.T) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)

@@ -16,11 +16,12 @@ import (
 )
 
 // A machine that joins an installed cluster gets its configuration from that cluster's machine
-// config server. It must trust the server. So the certificate authority is added to the host's
-// annotation with ignition config overrides, as the BareMetal Agent Controller does.
+// config server. It must trust that server. So the controller adds the server's certificate
+// authority to the host's annotation with ignition config overrides, as the BareMetal Agent
+// Controller does.
 
 // trustServer adds the certificate authority of the machine config server to the ignition override
-// of a host that joins a cluster. The cluster is asked once per Agent and content of the
+// of a host that joins a cluster. The authority is read once per Agent and content of the
 // annotation.
 func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
@@ -51,14 +52,15 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	if err != nil {
 		s.requeue(retrySpoke)
 		return c.eventOnce(ctx, s, "MachineConfigServerNotTrusted",
-			"The authority of the cluster's machine config server is not in the host's ignition config: "+err.Error())
+			"The certificate authority of the cluster's machine config server could not be added to the host's "+
+				"ignition config: "+err.Error())
 	}
 	if err := c.DB.Update(ctx, func(tx *store.Tx) error {
 		return objects.IgnoreNotFound(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
 			func(u *unstructured.Unstructured) error {
 				annotations := u.GetAnnotations()
 				if annotations[ignitionAnnotation] != s.host.Annotations[ignitionAnnotation] {
-					return nil // it was changed in the meantime; the change queues the host
+					return nil // the annotation was changed in the meantime, which queues the host
 				}
 				if annotations == nil {
 					annotations = map[string]string{}
@@ -76,8 +78,8 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	return nil
 }
 
-// withAuthority merges an ignition config, "" for none, over one that trusts a certificate
-// authority. A config that contains the authority is returned unchanged.
+// withAuthority merges an ignition config ("" for none) into a config that trusts a certificate
+// authority. It returns a config that contains the authority unchanged.
 func withAuthority(override, bundle string) (string, error) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(bundle))
 	if strings.Contains(override, encoded) {
@@ -93,7 +95,7 @@ func withAuthority(override, bundle string) (string, error) {
 	}
 	merged, err := ignition.Merge(trusting, []byte(override))
 	if err != nil {
-		return "", fmt.Errorf("the annotation %s can't be merged with it: %w", ignitionAnnotation, err)
+		return "", fmt.Errorf("merge the annotation %s with the certificate authority: %w", ignitionAnnotation, err)
 	}
 	return string(merged), nil
 }

@@ -55,8 +55,8 @@ func sameStatus(a, b metal3.BareMetalHostStatus) bool {
 	return errOne == nil && errOther == nil && string(one) == string(other)
 }
 
-// restoreStatus takes the status of a new host from its annotation, which was written where the
-// host was managed before.
+// restoreStatus copies the status of a new host from its annotation. The appliance or hub that
+// managed the host before wrote the annotation.
 func (s *pass) restoreStatus() {
 	text := s.host.Annotations[statusAnnotation]
 	if text == "" || s.host.Status.Provisioning.State != metal3.StateNone || s.host.Status.LastUpdated != nil {
@@ -64,7 +64,7 @@ func (s *pass) restoreStatus() {
 	}
 	var status metal3.BareMetalHostStatus
 	if err := json.Unmarshal([]byte(text), &status); err != nil {
-		return // admission refuses such an annotation
+		return // admission rejects such an annotation
 	}
 	s.host.Status = status
 	s.removeAnnotations(statusAnnotation)
@@ -78,17 +78,17 @@ func (s *pass) moveHardwareToStatus() {
 	}
 	var details metal3.HardwareDetails
 	if err := json.Unmarshal([]byte(text), &details); err != nil {
-		return // admission refuses such an annotation
+		return // admission rejects such an annotation
 	}
 	if had := s.host.Status.HardwareDetails; had != nil && details.Firmware == (metal3.Firmware{}) {
-		details.Firmware = had.Firmware // only the BMC reports it
+		details.Firmware = had.Firmware // only the BMC reports the firmware
 	}
 	s.host.Status.HardwareDetails = &details
 	s.removeAnnotations(hardwareAnnotation)
 }
 
-// annotateHardware writes the Agent's inventory into the annotation from which the operator takes
-// it, unless the status has it.
+// annotateHardware writes the Agent's inventory into the annotation that the operator reads, unless
+// the status has it.
 func (s *pass) annotateHardware() {
 	had := s.host.Status.HardwareDetails
 	if s.agent == nil || len(s.agent.Status.Inventory.Interfaces) == 0 || s.annotated(hardwareAnnotation) ||
@@ -97,7 +97,7 @@ func (s *pass) annotateHardware() {
 	}
 	text, err := json.Marshal(hardwareOf(s.agent))
 	if err != nil {
-		return // it is plain text and numbers
+		return // texts and numbers can always be written
 	}
 	s.annotate(hardwareAnnotation, string(text))
 }
@@ -118,7 +118,8 @@ func (s *pass) setStatus() {
 		status.Provisioning.ID = server.ID
 		status.PoweredOn = server.Power == bmc.PowerOn || server.Power == bmc.PoweringOff
 		if server.Power == bmc.PowerOff {
-			s.removeAnnotations(rebootAnnotation) // the annotation without a key is done when the server is off
+			// the reboot request without a key is fulfilled once the server is off
+			s.removeAnnotations(rebootAnnotation)
 		}
 		if server.System != nil && status.HardwareDetails == nil {
 			details := hardwareByBMC(server.System)
@@ -153,8 +154,8 @@ func (s *pass) setCredentialsStatus() {
 		Reference: &corev1.SecretReference{Namespace: secret.Namespace, Name: secret.Name},
 		Version:   secret.ResourceVersion,
 	}
-	// The operator's own marks on the Secret raise its version too: what was tried are its
-	// contents.
+	// The operator's own labels change the Secret's resourceVersion too, so the contents are
+	// compared.
 	if s.server.CredentialsGood && (status.GoodCredentials.Reference == nil ||
 		*status.GoodCredentials.Reference != *tried.Reference || status.GoodCredentials.Version != tried.Version) {
 		status.GoodCredentials = tried
@@ -212,16 +213,17 @@ func inspectionSkipped(host *metal3.BareMetalHost) string {
 	if host.Annotations[inspectAnnotation] == disabled {
 		return "disabled by annotation"
 	}
-	return "There is no Ironic here that inspects: the BMC tells a little of the hardware, and the agent of the " +
-		"booted image all of it."
+	return "This appliance has no Ironic for the inspection: the BMC reports a part of the hardware, and the agent " +
+		"of the " +
+		"booted image reports all of it."
 }
 
-// warnIgnoredFields writes an Event about those fields of the spec that only Ironic could apply.
+// warnIgnoredFields writes an Event about fields of the spec that only Ironic could apply.
 func (s *pass) warnIgnoredFields() {
 	spec := &s.host.Spec
 	if spec.RAID != nil || spec.Firmware != nil {
 		s.event(operatorComponent, true, "PreparationSkipped",
-			"spec.raid and spec.firmware are not applied: that takes Ironic, which there is none of here. Set both "+
+			"spec.raid and spec.firmware are not applied: they require Ironic, which this appliance lacks. Set both "+
 				"in the BMC's own interface.")
 	}
 }
@@ -231,7 +233,7 @@ func (s *pass) stepFromAvailable() {
 	switch {
 	case host.Spec.ExternallyProvisioned:
 		host.Status.Provisioning.State = metal3.StateExternallyProvisioned
-	case host.Spec.Online && wantsBoot(host) && s.bootable() == "" && !s.annotated(detachedAnnotation):
+	case host.Spec.Online && specifiesBoot(host) && s.bootable() == "" && !s.annotated(detachedAnnotation):
 		if image := host.Spec.Image; image != nil {
 			host.Status.Provisioning.Image = *image.DeepCopy()
 		}
@@ -240,25 +242,27 @@ func (s *pass) stepFromAvailable() {
 	}
 }
 
-// bootable returns why a host can't boot what its spec names; "" if it can.
+// bootable returns the reason if a host can't boot the image or deploy method of its spec; "" if it
+// can.
 func (s *pass) bootable() string {
 	image, deploy := s.host.Spec.Image, s.host.Spec.CustomDeploy
 	switch {
 	case image != nil && image.URL != "" && !image.IsLiveISO():
-		return "spec.image is no live ISO, and writing an image to a disk takes Ironic, which there is none of here. " +
+		return "spec.image is not a live ISO, and writing an image to a disk requires Ironic, which this appliance " +
+			"lacks. " +
 			"Label the host with " + infraEnvLabel + " to boot an InfraEnv's ISO, or set spec.image.format to live-iso."
 	case image == nil && deploy != nil && deploy.Method != startAssistedInstall:
-		return "spec.customDeploy names the method " + deploy.Method + ", which takes Ironic; only " +
-			startAssistedInstall + " is known here."
+		return "spec.customDeploy names the method " + deploy.Method + ", which requires Ironic; only " +
+			startAssistedInstall + " is supported."
 	case image == nil && deploy != nil && s.engineID == "":
-		return "spec.customDeploy wants an installation to be started, but the host has no InfraEnv with an image; " +
+		return "spec.customDeploy starts an installation, but the host has no InfraEnv with an image; " +
 			"label it with " + infraEnvLabel + "."
 	}
 	return ""
 }
 
-// stepFromBoot moves the state forward when the server has booted, and back when it must boot
-// something else.
+// stepFromBoot moves the state forward when the server has booted, and back when the server must
+// boot another image.
 func (s *pass) stepFromBoot() {
 	provisioning, server := &s.host.Status.Provisioning, s.server
 	switch {
@@ -284,7 +288,7 @@ func (s *pass) setErrorStatus() {
 		s.ownError(metal3.RegistrationError, "RegistrationError", s.refusal)
 	case s.server != nil && s.server.Error != nil:
 		s.setError(metal3.ErrorType(s.server.Error.Type), s.server.Error.Message, s.server.Error.Count)
-	case wantsBoot(s.host) && s.bootable() != "":
+	case specifiesBoot(s.host) && s.bootable() != "":
 		s.ownError(metal3.ProvisioningError, "ProvisioningError", s.bootable())
 	default:
 		s.clearError()
@@ -292,7 +296,7 @@ func (s *pass) setErrorStatus() {
 	}
 }
 
-// ownError sets an error that was found here and not at the BMC. A new error also gets an Event.
+// ownError sets an error that the controller found itself. A new error also gets an Event.
 func (s *pass) ownError(kind metal3.ErrorType, reason, message string) {
 	if s.host.Status.ErrorMessage != message {
 		s.event(operatorComponent, true, reason, message)
@@ -311,7 +315,7 @@ func (s *pass) clearError() {
 	status.ErrorType, status.ErrorMessage, status.ErrorCount = "", "", 0
 }
 
-// setDeletionStatus sets the state of a host that is being deleted. It sets released when the
+// setDeletionStatus sets the state of a host that is being deleted. It sets released once the
 // server is released.
 func (s *pass) setDeletionStatus() {
 	state := &s.host.Status.Provisioning.State
