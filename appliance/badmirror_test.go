@@ -230,7 +230,8 @@ func TestBadMirror_namedAtImageDownload(t *testing.T) {
 
 			requireRefusal(t, call(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
 				append(bad.said(g, s.release.Release),
-					"The discovery image needs to know the agent's image, which the release payload names:")...)
+					"The discovery image can't be generated, because the agent's image can't be read from the "+
+						"release payload:")...)
 
 			bad.repair(t, g)
 			if bad.right != nil {

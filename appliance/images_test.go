@@ -130,7 +130,7 @@ func TestShortURL(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, d.console(env.ID, "short-url"), nil).status)
 	response, body := fetch(t, renewed.URL, "bmc", "4096-6143")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
-	require.Contains(t, string(body), "Copy the infra-env's short URL anew")
+	require.Contains(t, string(body), "Copy the infra-env's current short URL")
 	require.Empty(t, d.image(env).ShortURL)
 
 	guess := renewed.URL[:strings.LastIndex(renewed.URL, "/")+1] + "aaaaaaaaaaaaaaaa.iso"

@@ -14,7 +14,7 @@ type ImageAccess struct {
 	Mirror        Mirror
 	Releases      Releases
 	CatalogReader catalog.Reader
-	Catalogs      []operator.Source // the CatalogSources that came with the rules
+	Catalogs      []operator.Source // CatalogSources of the rules
 }
 
 func (e *Engine) access(level mirror.Level) ImageAccess {
@@ -29,7 +29,7 @@ func (e *Engine) access(level mirror.Level) ImageAccess {
 	return access
 }
 
-// clusterAccess returns the access of a cluster's nodes. The cluster may lack an id, if it does not
+// clusterAccess returns the access of a cluster's nodes to images. A cluster without an id does not
 // exist yet.
 func (e *Engine) clusterAccess(cluster *models.Cluster) ImageAccess {
 	if cluster.ID == nil {
@@ -38,8 +38,9 @@ func (e *Engine) clusterAccess(cluster *models.Cluster) ImageAccess {
 	return e.access(mirror.Level{Cluster: cluster.ID.String()})
 }
 
-// infraEnvAccess returns the access of an infra-env's hosts until they are installed. It follows
-// the infra-env's own rules and those of its cluster, which take precedence.
+// infraEnvAccess returns the access of an infra-env's hosts to images before their installation. It
+// combines the mirror rules of the infra-env and of its cluster; the cluster's rules take
+// precedence.
 func (e *Engine) infraEnvAccess(env *models.InfraEnv) ImageAccess {
 	level := mirror.Level{Cluster: env.ClusterID.String()}
 	if env.ID != nil {

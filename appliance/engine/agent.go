@@ -26,20 +26,20 @@ import (
 	"landfall/store"
 )
 
-// clockDrift is by how many seconds a host's clock must have moved against ours before that is
-// worth writing down.
+// clockDrift is the smallest change in seconds of a host's clock, compared with the engine's, that
+// is stored.
 const clockDrift = 3
 
 // Poll is a host's request for its next instructions.
 type Poll struct {
 	InfraEnvID, HostID string
 	AgentVersion       string
-	Timestamp          int64 // the host's clock in Unix seconds, 0 when it does not say
+	Timestamp          int64 // the host's clock in Unix seconds; 0 if the agent does not send it
 }
 
-// Instructions answers a host's poll: what to do next, as the JSON of models.Steps. The answer is
-// prepared once and kept in memory until the host or its cluster changes, so a poll reads no row
-// and writes nothing.
+// Instructions answers a host's poll with its next steps, as the JSON of models.Steps. The prepared
+// answer stays in memory until the host or its cluster changes, so most polls read and write no
+// row.
 func (e *Engine) Instructions(ctx context.Context, poll Poll) ([]byte, error) {
 	key := poll.InfraEnvID + "/" + poll.HostID
 	now := e.options.Clock.Now()
@@ -52,12 +52,12 @@ func (e *Engine) Instructions(ctx context.Context, poll Poll) ([]byte, error) {
 	return e.prepareInstructions(ctx, key, poll)
 }
 
-// answeredBy reports whether a prepared answer still is the answer to the poll.
+// answeredBy reports whether a prepared answer is still valid for the poll.
 func (p Poll) answeredBy(answer *presence.Answer, now time.Time) bool {
 	return answer.AgentVersion == p.AgentVersion && !drifted(answer.Skew, skew(now, p.Timestamp))
 }
 
-// skew returns the seconds that a host's clock is behind the engine's.
+// skew returns the number of seconds that a host's clock is behind the engine's.
 func skew(now time.Time, timestamp int64) int64 {
 	if timestamp == 0 {
 		return 0
@@ -71,13 +71,13 @@ func drifted(before, after int64) bool {
 
 func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll) ([]byte, error) {
 	now := e.options.Clock.Now()
-	news, err := e.pollChangesHost(key, poll, now)
+	changed, err := e.pollChangesHost(key, poll, now)
 	if err != nil {
 		return nil, err
 	}
 	host := e.presence.Of(key)
 	host.Contacted(now)
-	if news {
+	if changed {
 		if err := e.recordPoll(ctx, poll); err != nil {
 			return nil, err
 		}
@@ -101,10 +101,10 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 	return body, nil
 }
 
-// pollChangesHost tells whether a poll changes what is written of a host: it was taken as
-// disconnected, its agent is another one than before, or its clock has moved.
+// pollChangesHost reports whether a poll changes the stored host: the host counted as disconnected,
+// the agent's version changed, or the host's clock drifted.
 func (e *Engine) pollChangesHost(key string, poll Poll, now time.Time) (bool, error) {
-	var news bool
+	var changed bool
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		h, err := record.Hosts.Get(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -114,15 +114,15 @@ func (e *Engine) pollChangesHost(key string, poll Poll, now time.Time) (bool, er
 		if err != nil {
 			return err
 		}
-		silent := slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound},
+		disconnected := slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound},
 			*h.API.Status)
-		news = silent && !h.IsRestarting() && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
+		changed = disconnected && !h.IsRestarting() && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
 			poll.AgentVersion != "" && poll.AgentVersion != h.API.DiscoveryAgentVersion ||
 			poll.Timestamp != 0 && (h.API.Timestamp == 0 || drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp),
 				skew(now, poll.Timestamp)))
 		return nil
 	})
-	return news, err
+	return changed, err
 }
 
 func (e *Engine) recordPoll(ctx context.Context, poll Poll) error {
@@ -166,11 +166,12 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		}
 		input.Ignition.Token, input.Ignition.Headers = h.EndpointToken, h.EndpointHeaders
 	}
-	// "": each release brings its own, and the agents of an infra-env stay as they were booted
+	// "" selects the agent image of each cluster's release. Hosts that have booted keep their
+	// agent.
 	input.Images.Agent = e.options.Images.Agent
 	if *h.API.Status == lifecycle.HostPreparing && input.Images.Release == "" {
-		// Which images to pull is not known before the payload was read; the host asks again
-		// shortly.
+		// The release payload, which lists the images to pull, has not been read yet. The agent
+		// polls again after a few seconds.
 		post := models.StepsPostStepActionContinue
 		return &models.Steps{NextInstructionSeconds: 5, PostStepAction: &post, Instructions: []*models.Step{}}, nil
 	}
@@ -181,7 +182,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 	return answer, nil
 }
 
-// describeCluster adds a host's cluster to what its steps depend on.
+// describeCluster adds the host's cluster to the input of the steps.
 func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 	row, err := c.cluster(clusterID)
 	if err != nil {
@@ -212,7 +213,8 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 	return nil
 }
 
-// runnerCommand is what an agent that registered runs: the program that polls.
+// runnerCommand returns the command that a newly registered agent runs. The command starts the
+// program that polls for instructions.
 func (e *Engine) runnerCommand(host *models.Host,
 	agentImage string) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
 	argument, err := steps.Runner(host, agentImage)
@@ -222,8 +224,8 @@ func (e *Engine) runnerCommand(host *models.Host,
 	return &models.HostRegistrationResponseAO1NextStepRunnerCommand{Args: []string{argument}, RetrySeconds: 30}, nil
 }
 
-// StepReply notes what a host's agent answers to a step. A reply that can't be understood is
-// refused with kind Invalid and changes nothing.
+// StepReply stores the reply of a host's agent to a step. A reply that cannot be parsed is rejected
+// with kind Invalid and changes nothing.
 func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply *models.StepReply) error {
 	key := infraEnvID + "/" + hostID
 	unlock := e.replies.Lock(key)
@@ -250,8 +252,8 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 	})
 }
 
-// interpretReply reads a reply against what is known of its host, outside of any transaction that
-// others wait for. It tells whether the reply says nothing new.
+// interpretReply parses a reply in the context of its host. It runs before the write transaction,
+// so that other changes do not wait for it. unchanged is true if the reply repeats stored facts.
 func (e *Engine) interpretReply(ctx context.Context, key string,
 	reply *models.StepReply) (effect *steps.Effect, unchanged bool, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) error {
@@ -290,8 +292,8 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 	return effect, unchanged, err
 }
 
-// repeatsStored reports whether a reply repeats stored facts. Agents repeat unchanged reports after
-// each failed poll.
+// repeatsStored reports whether a reply only repeats stored facts. Agents repeat unchanged reports
+// after each failed poll.
 func (c *change) repeatsStored(h *record.Host, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
 	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
 		effect.BootArtifactsReady {
@@ -318,7 +320,7 @@ func (c *change) repeatsStored(h *record.Host, host *inventory.Host, effect *ste
 	return !changed
 }
 
-// applyEffect applies a reply to the records.
+// applyEffect applies a reply to the host's and the cluster's records.
 func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 	if effect.MediaDisconnected {
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusDisconnected)
@@ -361,7 +363,8 @@ func (c *change) applyEffect(h *record.Host, effect *steps.Effect) error {
 	return c.applyPreparation(h, effect)
 }
 
-// applyPreparation notes the outcome of the two checks that a host makes before its installation.
+// applyPreparation stores the results of the two checks of a host before its installation: disk
+// speed and image availability.
 func (c *change) applyPreparation(h *record.Host, effect *steps.Effect) error {
 	facts, err := c.hostFacts(h)
 	if err != nil {
@@ -372,8 +375,7 @@ func (c *change) applyPreparation(h *record.Host, effect *steps.Effect) error {
 		if effect.DiskSpeed == nil {
 			return nil
 		}
-		// A disk that works but is slow is a failing validation to look at, not the end of the
-		// installation.
+		// A slow disk that works fails a validation, but does not end the installation.
 		h.DiskOK, h.DiskError = effect.DiskSpeed.ExitCode == 0, ""
 		if !h.DiskOK {
 			h.DiskError = orText(effect.Failure,
@@ -401,7 +403,7 @@ func (c *change) applyPreparation(h *record.Host, effect *steps.Effect) error {
 	return nil
 }
 
-// applyVIPs stores a host's verification of the cluster's virtual addresses.
+// applyVIPs stores a host's verification of the cluster's virtual IPs.
 func (c *change) applyVIPs(h *record.Host, response models.VerifyVipsResponse) error {
 	if len(response) == 0 || h.API.ClusterID == nil {
 		return nil
@@ -434,7 +436,7 @@ func (c *change) applyVIPs(h *record.Host, response models.VerifyVipsResponse) e
 	return nil
 }
 
-// applyReports stores the reports of a reply.
+// applyReports stores the reports in a reply.
 func (c *change) applyReports(h *record.Host, effect *steps.Effect) error {
 	reports := &effect.Reports
 	for _, report := range []struct {
@@ -485,8 +487,8 @@ func (c *change) applyReports(h *record.Host, effect *steps.Effect) error {
 	return nil
 }
 
-// HostIgnition returns a host's own ignition config for its installation, for the installer on the
-// host. It is refused with kind Conflict until it was generated.
+// HostIgnition opens a host's own Ignition config, which the installer on the host downloads. It is
+// rejected with kind Conflict until the config is generated.
 func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
 	var clusterID, name string
 	err := e.options.DB.View(func(tx *store.Tx) error {
@@ -509,7 +511,7 @@ func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, sto
 	file, info, err := record.OpenSealed(e.options.DB, e.options.Secrets, record.InstallerFiles, clusterID+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, info,
-			conflict("The ignition config of host %s is not generated yet; it is made when the installation is "+
+			conflict("The ignition config of host %s is not generated yet; it is generated when the installation is "+
 				"prepared.", hostID)
 	}
 	return file, info, err

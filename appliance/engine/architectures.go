@@ -8,8 +8,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// checkArchitectures rejects a change of a cluster that uses a feature which an architecture of its
-// infra-envs does not support.
+// checkArchitectures rejects a cluster that uses a feature which an architecture of its infra-envs
+// does not support.
 func (c *change) checkArchitectures(row *record.Cluster) error {
 	if row.API.CPUArchitecture != description.MultiCPU {
 		return nil
@@ -27,7 +27,7 @@ func (c *change) checkArchitectures(row *record.Cluster) error {
 	})
 }
 
-// checkOwnImage rejects a type of image that the cluster of an infra-env does not support.
+// checkOwnImage rejects an image type that the cluster of an infra-env does not support.
 func (c *change) checkOwnImage(row *record.InfraEnv, params *models.InfraEnvUpdateParams) error {
 	if params.ImageType == "" || row.API.ClusterID == "" {
 		return nil

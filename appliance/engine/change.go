@@ -16,7 +16,7 @@ import (
 	"landfall/store"
 )
 
-// change is one unit of work: the records that it loaded, those that it altered, and the
+// change is one transaction: the records that it has loaded, those that it has changed, and the
 // notifications after its commit.
 type change struct {
 	ctx context.Context
@@ -29,29 +29,28 @@ type change struct {
 	hosts                                     map[string]*record.Host
 	dirtyClusters, dirtyInfraEnvs, dirtyHosts map[string]bool
 
-	refresh      []string // clusters whose states and validations must be computed again
-	unboundHosts []string // hosts without a cluster, likewise
+	refresh      []string // clusters whose states and validations must be recomputed
+	unboundHosts []string // hosts without a cluster that must be recomputed
 
-	facts     map[string]*inventory.Facts // of hosts, including this change's
-	validated map[string]cachedValidation // results of the validations that it ran
+	facts     map[string]*inventory.Facts // of hosts, with the edits of this change
+	validated map[string]cachedValidation // results of the validations that the change ran
 	scratch   []byte                      // buffer for encodings
-	reading   bool                        // it only reads committed records
+	reading   bool                        // the change only reads committed records
 
 	events          int
-	written         []*models.Event         // with a projector, who may want to show them
-	budgets         map[string]event.Budget // that were drawn upon
+	written         []*models.Event         // only if there is a projector
+	budgets         map[string]event.Budget // budgets from which the change took events
 	touchedHosts    []string
-	deletedHosts    []string // hosts that were deleted
-	deletedClusters []string // the clusters that were deleted
+	deletedHosts    []string
+	deletedClusters []string
 
-	// of hosts, clusters and infra-envs that were deleted
 	deletedHostObjects, deletedClusterObjects, deletedInfraEnvObjects map[string]record.Object
 
-	deadline            time.Time // the earliest that was set
-	preparationsChanged bool      // which clusters are to be prepared changed
-	joiningChanged      bool      // which hosts are waited for in the clusters that they join may have changed
+	deadline            time.Time // the earliest deadline that the change set
+	preparationsChanged bool      // the set of clusters to prepare changed
+	joiningChanged      bool      // the set of awaited hosts may have changed
 	logLines            []logLine
-	readResult          func() error // notes what the caller wants to see, when all has settled
+	readResult          func() error // reads the result for the caller, after settling
 }
 
 type logLine struct {
@@ -91,8 +90,7 @@ func (c *change) log(level slog.Level, message string, attrs ...any) {
 	c.logLines = append(c.logLines, logLine{level, message, attrs})
 }
 
-// load reads a record once per change, so that all parts of a change read and alter the same
-// record.
+// load reads a record once per change, so that all parts of a change share one copy.
 func load[T any](c *change, held map[string]*T, rows store.Bucket[T], key, what string) (*T, error) {
 	if row, ok := held[key]; ok {
 		return row, nil
@@ -120,7 +118,7 @@ func (c *change) host(key string) (*record.Host, error) {
 	return load(c, c.hosts, record.Hosts, key, "host")
 }
 
-// settleLater marks the host's cluster, or the host if it has none, to be computed again before the
+// settleLater marks the host's cluster, or the host if it has none, for recomputation before the
 // commit.
 func (c *change) settleLater(h *record.Host) {
 	if h.API.ClusterID != nil {
@@ -154,7 +152,7 @@ func (c *change) hostsOf(clusterID string) ([]*record.Host, error) {
 	return hosts, nil
 }
 
-// settle computes the consequences of the change and writes all records.
+// settle recomputes everything that depends on the changed records and writes all records.
 func (c *change) settle() error {
 	for _, id := range c.refresh {
 		if err := c.refreshCluster(id); err != nil {
@@ -169,8 +167,8 @@ func (c *change) settle() error {
 	return c.write()
 }
 
-// saveCluster, saveInfraEnv and saveHost mark a loaded record to be written when the change
-// settles. Other loaded records are not written.
+// saveCluster, saveInfraEnv and saveHost mark a loaded record as changed. Settling writes only
+// changed records.
 func (c *change) saveCluster(row *record.Cluster) {
 	id := row.API.ID.String()
 	c.clusters[id] = row
@@ -189,8 +187,8 @@ func (c *change) saveHost(row *record.Host) {
 	c.dirtyHosts[key] = true
 }
 
-// write writes the altered records. The instructions of a host depend on its cluster and on the
-// other hosts. So an altered cluster makes the prepared instructions of all its hosts stale.
+// write writes the changed records. The instructions of a host depend on its cluster and on the
+// other hosts, so a changed cluster invalidates the prepared instructions of all its hosts.
 func (c *change) write() error {
 	for id := range c.dirtyClusters {
 		row := c.clusters[id]

@@ -9,8 +9,8 @@ import (
 	"landfall/store"
 )
 
-// checkClock runs before each change, because the first request after a sleep may come before the
-// timer that would detect the sleep.
+// checkClock checks for a jump of the clock before each change. After a sleep, a request may arrive
+// before the timer that detects the sleep.
 func (e *Engine) checkClock() {
 	now := e.options.Clock.Now()
 	if jump := e.clockWatch.Jump(now); jump != 0 {
@@ -18,8 +18,8 @@ func (e *Engine) checkClock() {
 	}
 }
 
-// clockJumped gives all hosts the full time to report again. After the clock was set back,
-// deadlines are too late.
+// clockJumped restarts the contact time-outs of all hosts. If the clock was set back, it requests
+// new deadlines.
 func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
 	e.options.Logger.Warn("The clock jumped; this machine may have slept. The time-outs of hosts start again.",
 		"jump", jump)
@@ -30,7 +30,7 @@ func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
 	}
 }
 
-// recomputeDeadlines computes all deadlines again after the clock was set back.
+// recomputeDeadlines recomputes all deadlines after the clock was set back.
 func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 	if !e.clockSetBack.CompareAndSwap(true, false) {
 		return nil
@@ -50,7 +50,7 @@ func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 	return err
 }
 
-// recomputeDeadline computes one deadline again.
+// recomputeDeadline recomputes one deadline.
 func (c *change) recomputeDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {

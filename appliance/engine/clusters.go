@@ -23,9 +23,9 @@ const apiRoot = "/api/assisted-install/v2"
 // builtinOperators are monitored in every cluster.
 var builtinOperators = []string{"console", "cvo"}
 
-// RegisterCluster creates a cluster. Its row, the event and the outbox entry for AMS are one
-// transaction, which also records the object that describes the cluster, if any. An invalid
-// description is rejected with kind Invalid.
+// RegisterCluster creates a cluster. One transaction writes its row, the event, the outbox entry
+// for AMS and the object that describes the cluster, if any. An invalid description is rejected
+// with kind Invalid.
 func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams,
 	of ...record.Object) (*models.Cluster, error) {
 	row, err := e.newCluster(params)
@@ -35,7 +35,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 	id := row.API.ID.String()
 	var fresh record.Cluster
 	err = e.update(ctx, func(c *change) error {
-		fresh = *row // update may run the function again: each run starts from the request
+		fresh = *row // update may call the function again, and each call must start from the request
 		fresh.API.CreatedAt = c.now
 		fresh.API.StatusUpdatedAt = c.dateTime()
 		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ProvisionalID(id, c.now)) // until AMS assigns one
@@ -59,7 +59,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 	return shown, err
 }
 
-// site returns the parts of the configuration on which descriptions depend.
+// site returns the settings on which descriptions depend.
 func (e *Engine) site() *description.Site {
 	return &description.Site{
 		Releases: e.options.ReleaseList, NTPSources: e.options.NTPSources, AgentImage: e.options.Images.Agent != "",
@@ -100,9 +100,9 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster
 	return row, description.CheckFeatures(api)
 }
 
-// UpdateCluster changes a cluster's description. Absent fields stay. From the preparation of the
-// installation on it is rejected with kind Conflict. The same transaction records the object that
-// describes the cluster, if any.
+// UpdateCluster changes a cluster's description. Absent fields keep their values. Once the
+// installation is being prepared, it is rejected with kind Conflict. The same transaction records
+// the object that describes the cluster, if any.
 func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams,
 	of ...record.Object) (*models.Cluster, error) {
 	if err := e.checkVIPs(id, params); err != nil {
@@ -136,8 +136,8 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 }
 
 // DeregisterCluster deletes a cluster with its own infra-envs and hosts, its files and events.
-// Hosts that were bound to it become unbound. It is rejected with kind Conflict while the cluster
-// is being installed.
+// Other hosts of the cluster become unbound. It is rejected with kind Conflict while the cluster is
+// being installed.
 func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -186,9 +186,8 @@ func (c *change) removeCluster(id string, row *record.Cluster) error {
 	)
 }
 
-// releaseHost separates a host from a cluster that is being deleted. The host returns to the
-// infra-env from which it booted. If that infra-env belongs to the cluster, the host is removed
-// with it.
+// releaseHost removes a host from a cluster that is being deleted. The host stays in the infra-env
+// from which it booted, unless that infra-env belongs to the cluster. Then the host is deleted too.
 func (c *change) releaseHost(id string, h *record.Host) error {
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
@@ -200,7 +199,7 @@ func (c *change) releaseHost(id string, h *record.Host) error {
 	return c.takeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), lifecycle.OnUnbind)
 }
 
-// SetUISettings replaces the settings that the browser stores with a cluster.
+// SetUISettings replaces the settings that the browser stores for a cluster.
 func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -213,7 +212,7 @@ func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 	})
 }
 
-// consoleURL returns the future URL of a cluster's web console.
+// consoleURL returns the URL that a cluster's web console has after the installation.
 func consoleURL(cluster *models.Cluster) string {
 	return "https://console-openshift-console.apps." + cluster.Name + "." + cluster.BaseDNSDomain
 }

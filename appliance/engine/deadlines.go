@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// dueBatch is the maximum of deadlines that one transaction handles.
+	// dueBatch is the maximum number of deadlines in one transaction.
 	dueBatch = 256
-	// postponeWindow is how far before they pass deadlines are set forward, when others have
-	// passed.
+	// postponeWindow selects the deadlines that are postponed together with the due ones: those
+	// that pass within this time.
 	postponeWindow = 30 * time.Second
-	// maxWait is the longest wait if no deadline is set.
+	// maxWait is the longest wait for the next deadline.
 	maxWait = time.Hour
 )
 
@@ -32,19 +32,19 @@ func splitDeadline(key string) (kind, of string) {
 	return kind, of
 }
 
-// since returns when a limit began to run: at the recorded time, but not before hosts could contact
-// this process, or this machine after it slept. The time in which the appliance was away does not
-// count.
+// since returns the start of a time limit: the recorded time, or the time since which hosts can
+// contact this process, if that is later. So the downtime of the appliance and the sleep of its
+// machine do not count.
 func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	started, at := e.presence.Started(), time.Time(recorded)
-	// of a time that is yet to come: the clock was set back
+	// A recorded time in the future means that the clock was set back.
 	if started.After(at) || at.After(e.options.Clock.Now().Add(presence.ClockTolerance)) {
 		return started
 	}
 	return at
 }
 
-// expires returns when a limit ends; the zero time without a limit.
+// expires returns the end of a time limit, or the zero time if there is no limit.
 func (e *Engine) expires(limit lifecycle.Limit) time.Time {
 	if limit.For == 0 {
 		return time.Time{}
@@ -52,15 +52,14 @@ func (e *Engine) expires(limit lifecycle.Limit) time.Time {
 	return e.since(limit.Began).Add(limit.For)
 }
 
-// hostLimit returns when the limit of a host's state or stage ends, and the limit; the zero time
-// without a limit.
+// hostLimit returns the end and the length of the time limit of a host's state or stage. The end is
+// the zero time if there is no limit.
 func (c *change) hostLimit(h *record.Host) (time.Time, time.Duration) {
 	limit := c.e.options.Timeouts.Host(&h.API, h.Restarting, c.singleNode(h))
 	return c.e.expires(limit), limit.For
 }
 
-// singleNode reports whether a host that reboots for its installation is the only one of its
-// cluster.
+// singleNode reports whether a host is rebooting for the installation of a single-node cluster.
 func (c *change) singleNode(h *record.Host) bool {
 	if h.API.ClusterID == nil || *h.API.Status != lifecycle.HostInstallingInProgress ||
 		h.API.Progress.CurrentStage != models.HostStageRebooting {
@@ -70,9 +69,8 @@ func (c *change) singleNode(h *record.Host) bool {
 	return err == nil && row.API.ControlPlaneCount == 1
 }
 
-// setHostDeadline writes when the host is to be looked at next if nothing happens to it. An earlier
-// deadline that is yet to come stays, as it does when the host polls: it gets a later one when it
-// passes.
+// setHostDeadline stores the time of the next check of a host that does not change until then. An
+// earlier deadline in the future stays, so that polls do not write. It is replaced when it passes.
 func (c *change) setHostDeadline(key string, h *record.Host) error {
 	next := c.nextForHost(key, h)
 	if held, ok := record.StateDeadlines.At(c.tx, record.HostDeadline(key)); ok && held.After(c.now) &&
@@ -82,7 +80,8 @@ func (c *change) setHostDeadline(key string, h *record.Host) error {
 	return c.setDeadline(record.HostDeadline(key), next)
 }
 
-// nextForHost returns when a host must be checked next if nothing happens to it, zero for never.
+// nextForHost returns the time of the next check of a host that does not change until then, or the
+// zero time if no check is needed.
 func (c *change) nextForHost(key string, h *record.Host) time.Time {
 	var next time.Time
 	if lifecycle.ExpectsPolls(&h.API) {
@@ -91,21 +90,21 @@ func (c *change) nextForHost(key string, h *record.Host) time.Time {
 	}
 	limit, _ := c.hostLimit(h)
 	if *h.API.Status == lifecycle.HostPendingUserAction && !c.now.Before(limit) {
-		limit = time.Time{} // the cluster needs the host; what happens to the others decides
+		limit = time.Time{} // the cluster still needs this host, and the states of the other hosts decide
 	}
 	return earlier(next, limit)
 }
 
-// clusterLimit returns when the limit of a cluster's state ends, and whether it has one. A cluster
-// whose limits only warn has none for finalizing.
+// clusterLimit returns the end of the time limit of a cluster's state, and whether there is one. A
+// cluster whose limits only warn has none for finalizing.
 func (e *Engine) clusterLimit(row *record.Cluster) (time.Time, bool) {
 	limit := e.options.Timeouts.Cluster(&row.API)
 	return e.expires(limit), limit.For != 0 &&
 		(*row.API.Status != lifecycle.ClusterFinalizing || !e.WarnsOnly(&row.API))
 }
 
-// finalizingLimit returns when the limit of a cluster's finalizing stage ends, and the limit; the
-// zero time without a limit.
+// finalizingLimit returns the end and the length of the time limit of a cluster's finalizing stage.
+// The end is the zero time if there is no limit.
 func (e *Engine) finalizingLimit(row *record.Cluster) (time.Time, time.Duration) {
 	limit := e.options.Timeouts.CurrentFinalizingStage(&row.API)
 	return e.expires(limit), limit.For
@@ -115,8 +114,8 @@ func (c *change) setClusterDeadline(id string, row *record.Cluster) error {
 	return c.setDeadline(record.ClusterDeadline(id), c.e.nextForCluster(row))
 }
 
-// nextForCluster is when a cluster is to be looked at next if nothing happens to it, zero for
-// never.
+// nextForCluster returns the time of the next check of a cluster that does not change until then,
+// or the zero time if no check is needed.
 func (e *Engine) nextForCluster(row *record.Cluster) time.Time {
 	next, limited := e.clusterLimit(row)
 	if !limited {
@@ -145,14 +144,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// watchDeadlines handles deadlines until the context ends. It sleeps until the earliest one, so an
-// idle appliance does nothing.
+// watchDeadlines handles deadlines until the context ends. Between deadlines it sleeps, so an idle
+// appliance uses no CPU time.
 func (e *Engine) watchDeadlines(ctx context.Context) {
 	for ctx.Err() == nil {
 		e.wakesAt.Store(0)
 		wait, err := e.handleDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			e.options.Logger.Error("Handling deadlines failed and is retried.", "error", err)
+			e.options.Logger.Error("Handling deadlines failed; the engine tries again in one second.", "error", err)
 			wait = time.Second
 		}
 		if wait <= 0 {
@@ -165,9 +164,9 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 	}
 }
 
-// sleep waits for the time to pass or an earlier deadline to be set. When the wall clock ran far
-// ahead of the wait, the machine has slept: hosts could not reach it meanwhile, so their silence
-// starts anew.
+// sleep waits until the time has passed or an earlier deadline is set. It returns false when the
+// context ends. If the wall clock advanced much more than the wait, the machine has slept. The
+// times without contact then start again, because hosts could not contact a sleeping machine.
 func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 	began := e.options.Clock.Now()
 	timer := e.options.Clock.NewTimer(wait)
@@ -178,7 +177,7 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 	case <-e.earlierDeadline:
 		e.checkClock()
 	case <-timer.Chan():
-		// also where there is no monotonic clock to tell
+		// This also detects a sleep without a monotonic clock.
 		if e.checkClock(); e.options.Clock.Now().Sub(began) > wait+presence.ClockTolerance {
 			e.clockJumped(e.options.Clock.Now(), e.options.Clock.Now().Sub(began)-wait)
 		}
@@ -186,7 +185,7 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
-// handleDue handles the deadlines that have passed and returns the wait for the next one.
+// handleDue handles the deadlines that have passed. It returns the wait until the next deadline.
 func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	if err := e.recomputeDeadlines(ctx); err != nil {
 		return 0, err
@@ -227,9 +226,9 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	})
 }
 
-// postpone sets the deadline of a host forward that has been heard since it was set, before it
-// passes: the hosts of a large site, each with a deadline of its own every few minutes, share a
-// transaction so.
+// postpone moves the deadline of a host that has contacted the engine since the deadline was set.
+// It runs shortly before the deadline passes, so that the many deadlines of a large site share a
+// transaction.
 func (c *change) postpone(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
@@ -248,8 +247,8 @@ func (c *change) postpone(deadline store.Deadline) error {
 	return nil
 }
 
-// handleDeadline looks at an object whose deadline has passed. Most deadlines are those of hosts
-// that have polled meanwhile: they only get a new one.
+// handleDeadline checks the host or cluster of a deadline that has passed. Most deadlines belong to
+// hosts that have polled since then and only get a new deadline.
 func (c *change) handleDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
@@ -279,11 +278,11 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 		return c.setHostDeadline(key, h)
 	}
 	if h.IsRestarting() {
-		h.Restarting = time.Time{} // if its agent is heard still, it was not restarted
+		h.Restarting = time.Time{} // a host whose agent still polls has not restarted
 		c.saveHost(h)
 	}
-	// The change that follows sets the next deadline; should nothing follow, the host is looked at
-	// again later.
+	// Settling sets the next deadline if the state changes. Otherwise, the host is checked again
+	// after this one.
 	c.settleLater(h)
 	if *h.API.Status == lifecycle.HostPendingUserAction {
 		return c.setHostDeadline(key, h)

@@ -1,11 +1,12 @@
-// Package engine is the installation engine: the only writer of clusters, infra-envs and hosts.
+// Package engine is the installation engine. It is the only writer of clusters, infra-envs and
+// hosts.
 //
-// Each request, reply of an agent and timer becomes one call of a method of [Engine], and each call
-// is one transaction of the store. It loads records through a [change], alters them, and settles:
-// validations and states that follow are computed by the tables in package lifecycle, and objects,
-// events, outbox entries and deadlines are written together. A reader who follows one request goes:
-// clusters.go (RegisterCluster) -> change.go (settle) -> lifecycle.go (the tables) -> events.go and
-// outbox.go (what people and AMS hear of it).
+// Each request, each reply of an agent and each timer calls one method of [Engine], which runs one
+// transaction of the store. The method loads records through a [change], changes them and settles.
+// Settling computes the validations and states that follow, by the tables in package lifecycle. It
+// writes records, events, outbox entries and deadlines together. To follow a request, read
+// clusters.go (RegisterCluster), change.go (settle), settle.go (validations and state transitions),
+// events.go and outbox.go (events and entries for AMS).
 //
 // Design: docs/design.md#one-transaction-for-each-change.
 package engine
@@ -49,16 +50,16 @@ import (
 type Releases interface {
 	// Payload resolves a release pull spec through the mirror with the given pull secret.
 	Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*release.Payload, error)
-	// Installer provides the payload's openshift-install as a file and a function that ends its
-	// use.
+	// Installer provides the payload's openshift-install as a file. The returned function releases
+	// the file.
 	Installer(ctx context.Context, payload *release.Payload, secret authn.Keychain,
 		progress func(done, total int64)) (*release.Installer, func(), error)
-	// Generate runs the installer over an install-config and returns what it wrote.
+	// Generate runs the installer on an install-config and returns the generated files.
 	Generate(ctx context.Context, installer *release.Installer, request release.GenerateRequest) (*release.Generated,
 		error)
 }
 
-// Mirror is what the engine asks of the site's mirror rules; *mirror.Rules implements it.
+// Mirror provides the site's mirror rules; *mirror.Rules implements it.
 type Mirror interface {
 	RegistriesConf() []byte
 	ImageDigestSources() []mirror.ImageDigestSource
@@ -67,18 +68,19 @@ type Mirror interface {
 	Endpoints(name.Reference) []mirror.Endpoint
 	Hosts() []string // of the mirrors, without ports
 	Empty() bool
-	// InstallConfig are the rules for digests as install-config has them; Manifests are what that
-	// has no word for.
+	// InstallConfig returns the digest rules that install-config can express. Manifests returns the
+	// remaining rules as manifests.
 	InstallConfig(mirror.Target) []mirror.ImageDigestSource
 	Manifests(mirror.Target) ([]mirror.Manifest, error)
-	// LaterObjects are what a cluster can only be given when it runs.
+	// LaterObjects returns the objects that a cluster can only accept after its installation.
 	LaterObjects(mirror.Target) []mirror.Object
-	// FollowPolicies takes over what a person's mirror sets say of whether sources are contacted.
+	// FollowPolicies applies the mirrorSourcePolicy of the user's mirror sets in the documents. The
+	// policy decides whether nodes may contact the original registry.
 	FollowPolicies(documents ...[]byte) (*mirror.Rules, error)
 }
 
-// Images names the three programs that run on hosts and in the cluster. An empty name means: the
-// one in the cluster's release payload.
+// Images holds the pull specs of the programs that run on hosts and in the cluster. An empty pull
+// spec selects the image in the cluster's release payload.
 type Images struct {
 	Agent, Installer, Controller string
 }
@@ -91,60 +93,58 @@ type Options struct {
 	DB           *store.DB
 	Releases     Releases
 	Mirror       Mirror
-	MirrorProver MirrorProver // nil: nothing is proven before an installation
-	// AccessAt is how images are reached at a level, where an infra-env or a cluster may have
-	// mirror rules of its own; nil: as Releases, Mirror, Catalogs and CatalogReader say,
-	// everywhere.
+	MirrorProver MirrorProver // nil: the mirror is not checked before an installation
+	// AccessAt returns the access to images at a level: the site, an infra-env or a cluster, each
+	// of which may have mirror rules. If nil, Releases, Mirror, Catalogs and CatalogReader apply at
+	// all levels.
 	AccessAt            func(mirror.Level) ImageAccess
 	Clock               clockwork.Clock
 	Logger              *slog.Logger
-	URL                 string // what hosts reach, without a trailing slash
+	URL                 string // the URL of the appliance for hosts, without a trailing slash
 	Images              Images
 	BaseImages          BaseImages // nil: recipes are not checked against base images
 	ReleaseList         []ReleaseImage
-	ServiceCA           []byte // PEM of the certificate authority of URL, when it is https with an own one
+	ServiceCA           []byte // CA certificates (PEM) for URL, if URL is https and uses a private CA
 	NTPSources          []string
 	Requirements        func(version string) validation.Requirements // nil: the defaults
-	DisabledValidations []validation.ID                              // of hosts
+	DisabledValidations []validation.ID                              // validations of hosts that do not run
 	Timeouts            lifecycle.Timeouts
 	EventLimits         event.Limits
-	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a
-	// cluster's own manifests; nil: none.
+	// Catalogs returns the operator catalogs in the site's mirror, without those in a cluster's
+	// manifests; nil for none.
 	Catalogs func() []operator.Source
-	// CatalogReader reads catalogs of operators; nil: they can't be checked.
+	// CatalogReader reads operator catalogs. If nil, catalogs cannot be checked.
 	CatalogReader catalog.Reader
-	// Secrets seals pull secrets in the store; nil: they are kept as they came.
+	// Secrets seals pull secrets in the store. If nil, they are stored in clear text.
 	Secrets *sitekey.Box
-	// Capable tells whether the site's organization has a capability; nil: features do not depend
-	// on any.
+	// Capable reports whether the site's organization has a capability. If nil, no feature depends
+	// on capabilities.
 	Capable func(capability string) bool
-	// BeforeInstall is called before the installation of a cluster begins; may be nil.
+	// BeforeInstall is called before the installation of a cluster begins; it may be nil.
 	BeforeInstall func(ctx context.Context, e *Engine, clusterID string) error
-	// Follows reports whether joining hosts are followed in a cluster, with calls of
-	// [Engine.UpdateJoining]. It runs in a change's transaction. Nil means that no cluster is
-	// followed.
+	// Follows reports whether joining hosts are followed in a cluster; [Engine.UpdateJoining] then
+	// records their progress. It runs in a change's transaction. If nil, no cluster is followed.
 	Follows func(tx *store.Tx, rows view.Rows, clusterID string) (bool, error)
-	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed
-	// cluster that is deleted is not kept for it to hear of.
+	// WithoutAMS means that this site never reports to OpenShift Cluster Manager (AMS). The outbox
+	// entry of a deleted cluster is then deleted, unless AMS has data of the cluster.
 	WithoutAMS bool
-	// Observer is called after each change was committed, for the checks of simulations and tests;
-	// nil: none.
+	// Observer is called after each commit, for the checks of simulations and tests; it may be nil.
 	Observer func(e *Engine, c Committed)
-	// Projector follows each change with objects of another API, in its transaction; nil: nobody
-	// does.
+	// Projector updates objects of another API in the transaction of each change; it may be nil.
 	Projector Projector
-	Random    io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
+	// Random is the source of ids; nil for crypto/rand. A simulation sets a reproducible source.
+	Random io.Reader
 }
 
 // Engine drives clusters and hosts through their lifecycles. Its methods are safe for concurrent
 // use.
 type Engine struct {
-	*view.Reader // of clusters and hosts
+	*view.Reader // reads without a transaction of the engine
 
 	options             Options
 	presence            *presence.Hosts
 	clockWatch          presence.ClockWatch
-	clockSetBack        atomic.Bool // deadlines must be computed again
+	clockSetBack        atomic.Bool // deadlines must be recomputed
 	parsed              *inventory.Cache
 	validationCache     validationCache
 	events              event.Index
@@ -152,20 +152,19 @@ type Engine struct {
 	replies             presence.KeyedLocks
 	hosts               *lifecycle.Machine[lifecycle.HostSituation]
 	clusters            *lifecycle.Machine[lifecycle.ClusterSituation]
-	validator           validator     // nil: the validations
-	wakesAt             atomic.Int64  // when the wait for the next deadline ends (UnixNano); 0: it is being looked for
-	earlierDeadline     chan struct{} // a deadline was set that comes before that
+	validator           validator     // nil for the validations
+	wakesAt             atomic.Int64  // end of the wait for the next deadline (UnixNano); 0 while it is computed
+	earlierDeadline     chan struct{} // a deadline before wakesAt was set
 	preparationsChanged chan struct{} // the set of clusters to prepare changed
-	unfrozen            chan string   // infra-envs whose recipe waits for the agent's pull spec
-
-	awaitedChange chan struct{} // the set of hosts that are waited for in their clusters changed
+	unfrozen            chan string   // infra-envs whose recipe lacks the agent's pull spec
+	awaitedChange       chan struct{} // the set of awaited hosts changed
 }
 
-// New returns an engine over a store. It reads nothing yet: [Engine.Run] continues the work of an
-// earlier process.
+// New returns an engine on a store. It does not read the store; [Engine.Run] continues the work of
+// an earlier process.
 func New(options Options) (*Engine, error) {
 	if options.DB == nil || options.AccessAt == nil && (options.Releases == nil || options.Mirror == nil) {
-		return nil, errors.New("engine: a store, a source of releases and mirror rules are needed")
+		return nil, errors.New("engine: the options lack the store, the releases or the mirror rules")
 	}
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -183,8 +182,7 @@ func New(options Options) (*Engine, error) {
 	options.EventLimits = options.EventLimits.OrDefaults()
 	hosts := presence.New(options.Clock.Now())
 	return &Engine{
-		Reader: view.NewReader(options.DB, options.Secrets, hosts),
-
+		Reader:              view.NewReader(options.DB, options.Secrets, hosts),
 		options:             options,
 		presence:            hosts,
 		parsed:              inventory.NewCache(parsedFactsLimit),
@@ -193,8 +191,7 @@ func New(options Options) (*Engine, error) {
 		earlierDeadline:     make(chan struct{}, 1),
 		preparationsChanged: make(chan struct{}, 1),
 		unfrozen:            make(chan string, 64),
-
-		awaitedChange: make(chan struct{}, 1),
+		awaitedChange:       make(chan struct{}, 1),
 	}, nil
 }
 
@@ -204,14 +201,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // before the wait: a failure of one goroutine ends the others
+	defer cancel() // runs before Wait, so that an error ends all goroutines
 	group.Go(func() { e.watchDeadlines(ctx) })
 	group.Go(func() { e.freezeRecipes(ctx) })
 	return e.runPreparations(ctx)
 }
 
-// update runs one change and notifies the waiting goroutines after the commit. The function may run
-// more than once. It must have no effects except those on its change.
+// update runs a change in a transaction. After the commit, it notifies the waiting goroutines. The
+// function may run more than once, so it must have no effects except those on its change.
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	e.checkClock()
 	var committed *change
@@ -244,8 +241,8 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	return nil
 }
 
-// changeHost runs one change of a host and returns the host after it. The host is read in the same
-// transaction, because its agent may change it again at once.
+// changeHost runs a change of a host and returns the changed host. It reads the host in the same
+// transaction, because the host's agent may change it right after the commit.
 func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string,
 	fn func(*change) error) (*models.Host, error) {
 	var shown *models.Host
@@ -266,7 +263,7 @@ func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string,
 	return shown, nil
 }
 
-// changeCluster is changeHost for a cluster.
+// changeCluster runs a change of a cluster and returns the changed cluster, like changeHost.
 func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) error) (*models.Cluster, error) {
 	var shown *models.Cluster
 	err := e.update(ctx, func(c *change) error {
@@ -286,9 +283,9 @@ func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) 
 	return shown, nil
 }
 
-// cacheResults keeps what a change has parsed and judged for the next one, which may begin before
-// this one is safe on the disk. It holds for revisions that no other change gets, even if this one
-// is not kept.
+// cacheResults caches the parsed facts and validation results of a change for the next one, which
+// may begin before this change is on disk. Cached values are valid for the revision of this change
+// only. No other change gets that revision, even if this one is rolled back.
 func (e *Engine) cacheResults(c *change) {
 	for key, facts := range c.facts {
 		if h, ok := c.hosts[key]; ok {
@@ -300,8 +297,8 @@ func (e *Engine) cacheResults(c *change) {
 	}
 }
 
-// notify wakes the goroutines that wait for the records of a committed change. The store itself
-// serves the feed of the browser.
+// notify updates the caches in memory after a commit and wakes the goroutines that wait for changed
+// records. It does not serve the browser's live feed, which reads the store's change log.
 func (e *Engine) notify(c *change) {
 	for _, key := range c.touchedHosts {
 		e.presence.Invalidate(key)
@@ -310,7 +307,7 @@ func (e *Engine) notify(c *change) {
 		e.presence.Remove(key)
 		e.parsed.Drop(key)
 		e.validationCache.drop(key)
-		e.ForgetHost(key)
+		e.DropHost(key)
 	}
 	for _, id := range c.deletedClusters {
 		e.validationCache.drop(id)
@@ -339,8 +336,8 @@ func (e *Engine) notify(c *change) {
 	}
 }
 
-// Committed names the records that a committed change wrote, and the hosts that it deleted, by
-// their keys.
+// Committed holds the keys of the records that a committed change wrote, and of the hosts that it
+// deleted.
 type Committed struct {
 	Clusters, Hosts, DeletedHosts []string
 }
@@ -350,23 +347,24 @@ func (c *change) committed() Committed {
 		Hosts: slices.Collect(maps.Keys(c.dirtyHosts)), DeletedHosts: c.deletedHosts}
 }
 
-// URL returns the URL that hosts reach, without a trailing slash.
+// URL returns the URL of the appliance for hosts, without a trailing slash.
 func (e *Engine) URL() string { return e.options.URL }
 
-// Images returns the configured programs that run on hosts and in clusters.
+// Images returns the configured images of the programs on hosts and in clusters.
 func (e *Engine) Images() Images { return e.options.Images }
 
-// ReleaseList returns the releases that clusters can be made of. The caller must not change it.
+// ReleaseList returns the releases that clusters can have. The caller must not change it.
 func (e *Engine) ReleaseList() []ReleaseImage { return e.options.ReleaseList }
 
 // NTPSources returns the configured NTP sources. The caller must not change them.
 func (e *Engine) NTPSources() []string { return e.options.NTPSources }
 
-// ContactsSince returns since when hosts could contact this process without a gap: since its start,
-// or since the machine's clock jumped.
+// ContactsSince returns the time since which hosts could contact this process without interruption:
+// its start, or the last jump of the machine's clock.
 func (e *Engine) ContactsSince() time.Time { return e.presence.Started() }
 
-// LastContact returns when a host, by its key, contacted this process last; false for never.
+// LastContact returns the time of a host's last contact with this process, or false if there was
+// none.
 func (e *Engine) LastContact(hostKey string) (time.Time, bool) { return e.presence.Polled(hostKey) }
 
 func (e *Engine) newID() strfmt.UUID {

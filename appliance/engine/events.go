@@ -17,8 +17,8 @@ import (
 	"landfall/store"
 )
 
-// emit writes an event within the change, and a line of the log after it. It does not if the budget
-// of the event's subject is spent.
+// emit writes an event in the change and a log line after its commit. If the event budget of the
+// object is used up, it writes neither.
 func (c *change) emit(ev event.Event) error {
 	subjects := ev.Subjects()
 	admitted, notice := c.e.budgets.Admit(&c.budgets, &c.e.options.EventLimits, c.now, &ev, subjects)
@@ -124,7 +124,7 @@ func (c *change) emitClusterStateEvents(row *record.Cluster, from string, timedO
 		models.EventSeverityWarning, "Cluster %s was not prepared for its installation in time.", row.API.Name)
 }
 
-// emitOperatorReport emits an event with the operators that a late stage may wait for.
+// emitOperatorReport emits an event that lists the operators for which a late stage may be waiting.
 func (c *change) emitOperatorReport(row *record.Cluster) error {
 	ev, ok := event.OfOperators(&row.API)
 	if !ok {
@@ -147,8 +147,8 @@ func (c *change) emitCheckEvents(h *record.Host, effect *steps.Effect) error {
 	return c.emitForHost(h, event.OfChecks(c.hostName(h), facts, effect)...)
 }
 
-// emitUpgradeStarted emits an event if the agent of a host that polled is told to upgrade itself to
-// that of its cluster's release.
+// emitUpgradeStarted emits an event if the next instructions of a host tell its agent to upgrade to
+// the version in the cluster's release.
 func (c *change) emitUpgradeStarted(h *record.Host) error {
 	if h.API.ClusterID == nil {
 		return nil
@@ -170,8 +170,8 @@ func (c *change) emitProxyChange(row *record.Cluster, before models.Cluster) err
 		"Cluster %s: the proxy settings were changed.", api.Name)
 }
 
-// recordRejection writes the event of a request that was rejected. A failure to write it is only
-// logged, because the client must receive the rejection.
+// recordRejection writes an event about a rejected request. If that fails, it only logs the error,
+// because the client must receive the rejection.
 func (e *Engine) recordRejection(ctx context.Context, rejected error) {
 	why := journal.CauseOf(ctx)
 	ev, ok := event.OfRejection(why.Operation, rejected)
@@ -210,7 +210,7 @@ func (e *Engine) recordRejection(ctx context.Context, rejected error) {
 	}
 }
 
-// Events returns the events that the filter selects.
+// Events returns the events that match the filter.
 func (e *Engine) Events(filter event.Filter) (page *event.Page, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) (err error) {
 		page, err = e.events.Select(tx, filter, func(host string) bool { return record.Hosts.Exists(tx, host) })
@@ -219,7 +219,7 @@ func (e *Engine) Events(filter event.Filter) (page *event.Page, err error) {
 	return page, err
 }
 
-// TrimEvents removes the oldest events beyond the limits. It must be called regularly.
+// TrimEvents removes the oldest events beyond the limits. The appliance calls it regularly.
 func (e *Engine) TrimEvents(ctx context.Context) error {
 	e.budgets.DropFull(e.options.Clock.Now(), e.options.EventLimits.PerHour)
 	var excess map[string][]string

@@ -5,11 +5,12 @@ import (
 	"landfall/appliance/engine/record"
 )
 
-// parsedFactsLimit bounds how many hosts' facts are kept parsed: an inventory takes some 40 KiB in
-// memory.
+// parsedFactsLimit is the maximum number of hosts in the cache of parsed facts. An inventory takes
+// about 40 KiB of memory.
 const parsedFactsLimit = 256
 
-// hostFacts returns what the host's agent has said, parsed. It must not be altered: see setReport.
+// hostFacts returns the parsed reports of a host's agent. The result must not be changed; use
+// setReport.
 func (c *change) hostFacts(h *record.Host) (*inventory.Facts, error) {
 	key := record.HostKey(h)
 	if held, ok := c.facts[key]; ok {
@@ -32,7 +33,7 @@ func (c *change) hostFacts(h *record.Host) (*inventory.Facts, error) {
 	return facts, nil
 }
 
-// setReport replaces one part of what a host's agent has said, and what is known parsed with it.
+// setReport replaces one report of a host's agent and its parsed form.
 func (c *change) setReport(h *record.Host, name, text string, parsed func(*inventory.Facts)) error {
 	if err := c.alterFacts(h, parsed); err != nil {
 		return err
@@ -40,7 +41,7 @@ func (c *change) setReport(h *record.Host, name, text string, parsed func(*inven
 	return record.PutReport(c.tx, record.HostKey(h), name, text)
 }
 
-// clearReport forgets one part of what a host's agent has said.
+// clearReport deletes one report of a host's agent and its parsed form.
 func (c *change) clearReport(h *record.Host, name string, parsed func(*inventory.Facts)) error {
 	if err := c.alterFacts(h, parsed); err != nil {
 		return err
@@ -65,13 +66,13 @@ func (c *change) replaceFacts(h *record.Host, facts *inventory.Facts) {
 	c.saveHost(h)
 }
 
-// clearReports forgets what a host's agent has said.
+// clearReports deletes all reports of a host's agent.
 func (c *change) clearReports(h *record.Host) error {
 	c.replaceFacts(h, &inventory.Facts{})
 	return record.DeleteReports(c.tx, record.HostKey(h))
 }
 
-// inventoryHost joins a host and its facts for the rules.
+// inventoryHost combines a host and its facts for validations and steps.
 func (c *change) inventoryHost(h *record.Host) (*inventory.Host, error) {
 	facts, err := c.hostFacts(h)
 	if err != nil {

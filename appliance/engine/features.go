@@ -8,8 +8,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// noteFeatures updates the features that a cluster uses, as far as the descriptions of the cluster,
-// its infra-envs and its hosts show them.
+// noteFeatures updates the list of features that a cluster uses. Features are derived from the
+// descriptions of the cluster, its infra-envs and its hosts.
 func (c *change) noteFeatures(w *clusterMembers) error {
 	api := &w.row.API
 	seen := description.ClusterUses(api)
@@ -35,7 +35,7 @@ func (c *change) noteFeatures(w *clusterMembers) error {
 	return nil
 }
 
-// addInfraEnvUses adds the features that the infra-envs of a cluster's hosts use.
+// addInfraEnvUses adds the features that the infra-envs of a cluster use.
 func (c *change) addInfraEnvUses(clusterID string, seen description.Uses) error {
 	return record.ClusterInfraEnvs.Keys(c.tx, clusterID+"/", func(key string) error {
 		env, err := c.infraEnv(strings.TrimPrefix(key, clusterID+"/"))

@@ -9,8 +9,8 @@ import (
 	"landfall/store"
 )
 
-// ClusterOf names the cluster that an object of the store belongs to, by its kind and key there:
-// hosts, infra-envs and events are asked for. An object of no cluster, or one that is gone, has "".
+// ClusterOf returns the id of the cluster that a stored object belongs to. The kind is "hosts",
+// "infra-envs" or "events". The id is "" if the object has no cluster or does not exist.
 func (e *Engine) ClusterOf(_ context.Context, kind, key string) (string, error) {
 	var id string
 	err := e.options.DB.View(func(tx *store.Tx) error {

@@ -11,13 +11,13 @@ import (
 	"landfall/store/fastjson"
 )
 
-// The store keeps the history of clusters, infra-envs and hosts; package journal collects it. Each
-// change writes a [journal.Note] that says when and why it was made.
+// The store keeps the history of clusters, infra-envs and hosts, and package journal collects it.
+// Each change writes a [journal.Note] with its time and cause.
 
 // SecretsPurpose is the purpose of the box that seals pull secrets in the store.
 const SecretsPurpose sitekey.Purpose = "landfall pull secrets"
 
-// JournalLayout returns how the engine keeps the objects that belong to journals.
+// JournalLayout returns the buckets, indexes and files of the objects that belong to journals.
 func JournalLayout() journal.Layout {
 	return journal.Layout{
 		Hosts: record.ClusterHosts, InfraEnvs: record.ClusterInfraEnvs, Files: record.InstallerFiles,
@@ -37,7 +37,7 @@ func JournalLayout() journal.Layout {
 	}
 }
 
-// logDirectory is the prefix of the names of log files among the files of a cluster.
+// logDirectory is the prefix of log files among a cluster's files.
 const logDirectory = "logs/"
 
 // note returns the note of the change as JSON.

@@ -22,15 +22,15 @@ import (
 	"landfall/store"
 )
 
-// Registration is the answer to an agent that registered its host.
+// Registration is the response to the registration of a host.
 type Registration struct {
 	Host   *models.Host
 	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand
 }
 
-// RegisterHost records that the agent of a host started. A known id is a host that was restarted;
-// its lifecycle determines the consequences. A host that boots the image of another infra-env moves
-// to that infra-env, unless it is being installed.
+// RegisterHost records that the agent of a host started. If the host is registered already, it was
+// restarted, and the state table decides what happens. A host that boots the image of another
+// infra-env moves to that infra-env, unless it is being installed.
 func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	params *models.HostCreateParams) (*Registration, error) {
 	if params.HostID == nil || *params.HostID == "" {
@@ -122,7 +122,7 @@ func (c *change) addHost(env *record.InfraEnv, id strfmt.UUID, agentVersion stri
 		id, *env.API.Name)
 }
 
-// registerAgain handles the start of an agent on a known host.
+// registerAgain handles the start of an agent on a registered host.
 func (c *change) registerAgain(h *record.Host) error {
 	if _, err := c.triggerHost(h, lifecycle.OnRegister, ""); err != nil {
 		return err
@@ -130,9 +130,10 @@ func (c *change) registerAgain(h *record.Host) error {
 	c.saveHost(h)
 	switch *h.API.Status {
 	case lifecycle.HostDiscovering, lifecycle.HostDiscoveringUnbound:
-		// The machine may have been changed while it was off, so its reports are discarded.
+		// The machine's hardware may have been changed while it was off, so its reports are
+		// deleted.
 		c.clearPreparation(h)
-		forgetProgress(h)
+		clearProgress(h)
 		h.API.Bootstrap, h.API.MediaStatus = false, conv.Pointer(models.HostMediaStatusConnected)
 		h.API.Kind = conv.Pointer(models.HostKindHost)
 		if h.API.ClusterID == nil {
@@ -146,7 +147,7 @@ func (c *change) registerAgain(h *record.Host) error {
 			return err
 		}
 	case lifecycle.HostKnown:
-		// It restarted during the preparation and lost the pulled images, which were in its memory.
+		// A restart during the preparation deletes the pulled images, which are in memory.
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusConnected)
 		h.ImagesOK, h.ImagesError = false, ""
 		if err := c.clearReport(h, record.PartImages, func(f *inventory.Facts) { f.Images = nil }); err != nil {
@@ -158,10 +159,10 @@ func (c *change) registerAgain(h *record.Host) error {
 }
 
 // RestartHost records that a machine is about to restart from a newer image of its infra-env. The
-// host counts as disconnected until its agent registers again, so no installation begins with a
-// machine that is about to restart. If the machine does not restart and its agent still polls, the
-// host counts as connected again after Timeouts.HostDisconnected. RestartHost fails with kind
-// Conflict if the host is part of an installation.
+// host counts as disconnected until its agent registers again, so that no installation includes it.
+// If the agent still polls after Timeouts.HostDisconnected, the machine has not restarted and the
+// host counts as connected again. A host that is part of an installation is rejected with kind
+// Conflict.
 func (e *Engine) RestartHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -182,8 +183,8 @@ func (c *change) restartHost(h *record.Host) error {
 	return nil
 }
 
-// leaveOtherInfraEnvs removes a host from its former infra-envs: a machine belongs to one
-// infra-env.
+// leaveOtherInfraEnvs removes a host from its former infra-envs, because a machine belongs to only
+// one infra-env.
 func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	prefix := id.String() + "/"
 	var others []string
@@ -204,7 +205,7 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 			lifecycle.HostPendingUserAction, lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status) {
 			return &fault.Error{Kind: fault.Unavailable, Reason: "Host " + c.hostName(h) +
 				" is being installed from infra-env " +
-				other + "; it can register here when that installation has ended or was cancelled."}
+				other + "; it can register here after that installation has ended or been cancelled."}
 		}
 		if err := c.removeHost(h); err != nil {
 			return err
@@ -213,8 +214,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	return nil
 }
 
-// DeregisterHost deletes a host. It fails with kind Conflict while the host is being installed. A
-// host that joins an installed cluster may be deleted once it has restarted.
+// DeregisterHost deletes a host. It is rejected with kind Conflict while the host is being
+// installed. A host that joins an installed cluster can be deleted after its restart.
 func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -255,7 +256,7 @@ func (c *change) removeHost(h *record.Host) error {
 	c.deletedHostObjects[key] = h.Object
 	return errors.Join(
 		h.Object.Forget(c.tx, record.HostObjects, key),
-		c.forgetJoining(h),
+		c.clearJoining(h),
 		record.Hosts.Delete(c.tx, key),
 		record.Validations.Delete(c.tx, record.HostSubject(key)),
 		record.DeleteReports(c.tx, key),
@@ -265,8 +266,8 @@ func (c *change) removeHost(h *record.Host) error {
 	)
 }
 
-// UpdateHost changes a person's settings for a host: its name, role, disks and labels. It records
-// the object that describes the host in the same transaction.
+// UpdateHost changes the user's settings for a host: name, role, disks and labels. The same
+// transaction records the object that describes the host, if any.
 func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams,
 	of ...record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
@@ -352,7 +353,7 @@ func (c *change) applyHostUpdate(h *record.Host, params *models.HostUpdateParams
 	return nil
 }
 
-// clusterOf returns the cluster of a host, or nil if it has none.
+// clusterOf returns the cluster of a host, or nil.
 func (c *change) clusterOf(h *record.Host) (*models.Cluster, error) {
 	if h.API.ClusterID == nil {
 		return nil, nil
@@ -364,7 +365,7 @@ func (c *change) clusterOf(h *record.Host) (*models.Cluster, error) {
 	return &row.API, nil
 }
 
-// chooseDisk sets the disk that OpenShift is installed to.
+// chooseDisk sets the installation disk of a host.
 func (c *change) chooseDisk(h *record.Host, id string) error {
 	facts, err := c.hostFacts(h)
 	if err != nil {
@@ -385,7 +386,7 @@ func (c *change) chooseDisk(h *record.Host, id string) error {
 	return invalid("Host %s has no disk %s.", c.hostName(h), id)
 }
 
-// skipFormatting sets the disks that the installation does not format.
+// skipFormatting sets the disks that the installation must not format.
 func (c *change) skipFormatting(h *record.Host, choices []*models.DiskSkipFormattingParams) error {
 	if len(choices) == 0 {
 		return nil
@@ -409,8 +410,8 @@ func (c *change) skipFormatting(h *record.Host, choices []*models.DiskSkipFormat
 	return nil
 }
 
-// BindHost adds a host to a cluster. The infra-env of the host must not belong to a cluster.
-// BindHost records the object that describes the host in the same transaction.
+// BindHost adds a host to a cluster. The infra-env of the host must not belong to a cluster. The
+// same transaction records the object that describes the host, if any.
 func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string,
 	of ...record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
@@ -469,7 +470,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	)
 }
 
-// hostName returns the display name of a host: the requested name, else its own hostname, else its
+// hostName returns the display name of a host: the requested hostname, the reported hostname or the
 // id.
 func (c *change) hostName(h *record.Host) string {
 	host, err := c.inventoryHost(h)

@@ -15,8 +15,8 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// IgnoredValidations returns the validations that don't prevent a cluster's installation: those of
-// the cluster and those of its hosts, each a JSON list of ids.
+// IgnoredValidations returns the validations that a cluster's installation ignores: ids of cluster
+// validations and ids of host validations, each as a JSON list.
 func (e *Engine) IgnoredValidations(id string) (*models.IgnoredValidations, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
@@ -30,12 +30,12 @@ func shownIgnored(row *record.Cluster) *models.IgnoredValidations {
 		HostValidationIds: row.API.IgnoredHostValidations}
 }
 
-// IgnoreValidations replaces the ignored validations of a cluster and of its hosts: for each a JSON
-// list of ids, the list ["all"], or "" for none. Unknown ids, ids of validations that every
-// installation needs, and a cluster whose installation has begun are rejected with kind Invalid.
+// IgnoreValidations replaces the ignored validations of a cluster and of its hosts. Each is a JSON
+// list of ids, ["all"], or "" for none. It is rejected with kind Invalid for unknown ids, for
+// validations that cannot be ignored, and once the installation has begun.
 func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 	wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
-	if err := e.requireCapability(capabilityIgnoreValidations, "validations ignored"); err != nil {
+	if err := e.requireCapability(capabilityIgnoreValidations, "ignored validations"); err != nil {
 		return nil, err
 	}
 	var shown *models.IgnoredValidations
@@ -72,9 +72,8 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 	return shown, err
 }
 
-// ResetHostValidation deletes a host's results for one of the two validations that run once: the
-// speed of its installation disk and the availability of images. They run again at the next
-// preparation.
+// ResetHostValidation deletes a host's result of one of the two checks that run once per host: disk
+// speed and image availability. The check runs again at the next preparation.
 func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id string) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)

@@ -13,8 +13,8 @@ import (
 	"landfall/store"
 )
 
-// imageCodeLength is the number of characters of 5 bits each. 80 bits can't be guessed over a
-// network.
+// imageCodeLength is the length of an image code. Each character has 5 bits, and 80 bits cannot be
+// guessed over a network.
 const imageCodeLength = 16
 
 // newImageCode returns a random code of lower-case base32 characters.
@@ -22,12 +22,12 @@ func newImageCode() string {
 	return strings.ToLower(rand.Text()[:imageCodeLength])
 }
 
-// ImageCode returns the infra-env of the code in a short image URL, in upper or lower case. A
-// revoked, expired or unknown code is an error of kind NotFound.
+// ImageCode returns the infra-env of the code in a short image URL. Upper and lower case are
+// equivalent. A revoked, expired or unknown code is an error of kind NotFound.
 func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, err error) {
 	code = strings.ToLower(code)
-	missing := notFound("There is no image at this address: its code was revoked or replaced, or has never been " +
-		"given out. Copy the infra-env's short URL anew.")
+	missing := notFound("There is no image at this address: its code was revoked or replaced, or never existed. " +
+		"Copy the infra-env's current short URL.")
 	if len(code) != imageCodeLength || strings.Contains(code, "/") {
 		return "", missing
 	}
@@ -57,8 +57,8 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 	return infraEnvID, nil
 }
 
-// CodeOfImage returns the code of an infra-env's short image URL, "" if it was revoked, and when it
-// expires. The zero time means never.
+// CodeOfImage returns the code of an infra-env's short image URL and its expiry. The code is "" if
+// it was revoked. The zero time means that it does not expire.
 func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
@@ -68,12 +68,12 @@ func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time,
 }
 
 // RenewImageCode replaces the code of an infra-env's short image URL. The new code is valid for the
-// given time, or forever for 0. The former code becomes invalid at once.
+// given time; 0 means forever. The previous code becomes invalid immediately.
 func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,
 	validFor time.Duration) (code string, expires time.Time, err error) {
 	if validFor < 0 {
 		return "", time.Time{},
-			invalid("A short URL can't be valid for %s; name a time above 0, or 0 for one without an end.", validFor)
+			invalid("A short URL can't be valid for %s; enter a positive duration, or 0 for no expiry.", validFor)
 	}
 	code = newImageCode()
 	err = e.update(ctx, func(c *change) error {
@@ -88,12 +88,12 @@ func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,
 			return err
 		}
 		return c.infraEnvEvent(row, event.ImageURLUpdated, models.EventSeverityInfo,
-			"Infra-env %s has a new short image URL; the one before it holds no more.", *row.API.Name)
+			"Infra-env %s has a new short image URL; the previous one is no longer valid.", *row.API.Name)
 	})
 	return code, expires, err
 }
 
-// firstImageCode gives a code to an infra-env from a release of the appliance without short URLs.
+// firstImageCode creates the code of an infra-env that a release without short URLs created.
 func (e *Engine) firstImageCode(ctx context.Context, infraEnvID string) error {
 	code := newImageCode()
 	return e.update(ctx, func(c *change) error {
@@ -105,8 +105,8 @@ func (e *Engine) firstImageCode(ctx context.Context, infraEnvID string) error {
 	})
 }
 
-// RevokeImageCode makes the code of an infra-env's short image URL invalid. Revoking it twice is
-// not an error.
+// RevokeImageCode invalidates the code of an infra-env's short image URL. An infra-env without a
+// code is not an error.
 func (e *Engine) RevokeImageCode(ctx context.Context, infraEnvID string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(infraEnvID)

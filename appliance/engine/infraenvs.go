@@ -17,9 +17,9 @@ import (
 	"landfall/store"
 )
 
-// RegisterInfraEnv creates an infra-env, bound to the cluster if the request names one, with the
-// recipe of its images and the code of its short image URL. The same transaction records the object
-// that describes the infra-env, if any.
+// RegisterInfraEnv creates an infra-env with the recipe of its images and the code of its short
+// image URL. If the request names a cluster, the infra-env belongs to it. The same transaction
+// records the object that describes the infra-env, if any.
 func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams,
 	of ...record.Object) (*models.InfraEnv, error) {
 	if err := description.CheckNewInfraEnv(params); err != nil {
@@ -66,7 +66,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 	return e.InfraEnv(id.String())
 }
 
-// newInfraEnv returns the row of an infra-env that is registered now.
+// newInfraEnv returns the row of a new infra-env.
 func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraEnvCreateParams,
 	now time.Time) (*record.InfraEnv, error) {
 	var owner *models.Cluster
@@ -92,8 +92,8 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 	return row, nil
 }
 
-// imageURL returns the URL of an infra-env's image. It ends in ".iso" and has no query, because
-// some BMCs require that.
+// imageURL returns the URL of an infra-env's image. It ends in ".iso" and has no query string, as
+// some BMCs require.
 func (e *Engine) imageURL(env *models.InfraEnv) string {
 	file := "full.iso"
 	if *env.Type == models.ImageTypeMinimalIso {
@@ -103,7 +103,7 @@ func (e *Engine) imageURL(env *models.InfraEnv) string {
 		"/" + file
 }
 
-// InfraEnv returns an infra-env as the API shows it.
+// InfraEnv returns an infra-env in the form of the API.
 func (e *Engine) InfraEnv(id string) (*models.InfraEnv, error) {
 	row, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {
@@ -112,12 +112,12 @@ func (e *Engine) InfraEnv(id string) (*models.InfraEnv, error) {
 	return &row.API, nil
 }
 
-// InfraEnvs returns all infra-envs, or those of one cluster.
+// InfraEnvs returns the infra-envs of a cluster, or all if the id is "".
 func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
 	return InfraEnvs(e.options.DB, clusterID)
 }
 
-// InfraEnvs returns the infra-envs in a store: all, or those of one cluster.
+// InfraEnvs returns the infra-envs of a cluster in a store, or all if the id is "".
 func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 	envs := []*models.InfraEnv{}
 	err := db.View(func(tx *store.Tx) error {
@@ -131,10 +131,10 @@ func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 	return envs, err
 }
 
-// UpdateInfraEnv changes an infra-env. Fields that are absent or null stay; an empty list or text
-// clears a field that can be empty. Later downloads of the image have the new content, and a
-// download in progress ends with the old. The same transaction records the object that describes
-// the infra-env, even if nothing else changes.
+// UpdateInfraEnv changes an infra-env. Absent and null fields keep their values; an empty list or
+// text clears an optional field. Later image downloads have the new content, and downloads in
+// progress end with the old one. The same transaction records the object that describes the
+// infra-env, even without any other change.
 func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams,
 	of ...record.Object) (*models.InfraEnv, error) {
 	seen, err := record.ReadInfraEnv(e.options.DB, id)
@@ -188,8 +188,7 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 	return e.InfraEnv(id)
 }
 
-// recordInfraEnvObject records the object that describes an infra-env which otherwise stays as it
-// is.
+// recordInfraEnvObject records the object that describes an infra-env, without any other change.
 func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []record.Object) error {
 	if len(of) == 0 {
 		return nil
@@ -204,7 +203,7 @@ func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []recor
 	})
 }
 
-// changeInfraEnv changes a row as requested, and reports whether any value changed.
+// changeInfraEnv applies an update to a row and reports whether a value changed.
 func (e *Engine) changeInfraEnv(row *record.InfraEnv, params *models.InfraEnvUpdateParams) (changed bool, err error) {
 	before, err := recipe.Digest(row)
 	if err != nil {

@@ -465,7 +465,7 @@ func TestShortURL_codeLifetime(t *testing.T) {
 	leads(second, other.ID.String())
 	for _, guess := range []string{"", "a", strings.Repeat("a", 16), first[:15], first + "a", first[:15] + "/",
 		"../../../../../.."} {
-		nowhere(guess, "revoked or replaced, or has never been given out")
+		nowhere(guess, "revoked or replaced, or never existed")
 	}
 
 	renewed, until, err := b.RenewImageCode(t.Context(), id, time.Hour)

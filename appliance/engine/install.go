@@ -31,8 +31,8 @@ const (
 	fileBootstrap           = release.BootstrapIgnition
 )
 
-// InstallCluster starts the installation of a cluster that is ready. The installer generates its
-// files, and the hosts measure their disks and pull images. After that the hosts install
+// InstallCluster starts the installation of a ready cluster. First the installer generates the
+// cluster's files, while the hosts measure their disks and pull images. Then the hosts install
 // themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
 	if e.options.BeforeInstall != nil {
@@ -57,13 +57,13 @@ func (c *change) installCluster(id string) error {
 }
 
 // CancelInstallation ends an installation or its preparation. Hosts that still run the discovery
-// image stop their work.
+// image stop installing.
 func (e *Engine) CancelInstallation(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.endInstallation(ctx, id, lifecycle.OnCancel)
 }
 
-// ResetCluster returns a cluster to its state before the installation. The installation may be
-// running, failed or cancelled. The hosts must be restarted from the discovery image.
+// ResetCluster returns a cluster to its state before the installation, which may be running, failed
+// or cancelled. The hosts must be restarted from the discovery image.
 func (e *Engine) ResetCluster(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.endInstallation(ctx, id, lifecycle.OnReset)
 }
@@ -94,15 +94,15 @@ func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 		return c.clusterEvent(row, event.InstallationCanceled, models.EventSeverityInfo,
 			"Cluster %s: the installation was cancelled.", row.API.Name)
 	}
-	if err := c.forgetInstallation(row, hosts); err != nil {
+	if err := c.clearInstallation(row, hosts); err != nil {
 		return err
 	}
 	return c.clusterEvent(row, event.InstallationReset, models.EventSeverityInfo,
 		"Cluster %s was reset to its description.", row.API.Name)
 }
 
-// forgetInstallation clears the results of an installation in a cluster and its hosts.
-func (c *change) forgetInstallation(row *record.Cluster, hosts []*record.Host) error {
+// clearInstallation clears the results of an installation in a cluster and its hosts.
+func (c *change) clearInstallation(row *record.Cluster, hosts []*record.Host) error {
 	row.Preparation, row.Completion, row.IngressCA, row.InfraID = nil, nil, false, ""
 	row.API.OpenshiftClusterID = ""
 	row.API.InstallStartedAt, row.API.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
@@ -113,7 +113,7 @@ func (c *change) forgetInstallation(row *record.Cluster, hosts []*record.Host) e
 	c.saveCluster(row)
 	for _, h := range hosts {
 		c.clearPreparation(h)
-		forgetProgress(h)
+		clearProgress(h)
 		h.API.Bootstrap = false
 	}
 	return record.DeleteGenerated(c.tx, row.API.ID.String())
@@ -124,8 +124,8 @@ func (c *change) clearPreparation(h *record.Host) {
 	c.saveHost(h)
 }
 
-// startHostPreparation starts the checks of a host before an installation. Disks that were measured
-// and images that the host has are not checked again, because an agent does not repeat a reply.
+// startHostPreparation starts the checks of a host before an installation. It does not repeat a
+// successful check, because an agent does not send the same reply twice.
 func (c *change) startHostPreparation(h *record.Host) error {
 	pulled := h.ImagesOK
 	c.clearPreparation(h)
@@ -189,8 +189,8 @@ func (c *change) enterClusterState(row *record.Cluster, from, to, info string) e
 	return nil
 }
 
-// resumeStages restarts the time-outs of hosts that were blocked while another host waited for a
-// person.
+// resumeStages restarts the time limits of hosts that could not continue while another host waited
+// for a user action.
 func (c *change) resumeStages(row *record.Cluster) error {
 	hosts, err := c.hostsOf(row.API.ID.String())
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *change) resumeStages(row *record.Cluster) error {
 	return nil
 }
 
-// enterPreparing chooses the bootstrap host, fixes the roles and requests the run of the installer.
+// enterPreparing selects the bootstrap host, assigns the roles and requests a run of the installer.
 func (c *change) enterPreparing(row *record.Cluster) error {
 	id := row.API.ID.String()
 	row.Installs++
@@ -219,7 +219,7 @@ func (c *change) enterPreparing(row *record.Cluster) error {
 	row.API.LogsInfo, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt = models.LogsStateEmpty,
 		strfmt.DateTime{}, strfmt.DateTime{}
 	row.API.LastInstallationPreparation = models.LastInstallationPreparation{
-		Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The preparation is under way."}
+		Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The preparation is running."}
 	hosts, err := c.hostsOf(id)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (c *change) enterPreparing(row *record.Cluster) error {
 		if h.API.Role == models.HostRoleAutoAssign {
 			h.API.Role = h.API.SuggestedRole
 		}
-		forgetProgress(h)
+		clearProgress(h)
 		h.API.Bootstrap = !bootstrap && h.API.Role == models.HostRoleMaster
 		h.API.ProgressStages = record.HostStages(h, row.API.ControlPlaneCount == 1)
 		if h.API.Bootstrap {
@@ -255,8 +255,8 @@ func (c *change) enterInstalling(row *record.Cluster) error {
 	return nil
 }
 
-// HostProgress records a stage that was reported by the installer on a host or by the controller in
-// the cluster. A repeated or late report is no error.
+// HostProgress records an installation stage of a host, reported by the installer on the host or by
+// the controller in the cluster. A repeated or late report is not an error.
 func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, progress *models.HostProgress) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -271,7 +271,7 @@ func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, pr
 func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	stage := progress.CurrentStage
 	if stage == "" {
-		return invalid("A progress report names its current_stage.")
+		return invalid("A progress report must contain current_stage.")
 	}
 	if stage == models.HostStageFailed {
 		reason := orText(progress.ProgressInfo,
@@ -284,11 +284,11 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	}
 	known := *h.API.Progress
 	if stage == models.HostStageRebooting && h.IsDay2() && h.Joining == nil {
-		stage = models.HostStageDone // no one reports the later stages
+		stage = models.HostStageDone // no program reports the later stages
 	}
 	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) &&
 		stage != "" && slices.Contains(h.API.ProgressStages, stage) {
-		return nil // an older report arrived late
+		return nil // an older report that arrived late
 	}
 	if known.CurrentStage == stage && known.ProgressInfo == progress.ProgressInfo {
 		return nil
@@ -308,7 +308,7 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	if _, err := c.triggerHost(h, lifecycle.OnProgress, ""); err != nil ||
 		!slices.Contains(lifecycle.HostInstallingStates,
 			from) {
-		h.API.Progress = before // the installation of the host is over
+		h.API.Progress = before // the installation of this host has ended
 		return err
 	}
 	h.API.StageStartedAt, h.API.StageUpdatedAt = next.StageStartedAt, next.StageUpdatedAt
@@ -317,7 +317,7 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	}
 	c.saveHost(h)
 	c.settleLater(h)
-	if h.API.ClusterID != nil && !h.IsDay2() { // a joining host is no part of the cluster's installation
+	if h.API.ClusterID != nil && !h.IsDay2() { // a joining host does not count in the cluster's installation
 		if err := c.clusterProgress(h.API.ClusterID.String()); err != nil {
 			return err
 		}
@@ -423,8 +423,8 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 	})
 }
 
-// UploadIngressCert makes the kubeconfig for users: the kubeconfig of the installer plus the
-// certificate authority of the cluster's ingress.
+// UploadIngressCert completes the user's kubeconfig: it adds the CA certificate of the cluster's
+// ingress to the kubeconfig of the installer.
 func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) error {
 	if err := installconfig.CheckIngressCA(certificate); err != nil {
 		return err
@@ -471,15 +471,15 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	})
 }
 
-// Credentials returns the console's address and the password of the kubeadmin user. It fails with
-// kind Conflict until the installation has generated them.
+// Credentials returns the URL of the console and the password of the user kubeadmin. It is rejected
+// with kind Conflict until the installation has generated them.
 func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
 	if row.Preparation == nil || !row.Preparation.Done {
-		return nil, conflict("Cluster %s has no credentials yet; they are made when its installation is prepared.",
+		return nil, conflict("Cluster %s has no credentials yet; they are generated when its installation is prepared.",
 			row.API.Name)
 	}
 	password, err := e.ReadFile(id, fileKubeadminPassword)
@@ -490,7 +490,7 @@ func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 		ConsoleURL: consoleURL(&row.API)}, nil
 }
 
-// InstallConfig renders the install-config that an installation of the cluster would use now.
+// InstallConfig returns the install-config that an installation of the cluster would use now.
 func (e *Engine) InstallConfig(id string) (string, error) {
 	if _, err := record.ReadCluster(e.options.DB, id); err != nil {
 		return "", err

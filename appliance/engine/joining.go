@@ -20,13 +20,14 @@ import (
 	"landfall/store"
 )
 
-// Hosts can join an installed cluster. This appliance installed the cluster and opened it for more
-// hosts, or the cluster was imported. Each such host is installed on its own. Its ignition config
-// refers to the cluster's machine config server. Package lifecycle has its states.
+// Hosts can join an installed cluster, which this appliance has installed and opened for more
+// hosts, or which was imported. Each joining host is installed on its own, and its Ignition config
+// refers to the cluster's machine config server. Package lifecycle defines the states of joining
+// hosts.
 
-// ImportCluster registers an existing cluster, so that hosts can join it. Its name and base domain
-// follow from an API address of the form api.<name>.<domain>. ImportCluster records the object that
-// describes the cluster in the same transaction.
+// ImportCluster registers an existing cluster, so that hosts can join it. An API address of the
+// form api.<name>.<domain> determines the cluster's name and base domain. The same transaction
+// records the object that describes the cluster, if any.
 func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams,
 	of ...record.Object) (*models.Cluster, error) {
 	address, name, domain, err := description.ImportedNames(params)
@@ -42,7 +43,7 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 }
 
 // RegisterDisconnectedCluster registers a cluster that is installed without this appliance. The
-// appliance shows the cluster and runs no operation on it.
+// appliance shows the cluster, but cannot change it.
 func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version string) (*models.Cluster, error) {
 	if strings.TrimSpace(name) == "" {
 		return nil, invalid("The cluster's name is empty.")
@@ -59,7 +60,7 @@ func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version 
 	return e.addCluster(ctx, row)
 }
 
-// emptyCluster returns a cluster of which only the name is known.
+// emptyCluster returns a cluster that only has a name.
 func (e *Engine) emptyCluster(name, kind, status, info string) *record.Cluster {
 	row := &record.Cluster{API: description.KnownCluster(e.newID(), name, kind, status, info)}
 	row.API.Href = conv.Pointer(apiRoot + "/clusters/" + row.API.ID.String())
@@ -69,7 +70,7 @@ func (e *Engine) emptyCluster(name, kind, status, info string) *record.Cluster {
 func (e *Engine) addCluster(ctx context.Context, row *record.Cluster, of ...record.Object) (*models.Cluster, error) {
 	var fresh record.Cluster
 	err := e.update(ctx, func(c *change) error {
-		fresh = *row // the function may run several times; each run starts from the request
+		fresh = *row // update may call the function again, and each call must start from the request
 		fresh.API.CreatedAt, fresh.API.StatusUpdatedAt = c.now, c.dateTime()
 		c.saveCluster(&fresh)
 		return errors.Join(
@@ -89,8 +90,8 @@ func (e *Engine) addCluster(ctx context.Context, row *record.Cluster, of ...reco
 	return shown, err
 }
 
-// AllowAddHosts opens a cluster that this appliance installed for more hosts. It fails with kind
-// Conflict unless the cluster is installed.
+// AllowAddHosts opens an installed cluster for more hosts. It is rejected with kind Conflict unless
+// this appliance has installed the cluster.
 func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.changeCluster(ctx, id, func(c *change) error {
 		row, err := c.cluster(id)
@@ -112,15 +113,15 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 	})
 }
 
-// InstallHost installs a host that joins an installed cluster. It fails with kind NotFound for a
-// host without a cluster. It fails with kind Conflict for a host that belongs to the cluster's own
-// installation or that is not in state known.
+// InstallHost installs a host that joins an installed cluster. A host without a cluster is rejected
+// with kind NotFound. A host of the cluster's own installation, or one that is not in state known,
+// is rejected with kind Conflict.
 func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	var h *record.Host
 	var row *record.Cluster
 	var config []byte
-	// Reading the payload can take a while, so it precedes the transaction. The transaction
-	// validates the host again.
+	// Reading the payload can take a while, so it happens before the transaction, which validates
+	// the host again.
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(ctx, e, tx)
 		var err error
@@ -181,8 +182,8 @@ func (c *change) installJoining(h *record.Host, row *record.Cluster, config *sto
 	)
 }
 
-// joiningHost returns a host that can be installed to join its cluster, with its cluster and its
-// ignition config.
+// joiningHost returns a host that is ready to join its cluster, with the cluster and the host's
+// Ignition config.
 func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.Cluster, []byte, error) {
 	h, err := c.hostIn(infraEnvID, hostID)
 	if err != nil {
@@ -224,8 +225,8 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.C
 	return h, row, config, err
 }
 
-// joiningImages returns the images that run on a host which joins an imported cluster: the
-// configured images, or those of the release of the cluster's version.
+// joiningImages returns the images for a host that joins an imported cluster: the configured ones,
+// or those in the release of the cluster's version.
 func (e *Engine) joiningImages(ctx context.Context, h *record.Host, row *record.Cluster) (*record.Release, error) {
 	env, err := record.ReadInfraEnv(e.options.DB, h.API.InfraEnvID.String())
 	if err != nil {
@@ -248,7 +249,7 @@ func (e *Engine) joiningImages(ctx context.Context, h *record.Host, row *record.
 }
 
 // ResetHost cancels the installation of a host that joins an installed cluster. The host must be
-// restarted from the discovery image. ResetHost fails with kind Conflict for other hosts, which are
+// restarted from the discovery image. Other hosts are rejected with kind Conflict, because they are
 // reset with their cluster.
 func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
@@ -273,6 +274,6 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 		c.clearPreparation(h)
 		h.API.Progress = &models.HostProgressInfo{}
 		c.settleLater(h)
-		return c.forgetJoining(h)
+		return c.clearJoining(h)
 	})
 }

@@ -15,32 +15,33 @@ import (
 	"landfall/store"
 )
 
-// After its restart, only the cluster knows the state of a host that joins it. If the cluster is
-// followed ([Options.Follows]), the host's installation ends when its node is ready; otherwise it
-// ends with the restart.
+// After a joining host has restarted, only its cluster can report the host's state. If the cluster
+// is followed ([Options].Follows), the host's installation ends when its node is ready. Otherwise,
+// it ends with the restart.
 
-// JoiningUpdate is the result of a check of a host's cluster.
+// JoiningUpdate is the result of checking a joining host in its cluster.
 type JoiningUpdate struct {
-	// all known requests; those that the host has recorded already may be omitted
+	// Approved lists approved certificate requests. Requests that are recorded already may be
+	// omitted.
 	Approved []record.CertificateRequest
 	Problem  record.JoiningProblem
-	// Stage is the new stage of the host: Joined when it is a node, and Done when the node is ready
-	// or no longer checked. Empty keeps the stage.
+	// Stage is the new stage of the host: Joined when its node exists, Done when the node is ready
+	// or no longer checked. "" keeps the stage.
 	Stage models.HostStage
 }
 
-// AwaitedHost is a host that has restarted and is awaited in the cluster that it joins.
+// AwaitedHost is a host that has restarted and must appear in the cluster that it joins.
 type AwaitedHost struct {
 	Key     string // <infra-env id>/<host id>
 	Cluster string
-	Name    string // of its node
+	Name    string // name of the host's node
 	Role    models.HostRole
 	Stage   models.HostStage
 	Joining record.Joining
-	Labels  map[string]string // requested labels of its node
+	Labels  map[string]string // requested labels of the host's node
 }
 
-// Awaited lists the awaited hosts in the order of their keys.
+// Awaited returns the awaited hosts, ordered by key.
 func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	var awaited []AwaitedHost
 	err := e.options.DB.View(func(tx *store.Tx) error {
@@ -67,11 +68,12 @@ func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	return awaited, err
 }
 
-// AwaitedChanged receives a value when the result of [Engine.Awaited] may have changed.
+// AwaitedChanged returns a channel that receives a value when the result of [Engine.Awaited] may
+// have changed.
 func (e *Engine) AwaitedChanged() <-chan struct{} { return e.awaitedChange }
 
-// UpdateJoining records the result of a check of a host's cluster. Known results change nothing. A
-// host that is no longer awaited is no error.
+// UpdateJoining records the result of checking a joining host in its cluster. Results that are
+// recorded already change nothing. A host that is no longer awaited is not an error.
 func (e *Engine) UpdateJoining(ctx context.Context, key string, seen JoiningUpdate) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.host(key)
@@ -143,8 +145,8 @@ func (c *change) indexJoining(key string, h *record.Host) error {
 	return record.JoiningHosts.Remove(c.tx, key)
 }
 
-// forgetJoining clears the state of a host in a cluster that it no longer joins.
-func (c *change) forgetJoining(h *record.Host) error {
+// clearJoining clears the joining status of a host that no longer joins its cluster.
+func (c *change) clearJoining(h *record.Host) error {
 	if h.Joining == nil {
 		return nil
 	}

@@ -11,9 +11,9 @@ import (
 	"landfall/appliance/engine/record"
 )
 
-// applyLease notes the addresses that a DHCP server gave for a cluster that asks for them there.
-// While the cluster is open they become its VIPs; later only the leases of the same addresses are
-// renewed: an installation does not change its addresses.
+// applyLease stores the VIPs that a DHCP server leased to a cluster with VIP DHCP allocation.
+// Before the installation, they become the cluster's VIPs. From then on, the VIPs are fixed and
+// only their leases are renewed.
 func (c *change) applyLease(h *record.Host, lease *models.DhcpAllocationResponse) error {
 	if lease == nil || h.API.ClusterID == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/engine/record"
 )
 
-// HostLogs keeps the logs of a host and notes when they were collected. Those of a host that the
-// cluster does not have are refused with kind NotFound and not kept.
+// HostLogs stores the logs of a host and the time of their collection. The logs of a host that does
+// not belong to the cluster are rejected with kind NotFound.
 func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
 	staged, err := e.options.DB.Stage(ctx, content)
 	if err != nil {
@@ -44,8 +44,7 @@ func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content
 	})
 }
 
-// ControllerLogs keeps the logs of the controller in the cluster and notes when they were
-// collected.
+// ControllerLogs stores the logs of the controller in the cluster and the time of their collection.
 func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
 	staged, err := e.options.DB.Stage(ctx, content)
 	if err != nil {
@@ -66,10 +65,11 @@ func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reade
 	})
 }
 
-// logFile names the logs of a host, or of the controller, among the files of a cluster.
+// logFile returns the file name of the logs of a host or of the controller.
 func logFile(of string) string { return logDirectory + of + ".tar.gz" }
 
-// LogsProgress notes how far a collection of logs is; an empty host id means the controller's.
+// LogsProgress records the progress of a log collection. An empty host id means the controller's
+// logs.
 func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string, state models.LogsState) error {
 	return e.update(ctx, func(c *change) error {
 		if hostID == "" {

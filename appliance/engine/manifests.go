@@ -29,8 +29,8 @@ const manifestFolder = "manifests/"
 // Manifest is a manifest that users add to the installation of a cluster.
 type Manifest = installconfig.Manifest
 
-// Manifests lists the users' manifests of a cluster by folder and name. With system it also lists
-// the manifests that the appliance adds. Those of openshift-install are not listed.
+// Manifests lists the users' manifests of a cluster by folder and name. If system is true, it also
+// lists the manifests that the appliance adds. It never lists those of openshift-install.
 func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 	names, err := e.FileNames(id, manifestFolder)
 	if err != nil {
@@ -64,8 +64,7 @@ func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 	return manifests, nil
 }
 
-// OpenManifest opens a manifest of a cluster for reading, either a user's or the appliance's. The
-// caller closes it.
+// OpenManifest opens a manifest of a user or of the appliance for reading. The caller closes it.
 func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.FileInfo, error) {
 	m = m.WithFolder()
 	row, err := record.ReadCluster(e.options.DB, id)
@@ -95,9 +94,10 @@ func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.F
 	return nil, info, notFound("Cluster %s has no manifest %s in the folder %s.", row.API.Name, m.Name, m.Folder)
 }
 
-// CreateManifest adds a manifest to a cluster's installation, or replaces the one of the same name
-// and folder. It fails with kind Schema for an invalid name, with Invalid for content that does not
-// match the name, and with Conflict once the installation is being prepared.
+// CreateManifest adds a manifest to a cluster's installation, or replaces the manifest with the
+// same name and folder. It is rejected with kind Schema for an invalid name, with Invalid for
+// content that does not match the name's extension, and with Conflict once the installation is
+// being prepared.
 func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*models.Manifest, error) {
 	m = m.WithFolder()
 	if err := cmp.Or(installconfig.CheckManifestName(m.Name), m.CheckContent()); err != nil {
@@ -136,8 +136,8 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 	return m.Model(models.ManifestManifestSourceUser), nil
 }
 
-// UpdateManifest changes the content, name or folder of a manifest. Fields that params omits stay
-// as they are, and so does the content if it is nil. The content is passed decoded.
+// UpdateManifest changes the content, name or folder of a manifest. Absent fields keep their
+// values, and so does nil content. The content must be decoded already.
 func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.UpdateManifestParams,
 	content []byte) (*models.Manifest, error) {
 	from := Manifest{Folder: params.Folder, Name: params.FileName}
@@ -219,7 +219,7 @@ func (c *change) hasManifests(id string) (bool, error) {
 	return found, err
 }
 
-// DeleteManifest deletes a manifest. A manifest that does not exist is no error.
+// DeleteManifest deletes a manifest. A missing manifest is not an error.
 func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) error {
 	m = m.WithFolder()
 	return e.update(ctx, func(c *change) error {
@@ -259,8 +259,8 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 	})
 }
 
-// checkOtherFolder rejects a manifest whose name exists in the other folder: the installer merges
-// both folders.
+// checkOtherFolder rejects a manifest whose name exists in the other folder, because the installer
+// merges both folders.
 func (c *change) checkOtherFolder(row *record.Cluster, m Manifest) error {
 	other := m.OtherFolder()
 	_, err := record.InstallerFiles.Stat(c.tx, row.API.ID.String()+"/"+manifestFolder+other+"/"+m.Name)
@@ -280,15 +280,15 @@ func acceptsManifests(row *record.Cluster) bool {
 		lifecycle.ClusterInsufficient}, *row.API.Status)
 }
 
-// manifestsTooLate returns the error of a change after the installation began. Its kind is Invalid,
-// as in the Assisted Installer.
+// manifestsTooLate returns the error for a change after the installation has begun. Its kind is
+// Invalid, as in the Assisted Installer.
 func manifestsTooLate(row *record.Cluster) error {
 	return invalid("Cluster %s is %s; its manifests can only be changed before its installation.", row.API.Name,
 		*row.API.Status)
 }
 
-// ManifestContent decodes a manifest's content, which is base64 text in the API. The limit of the
-// content is in bytes.
+// ManifestContent decodes the base64 text of a manifest. The limit is the maximum size of the
+// content in bytes.
 func ManifestContent(text *string, limit int64) ([]byte, error) {
 	return installconfig.DecodeManifest(text, limit)
 }

@@ -22,29 +22,29 @@ type InstallSource struct {
 	Name         string
 	Release      string // pull spec
 	Version      string
-	Architecture string // spelling of the API
-	Platform     string // spelling of install-config
+	Architecture string // as in the API
+	Platform     string // as in install-config
 	PullSecret   string
 	// TrustBundle holds additional CA certificates (PEM) for the nodes, on top of those in the
 	// mirror rules.
 	TrustBundle []byte
-	// Also lists images in addition to the release's: the programs on the hosts, if the site has
-	// its own.
+	// Also lists images that are not in the release: the programs on the hosts, if the site has
+	// configured its own.
 	Also []string
 }
 
-// MirrorProof is the result of a proof of the mirror.
+// MirrorProof is the result of checking the mirror for the images of an installation.
 type MirrorProof struct {
-	// Complete is true if no image is missing, and also if there is nothing to prove because the
+	// Complete is true if no image is missing. It is also true if nothing was checked, because the
 	// release does not come from a mirror.
 	Complete bool
-	Images   int    // number of proven images; 0 if there is nothing to prove
-	Gaps     int    // number of images that can't be pulled
+	Images   int    // number of checked images; 0 if nothing was checked
+	Gaps     int    // number of images that cannot be pulled
 	Summary  string // a sentence
 }
 
-// MirrorProver proves that the site's mirror has all images that an installation pulls. It calls
-// progress with the number of images.
+// MirrorProver checks that the site's mirror has all images that an installation pulls. It calls
+// progress with the number of checked images.
 type MirrorProver interface {
 	ProveMirror(ctx context.Context, source InstallSource, progress func(done, total int)) (MirrorProof, error)
 }
@@ -91,8 +91,7 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	return source, err
 }
 
-// AcceptMirrorGaps allows or forbids the installation of a cluster although the mirror lacks
-// images.
+// AcceptMirrorGaps allows or forbids the installation of a cluster if the mirror lacks images.
 func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -106,12 +105,12 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 				"Cluster %s: gaps in the mirror prevent its installation again.", row.API.Name)
 		}
 		return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityWarning,
-			"Cluster %s: a person accepted the missing images of the mirror.",
+			"Cluster %s: a user accepted that the mirror lacks images.",
 			row.API.Name)
 	})
 }
 
-// NoteMirrorProof adds the result of a proof of the mirror to the events of a cluster.
+// NoteMirrorProof adds the result of a mirror check to the events of a cluster.
 func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorProof) error {
 	if proof.Images == 0 {
 		return nil
@@ -130,8 +129,8 @@ func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorPro
 	})
 }
 
-// proveMirror proves the mirror before an installation. Gaps are an error unless a person accepted
-// them.
+// proveMirror checks the mirror before an installation. Missing images are an error unless a user
+// has accepted them.
 func (e *Engine) proveMirror(ctx context.Context, id string, note func(format string, args ...any) error) error {
 	if e.options.MirrorProver == nil {
 		return nil
@@ -140,7 +139,7 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 	if err != nil {
 		return err
 	}
-	const step = 25 // number of images between two progress updates; each is a transaction
+	const step = 25 // number of images between two progress updates, each of which is a transaction
 	proof, err := e.options.MirrorProver.ProveMirror(ctx, source, func(done, total int) {
 		if done%step != 0 {
 			return
@@ -164,8 +163,8 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 		"landfall mirror accept-gaps --cluster %s", proof.Summary, id)
 }
 
-// ReadyToInstall reports whether a cluster only waits for a person to start its installation. It
-// returns false for a deleted cluster.
+// ReadyToInstall reports whether a user can start the installation of a cluster now. It returns
+// false for a deleted cluster.
 func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) error {
 		row, err := record.ClusterStatuses.Get(tx, id)

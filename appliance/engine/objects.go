@@ -12,36 +12,36 @@ import (
 	"landfall/store"
 )
 
-// A cluster, an infra-env or a host may be described by an object of another API, the Kubernetes
-// door's. The engine knows no more of it than its key and what of it was acted on: both lie on the
-// row that it describes, are written in the transaction that acts on them, and the row is found by
-// the key. So whoever makes rows of objects can be killed at any moment and makes none twice.
+// An object of the Kubernetes API may describe a cluster, an infra-env or a host. The engine stores
+// the key of the object in the row of the cluster, infra-env or host, with the generation that the
+// row follows. Both are written in the transaction that applies the object, and an index finds the
+// row by the key. So an interrupted controller creates no row twice.
 //
-// The other way, a [Projector] is called at the end of each change, in its transaction, and writes
-// what follows for the objects.
+// In the other direction, a [Projector] updates objects at the end of each change, in the same
+// transaction.
 
-// Projector follows the engine's changes with objects of its own.
+// Projector updates objects of another API after changes of the engine.
 type Projector interface {
-	// Project is called in the transaction of each change that has written something, when all rows
-	// are as they will be committed. An error takes the whole change back. It may be run more than
-	// once for a change, and it writes what differs only.
+	// Project is called in the transaction of each change that writes a row, when all rows have
+	// their final values. An error rolls the change back. Project may run more than once for a
+	// change. It only writes objects that differ.
 	Project(tx *store.Tx, touched Touched) error
 }
 
-// Touched is what a change has written or deleted, in the order of the ids.
+// Touched lists the rows that a change wrote or deleted, ordered by id.
 type Touched struct {
-	Rows      view.Rows // reads the rows as the change leaves them
-	Now       time.Time // UTC, of the change
+	Rows      view.Rows // reads the rows after the change
+	Now       time.Time // time of the change in UTC
 	Clusters  []TouchedRow
 	InfraEnvs []TouchedRow
 	Hosts     []TouchedRow
-	Events    []*models.Event // that the change has written, in their order
+	Events    []*models.Event // written by the change, in order
 }
 
-// TouchedRow is a row that a change has written, or settled with its hosts, or deleted.
+// TouchedRow is a row that a change wrote, recomputed or deleted.
 type TouchedRow struct {
-	ID      string        // of a host <infra-env id>/<host id>
-	Object  record.Object // what the row holds, or held when it was deleted
+	ID      string        // for a host: <infra-env id>/<host id>
+	Object  record.Object // of the row, or of the row before its deletion
 	Deleted bool
 }
 
@@ -57,8 +57,7 @@ func (c *change) noteHostObject(row *record.Host, of []record.Object) error {
 	return record.NoteAll(&row.Object, c.tx, record.HostObjects, record.HostKey(row), of)
 }
 
-// noteHostObjectAt is noteHostObject for a host that the change has loaded and may or may not have
-// altered.
+// noteHostObjectAt is noteHostObject for a host by its ids.
 func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []record.Object) error {
 	if len(of) == 0 {
 		return nil
@@ -71,7 +70,7 @@ func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []record.Object)
 	return c.noteHostObject(h, of)
 }
 
-// project tells the projector what the change has written.
+// project passes the changed rows to the projector.
 func (c *change) project() error {
 	if c.e.options.Projector == nil {
 		return nil
@@ -107,7 +106,7 @@ func objectOf[T any](row *T, of func(*T) record.Object) record.Object {
 	return of(row)
 }
 
-// touchedRows lists the rows that were written and still are, and those that were deleted.
+// touchedRows lists the rows that were written and exist, and those that were deleted.
 func touchedRows(written map[string]bool, deleted map[string]record.Object, row func(id string) (record.Object,
 	bool)) []TouchedRow {
 	ids := make(map[string]bool, len(written)+len(deleted))
@@ -117,9 +116,9 @@ func touchedRows(written map[string]bool, deleted map[string]record.Object, row 
 	}
 	var touched []TouchedRow
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
-		if object, there := row(id); there {
+		if object, exists := row(id); exists {
 			touched = append(touched, TouchedRow{ID: id, Object: object})
-		} else if object, gone := deleted[id]; gone {
+		} else if object, ok := deleted[id]; ok {
 			touched = append(touched, TouchedRow{ID: id, Object: object, Deleted: true})
 		}
 	}

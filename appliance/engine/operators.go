@@ -17,8 +17,8 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// recordOperators records which operators a cluster gets if that has changed: in an event and among
-// the features that the cluster uses.
+// recordOperators records a change of the operators that a cluster gets: as an event and in the
+// features that the cluster uses.
 func (c *change) recordOperators(row *record.Cluster, before []string) error {
 	now := operator.Selected(&row.API, true)
 	if slices.Equal(before, now) {
@@ -44,8 +44,8 @@ func (c *change) recordOperators(row *record.Cluster, before []string) error {
 	return c.clusterEvent(row, event.OperatorsSelected, models.EventSeverityInfo, "%s", message)
 }
 
-// recordDegraded adds an event that names the operators without which a cluster was installed, if
-// any failed.
+// recordDegraded adds an event that lists the failed operators of an installed cluster, if there
+// are any.
 func (c *change) recordDegraded(row *record.Cluster) error {
 	names := operator.Failed(&row.API)
 	if len(names) == 0 {
@@ -56,7 +56,7 @@ func (c *change) recordDegraded(row *record.Cluster) error {
 }
 
 // recordCatalogs records the CatalogSources and OperatorHubs in a manifest of a cluster. Nil
-// content stands for a deleted manifest.
+// content means that the manifest was deleted.
 func (c *change) recordCatalogs(row *record.Cluster, manifest string, content []byte) {
 	objects := catalog.ReplaceManifest(row.Catalogs, manifest, content)
 	if slices.Equal(objects, row.Catalogs) {
@@ -67,14 +67,14 @@ func (c *change) recordCatalogs(row *record.Cluster, manifest string, content []
 	c.settleCluster(row.API.ID.String())
 }
 
-// catalogs describes where the operators of a cluster come from.
+// catalogs returns the sources of a cluster's operators.
 func (e *Engine) catalogs(row *record.Cluster) catalog.Cluster {
 	access := e.clusterAccess(&row.API)
 	return catalog.Cluster{API: &row.API, Objects: row.Catalogs, Sources: access.Catalogs, Mirror: access.Mirror}
 }
 
-// missingCatalogs returns the catalogs that a cluster's operators need and cannot have, each with
-// what to do about it.
+// missingCatalogs returns the catalogs that a cluster's operators need and that are not available,
+// each with the remedy.
 func (e *Engine) missingCatalogs(row *record.Cluster) map[string]string {
 	if len(operator.Selected(&row.API, true)) == 0 {
 		return nil
@@ -82,8 +82,8 @@ func (e *Engine) missingCatalogs(row *record.Cluster) map[string]string {
 	return e.catalogs(row).Missing()
 }
 
-// RefreshOperators validates the operators of clusters again that are not installed yet, after the
-// mirror rules have changed. Failures are logged.
+// RefreshOperators validates the operators of clusters that are not installed yet, after a change
+// of the mirror rules. It logs failures.
 func (e *Engine) RefreshOperators(ctx context.Context) {
 	err := e.update(ctx, func(c *change) error {
 		return record.Clusters.Each(c.tx, "", func(id string, row *record.Cluster) error {
@@ -99,8 +99,8 @@ func (e *Engine) RefreshOperators(ctx context.Context) {
 	}
 }
 
-// OperatorAvailability reports for each operator of a cluster's version its requirements on the
-// mirror and whether the mirror rules cover them.
+// OperatorAvailability returns, for each operator of a cluster's version, the mirror rules that it
+// needs and whether they exist.
 func (e *Engine) OperatorAvailability(id string) ([]catalog.Availability, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
@@ -109,13 +109,13 @@ func (e *Engine) OperatorAvailability(id string) ([]catalog.Availability, error)
 	return e.catalogs(row).Availability(), nil
 }
 
-// OperatorAvailabilityFor is [Engine.OperatorAvailability] for a cluster that does not exist yet,
-// of an OpenShift version.
+// OperatorAvailabilityFor is [Engine.OperatorAvailability] for an OpenShift version, before the
+// cluster exists.
 func (e *Engine) OperatorAvailabilityFor(version string) []catalog.Availability {
 	return e.catalogs(&record.Cluster{API: models.Cluster{OpenshiftVersion: version}}).Availability()
 }
 
-// OperatorImageSet returns the configuration with which oc-mirror copies the images of a cluster's
+// OperatorImageSet returns the oc-mirror configuration that copies the images of a cluster's
 // operators.
 func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
@@ -125,8 +125,8 @@ func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
 	return operator.ImageSet(operator.Selected(&row.API, true), row.API.OpenshiftVersion)
 }
 
-// CheckOperators checks that the mirror holds every image that the newest bundles of a cluster's
-// operators need. It reads all catalogs, which can take a while.
+// CheckOperators checks that the mirror holds all images of the newest bundles of a cluster's
+// operators. It reads whole catalogs, which can take a while.
 func (e *Engine) CheckOperators(ctx context.Context, id string) ([]catalog.CheckResult, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {

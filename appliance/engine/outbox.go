@@ -17,12 +17,12 @@ import (
 	"landfall/store"
 )
 
-// updateOutbox writes the outbox entry that a cluster's state calls for, when it differs from the
-// one there is. Ids and URLs stay until others take their place: what an installation left in AMS
-// that was reset or failed is overwritten by the next one.
+// updateOutbox updates the cluster's outbox entry for AMS if its desired state changed. Ids and
+// URLs stay until new ones replace them: a new installation overwrites the data of one that failed
+// or was reset.
 func (c *change) updateOutbox(row *record.Cluster) error {
 	if conv.Value(row.API.Imported) || *row.API.Kind == description.KindDisconnected {
-		return nil // whoever installed the cluster told AMS of it
+		return nil // the installer of such a cluster reports it to AMS
 	}
 	id := row.API.ID.String()
 	held, err := outbox.DesiredRows.Get(c.tx, id)
@@ -38,14 +38,14 @@ func (c *change) updateOutbox(row *record.Cluster) error {
 	return outbox.PutDesired(c.tx, id, &next)
 }
 
-// desiredEntry returns what AMS must come to know of a cluster, given what it already must.
+// desiredEntry returns the desired state of a cluster in AMS, based on the present entry.
 func desiredEntry(held outbox.Desired, row *record.Cluster) outbox.Desired {
 	held.DisplayName = row.API.Name
 	if id := row.API.OpenshiftClusterID.String(); id != "" {
 		held.ExternalClusterID = id
 	}
 	switch *row.API.Status {
-	// the URL follows from a name that may change in other states
+	// In other states, the cluster's name may change, and with it the URL.
 	case lifecycle.ClusterFinalizing, lifecycle.ClusterInstalled:
 		if url := consoleURLIfUp(row); url != "" {
 			held.ConsoleURL = url
@@ -58,9 +58,9 @@ func desiredEntry(held outbox.Desired, row *record.Cluster) outbox.Desired {
 	return held
 }
 
-// RecordSubscription writes what AMS was told of a cluster, or answered, together with the event
-// that people read and the id that the API shows; "" leaves the id as it is, and a note of no words
-// is no event. Of a cluster that is gone only what write writes is kept.
+// RecordSubscription records the result of a report to AMS: the id of the subscription, shown by
+// the API, and an event with the note. An empty id keeps the present one, and an empty note writes
+// no event. For a deleted cluster, only the rows of write are stored.
 func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool,
 	write func(*store.Tx) error) error {
 	return e.update(ctx, func(c *change) error {
@@ -78,7 +78,7 @@ func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscription
 			row.API.AmsSubscriptionID = id
 			c.saveCluster(row)
 		}
-		if err := c.updateOutbox(row); err != nil { // a person may have taken back what was edited
+		if err := c.updateOutbox(row); err != nil { // a user may have reverted an edit
 			return err
 		}
 		if note == "" {

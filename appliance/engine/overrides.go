@@ -20,13 +20,14 @@ import (
 	"landfall/ignition"
 )
 
-// Users may override fields of the install-config, the ignition config of a host, and the arguments
-// of coreos-installer, which writes a host's disk. Invalid overrides are rejected when they are set
-// and not when an installation uses them.
+// Users may override fields of the install-config, the Ignition config of a host, and the arguments
+// of coreos-installer, which writes a host's disk. Invalid overrides are rejected when the user
+// sets them, not during the installation.
 
-// SetInstallConfigOverride replaces the overrides of a cluster's install-config: a JSON object that
-// is merged into the install-config of the appliance, or "" for none. It fails with kind Invalid if
-// the result is no install-config, or if the installer got its install-config already.
+// SetInstallConfigOverride replaces the overrides of a cluster's install-config. They are a JSON
+// object that is merged into the generated install-config, or "" for none. It is rejected with kind
+// Invalid if the result is not a valid install-config, or if the installer has already used the
+// install-config.
 func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override string) error {
 	if _, err := record.ReadCluster(e.options.DB, id); err != nil {
 		return err
@@ -63,8 +64,8 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 	})
 }
 
-// SetHostIgnition replaces the overrides of the ignition config that a host is installed with. They
-// are an ignition config themselves; "" removes them.
+// SetHostIgnition replaces the overrides of the Ignition config with which a host is installed. The
+// overrides are an Ignition config themselves; "" removes them.
 func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, override string) error {
 	if override != "" {
 		if err := ignition.Validate([]byte(override)); err != nil {
@@ -78,7 +79,8 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 		}
 		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing,
 			lifecycle.HostPrepared}), *h.API.Status) {
-			return invalid("Host %s is %s; its ignition config was made already.", c.hostName(h), *h.API.Status)
+			return invalid("Host %s is %s; its ignition config has been generated already.", c.hostName(h),
+				*h.API.Status)
 		}
 		h.API.IgnitionConfigOverrides = override
 		c.saveHost(h)
@@ -91,7 +93,7 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 	})
 }
 
-// noteHostUsage records in a host's cluster whether any of its hosts uses a feature.
+// noteHostUsage records whether any host of the host's cluster uses a feature.
 func (c *change) noteHostUsage(h *record.Host, name string, uses func(*record.Host) bool) error {
 	if h.API.ClusterID == nil {
 		return nil
@@ -108,7 +110,7 @@ func (c *change) noteHostUsage(h *record.Host, name string, uses func(*record.Ho
 	return c.setUsage(row, name, slices.ContainsFunc(hosts, uses))
 }
 
-// HostIgnitionText returns the ignition config that a host is installed with; see
+// HostIgnitionText returns the Ignition config with which a host is installed; see
 // [Engine.HostIgnition].
 func (e *Engine) HostIgnitionText(infraEnvID, hostID string) (string, error) {
 	file, _, err := e.HostIgnition(infraEnvID, hostID)

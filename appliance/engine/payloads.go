@@ -12,8 +12,8 @@ import (
 	"landfall/store"
 )
 
-// payload resolves a release through the mirror. What is resolved is remembered, so that hosts can
-// boot while the registry is away.
+// payload resolves a release through the mirror. The result is stored, so that hosts can boot while
+// the registry is unavailable.
 func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	secret string) (*release.Payload, error) {
 	secret, err := record.OpenSecret(e.options.Secrets, secret)
@@ -34,7 +34,7 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 			Images: payload.Images,
 		})
 	}); err != nil && ctx.Err() == nil {
-		// It can be read again: a full disk must not keep a host from its image.
+		// The payload can be read again later. A full disk must not prevent hosts from booting.
 		e.options.Logger.Warn("A release payload could not be cached.", "release", payload.Image,
 			"error",
 			err)
@@ -42,25 +42,26 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	return payload, nil
 }
 
-// agentImage returns the pull spec of the agent for an infra-env, and asks the registry for it if
-// need be.
+// agentImage returns the pull spec of an infra-env's agent. If it is not stored, the registry is
+// asked for it.
 func (e *Engine) agentImage(ctx context.Context, row *record.InfraEnv) (string, error) {
-	var known, pullSpec string
+	var stored, pullSpec string
 	err := e.options.DB.View(func(tx *store.Tx) (err error) {
-		if known, err = e.knownAgent(tx, row); err != nil || known != "" {
+		if stored, err = e.localAgentImage(tx, row); err != nil || stored != "" {
 			return err
 		}
 		pullSpec, err = e.agentRelease(tx, row)
 		return err
 	})
-	if err != nil || known != "" {
-		return known, err
+	if err != nil || stored != "" {
+		return stored, err
 	}
 	payload, err := e.payload(ctx, e.infraEnvAccess(&row.API).Releases, pullSpec, row.API.CPUArchitecture,
 		row.PullSecret)
 	if err != nil {
 		return "", unavailable(err,
-			"The discovery image needs to know the agent's image, which the release payload names: %s",
+			"The discovery image can't be generated, because the agent's image can't be read from the release "+
+				"payload: %s",
 			sentence.Ending(err))
 	}
 	image, err := payload.Component(release.TagAgent)
@@ -70,8 +71,7 @@ func (e *Engine) agentImage(ctx context.Context, row *record.InfraEnv) (string, 
 	return image, nil
 }
 
-// ReadRelease reads through the site's mirror which OpenShift a pull spec is of, and for which
-// architecture.
+// ReadRelease reads the version and the architecture of a release through the site's mirror.
 func (e *Engine) ReadRelease(ctx context.Context, pullSpec, pullSecret string) (*ReleaseImage, error) {
 	payload, err := e.payload(ctx, e.access(mirror.Level{}).Releases, pullSpec, "", pullSecret)
 	if err != nil {

@@ -25,17 +25,17 @@ import (
 	"landfall/store"
 )
 
-// progressStep is the number of percent between two updates of the extraction's progress.
+// progressStep is the interval between two progress updates of the extraction, in percent.
 const progressStep = 10
 
 // preparationRun is a running preparation in this process.
 type preparationRun struct {
-	id     string // of the preparation
+	id     string // id of the preparation
 	cancel context.CancelFunc
 }
 
-// runPreparations runs each unfinished preparation in the store, including those of an earlier
-// process. It cancels the run of a preparation that is no longer in the store.
+// runPreparations runs every unfinished preparation in the store, including those that an earlier
+// process began. It cancels the run of a preparation that the store no longer contains.
 func (e *Engine) runPreparations(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -76,7 +76,7 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 	}
 }
 
-// unfinishedPreparations returns the ids of the preparations to run by cluster id.
+// unfinishedPreparations returns the ids of the preparations to run, by cluster id.
 func (e *Engine) unfinishedPreparations() (map[string]string, error) {
 	unfinished := make(map[string]string)
 	err := e.options.DB.View(func(tx *store.Tx) error {
@@ -94,8 +94,8 @@ func (e *Engine) unfinishedPreparations() (map[string]string, error) {
 	return unfinished, err
 }
 
-// prepare runs one preparation and records its failure. A run that ends because the appliance stops
-// records nothing: the next process runs the preparation again.
+// prepare runs a preparation and records its failure. If the appliance stops during the run, it
+// records nothing, and the next process runs the preparation again.
 func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 	err := e.prepareInstallation(ctx, id, preparation)
 	if err == nil || ctx.Err() != nil {
@@ -117,11 +117,10 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 	}
 }
 
-// errSuperseded ends a run whose cluster was cancelled, reset or deleted in the meantime.
+// errSuperseded ends a run after its cluster was cancelled, reset or deleted.
 var errSuperseded = errors.New("the preparation was cancelled")
 
-// updatePreparation changes a cluster. It fails if the preparation is no longer the cluster's
-// current one.
+// updatePreparation changes a cluster. It fails if the cluster has another preparation now.
 func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
 	fn func(*change, *record.Cluster) error) error {
 	return e.update(journal.WithOperation(ctx, journal.OperationPreparation), func(c *change) error {
@@ -223,8 +222,8 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	return e.storeGenerated(ctx, id, preparation, generated, files)
 }
 
-// releaseImages returns the images of a payload that hosts use. Configured images replace those of
-// the payload.
+// releaseImages returns the images of a payload that run on hosts. Configured images replace those
+// in the payload.
 func (e *Engine) releaseImages(payload *release.Payload) (*record.Release, error) {
 	record := &record.Release{Image: payload.Image, Agent: e.options.Images.Agent,
 		Installer:  e.options.Images.Installer,
@@ -286,7 +285,7 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 	})
 }
 
-// installation reads everything that the generated files of a cluster depend on.
+// installation returns the input from which the files of a cluster are generated.
 func (e *Engine) installation(id string) (*installconfig.Installation, error) {
 	in := &installconfig.Installation{
 		Fencing: make(map[strfmt.UUID]*models.FencingCredentialsParams), Manifests: make(map[string][]byte),
@@ -331,7 +330,7 @@ func (e *Engine) installation(id string) (*installconfig.Installation, error) {
 }
 
 // addHosts adds the hosts of a cluster to its installation, with their fencing credentials and the
-// certificates that their infra-envs trust.
+// CA certificates of their infra-envs.
 func (e *Engine) addHosts(tx *store.Tx, id string, in *installconfig.Installation) error {
 	keys, err := record.ClusterHostKeys(tx, id)
 	if err != nil {
@@ -366,8 +365,8 @@ func (e *Engine) addHosts(tx *store.Tx, id string, in *installconfig.Installatio
 	return nil
 }
 
-// MirrorLater returns the objects of a cluster's mirror rules that only a running cluster can be
-// given, as YAML documents. It is empty if there are none.
+// MirrorLater returns the objects of a cluster's mirror rules that only a running cluster accepts,
+// as YAML documents. It is empty if there are none.
 func (e *Engine) MirrorLater(id string) ([]byte, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {

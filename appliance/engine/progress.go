@@ -2,7 +2,7 @@ package engine
 
 import "landfall/appliance/engine/lifecycle"
 
-// clusterProgress sums up the hosts' progress in the cluster's.
+// clusterProgress computes the progress of a cluster from the progress of its hosts.
 func (c *change) clusterProgress(id string) error {
 	row, err := c.cluster(id)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"landfall/store"
 )
 
-// The recipe of an infra-env is frozen when the infra-env changes, and stored in the transaction of
-// that change. Reading never makes a new one.
+// The recipe of an infra-env is frozen and stored in the transaction that changes the infra-env.
+// Downloads only read it.
 
 // BaseImages checks recipes against the site's base images. Package discovery implements it.
 type BaseImages interface {
@@ -32,18 +32,18 @@ type BaseImages interface {
 	Check(version, arch string, recipe *recipe.Recipe) error
 }
 
-// draft is a recipe that is made before the transaction that stores it, because making it takes
-// longer than a transaction should.
+// draft is a recipe that is generated before the transaction that stores it, because generating it
+// takes too long for a transaction.
 type draft struct {
-	agent  string // pull spec; "" while it is unknown: the recipe then has a placeholder
-	inputs string // fingerprint
+	agent  string // pull spec; "" if not stored yet, in which case the recipe has a placeholder
+	inputs string // fingerprint of the inputs
 	recipe *recipe.Recipe
 	staged *store.Staged // nil without an agent
 }
 
-// Recipe returns the stored recipe of an infra-env. If it could not be frozen because the release
-// payload has to be asked for the agent's image, it is frozen now. An error of kind Unavailable
-// says what is missing for that.
+// Recipe returns the stored recipe of an infra-env. If it is not frozen, because the agent's pull
+// spec must be read from the release payload, Recipe freezes it now. An error of kind Unavailable
+// says why that failed.
 func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe, error) {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
@@ -66,8 +66,8 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe,
 	return stored, err
 }
 
-// RecipeDigest returns the digest of an infra-env's recipe, or "" while the recipe is not frozen.
-// It is cheap, so that a reader can check whether its recipe is the present one.
+// RecipeDigest returns the digest of an infra-env's recipe, or "" if the recipe is not frozen. It
+// is fast enough to compare the digest at each request.
 func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
@@ -76,8 +76,8 @@ func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 	return row.Recipe.Digest, nil
 }
 
-// StaticNetworkFiles returns the files of the static network of an infra-env's machines in the
-// Assisted Installer's format. There are none if all machines use DHCP.
+// StaticNetworkFiles returns the static network files for the hosts of an infra-env, in the format
+// of the Assisted Installer. There are none if all hosts use DHCP.
 func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
@@ -86,12 +86,12 @@ func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) 
 	return recipe.StaticNetworkFiles(&row.API)
 }
 
-// draft makes the recipe of an infra-env and checks it against the base images. It does not ask the
-// registry for the agent's image.
+// draft generates the recipe of an infra-env and checks it against the base images. It does not
+// contact the registry.
 func (e *Engine) draft(ctx context.Context, row *record.InfraEnv) (*draft, error) {
 	var agent string
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
-		agent, err = e.knownAgent(tx, row)
+		agent, err = e.localAgentImage(tx, row)
 		return err
 	}); err != nil {
 		return nil, err
@@ -110,19 +110,19 @@ func (e *Engine) draft(ctx context.Context, row *record.InfraEnv) (*draft, error
 	return made, nil
 }
 
-// freezeLater queues an infra-env whose draft lacks the agent's image.
+// freezeLater queues an infra-env whose draft lacks the agent's pull spec.
 func (e *Engine) freezeLater(infraEnvID string, made *draft) {
 	if made.agent != "" {
 		return
 	}
 	select {
 	case e.unfrozen <- infraEnvID:
-	default: // the queue is full; the first reader freezes the recipe
+	default: // The queue is full; the first download freezes the recipe.
 	}
 }
 
-// freezeRecipes refreshes the recipes that a changed configuration or a new release of the
-// appliance has made outdated. Then it freezes the recipes of queued infra-envs until the context
+// freezeRecipes refreshes the recipes that are outdated after a change of the configuration or an
+// upgrade of the appliance. Then it freezes the recipes of queued infra-envs until the context
 // ends.
 func (e *Engine) freezeRecipes(ctx context.Context) {
 	if err := e.refreezeAll(ctx); err != nil && ctx.Err() == nil {
@@ -134,15 +134,15 @@ func (e *Engine) freezeRecipes(ctx context.Context) {
 			return
 		case id := <-e.unfrozen:
 			if err := e.freeze(ctx, id, ""); err != nil && ctx.Err() == nil {
-				e.options.Logger.Warn("The image of an infra-env can't be made yet.", "infra_env", id, "error", err)
+				e.options.Logger.Warn("The discovery image of an infra-env can't be generated yet.", "infra_env",
+					id, "error", err)
 			}
 		}
 	}
 }
 
-// refreezeAll refreshes the recipes of all infra-envs. It does nothing if the shared inputs have
-// not changed since it last succeeded, so that a start with thousands of infra-envs reads none of
-// them.
+// refreezeAll refreshes the recipes of all infra-envs. If the shared inputs have not changed since
+// its last success, it does nothing, so that a start does not read thousands of infra-envs.
 func (e *Engine) refreezeAll(ctx context.Context) error {
 	shared, err := e.sharedInputs()
 	if err != nil {
@@ -167,7 +167,8 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err := e.refreeze(ctx, id); err != nil && ctx.Err() == nil {
-			e.options.Logger.Warn("The image of an infra-env was not updated.", "infra_env", id, "error", err)
+			e.options.Logger.Warn("The discovery image of an infra-env could not be updated.", "infra_env", id,
+				"error", err)
 			complete = false
 		}
 	}
@@ -179,8 +180,8 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 	})
 }
 
-// sharedInputs returns a fingerprint of the inputs that all recipes share: those of an infra-env
-// without any field, and the list of releases, which name agents.
+// sharedInputs returns a fingerprint of the inputs that all recipes share: the inputs of an empty
+// infra-env, and the list of releases, which determine the agents.
 func (e *Engine) sharedInputs() (string, error) {
 	none := record.InfraEnv{API: models.InfraEnv{ID: new(strfmt.UUID), Name: new(string)}}
 	inputs, err := e.recipeFingerprint(&none, e.options.Images.Agent)
@@ -190,8 +191,8 @@ func (e *Engine) sharedInputs() (string, error) {
 	return recipe.Digest([]any{inputs, e.options.ReleaseList})
 }
 
-// refreeze freezes a recipe again if its inputs have changed. It also gives the image code to an
-// infra-env from a release of the appliance without codes.
+// refreeze freezes a recipe again if its inputs have changed. It also creates the image code of an
+// infra-env that a release without codes created.
 func (e *Engine) refreeze(ctx context.Context, id string) error {
 	row, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {
@@ -204,27 +205,27 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 	}
 	var agent string
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
-		agent, err = e.knownAgent(tx, row)
+		agent, err = e.localAgentImage(tx, row)
 		return err
 	}); err != nil {
 		return err
 	}
 	inputs, err := e.recipeFingerprint(row, agent)
 	if err != nil || inputs == row.Recipe.Inputs || agent == "" && row.Recipe.Digest == "" {
-		return err // a recipe without a known agent is frozen by its first reader
+		return err // a recipe without an agent is frozen by its first download
 	}
 	if agent == "" {
 		return &fault.Error{Kind: fault.Unavailable,
 			Reason: fmt.Sprintf("The release payload that names the agent of infra-env %s has not been read yet; "+
-				"update the infra-env to have its image made anew.", *row.API.Name)}
+				"update the infra-env to generate its image again.", *row.API.Name)}
 	}
 	return e.freeze(ctx, id,
 		"The appliance's configuration changed the discovery image of infra-env %s; download it again.")
 }
 
-// freeze makes the recipe of an infra-env and stores it if it has changed. If need be, it asks the
-// release payload for the agent's image. If text is not "", it is the text of the event about a
-// changed recipe; the infra-env's name is inserted.
+// freeze generates the recipe of an infra-env and stores it if it has changed. If necessary, it
+// reads the agent's pull spec from the release payload. A text that is not "" is the format of the
+// event about a changed recipe; its argument is the infra-env's name.
 func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
@@ -254,10 +255,10 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 	})
 }
 
-// keepRecipe stores the recipe of a changed infra-env: the draft if its inputs are the present
-// ones, else a new one. If the recipe differs from the stored one, the infra-env counts as updated.
+// keepRecipe stores the recipe of a changed infra-env: the draft if it has the present inputs, else
+// a new recipe. If the recipe differs from the stored one, the infra-env counts as updated.
 func (c *change) keepRecipe(row *record.InfraEnv, made *draft) error {
-	agent, err := c.e.knownAgent(c.tx, row)
+	agent, err := c.e.localAgentImage(c.tx, row)
 	if err != nil {
 		return err
 	}
@@ -296,8 +297,8 @@ func (c *change) keepRecipe(row *record.InfraEnv, made *draft) error {
 	return nil
 }
 
-// render makes and stages the recipe of an infra-env. Without an agent, it only checks the inputs;
-// the result can't be stored.
+// render generates and stages the recipe of an infra-env. Without an agent, it only checks the
+// inputs, and the result cannot be stored.
 func (e *Engine) render(ctx context.Context, row *record.InfraEnv, agent string) (*draft, error) {
 	fingerprint, err := e.recipeFingerprint(row, agent)
 	if err != nil {
@@ -322,8 +323,8 @@ func (e *Engine) render(ctx context.Context, row *record.InfraEnv, agent string)
 	return made, err
 }
 
-// recipeInputs returns the inputs of an infra-env's recipe: its own fields, and the configuration
-// of the appliance.
+// recipeInputs returns the inputs of an infra-env's recipe: its fields and the configuration of the
+// appliance.
 func (e *Engine) recipeInputs(row *record.InfraEnv, agent string) (*recipe.Inputs, error) {
 	secret, err := record.OpenSecret(e.options.Secrets, row.PullSecret)
 	if err != nil {
@@ -347,9 +348,9 @@ func (e *Engine) recipeFingerprint(row *record.InfraEnv, agent string) (string, 
 	return inputs.Fingerprint()
 }
 
-// knownAgent returns the pull spec of an infra-env's agent from the configuration or from a stored
-// release payload, and "" if the registry has to be asked.
-func (e *Engine) knownAgent(tx *store.Tx, row *record.InfraEnv) (string, error) {
+// localAgentImage returns the pull spec of an infra-env's agent from the configuration or from a
+// stored release payload. It returns "" if the payload must be read from the registry.
+func (e *Engine) localAgentImage(tx *store.Tx, row *record.InfraEnv) (string, error) {
 	if e.options.Images.Agent != "" {
 		return e.options.Images.Agent, nil
 	}
@@ -367,8 +368,8 @@ func (e *Engine) knownAgent(tx *store.Tx, row *record.InfraEnv) (string, error) 
 	return payload.Images[release.TagAgent], nil
 }
 
-// agentRelease returns the pull spec of the release payload that names an infra-env's agent: that
-// of its cluster, or that of its version.
+// agentRelease returns the pull spec of the release that contains an infra-env's agent: the release
+// of its cluster or of its version.
 func (e *Engine) agentRelease(tx *store.Tx, row *record.InfraEnv) (string, error) {
 	if row.API.ClusterID != "" {
 		cluster, err := record.Clusters.Get(tx, row.API.ClusterID.String())
@@ -383,12 +384,13 @@ func (e *Engine) agentRelease(tx *store.Tx, row *record.InfraEnv) (string, error
 	return image.URL, err
 }
 
-// RefreshImages refreshes the recipes that depend on the mirror rules of a level, after those have
-// changed. A recipe that can't be frozen is logged and stays as it was.
+// RefreshImages refreshes the recipes that depend on the mirror rules of a level, after a change of
+// the rules. It logs recipes that cannot be frozen; they keep their content.
 func (e *Engine) RefreshImages(ctx context.Context, level mirror.Level) {
 	err := e.refreezeLevel(ctx, level)
 	if err != nil && ctx.Err() == nil {
-		e.options.Logger.Warn("Not all images could be updated for the changed mirror rules.", "error", err)
+		e.options.Logger.Warn("Some discovery images could not be updated after a change of the mirror rules.",
+			"error", err)
 	}
 }
 

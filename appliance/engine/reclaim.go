@@ -16,15 +16,15 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// UnbindHost removes a host from its cluster. It fails with kind Conflict while the host is being
-// installed, and if the host's infra-env belongs to a cluster. UnbindHost records the object that
-// describes the host in the same transaction.
+// UnbindHost removes a host from its cluster. It is rejected with kind Conflict while the host is
+// being installed, and if the host's infra-env belongs to a cluster. The same transaction records
+// the object that describes the host, if any.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...record.Object) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
 }
 
-// ReclaimHost removes a host from its cluster, as UnbindHost does. An installed host fetches the
-// discovery image and restarts from it, if an agent still runs on it.
+// ReclaimHost removes a host from its cluster, like UnbindHost. If an agent runs on an installed
+// host, the host downloads the discovery image and restarts from it.
 func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnReclaim, nil)
 }
@@ -62,31 +62,31 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger
 		c.hostName(h)); err != nil {
 		return err
 	}
-	c.forgetCluster(h)
+	c.clearClusterState(h)
 	c.settleCluster(clusterID)
-	return errors.Join(c.forgetJoining(h), record.ClusterHosts.Remove(c.tx, clusterID+"/"+record.HostKey(h)))
+	return errors.Join(c.clearJoining(h), record.ClusterHosts.Remove(c.tx, clusterID+"/"+record.HostKey(h)))
 }
 
-// forgetCluster clears the state of a host in its cluster.
-func (c *change) forgetCluster(h *record.Host) {
+// clearClusterState clears the state of a host in its cluster.
+func (c *change) clearClusterState(h *record.Host) {
 	h.API.ClusterID, h.API.Kind = nil, conv.Pointer(models.HostKindHost)
 	h.API.Role, h.API.SuggestedRole, h.API.Bootstrap = models.HostRoleAutoAssign, models.HostRoleAutoAssign, false
 	h.API.MachineConfigPoolName = ""
 	h.API.StageStartedAt, h.API.StageUpdatedAt = strfmt.DateTime{}, strfmt.DateTime{}
 	c.clearPreparation(h)
-	forgetProgress(h)
+	clearProgress(h)
 }
 
-// forgetProgress clears the progress of a host's installation.
-func forgetProgress(h *record.Host) {
+// clearProgress clears the progress of a host's installation.
+func clearProgress(h *record.Host) {
 	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
 	h.API.ConnectionTimedOut = false
 	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{},
 		strfmt.DateTime{}
 }
 
-// applyReclaim applies a reply of a reclaimed host about the download and start of the discovery
-// image. The reply may be late: the host may have been started by hand.
+// applyReclaim applies the reply of a reclaimed host about the download and start of the discovery
+// image. The reply may be outdated, if a user has restarted the host in the meantime.
 func (c *change) applyReclaim(h *record.Host, effect *steps.Effect) error {
 	on := lifecycle.OnReclaimReboot
 	switch {

@@ -17,10 +17,10 @@ import (
 	"landfall/store"
 )
 
-// CopyCluster copies a cluster of another engine in its state before the installation: description,
-// overrides and manifests, with the infra-env whose image its hosts boot, but without hosts. The
-// copied cluster has the same id; the infra-env has a new one. An installed cluster is an error of
-// kind Conflict.
+// CopyCluster copies a cluster from another engine, in its state before the installation:
+// description, overrides and manifests, without hosts. It also copies the infra-env from which the
+// hosts boot. The copy has the same cluster id and a new infra-env id. An installed cluster is
+// rejected with kind Conflict.
 func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infraEnvID string, err error) {
 	row, env, err := from.forCopy(id)
 	if err != nil {
@@ -55,8 +55,8 @@ func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infr
 	return made.ID.String(), nil
 }
 
-// forCopy returns a cluster in its state before the installation. It also returns the infra-env
-// whose image its hosts boot: the cluster's own, else that of its first host, else nil.
+// forCopy returns a cluster in its state before the installation, and the infra-env from which its
+// hosts boot: the cluster's own, that of its first host, or nil.
 func (e *Engine) forCopy(id string) (*record.Cluster, *record.InfraEnv, error) {
 	held, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {
@@ -71,11 +71,11 @@ func (e *Engine) forCopy(id string) (*record.Cluster, *record.InfraEnv, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	row := new(record.Cluster) // rows are shared, so this is a deep copy
+	row := new(record.Cluster) // rows are shared, so the copy must be deep
 	if err := json.Unmarshal(text, row); err != nil {
 		return nil, nil, err
 	}
-	// the other engine has another key
+	// The other engine uses another key.
 	if row.PullSecret, err = record.OpenSecret(e.options.Secrets, row.PullSecret); err != nil {
 		return nil, nil, err
 	}
@@ -141,8 +141,8 @@ func (e *Engine) manifestsForCopy(id string) ([]Manifest, error) {
 	return manifests, nil
 }
 
-// envParams returns the request that creates an infra-env like this one for the cluster. Without an
-// infra-env it has the cluster's values.
+// envParams returns the request that creates a copy of the infra-env for the cluster. Without an
+// infra-env, the copy has the cluster's values.
 func envParams(row *record.Cluster, env *record.InfraEnv) (*models.InfraEnvCreateParams, error) {
 	if env == nil {
 		return &models.InfraEnvCreateParams{

@@ -10,8 +10,8 @@ import (
 	"landfall/store"
 )
 
-// ReportEvent writes an event that a program outside saw, such as the installer on a host. What it
-// names must exist; its time is that of its arrival.
+// ReportEvent stores an event that an external program reports, such as the installer on a host.
+// The objects in the event must exist. The event gets the time of its arrival.
 func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error {
 	if err := event.CheckReported(reported); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error 
 	})
 }
 
-// checkSubjects refuses an event of what does not exist with kind NotFound.
+// checkSubjects rejects an event about an object that does not exist with kind NotFound.
 func (c *change) checkSubjects(reported *models.Event) error {
 	if id := reported.ClusterID; id != nil && !record.Clusters.Exists(c.tx, id.String()) {
 		return notFound("There is no cluster %s.", id)
@@ -37,20 +37,20 @@ func (c *change) checkSubjects(reported *models.Event) error {
 		return notFound("There is no infra-env %s.", id)
 	}
 	if id := reported.HostID; id != nil {
-		known := false
+		exists := false
 		if err := record.HostInfraEnvs.Keys(c.tx, id.String()+"/",
-			func(string) error { known = true; return store.ErrStop }); err != nil {
+			func(string) error { exists = true; return store.ErrStop }); err != nil {
 			return err
 		}
-		if !known {
+		if !exists {
 			return notFound("There is no host %s.", id)
 		}
 	}
 	return nil
 }
 
-// SupportedPlatforms lists the platforms that a cluster's hosts can be installed for: none alone
-// while it has no hosts or is a single node.
+// SupportedPlatforms lists the platforms on which a cluster's hosts can be installed. Without
+// hosts, or for a single node, the only platform is none.
 func (e *Engine) SupportedPlatforms(id string) ([]models.PlatformType, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {

@@ -19,20 +19,20 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// LostHost is the record of a host that is no longer in the store. The record comes from elsewhere.
+// LostHost describes a host that is missing in the store. A caller has read it from another source.
 type LostHost struct {
 	ID           strfmt.UUID
 	ClusterID    string // "": no cluster
-	Status       string // a status during an installation is replaced by one before it
+	Status       string // a status during the installation is replaced by an earlier one
 	Role         models.HostRole
 	Inventory    string // JSON, "" if unknown
 	Stage        models.HostStage
 	RegisteredAt time.Time
 }
 
-// RestoreHost adds a host to the store again. Its agent may never poll again, because the host is
-// installed. RestoreHost fails with kind Conflict if an infra-env has the machine. It records the
-// object that describes the host in the same transaction.
+// RestoreHost adds a missing host to the store again. The host may be installed, so that its agent
+// never polls. If an infra-env already contains the machine, it is rejected with kind Conflict. The
+// same transaction records the object that describes the host, if any.
 func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...record.Object) error {
 	var reported *models.Inventory
 	if lost.Inventory != "" {

@@ -20,12 +20,13 @@ import (
 	"landfall/appliance/fault"
 )
 
-// settleRounds bounds how often a change of a host's state may change its cluster's state, and the
-// reverse, within one change. The longest chain of the tables is shorter.
+// settleRounds limits how often host and cluster states may affect each other within one change.
+// The longest chain of transitions in the state tables is shorter.
 const settleRounds = 6
 
-// refreshCluster computes the fields that follow from a cluster's description and its hosts' facts
-// again: networks, groups, roles, validations and states, until no state changes any more.
+// refreshCluster recomputes everything that depends on a cluster's description and on its hosts'
+// facts: networks, groups of connected hosts, roles, validations and states. It repeats this until
+// no state changes.
 func (c *change) refreshCluster(id string) error {
 	w, err := c.members(id)
 	if fault.KindOf(err) == fault.NotFound {
@@ -35,33 +36,32 @@ func (c *change) refreshCluster(id string) error {
 		return err
 	}
 	for _, h := range w.records {
-		// the report of one host is part of the instructions of the others
+		// The instructions of each host depend on the reports of the other hosts.
 		c.touchedHosts = append(c.touchedHosts, record.HostKey(h))
 	}
 	if err := errors.Join(c.deriveClusterFields(w), c.noteFeatures(w)); err != nil {
 		return err
 	}
 	for range settleRounds {
-		hostMoved, err := c.refreshHosts(w)
+		hostChanged, err := c.refreshHosts(w)
 		if err != nil {
 			return err
 		}
-		if hostMoved { // its cluster may have changed with it
+		if hostChanged { // the input of the cluster's validations may have changed
 			w.inputs = nil
 		}
-		clusterMoved, err := c.refreshState(w)
+		clusterChanged, err := c.refreshState(w)
 		if err != nil {
 			return err
 		}
-		if !hostMoved && !clusterMoved {
+		if !hostChanged && !clusterChanged {
 			break
 		}
 	}
 	return nil
 }
 
-// members returns a cluster and its hosts. It returns a refusal of kind NotFound if the cluster
-// does not exist.
+// members returns a cluster and its hosts. A missing cluster is an error of kind NotFound.
 func (c *change) members(id string) (*clusterMembers, error) {
 	row, err := c.cluster(id)
 	if err != nil {
@@ -81,14 +81,16 @@ func (c *change) members(id string) (*clusterMembers, error) {
 	return w, nil
 }
 
-// clusterMembers is a cluster with its hosts, as the validations read them.
+// clusterMembers is a cluster with its hosts, in the form that the validations read.
 type clusterMembers struct {
 	row        *record.Cluster
 	records    []*record.Host
-	hosts      []*inventory.Host // at the indexes of their records
+	hosts      []*inventory.Host // same indexes as records
 	groups     *network.Groups
 	collisions map[string][]string
-	inputs     []byte // of the validations, see [roster.digest]; they hold for one round, and until a host moves
+	// digest of the validations' input, see [clusterMembers.digest]; valid for one round, until the
+	// state of a host changes
+	inputs []byte
 }
 
 func (w *clusterMembers) installing() bool {
@@ -97,9 +99,8 @@ func (w *clusterMembers) installing() bool {
 		*w.row.API.Status)
 }
 
-// deriveClusterFields fills in what the API shows of a cluster and nobody enters: groups of
-// connected hosts, host networks, machine networks that follow from the VIPs, and the roles that
-// hosts will have.
+// deriveClusterFields sets the fields of a cluster that are derived and not entered: groups of
+// connected hosts, host networks, machine networks of the VIPs, and suggested roles.
 func (c *change) deriveClusterFields(w *clusterMembers) error {
 	api := &w.row.API
 	if w.installing() {
@@ -140,8 +141,8 @@ func (c *change) deriveClusterFields(w *clusterMembers) error {
 	return nil
 }
 
-// followMachineNetwork sets the machine network of a cluster for which no person set one to the
-// network of its VIPs or hosts.
+// followMachineNetwork sets the machine network of a cluster to the network of its VIPs or hosts,
+// unless the user has set one.
 func (c *change) followMachineNetwork(w *clusterMembers) (changed bool) {
 	api := &w.row.API
 	if len(api.MachineNetworks) > 0 && !w.row.Follows {
@@ -151,8 +152,9 @@ func (c *change) followMachineNetwork(w *clusterMembers) (changed bool) {
 	if machine.IsValid() {
 		text = machine.String()
 	}
-	unknown := func(host *inventory.Host) bool { return host.Inventory == nil } // it may have the network
-	if text == api.MachineNetworkCidr || text == "" && slices.ContainsFunc(w.hosts, unknown) {
+	// this host may have the network
+	withoutInventory := func(host *inventory.Host) bool { return host.Inventory == nil }
+	if text == api.MachineNetworkCidr || text == "" && slices.ContainsFunc(w.hosts, withoutInventory) {
 		return false
 	}
 	api.MachineNetworkCidr, w.row.Follows = text, text != ""
@@ -167,8 +169,8 @@ func sameHostNetwork(a, b *models.HostNetwork) bool {
 	return a.Cidr == b.Cidr && slices.Equal(a.HostIds, b.HostIds)
 }
 
-// machineNetwork is the network that the API VIP lies in, or, without VIPs, the only one that all
-// hosts have.
+// machineNetwork returns the network of the API VIP. Without VIPs, it returns the network that all
+// hosts have in common, if there is only one.
 func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Prefix {
 	if len(cluster.APIVips) > 0 {
 		if vip, err := netip.ParseAddr(string(cluster.APIVips[0].IP)); err == nil {
@@ -189,24 +191,24 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 }
 
 // refreshHosts validates the hosts of a cluster and runs the trigger refresh on each.
-func (c *change) refreshHosts(w *clusterMembers) (moved bool, err error) {
+func (c *change) refreshHosts(w *clusterMembers) (changed bool, err error) {
 	w.inputs = nil
 	for i, h := range w.records {
 		found, err := c.validateHost(h, w.hosts[i], w)
 		if err != nil {
-			return moved, err
+			return changed, err
 		}
 		s := c.situation(h, &w.row.API, found)
-		// Only a host that waits for a person too long may be given up.
+		// Only a host that waits too long for a user action is expendable.
 		s.Expendable = s.TimedOut && *h.API.Status == lifecycle.HostPendingUserAction &&
 			lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
-		did, err := c.transitionHost(h, lifecycle.OnRefresh, s)
+		transitioned, err := c.transitionHost(h, lifecycle.OnRefresh, s)
 		if err != nil {
-			return moved, err
+			return changed, err
 		}
-		moved = moved || did
+		changed = changed || transitioned
 	}
-	return moved, nil
+	return changed, nil
 }
 
 func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *record.InfraEnv,
@@ -241,7 +243,7 @@ func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *r
 	return report, nil
 }
 
-// situation returns the facts that the table of hosts reads.
+// situation returns the facts about a host that its state table reads.
 func (c *change) situation(h *record.Host, cluster *models.Cluster, found validationResult) lifecycle.HostSituation {
 	s := lifecycle.HostSituation{
 		Readiness: found.status, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
@@ -272,8 +274,8 @@ func messages(results []validation.Result) string {
 	return strings.Join(texts, " ")
 }
 
-// triggerHost runs a trigger other than a refresh on a host. It reports whether the host's state
-// changed, and refuses with kind Conflict what the host's state does not allow.
+// triggerHost runs a trigger other than refresh on a host and reports whether the host's state
+// changed. A trigger that the host's state does not allow is rejected with kind Conflict.
 func (c *change) triggerHost(h *record.Host, on lifecycle.Trigger, reason string) (bool, error) {
 	var cluster *models.Cluster
 	if h.API.ClusterID != nil {
@@ -319,7 +321,7 @@ func (c *change) transitionHost(h *record.Host, on lifecycle.Trigger, s lifecycl
 		}
 		return false, nil
 	}
-	if from == lifecycle.HostInitial { // a new host has an event of its own
+	if from == lifecycle.HostInitial { // another event announces a new host
 		return true, nil
 	}
 	return true, errors.Join(
@@ -330,7 +332,8 @@ func (c *change) transitionHost(h *record.Host, on lifecycle.Trigger, s lifecycl
 	)
 }
 
-// applyHostMark changes what a row marks in a host's record. It reports whether the record differs.
+// applyHostMark applies the mark of a state transition to a host's record and reports whether the
+// record changed.
 func (c *change) applyHostMark(h *record.Host, mark lifecycle.Mark) bool {
 	switch mark {
 	case lifecycle.MarkConnectionTimedOut:
@@ -348,7 +351,8 @@ func (c *change) applyHostMark(h *record.Host, mark lifecycle.Mark) bool {
 	return false
 }
 
-// applyClusterMark is applyHostMark for a cluster.
+// applyClusterMark applies the mark of a state transition to a cluster's record and reports whether
+// the record changed.
 func applyClusterMark(row *record.Cluster, mark lifecycle.Mark) bool {
 	switch mark {
 	case lifecycle.MarkFinalizingStageTimedOut:
@@ -434,7 +438,7 @@ func (c *change) refreshState(w *clusterMembers) (bool, error) {
 	return c.transitionCluster(row, lifecycle.OnRefresh, s)
 }
 
-// clusterInput returns the input of the validations of a cluster.
+// clusterInput returns the input of a cluster's validations.
 func (c *change) clusterInput(w *clusterMembers) (validation.ClusterInput, error) {
 	row := w.row
 	custom, err := c.hasManifests(row.API.ID.String())
@@ -464,7 +468,7 @@ func (c *change) runClusterValidations(row *record.Cluster, input validation.Clu
 	return report, nil
 }
 
-// clusterSituation returns the facts that the table of clusters reads in a cluster's record.
+// clusterSituation returns the facts in a cluster's record that the state table of clusters reads.
 func clusterSituation(row *record.Cluster) lifecycle.ClusterSituation {
 	s := lifecycle.ClusterSituation{IngressCA: row.IngressCA}
 	if row.API.Progress != nil {
@@ -482,7 +486,7 @@ func clusterSituation(row *record.Cluster) lifecycle.ClusterSituation {
 	return s
 }
 
-// countHosts adds the states of a cluster's hosts to its situation.
+// countHosts adds the states of a cluster's hosts to the cluster's situation.
 func countHosts(s *lifecycle.ClusterSituation, w *clusterMembers) {
 	s.AllPrepared, s.AllDone = len(w.records) > 0, len(w.records) > 0
 	s.EnoughInstalled = lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
@@ -573,7 +577,7 @@ func (c *change) transitionCluster(row *record.Cluster, on lifecycle.Trigger,
 	)
 }
 
-// validationEvent returns the name of the event of a validation's change.
+// validationEvent returns the name of the event for a changed validation result.
 func validationEvent(changed validation.Change, failing, fixed string) string {
 	if changed.Failed {
 		return failing

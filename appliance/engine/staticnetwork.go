@@ -12,8 +12,8 @@ import (
 	"landfall/store"
 )
 
-// PreviewStaticNetwork returns the network configuration that the hosts of an infra-env would get
-// from the descriptions. It stores nothing.
+// PreviewStaticNetwork returns the network configuration that the hosts of an infra-env would get.
+// It stores nothing.
 func (e *Engine) PreviewStaticNetwork(infraEnvID string,
 	hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error) {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
@@ -69,7 +69,7 @@ func (e *Engine) clusterWithInfraEnvs(id string) (cluster *record.Cluster, envs 
 	return cluster, envs, err
 }
 
-// checkVIPs rejects VIPs that a network description gives to a host.
+// checkVIPs rejects VIPs that a network description assigns to a host.
 func (e *Engine) checkVIPs(clusterID string, params *models.V2ClusterUpdateParams) error {
 	if len(params.APIVips)+len(params.IngressVips) == 0 {
 		return nil

@@ -9,22 +9,21 @@ import (
 	"landfall/store"
 )
 
-// Stepper works an engine by hand, for those who move its clock themselves
-// (appliance/simulate/scenario): what [Engine.Run] does by itself happens when one of these methods
-// is called, in the caller's goroutine. An engine has a Stepper or runs, not both.
+// Stepper runs an engine step by step for callers that control the clock
+// (appliance/simulate/scenario). Its methods do the work of [Engine.Run] in the caller's goroutine.
+// An engine must not be used with both.
 type Stepper struct{ e *Engine }
 
-// Stepper returns what works the engine by hand.
+// Stepper returns the stepper of the engine.
 func (e *Engine) Stepper() Stepper { return Stepper{e} }
 
-// stepsAtOnce bounds how often what is due may bring about something else that is due at the same
-// moment.
-const stepsAtOnce = 1000
+// maxDueRounds limits the rounds of deadlines that become due at the same moment.
+const maxDueRounds = 1000
 
-// Due handles all deadlines that have passed and returns when the next one will, or false when
-// nothing is waited for.
+// Due handles all deadlines that have passed and returns the next deadline, or false if there is
+// none.
 func (s Stepper) Due(ctx context.Context) (next time.Time, waits bool, err error) {
-	for range stepsAtOnce {
+	for range maxDueRounds {
 		wait, err := s.e.handleDue(ctx)
 		if err != nil {
 			return time.Time{}, false, err
@@ -40,16 +39,15 @@ func (s Stepper) Due(ctx context.Context) (next time.Time, waits bool, err error
 	return next, waits, err
 }
 
-// Preparations returns the preparations of installations that are wanted now: their ids, by
-// cluster.
+// Preparations returns the ids of the preparations to run, by cluster id.
 func (s Stepper) Preparations() (map[string]string, error) { return s.e.unfinishedPreparations() }
 
-// Prepare runs one of them to its end.
+// Prepare runs a preparation until it ends.
 func (s Stepper) Prepare(ctx context.Context, cluster, preparation string) {
 	s.e.prepare(ctx, cluster, preparation)
 }
 
-// Freeze makes the recipes of the infra-envs whose agent is not known yet.
+// Freeze freezes the recipes of the infra-envs whose agent image was missing.
 func (s Stepper) Freeze(ctx context.Context) error {
 	for {
 		select {
@@ -63,6 +61,5 @@ func (s Stepper) Freeze(ctx context.Context) error {
 	}
 }
 
-// Jumped tells the engine that its machine has slept, or how far its clock was set, which it
-// notices by itself on a real clock.
+// Jumped reports a jump of the clock to the engine, which detects jumps of a real clock by itself.
 func (s Stepper) Jumped(by time.Duration) { s.e.clockJumped(s.e.options.Clock.Now(), by) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// commaList returns the different items of comma-separated lists.
+// commaList returns the distinct items of comma-separated lists.
 func commaList(lists ...string) []string {
 	var kept []string
 	for _, list := range lists {
@@ -18,7 +18,7 @@ func commaList(lists ...string) []string {
 	return kept
 }
 
-// orText returns a text, or another one if it is empty.
+// orText returns the text, or otherwise if it is empty.
 func orText(value, otherwise string) string {
 	if value == "" {
 		return otherwise

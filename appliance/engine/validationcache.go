@@ -25,54 +25,54 @@ type validationResult struct {
 	failing string
 }
 
-// validator says what stands in the way of an installation. The validations are the only one but in
-// random walks, which choose at random what is found.
+// validator decides whether a host or a cluster can be installed. The product uses the validations;
+// random walks choose results at random.
 type validator interface {
 	validateHost(h *record.Host) validationResult
 	validateCluster(w *clusterMembers) validationResult
 }
 
-// cachedValidation is a judgement of a host or cluster that was written: what it was made of, and
-// the row of levels that it left.
+// cachedValidation is the stored result of validating a host or a cluster, with the digest of its
+// input and the revision of the validations' row.
 type cachedValidation struct {
 	inputs   [sha256.Size]byte
-	revision uint64 // the revision of the row
+	revision uint64 // of the validations' row
 	result   validationResult
 }
 
-// validationCache remembers the last judgement of each host and cluster, so that a change which
-// concerns one host of a cluster does not have the others validated again. What is remembered only
-// holds for the very inputs and the very row that it was made of.
+// validationCache holds the last validation result of each host and cluster, so that a change of
+// one host does not validate the other hosts again. A result is only used for the same input and
+// the same row.
 type validationCache struct {
 	mu   sync.Mutex
-	held map[string]cachedValidation // by host key, or cluster id
+	held map[string]cachedValidation // by host key or cluster id
 }
 
-func (j *validationCache) get(key string) (cachedValidation, bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	found, ok := j.held[key]
+func (v *validationCache) get(key string) (cachedValidation, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	found, ok := v.held[key]
 	return found, ok
 }
 
-func (j *validationCache) put(key string, found cachedValidation) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.held == nil {
-		j.held = make(map[string]cachedValidation)
+func (v *validationCache) put(key string, found cachedValidation) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.held == nil {
+		v.held = make(map[string]cachedValidation)
 	}
-	j.held[key] = found
+	v.held[key] = found
 }
 
-func (j *validationCache) drop(key string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.held, key)
+func (v *validationCache) drop(key string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.held, key)
 }
 
-// validateHost says what stands in the way of a host, by its validations. They are made again when
-// one of their inputs has changed: the host's record and reports, its connection, its infra-env,
-// its cluster or what counts of the other hosts.
+// validateHost returns the validation result of a host. The validations only run again if their
+// input has changed: the host's record and reports, its contact, its infra-env, its cluster, or the
+// relevant fields of other hosts.
 func (c *change) validateHost(h *record.Host, host *inventory.Host, w *clusterMembers) (validationResult, error) {
 	if !lifecycle.Validated(*h.API.Status) {
 		return validationResult{status: validation.Ready}, nil
@@ -104,8 +104,8 @@ func (c *change) validateHost(h *record.Host, host *inventory.Host, w *clusterMe
 	return found, nil
 }
 
-// lastValidation is the last judgement of a host: the change's own, else the last that was
-// committed.
+// lastValidation returns the last validation result of an object: that of the change, else the
+// committed one.
 func (c *change) lastValidation(key string) (cachedValidation, bool) {
 	if held, ok := c.validated[key]; ok {
 		return held, true
@@ -113,21 +113,21 @@ func (c *change) lastValidation(key string) (cachedValidation, bool) {
 	return c.e.validationCache.get(key)
 }
 
-// The encodings from which digests of inputs are computed.
+// Encoders of the inputs from which digests are computed.
 var (
 	encodeHost     = canonical.EncoderOf[models.Host]()
 	encodeInfraEnv = canonical.EncoderOf[models.InfraEnv]()
-	encodeRoster   = canonical.EncoderOf[memberInputs]()
+	encodeMembers  = canonical.EncoderOf[memberInputs]()
 	encodeCatalogs = canonical.EncoderOf[map[string]string]()
 )
 
-// encodingSize is the usual size of an encoding in bytes.
+// encodingSize is the usual size of an encoded input in bytes.
 const encodingSize = 4 << 10
 
-// inputsOf returns a digest of the inputs of a host's validations.
+// inputsOf returns the digest of the input of a host's validations.
 func (c *change) inputsOf(h *record.Host, env *record.InfraEnv, w *clusterMembers) [sha256.Size]byte {
 	record := h.API
-	record.UpdatedAt = time.Time{} // of its last writing
+	record.UpdatedAt = time.Time{} // changes with every write
 	c.scratch = encodeHost(slices.Grow(c.scratch[:0], encodingSize), &record)
 	c.scratch = binary.LittleEndian.AppendUint64(c.scratch, h.Reported)
 	c.scratch = strconv.AppendBool(strconv.AppendBool(c.scratch, c.connected(h)), h.IsRestarting())
@@ -138,15 +138,15 @@ func (c *change) inputsOf(h *record.Host, env *record.InfraEnv, w *clusterMember
 	return sha256.Sum256(c.scratch)
 }
 
-// peerInputs are what counts of a host when another host of its cluster is validated.
+// peerInputs holds the fields of a host that the validations of the other hosts read.
 type peerInputs struct {
 	ID, Hostname, Fencing string
 	Role                  models.HostRole
 	Inventory             bool
 }
 
-// memberInputs are what the validations of a host look at beyond the host itself: the cluster with
-// the groups of its connected hosts, and the others.
+// memberInputs holds the input of a host's validations apart from the host itself: the cluster, the
+// groups of connected hosts and the other hosts.
 type memberInputs struct {
 	Cluster    models.Cluster
 	Peers      []peerInputs
@@ -154,7 +154,7 @@ type memberInputs struct {
 	Collisions map[string][]string
 }
 
-// digest returns a digest of the inputs that the validations of all hosts share.
+// digest returns the digest of the input that the validations of all hosts share.
 func (w *clusterMembers) digest() []byte {
 	if w.inputs == nil {
 		inputs := memberInputs{w.row.API, make([]peerInputs, len(w.hosts)), w.groups, w.collisions}
@@ -163,14 +163,14 @@ func (w *clusterMembers) digest() []byte {
 			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials,
 				h.Role(), h.Inventory != nil}
 		}
-		sum := sha256.Sum256(encodeRoster(make([]byte, 0, encodingSize), &inputs))
+		sum := sha256.Sum256(encodeMembers(make([]byte, 0, encodingSize), &inputs))
 		w.inputs = sum[:]
 	}
 	return w.inputs
 }
 
-// validateCluster says what stands in the way of a cluster. As with hosts, its validations are made
-// again when one of their inputs has changed.
+// validateCluster returns the validation result of a cluster. The validations only run again if
+// their input has changed.
 func (c *change) validateCluster(w *clusterMembers) (validationResult, error) {
 	if c.e.validator != nil {
 		return c.e.validator.validateCluster(w), nil
@@ -200,7 +200,7 @@ func (c *change) validateCluster(w *clusterMembers) (validationResult, error) {
 	return found, nil
 }
 
-// clusterInputs is a digest of all that the validations of a cluster look at.
+// clusterInputs returns the digest of the input of a cluster's validations.
 func (w *clusterMembers) clusterInputs(input validation.ClusterInput) [sha256.Size]byte {
 	text := strconv.AppendBool(nil, input.CustomManifests)
 	text = encodeCatalogs(text, &input.MissingCatalogs)
@@ -208,8 +208,8 @@ func (w *clusterMembers) clusterInputs(input validation.ClusterInput) [sha256.Si
 	return sha256.Sum256(text)
 }
 
-// members sums up what the validations of a cluster look at of each host. It is not encoded as
-// JSON, which takes longer than the validations themselves.
+// members encodes the fields of all hosts that the cluster's validations read. It does not use
+// JSON, which takes longer than the validations.
 func (w *clusterMembers) members() []byte {
 	var text []byte
 	for i, h := range w.hosts {

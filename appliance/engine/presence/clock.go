@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// ClockWatch detects that the wall clock jumped: the machine slept, or its clock was set.
+// ClockWatch detects jumps of the wall clock, which happen when the machine sleeps or its clock is
+// set.
 type ClockWatch struct {
 	mu   sync.Mutex
-	last time.Time // with its monotonic reading, which stands still while the machine sleeps
+	last time.Time // includes the monotonic reading, which stops while the machine sleeps
 }
 
-// Jump returns how far the clock has jumped since the last call, zero within the tolerance.
+// Jump returns how far the clock has jumped since the last call. Jumps within the tolerance count
+// as zero.
 func (w *ClockWatch) Jump(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -22,7 +24,7 @@ func (w *ClockWatch) Jump(now time.Time) time.Duration {
 	}
 	jump := now.Round(0).Sub(last.Round(0)) - now.Sub(last)
 	if jump < ClockTolerance && jump > -ClockTolerance {
-		w.last = last // small steps add up
+		w.last = last // keep the base, so that small steps add up
 		return 0
 	}
 	return jump

@@ -2,8 +2,8 @@ package presence
 
 import "sync"
 
-// KeyedLocks admits one goroutine at a time for a key. An agent sends the replies of parallel steps
-// at once; the engine handles the replies of one host one after the other.
+// KeyedLocks is a set of locks by key. The engine locks a host while it handles a reply of the
+// host's agent, because an agent sends the replies of parallel steps concurrently.
 type KeyedLocks struct {
 	mu   sync.Mutex
 	held map[string]*keyedLock
@@ -14,7 +14,7 @@ type keyedLock struct {
 	users int
 }
 
-// Lock waits for the key and returns the function that releases it.
+// Lock acquires the lock of a key and returns the function that releases it.
 func (k *KeyedLocks) Lock(key string) (unlock func()) {
 	k.mu.Lock()
 	if k.held == nil {

@@ -1,7 +1,6 @@
-// Package presence holds the facts about hosts that come from their polls and are not written to
-// disk: the time of the last contact, and the prepared answer to the next poll. A heartbeat is not
-// worth a sync of the disk: after a restart, every host counts as contacted when the process
-// started.
+// Package presence holds facts about hosts in memory that are not written to disk: the time of the
+// last contact and the prepared answer to the next poll. Writing each poll would cost a sync of the
+// disk. After a restart, the start of the process counts as the last contact of every host.
 //
 // Design: docs/design.md#clock-deadlines-and-last-contacts.
 package presence
@@ -12,8 +11,8 @@ import (
 	"time"
 )
 
-// ClockTolerance is how far the wall clock may differ from the expected time before the machine is
-// assumed to have slept, or its clock to have been set.
+// ClockTolerance is the largest difference between the wall clock and the expected time that does
+// not count as a sleep of the machine or a change of its clock.
 const ClockTolerance = 30 * time.Second
 
 // Hosts holds the presence of all hosts.
@@ -24,17 +23,18 @@ type Hosts struct {
 
 // Host is the presence of one host.
 type Host struct {
-	seen   atomic.Int64 // Unix nanoseconds of the last poll, 0 for none since the start
+	polled atomic.Int64 // time of the last poll in Unix nanoseconds; 0 if there was none since the start
 	answer atomic.Pointer[Answer]
-	// version is raised by each change of the host. An answer of an earlier version is stale.
+	// version increases with each change of the host. Answers with an earlier version are stale.
 	version atomic.Uint64
 }
 
-// Answer is the JSON of a host's next instructions, for polls that equal the one it was made for.
+// Answer is the JSON of a host's next instructions. It is valid for polls with the same agent
+// version and clock skew.
 type Answer struct {
-	Version      uint64 // of the host, before the answer was made
+	Version      uint64 // version of the host before the answer was prepared
 	AgentVersion string
-	Skew         int64 // seconds that the host's clock is behind
+	Skew         int64 // seconds that the host's clock is behind the appliance's
 	Body         []byte
 }
 
@@ -45,7 +45,7 @@ func New(now time.Time) *Hosts {
 	return p
 }
 
-// Of returns the presence of a host, which it creates if needed.
+// Of returns the presence of a host and creates it if necessary.
 func (p *Hosts) Of(key string) *Host {
 	if held, ok := p.hosts.Load(key); ok {
 		return held.(*Host)
@@ -54,58 +54,60 @@ func (p *Hosts) Of(key string) *Host {
 	return held.(*Host)
 }
 
-// LastContact returns the time of the host's last contact: the one in memory or the recorded one,
-// but not before the process could be contacted.
+// LastContact returns the time of the host's last contact: the later one of the time in memory and
+// the recorded time. The result is never before the time since which hosts can contact this
+// process.
 func (p *Hosts) LastContact(key string, recorded, now time.Time) time.Time {
 	last := p.Started()
 	later := func(at time.Time) {
-		// A contact in the future was before the clock was set back.
+		// A contact in the future happened before the clock was set back.
 		if at.After(last) && !at.After(now.Add(ClockTolerance)) {
 			last = at
 		}
 	}
 	later(recorded)
 	if held, ok := p.hosts.Load(key); ok {
-		if ns := held.(*Host).seen.Load(); ns != 0 {
+		if ns := held.(*Host).polled.Load(); ns != 0 {
 			later(time.Unix(0, ns))
 		}
 	}
 	return last.UTC()
 }
 
-// Started returns since when hosts can contact this process, or this machine after it slept.
+// Started returns the time since which hosts can contact this process: its start, or the last jump
+// of the machine's clock.
 func (p *Hosts) Started() time.Time { return time.Unix(0, p.started.Load()).UTC() }
 
-// Polled returns the time of the host's last contact with this process, or false.
+// Polled returns the time of the host's last contact with this process, or false if there was none.
 func (p *Hosts) Polled(key string) (time.Time, bool) {
 	if held, ok := p.hosts.Load(key); ok {
-		if ns := held.(*Host).seen.Load(); ns != 0 {
+		if ns := held.(*Host).polled.Load(); ns != 0 {
 			return time.Unix(0, ns).UTC(), true
 		}
 	}
 	return time.Time{}, false
 }
 
-// Invalidate makes the prepared answer of a host stale, after a change of the host.
+// Invalidate makes the prepared answer of a host stale. It is called after each change of the host.
 func (p *Hosts) Invalidate(key string) { p.Of(key).version.Add(1) }
 
-// Remove drops a host that was deleted.
+// Remove deletes the presence of a deleted host.
 func (p *Hosts) Remove(key string) { p.hosts.Delete(key) }
 
-// Restart counts every host as contacted now, after the machine slept: its hosts could not contact
-// it.
+// Restart counts now as the last contact of every host. It is called when the machine has slept,
+// because hosts could not contact it.
 func (p *Hosts) Restart(now time.Time) {
 	p.started.Store(now.UnixNano())
 	p.hosts.Range(func(_, held any) bool {
 		host := held.(*Host)
-		if seen := host.seen.Load(); seen > now.UnixNano() { // before the clock was set back
-			host.seen.CompareAndSwap(seen, now.UnixNano())
+		if polled := host.polled.Load(); polled > now.UnixNano() { // the poll was before the clock was set back
+			host.polled.CompareAndSwap(polled, now.UnixNano())
 		}
 		return true
 	})
 }
 
-// Get returns the presence of a host, nil if there is none yet.
+// Get returns the presence of a host, or nil.
 func (p *Hosts) Get(key string) *Host {
 	if held, ok := p.hosts.Load(key); ok {
 		return held.(*Host)
@@ -114,12 +116,12 @@ func (p *Hosts) Get(key string) *Host {
 }
 
 // Contacted records a contact of the host.
-func (h *Host) Contacted(now time.Time) { h.seen.Store(now.UnixNano()) }
+func (h *Host) Contacted(now time.Time) { h.polled.Store(now.UnixNano()) }
 
-// Version returns the version of the host, for an answer that is made now.
+// Version returns the present version of the host, for a new answer.
 func (h *Host) Version() uint64 { return h.version.Load() }
 
-// Answer returns the prepared answer if it is not stale, else nil.
+// Answer returns the prepared answer, or nil if it is stale.
 func (h *Host) Answer() *Answer {
 	if answer := h.answer.Load(); answer != nil && answer.Version == h.version.Load() {
 		return answer
@@ -127,5 +129,5 @@ func (h *Host) Answer() *Answer {
 	return nil
 }
 
-// SetAnswer keeps the answer to the next poll.
+// SetAnswer stores the prepared answer to the next poll.
 func (h *Host) SetAnswer(answer *Answer) { h.answer.Store(answer) }

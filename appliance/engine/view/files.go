@@ -10,8 +10,8 @@ import (
 	"landfall/store"
 )
 
-// The files of a cluster lie under its id: those that its installation generated at the top, logs
-// and manifests in folders of their own.
+// The files of a cluster have its id as a prefix. The installation's generated files follow
+// directly; logs and manifests have directories of their own.
 
 // Names of the kubeconfigs among a cluster's files.
 const (
@@ -19,7 +19,7 @@ const (
 	KubeconfigNoIngress = "kubeconfig-noingress"
 )
 
-// OpenFile opens a generated file of a cluster for reading; the caller closes it.
+// OpenFile opens a file of a cluster for reading. The caller closes it.
 func (r *Reader) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
 	if _, err := record.ReadCluster(r.db, id); err != nil {
 		return nil, store.FileInfo{}, err
@@ -31,9 +31,9 @@ func (r *Reader) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, e
 	return file, info, err
 }
 
-// OpenGenerated opens a file that a cluster's installation generates; the caller closes it. It is
-// refused with kind Conflict until the file is there. A kubeconfig that lacks the ingress
-// certificate yet stands in for the one that has it.
+// OpenGenerated opens a file that a cluster's installation generates. The caller closes it. Until
+// the file exists, it is rejected with kind Conflict. Until the kubeconfig has the ingress
+// certificate, OpenGenerated returns the one without it.
 func (r *Reader) OpenGenerated(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
 	row, err := record.ReadCluster(r.db, id)
 	if err != nil {
@@ -46,13 +46,13 @@ func (r *Reader) OpenGenerated(id, name string) (io.ReadSeekCloser, store.FileIn
 	if fault.KindOf(err) == fault.NotFound {
 		return nil, info,
 			fault.New(fault.Conflict,
-				"Cluster %s is %s and has no file %q yet; it is made when the installation is prepared.",
+				"Cluster %s is %s and has no file %q yet; it is generated when the installation is prepared.",
 				row.API.Name, *row.API.Status, name)
 	}
 	return file, info, err
 }
 
-// ReadFile returns the content of a generated file of a cluster.
+// ReadFile returns the content of a cluster's file.
 func (r *Reader) ReadFile(id, name string) ([]byte, error) {
 	file, _, err := r.OpenFile(id, name)
 	if err != nil {
@@ -62,14 +62,14 @@ func (r *Reader) ReadFile(id, name string) ([]byte, error) {
 	return content, errors.Join(err, file.Close())
 }
 
-// FileNames lists a cluster's files below a folder, such as "logs/".
-func (r *Reader) FileNames(id, folder string) ([]string, error) {
+// FileNames lists a cluster's files in a directory such as "logs/".
+func (r *Reader) FileNames(id, directory string) ([]string, error) {
 	if _, err := record.ReadCluster(r.db, id); err != nil {
 		return nil, err
 	}
 	var names []string
 	err := r.db.View(func(tx *store.Tx) error {
-		return record.InstallerFiles.Keys(tx, id+"/"+folder, func(key string) error {
+		return record.InstallerFiles.Keys(tx, id+"/"+directory, func(key string) error {
 			names = append(names, strings.TrimPrefix(key, id+"/"))
 			return nil
 		})

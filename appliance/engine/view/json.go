@@ -16,7 +16,7 @@ import (
 	"landfall/store/fastjson"
 )
 
-// JSON is a rendered answer in pieces. Answers share pieces, so a caller must not change them.
+// JSON is a response in pieces. Responses share pieces, so callers must not change them.
 type JSON [][]byte
 
 // Size returns the number of bytes.
@@ -44,20 +44,20 @@ func (j JSON) WriteTo(w io.Writer) (int64, error) {
 // renderedLimit is the maximum size of the cache in bytes.
 const renderedLimit = 12 << 20
 
-// renderings remembers clusters and hosts as the API shows them. People and programs ask for them
-// all the time, and most of what is shown is what was shown before. An entry counts only for the
-// revisions of the rows that it was made of, so what is remembered can't be wrong.
+// renderings caches the JSON of clusters and hosts, because clients often request objects that have
+// not changed. An entry is only valid for the revisions of its rows, so the cache never returns
+// outdated JSON.
 type renderings struct {
 	mu    sync.Mutex
 	size  int
 	byKey map[string]*rendering
 }
 
-// rendering is an object's JSON without the bracket that closes it, for what is added to it.
+// rendering is the JSON of an object without the closing bracket, so that fields can be appended.
 type rendering struct {
-	made []uint64 // revisions of the rows that it was made of, in their order
+	made []uint64 // revisions of the rendered rows, in order
 	text []byte
-	at   time.Time // of a cluster, its creation; of a host, when it was heard last as far as that is on the disk
+	at   time.Time // creation time of a cluster; stored time of a host's last contact
 }
 
 func (r *renderings) get(key string, made []uint64) (*rendering, bool) {
@@ -67,42 +67,44 @@ func (r *renderings) get(key string, made []uint64) (*rendering, bool) {
 	return held, ok && slices.Equal(held.made, made)
 }
 
-// put remembers a rendering. When there is no room, any others go: whoever reads a list that is
-// longer than the room there is would find nothing of it again if it were always the oldest.
+// put caches a rendering. If the cache is full, it deletes random entries. Deleting the oldest ones
+// would delete every entry before its next use when a client reads a list that is larger than the
+// cache.
 func (r *renderings) put(key string, made *rendering) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byKey == nil {
 		r.byKey = make(map[string]*rendering)
 	}
-	r.forget(key)
+	r.remove(key)
 	r.byKey[key] = made
 	r.size += len(made.text)
 	for other := range r.byKey {
 		if r.size <= renderedLimit {
 			return
 		}
-		r.forget(other)
+		r.remove(other)
 	}
 }
 
-func (r *renderings) forget(key string) {
+func (r *renderings) remove(key string) {
 	if held, ok := r.byKey[key]; ok {
 		r.size -= len(held.text)
 		delete(r.byKey, key)
 	}
 }
 
-// drop removes deleted objects from the cache.
+// drop deletes the entries of deleted objects.
 func (r *renderings) drop(keys ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range keys {
-		r.forget(key)
+		r.remove(key)
 	}
 }
 
-// rendered returns the cached rendering of these revisions, or renders the object and caches it.
+// rendered returns the cached rendering of these revisions. If there is none, it renders the object
+// and caches the result.
 func (r *Reader) rendered(key string, made []uint64, render func() (any, time.Time, error)) (*rendering, error) {
 	if held, ok := r.renderings.get(key, made); ok {
 		return held, nil
@@ -120,8 +122,8 @@ func (r *Reader) rendered(key string, made []uint64, render func() (any, time.Ti
 	return fresh, nil
 }
 
-// ClusterList is the JSON of all clusters that are wanted (nil: all), the newest first; with their
-// hosts if asked for.
+// ClusterList returns the JSON of the clusters that wanted selects (nil: all), newest first, with
+// or without their hosts.
 func (r *Reader) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) (JSON, error) {
 	type listed struct {
 		*rendering
@@ -158,8 +160,8 @@ func (r *Reader) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 	return answer, err
 }
 
-// ClusterJSON is the JSON of a cluster, with its hosts if asked for. No such cluster is refused
-// with kind NotFound.
+// ClusterJSON returns the JSON of a cluster, with or without its hosts. A missing cluster is an
+// error of kind NotFound.
 func (r *Reader) ClusterJSON(id string, withHosts bool) (JSON, error) {
 	var answer JSON
 	err := r.db.View(func(tx *store.Tx) error {
@@ -232,7 +234,7 @@ func revisionOf(revision uint64, err error) (uint64, error) {
 	return revision, err
 }
 
-// clusterWithoutHosts renders a cluster but for its hosts.
+// clusterWithoutHosts renders a cluster without its hosts.
 type clusterWithoutHosts struct {
 	*models.Cluster
 	Hosts []*models.Host `json:"hosts,omitempty"`
@@ -255,8 +257,8 @@ func (r *Reader) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, e
 	return answer, nil
 }
 
-// HostList is the JSON of the hosts of an infra-env with all that they reported, in the order of
-// their ids. No such infra-env is refused with kind NotFound.
+// HostList returns the JSON of an infra-env's hosts with their reports, ordered by id. A missing
+// infra-env is an error of kind NotFound.
 func (r *Reader) HostList(infraEnvID string) (JSON, error) {
 	var answer JSON
 	err := r.db.View(func(tx *store.Tx) error {
@@ -277,7 +279,7 @@ func (r *Reader) HostList(infraEnvID string) (JSON, error) {
 	return answer, err
 }
 
-// HostJSON is the JSON of a host with all that it reported. No such host is refused with kind
+// HostJSON returns the JSON of a host with its reports. A missing host is an error of kind
 // NotFound.
 func (r *Reader) HostJSON(infraEnvID, hostID string) (JSON, error) {
 	var answer JSON
@@ -297,8 +299,8 @@ func (r *Reader) HostJSON(infraEnvID, hostID string) (JSON, error) {
 	return answer, err
 }
 
-// appendHost puts a host together of its row with its validations, what it reported, and when it
-// was heard.
+// appendHost appends the JSON of a host: its row with its validations, its reports and the time of
+// its last contact.
 func (r *Reader) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
 	subject := record.HostSubject(key)
 	validations, err := revisionOf(record.Validations.Modified(tx, subject))
@@ -325,14 +327,13 @@ func (r *Reader) appendHost(answer JSON, tx *store.Tx, key string, revision uint
 		answer = append(answer, []byte(","), reports.text[1:])
 	}
 	at := host.at
-	if seen, ok := r.presence.Polled(key); ok {
-		at = seen
+	if polled, ok := r.presence.Polled(key); ok {
+		at = polled
 	}
 	return append(answer, []byte(`,"checked_in_at":"`+strfmt.DateTime(at).String()+`"}`)), nil
 }
 
-// hostWithoutContact renders a host but for when it was heard, which is another time at each of its
-// polls.
+// hostWithoutContact renders a host without the time of its last contact, which each poll changes.
 type hostWithoutContact struct {
 	*models.Host
 	CheckedInAt *strfmt.DateTime `json:"checked_in_at,omitempty"`
@@ -355,7 +356,7 @@ func (r *Reader) renderReports(tx *store.Tx, key string) (*rendering, error) {
 
 func reportSubject(key string) string { return "reports/" + key }
 
-// reported renders the part of a host that is what its agent said.
+// reported renders the reports of a host's agent.
 type reported struct {
 	Inventory       string `json:"inventory,omitempty"`
 	Connectivity    string `json:"connectivity,omitempty"`

@@ -14,7 +14,7 @@ type PrivateFields struct {
 	PullSecret string
 	// DerivedMachineNetwork is true if the machine network is derived from the VIPs or the hosts.
 	DerivedMachineNetwork bool
-	// MirrorGapsAccepted is true if the cluster may be installed although the mirror lacks images.
+	// MirrorGapsAccepted is true if the cluster may be installed even if the mirror lacks images.
 	MirrorGapsAccepted bool
 }
 
@@ -30,7 +30,7 @@ func (r *Reader) PrivateFields(id string) (PrivateFields, error) {
 }
 
 // HostHardware returns the inventory that a host's agent reported, with the eligibility of its
-// disks; nil if it has reported nothing yet.
+// disks, or nil before the first report.
 func (r *Reader) HostHardware(infraEnvID, hostID string) (*models.Inventory, error) {
 	var facts *inventory.Facts
 	err := r.db.View(func(tx *store.Tx) error {
@@ -50,7 +50,7 @@ func (r *Reader) HostHardware(infraEnvID, hostID string) (*models.Inventory, err
 	return facts.Inventory, nil
 }
 
-// UISettings returns the settings that the browser stores with a cluster.
+// UISettings returns the settings that the browser stores for a cluster.
 func (r *Reader) UISettings(id string) (string, error) {
 	row, err := record.ReadCluster(r.db, id)
 	if err != nil {

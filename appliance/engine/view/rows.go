@@ -13,51 +13,52 @@ import (
 	"landfall/store"
 )
 
-// Rows reads the engine's rows within a transaction, for those who must see them as it does.
+// Rows reads the engine's rows in a transaction, with the uncommitted changes of that transaction.
 type Rows struct {
 	reader *Reader
 	tx     *store.Tx
 }
 
-// Rows returns a reader of the engine's rows in a transaction of its store.
+// Rows returns a reader of the rows in a transaction of the engine's store.
 func (r *Reader) Rows(tx *store.Tx) Rows { return Rows{r, tx} }
 
-// Cluster is a cluster as the API shows it, without its hosts, and what projections need beside
-// that.
+// Cluster is a cluster in the form of the API, without its hosts, with further fields for
+// projectors.
 type Cluster struct {
 	*models.Cluster
 	Object       record.Object
-	Prepared     bool // the installer has generated its files, kubeconfig-noingress among them
-	Complete     bool // the kubeconfig has the certificate of the ingress
-	Installs     int  // times that an installation was begun
+	Prepared     bool // the installer has generated the cluster's files, including kubeconfig-noingress
+	Complete     bool // the kubeconfig contains the CA certificate of the ingress
+	Installs     int  // number of installations that were started
 	sealedSecret string
 }
 
-// InfraEnv is an infra-env as the API shows it, and what projections need beside that.
+// InfraEnv is an infra-env in the form of the API, with further fields for projectors.
 type InfraEnv struct {
 	*models.InfraEnv
 	Object       record.Object
-	Recipe       string // digest of what its images are made of, "" while that is not frozen
+	Recipe       string // digest of the image recipe; "" if the recipe is not frozen
 	sealedSecret string
 }
 
-// Host is a host as the API shows it, with all that its agent reported, and what projections
-// need beside that.
+// Host is a host in the form of the API with the reports of its agent, and further fields for
+// projectors.
 type Host struct {
 	*models.Host
 	Object record.Object
-	// the hostname that a person gave it, "" for none: RequestedHostname of the API falls back to
-	// others
+	// Named is the hostname that the user requested, or "". In contrast, RequestedHostname falls
+	// back to the reported hostname and the id.
 	Named    string
-	Reported uint64 // the store's revision of what its agent reported: that differs only if this does
-	// EndpointHeaders are what it shows the machine config server beside its token.
+	Reported uint64 // store revision of the latest new report
+	// EndpointHeaders are HTTP headers that the host sends to the machine config server, with its
+	// token.
 	EndpointHeaders map[string]string
-	// Joining is what is known of it in the cluster that it joins; nil for others, and where nobody
-	// looks there.
+	// Joining is the status of a host in the cluster that it joins. It is nil for other hosts, and
+	// if the cluster is not followed.
 	Joining *record.Joining
 }
 
-// Cluster returns a cluster. It is refused with kind NotFound where there is none.
+// Cluster returns a cluster. A missing cluster is an error of kind NotFound.
 func (r Rows) Cluster(id string) (*Cluster, error) {
 	row, err := record.Clusters.Get(r.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -71,7 +72,7 @@ func (r Rows) Cluster(id string) (*Cluster, error) {
 		row.PullSecret}, err
 }
 
-// InfraEnv returns an infra-env. It is refused with kind NotFound where there is none.
+// InfraEnv returns an infra-env. A missing infra-env is an error of kind NotFound.
 func (r Rows) InfraEnv(id string) (*InfraEnv, error) {
 	row, err := record.InfraEnvs.Get(r.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -83,11 +84,11 @@ func (r Rows) InfraEnv(id string) (*InfraEnv, error) {
 	return &InfraEnv{&row.API, row.Object, row.Recipe.Digest, row.PullSecret}, nil
 }
 
-// Host returns a host by its key, <infra-env id>/<host id>. It is refused with kind NotFound where
-// there is none.
+// Host returns a host by its key, <infra-env id>/<host id>. A missing host is an error of kind
+// NotFound.
 func (r Rows) Host(key string) (*Host, error) { return r.host(key, true) }
 
-func (r Rows) host(key string, withFacts bool) (*Host, error) {
+func (r Rows) host(key string, withReports bool) (*Host, error) {
 	row, err := record.Hosts.Get(r.tx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, fault.New(fault.NotFound, "There is no host %s.", key)
@@ -95,11 +96,11 @@ func (r Rows) host(key string, withFacts bool) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown, err := r.reader.ShowHost(r.tx, row, withFacts)
+	shown, err := r.reader.ShowHost(r.tx, row, withReports)
 	return &Host{shown, row.Object, row.API.RequestedHostname, row.Reported, row.EndpointHeaders, row.Joining}, err
 }
 
-// ClusterHosts returns the hosts of a cluster, without what their agents reported.
+// ClusterHosts returns the hosts of a cluster without the reports of their agents.
 func (r Rows) ClusterHosts(id string) ([]*Host, error) {
 	keys, err := record.ClusterHostKeys(r.tx, id)
 	if err != nil {
@@ -108,7 +109,7 @@ func (r Rows) ClusterHosts(id string) ([]*Host, error) {
 	return r.hostsAt(keys)
 }
 
-// InfraEnvHosts returns the hosts of an infra-env, without what their agents reported.
+// InfraEnvHosts returns the hosts of an infra-env without the reports of their agents.
 func (r Rows) InfraEnvHosts(id string) ([]*Host, error) {
 	var keys []string
 	if err := record.Hosts.Keys(r.tx, id+"/", func(key string) error {
@@ -121,7 +122,7 @@ func (r Rows) InfraEnvHosts(id string) ([]*Host, error) {
 	return r.hostsAt(keys)
 }
 
-// InfraEnvHostIDs lists the ids of an infra-env's hosts.
+// InfraEnvHostIDs returns the ids of an infra-env's hosts.
 func (r Rows) InfraEnvHostIDs(id string) ([]string, error) {
 	var ids []string
 	err := record.Hosts.Keys(r.tx, id+"/", func(key string) error { ids = append(ids, key[len(id)+1:]); return nil })
@@ -140,17 +141,17 @@ func (r Rows) hostsAt(keys []string) ([]*Host, error) {
 	return hosts, nil
 }
 
-// Key is the host's key in the engine, <infra-env id>/<host id>.
+// Key returns the key of the host in the store, <infra-env id>/<host id>.
 func (h *Host) Key() string { return h.InfraEnvID.String() + "/" + h.ID.String() }
 
-// ClusterIDs, InfraEnvIDs and HostKeys list all rows there are; ClusterInfraEnvs the infra-envs
-// that were made for a cluster.
+// ClusterIDs, InfraEnvIDs and HostKeys return the keys of all rows. ClusterInfraEnvs returns the
+// ids of a cluster's own infra-envs.
 func (r Rows) ClusterIDs() ([]string, error)  { return keysOf(r.tx, record.Clusters) }
 func (r Rows) InfraEnvIDs() ([]string, error) { return keysOf(r.tx, record.InfraEnvs) }
 func (r Rows) HostKeys() ([]string, error)    { return keysOf(r.tx, record.Hosts) }
 
 func (r Rows) ClusterInfraEnvs(id string) ([]string, error) {
-	return r.behind(record.ClusterInfraEnvs, id+"/")
+	return r.idsBehind(record.ClusterInfraEnvs, id+"/")
 }
 
 func keysOf[T any](tx *store.Tx, rows store.Bucket[T]) ([]string, error) {
@@ -159,15 +160,15 @@ func keysOf[T any](tx *store.Tx, rows store.Bucket[T]) ([]string, error) {
 	return keys, err
 }
 
-func (r Rows) behind(index store.Index, prefix string) ([]string, error) {
+func (r Rows) idsBehind(index store.Index, prefix string) ([]string, error) {
 	var ids []string
 	err := index.Keys(r.tx, prefix, func(key string) error { ids = append(ids, key[len(prefix):]); return nil })
 	return ids, err
 }
 
-// ClusterOf, InfraEnvOf and HostOf find what an object describes by its key, <namespace>/<name>; ""
-// if there is nothing. Of a host it is the host's key, and of one that is in two infra-envs at
-// once, the later in order.
+// ClusterOf, InfraEnvOf and HostOf return the id (of a host: the key) of the row that an object
+// describes, by the object's key <namespace>/<name>. They return "" if there is none. If a host is
+// in two infra-envs, HostOf returns the last key in order.
 func (r Rows) ClusterOf(object string) (id string, err error) {
 	return r.last(record.ClusterObjects, object)
 }
@@ -179,15 +180,15 @@ func (r Rows) HostOf(object string) (key string, err error) {
 }
 
 func (r Rows) last(index store.Index, object string) (string, error) {
-	ids, err := r.behind(index, object+"/")
+	ids, err := r.idsBehind(index, object+"/")
 	if err != nil || len(ids) == 0 {
 		return "", err
 	}
 	return ids[len(ids)-1], nil
 }
 
-// ClusterPullSecret and InfraEnvPullSecret open the pull secret of what was read. A key that does
-// not fit is refused with kind Conflict.
+// ClusterPullSecret and InfraEnvPullSecret return the pull secret of an object in clear text. A
+// pull secret that another key has sealed is an error of kind Conflict.
 func (r Rows) ClusterPullSecret(c *Cluster) (string, error) {
 	return record.OpenSecret(r.reader.secrets, c.sealedSecret)
 }
@@ -195,9 +196,9 @@ func (r Rows) InfraEnvPullSecret(v *InfraEnv) (string, error) {
 	return record.OpenSecret(r.reader.secrets, v.sealedSecret)
 }
 
-// ClusterFile returns the content of a file of a cluster as the transaction sees it, such as
-// "kubeconfig", "kubeconfig-noingress", "kubeadmin-password" or "manifests/openshift/<name>",
-// opened if it is sealed. It is refused with kind NotFound where there is none.
+// ClusterFile returns the content of a cluster's file in the transaction, such as "kubeconfig",
+// "kubeconfig-noingress", "kubeadmin-password" or "manifests/openshift/<name>". It opens sealed
+// files. A missing file is an error of kind NotFound.
 func (r Rows) ClusterFile(id, name string) ([]byte, error) {
 	file, err := record.InstallerFiles.OpenIn(r.tx, id+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -214,11 +215,12 @@ func (r Rows) ClusterFile(id, name string) ([]byte, error) {
 	return r.reader.secrets.OpenBytes(content.Bytes())
 }
 
-// ClusterFiles lists the names of a cluster's files below a folder, such as "manifests/openshift/".
-func (r Rows) ClusterFiles(id, folder string) ([]string, error) {
+// ClusterFiles returns the names of a cluster's files in a directory such as
+// "manifests/openshift/".
+func (r Rows) ClusterFiles(id, directory string) ([]string, error) {
 	var names []string
-	err := record.InstallerFiles.Keys(r.tx, id+"/"+folder, func(key string) error {
-		names = append(names, strings.TrimPrefix(key, id+"/"+folder))
+	err := record.InstallerFiles.Keys(r.tx, id+"/"+directory, func(key string) error {
+		names = append(names, strings.TrimPrefix(key, id+"/"+directory))
 		return nil
 	})
 	return names, err

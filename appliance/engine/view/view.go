@@ -1,5 +1,5 @@
-// Package view shows the rows of the engine as the API does: clusters and hosts as values, and as
-// JSON that is cached by the revisions of its rows.
+// Package view reads the rows of the engine in the form of the API: clusters, infra-envs and hosts
+// as values, and clusters and hosts as cached JSON. It also reads the files of clusters.
 //
 // Design: docs/design.md#upstreams-models-as-the-data-model.
 package view
@@ -19,7 +19,7 @@ import (
 	"landfall/store"
 )
 
-// Reader reads committed rows for the API. Its methods are safe for concurrent use.
+// Reader reads rows and files of the engine. Its methods are safe for concurrent use.
 type Reader struct {
 	db         *store.DB
 	secrets    *sitekey.Box
@@ -27,18 +27,18 @@ type Reader struct {
 	renderings renderings
 }
 
-// NewReader returns a reader of a store, whose sealed values the secrets open (nil: none are
-// sealed). The times of last contact come from presence.
+// NewReader returns a reader of a store. Sealed values are opened with secrets, which may be nil if
+// the store has none. The times of last contact come from presence.
 func NewReader(db *store.DB, secrets *sitekey.Box, presence *presence.Hosts) *Reader {
 	return &Reader{db: db, secrets: secrets, presence: presence}
 }
 
-// ForgetHost removes a deleted host from the cache.
-func (r *Reader) ForgetHost(key string) {
+// DropHost deletes a deleted host from the cache.
+func (r *Reader) DropHost(key string) {
 	r.renderings.drop(record.HostSubject(key), reportSubject(key))
 }
 
-// Cluster returns a cluster as the API shows it, with its hosts.
+// Cluster returns a cluster with its hosts.
 func (r *Reader) Cluster(id string) (*models.Cluster, error) {
 	var shown *models.Cluster
 	err := r.db.View(func(tx *store.Tx) error {
@@ -55,6 +55,7 @@ func (r *Reader) Cluster(id string) (*models.Cluster, error) {
 	return shown, err
 }
 
+// ShowCluster returns a cluster in the form of the API, from its row in a transaction.
 func (r *Reader) ShowCluster(tx *store.Tx, row *record.Cluster, withHosts bool) (*models.Cluster, error) {
 	shown := row.API
 	shown.Hosts = []*models.Host{}
@@ -89,7 +90,7 @@ func (r *Reader) ShowCluster(tx *store.Tx, row *record.Cluster, withHosts bool) 
 	return &shown, nil
 }
 
-// Host returns a host as the API shows it.
+// Host returns a host with the reports of its agent.
 func (r *Reader) Host(infraEnvID, hostID string) (*models.Host, error) {
 	var shown *models.Host
 	err := r.db.View(func(tx *store.Tx) error {
@@ -106,7 +107,7 @@ func (r *Reader) Host(infraEnvID, hostID string) (*models.Host, error) {
 	return shown, err
 }
 
-// Hosts returns the hosts of an infra-env.
+// Hosts returns the hosts of an infra-env with the reports of their agents.
 func (r *Reader) Hosts(infraEnvID string) ([]*models.Host, error) {
 	hosts := []*models.Host{}
 	err := r.db.View(func(tx *store.Tx) error {
@@ -122,8 +123,8 @@ func (r *Reader) Hosts(infraEnvID string) ([]*models.Host, error) {
 	return hosts, err
 }
 
-// ClusterHosts returns the hosts of a cluster. The reports of their agents are included on request.
-func (r *Reader) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
+// ClusterHosts returns the hosts of a cluster, with or without the reports of their agents.
+func (r *Reader) ClusterHosts(clusterID string, withReports bool) ([]*models.Host, error) {
 	hosts := []*models.Host{}
 	err := r.db.View(func(tx *store.Tx) error {
 		if !record.Clusters.Exists(tx, clusterID) {
@@ -138,7 +139,7 @@ func (r *Reader) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host,
 			if err != nil {
 				return err
 			}
-			shown, err := r.ShowHost(tx, h, withFacts)
+			shown, err := r.ShowHost(tx, h, withReports)
 			if err != nil {
 				return err
 			}
@@ -149,20 +150,21 @@ func (r *Reader) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host,
 	return hosts, err
 }
 
-func (r *Reader) ShowHost(tx *store.Tx, h *record.Host, withFacts bool) (*models.Host, error) {
+// ShowHost returns a host in the form of the API, from its row in a transaction.
+func (r *Reader) ShowHost(tx *store.Tx, h *record.Host, withReports bool) (*models.Host, error) {
 	shown := h.API
-	// as in the Assisted Installer
+	// The Assisted Installer has the same fallbacks.
 	shown.RequestedHostname = cmp.Or(shown.RequestedHostname, h.Hostname, shown.ID.String())
 	key := record.HostKey(h)
-	if seen, ok := r.presence.Polled(key); ok {
-		shown.CheckedInAt = strfmt.DateTime(seen)
+	if polled, ok := r.presence.Polled(key); ok {
+		shown.CheckedInAt = strfmt.DateTime(polled)
 	}
 	validations, err := record.LoadValidations(tx, record.HostSubject(key))
 	if err != nil {
 		return nil, err
 	}
 	shown.ValidationsInfo = record.TextOf(validations)
-	if withFacts {
+	if withReports {
 		reports, err := record.LoadReports(tx, key)
 		if err != nil {
 			return nil, err
