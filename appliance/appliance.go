@@ -268,7 +268,7 @@ func (a *Appliance) newServer() error {
 	return a.server.Register(slices.Concat(
 		page, a.downloads.Operations(), accounts.Operations(a.accounts()),
 		console.FeedOperations(console.Feed{
-			Changes: a.db, ClusterOf: a.engine.ClusterOf, Draining: a.server.Draining(), Logger: a.log,
+			Changes: a.db, ClusterOf: a.engine.OwningCluster, Draining: a.server.Draining(), Logger: a.log,
 		}),
 		console.StatusOperations(console.SiteStatus{
 			Version: a.version, URLs: a.urls, Releases: known(a.config).Releases, OSImages: a.images,

@@ -21,11 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"landfall/appliance/process"
-
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/mirror"
+	"landfall/appliance/process"
 	"landfall/appliance/release"
 	"landfall/store"
 )
@@ -114,7 +113,7 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 				}
 				reply := &models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1",
 					Output: string(inventoryOf(tb, i*hostsEach+n, reportedMemory))}
-				if err := e.StepReply(ctx, host.infraEnv, host.id, reply); err != nil {
+				if err := e.ApplyStepReply(ctx, host.infraEnv, host.id, reply); err != nil {
 					return err
 				}
 			}

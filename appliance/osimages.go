@@ -5,12 +5,11 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"landfall/appliance/config"
-	"landfall/appliance/mirror/site"
-
 	"github.com/jonboulle/clockwork"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/config"
+	"landfall/appliance/engine/view"
+	"landfall/appliance/mirror/site"
 	"landfall/appliance/osimage"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
@@ -43,7 +42,7 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 // infraEnvUsers returns a function that lists the OS images that infra-envs need.
 func infraEnvUsers(db *store.DB) func() ([]osimage.User, error) {
 	return func() ([]osimage.User, error) {
-		envs, err := engine.InfraEnvs(db, "")
+		envs, err := view.InfraEnvs(db, "")
 		if err != nil {
 			return nil, err
 		}

@@ -163,7 +163,7 @@ func TestTimeouts_warningsOnly(t *testing.T) {
 	require.False(t, got.ConnectionTimedOut)
 	h.reach(models.HostStageDone)
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
-	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageAddingRouterCa))
+	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster, models.FinalizingStageAddingRouterCa))
 	b.pass(71 * time.Minute)
 	require.True(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(24 * time.Hour)
@@ -173,12 +173,13 @@ func TestTimeouts_warningsOnly(t *testing.T) {
 func TestTimeouts_controllerStages(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.finalizing()
-	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
+	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
 	b.pass(11 * time.Minute)
 	require.True(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut,
 		"operators may still become available")
 	require.Contains(t, b.names(event.Filter{ClusterID: cluster}), event.FinalizingTimedOut)
-	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOLMOperatorSetupJobs))
+	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster,
+		models.FinalizingStageWaitingForOLMOperatorSetupJobs))
 	b.pass(10*time.Minute - time.Second)
 	require.False(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io"
 	"reflect"
 	"slices"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
-	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/presence"
@@ -224,9 +222,9 @@ func (e *Engine) runnerCommand(host *models.Host,
 	return &models.HostRegistrationResponseAO1NextStepRunnerCommand{Args: []string{argument}, RetrySeconds: 30}, nil
 }
 
-// StepReply stores the reply of a host's agent to a step. A reply that cannot be parsed is rejected
-// with kind Invalid and changes nothing.
-func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply *models.StepReply) error {
+// ApplyStepReply stores the reply of a host's agent to a step. A reply that cannot be parsed is
+// rejected with kind Invalid and changes nothing.
+func (e *Engine) ApplyStepReply(ctx context.Context, infraEnvID, hostID string, reply *models.StepReply) error {
 	key := infraEnvID + "/" + hostID
 	unlock := e.replies.Lock(key)
 	defer unlock()
@@ -485,34 +483,4 @@ func (c *change) applyReports(h *record.Host, effect *steps.Effect) error {
 		}
 	}
 	return nil
-}
-
-// HostIgnition opens a host's own Ignition config, which the installer on the host downloads. It is
-// rejected with kind Conflict until the config is generated.
-func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
-	var clusterID, name string
-	err := e.options.DB.View(func(tx *store.Tx) error {
-		h, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
-		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
-		}
-		if err != nil {
-			return err
-		}
-		if h.API.ClusterID == nil {
-			return conflict("Host %s belongs to no cluster and has no ignition config.", hostID)
-		}
-		clusterID, name = h.API.ClusterID.String(), installconfig.HostIgnition(inventory.NewHost(&h.API, nil))
-		return nil
-	})
-	if err != nil {
-		return nil, store.FileInfo{}, err
-	}
-	file, info, err := record.OpenSealed(e.options.DB, e.options.Secrets, record.InstallerFiles, clusterID+"/"+name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, info,
-			conflict("The ignition config of host %s is not generated yet; it is generated when the installation is "+
-				"prepared.", hostID)
-	}
-	return file, info, err
 }

@@ -127,7 +127,8 @@ func TestInstall_progress(t *testing.T) {
 	}
 	report("console", models.OperatorStatusAvailable)
 	shows(lifecycle.ClusterFinalizing, 100, 100, 25, 83)
-	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOlmOperatorsCsv))
+	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster,
+		models.FinalizingStageWaitingForOlmOperatorsCsv))
 	shows(lifecycle.ClusterFinalizing, 100, 100, 25, 83)
 	report("cvo", models.OperatorStatusFailed)
 	shows(lifecycle.ClusterFinalizing, 100, 100, 25, 83)
@@ -265,9 +266,9 @@ func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
 	requested := models.LogsStateRequested
 	note := func(state models.LogsState) {
 		for _, h := range hosts {
-			require.NoError(t, b.LogsProgress(t.Context(), "", h.env, h.id, state))
+			require.NoError(t, b.RecordLogsProgress(t.Context(), "", h.env, h.id, state))
 		}
-		require.NoError(t, b.LogsProgress(t.Context(), cluster, "", "", state))
+		require.NoError(t, b.RecordLogsProgress(t.Context(), cluster, "", "", state))
 	}
 	note(requested)
 	require.Equal(t, requested, b.requireCluster(cluster, lifecycle.ClusterReady).LogsInfo)
@@ -283,7 +284,7 @@ func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
 	}
 	note(requested)
 	for _, h := range hosts {
-		require.NoError(t, b.LogsProgress(t.Context(), "", h.env, h.id, models.LogsStateCompleted))
+		require.NoError(t, b.RecordLogsProgress(t.Context(), "", h.env, h.id, models.LogsStateCompleted))
 		h.reach(models.HostStageDone)
 		require.Equal(t, models.LogsStateCompleted, h.require(lifecycle.HostInstalled).LogsInfo)
 	}
@@ -291,7 +292,7 @@ func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
-	require.NoError(t, b.LogsProgress(t.Context(), cluster, "", "", models.LogsStateCompleted))
+	require.NoError(t, b.RecordLogsProgress(t.Context(), cluster, "", "", models.LogsStateCompleted))
 	require.Equal(t, models.LogsStateCompleted, b.requireCluster(cluster, lifecycle.ClusterInstalled).LogsInfo)
 }
 

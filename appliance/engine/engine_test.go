@@ -178,14 +178,14 @@ func TestLogs_unknownHostIsRefused(t *testing.T) {
 	b := newHarness(t)
 	cluster, h := b.installing()
 	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
-	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), fault.NotFound,
+	b.requireRefused(b.StoreHostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), fault.NotFound,
 		"has no host "+unknown)
 	names, err := b.FileNames(cluster, "logs/")
 	require.NoError(t, err)
 	require.Empty(t, names)
 
 	known := h.require(lifecycle.HostInstalling)
-	require.NoError(t, b.HostLogs(t.Context(), cluster, known.ID.String(), strings.NewReader("logs")))
+	require.NoError(t, b.StoreHostLogs(t.Context(), cluster, known.ID.String(), strings.NewReader("logs")))
 	names, err = b.FileNames(cluster, "logs/")
 	require.NoError(t, err)
 	require.Equal(t, []string{"logs/" + known.ID.String() + ".tar.gz"}, names)
@@ -264,7 +264,7 @@ func TestPreparation_continuesInNextProcess(t *testing.T) {
 
 func TestNew_missingOptions(t *testing.T) {
 	_, err := New(Options{})
-	require.ErrorContains(t, err, "a store")
+	require.ErrorContains(t, err, "the store")
 }
 
 func TestDelete_refusedDuringInstallation(t *testing.T) {
@@ -396,7 +396,7 @@ func TestInstall_completion(t *testing.T) {
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	_, err = b.CompleteInstallation(t.Context(), cluster, false, "too late")
 	require.NoError(t, err)
-	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageDone))
+	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster, models.FinalizingStageDone))
 	require.NoError(t, h.progress(models.HostStageConfiguring, ""))
 	require.Equal(t, before, b.options.DB.Revision(), "a repeated report writes nothing")
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)

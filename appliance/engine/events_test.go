@@ -203,8 +203,8 @@ func TestEvents_installation(t *testing.T) {
 	} {
 		b.requireEvent(name, models.EventSeverityInfo, properties...)
 	}
-	require.NoError(t, b.HostLogs(t.Context(), cluster, h.id, strings.NewReader("x")))
-	require.NoError(t, b.ControllerLogs(t.Context(), cluster, strings.NewReader("x")))
+	require.NoError(t, b.StoreHostLogs(t.Context(), cluster, h.id, strings.NewReader("x")))
+	require.NoError(t, b.StoreControllerLogs(t.Context(), cluster, strings.NewReader("x")))
 	b.requireEvent("host_logs_uploaded", models.EventSeverityInfo, "host_name")
 	b.requireEvent("cluster_logs_uploaded", models.EventSeverityInfo)
 	ev, _ := b.event("host_registration_succeeded")

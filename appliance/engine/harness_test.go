@@ -397,7 +397,7 @@ func (h *testHost) reportOnce() {
 }
 
 func (h *testHost) reply(reply *models.StepReply) error {
-	return h.b.StepReply(h.b.Context(), h.env, h.id, reply)
+	return h.b.ApplyStepReply(h.b.Context(), h.env, h.id, reply)
 }
 
 // answer returns the host's reply to a step, or nil if it does not reply.
@@ -539,7 +539,8 @@ func (h *testHost) pull(asked string) *models.ContainerImageAvailabilityResponse
 }
 
 func (h *testHost) progress(stage models.HostStage, info string) error {
-	return h.b.HostProgress(h.b.Context(), h.env, h.id, &models.HostProgress{CurrentStage: stage, ProgressInfo: info})
+	return h.b.RecordHostProgress(h.b.Context(), h.env, h.id, &models.HostProgress{CurrentStage: stage,
+		ProgressInfo: info})
 }
 
 // reach reports stages up to the given one.

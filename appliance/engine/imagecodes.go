@@ -57,16 +57,6 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 	return infraEnvID, nil
 }
 
-// CodeOfImage returns the code of an infra-env's short image URL and its expiry. The code is "" if
-// it was revoked. The zero time means that it does not expire.
-func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
-	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	return row.Code.Code, row.Code.Expires, nil
-}
-
 // RenewImageCode replaces the code of an infra-env's short image URL. The new code is valid for the
 // given time; 0 means forever. The previous code becomes invalid immediately.
 func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,

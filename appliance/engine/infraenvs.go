@@ -103,34 +103,6 @@ func (e *Engine) imageURL(env *models.InfraEnv) string {
 		"/" + file
 }
 
-// InfraEnv returns an infra-env in the form of the API.
-func (e *Engine) InfraEnv(id string) (*models.InfraEnv, error) {
-	row, err := record.ReadInfraEnv(e.options.DB, id)
-	if err != nil {
-		return nil, err
-	}
-	return &row.API, nil
-}
-
-// InfraEnvs returns the infra-envs of a cluster, or all if the id is "".
-func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
-	return InfraEnvs(e.options.DB, clusterID)
-}
-
-// InfraEnvs returns the infra-envs of a cluster in a store, or all if the id is "".
-func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
-	envs := []*models.InfraEnv{}
-	err := db.View(func(tx *store.Tx) error {
-		return record.InfraEnvs.Each(tx, "", func(_ string, row *record.InfraEnv) error {
-			if clusterID == "" || row.API.ClusterID.String() == clusterID {
-				envs = append(envs, &row.API)
-			}
-			return nil
-		})
-	})
-	return envs, err
-}
-
 // UpdateInfraEnv changes an infra-env. Absent and null fields keep their values; an empty list or
 // text clears an optional field. Later image downloads have the new content, and downloads in
 // progress end with the old one. The same transaction records the object that describes the

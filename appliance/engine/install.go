@@ -255,9 +255,10 @@ func (c *change) enterInstalling(row *record.Cluster) error {
 	return nil
 }
 
-// HostProgress records an installation stage of a host, reported by the installer on the host or by
-// the controller in the cluster. A repeated or late report is not an error.
-func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, progress *models.HostProgress) error {
+// RecordHostProgress records an installation stage of a host, reported by the installer on the host
+// or by the controller in the cluster. A repeated or late report is not an error.
+func (e *Engine) RecordHostProgress(ctx context.Context, infraEnvID, hostID string,
+	progress *models.HostProgress) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
@@ -329,9 +330,9 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 		models.EventSeverityInfo, "Host %s: %s", c.hostName(h), lifecycle.StageText(stage, progress.ProgressInfo))
 }
 
-// FinalizingProgress records the current finalizing stage. The controller in the cluster reports
-// it.
-func (e *Engine) FinalizingProgress(ctx context.Context, id string, stage models.FinalizingStage) error {
+// RecordFinalizingProgress records the current finalizing stage. The controller in the cluster
+// reports it.
+func (e *Engine) RecordFinalizingProgress(ctx context.Context, id string, stage models.FinalizingStage) error {
 	return e.update(ctx, func(c *change) error { return c.finalizingProgress(id, stage) })
 }
 

@@ -101,7 +101,7 @@ func TestJournal_replayEndsInPresentState(t *testing.T) {
 	require.NoError(t, h.progress(models.HostStageInstalling, ""))
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install-1", ExitCode: 1,
 		Error: "failed to write image: disk on fire"}))
-	require.NoError(t, b.HostLogs(t.Context(), cluster, h.id, strings.NewReader("a log")))
+	require.NoError(t, b.StoreHostLogs(t.Context(), cluster, h.id, strings.NewReader("a log")))
 	b.pass(b.options.Timeouts.HostLogs * 2)
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 

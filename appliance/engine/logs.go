@@ -13,9 +13,9 @@ import (
 	"landfall/appliance/engine/record"
 )
 
-// HostLogs stores the logs of a host and the time of their collection. The logs of a host that does
-// not belong to the cluster are rejected with kind NotFound.
-func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
+// StoreHostLogs stores the logs of a host and the time of their collection. The logs of a host that
+// does not belong to the cluster are rejected with kind NotFound.
+func (e *Engine) StoreHostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
 	staged, err := e.options.DB.Stage(ctx, content)
 	if err != nil {
 		return err
@@ -44,8 +44,9 @@ func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content
 	})
 }
 
-// ControllerLogs stores the logs of the controller in the cluster and the time of their collection.
-func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
+// StoreControllerLogs stores the logs of the controller in the cluster and the time of their
+// collection.
+func (e *Engine) StoreControllerLogs(ctx context.Context, id string, content io.Reader) error {
 	staged, err := e.options.DB.Stage(ctx, content)
 	if err != nil {
 		return err
@@ -68,9 +69,10 @@ func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reade
 // logFile returns the file name of the logs of a host or of the controller.
 func logFile(of string) string { return logDirectory + of + ".tar.gz" }
 
-// LogsProgress records the progress of a log collection. An empty host id means the controller's
-// logs.
-func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string, state models.LogsState) error {
+// RecordLogsProgress records the progress of a log collection. An empty host id means the
+// controller's logs.
+func (e *Engine) RecordLogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string,
+	state models.LogsState) error {
 	return e.update(ctx, func(c *change) error {
 		if hostID == "" {
 			row, err := c.cluster(clusterID)

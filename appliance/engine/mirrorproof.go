@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/event"
-	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/mirror"
 	"landfall/store"
@@ -161,18 +159,4 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 	}
 	return fmt.Errorf("%s Import the missing images (the Mirror page lists them), or accept the gaps: "+
 		"landfall mirror accept-gaps --cluster %s", proof.Summary, id)
-}
-
-// ReadyToInstall reports whether a user can start the installation of a cluster now. It returns
-// false for a deleted cluster.
-func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
-	err = e.options.DB.View(func(tx *store.Tx) error {
-		row, err := record.ClusterStatuses.Get(tx, id)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		ready = err == nil && row.API.Status == lifecycle.ClusterReady
-		return err
-	})
-	return ready, err
 }

@@ -45,7 +45,8 @@ func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 	cluster := b.finalizingWith("metallb", "oadp")
 	b.reportOperator(cluster, "metallb", models.OperatorStatusAvailable, "")
 	b.reportOperator(cluster, "oadp", models.OperatorStatusProgressing, "waiting for its deployment")
-	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOlmOperatorsCsv))
+	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster,
+		models.FinalizingStageWaitingForOlmOperatorsCsv))
 	b.pass(70*time.Minute - time.Second)
 	require.False(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)

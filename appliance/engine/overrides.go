@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,18 +107,6 @@ func (c *change) noteHostUsage(h *record.Host, name string, uses func(*record.Ho
 		return err
 	}
 	return c.setUsage(row, name, slices.ContainsFunc(hosts, uses))
-}
-
-// HostIgnitionText returns the Ignition config with which a host is installed; see
-// [Engine.HostIgnition].
-func (e *Engine) HostIgnitionText(infraEnvID, hostID string) (string, error) {
-	file, _, err := e.HostIgnition(infraEnvID, hostID)
-	if err != nil {
-		return "", err
-	}
-	var text bytes.Buffer
-	_, err = text.ReadFrom(file)
-	return text.String(), errors.Join(err, file.Close())
 }
 
 // SetInstallerArgs replaces the arguments of coreos-installer on a host. An empty list removes

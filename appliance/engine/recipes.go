@@ -66,16 +66,6 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe,
 	return stored, err
 }
 
-// RecipeDigest returns the digest of an infra-env's recipe, or "" if the recipe is not frozen. It
-// is fast enough to compare the digest at each request.
-func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
-	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
-	if err != nil {
-		return "", err
-	}
-	return row.Recipe.Digest, nil
-}
-
 // StaticNetworkFiles returns the static network files for the hosts of an infra-env, in the format
 // of the Assisted Installer. There are none if all hosts use DHCP.
 func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) {

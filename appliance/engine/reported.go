@@ -48,24 +48,3 @@ func (c *change) checkSubjects(reported *models.Event) error {
 	}
 	return nil
 }
-
-// SupportedPlatforms lists the platforms on which a cluster's hosts can be installed. Without
-// hosts, or for a single node, the only platform is none.
-func (e *Engine) SupportedPlatforms(id string) ([]models.PlatformType, error) {
-	row, err := record.ReadCluster(e.options.DB, id)
-	if err != nil {
-		return nil, err
-	}
-	hosts := 0
-	if err := e.options.DB.View(func(tx *store.Tx) error {
-		keys, err := record.ClusterHostKeys(tx, id)
-		hosts = len(keys)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if hosts == 0 || row.API.ControlPlaneCount == 1 {
-		return []models.PlatformType{models.PlatformTypeNone}, nil
-	}
-	return []models.PlatformType{models.PlatformTypeBaremetal, models.PlatformTypeNone}, nil
-}

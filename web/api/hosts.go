@@ -212,7 +212,7 @@ func (s *Service) stepReply(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return done(c, s.Engine.StepReply(c.Request().Context(), infraEnvID(c), hostID(c), reply))
+	return done(c, s.Engine.ApplyStepReply(c.Request().Context(), infraEnvID(c), hostID(c), reply))
 }
 
 func (s *Service) hostProgress(c echo.Context) error {
@@ -220,14 +220,14 @@ func (s *Service) hostProgress(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Engine.HostProgress(c.Request().Context(), infraEnvID(c), hostID(c), progress); err != nil {
+	if err := s.Engine.RecordHostProgress(c.Request().Context(), infraEnvID(c), hostID(c), progress); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusOK)
 }
 
 func (s *Service) downloadHostIgnition(c echo.Context) error {
-	file, info, err := s.Engine.HostIgnition(infraEnvID(c), hostID(c))
+	file, info, err := s.Engine.OpenHostIgnition(infraEnvID(c), hostID(c))
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (s *Service) downloadHostIgnition(c echo.Context) error {
 }
 
 func (s *Service) hostIgnition(c echo.Context) error {
-	config, err := s.Engine.HostIgnitionText(infraEnvID(c), hostID(c))
+	config, err := s.Engine.ReadHostIgnition(infraEnvID(c), hostID(c))
 	return answer(c, http.StatusOK, &models.HostIgnitionParams{Config: config}, err)
 }
 

@@ -152,7 +152,8 @@ func (s *Service) finalizingProgress(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Engine.FinalizingProgress(c.Request().Context(), clusterID(c), progress.FinalizingStage); err != nil {
+	if err := s.Engine.RecordFinalizingProgress(c.Request().Context(), clusterID(c),
+		progress.FinalizingStage); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusOK)

@@ -70,12 +70,12 @@ func (s *Service) uploadLogs(c echo.Context) error {
 	}
 	switch kind {
 	case string(models.LogsTypeController):
-		return done(c, s.Engine.ControllerLogs(c.Request().Context(), clusterID(c), upload))
+		return done(c, s.Engine.StoreControllerLogs(c.Request().Context(), clusterID(c), upload))
 	default:
 		if id == "" {
 			return problem.BadRequest("logs of a host are sent with its host_id")
 		}
-		return done(c, s.Engine.HostLogs(c.Request().Context(), clusterID(c), id, upload))
+		return done(c, s.Engine.StoreHostLogs(c.Request().Context(), clusterID(c), id, upload))
 	}
 }
 
@@ -169,7 +169,7 @@ func (s *Service) clusterLogsProgress(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return done(c, s.Engine.LogsProgress(c.Request().Context(), clusterID(c), "", "", *params.LogsState))
+	return done(c, s.Engine.RecordLogsProgress(c.Request().Context(), clusterID(c), "", "", *params.LogsState))
 }
 
 func (s *Service) hostLogsProgress(c echo.Context) error {
@@ -177,5 +177,5 @@ func (s *Service) hostLogsProgress(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return done(c, s.Engine.LogsProgress(c.Request().Context(), "", infraEnvID(c), hostID(c), *params.LogsState))
+	return done(c, s.Engine.RecordLogsProgress(c.Request().Context(), "", infraEnvID(c), hostID(c), *params.LogsState))
 }

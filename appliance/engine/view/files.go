@@ -1,10 +1,13 @@
 package view
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
 
+	"landfall/appliance/engine/installconfig"
+	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/store"
@@ -75,4 +78,47 @@ func (r *Reader) FileNames(id, directory string) ([]string, error) {
 		})
 	})
 	return names, err
+}
+
+// OpenHostIgnition opens a host's own Ignition config, which the installer on the host downloads.
+// It is rejected with kind Conflict until the config is generated.
+func (r *Reader) OpenHostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
+	var clusterID, name string
+	err := r.db.View(func(tx *store.Tx) error {
+		h, err := record.Hosts.Get(tx, infraEnvID+"/"+hostID)
+		if errors.Is(err, store.ErrNotFound) {
+			return fault.New(fault.NotFound, "There is no host %s in infra-env %s.", hostID, infraEnvID)
+		}
+		if err != nil {
+			return err
+		}
+		if h.API.ClusterID == nil {
+			return fault.New(fault.Conflict, "Host %s belongs to no cluster and has no ignition config.", hostID)
+		}
+		clusterID, name = h.API.ClusterID.String(), installconfig.HostIgnition(inventory.NewHost(&h.API, nil))
+		return nil
+	})
+	if err != nil {
+		return nil, store.FileInfo{}, err
+	}
+	file, info, err := record.OpenSealed(r.db, r.secrets, record.InstallerFiles, clusterID+"/"+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, info,
+			fault.New(fault.Conflict,
+				"The ignition config of host %s is not generated yet; it is generated when the installation is "+
+					"prepared.", hostID)
+	}
+	return file, info, err
+}
+
+// ReadHostIgnition returns the Ignition config with which a host is installed; see
+// [Reader.OpenHostIgnition].
+func (r *Reader) ReadHostIgnition(infraEnvID, hostID string) (string, error) {
+	file, _, err := r.OpenHostIgnition(infraEnvID, hostID)
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	_, err = text.ReadFrom(file)
+	return text.String(), errors.Join(err, file.Close())
 }

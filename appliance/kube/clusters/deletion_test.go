@@ -65,11 +65,11 @@ func TestStatus_logsURLs(t *testing.T) {
 	id := b.cluster().ID.String()
 	root := "http://appliance.site.test:8090/api/assisted-install/v2/clusters/" + id + "/logs"
 
-	require.NoError(t, b.Engine.HostLogs(t.Context(), id, machines[0].ID, strings.NewReader("of the host")))
+	require.NoError(t, b.Engine.StoreHostLogs(t.Context(), id, machines[0].ID, strings.NewReader("of the host")))
 	b.WaitIdle()
 	require.Equal(t, root+"?host_id="+machines[0].ID+"&logs_type=host", b.Agent(machines[0]).Status.DebugInfo.LogsURL)
 	require.Empty(t, b.aci().Status.DebugInfo.LogsURL, "the controller has uploaded no logs yet")
-	require.NoError(t, b.Engine.ControllerLogs(t.Context(), id, strings.NewReader("of the controller")))
+	require.NoError(t, b.Engine.StoreControllerLogs(t.Context(), id, strings.NewReader("of the controller")))
 	b.WaitIdle()
 	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL)
 

@@ -61,7 +61,7 @@ func TestEvents_installation(t *testing.T) {
 
 func TestEvents_warnings(t *testing.T) {
 	b, machines := installing(t)
-	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
+	require.NoError(t, b.Engine.RecordHostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
 		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk failed"}))
 	b.WaitIdle()
 	require.Contains(t, b.events(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")

@@ -256,7 +256,7 @@ func (b *testSite) report(machines ...*kubetest.Machine) {
 				if output := answerOf(m, step); output != nil {
 					text, err := json.Marshal(output)
 					require.NoError(b, err)
-					require.NoError(b, b.Engine.StepReply(b.Context(), m.InfraEnv, m.ID,
+					require.NoError(b, b.Engine.ApplyStepReply(b.Context(), m.InfraEnv, m.ID,
 						&models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: string(text)}))
 				}
 			}
@@ -333,7 +333,7 @@ func (b *testSite) finish(machines ...*kubetest.Machine) {
 	b.Helper()
 	for _, m := range machines {
 		for _, stage := range m.Host().ProgressStages {
-			require.NoError(b, b.Engine.HostProgress(b.Context(), m.InfraEnv, m.ID,
+			require.NoError(b, b.Engine.RecordHostProgress(b.Context(), m.InfraEnv, m.ID,
 				&models.HostProgress{CurrentStage: stage}))
 		}
 	}

@@ -34,7 +34,7 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	late.Register()
 	b.report(late)
 	b.approve(late)
-	require.NoError(t, b.Engine.HostProgress(t.Context(), late.InfraEnv, late.ID,
+	require.NoError(t, b.Engine.RecordHostProgress(t.Context(), late.InfraEnv, late.ID,
 		&models.HostProgress{CurrentStage: models.HostStageRebooting}))
 	b.WaitIdle()
 	require.Equal(t, models.HostStageRebooting, b.Agent(late).Status.Progress.CurrentStage)

@@ -622,7 +622,7 @@ func TestInstallation_threeNodesAndWorker(t *testing.T) {
 	b.approve(late)
 	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
 	paused(true)
-	require.NoError(t, b.Engine.HostProgress(t.Context(), late.InfraEnv, late.ID,
+	require.NoError(t, b.Engine.RecordHostProgress(t.Context(), late.InfraEnv, late.ID,
 		&models.HostProgress{CurrentStage: models.HostStageRebooting}))
 	b.WaitIdle()
 	require.Equal(t, models.HostStatusAddedToExistingCluster, *late.Host().Status)
@@ -636,7 +636,7 @@ func TestInstallation_threeNodesAndWorker(t *testing.T) {
 func TestInstallation_failure(t *testing.T) {
 	b := newSite(t)
 	machines := b.installingSingleNode()
-	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
+	require.NoError(t, b.Engine.RecordHostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
 		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk failed"}))
 	b.WaitIdle()
 	b.requireCondition(hiveext.ClusterFailedCondition, "True", "InstallationFailed", "The installation failed:")

@@ -333,7 +333,7 @@ func (m *Machine) Report() {
 			if output := m.Answer(step); output != nil {
 				text, err := json.Marshal(output)
 				require.NoError(m, err)
-				require.NoError(m, m.Engine.StepReply(m.Context(), m.InfraEnv, m.ID,
+				require.NoError(m, m.Engine.ApplyStepReply(m.Context(), m.InfraEnv, m.ID,
 					&models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: string(text)}))
 			}
 		}

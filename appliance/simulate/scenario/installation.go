@@ -139,7 +139,7 @@ func (m *machine) fails(stage models.HostStage) bool {
 func (m *machine) report(stage models.HostStage, info string, then func()) {
 	installation := m.installation
 	err := m.ask("the stage "+string(stage), func(e *engine.Engine) error {
-		return e.HostProgress(m.owner.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage,
+		return e.RecordHostProgress(m.owner.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage,
 			ProgressInfo: info})
 	})
 	if err == errDown {
@@ -224,7 +224,7 @@ func (s *owner) finalize() {
 		}
 	}
 	stage := func(stage models.FinalizingStage) func(*engine.Engine) error {
-		return func(e *engine.Engine) error { return e.FinalizingProgress(ctx, cluster, stage) }
+		return func(e *engine.Engine) error { return e.RecordFinalizingProgress(ctx, cluster, stage) }
 	}
 	run([]controllerStep{
 		{stage(models.FinalizingStageWaitingForClusterOperators), 0},

@@ -251,7 +251,7 @@ func (m *machine) perform(step *models.Step) {
 // that a real agent could have sent.
 func (m *machine) reply(reply *models.StepReply) {
 	err := m.ask("the reply to "+reply.StepID, func(e *engine.Engine) error {
-		return e.StepReply(m.owner.site.ctx, m.env, m.hw.ID(), reply)
+		return e.ApplyStepReply(m.owner.site.ctx, m.env, m.hw.ID(), reply)
 	})
 	switch {
 	case err == nil && reply.ExitCode == 0:
@@ -275,7 +275,7 @@ func (m *machine) sendLogs() {
 	ctx := m.owner.site.ctx
 	report := func(state models.LogsState) error {
 		return m.ask("the logs", func(e *engine.Engine) error {
-			return e.LogsProgress(ctx, cluster, m.env, m.hw.ID(),
+			return e.RecordLogsProgress(ctx, cluster, m.env, m.hw.ID(),
 				state)
 		})
 	}
@@ -284,7 +284,7 @@ func (m *machine) sendLogs() {
 	}
 	m.later(m.owner.site.roughly(logsTime), func() {
 		err := m.ask("the logs", func(e *engine.Engine) error {
-			return e.HostLogs(ctx, cluster, m.hw.ID(), strings.NewReader("simulated logs of "+m.hw.Name()))
+			return e.StoreHostLogs(ctx, cluster, m.hw.ID(), strings.NewReader("simulated logs of "+m.hw.Name()))
 		})
 		if err == nil && report(models.LogsStateCompleted) == nil {
 			m.owner.site.stats.count("logs of hosts")
