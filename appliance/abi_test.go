@@ -161,7 +161,7 @@ func TestABI_importInstallExport(t *testing.T) {
 		told = append(told, *event.Message)
 	}
 	require.Contains(t, strings.Join(told, "\n"),
-		"matches its rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
+		"matches the host's rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
 
 	eventually(t, "Install can be pressed", func() bool {
 		return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
@@ -344,7 +344,7 @@ func TestABI_changedOrRejected(t *testing.T) {
 		"an unknown release": {"cluster-manifests/cluster-image-set.yaml", s.release.Release,
 			"quay.io/a/b:4.1.0-x86_64", 422,
 			"cluster-manifests/cluster-image-set.yaml:5: spec.releaseImage is \"quay.io/a/b:4.1.0-x86_64\", " +
-				"which the appliance does not have"},
+				"which is not configured"},
 		"an override of nothing": {"cluster-manifests/agent-cluster-install.yaml", `{"fips":true}`, `{"fipz":true}`,
 			400, "fipz"},
 		"a manifest that is none": {"openshift/99-extra.yaml", "kind: ConfigMap", "\tkind", 400, "99-extra.yaml"},

@@ -6,10 +6,10 @@
 // [Service] creates clusters from directories and exports them (service.go). [HostSettings] applies
 // the settings of hosts (apply.go).
 //
-// [Read] reads a directory into a [Site]: the stated values, each with all places that state it
-// (read.go). One table maps the fields of documents to values (fields.go). [Site.Write] keeps the
-// bytes of every document without a changed value (write.go). The directory of a cluster that was
-// created otherwise is composed anew (compose.go).
+// [Read] reads a directory into a [Site]: its values, each with all places that set it (read.go).
+// One table maps the fields of documents to values (fields.go). [Site.Write] keeps the bytes of
+// every document without a changed value (write.go). For a cluster that was created otherwise,
+// [Compose] makes a new directory (compose.go).
 //
 // Formats: `openshift-install agent create cluster-manifests` and the API types of
 // openshift/assisted-service and openshift/hive.
@@ -28,9 +28,9 @@ import (
 	"landfall/appliance/fault"
 )
 
-// Limits in bytes of one file, and of all files of a directory.
+// Limits of the size of one file, and of all files of a directory, in bytes.
 const (
-	FileBytes      = 1 << 20 // also the limit of a manifest
+	FileBytes      = 1 << 20 // also the limit of the size of a manifest
 	DirectoryBytes = 16 << 20
 )
 
@@ -44,16 +44,16 @@ const (
 	caBundleFile       = "mirror/ca-bundle.crt"
 )
 
-// File is one file of a directory. Its name is the relative path, with slashes.
+// File is one file of a directory. Its name is the path relative to the directory, with slashes.
 type File struct {
 	Name string `json:"name"`
 	Data []byte `json:"data"`
 }
 
-// Problem is an error, or a statement without effect, at one place of a directory.
+// Problem is an error or a setting without effect, at one place of a directory.
 type Problem struct {
 	File string `json:"file"`
-	Line int    `json:"line,omitempty"` // from 1; 0 is the whole file
+	Line int    `json:"line,omitempty"` // from 1; 0 means the whole file
 	Text string `json:"text"`
 }
 
@@ -65,10 +65,10 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// DirectoryError is the error of a refused directory.
+// DirectoryError reports the problems of a rejected directory.
 type DirectoryError struct{ Problems []Problem }
 
-// shownProblems bounds the number of problems in an error text. People correct a few at a time.
+// shownProblems limits the problems in an error text, because users correct a few at a time.
 const shownProblems = 8
 
 // Error returns the problems in the order of files and lines.
@@ -97,8 +97,8 @@ func refuse(file string, line int, format string, args ...any) error {
 	return &DirectoryError{[]Problem{{file, line, fmt.Sprintf(format, args...)}}}
 }
 
-// ReadDir reads the files that belong to the agent-based installer. It returns the names of the
-// others as omitted.
+// ReadDir reads the files that the agent-based installer uses. leftOut contains the names of the
+// other files.
 func ReadDir(dir string) (files []File, omitted []string, err error) {
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -110,7 +110,7 @@ func ReadDir(dir string) (files []File, omitted []string, err error) {
 			omitted = append(omitted, name)
 			return nil
 		}
-		info, err := fs.Stat(os.DirFS(dir), name) // follows links
+		info, err := fs.Stat(os.DirFS(dir), name) // follows symbolic links
 		if err != nil {
 			return err
 		}
@@ -128,8 +128,9 @@ func ReadDir(dir string) (files []File, omitted []string, err error) {
 	}
 	if len(files) == 0 {
 		return nil, nil,
-			fmt.Errorf("the directory %s has neither install-config.yaml nor cluster-manifests; name the one that was "+
-				"made for openshift-install agent", dir)
+			fmt.Errorf("the directory %s has neither install-config.yaml nor cluster-manifests; name the directory "+
+				"that "+
+				"was made for openshift-install agent", dir)
 	}
 	return files, omitted, nil
 }
@@ -148,8 +149,9 @@ func known(name string) bool {
 	return name == registriesConfFile || name == caBundleFile
 }
 
-// unwrap removes the directory's own name from the names of the files, which browsers and archives
-// add, and sorts them. It returns the names of other files as omitted.
+// unwrap sorts the files and removes the directory's own name, which browsers and archives add,
+// from their names. omitted contains the names of the files that the agent-based installer does not
+// read.
 func unwrap(files []File) (included []File, omitted []string) {
 	depth := -1
 	for _, file := range files {

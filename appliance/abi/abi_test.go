@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// directory is a directory of the agent-based installer as users write it: with comments, in their
-// own order, and partly by hand.
+// directory returns a directory of the agent-based installer as users write it: with comments, with
+// fields in any order, and partly by hand.
 func directory() map[string]string {
 	return map[string]string{
 		"cluster-manifests/cluster-deployment.yaml": `apiVersion: hive.openshift.io/v1
@@ -179,7 +179,7 @@ func TestRead(t *testing.T) {
 		Hints: map[string]any{"deviceName": "/dev/sda"}, Where: "agent-config.yaml:8"}, site.Hosts[0])
 	require.Equal(t, []File{{"99-extra.yaml", []byte(directory()["openshift/99-extra.yaml"])}}, site.Manifests)
 	require.Equal(t, []Problem{{"agent-config.yaml", 5,
-		"rendezvousIP has no effect: the appliance is where hosts meet; it chooses the bootstrap host itself"}},
+		"rendezvousIP has no effect: hosts register with the appliance, which selects the bootstrap host"}},
 		site.Notes)
 }
 
@@ -197,7 +197,7 @@ func TestRead_nestedDirectoryWithOtherFiles(t *testing.T) {
 
 func TestWrite_unchangedValuesKeepTheirBytes(t *testing.T) {
 	for name, alter := range map[string]func(string) string{
-		"as it is":            func(s string) string { return s },
+		"unchanged":           func(s string) string { return s },
 		"lines end as in DOS": func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
 		"no line at the end":  func(s string) string { return strings.TrimSuffix(s, "\n") },
 		"with separators":     func(s string) string { return "---\n" + s + "\n---\n" },
@@ -223,7 +223,7 @@ func TestWrite_unchangedValuesKeepTheirBytes(t *testing.T) {
 func TestWrite_changedValueChangesOnlyItsDocuments(t *testing.T) {
 	for name, change := range map[string]struct {
 		to   Values
-		says map[string]string // contents of the files that change
+		says map[string]string // expected contents of the changed files
 	}{
 		"a domain": {Values{BaseDomain: "example.org"},
 			map[string]string{"cluster-manifests/cluster-deployment.yaml": "baseDomain: example.org # ours"}},
@@ -272,7 +272,7 @@ func TestWrite_changedValueChangesOnlyItsDocuments(t *testing.T) {
 				}
 			}
 			again, err := Read(files)
-			require.NoError(t, err, "what is written is a directory again")
+			require.NoError(t, err, "the written files are a valid directory")
 			for f, value := range change.to {
 				require.Equal(t, text(value), text(normal(again.Values[f], value)), f)
 			}
@@ -280,7 +280,7 @@ func TestWrite_changedValueChangesOnlyItsDocuments(t *testing.T) {
 	}
 }
 
-// normal removes what the changed network description omits.
+// normal removes the fields that a changed network description omits.
 func normal(got, want any) any {
 	network, ok := got.(Network)
 	if !ok {
@@ -308,7 +308,7 @@ func TestCompose(t *testing.T) {
 	require.Equal(t, site.Manifests, again.Manifests)
 }
 
-// installConfig describes the same cluster in the other format.
+// installConfig describes the same cluster in the format of install-config.
 const installConfig = `apiVersion: v1
 metadata: {name: edge}
 baseDomain: example.com
@@ -370,10 +370,10 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 		"cluster-manifests/pull-secret.yaml", "cluster-manifests/nmstateconfig.yaml"
 	for name, wrong := range map[string]struct{ file, old, new, says string }{
 		"an unknown field": {aci, "spec:\n", "spec:\n  apiVIPss: []\n",
-			aci + ":10: spec.apiVIPss is not a field of AgentClusterInstall that the appliance knows; correct or " +
+			aci + ":10: spec.apiVIPss is not a field of AgentClusterInstall supported by the appliance; correct or " +
 				"remove it"},
-		"a field of no effect": {aci, "spec:\n", "spec:\n  manifestsConfigMapRefs: [{name: x}]\n",
-			aci + ":10: spec.manifestsConfigMapRefs is not supported: there are no ConfigMaps here; put the " +
+		"an unsupported field": {aci, "spec:\n", "spec:\n  manifestsConfigMapRefs: [{name: x}]\n",
+			aci + ":10: spec.manifestsConfigMapRefs is not supported: the appliance has no ConfigMaps; put the " +
 				"manifests into openshift/"},
 		"an invalid address": {aci, `"192.168.100.5"`, `"192.168.100.555"`,
 			aci + `:13: spec.ingressVIPs has "192.168.100.555", which is not an IP address`},
@@ -385,7 +385,7 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 			aci + ":28: spec.provisionRequirements.controlPlaneAgents takes a whole number from 0"},
 		"an invalid annotation": {aci, `'{"fips":true`, `'{"fips":`,
 			aci + ":6: the annotation agent-install.openshift.io/install-config-overrides is not a JSON object"},
-		"a reference to nothing": {aci, "  clusterDeploymentRef:\n    name: edge",
+		"a reference to a missing object": {aci, "  clusterDeploymentRef:\n    name: edge",
 			"  clusterDeploymentRef:\n    name: far",
 			cd +
 				`:5: metadata.name is "edge", but cluster-manifests/agent-cluster-install.yaml:15: spec.clusterDeploymentRef.name is "far"`},
@@ -514,8 +514,9 @@ func FuzzNoDirectoryMakesTheReaderFail(f *testing.F) {
 
 func jsonInto(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
-// TestRead_upstreamFieldsAreKnown reads upstream's sample objects. Each of their fields must be
-// known. The samples are no complete directory, and some request what is not available here.
+// TestRead_upstreamFieldsAreKnown reads upstream's sample objects. The appliance must know each of
+// their fields. The samples are not complete directories, and some request features that the
+// appliance does not support.
 func TestRead_upstreamFieldsAreKnown(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {
@@ -532,7 +533,7 @@ func TestRead_upstreamFieldsAreKnown(t *testing.T) {
 			read++
 			t.Run(filepath.Base(sample), func(t *testing.T) {
 				_, err := Read([]File{{"cluster-manifests/" + filepath.Base(sample), text}})
-				require.Error(t, err, "it is one object of five")
+				require.Error(t, err, "the directory lacks four of five objects")
 				require.NotRegexp(t, "is no field of (AgentCluster|Cluster|Infra|NMState)", err.Error())
 			})
 		}

@@ -18,18 +18,19 @@ import (
 	"landfall/store"
 )
 
-// eventNotApplied is the event of a host to which not all settings could be applied.
+// eventNotApplied is the event of a host to which some settings could not be applied.
 const eventNotApplied = "abi_host_not_applied"
 
 var (
-	// directoryRows has the directories from which clusters were created, by cluster id. They
-	// contain pull secrets and credentials, so each row is sealed as a whole.
+	// directoryRows contains the directories from which clusters were created, by cluster id. Each
+	// row is encrypted as a whole, because it contains pull secrets and credentials.
 	directoryRows = store.NewBucket[string]("abi-folders", 1)
-	// appliedHosts has the hosts to which their settings were applied: <cluster id>/<host id>.
+	// appliedHosts contains the hosts to which settings were applied: <cluster id>/<host id>.
 	appliedHosts = store.NewIndex("abi-applied")
 )
 
-// record is a directory and the values of the cluster right after it was created from it.
+// record contains a directory, and the values of the cluster right after it was created from that
+// directory.
 type record struct {
 	InfraEnvID string `json:"infra_env_id"`
 	Files      []File `json:"files"`
@@ -39,8 +40,8 @@ type record struct {
 }
 
 // HostSettings applies the host settings of directories (name, role, installation disk, BMC
-// credentials) to the hosts that have booted. Each host gets them once; later changes by a person
-// are kept.
+// credentials) to hosts that have booted. Each host receives the settings once. Later changes by
+// users are kept.
 type HostSettings struct {
 	db  *store.DB
 	box *sitekey.Box
@@ -52,19 +53,20 @@ type HostSettings struct {
 	expected map[string]expectedHosts // by infra-env id
 }
 
-// expectedHosts are the hosts in the directory of one cluster.
+// expectedHosts contains the hosts in the directory of one cluster.
 type expectedHosts struct {
 	cluster string
 	hosts   []Host
 	applied map[string]bool // by host id
 }
 
-// NewHostSettings returns the settings of the directories in a store. box seals the directories.
+// NewHostSettings returns the host settings of the directories in a store. box encrypts the
+// directories.
 func NewHostSettings(db *store.DB, box *sitekey.Box, logger *slog.Logger) *HostSettings {
 	return &HostSettings{db: db, box: box, log: logger, expected: map[string]expectedHosts{}}
 }
 
-// Expect adds hosts that boot the image of an infra-env and get these settings.
+// Expect adds hosts that will boot the image of an infra-env, with their settings.
 func (s *HostSettings) Expect(infraEnv, cluster string, hosts []Host) {
 	s.expect(infraEnv, expectedHosts{cluster, hosts, map[string]bool{}})
 }
@@ -75,8 +77,8 @@ func (s *HostSettings) expect(infraEnv string, hosts expectedHosts) {
 	s.expected[infraEnv] = hosts
 }
 
-// Run applies the settings of all directories as soon as hosts have reported their network
-// interfaces, until the context ends. It also removes the directories of deleted clusters.
+// Run applies the settings of all directories when hosts report their network interfaces. It also
+// removes the directories of deleted clusters. It runs until the context ends.
 func (s *HostSettings) Run(ctx context.Context, e *engine.Engine) error {
 	from := s.db.Revision()
 	if err := s.load(ctx, e); err != nil {
@@ -93,14 +95,14 @@ func (s *HostSettings) Run(ctx context.Context, e *engine.Engine) error {
 			}
 		}
 		if err := watcher.Err(); !errors.Is(err, store.ErrCompacted) && ctx.Err() == nil {
-			return fmt.Errorf("follow the changes of hosts: %w", err)
+			return fmt.Errorf("watch hosts: %w", err)
 		}
 	}
 	return nil
 }
 
 // ApplyAll applies the settings of a cluster's directory to all its hosts that lack them. The
-// engine calls it before an installation, because a host may have registered a moment ago.
+// engine calls it before an installation, because a host may have registered just before.
 func (s *HostSettings) ApplyAll(ctx context.Context, e *engine.Engine, cluster string) error {
 	env := ""
 	s.mu.Lock()
@@ -125,7 +127,7 @@ func (s *HostSettings) ApplyAll(ctx context.Context, e *engine.Engine, cluster s
 	return nil
 }
 
-// load reads all directories and applies the settings to their present hosts.
+// load reads all directories and applies their settings to the existing hosts.
 func (s *HostSettings) load(ctx context.Context, e *engine.Engine) error {
 	found := map[string]expectedHosts{}
 	err := s.db.View(func(tx *store.Tx) error {
@@ -179,7 +181,7 @@ func (s *HostSettings) handle(ctx context.Context, e *engine.Engine, change stor
 	return s.apply(ctx, e, env, host)
 }
 
-// forget removes the directory of a deleted cluster.
+// deleteDirectory deletes the directory of a deleted cluster.
 func (s *HostSettings) deleteDirectory(ctx context.Context, cluster string) error {
 	known := false
 	s.mu.Lock()
@@ -206,7 +208,7 @@ func (s *HostSettings) deleteDirectory(ctx context.Context, cluster string) erro
 	})
 }
 
-// keep stores the directory of a cluster and expects its hosts.
+// saveDirectory stores the directory of a cluster and expects its hosts.
 func (s *HostSettings) saveDirectory(ctx context.Context, cluster string, record *record) error {
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -214,7 +216,7 @@ func (s *HostSettings) saveDirectory(ctx context.Context, cluster string, record
 	}
 	sealed, err := s.box.Seal(string(text))
 	if err != nil {
-		return fmt.Errorf("seal the directory: %w", err)
+		return fmt.Errorf("encrypt the directory: %w", err)
 	}
 	if err := s.db.Update(ctx, func(tx *store.Tx) error {
 		return directoryRows.Put(tx, cluster, &sealed)
@@ -228,14 +230,14 @@ func (s *HostSettings) saveDirectory(ctx context.Context, cluster string, record
 func (s *HostSettings) open(sealed string) (*record, error) {
 	text, err := s.box.Open(sealed)
 	if err != nil {
-		return nil, fmt.Errorf("open the directory from which a cluster was created: %w", err)
+		return nil, fmt.Errorf("decrypt the directory from which a cluster was created: %w", err)
 	}
 	record := new(record)
 	return record, json.Unmarshal([]byte(text), record)
 }
 
-// record returns the directory from which a cluster was created. It has no files if the cluster was
-// created otherwise.
+// record returns the directory from which a cluster was created. If the cluster was created
+// otherwise, the record has no files.
 func (s *HostSettings) record(cluster string) (*record, error) {
 	found := new(record)
 	err := s.db.View(func(tx *store.Tx) error {
@@ -260,9 +262,9 @@ func (s *HostSettings) Hosts(cluster string) ([]Host, error) {
 	return record.Hosts, nil
 }
 
-// apply applies the settings to a host unless that was done before.
+// apply applies the settings to a host. It does nothing if they were applied before.
 func (s *HostSettings) apply(ctx context.Context, e *engine.Engine, env, host string) error {
-	s.applying.Lock() // an installation that starts now waits
+	s.applying.Lock() // an installation that starts now waits until the settings are applied
 	defer s.applying.Unlock()
 	s.mu.Lock()
 	expected, known := s.expected[env]
@@ -306,15 +308,16 @@ func (s *HostSettings) applyTo(ctx context.Context, e *engine.Engine, expected e
 	return e.AddHostWarning(ctx, env, host, eventNotApplied, warning+" ("+settings.Where+")")
 }
 
-// hasInterface reports whether the hardware has one of the MAC addresses of a directory's host.
+// hasInterface reports whether the inventory contains one of the MAC addresses of a directory's
+// host.
 func hasInterface(hardware *models.Inventory, host Host) bool {
 	return hardware != nil && slices.ContainsFunc(hardware.Interfaces, func(nic *models.Interface) bool {
 		return slices.Contains(host.MACs, strings.ToLower(nic.MacAddress))
 	})
 }
 
-// hostParams returns the update that applies the settings to a host, and a warning if no disk
-// matches the root device hints.
+// hostParams returns the update that applies the settings to a host. It also returns a warning if
+// no disk matches the root device hints.
 func hostParams(settings Host, hardware *models.Inventory) (params *models.HostUpdateParams, warning string) {
 	params = new(models.HostUpdateParams)
 	if settings.Hostname != "" {
@@ -331,7 +334,7 @@ func hostParams(settings Host, hardware *models.Inventory) (params *models.HostU
 			}
 			params.DisksSelectedConfig = []*models.DiskConfigParams{{ID: &id, Role: models.DiskRoleInstall}}
 		} else {
-			warning = "no disk that OpenShift can be installed to matches its rootDeviceHints; choose its " +
+			warning = "no eligible disk matches the host's rootDeviceHints; choose its " +
 				"installation disk."
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Compose returns the directory of a cluster that was not created from one: cluster-manifests,
+// Compose returns a new directory for a cluster that was not created from one: cluster-manifests,
 // mirror, openshift and agent-config.yaml.
 func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 	now = withoutDefaults(now)
@@ -107,7 +107,7 @@ func onlyOverrides(v Values) Values {
 	return selected
 }
 
-// skeleton returns the documents of a directory with the references between them.
+// skeleton returns the documents of a directory, with the references between them.
 func skeleton(name string) []File {
 	install, deployment, images, env, secret := clusterInstallKind().file, deploymentKind().file, imageSetKind().file,
 		infraEnvKind().file, secretKind().file
@@ -153,7 +153,7 @@ spec:
 	}
 }
 
-// agentHosts returns hosts in the form of agent-config.yaml.
+// agentHosts returns hosts in the format of agent-config.yaml.
 func agentHosts(hosts []Host) any {
 	type agentHost struct {
 		Hostname   string         `yaml:"hostname,omitempty"`

@@ -15,9 +15,9 @@ import (
 type document struct {
 	file  string
 	line  int    // number of its first line in the file, from 1
-	head  []byte // the separator line before it
+	head  []byte // the separator line before the document
 	raw   []byte
-	node  *yaml.Node // a mapping; nil for a document with comments only
+	node  *yaml.Node // a mapping; nil if the document contains only comments
 	plain map[string]any
 	kind  *kind
 	dirty bool
@@ -29,8 +29,8 @@ func (d *document) problem(node *yaml.Node, format string, args ...any) Problem 
 	return Problem{d.file, d.at(node), fmt.Sprintf(format, args...)}
 }
 
-// separates reports whether a line separates documents: it begins with "---", followed by at most a
-// comment.
+// separates reports whether a line separates documents: it starts with "---", optionally followed
+// by a comment.
 func separates(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
 	if !ok {
@@ -42,7 +42,7 @@ func separates(line []byte) bool {
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s+)?line (\d+): `)
 
-// documents splits a file. The concatenated heads and bytes of the documents are the file.
+// documents splits a file. The heads and bytes of all documents together equal the file.
 func documents(file File) ([]*document, error) {
 	var found []*document
 	current, number := &document{file: file.Name, line: 1}, 0
@@ -89,10 +89,10 @@ func (d *document) parse() error {
 	if d.node.Kind != yaml.MappingNode {
 		return errors.New("yaml: line 1: a document must be a mapping of fields")
 	}
-	return d.node.Decode(&d.plain) // reports duplicate fields
+	return d.node.Decode(&d.plain) // detects duplicate fields
 }
 
-// bytes returns the content to write: the original bytes unless a value was changed.
+// bytes returns the content to write: the original bytes if no value was changed.
 func (d *document) bytes() ([]byte, error) {
 	if !d.dirty {
 		return append(bytes.Clone(d.head), d.raw...), nil

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// kind is a kind of document: its fields and the use of each.
+// kind is a kind of document, with the use of each of its fields.
 type kind struct {
 	name        string // kind of the object; "" for install-config
 	apiVersions []string
-	file        string // of a new document
+	file        string // file of a new document
 	uses        []use
-	several     bool // a directory may have several
+	several     bool // a directory may contain several documents
 }
 
-// use says how a field of a document and all fields below it are handled.
+// use defines how a field of a document and all fields below it are handled.
 type use struct {
 	path  string
-	field Field                  // the value that it states
-	read  func(any) (any, error) // converts the document's form to the value; nil: a text
-	write func(any) any          // the inverse of read; nil: the value itself
-	// the presence of the field states this value; the fields below it have their own uses
+	field Field                  // value that the field sets
+	read  func(any) (any, error) // converts the document's form to the value; nil if the value is a string
+	write func(any) any          // inverse of read; nil if the document contains the value itself
+	// the presence of the field sets this value; the fields below it have their own uses
 	is      any
-	note    string   // why the field has no effect
-	only    []string // supported values; others are refused with the text in refused
-	refused string   // why the field is not supported
-	over    bool     // the field is written to the install-config override, at the same path
+	note    string   // reason why the field has no effect
+	only    []string // supported values; others are rejected with the text in refused
+	refused string   // reason why the field is not supported
+	over    bool     // the field is written to the same path of the install-config override
 	ignored bool     // the field never has an effect: a name, a reference, a status
 }
 
@@ -36,7 +36,7 @@ func (k *kind) title() string {
 	return k.name
 }
 
-// find returns the use of a field, and whether fields below it have uses.
+// find returns the use of a field. above reports whether fields below it have uses.
 func (k *kind) find(path string) (found *use, above bool) {
 	for i := range k.uses {
 		u := &k.uses[i]
@@ -50,7 +50,7 @@ func (k *kind) find(path string) (found *use, above bool) {
 	return found, above
 }
 
-// References between documents are values, too: if they differ, the installer would not find the
+// References between documents are values as well. If they differ, the installer does not find the
 // referenced document.
 const (
 	refDeployment Field = "ref/ClusterDeployment"
@@ -62,11 +62,11 @@ const (
 const overrideAnnotation = "agent-install.openshift.io/install-config-overrides"
 
 const (
-	noPools     = "the hosts are the machines that boot the image; no platform creates them"
+	noPools     = "hosts are the machines that boot the image; no platform creates them"
 	noBMC       = "the appliance does not control these BMCs; boot the image on the hosts yourself"
-	inDirectory = "the directory's own mirror/ is read instead; put registries.conf there"
-	asManifests = "there are no ConfigMaps here; put the manifests into openshift/"
-	byManifest  = "the appliance does not pass it on; a manifest in openshift/ can say it " +
+	inDirectory = "put registries.conf into the directory mirror/ instead"
+	asManifests = "the appliance has no ConfigMaps; put the manifests into openshift/"
+	byManifest  = "the appliance does not use this field; set the value with a manifest in openshift/ " +
 		"(cluster-network-03-config.yml)"
 )
 
@@ -125,8 +125,8 @@ func installConfigKind() *kind {
 		{path: "additionalTrustBundle", field: TrustBundle, read: asTrimmed},
 		{path: "imageDigestSources", field: DigestSources, read: asIs}, {path: "imageContentSources",
 			field: DigestSources, read: asIs},
-		{path: "publish", only: []string{"External"}, refused: "clusters are published outside only"},
-		{path: "credentialsMode", refused: "there is no cloud whose credentials a cluster could hold"},
+		{path: "publish", only: []string{"External"}, refused: "only external publishing is supported"},
+		{path: "credentialsMode", refused: "clusters on these platforms have no cloud credentials"},
 		{path: "controlPlane.fencing", ignored: true}, // see hosts.go and read.go
 	}
 	for _, platform := range []string{"baremetal", "vsphere", "nutanix"} {
@@ -165,7 +165,7 @@ func asIs(value any) (any, error) { return value, nil }
 func agentConfigKind() *kind {
 	return &kind{name: "AgentConfig", apiVersions: []string{"v1beta1", "v1alpha1"}, file: agentConfigFile,
 		uses: metadata(
-			use{path: "rendezvousIP", note: "the appliance is where hosts meet; it chooses the bootstrap host itself"},
+			use{path: "rendezvousIP", note: "hosts register with the appliance, which selects the bootstrap host"},
 			use{path: "bootArtifactsBaseURL", note: "the appliance serves the boot artifacts itself"},
 			use{path: "ipxeBaseURL", note: "the appliance serves the boot artifacts itself"},
 			use{path: "minimalISO", field: MinimalISO, read: asFlag},
@@ -216,13 +216,13 @@ func clusterInstallKind() *kind {
 		use{path: "spec.diskEncryption", field: Encryption, read: asEncryption},
 		use{path: "spec.proxy.httpProxy", field: HTTPProxy}, use{path: "spec.proxy.httpsProxy", field: HTTPSProxy},
 		use{path: "spec.proxy.noProxy", field: NoProxy},
-		use{path: "spec.holdInstallation", note: "an installation begins when Install is pressed"},
+		use{path: "spec.holdInstallation", note: "the installation starts with the button Install"},
 		use{path: "spec.manifestsConfigMapRef", refused: asManifests}, use{path: "spec.manifestsConfigMapRefs",
 			refused: asManifests},
 		use{path: "spec.mirrorRegistryRef", refused: inDirectory},
 		use{path: "spec.ignitionEndpoint",
-			refused: "it is of hosts that join a cluster, which a directory does not describe"},
-		use{path: "spec.clusterMetadata", refused: "the cluster is installed already; import it in the page instead"},
+			refused: "the field describes hosts that join an installed cluster, which a directory cannot describe"},
+		use{path: "spec.clusterMetadata", refused: "the cluster is already installed; import it on the page instead"},
 	)
 	uses = append(uses, pool("spec.controlPlane", MasterThreads)...)
 	uses = append(uses, pool("spec.compute[0]", WorkerThreads)...)
@@ -241,19 +241,20 @@ func deploymentKind() *kind {
 			use{path: "spec.clusterInstallRef.name", field: refInstall}, use{path: "spec.clusterInstallRef.group",
 				ignored: true},
 			use{path: "spec.clusterInstallRef.kind", only: []string{"AgentClusterInstall"},
-				refused: "the agent-based installer knows no other kind"},
+				refused: "the agent-based installer supports no other kind"},
 			use{path: "spec.clusterInstallRef.version", ignored: true},
 			use{path: "spec.pullSecretRef.name", field: refSecret},
 			use{path: "spec.platform.agentBareMetal", ignored: true},
 			use{path: "spec.installed", only: []string{"false"},
-				refused: "the cluster is installed already; import it in the page instead"},
+				refused: "the cluster is already installed; import it on the page instead"},
 			use{path: "spec.controlPlaneConfig", note: "serving certificates are set in the installed cluster"},
-			use{path: "spec.ingress", note: "it is set in the installed cluster"}, use{path: "spec.certificateBundles",
-				note: "they are set in the installed cluster"},
+			use{path: "spec.ingress", note: "the ingress is configured in the installed cluster"},
+			use{path: "spec.certificateBundles",
+				note: "certificate bundles are configured in the installed cluster"},
 			use{path: "spec.preserveOnDelete", ignored: true}, use{path: "spec.powerState", ignored: true},
 			use{path: "spec.hibernateAfter", ignored: true},
-			use{path: "spec.installAttemptsLimit", note: "a failed installation is reset by a person"},
-			use{path: "spec.manageDNS", note: "the site's DNS is not managed from here"},
+			use{path: "spec.installAttemptsLimit", note: "a user resets a failed installation"},
+			use{path: "spec.manageDNS", note: "the appliance does not manage the site's DNS"},
 		)}
 }
 
@@ -295,13 +296,14 @@ func infraEnvKind() *kind {
 			}},
 			use{path: "spec.nmStateConfigLabelSelector.matchLabels", ignored: true}, // see hosts.go
 			use{path: "spec.nmStateConfigLabelSelector.matchExpressions",
-				refused: "the agent-based installer takes matchLabels only"},
+				refused: "the agent-based installer supports matchLabels only"},
 			use{path: "spec.mirrorRegistryRef", refused: inDirectory},
-			use{path: "spec.osImageVersion", note: "the live ISO is that of the release"},
-			use{path: "spec.agentLabels", note: "there are no Agent objects here"}, use{path: "spec.agentApproval",
-				note: "hosts need no approval here"},
+			use{path: "spec.osImageVersion", note: "the live ISO of the release is used"},
+			use{path: "spec.agentLabels", note: "the appliance creates no Agent objects for it"},
+			use{path: "spec.agentApproval",
+				note: "hosts need no approval"},
 			use{path: "spec.ipxeScriptType", note: "the page has scripts of both types"},
-			use{path: "spec.networkDiscoveryDelaySeconds", note: "hosts report what changes, whenever it does"},
+			use{path: "spec.networkDiscoveryDelaySeconds", note: "hosts report their network changes continuously"},
 		)}
 }
 

@@ -10,14 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Properties of a host that a directory states.
+// Properties of a host in a directory.
 const (
 	hostname = "hostname"
 	role     = "role"
 )
 
-// hosts reads the hosts of agent-config.yaml or, if it has none, of install-config.yaml. The
-// installer does the same.
+// hosts reads the hosts of agent-config.yaml. If that file has none, it reads the hosts of
+// install-config.yaml, as the installer does.
 func (r *reader) hosts() {
 	if d := r.document("AgentConfig", nil); d != nil {
 		if list := nodeAt(d.node, "hosts"); list != nil && len(list.Content) > 0 {
@@ -39,7 +39,7 @@ func (r *reader) hosts() {
 	r.fencing()
 }
 
-// hostNames maps the names in the two files to the same property.
+// hostNames maps the field names in the two files to properties.
 func hostNames() map[string]string {
 	return map[string]string{"hostname": hostname, "name": hostname, "role": role}
 }
@@ -79,7 +79,7 @@ func (r *reader) host(d *document, at string) {
 			continue
 		}
 		if value == "" {
-			f := hostField(h.MACs, property) // another document may state it
+			f := hostField(h.MACs, property) // another document may set the same property
 			r.site.places[f] = append(r.site.places[f], place{d, field(at, name), d.at(node), nil})
 			continue
 		}
@@ -103,7 +103,7 @@ func (r *reader) host(d *document, at string) {
 		r.network(d, config, field(at, "networkConfig"), cards)
 	}
 	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "the appliance does not change how hosts boot",
-		"hardwareProfile": "it is unused since OpenShift 4.8"} {
+		"hardwareProfile": "OpenShift has not used it since 4.8"} {
 		if given := nodeAt(node, name); given != nil && object[name] != nil && text(object[name]) != `""` &&
 			text(object[name]) != "{}" {
 			r.note(d, given, "%s has no effect: %s", field(at, name), why)
@@ -144,20 +144,20 @@ func (r *reader) fencing() {
 				strings.ToLower(credentials["macaddress"]))
 		})
 		if of < 0 {
-			r.refuse(d, node, "%s belongs to no host in the directory", item(at, i))
+			r.refuse(d, node, "%s matches no host in the directory", item(at, i))
 			continue
 		}
 		r.site.Hosts[of].Fencing = credentials
 	}
 }
 
-// networks reads the NMStateConfigs. It refuses those that the InfraEnv does not select.
+// networks reads the NMStateConfigs. It rejects an NMStateConfig that the InfraEnv does not select.
 func (r *reader) networks() {
 	selector := map[string]string{}
 	if env := r.document("InfraEnv", nil); env != nil {
 		if labels := nodeAt(env.node, "spec.nmStateConfigLabelSelector.matchLabels"); labels != nil {
 			if err := labels.Decode(&selector); err != nil {
-				r.refuse(env, labels, "spec.nmStateConfigLabelSelector.matchLabels takes texts: %v", err)
+				r.refuse(env, labels, "spec.nmStateConfigLabelSelector.matchLabels takes strings: %v", err)
 			}
 		}
 	}
@@ -168,22 +168,24 @@ func (r *reader) networks() {
 		var labels map[string]string
 		if node := nodeAt(d.node, "metadata.labels"); node != nil {
 			if err := node.Decode(&labels); err != nil {
-				r.refuse(d, node, "metadata.labels takes texts: %v", err)
+				r.refuse(d, node, "metadata.labels takes strings: %v", err)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(selector)) {
 			if labels[name] != selector[name] {
-				r.refuse(d, d.node, "the InfraEnv selects NMStateConfigs with the label %s: %s, which this one lacks; "+
-					"it would not be used", name, selector[name])
+				r.refuse(d, d.node, "the InfraEnv selects NMStateConfigs with the label %s: %s, which this document "+
+					"lacks; "+
+					"the installer would ignore the document", name, selector[name])
 			}
 		}
 		if len(selector) == 0 && r.document("InfraEnv", nil) != nil {
-			r.refuse(d, d.node, "the InfraEnv has no nmStateConfigLabelSelector; this NMStateConfig would not be used")
+			r.refuse(d, d.node, "the InfraEnv has no nmStateConfigLabelSelector, so the installer would ignore this "+
+				"NMStateConfig")
 		}
 		cards, list := r.interfaces(d, "spec.interfaces")
 		config := nodeAt(d.node, "spec.config")
 		if list != nil && len(list.Content) > 0 && len(cards) == 0 {
-			continue // an error already
+			continue // reported before
 		}
 		if len(cards) == 0 || config == nil {
 			r.refuse(d, d.node, "an NMStateConfig needs spec.interfaces with macAddress, and spec.config")
@@ -193,7 +195,7 @@ func (r *reader) networks() {
 	}
 }
 
-// network records the nmstate description of a host.
+// network stores the nmstate description of a host.
 func (r *reader) network(d *document, config *yaml.Node, at string, cards []Interface) {
 	written, err := yaml.Marshal(config)
 	if err != nil {
@@ -215,7 +217,7 @@ func (r *reader) network(d *document, config *yaml.Node, at string, cards []Inte
 	r.claim(f, Network{cards, string(written)}, place{d, at, d.at(config), nmstate}, config)
 }
 
-// nmstate returns a network description in the form of the documents.
+// nmstate returns a network description in the format of the documents.
 func nmstate(value any) any {
 	network, _ := value.(Network)
 	var root yaml.Node

@@ -11,7 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// ClusterParams returns the REST API's parameters of the cluster, without its release.
+// ClusterParams returns the parameters of the cluster for the REST API, without the release.
 func (v Values) ClusterParams() *models.ClusterCreateParams {
 	params := &models.ClusterCreateParams{
 		Name: pointer[string](v, Name), BaseDNSDomain: get[string](v, BaseDomain),
@@ -43,7 +43,7 @@ func (v Values) ClusterParams() *models.ClusterCreateParams {
 	for _, cidr := range get[[]string](v, ServiceNetworks) {
 		params.ServiceNetworks = append(params.ServiceNetworks, &models.ServiceNetwork{Cidr: models.Subnet(cidr)})
 	}
-	// Without machine networks, a single node derives them itself.
+	// If it has no machine networks, a single-node cluster derives them.
 	for _, cidr := range get[[]string](v, MachineNetworks) {
 		params.MachineNetworks = append(params.MachineNetworks, &models.MachineNetwork{Cidr: models.Subnet(cidr)})
 	}
@@ -69,7 +69,7 @@ func (v Values) ClusterParams() *models.ClusterCreateParams {
 	return params
 }
 
-// hyperthreading returns the pools with hyperthreading. It is the installer's default.
+// hyperthreading returns the machine pools with hyperthreading, or nil for the installer's default.
 func (v Values) hyperthreading() *string {
 	var enabled []string
 	for _, pool := range []struct {
@@ -92,7 +92,7 @@ func (v Values) hyperthreading() *string {
 	return conv.Pointer(strings.Join(enabled, ","))
 }
 
-// InfraEnvParams returns the REST API's parameters of the infra-env.
+// InfraEnvParams returns the parameters of the infra-env for the REST API.
 func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams {
 	or := func(f, otherwise Field) *string {
 		if value := pointer[string](v, f); value != nil {
@@ -135,7 +135,7 @@ func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams
 	return params
 }
 
-// ValuesOf returns the present values of a cluster and its infra-env, which may be nil. The caller
+// ValuesOf returns the current values of a cluster and its infra-env, which may be nil. The caller
 // adds the values that the API does not show: the pull secret and the mirror rules.
 func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	v := Values{
@@ -246,7 +246,7 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 	return nil
 }
 
-// SetHost sets the name of a host, and its role if the directory states one.
+// SetHost sets the name of a host, and its role if the directory defines a role.
 func (v Values) SetHost(h Host, name, is string) {
 	if name != "" {
 		v[hostField(h.MACs, hostname)] = name

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A path names a place in a document in the usual notation: spec.proxy.httpProxy,
+// A path identifies a place in a document in the usual notation: spec.proxy.httpProxy,
 // compute[0].replicas, metadata.annotations["agent-install.openshift.io/x"].
 
 // field returns the path of a field below a path.
@@ -23,13 +23,13 @@ func field(path, name string) string {
 
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// step is one part of a path: a name, or an index if name is "".
+// step is one part of a path: a name, or an index if name is empty.
 type step struct {
 	name  string
 	index int
 }
 
-// steps splits a path that [field] and [item] made.
+// steps splits a path made by [field] and [item].
 func steps(path string) []step {
 	var found []step
 	for path != "" {
@@ -97,7 +97,7 @@ func resolved(node *yaml.Node) *yaml.Node {
 }
 
 // set sets the value at a path. It creates missing parents and keeps the comments of the replaced
-// node. The value nil removes the field.
+// node. A nil value removes the field.
 func set(node *yaml.Node, path string, value any) error {
 	all := steps(path)
 	for i, s := range all {
@@ -142,7 +142,7 @@ func add(node *yaml.Node, s step) *yaml.Node {
 		*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	}
 	if len(node.Content) == 0 {
-		node.Style = 0 // of "{}"
+		node.Style = 0 // the node may have the style of "{}"
 	}
 	node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s.name}, made)
 	return made

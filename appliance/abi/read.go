@@ -11,19 +11,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Site is the content of a directory.
+// Site contains the values, manifests and files of a directory.
 type Site struct {
 	Values    Values
 	Hosts     []Host
-	Manifests []File    // of openshift/, without that prefix
-	Notes     []Problem // statements without effect, and why
-	Files     []File    // of the directory, unchanged
+	Manifests []File    // files of openshift/, with names relative to it
+	Notes     []Problem // settings without effect, with the reasons
+	Files     []File    // files of the directory, unchanged
 
 	documents []*document
 	places    map[Field][]place
 }
 
-// Host has the settings of one host, which is identified by its network interfaces.
+// Host contains the settings of one host. The host is identified by its network interfaces.
 type Host struct {
 	MACs     []string          `json:"macs"`
 	NICs     []string          `json:"-"` // names of the interfaces, for a new directory
@@ -34,7 +34,7 @@ type Host struct {
 	Where    string            `json:"where"` // file and line
 }
 
-// Interface is a network interface, with the field names of nmstate and agent-config.
+// Interface is a network interface. The field names are those of nmstate and agent-config.
 type Interface struct {
 	Name string `json:"name" yaml:"name"`
 	MAC  string `json:"macAddress" yaml:"macAddress"`
@@ -46,7 +46,7 @@ type Network struct {
 	YAML       string      `json:"yaml"`
 }
 
-// place is the place in a document that states a value.
+// place is a place in a document that sets a value.
 type place struct {
 	document *document
 	path     string
@@ -56,24 +56,26 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.document.file, p.line, p.path) }
 
-// reader collects the statements of the documents in a directory.
+// reader collects the values of the documents in a directory.
 type reader struct {
 	site     *Site
 	problems []Problem
 }
 
-// Read reads a directory. Statements that the appliance can't fulfil are errors with file and line
-// in a [*DirectoryError]. Statements without effect are notes of the Site.
+// Read reads a directory. Settings that the appliance does not support are errors in a
+// [*DirectoryError], with file and line. Settings without effect become Notes of the Site.
 func Read(files []File) (*Site, error) {
 	included, omitted := unwrap(files)
 	r := &reader{site: &Site{Values: Values{}, Files: included, places: map[Field][]place{}}}
 	for _, name := range omitted {
-		r.site.Notes = append(r.site.Notes, Problem{name, 0, "is ignored; the agent-based installer does not read it"})
+		r.site.Notes = append(r.site.Notes, Problem{name, 0,
+			"is ignored, because the agent-based installer does not read it"})
 	}
 	size := 0
 	for _, file := range included {
 		if size += len(file.Data); len(file.Data) > FileBytes || size > DirectoryBytes {
-			return nil, refuse(file.Name, 0, "is too large; files have %d KiB at most, and a directory %d MiB",
+			return nil, refuse(file.Name, 0,
+				"is too large; the limits are %d KiB for a file and %d MiB for a directory",
 				FileBytes>>10, DirectoryBytes>>20)
 		}
 		r.file(file)
@@ -114,18 +116,18 @@ func (r *reader) file(file File) {
 	}
 }
 
-// recognise finds the kind of a document. It refuses a document in the wrong file.
+// recognise determines the kind of a document. It rejects a document in the wrong file.
 func (r *reader) recognise(d *document) bool {
 	name, _ := d.plain["kind"].(string)
 	if d.file == agentConfigFile && name == "" {
-		name = "AgentConfig" // kind is optional in this file
+		name = "AgentConfig" // the kind is optional in this file
 	}
 	d.kind = kindOf(name)
 	switch alone := d.file == installConfigFile || d.file == agentConfigFile; {
 	case d.kind == nil || name == "" && d.file != installConfigFile:
 		r.refuse(d, d.node, "the kind %q is unknown to the agent-based installer; remove the document", name)
 	case alone && d.kind.file != d.file, !alone && !strings.HasPrefix(d.kind.file, clusterDirectory):
-		r.refuse(d, d.node, "a document of the kind %s belongs into %s", d.kind.title(), d.kind.file)
+		r.refuse(d, d.node, "a document of the kind %s must be in %s", d.kind.title(), d.kind.file)
 	default:
 		version, _ := d.plain["apiVersion"].(string)
 		if !slices.Contains(d.kind.apiVersions, version) {
@@ -134,7 +136,7 @@ func (r *reader) recognise(d *document) bool {
 			break
 		}
 		if other := r.document(d.kind.name, d); other != nil && !d.kind.several {
-			r.refuse(d, d.node, "%s:%d has a %s already; a directory describes one cluster", other.file,
+			r.refuse(d, d.node, "%s:%d already contains a %s; a directory describes one cluster", other.file,
 				other.at(other.node), d.kind.title())
 			break
 		}
@@ -144,7 +146,7 @@ func (r *reader) recognise(d *document) bool {
 	return false
 }
 
-// document returns the first document of a kind before another document, nil if there is none.
+// document returns the first document of a kind before another document, or nil.
 func (r *reader) document(kind string, before *document) *document {
 	for _, d := range r.site.documents {
 		if d == before {
@@ -172,8 +174,8 @@ func (r *reader) note(d *document, node *yaml.Node, format string, args ...any) 
 	r.site.Notes = append(r.site.Notes, d.problem(node, format, args...))
 }
 
-// walk walks through a document and handles each field as its kind says. All fields below a kept
-// field are kept.
+// walk handles each field of a document according to its use. All fields below an ignored field are
+// ignored.
 func (r *reader) walk(d *document, at string, node *yaml.Node, ignored bool) {
 	node = resolved(node)
 	u, above := d.kind.find(at)
@@ -189,13 +191,14 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, ignored bool) {
 	switch {
 	case u == nil && !above && ignored:
 	case u == nil && !above:
-		r.refuse(d, node, "%s is not a field of %s that the appliance knows; correct or remove it", at, d.kind.title())
+		r.refuse(d, node, "%s is not a field of %s supported by the appliance; correct or remove it",
+			at, d.kind.title())
 	case node.Tag == "!!null":
 	case node.Kind == yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			next := field(at, node.Content[i].Value)
 			if found, deeper := d.kind.find(next); found == nil && !deeper && !ignored {
-				r.refuse(d, node.Content[i], "%s is not a field of %s that the appliance knows; correct or remove it",
+				r.refuse(d, node.Content[i], "%s is not a field of %s supported by the appliance; correct or remove it",
 					next, d.kind.title())
 				continue
 			}
@@ -204,7 +207,7 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, ignored bool) {
 	case node.Kind == yaml.SequenceNode:
 		for i, inner := range node.Content {
 			if i > 0 {
-				r.refuse(d, inner, "%s has more than one entry; there is one pool of that kind", at)
+				r.refuse(d, inner, "%s has more than one entry; only one pool of this kind is supported", at)
 				break
 			}
 			r.walk(d, item(at, i), inner, ignored)
@@ -214,7 +217,7 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, ignored bool) {
 	}
 }
 
-// take handles one field as its use says.
+// take handles one field according to its use.
 func (r *reader) take(d *document, u *use, at string, node *yaml.Node) {
 	var value any
 	if err := node.Decode(&value); err != nil {
@@ -248,7 +251,7 @@ func (r *reader) take(d *document, u *use, at string, node *yaml.Node) {
 	}
 }
 
-// state records that a document states a value. A different value in another place is refused.
+// state records the value that a document sets. It rejects a different value in another place.
 func (r *reader) state(d *document, u *use, at string, node *yaml.Node, value any) {
 	here := place{d, at, d.at(node), u.write}
 	if u.is != nil {
@@ -278,7 +281,7 @@ func (r *reader) claim(f Field, value any, here place, node *yaml.Node) {
 	r.site.places[f] = append(r.site.places[f], here)
 }
 
-// agree reports whether two statements are equal. A list of addresses equals its first address.
+// agree reports whether two values are equal. A list of addresses equals its first address.
 func agree(a, b any) bool {
 	if text(a) == text(b) {
 		return true
@@ -288,7 +291,7 @@ func agree(a, b any) bool {
 	return ok && also && len(x) > 0 && len(y) > 0 && (len(x) == 1 || len(y) == 1) && x[0] == y[0]
 }
 
-// shownBytes bounds the length of two values that an error quotes.
+// shownBytes limits the length of two values that an error quotes.
 const shownBytes = 200
 
 func longer(a, b any) bool {
@@ -297,7 +300,7 @@ func longer(a, b any) bool {
 	return len(x) > len(y)
 }
 
-// override records the fields of install-config that have no other representation, one by one.
+// override records, one by one, the fields of install-config that have no other representation.
 func (r *reader) override(d *document, at string, node *yaml.Node, value any) {
 	flat := map[string]any{}
 	flatten(at, value, flat)
@@ -317,7 +320,7 @@ func flatten(at string, value any, into map[string]any) {
 	}
 }
 
-// Override returns the install-config override that the values require, or "".
+// Override returns the install-config override for the values, or "".
 func (v Values) Override() (string, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	found := false
@@ -359,7 +362,7 @@ func (v Values) setOverride(override string) error {
 	return nil
 }
 
-// Refuse returns an error about a value, with the place that states it.
+// Refuse returns an error about a value, with the place that sets it.
 func (s *Site) Refuse(f Field, format string, args ...any) error {
 	places := s.places[f]
 	if len(places) == 0 {
@@ -369,7 +372,7 @@ func (s *Site) Refuse(f Field, format string, args ...any) error {
 	return refuse(at.document.file, at.line, "%s %s", at.path, fmt.Sprintf(format, args...))
 }
 
-// complete checks that no document is missing.
+// complete checks that all required documents exist.
 func (r *reader) complete() {
 	if d := r.document("AgentClusterInstall", nil); d != nil {
 		r.annotation(d)

@@ -21,29 +21,28 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// Mirror has the site's mirror rules.
+// Mirror gives access to the site's mirror rules.
 type Mirror interface {
-	// Import adds rules to a level, or replaces those of the same name.
+	// Import adds rules to a level. It replaces the rules of the same name.
 	Import(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 	// Remove removes imported rules.
 	Remove(ctx context.Context, level mirror.Level, name string) error
-	// Imported returns the rules that were imported for a level under a name, nil if there are
-	// none.
+	// Imported returns the rules that were imported for a level under a name, or nil.
 	Imported(level mirror.Level, name string) (*mirror.Import, error)
 	// Rules returns the rules of a level.
 	Rules(level mirror.Level) *mirror.Rules
 }
 
-// Options are the inputs of a [Service].
+// Options contains the dependencies of a [Service].
 type Options struct {
 	Engine   *engine.Engine
 	Settings *HostSettings
 	Mirror   Mirror
-	Releases []engine.ReleaseImage // that clusters can be made of
+	Releases []engine.ReleaseImage // supported releases
 	Logger   *slog.Logger
 }
 
-// Service creates clusters from directories, and writes the directories of clusters.
+// Service creates clusters from directories and exports clusters as directories.
 type Service struct {
 	engine   *engine.Engine
 	settings *HostSettings
@@ -58,7 +57,7 @@ func New(options Options) *Service {
 		releases: options.Releases, log: options.Logger}
 }
 
-// SchemaError is a directory whose values do not fit the API's schema.
+// SchemaError reports that the values of a directory violate the API's schema.
 type SchemaError struct{ Err error }
 
 // Error returns the text of the schema's error.
@@ -74,7 +73,7 @@ type Import struct {
 	Name             string    `json:"name"`
 	OpenshiftVersion string    `json:"openshift_version"`
 	Hosts            int       `json:"hosts"` // in the directory
-	Notes            []Problem `json:"notes"` // statements without effect, and why
+	Notes            []Problem `json:"notes"` // settings without effect, with the reasons
 }
 
 // Export is the directory of a cluster.
@@ -82,13 +81,13 @@ type Export struct {
 	Name  string `json:"name"` // of the directory
 	Files []File `json:"files"`
 	// Changed names the values that differ from the directory from which the cluster was created.
-	// Unsaid names those of them that no document in that directory can state.
+	// Unsaid names the changed values that no document of that directory can set.
 	Changed []string `json:"changed"`
 	Unsaid  []string `json:"unsaid"`
 }
 
-// Import creates a cluster and its infra-env from a directory. With check, it creates nothing and
-// returns what it would create.
+// Import creates a cluster and its infra-env from a directory. If check is set, it creates nothing
+// and returns the expected result.
 func (s *Service) Import(ctx context.Context, files []File, check bool) (*Import, error) {
 	site, err := Read(files)
 	if err != nil {
@@ -154,7 +153,7 @@ func (s *Service) release(site *Site, arch string) (engine.ReleaseImage, error) 
 	}
 	if chosen == nil {
 		return engine.ReleaseImage{}, site.Refuse(ReleaseImage,
-			"is %q, which the appliance does not have; add it under release_images in the configuration", named)
+			"is %q, which is not configured; add it to release_images in the configuration", named)
 	}
 	if named == "" {
 		site.Notes = append(site.Notes, Problem{File: "install-config.yaml", Text: "names no release; it will be " +
@@ -166,7 +165,7 @@ func (s *Service) release(site *Site, arch string) (engine.ReleaseImage, error) 
 	return *chosen, nil
 }
 
-// mirrorRules returns the mirror rules in a directory, nil if it has none.
+// mirrorRules returns the mirror rules in a directory, or nil.
 func mirrorRules(site *Site) (*mirror.Import, error) {
 	var documents []mirror.Document
 	if conf, _ := site.Values[RegistriesConf].(string); hasLine(conf, "[[registry]]") {
@@ -188,8 +187,8 @@ func mirrorRules(site *Site) (*mirror.Import, error) {
 	return mirror.CollectFiles(mirrorName(site), documents)
 }
 
-// hasLine reports whether a line begins with a prefix. The registries.conf that the installer
-// writes has comments only.
+// hasLine reports whether a line starts with a prefix. The registries.conf that the installer
+// writes contains only comments.
 func hasLine(text, prefix string) bool {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), prefix) {
@@ -199,11 +198,11 @@ func hasLine(text, prefix string) bool {
 	return false
 }
 
-// mirrorName returns the name under which the mirror rules of a directory are imported.
+// mirrorName returns the name of the imported mirror rules of a directory.
 func mirrorName(site *Site) string { return fmt.Sprintf("abi-%v", site.Values[Name]) }
 
-// create creates the objects that a directory describes. If a step fails, it undoes the steps
-// before.
+// create creates the objects that a directory describes. If a step fails, it undoes the previous
+// steps.
 func (s *Service) create(ctx context.Context, site *Site, params *models.ClusterCreateParams, rules *mirror.Import,
 	record *record) (_ *models.Cluster, err error) {
 	var undo []func(context.Context) error
@@ -220,7 +219,7 @@ func (s *Service) create(ctx context.Context, site *Site, params *models.Cluster
 	}
 	id := cluster.ID.String()
 	undo = append(undo, func(ctx context.Context) error { return s.engine.DeregisterCluster(ctx, id) })
-	if rules != nil { // before the infra-env, whose image contains them
+	if rules != nil { // rules come before the infra-env, because its image contains them
 		level := mirror.Level{Cluster: id}
 		record.Mirror = mirrorName(site)
 		if err := s.mirror.Import(ctx, level, record.Mirror, rules); err != nil {
@@ -260,7 +259,7 @@ func (s *Service) create(ctx context.Context, site *Site, params *models.Cluster
 	return cluster, s.settings.saveDirectory(ctx, id, record)
 }
 
-// presentValues returns the present values of a cluster that a directory can state.
+// presentValues returns the current values of a cluster that a directory can set.
 func (s *Service) presentValues(id string, record *record) (Values, error) {
 	cluster, err := s.engine.Cluster(id)
 	if err != nil {
@@ -288,7 +287,7 @@ func (s *Service) presentValues(id string, record *record) (Values, error) {
 	if private.DerivedMachineNetwork {
 		delete(now, MachineNetworks)
 	}
-	for field, value := range record.Before { // clusters have no field for these values
+	for field, value := range record.Before { // a cluster has no field for these values
 		if OfDirectory(field) {
 			now[field] = value
 		}
@@ -306,14 +305,15 @@ func (s *Service) presentValues(id string, record *record) (Values, error) {
 		}
 		name := found.RequestedHostname
 		if host.Hostname == "" && name == reported {
-			name = "" // no person chose the name
+			name = "" // the user did not choose the name
 		}
 		now.SetHost(host, name, string(found.Role))
 	}
 	return now, nil
 }
 
-// presentMirrorRules replaces the directory's mirror rules by the site's if they were removed.
+// presentMirrorRules returns the directory's mirror rules, or the site's rules if those of the
+// directory were removed.
 func (s *Service) presentMirrorRules(now Values, id string, record *record) error {
 	if record.Mirror == "" {
 		return nil
@@ -340,8 +340,8 @@ func (s *Service) presentMirrorRules(now Values, id string, record *record) erro
 	return nil
 }
 
-// host returns the cluster's host with the network interfaces of a directory's host, and the name
-// that it reported; nil if it has not registered yet.
+// host returns the cluster's host that has the network interfaces of a directory's host, and the
+// name that it reported. It returns nil if the host has not registered yet.
 func (s *Service) host(env *models.InfraEnv, hosts []*models.Host,
 	wanted Host) (_ *models.Host, reportedName string, err error) {
 	for _, host := range hosts {
@@ -359,8 +359,8 @@ func (s *Service) host(env *models.InfraEnv, hosts []*models.Host,
 	return nil, "", nil
 }
 
-// Export returns the directory of a cluster: the one from which it was created with later changes
-// applied, or a new one.
+// Export returns the directory of a cluster: the directory from which the cluster was created, with
+// later changes, or a new directory.
 func (s *Service) Export(_ context.Context, id string) (*Export, error) {
 	record, err := s.settings.record(id)
 	if err != nil {
@@ -398,7 +398,7 @@ func (s *Service) Export(_ context.Context, id string) (*Export, error) {
 	return result, nil
 }
 
-// manifests returns the manifests that people added to a cluster.
+// manifests returns the manifests that users added to a cluster.
 func (s *Service) manifests(id string) ([]File, error) {
 	listed, err := s.engine.Manifests(id, false)
 	if err != nil {
@@ -419,7 +419,7 @@ func (s *Service) manifests(id string) ([]File, error) {
 	return files, nil
 }
 
-// compose returns the directory of a cluster that was not created from one.
+// compose returns a new directory for a cluster that was not created from one.
 func (s *Service) compose(id string, now Values, manifests []File) ([]File, error) {
 	cluster, err := s.engine.Cluster(id)
 	if err != nil {

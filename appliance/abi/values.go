@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Field is the name of a value, independent of the places that state it.
+// Field is the name of a value. It does not depend on the places that set the value.
 type Field string
 
-// Fields of a cluster and its infra-env. [hostField] and [networkField] make the fields of hosts
-// and networks, and [overrideField] those that exist only in install-config.
+// Fields of a cluster and its infra-env. [hostField] and [networkField] return the fields of hosts
+// and networks, [overrideField] the fields that exist only in install-config.
 const (
 	Name            Field = "name"
 	BaseDomain      Field = "base_domain"
@@ -61,7 +61,7 @@ const (
 
 	RegistriesConf Field = "mirror/registries.conf"
 	CABundle       Field = "mirror/ca-bundle.crt"
-	DigestSources  Field = "mirror/install-config" // in the form of install-config
+	DigestSources  Field = "mirror/install-config" // in the format of install-config
 )
 
 const (
@@ -91,7 +91,7 @@ func macKey(macs []string) string {
 	return strings.Join(lower, ",")
 }
 
-// Values are the values in a directory or of a cluster.
+// Values contains the values of a directory or of a cluster.
 type Values map[Field]any
 
 // text returns the form in which values are compared.
@@ -137,14 +137,14 @@ type DiskEncryption struct {
 	TangServers string `json:"tangServers,omitempty" yaml:"tangServers,omitempty"`
 }
 
-// KernelArgument is a change of the discovery image's kernel command line.
+// KernelArgument is a change of the kernel arguments of the discovery image.
 type KernelArgument struct {
 	Operation string `json:"operation" yaml:"operation"`
 	Value     string `json:"value" yaml:"value"`
 }
 
-// Readers convert a statement of a document to a value. Their errors complete a sentence that
-// begins with the field's path.
+// Readers convert a field of a document to a value. Their errors complete a sentence that starts
+// with the path of the field.
 
 func asText(value any) (any, error) {
 	switch value := value.(type) {
@@ -153,7 +153,7 @@ func asText(value any) (any, error) {
 	case int, float64, bool:
 		return fmt.Sprint(value), nil
 	}
-	return nil, errors.New("takes a text")
+	return nil, errors.New("takes a string")
 }
 
 func asTrimmed(value any) (any, error) {
@@ -186,20 +186,20 @@ func asNumber(value any) (any, error) {
 func asTexts(value any) (any, error) {
 	items, ok := value.([]any)
 	if !ok {
-		return nil, errors.New("takes a list of texts")
+		return nil, errors.New("takes a list of strings")
 	}
 	texts := make([]string, 0, len(items))
 	for _, item := range items {
 		s, ok := item.(string)
 		if !ok {
-			return nil, errors.New("takes a list of texts")
+			return nil, errors.New("takes a list of strings")
 		}
 		texts = append(texts, s)
 	}
 	return texts, nil
 }
 
-// asJoined reads a list that is a comma-separated text in the API.
+// asJoined reads a list that the API represents as comma-separated text.
 func asJoined(value any) (any, error) {
 	texts, err := asTexts(value)
 	if err != nil {
@@ -229,7 +229,7 @@ func asAddresses(value any) (any, error) {
 	return texts, nil
 }
 
-// asAddress reads the older form of a list of addresses: a single address.
+// asAddress reads a single address, the older form of a list of addresses.
 func asAddress(value any) (any, error) { return asAddresses([]any{value}) }
 
 func first(value any) any {
@@ -265,15 +265,15 @@ func asCIDRs(value any) (any, error) {
 	return cidrs, nil
 }
 
-// fields decodes an object that may have the given fields only.
+// fields decodes an object that may contain only the given fields.
 func fields(value any, names ...string) (map[string]any, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, errors.New("takes objects with " + strings.Join(names, ", "))
+		return nil, errors.New("takes objects with the fields " + strings.Join(names, ", "))
 	}
 	for name := range object {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("has the unknown field %q; it takes %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("has the unknown field %q; the fields are %s", name, strings.Join(names, ", "))
 		}
 	}
 	return object, nil
@@ -363,7 +363,7 @@ func asKernelArguments(value any) (any, error) {
 	return arguments, nil
 }
 
-// asOneOf reads a value with a table from the document's spelling to the API's.
+// asOneOf reads a value with a table from the document's spelling to the API's spelling.
 func asOneOf(words map[string]string) func(any) (any, error) {
 	return func(value any) (any, error) {
 		word, _ := value.(string)
@@ -408,7 +408,7 @@ func asBase64(value any) (any, error) {
 	s, _ := value.(string)
 	decoded, err := base64.StdEncoding.DecodeString(s)
 	if err != nil {
-		return nil, errors.New("takes a text in base64")
+		return nil, errors.New("takes a base64 string")
 	}
 	return strings.TrimSpace(string(decoded)), nil
 }
@@ -418,9 +418,8 @@ func base64Of(value any) any {
 	return base64.StdEncoding.EncodeToString([]byte(s))
 }
 
-// OfDirectory tells whether a value is one that no cluster holds: what refers from document to
-// document, how many workers are to come, what hosts are called before they come, and the mirror's
-// files.
+// OfDirectory reports whether only directories contain a field, not clusters: references between
+// documents, the planned number of workers, names of hosts that have not booted, and mirror files.
 func OfDirectory(f Field) bool {
 	return slices.Contains([]Field{Workers, Arbiters, RegistriesConf, CABundle, DigestSources}, f) ||
 		strings.HasPrefix(string(f), "ref/") || strings.HasPrefix(string(f), hostPrefix)

@@ -21,8 +21,8 @@ func Changed(before, now Values) []Field {
 }
 
 // Write returns the directory with the values that changed since before. Documents and files
-// without a changed value keep all their bytes. manifests are the cluster's present manifests.
-// unsaid are the changed fields that no document of the directory can state.
+// without changed values keep all their bytes. manifests are the current manifests of the cluster.
+// unwritten contains the changed fields that no document of the directory can set.
 func (s *Site) Write(before, now Values, manifests []File) (files []File, unwritten []Field, err error) {
 	changed := Changed(before, now)
 	overridden := false
@@ -90,7 +90,7 @@ func (s *Site) document(kind string) *document {
 	return nil
 }
 
-// text returns the present content of a file.
+// text returns the current content of a file.
 func (s *Site) text(file File) ([]byte, error) {
 	var out bytes.Buffer
 	for _, d := range s.documents {
@@ -106,8 +106,8 @@ func (s *Site) text(file File) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// say writes a changed value to all places that state it, or else to the first document that can
-// state it.
+// setValue writes a changed value to all places that set it. If no place sets it, setValue writes
+// the value to the first document that can set it.
 func (s *Site) setValue(f Field, now Values) (written bool, err error) {
 	if f == RegistriesConf || f == CABundle {
 		return slices.ContainsFunc(s.Files, func(file File) bool { return file.Name == string(f) }), nil
@@ -143,7 +143,7 @@ func (s *Site) setValue(f Field, now Values) (written bool, err error) {
 	return s.addValue(f, value)
 }
 
-// addValue writes a value that no document of the directory states yet.
+// addValue writes a value that no document of the directory sets yet.
 func (s *Site) addValue(f Field, value any) (bool, error) {
 	for _, k := range kinds() {
 		d := s.document(k.name)
@@ -156,7 +156,7 @@ func (s *Site) addValue(f Field, value any) (bool, error) {
 			}
 			if k.name == "" && strings.HasPrefix(u.path, "platform.") && nodeAt(d.node,
 				strings.Join(strings.SplitN(u.path, ".", 3)[:2], ".")) == nil {
-				continue // of another platform
+				continue // the field belongs to another platform
 			}
 			if u.write != nil {
 				value = u.write(value)
