@@ -46,14 +46,14 @@ func (r *Relay) cleanUp(ctx context.Context, now time.Time) {
 		})
 	})
 	if err == nil && len(old)+len(ended) > 0 {
-		err = r.options.DB.Update(ctx, func(tx *store.Tx) error { return forget(tx, old, ended) })
+		err = r.options.DB.Update(ctx, func(tx *store.Tx) error { return deleteRows(tx, old, ended) })
 	}
 	if err != nil && ctx.Err() == nil {
 		r.options.Logger.Warn("Old journal entries of AMS could not be removed.", "error", err)
 	}
 }
 
-func forget(tx *store.Tx, lines, clusters []string) error {
+func deleteRows(tx *store.Tx, lines, clusters []string) error {
 	var errs []error
 	for _, key := range lines {
 		errs = append(errs, journal.Delete(tx, key))

@@ -100,7 +100,7 @@ func (r *Relay) rescan() error {
 
 // Imported counts the receipts of one import.
 type Imported struct {
-	Told    int `json:"told"`    // receipts with news
+	Applied int `json:"told"`    // receipts with news
 	Already int `json:"already"` // receipts without news
 	Stopped int `json:"stopped"` // clusters that need attention
 	Unknown int `json:"unknown"` // clusters that this site does not have
@@ -176,7 +176,7 @@ func (r *Relay) take(ctx context.Context, export string, receipt *CourierEntry, 
 		case carried.Stop != nil && carried.Stop.Generation == d.Generation:
 			outcome = func() { came.Stopped++ }
 		default:
-			outcome = func() { came.Told++ }
+			outcome = func() { came.Applied++ }
 		}
 		lease := held.Lease
 		*held = carried

@@ -90,7 +90,7 @@ func TestCourier_reportsLikeTheRelay(t *testing.T) {
 		if s == byCourier {
 			s.online() // only for the courier: the test does not drive the relay
 			c := s.courier()
-			require.Equal(t, Imported{Told: 3}, c.bring(c.carry(s.export())))
+			require.Equal(t, Imported{Applied: 3}, c.bring(c.carry(s.export())))
 			s.offline()
 			s.settle(soon)
 		}
@@ -136,7 +136,7 @@ func TestCourier_faults(t *testing.T) {
 			c.dir = s.TempDir() // on another machine without the first one's progress
 			third := c.carry(file)
 			require.Len(s, s.calls("create"), 1)
-			require.Equal(s, Imported{Told: 1}, c.bring(first))
+			require.Equal(s, Imported{Applied: 1}, c.bring(first))
 			held := s.recorded(id)
 			require.Equal(s, Imported{Already: 1}, c.bring(second))
 			require.Equal(s, Imported{Already: 1}, c.bring(third))
@@ -153,7 +153,7 @@ func TestCourier_faults(t *testing.T) {
 			half, err := c.push(s.Context(), file)
 			require.Error(s, err)
 			came := c.bring(half)
-			require.Equal(s, 3, came.Told-came.Stopped-countLater(s, half))
+			require.Equal(s, 3, came.Applied-came.Stopped-countLater(s, half))
 			s.ams.Heal()
 			c.carry(file)
 			s.clock.Advance(soon)

@@ -205,11 +205,11 @@ func writeOwn(path string, text []byte) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
 	}
-	folder, err := os.Open(filepath.Dir(path))
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // readOwn reads a file and rejects it if users other than its owner may read it.

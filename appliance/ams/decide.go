@@ -87,7 +87,7 @@ const (
 	Create  Do = "create"  // store the mark, then POST
 	Adopt   Do = "adopt"   // record the ID of Action.Row
 	Clear   Do = "clear"   // remove the mark: there is no second subscription
-	Forget  Do = "forget"  // remove the ID: its subscription is gone
+	DropID  Do = "forget"  // remove the ID: its subscription is gone
 	Update  Do = "update"  // PATCH Action.Patch and Action.Status
 	Delete  Do = "delete"  // DELETE Action.Row
 	Close   Do = "close"   // end for good; Action.Note says how it ended
@@ -213,11 +213,11 @@ func (s Situation) find() Action {
 // quarantine returns Wait until a search is certain to find a created subscription, and then the
 // given action.
 func (s Situation) quarantine(rule int, then Action) Action {
-	looked := s.Recorded.Mark.SearchedAt
-	if age := s.Now.Sub(looked); looked.IsZero() || age < 0 || age > maxQuarantineAge {
-		looked = s.Now // the first search, or the clock jumped since
+	searchedAt := s.Recorded.Mark.SearchedAt
+	if age := s.Now.Sub(searchedAt); searchedAt.IsZero() || age < 0 || age > maxQuarantineAge {
+		searchedAt = s.Now // the first search, or the clock jumped since
 	}
-	if until := looked.Add(s.Site.Quarantine); s.Now.Before(until) {
+	if until := searchedAt.Add(s.Site.Quarantine); s.Now.Before(until) {
 		return Action{Do: Wait, Rule: rule, Until: until}
 	}
 	return then
@@ -263,7 +263,7 @@ func (s Situation) keep() Action {
 			return Action{Do: Refuse, Rule: 13, Stop: outbox.Attention,
 				Reason: "The subscription is gone from AMS; have it created again, or accept that."}
 		}
-		return Action{Do: Forget, Rule: 12}
+		return Action{Do: DropID, Rule: 12}
 	}
 	row := &s.Observed.Rows[0]
 	if s.foreign(row) {

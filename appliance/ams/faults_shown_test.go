@@ -72,7 +72,7 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			require.Equal(s, "https://console-openshift-console.apps.one.example.com", rows[0]["console_url"])
 			require.Equal(s, "Active", rows[0]["status"])
 			s.requireSent(id)
-			require.True(s, s.told("metrics reached AMS first"))
+			require.True(s, s.hasEvent("metrics reached AMS first"))
 
 			late := s.reserved("late") // metrics arrive between the registration and the cluster's own ID
 			s.ams.Report(external2, ours.Username)

@@ -107,7 +107,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 			s.requireRow(id, "Reserved", nil)
 			s.requireSent(id)
 			require.Len(s, s.calls("create"), 1)
-			require.True(s, s.told("had a subscription of it already"))
+			require.True(s, s.hasEvent("had a subscription of it already"))
 		}},
 		{4, "patch committed, answer lost", func(s *site) {
 			id := s.reserved("one")
@@ -378,7 +378,7 @@ func TestRelay_credentialFaults(t *testing.T) {
 			require.NoError(s, s.relay.Retry(s.Context(), ids[2], "Ann"))
 			s.settle(soon)
 			s.requireSent(ids[2])
-			require.True(s, s.told("Ann gave the order"))
+			require.True(s, s.hasEvent("Ann gave the order"))
 		}},
 		{30, "two appliances with the same clusters", func(s *site) {
 			id := s.reserved("one")

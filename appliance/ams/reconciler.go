@@ -143,8 +143,8 @@ func (v *attempt) act(ctx context.Context, action Action) (result, bool) {
 	case Clear:
 		v.observed = Observed{}
 		err = v.change(ctx, Note{}, func(r *outbox.Recorded) { r.Mark = nil })
-	case Forget:
-		err = v.forget(ctx)
+	case DropID:
+		err = v.dropID(ctx)
 	case Update:
 		err = v.update(ctx, action)
 	case Delete:
@@ -236,13 +236,13 @@ func (v *attempt) close(ctx context.Context, action Action) result {
 
 // wait records the time of the first search without a result, when the quarantine starts.
 func (v *attempt) wait(ctx context.Context, action Action) result {
-	looked := action.Until.Add(-v.site.Quarantine)
-	if v.r.Mark.SearchedAt.Equal(looked) {
+	searchedAt := action.Until.Add(-v.site.Quarantine)
+	if v.r.Mark.SearchedAt.Equal(searchedAt) {
 		return result{state: waiting, until: action.Until}
 	}
 	err := v.change(ctx, Note{}, func(r *outbox.Recorded) {
 		if r.Mark != nil {
-			r.Mark.SearchedAt = looked
+			r.Mark.SearchedAt = searchedAt
 		}
 	})
 	return result{state: waiting, until: action.Until, err: err}
@@ -326,7 +326,7 @@ func (v *attempt) adopt(ctx context.Context, action Action) error {
 	})
 }
 
-func (v *attempt) forget(ctx context.Context) error {
+func (v *attempt) dropID(ctx context.Context) error {
 	v.observed = Observed{}
 	entry := &JournalEntry{Op: "forget", Outcome: "done", Subscription: v.r.SubscriptionID,
 		Text: "The subscription was deleted in AMS."}

@@ -76,7 +76,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		return time.Time{}, false // until a person or new credentials end the pause
 	}
 	if secret != refused {
-		r.options.Client.tokens.forget()
+		r.options.Client.tokens.drop()
 	}
 	r.mu.Lock()
 	r.lastSecret = secret

@@ -316,7 +316,7 @@ func (s *site) patches() []map[string]any {
 	return found
 }
 
-func (s *site) told(text string) bool {
+func (s *site) hasEvent(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Contains(strings.Join(s.events, "\n"), text)
@@ -324,7 +324,7 @@ func (s *site) told(text string) bool {
 
 // reset drops the recorded calls and events.
 func (s *site) reset() {
-	s.ams.Forget()
+	s.ams.ClearRequests()
 	s.mu.Lock()
 	s.events = nil
 	s.mu.Unlock()
@@ -360,7 +360,7 @@ func TestRelay_registrationToInstallation(t *testing.T) {
 			"status": "Active"},
 	}, s.patches(), "one call with all there is to tell")
 	require.Equal(t, ClusterSent, s.line(id).State)
-	require.True(t, s.told("the status Active"))
+	require.True(t, s.hasEvent("the status Active"))
 	s.reset()
 	s.settle(soon)
 	require.Empty(t, s.calls())

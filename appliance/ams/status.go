@@ -76,10 +76,10 @@ type ClusterStatus struct {
 	OperationID  string        `json:"operation_id,omitempty"`
 	Note         string        `json:"note,omitempty"`
 	RemoteStatus string        `json:"ams_status,omitempty"` // last known status in AMS
-	Told         outbox.Fields `json:"told"`
-	ToTell       outbox.Fields `json:"to_tell"`
+	Confirmed    outbox.Fields `json:"told"`
+	Pending      outbox.Fields `json:"to_tell"`
 	Edited       outbox.Fields `json:"edited"` // values of a person's edit, in place of the cluster's own
-	ToBecome     outbox.Phase  `json:"to_become"`
+	PendingPhase outbox.Phase  `json:"to_become"`
 	By           string        `json:"by,omitempty"`
 	Attempts     int           `json:"attempts,omitempty"`
 	NextTry      time.Time     `json:"next_try,omitzero"`
@@ -149,11 +149,11 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 	c := ClusterStatus{
 		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID,
 			outbox.ProvisionalID(id, d.CreatedAt)),
-		Told: r.Acked, ToBecome: d.Phase, Edited: d.Edited,
+		Confirmed: r.Acked, PendingPhase: d.Phase, Edited: d.Edited,
 		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ReportedBy, Deleted: !d.DeletedAt.IsZero(),
 		Attempts: j.attempts,
 		NextTry:  j.next,
-		ToTell: outbox.Fields{
+		Pending: outbox.Fields{
 			DisplayName:       unless(r.Acked.DisplayName, d.DisplayName),
 			ExternalClusterID: unless(r.Acked.ExternalClusterID, d.ExternalClusterID),
 			ConsoleURL:        unless(r.Acked.ConsoleURL, d.ConsoleURL),
@@ -165,7 +165,7 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 	stop := r.Stopped(d, now)
 	switch {
 	case r.Closed != "":
-		c.State, c.Since, c.Reason, c.ToTell = ClusterLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".",
+		c.State, c.Since, c.Reason, c.Pending = ClusterLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".",
 			outbox.Fields{}
 		s.Left++
 	case stop != nil:
@@ -173,7 +173,7 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 		c.HTTP, c.Code, c.OperationID = stop.HTTP, stop.Code, stop.OperationID
 		s.Attention++
 	case r.Done(d):
-		c.State, c.Since, c.ToTell = ClusterSent, r.ReportedAt, outbox.Fields{}
+		c.State, c.Since, c.Pending = ClusterSent, r.ReportedAt, outbox.Fields{}
 		s.Sent++
 	default:
 		c.State, c.Since, c.Reason = ClusterWaiting, d.ChangedAt, s.waitsFor(r, j, now)
@@ -209,8 +209,8 @@ func (s *Status) waitsFor(r *outbox.Recorded, j job, now time.Time) string {
 	return cmp.Or(j.failure, "Its turn comes.")
 }
 
-func unless(told, wanted string) string {
-	if told == wanted {
+func unless(confirmed, wanted string) string {
+	if confirmed == wanted {
 		return ""
 	}
 	return wanted

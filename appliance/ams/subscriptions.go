@@ -119,14 +119,14 @@ func (r *Relay) subscription(clusterID string, d *outbox.Desired, recorded *outb
 	if d.Phase == outbox.Active && object["status"] == statusReserved {
 		object["status"] = cmp.Or(r.options.FinalStatus, statusActive)
 	}
-	told := map[string]any{"state": line.State, "reason": line.Reason}
+	confirmation := map[string]any{"state": line.State, "reason": line.Reason}
 	if !site.LastContact.IsZero() {
-		told["last_contact"] = stamp(site.LastContact)
+		confirmation["last_contact"] = stamp(site.LastContact)
 	}
 	if line.State == ClusterWaiting {
-		told["waiting_since"] = stamp(line.Since)
+		confirmation["waiting_since"] = stamp(line.Since)
 	}
-	object["landfall"] = told
+	object["landfall"] = confirmation
 	return object, nil
 }
 

@@ -56,8 +56,8 @@ func (t *tokens) validUntil() time.Time {
 	return t.until
 }
 
-// forget drops the access token of replaced credentials.
-func (t *tokens) forget() {
+// drop deletes the access token of replaced credentials.
+func (t *tokens) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.access, t.until = "", time.Time{}
@@ -81,7 +81,7 @@ func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 	if access := t.held(); access != "" && access != rejected {
 		return access, nil
 	}
-	t.forget()
+	t.drop()
 	secret, err := t.source.Secret(ctx)
 	if err != nil {
 		return "", err

@@ -100,7 +100,7 @@ func newAMSImport() *cobra.Command {
 			fmt.Fprintf(cmd.OutOrStdout(),
 				"%d clusters were told, %d receipts said nothing new, %d need attention, %d are of clusters that are "+
 					"not here.\n",
-				came.Told, came.Already, came.Stopped, came.Unknown)
+				came.Applied, came.Already, came.Stopped, came.Unknown)
 			return nil
 		},
 	}

@@ -82,7 +82,7 @@ func TestApply_dryRunReportsMissing(t *testing.T) {
 	mux.HandleFunc("POST "+console.MirrorProofsRoute, func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, json.NewDecoder(r.Body).Decode(&asked))
 		report := &prover.ReleaseReport{Version: "4.20.1"}
-		report.Results = []prover.Result{{Verdict: "missing", Text: "The image etcd is not there."}}
+		report.Results = []prover.Result{{Status: "missing", Text: "The image etcd is not there."}}
 		write(w, &site.Proof{Release: asked.Release, State: site.ProofDone, Gaps: 1,
 			Message: "1 image is missing.", Report: report})
 	})

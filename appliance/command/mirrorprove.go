@@ -152,7 +152,7 @@ func writeProof(out io.Writer, proof *site.Proof) error {
 	}
 	for i := range report.Results {
 		if result := &report.Results[i]; result.Gap() && result.Text != "" {
-			line("GAP %s: %s", result.Verdict, result.Text)
+			line("GAP %s: %s", result.Status, result.Text)
 		}
 	}
 	for _, warning := range report.Warnings {

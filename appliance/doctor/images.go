@@ -82,7 +82,7 @@ func gapFindings(report *prover.ReleaseReport, base Finding, release MirroredRel
 		case faultyRegistries[host]:
 			add(Unknown, base.Subject, fmt.Sprintf("%d images could not be requested; see the finding about %s.",
 				fault.Images, host))
-		case fault.Verdict == prover.Unauthorized && release.Anonymous:
+		case fault.Status == prover.Unauthorized && release.Anonymous:
 			add(Unknown, base.Subject,
 				fmt.Sprintf("%s requires a password, and the appliance itself has none; set mirror.pull_secret, or "+
 					"run the doctor for a cluster.", host))
@@ -97,7 +97,7 @@ func gapFindings(report *prover.ReleaseReport, base Finding, release MirroredRel
 			continue
 		}
 		ref, err := name.ParseReference(result.Ref)
-		if result.Verdict == prover.NoRule && result.Elsewhere == "" || result.Verdict == prover.TagRule {
+		if result.Status == prover.NoRule && result.Elsewhere == "" || result.Status == prover.TagRule {
 			if err != nil {
 				continue
 			}

@@ -14,17 +14,17 @@ import (
 )
 
 // reportOf returns a report with the given results and one held image. With faults, the last image
-// has the verdict of the fault.
+// has the status of the fault.
 func reportOf(faults []prover.Fault, results ...prover.Result) *prover.ReleaseReport {
-	other := prover.Result{Image: prover.Image{Ref: "quay.io/held/image:1"}, Verdict: prover.Held}
+	other := prover.Result{Image: prover.Image{Ref: "quay.io/held/image:1"}, Status: prover.Held}
 	for _, fault := range faults {
-		other.Verdict = fault.Verdict
+		other.Status = fault.Status
 	}
 	return &prover.ReleaseReport{Report: prover.Report{Results: append(results, other), Faults: faults, Blobs: 7}}
 }
 
-func missing(verdict prover.Verdict, ref, tag, text string) prover.Result {
-	return prover.Result{Image: prover.Image{Ref: ref, Names: []string{tag}}, Verdict: verdict, Text: text}
+func missing(status prover.Status, ref, tag, text string) prover.Result {
+	return prover.Result{Image: prover.Image{Ref: ref, Names: []string{tag}}, Status: status, Text: text}
 }
 
 func TestImages_ofRelease(t *testing.T) {
@@ -60,14 +60,14 @@ func TestImages_ofRelease(t *testing.T) {
 			red: []string{"rule for " + art + ": There is a rule for one and none for " + art}},
 		"more gaps than the maximum": {report: reportOf(nil, many...), red: append(namesOf(many[:maxGapsListed]),
 			"release 4.19: 4 more images are not available")},
-		"wrong password": {report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized,
+		"wrong password": {report: reportOf([]prover.Fault{{Status: prover.Unauthorized,
 			Where: "m.example.com/release", Text: "m.example.com/release answered 401; check the entry.", Images: 9}}),
 			red: []string{"m.example.com/release: m.example.com/release answered 401"}},
 		"no password": {release: MirroredRelease{Anonymous: true},
-			report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized, Where: "m.example.com/release",
+			report: reportOf([]prover.Fault{{Status: prover.Unauthorized, Where: "m.example.com/release",
 				Text: "x; y.", Images: 9}}),
 			unknown: []string{"release 4.19: m.example.com requires a password, and the appliance itself has none"}},
-		"faulty registry": {report: reportOf([]prover.Fault{{Verdict: prover.BadTLS, Where: "faulty.example.com",
+		"faulty registry": {report: reportOf([]prover.Fault{{Status: prover.BadTLS, Where: "faulty.example.com",
 			Text: "x; y.", Images: 9}}), unknown: []string{"release 4.19: 9 images could not be requested"}},
 		"the proof fails": {err: errors.New("the disk is full"),
 			unknown: []string{"release 4.19: the disk is full"}},

@@ -179,8 +179,8 @@ func (s *Server) Requests(ops ...string) []Request {
 	return found
 }
 
-// Forget clears the list of received calls.
-func (s *Server) Forget() {
+// ClearRequests clears the list of received calls.
+func (s *Server) ClearRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = nil

@@ -92,12 +92,12 @@ func (s *session) markDamaged(results []Result, damaged map[string]string) {
 		return
 	}
 	for i := range results {
-		if results[i].Verdict != Held {
+		if results[i].Status != Held {
 			continue
 		}
 		for _, part := range results[i].parts {
 			if problem, bad := damaged[repositoryOf(results[i].Endpoint)+"@"+part.Digest]; bad {
-				results[i].Verdict, results[i].Text = Damaged, fmt.Sprintf("%s: %s", describe(results[i].Image),
+				results[i].Status, results[i].Text = Damaged, fmt.Sprintf("%s: %s", describe(results[i].Image),
 					problem)
 				results[i].Missing = append(results[i].Missing, part)
 			}

@@ -36,7 +36,7 @@ func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
 	list := "sha256:" + strings.Repeat("7", 64)
 	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{})
 	report := prove(t, p, prover.Request{Images: []prover.Image{{Ref: source + "@" + list, Names: []string{"etcd"}}}})
-	require.Equal(t, prover.MissingManifest, report.Results[0].Verdict)
+	require.Equal(t, prover.MissingManifest, report.Results[0].Status)
 	require.Equal(t, f.host+"/team/app has no etcd ("+source+"@"+list+"), but its tag 4.19.3-x86_64-etcd is "+
 		digestOf(f.manifest)+
 		": a list of several architectures that was copied for one, or an image that was built again, has another "+
@@ -59,7 +59,7 @@ func TestProof_mirrorThatRejectsThePassword(t *testing.T) {
 	}
 	report := prove(t, newProver(t, rulesTo(t, f.host+"/first/app", f.host+"/second/app"), prover.Options{}),
 		one(f.image))
-	require.Equal(t, prover.Unauthorized, report.Results[0].Verdict)
+	require.Equal(t, prover.Unauthorized, report.Results[0].Status)
 	require.Len(t, report.Faults, 1)
 	require.Contains(t, report.Faults[0].Text, f.host+"/first/app answered 401 Unauthorized")
 }

@@ -24,7 +24,7 @@ func (s *session) findOtherDigests(ctx context.Context, results []Result) {
 	lists := map[string][]string{} // by repository
 	for i := range results {
 		result := &results[i]
-		if result.Verdict != MissingManifest || result.Elsewhere != "" {
+		if result.Status != MissingManifest || result.Elsewhere != "" {
 			continue
 		}
 		wanted, err := name.NewDigest(result.Ref)

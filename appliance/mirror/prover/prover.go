@@ -27,26 +27,26 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// Verdict is the result of checking an image.
-type Verdict string
+// Status is the result of checking an image.
+type Status string
 
-// The verdicts.
+// The statuses.
 const (
-	Held   Verdict = "held"
-	NoRule Verdict = "no-rule" // no rule leads to a mirror
+	Held   Status = "held"
+	NoRule Status = "no-rule" // no rule leads to a mirror
 	// the rule's mirrors do not apply to references of this kind (tag or digest)
-	TagRule         Verdict = "tag-rule"
-	MissingManifest Verdict = "missing-manifest" // no mirror has the image
-	MissingLayer    Verdict = "missing-layer"    // a layer, a config or an image of a list is missing
-	Damaged         Verdict = "damaged"          // the content does not match its digest or size
-	Unauthorized    Verdict = "unauthorized"     // credentials are missing or wrong
-	BadTLS          Verdict = "tls"              // unknown authority, expired, wrong name, or no TLS
-	Unreachable     Verdict = "unreachable"
-	Failed          Verdict = "failed" // any other failure of the registry
+	TagRule         Status = "tag-rule"
+	MissingManifest Status = "missing-manifest" // no mirror has the image
+	MissingLayer    Status = "missing-layer"    // a layer, a config or an image of a list is missing
+	Damaged         Status = "damaged"          // the content does not match its digest or size
+	Unauthorized    Status = "unauthorized"     // credentials are missing or wrong
+	BadTLS          Status = "tls"              // unknown authority, expired, wrong name, or no TLS
+	Unreachable     Status = "unreachable"
+	Failed          Status = "failed" // any other failure of the registry
 )
 
-// global reports whether the verdict is about a registry, not about an image.
-func (v Verdict) global() bool { return v == Unauthorized || v == BadTLS || v == Unreachable }
+// global reports whether the status is about a registry, not about an image.
+func (v Status) global() bool { return v == Unauthorized || v == BadTLS || v == Unreachable }
 
 // Image is an image to check.
 type Image struct {
@@ -129,7 +129,7 @@ type Progress struct {
 // Result is the result for one image.
 type Result struct {
 	Image
-	Verdict Verdict `json:"verdict"`
+	Status Status `json:"verdict"`
 	// Text is a sentence with the problem and its solution. It is empty for images that are held
 	// and for those behind a global fault.
 	Text string `json:"text,omitempty"`
@@ -154,7 +154,7 @@ type Result struct {
 }
 
 // Gap reports whether an installation would fail because of this image.
-func (r *Result) Gap() bool { return r.Verdict != Held && !r.Optional }
+func (r *Result) Gap() bool { return r.Status != Held && !r.Optional }
 
 // Part is a blob or a manifest of an image.
 type Part struct {
@@ -165,10 +165,10 @@ type Part struct {
 
 // Fault is a problem of a whole registry or repository.
 type Fault struct {
-	Verdict Verdict `json:"verdict"`
-	Where   string  `json:"where"` // host, or repository if the fault concerns only that
-	Text    string  `json:"text"`  // a sentence
-	Images  int     `json:"images"`
+	Status Status `json:"verdict"`
+	Where  string `json:"where"` // host, or repository if the fault concerns only that
+	Text   string `json:"text"`  // a sentence
+	Images int    `json:"images"`
 }
 
 // Report is the result of a proof.
@@ -266,7 +266,7 @@ func (s *session) prove(ctx context.Context, image Image) Result {
 	result := Result{Image: image}
 	ref, err := name.ParseReference(image.Ref)
 	if err != nil {
-		result.Verdict, result.Text = Failed, fmt.Sprintf("%q is not a pull spec.", image.Ref)
+		result.Status, result.Text = Failed, fmt.Sprintf("%q is not a pull spec.", image.Ref)
 		return result
 	}
 	endpoints := s.endpoints(ref)
@@ -280,7 +280,7 @@ func (s *session) prove(ctx context.Context, image Image) Result {
 		got := r.image(ctx, endpoint.Ref, s.request)
 		if got.err == nil {
 			result.Endpoint, result.Rule, result.Digest = endpoint.Ref.Name(), endpoint.Rule, got.digest
-			s.judge(ctx, &result, r, got)
+			s.setStatus(ctx, &result, r, got)
 			return result
 		}
 		if first == nil || first.fault == MissingManifest && got.fault != MissingManifest {
@@ -291,7 +291,7 @@ func (s *session) prove(ctx context.Context, image Image) Result {
 			break
 		}
 	}
-	result.Verdict = first.fault
+	result.Status = first.fault
 	if !first.fault.global() {
 		result.Text = s.sentence(image, first)
 	}
@@ -299,27 +299,27 @@ func (s *session) prove(ctx context.Context, image Image) Result {
 	return result
 }
 
-// judge sets the verdict of an image by the parts that an endpoint serves.
-func (s *session) judge(ctx context.Context, result *Result, r *repository, got *outcome) {
+// judge sets the status of an image by the parts that an endpoint serves.
+func (s *session) setStatus(ctx context.Context, result *Result, r *repository, got *outcome) {
 	for _, blob := range got.blobs {
 		result.Bytes += blob.Bytes
 	}
 	result.Missing, result.Cached, result.parts = got.missing, got.cached, got.blobs
 	switch {
 	case got.damage != "":
-		result.Verdict, result.Text = Damaged, got.damage
+		result.Status, result.Text = Damaged, got.damage
 	case len(got.missing) > 0:
-		result.Verdict = MissingLayer
+		result.Status = MissingLayer
 		result.Text = missingText(result, r)
 	case got.fault != "" && got.fault != Held:
-		result.Verdict = got.fault
+		result.Status = got.fault
 		if !got.fault.global() {
 			result.Text = s.sentence(result.Image, got)
 		}
 		s.noteFault(got)
 	default:
-		result.Verdict = Held
-		s.remember(r, got)
+		result.Status = Held
+		s.cacheImage(r, got)
 		if s.request.Signatures {
 			result.Unsigned = !r.signed(ctx, got.digest)
 		}
@@ -338,7 +338,7 @@ func (s *session) endpoints(ref name.Reference) []mirror.Endpoint {
 	})
 }
 
-// withoutRule sets the verdict and the text of an image that no rule leads to a mirror.
+// withoutRule sets the status and the text of an image that no rule leads to a mirror.
 func (s *session) withoutRule(result *Result, ref name.Reference) {
 	explained, err := s.rules.Explain(result.Ref)
 	kind := "tag"
@@ -346,14 +346,14 @@ func (s *session) withoutRule(result *Result, ref name.Reference) {
 		kind = "digest"
 	}
 	if err == nil && explained.Rule != nil && len(explained.Rule.Mirrors) > 0 {
-		result.Verdict, result.Rule = TagRule, fmt.Sprintf("%q in %s", explained.Rule.Prefix, explained.Rule.Origin)
+		result.Status, result.Rule = TagRule, fmt.Sprintf("%q in %s", explained.Rule.Prefix, explained.Rule.Origin)
 		result.Text = fmt.Sprintf("%s is referenced by %s, but the mirrors of the rule for %s (%s) do not apply to "+
 			"such references; "+
 			"%s.",
 			describe(result.Image), kind, explained.Rule.Prefix, explained.Rule.Origin, tagAdvice(kind))
 		return
 	}
-	result.Verdict = NoRule
+	result.Status = NoRule
 	result.Text = fmt.Sprintf("No rule leads from %s to a mirror; add one for %s.", describe(result.Image),
 		ref.Context().Name())
 }
@@ -414,7 +414,7 @@ func (s *session) report(results []Result) *Report {
 		if results[i].Unsigned {
 			unsigned++
 		}
-		if results[i].Optional && results[i].Verdict != Held && !results[i].Verdict.global() {
+		if results[i].Optional && results[i].Status != Held && !results[i].Status.global() {
 			optional = append(optional, describe(results[i].Image))
 		}
 	}

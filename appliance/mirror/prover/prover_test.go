@@ -145,7 +145,7 @@ func TestProof_badRegistry(t *testing.T) {
 		name    string
 		instead func(http.ResponseWriter, *http.Request) bool
 		bytes   bool
-		verdict prover.Verdict
+		status  prover.Status
 		says    string
 	}{
 		{"HTML with status 200", html, false, prover.Damaged, "answered text/html with another digest"},
@@ -195,7 +195,7 @@ func TestProof_badRegistry(t *testing.T) {
 			}
 			request.Bytes = bad.bytes
 			report := prove(t, newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{}), request)
-			require.Equal(t, bad.verdict, report.Results[0].Verdict, report.Results[0].Text)
+			require.Equal(t, bad.status, report.Results[0].Status, report.Results[0].Text)
 			text := report.Results[0].Text
 			if text == "" {
 				require.Len(t, report.Faults, 1)
@@ -217,7 +217,7 @@ func TestProof_plainHTTPRegistry(t *testing.T) {
 		},
 	})
 	report := prove(t, prover.New(prover.Options{Client: client}), one(f.image))
-	require.Equal(t, prover.BadTLS, report.Results[0].Verdict)
+	require.Equal(t, prover.BadTLS, report.Results[0].Status)
 	require.Contains(t, report.Faults[0].Text,
 		"mirror.example.com:5000 speaks plain HTTP where HTTPS is required; install a certificate on "+
 			"mirror.example.com:5000")
@@ -254,11 +254,11 @@ func TestProof_tokenForEachRepository(t *testing.T) {
 	secret, err := mirror.ParsePullSecret(fmt.Sprintf(`{"auths":{%q:{"auth":"dTpw"}}}`, f.host))
 	require.NoError(t, err)
 	request.Secret = secret
-	require.Equal(t, prover.Held, prove(t, p, request).Results[0].Verdict)
+	require.Equal(t, prover.Held, prove(t, p, request).Results[0].Status)
 
 	request.Secret = nil
 	report := prove(t, p, request)
-	require.Equal(t, prover.Unauthorized, report.Results[0].Verdict)
+	require.Equal(t, prover.Unauthorized, report.Results[0].Status)
 	require.Len(t, report.Faults, 1, "the two repositories are refused alike")
 	require.Contains(t, report.Faults[0].Text, "add an entry for "+f.host+" to the pull secret")
 }
@@ -287,7 +287,7 @@ func TestProof_respectsRetryAfter(t *testing.T) {
 		clock.Advance(time.Second)
 	}
 	group.Wait()
-	require.Equal(t, prover.Held, report.Results[0].Verdict)
+	require.Equal(t, prover.Held, report.Results[0].Status)
 }
 
 func TestProof_cachedImage(t *testing.T) {
@@ -303,12 +303,12 @@ func TestProof_cachedImage(t *testing.T) {
 	require.Equal(t, first.Bytes, again.Bytes)
 	fresh := one(f.image)
 	fresh.Fresh = true
-	require.Equal(t, prover.MissingLayer, prove(t, p, fresh).Results[0].Verdict)
+	require.Equal(t, prover.MissingLayer, prove(t, p, fresh).Results[0].Status)
 	clock.Advance(time.Minute)
-	require.Equal(t, prover.MissingLayer, prove(t, p, one(f.image)).Results[0].Verdict)
+	require.Equal(t, prover.MissingLayer, prove(t, p, one(f.image)).Results[0].Status)
 
 	f.manifest = append(f.manifest, ' ')
-	require.Equal(t, prover.MissingManifest, prove(t, p, one(f.image)).Results[0].Verdict)
+	require.Equal(t, prover.MissingManifest, prove(t, p, one(f.image)).Results[0].Status)
 }
 
 type proven struct {
@@ -358,13 +358,13 @@ func TestProof_bytesResume(t *testing.T) {
 	request := one(f.image)
 	request.Bytes = true
 	report := prove(t, p, request)
-	require.Equal(t, prover.Held, report.Results[0].Verdict, report.Results[0].Text)
+	require.Equal(t, prover.Held, report.Results[0].Status, report.Results[0].Text)
 	require.Equal(t, []string{"bytes=1000-4999", "bytes=2000-4999"}, ranges)
 	require.Len(t, remembered.known, 3)
 	require.EqualValues(t, report.Bytes, report.ReadBytes)
 
 	report = prove(t, p, request)
-	require.Equal(t, prover.Held, report.Results[0].Verdict)
+	require.Equal(t, prover.Held, report.Results[0].Status)
 	require.Zero(t, report.ReadBytes, "what was read is not read again")
 }
 
@@ -372,7 +372,7 @@ func TestProof_nextMirrorIfTheFirstIsDown(t *testing.T) {
 	f := newFakeRegistry(t)
 	report := prove(t, newProver(t, rulesTo(t, "127.0.0.1:1/team/app", f.host+"/team/app"), prover.Options{}),
 		one(f.image))
-	require.Equal(t, prover.Held, report.Results[0].Verdict)
+	require.Equal(t, prover.Held, report.Results[0].Status)
 	require.Equal(t, f.host+"/team/app", strings.Split(report.Results[0].Endpoint, "@")[0])
 }
 

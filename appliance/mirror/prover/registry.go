@@ -65,9 +65,9 @@ func (r *repository) name() string { return r.endpoint.Ref.Context().Name() }
 // outcome is the result of requesting an image or a part of it.
 type outcome struct {
 	err      error
-	fault    Verdict // "" without err
-	where    string  // the host or repository that the fault concerns
-	answer   string  // the registry's answer in words
+	fault    Status // "" without err
+	where    string // the host or repository that the fault concerns
+	answer   string // the registry's answer in words
 	advice   string
 	digest   string
 	byDigest bool

@@ -63,7 +63,7 @@ func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseR
 	}
 	report := &ReleaseReport{Report: *first, PullSpec: request.PullSpec, Digest: first.Results[0].Digest,
 		Architecture: request.Architecture}
-	if first.Results[0].Verdict != Held {
+	if first.Results[0].Status != Held {
 		report.Unread = true
 		return report, nil
 	}

@@ -109,13 +109,13 @@ func (s *session) faults(results []Result) []Fault {
 	faults := []Fault{}
 	for _, g := range groups {
 		slices.Sort(g.where)
-		fault := Fault{Verdict: g.got.fault, Where: strings.Join(g.where, ", ")}
+		fault := Fault{Status: g.got.fault, Where: strings.Join(g.where, ", ")}
 		fault.Text = fmt.Sprintf("%s %s.", strings.Join(g.where, " and "), g.got.answer)
 		if g.got.advice != "" {
 			fault.Text = strings.TrimSuffix(fault.Text, ".") + "; " + g.got.advice + "."
 		}
 		for i := range results {
-			if results[i].Verdict == g.got.fault && slices.ContainsFunc(g.where,
+			if results[i].Status == g.got.fault && slices.ContainsFunc(g.where,
 				func(where string) bool { return belongsTo(results[i].Endpoint, where) }) {
 				fault.Images++
 			}
@@ -152,7 +152,7 @@ func (s *session) totals() (blobs int, bytes int64) {
 }
 
 // remember adds a complete image to the cache.
-func (s *session) remember(r *repository, got *outcome) {
+func (s *session) cacheImage(r *repository, got *outcome) {
 	if !got.cached && got.byDigest {
 		s.prover.cache.put(cacheKey(r, got.digest, s.request), got.blobs)
 	}
@@ -169,7 +169,7 @@ func (s *session) findElsewhere(ctx context.Context, results []Result) {
 	places := map[string]*repository{} // by source repository; nil if none was found
 	for i := range results {
 		result := &results[i]
-		if result.Verdict != NoRule && result.Verdict != MissingManifest {
+		if result.Status != NoRule && result.Status != MissingManifest {
 			continue
 		}
 		ref, err := name.NewDigest(result.Ref)
@@ -186,7 +186,7 @@ func (s *session) findElsewhere(ctx context.Context, results []Result) {
 			continue
 		}
 		result.Elsewhere = place.name() + "@" + ref.DigestStr()
-		if result.Verdict == NoRule {
+		if result.Status == NoRule {
 			result.Text = fmt.Sprintf("The mirror has %s as %s, but no rule leads there; add one from %s to %s.",
 				describe(result.Image), result.Elsewhere, source, place.name())
 		} else {

@@ -37,7 +37,7 @@ type gap struct {
 	plant    func(*testing.T, *Site)
 	rules    func(*testing.T, *Site) *mirror.Rules // nil: those of oc-mirror
 	password string                                // "": the right one
-	verdicts map[string]prover.Verdict             // of images that are not held
+	statuses map[string]prover.Status              // of images that are not held
 	says     []string                              // parts of the expected sentences, one for each sentence
 	// the beginning of the doctor's only red result; "": none
 	red  string
@@ -53,23 +53,23 @@ func gaps() []gap {
 		return digest.String()
 	}
 	return []gap{
-		{name: "nothing", verdicts: map[string]prover.Verdict{}},
+		{name: "nothing", statuses: map[string]prover.Status{}},
 		{name: "a manifest is missing",
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd")) },
-			verdicts: map[string]prover.Verdict{"etcd": prover.MissingManifest},
+			statuses: map[string]prover.Status{"etcd": prover.MissingManifest},
 			says:     []string{"/openshift/release has no etcd (" + ComponentSource + "@sha256:"},
 			red:      "images image etcd: HOST/openshift/release has no etcd (" + ComponentSource + "@sha256:",
 			mend:     func(t *testing.T, s *Site) { s.Fill(t, "etcd") }},
 		{name: "a layer is missing",
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "blobs/"+lastLayer(t, s, "must-gather")) },
-			verdicts: map[string]prover.Verdict{"must-gather": prover.MissingLayer},
+			statuses: map[string]prover.Status{"must-gather": prover.MissingLayer},
 			says:     []string{"/openshift/release has the manifest of must-gather (" + ComponentSource},
 			red: "images image must-gather: HOST/openshift/release has the manifest of must-gather (" +
 				ComponentSource,
 			mend: func(t *testing.T, s *Site) { s.Fill(t, "must-gather") }},
 		{name: "the release image is missing",
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) },
-			verdicts: map[string]prover.Verdict{"release image": prover.MissingManifest},
+			statuses: map[string]prover.Status{"release image": prover.MissingManifest},
 			says:     []string{"/openshift/release-images has no release image"},
 			red:      "images image release image: HOST/openshift/release-images has no release image",
 			mend:     func(t *testing.T, s *Site) { s.Fill(t, "release") }},
@@ -78,7 +78,7 @@ func gaps() []gap {
 				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet",
 					map[string]string{ReleaseSource: ReleaseImages}))
 			},
-			verdicts: everyComponent(prover.NoRule), says: nil,
+			statuses: everyComponent(prover.NoRule), says: nil,
 			red: "images images of " + ComponentSource + ": No rule leads from agent-installer-api-server"},
 		{name: "a rule for tags where digests are asked for",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
@@ -86,33 +86,33 @@ func gaps() []gap {
 					map[string]string{ReleaseSource: ReleaseImages}),
 					s.MirrorSets("ImageTagMirrorSet", map[string]string{ComponentSource: Release}))
 			},
-			verdicts: everyComponent(prover.TagRule), says: nil,
+			statuses: everyComponent(prover.TagRule), says: nil,
 			red: "images images of " + ComponentSource + ": agent-installer-api-server"},
 		{name: "a wrong CA",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
 				other, _, _ := authority(t, time.Now().Add(time.Hour))
 				return s.Rules(t, other)
 			},
-			verdicts: map[string]prover.Verdict{"release image": prover.BadTLS},
+			statuses: map[string]prover.Status{"release image": prover.BadTLS},
 			says: []string{"has a certificate signed by an unknown authority; add the CA that signed the " +
 				"certificate of 127.0.0.1:"},
 			red: `registries HOST: its certificate is signed by "CN=Site Root", which is not trusted`},
 		{name: "a wrong password", password: "wrong",
-			verdicts: map[string]prover.Verdict{"release image": prover.Unauthorized},
+			statuses: map[string]prover.Status{"release image": prover.Unauthorized},
 			says:     []string{"answered 401 Unauthorized"},
 			red:      "images HOST/openshift/release-images: HOST/openshift/release-images answered 401 Unauthorized"},
 	}
 }
 
-func everyComponent(verdict prover.Verdict) map[string]prover.Verdict {
-	verdicts := map[string]prover.Verdict{}
+func everyComponent(status prover.Status) map[string]prover.Status {
+	statuses := map[string]prover.Status{}
 	for _, tag := range []string{"agent-installer-api-server", "agent-installer-csr-approver",
 		"agent-installer-node-agent", "agent-installer-orchestrator",
 		"cli", "cluster-version-operator", "etcd", "installer", "machine-config-operator", "machine-os-images",
 		"must-gather", "rhel-coreos"} {
-		verdicts[tag] = verdict
+		statuses[tag] = status
 	}
-	return verdicts
+	return statuses
 }
 
 func TestProof_reportsOnlyThePlantedGap(t *testing.T) {
@@ -130,11 +130,11 @@ func TestProof_reportsOnlyThePlantedGap(t *testing.T) {
 			if g.password != "" {
 				password = g.password
 			}
-			requireVerdicts(t, s.Prove(t, rules, password), g.verdicts, g.says)
+			requireStatuses(t, s.Prove(t, rules, password), g.statuses, g.says)
 			requireRed(t, s, s.Diagnose(t, rules, password), g.red)
 			if g.mend != nil {
 				g.mend(t, s)
-				requireVerdicts(t, s.Prove(t, s.Rules(t, s.CA), Password), map[string]prover.Verdict{}, nil)
+				requireStatuses(t, s.Prove(t, s.Rules(t, s.CA), Password), map[string]prover.Status{}, nil)
 				requireRed(t, s, s.Diagnose(t, s.Rules(t, s.CA), Password), "")
 			}
 		})
@@ -152,16 +152,16 @@ func requireRed(t *testing.T, s *Site, red []string, begins string) {
 	require.True(t, strings.HasPrefix(red[0], strings.ReplaceAll(begins, "HOST", s.Host)), "%s", red[0])
 }
 
-// requireVerdicts checks that the report names exactly these images and sentences.
-func requireVerdicts(t *testing.T, report *prover.Report, verdicts map[string]prover.Verdict, says []string) {
+// requireStatuses checks that the report names exactly these images and sentences.
+func requireStatuses(t *testing.T, report *prover.Report, statuses map[string]prover.Status, says []string) {
 	t.Helper()
-	got, sentences := map[string]prover.Verdict{}, []string{}
+	got, sentences := map[string]prover.Status{}, []string{}
 	for _, result := range report.Results {
-		if result.Verdict == prover.Held {
+		if result.Status == prover.Held {
 			require.Empty(t, result.Text)
 			continue
 		}
-		got[strings.Join(result.Names, ",")] = result.Verdict
+		got[strings.Join(result.Names, ",")] = result.Status
 		if result.Text != "" {
 			sentences = append(sentences, result.Text)
 		}
@@ -169,10 +169,10 @@ func requireVerdicts(t *testing.T, report *prover.Report, verdicts map[string]pr
 	for _, fault := range report.Faults {
 		sentences = append(sentences, fault.Text)
 	}
-	require.Equal(t, verdicts, got)
-	require.Equal(t, len(verdicts) == 0, report.Complete())
-	if says == nil && len(verdicts) > 0 {
-		require.Len(t, sentences, len(verdicts))
+	require.Equal(t, statuses, got)
+	require.Equal(t, len(statuses) == 0, report.Complete())
+	if says == nil && len(statuses) > 0 {
+		require.Len(t, sentences, len(statuses))
 		return
 	}
 	require.Len(t, sentences, len(says), "%q", sentences)
@@ -186,8 +186,8 @@ func TestProof_expiredCertificateIsReportedOnce(t *testing.T) {
 	r := Start(t, Options{NotAfter: time.Now().Add(-time.Hour)})
 	s := &Site{Registry: r, Payload: &registry.Pushed{Release: ReleaseSource + "@sha256:" +
 		strings.Repeat("a", 64)}}
-	requireVerdicts(t, s.Prove(t, s.Rules(t, r.CA), Password),
-		map[string]prover.Verdict{"release image": prover.BadTLS},
+	requireStatuses(t, s.Prove(t, s.Rules(t, r.CA), Password),
+		map[string]prover.Status{"release image": prover.BadTLS},
 		[]string{"has a certificate that is not valid: x509: certificate has expired or is not yet valid"})
 	requireRed(t, s, s.Diagnose(t, s.Rules(t, r.CA), Password), "registries HOST: its certificate expired on ")
 }
@@ -199,7 +199,7 @@ func TestProof_findsImageOutsideOfTheRules(t *testing.T) {
 	rules := s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages,
 		ComponentSource: Release, "quay.io/elsewhere": "elsewhere/etcd"}))
 	report := s.Prove(t, rules, Password)
-	requireVerdicts(t, report, map[string]prover.Verdict{"etcd": prover.MissingManifest},
+	requireStatuses(t, report, map[string]prover.Status{"etcd": prover.MissingManifest},
 		[]string{"but the rules look in " + s.Host + "/openshift/release; correct the rule for " + ComponentSource})
 	requireRed(t, s, s.Diagnose(t, rules, Password), "images image etcd: The mirror has etcd (")
 }

@@ -173,13 +173,13 @@ func (s *Site) Diagnose(t testing.TB, rules *mirror.Rules, password string) []st
 	trusted.AppendCertsFromPEM(rules.CABundle())
 	report := doctor.Doctor{}.Diagnose(t.Context(), &doctor.Site{
 		Registries: []doctor.Registry{{Host: s.Host}}, Authorities: trusted, Holes: rules.Holes(),
-		Contents: []doctor.Contents{{Release: s.Payload.Version, Prove: s.Prover(t, rules, password)}},
+		MirroredReleases: []doctor.MirroredRelease{{Name: s.Payload.Version, Prove: s.Prover(t, rules, password)}},
 	})
 	red := []string{}
 	for _, finding := range report.Findings {
-		if finding.Verdict == doctor.Red || finding.Verdict == doctor.Amber && finding.Area != doctor.Clocks {
-			require.NotEmpty(t, finding.Do, "%v", finding)
-			red = append(red, finding.Area+" "+finding.Subject+": "+finding.Answered)
+		if finding.Status == doctor.Red || finding.Status == doctor.Amber && finding.Area != doctor.Clocks {
+			require.NotEmpty(t, finding.Advice, "%v", finding)
+			red = append(red, finding.Area+" "+finding.Subject+": "+finding.Result)
 		}
 	}
 	return red

@@ -23,7 +23,7 @@ func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.Li
 	}
 	for i := range report.Results {
 		result := &report.Results[i]
-		switch result.Verdict {
+		switch result.Status {
 		case prover.NoRule, prover.MissingManifest, prover.MissingLayer, prover.Damaged, prover.TagRule:
 		default:
 			continue
@@ -32,7 +32,7 @@ func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.Li
 		if err != nil || result.Elsewhere != "" {
 			continue
 		}
-		item := courier.Item{Source: result.Ref, Names: result.Names, Why: string(result.Verdict)}
+		item := courier.Item{Source: result.Ref, Names: result.Names, Why: string(result.Status)}
 		for _, part := range result.Missing {
 			item.Bytes += part.Bytes
 		}

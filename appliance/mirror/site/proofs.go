@@ -211,7 +211,7 @@ func (p *Proofs) FollowClusters(ctx context.Context) error {
 			for _, change := range changes {
 				id := strings.TrimPrefix(change.Key, prefix)
 				if change.Deleted {
-					p.forget(id)
+					p.dropProven(id)
 					continue
 				}
 				if err := p.proveIfReady(ctx, id); err != nil && ctx.Err() == nil {

@@ -170,7 +170,7 @@ func (p *Prover) countArrived(proof *Proof, report *prover.ReleaseReport) {
 	awaited := p.listed[report.PullSpec]
 	held := map[string]bool{}
 	for i := range report.Results {
-		held[report.Results[i].Ref] = report.Results[i].Verdict == prover.Held
+		held[report.Results[i].Ref] = report.Results[i].Status == prover.Held
 	}
 	proof.Awaited = len(awaited)
 	for _, image := range awaited {
@@ -259,8 +259,8 @@ func (p *Prover) noteProven(source engine.InstallSource) bool {
 	return known
 }
 
-// forget drops the record of noteProven for a cluster.
-func (p *Prover) forget(clusterID string) {
+// dropProven drops the record of noteProven for a cluster.
+func (p *Prover) dropProven(clusterID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.proven, clusterID)
