@@ -116,7 +116,7 @@ func TestOperations_invalidIDIsRejected(t *testing.T) {
 	for _, operation := range api.Operations() {
 		if strings.Contains(operation.Path, "_id") {
 			requireRefusal(t, call(t, operation.Method, d.at(operation, "me", "me", "me"), bodies()[operation.ID]),
-				http.StatusUnprocessableEntity, `"me", which is no UUID`)
+				http.StatusUnprocessableEntity, `"me", which is not a UUID`)
 		}
 	}
 }

@@ -241,7 +241,7 @@ func (a *Appliance) newServer() error {
 	})
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Logger: a.log,
-		Patience: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
+		StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
 	})
 	if a.boot != nil {
 		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown})

@@ -147,21 +147,21 @@ func TestBadInput_body(t *testing.T) {
 		status int
 		says   []string
 	}{
-		"no body": {nil, 400, []string{"the request has no body", "takes a JSON object"}},
+		"no body": {nil, 400, []string{"the request has no body", "requires a JSON object"}},
 		"no JSON": {"name: east\n", 400, []string{"the request body is not JSON", "line 1, column 2"}},
 		"JSON that is cut off": {`{"name": "east",`, 400, []string{"the request body is not JSON",
-			"ends in the middle"}},
-		"two values": {`{} {}`, 400, []string{"goes on after its JSON value ends", "send one value only"}},
+			"ends within a value"}},
+		"two values": {`{} {}`, 400, []string{"continues after the end of its JSON value", "send one value only"}},
 		"another type": {`{"name": 7}`, 400,
-			[]string{"name is a JSON number, but the API takes a string there"}},
+			[]string{"name is a JSON number; expected a string"}},
 		"a list": {`[]`, 400,
-			[]string{"the request body is a JSON array, but the API takes an object there"}},
+			[]string{"the request body is a JSON array; expected an object"}},
 		"an unknown field": {s.newCluster("east").with(object{"colour": "red"}), 400,
-			[]string{`the field "colour"`, "leave it out or correct its name"}},
+			[]string{`the unknown field "colour"`, "leave it out or correct its name"}},
 		"50 MB": {bytes.NewReader(make([]byte, megabytes)), 413,
-			[]string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
-		"50 MB of no said length": {struct{ io.Reader }{bytes.NewReader(bytes.Repeat([]byte(" "), megabytes))}, 413,
-			[]string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
+			[]string{"larger than the limit of 4194304 bytes", "raise the limit under limits in the configuration"}},
+		"50 MB without a length": {struct{ io.Reader }{bytes.NewReader(bytes.Repeat([]byte(" "), megabytes))}, 413,
+			[]string{"larger than the limit of 4194304 bytes", "raise the limit under limits in the configuration"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, call(t, http.MethodPost, clusters, wrong.body), wrong.status, wrong.says...)

@@ -1,4 +1,4 @@
-// Package assets holds what the binary carries with it: the browser application as built by web/ui.
+// Package assets embeds the files of the browser application, which web/ui builds.
 package assets
 
 import (
@@ -9,22 +9,22 @@ import (
 //go:embed all:ui
 var files embed.FS
 
-// UI returns the built browser application: index.html at its root, and in assets/ the files that
-// it loads, whose names change with their content. A greater text file is there as name.gz only.
-// Without a build it holds no index.html.
+// UI returns the built browser application: index.html at its root, and the files that it loads in
+// assets/. The names of those files change with their content. A large text file exists only as
+// name.gz. Without a build, index.html is missing.
 func UI() fs.FS {
 	return subdirectory{files, "ui"}
 }
 
-// Built reports whether this binary was built after the browser application: without it, only the
-// API can be served.
+// Built reports whether the browser application is embedded in this binary. Without it, only the
+// API is served.
 func Built() bool {
 	_, err := fs.Stat(UI(), "index.html")
 	return err == nil
 }
 
-// subdirectory is a folder of an embedded file system, as fs.Sub gives it, without the error that a
-// constant name can't cause.
+// subdirectory is a directory of an embedded file system. Unlike fs.Sub, it needs no error for a
+// constant name.
 type subdirectory struct {
 	files  embed.FS
 	folder string

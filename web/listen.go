@@ -23,13 +23,13 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 				address)
 	case errors.Is(err, syscall.EACCES):
 		return nil,
-			fmt.Errorf("listening on %s takes rights that this user does not have; choose a port above 1023 with "+
+			fmt.Errorf("this user does not have the rights to listen on %s; choose a port above 1023 with "+
 				"--listen", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil,
 			fmt.Errorf("%s is not an address of this machine; choose one of its own, or 0.0.0.0 for all, with --listen",
 				address)
 	}
-	return nil, fmt.Errorf("can not listen on %s (%w); choose an address of this machine and a free port with --listen",
+	return nil, fmt.Errorf("cannot listen on %s: %w; choose an address of this machine and a free port with --listen",
 		address, err)
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// mergeSlashes replaces "//" by one slash and removes a trailing slash. Real clients send both, and
-// a redirect would lose the body of a POST. For other paths, which are nearly all, it allocates
-// nothing.
+// mergeSlashes replaces "//" by one slash and removes a trailing slash. Some clients send such
+// paths, and a redirect would lose the body of a POST. It allocates nothing for other paths.
 func mergeSlashes(u *url.URL) {
 	if hasNeedlessSlash(u.Path) {
 		u.Path = removeNeedlessSlashes(u.Path)
@@ -42,19 +41,19 @@ func removeNeedlessSlashes(path string) string {
 	return clean.String()
 }
 
-const maxRequestID = 128 // characters of a client's own request id that the server accepts
+const maxRequestID = 128 // largest number of characters in a client's request ID
 
 type requestIDKey struct{}
 
-// RequestID returns the id of the request that a context belongs to. It returns "" outside of
-// requests.
+// RequestID returns the ID of the request that a context belongs to, or "" outside of requests.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
 }
 
-// identify gives the request the id that the client sent in X-Request-Id. It makes a new one if the
-// client sent none or one that does not fit into a log line. The answer has the id in its header.
+// identify gives the request the ID that the client sent in X-Request-Id. It generates an ID if the
+// client sent none, or one that is unsuitable for a log line. The response has the ID in the same
+// header.
 func identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := r.Header.Get(echo.HeaderXRequestID)
 	if !printable(id) {
@@ -64,8 +63,8 @@ func identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
 }
 
-// headerRequestID is the header's name in the canonical form of net/http, so that setting it needs
-// no conversion.
+// headerRequestID is the name of the header in the canonical form of net/http, so that setting it
+// needs no conversion.
 const headerRequestID = "X-Request-Id"
 
 func printable(id string) bool {
@@ -80,7 +79,7 @@ func printable(id string) bool {
 	return true
 }
 
-// LogHandler returns a handler that adds the request's id to every line that is logged with the
+// LogHandler returns a handler that adds the request ID to each line that is logged with the
 // context of a request.
 func LogHandler(inner slog.Handler) slog.Handler { return logHandler{inner} }
 

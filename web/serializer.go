@@ -8,8 +8,8 @@ import (
 	"landfall/store/fastjson"
 )
 
-// serializer renders the answers of all handlers. It renders the whole answer before it sends the
-// header, so that a failure becomes an error instead of half an answer, and the header has the
+// serializer encodes the JSON responses of all handlers. It encodes the whole response before it
+// sends the header. A failure therefore becomes an error response, and the header contains the
 // length.
 type serializer struct{ echo.DefaultJSONSerializer }
 
@@ -21,8 +21,7 @@ func (s serializer) Serialize(c echo.Context, value any, indent string) error {
 	return fastjson.Write(wholeAnswer{c.Response()}, value)
 }
 
-// wholeAnswer is the response of an answer that is written at once. It sets the length in the
-// header.
+// wholeAnswer is a response whose body is written in one call. It sets the length in the header.
 type wholeAnswer struct{ *echo.Response }
 
 // Write implements io.Writer.

@@ -1,6 +1,6 @@
-// Package web is the HTTP server of the appliance's APIs, image downloads and console. It does what
-// all of them need: it normalizes slashes, gives each request an id, limits bodies, recovers from
-// panics of handlers and answers every error in the shape of the API (package problem).
+// Package web is the HTTP server for the appliance's APIs, image downloads and console. For all of
+// them it normalizes slashes, gives each request an ID, limits the size of bodies, recovers from
+// panics of handlers, and sends errors in the format of the API (package problem).
 package web
 
 import (
@@ -26,24 +26,25 @@ const (
 )
 
 const (
-	headerTimeout  = 30 * time.Second
-	idleTimeout    = 3 * time.Minute // agents poll once a minute and may keep their connection
+	headerTimeout = 30 * time.Second
+	// longer than the minute between two polls of an agent, so that agents can reuse connections
+	idleTimeout    = 3 * time.Minute
 	maxHeaderBytes = 64 << 10
 )
 
 // Options configures a [Server]. Each zero value has a default.
 type Options struct {
-	// Logger receives requests, panics and failed answers; nil discards them.
+	// Logger receives requests, panics and failed responses; nil discards them.
 	Logger *slog.Logger
-	// BodyLimit is the largest request body in bytes of an operation without a limit of its own; 0
-	// means [DefaultBodyLimit].
+	// BodyLimit is the largest request body in bytes. It applies to operations without a limit of
+	// their own; 0 means [DefaultBodyLimit].
 	BodyLimit int64
 	// ShutdownTimeout limits how long running requests may continue after the context of
 	// [Server.Serve] has ended; 0 means [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
 }
 
-// Server is an HTTP server over an echo router.
+// Server is an HTTP server with an echo router.
 type Server struct {
 	options    Options
 	router     *echo.Echo
@@ -52,7 +53,7 @@ type Server struct {
 	draining   chan struct{}
 }
 
-// route identifies a route of the router: the method and the path as it was registered.
+// route identifies a route of the router by its method and its registered path.
 type route struct{ method, path string }
 
 // New returns a server without operations. Call [Server.Register] before [Server.Serve].
@@ -78,15 +79,15 @@ func New(options Options) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
-		// There is no ReadTimeout and no WriteTimeout: a management controller may need half an
-		// hour for an image, and a host may send its logs over a slow line.
+		// ReadTimeout and WriteTimeout are not set: a management controller may need half an hour
+		// to read an image, and a host may send its logs over a slow line.
 	}
 	s.http.RegisterOnShutdown(func() { close(s.draining) })
 	return s
 }
 
-// Register adds operations to the server. If an operation has no access rule or no handler, or if
-// its route is taken, it returns an error and adds no operation.
+// Register adds operations to the server. It returns an error and adds no operation if one has no
+// access rule, has no handler, or has the route of another one.
 func (s *Server) Register(operations ...operation.Operation) error {
 	added := make(map[route]bool)
 	for _, o := range operations {
@@ -99,7 +100,7 @@ func (s *Server) Register(operations ...operation.Operation) error {
 		for _, method := range o.Methods() {
 			r := route{method, o.Path}
 			if _, taken := s.operations[r]; taken || added[r] {
-				return fmt.Errorf("register %s %s: the route is taken", method, o.Path)
+				return fmt.Errorf("register %s %s: another operation has this route", method, o.Path)
 			}
 			added[r] = true
 		}
@@ -113,8 +114,8 @@ func (s *Server) Register(operations ...operation.Operation) error {
 	return nil
 }
 
-// Routes returns all routes of the router with their operations. The operation is the zero value
-// for a route that was added without [Server.Register].
+// Routes returns all routes of the router with their operations. A route that was added without
+// [Server.Register] has the zero value.
 func (s *Server) Routes() map[*echo.Route]operation.Operation {
 	routes := make(map[*echo.Route]operation.Operation)
 	for _, r := range s.router.Routes() {
@@ -123,20 +124,20 @@ func (s *Server) Routes() map[*echo.Route]operation.Operation {
 	return routes
 }
 
-// Draining returns a channel that is closed when the server begins to shut down. Answers that have
-// no end of their own, such as a live feed, must end then.
+// Draining returns a channel that is closed when the server begins to shut down. Responses without
+// an end of their own, such as the live feed, must end then.
 func (s *Server) Draining() <-chan struct{} { return s.draining }
 
-// ServeHTTP answers one request. It does everything but the time-outs of the connection, so tests
-// can call it.
+// ServeHTTP handles one request. It does everything except the time-outs of connections, so that
+// tests can call it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mergeSlashes(r.URL)
 	s.router.ServeHTTP(w, identify(w, r))
 }
 
-// Serve answers requests from a listener until the context ends. Then it accepts no new ones, waits
-// for the running ones within the shutdown timeout, and returns nil. It closes the listener in
-// every case.
+// Serve handles requests from a listener until the context ends. Then it accepts no new requests,
+// waits for the running ones within the shutdown time-out, and returns nil. It always closes the
+// listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.http.Serve(listener) }()
@@ -155,7 +156,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.options.Logger.Info("The shutdown timeout ended; the server closes the connections of the running requests.",
+		s.options.Logger.Info("Shutdown time-out passed; closing the connections of running requests.",
 			"timeout", s.options.ShutdownTimeout)
 		err = s.http.Close()
 	}
@@ -165,8 +166,8 @@ func (s *Server) shutDown(ctx context.Context) error {
 	return nil
 }
 
-// recoverPanics makes a panic fail only its own request, not the appliance. A panic with
-// [http.ErrAbortHandler], which ends an answer on purpose, continues to net/http.
+// recoverPanics limits the effect of a panic to its request. A panic with [http.ErrAbortHandler]
+// ends a response on purpose and continues to net/http.
 func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -178,10 +179,11 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 				panic(cause)
 			}
 			ctx := c.Request().Context()
-			s.options.Logger.ErrorContext(ctx, "a request handler panicked",
+			s.options.Logger.ErrorContext(ctx, "Request handler panicked.",
 				"method", c.Request().Method, "route", c.Path(), "panic", cause, "stack", string(debug.Stack()))
 			err = problem.New(http.StatusInternalServerError,
-				"the appliance made an error of its own with this request; its log has the details under request id %s",
+				"the appliance failed to handle this request because of an internal error; its log has the details "+
+					"under request id %s",
 				RequestID(ctx))
 		}()
 		return next(c)
@@ -206,8 +208,8 @@ func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// logRequests answers a failed request itself, so that the log line has the status that the client
-// received.
+// logRequests logs requests. It sends the error of a failed request itself, so that the log line
+// has the status that the client received.
 func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, level := c.Request(), slog.LevelInfo
@@ -216,7 +218,7 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		if status := c.Response().Status; status >= http.StatusInternalServerError {
-			return nil // answerError has logged it
+			return nil // answerError has logged the error
 		} else if status < http.StatusBadRequest && s.operations[route{r.Method, c.Path()}].Quiet {
 			level = slog.LevelDebug
 		}
@@ -229,26 +231,28 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// answerError is echo's error handler. After the first byte of an answer, it can only log an error.
+// answerError is echo's error handler. After the first byte of a response, it can only log an
+// error.
 func (s *Server) answerError(err error, c echo.Context) {
 	r, failure := c.Request(), problem.From(err)
 	if failure.Status == http.StatusNotFound && errors.Is(err, echo.ErrNotFound) {
-		failure = problem.NotFound("%s has no page or operation; look at the path", r.URL.Path)
+		failure = problem.NotFound("no page or operation has the path %s; check the path", r.URL.Path)
 	}
 	if failure.Status == http.StatusMethodNotAllowed && errors.Is(err, echo.ErrMethodNotAllowed) {
-		failure = problem.New(failure.Status, "%s does not take %s, only %s", r.URL.Path, r.Method,
+		failure = problem.New(failure.Status, "%s does not support the method %s, only %s", r.URL.Path, r.Method,
 			c.Response().Header().Get(echo.HeaderAllow))
 	}
 	if failure.Status >= http.StatusInternalServerError {
-		s.options.Logger.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status",
+		s.options.Logger.ErrorContext(r.Context(), "Request failed.", "method", r.Method, "path", r.URL.Path, "status",
 			failure.Status, "error", err)
 	}
 	if c.Response().Committed {
-		s.options.Logger.DebugContext(r.Context(), "an answer broke off", "method", r.Method, "path", r.URL.Path,
+		s.options.Logger.DebugContext(r.Context(), "Response was interrupted.", "method", r.Method, "path", r.URL.Path,
 			"error", err)
 		return
 	}
 	if err := problem.Write(c.Response(), r, failure); err != nil {
-		s.options.Logger.DebugContext(r.Context(), "an error could not be sent", "path", r.URL.Path, "error", err)
+		s.options.Logger.DebugContext(r.Context(), "Error response could not be sent.", "path", r.URL.Path, "error",
+			err)
 	}
 }

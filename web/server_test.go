@@ -108,7 +108,7 @@ func TestRegister_refusesIncompleteOperations(t *testing.T) {
 		"no access rule": {operation.Operation{Method: http.MethodGet, Path: "/b", Handler: handler}, "no access rule"},
 		"no handler": {operation.Operation{Method: http.MethodGet, Path: "/b", Access: operation.Anyone},
 			"no handler"},
-		"route taken": {complete, "the route is taken"},
+		"route taken": {complete, "another operation has this route"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := complete
@@ -124,10 +124,10 @@ func TestRouting_unknownPathAndWrongMethod(t *testing.T) {
 	handle(t, server, "POST", "/a", func(c echo.Context) error { return nil })
 	nowhere := get(server, "/nowhere")
 	require.Equal(t, http.StatusNotFound, nowhere.Code)
-	require.Contains(t, nowhere.Body.String(), `"reason":"/nowhere has no page or operation`)
+	require.Contains(t, nowhere.Body.String(), `"reason":"no page or operation has the path /nowhere`)
 	wrong := get(server, "/a")
 	require.Equal(t, http.StatusMethodNotAllowed, wrong.Code)
-	require.Contains(t, wrong.Body.String(), "does not take GET, only OPTIONS, POST")
+	require.Contains(t, wrong.Body.String(), "does not support the method GET, only OPTIONS, POST")
 }
 
 func TestRouting_handlerNotFoundKeepsReason(t *testing.T) {
@@ -278,7 +278,7 @@ func TestListen_unusableAddress(t *testing.T) {
 		taken.Addr().String(): "another program already listens on " + taken.Addr().String() +
 			"; stop it, or choose another address with --listen",
 		"203.0.113.7:8090":     "203.0.113.7:8090 is not an address of this machine",
-		"no-such-host.invalid": "can not listen on no-such-host.invalid",
+		"no-such-host.invalid": "cannot listen on no-such-host.invalid",
 	} {
 		_, err := Listen(t.Context(), address)
 		require.ErrorContains(t, err, sentence)

@@ -35,11 +35,11 @@ func TestStepReply_connectivityOfTenThousandHosts(t *testing.T) {
 	before := a.db.Revision()
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-00000002",
 		report).Code)
-	require.Equal(t, before, a.db.Revision(), "the same again is nothing new")
+	require.Equal(t, before, a.db.Revision(), "a repeated report changes nothing")
 
 	recorder := a.reply(models.StepTypeConnectivityCheck, "connectivity-check-00000003", strings.Repeat(" ", 5<<20))
 	require.Equal(t, http.StatusRequestEntityTooLarge, recorder.Code,
-		"what is larger than the limit on bodies is refused: %s", recorder.Body)
+		"a body above the limit is rejected: %s", recorder.Body)
 	require.Equal(t, before, a.db.Revision())
 }
 
@@ -64,7 +64,7 @@ func TestStepReply_unsolicitedChangesNothing(t *testing.T) {
 		"exit_code": 1, "error": "no"})
 	require.Less(t, failed.Code, 500, failed.Body)
 	require.Equal(t, models.HostStatusDiscovering, *a.host().Status,
-		"a host that is not being installed can't fail at it")
+		"a host that is not being installed cannot fail")
 }
 
 func TestStepReply_duplicateIsWrittenOnce(t *testing.T) {
@@ -124,7 +124,7 @@ func TestStepReply_beforeRestartIsReplaced(t *testing.T) {
 	require.Equal(t, http.StatusCreated, a.register(agentImage))
 	require.Equal(t, models.HostStatusDiscovering, *a.host().Status)
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000001", old).Code,
-		"an agent that is refused would ask again for ever")
+		"an agent that receives an error would poll for ever")
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000002", fresh).Code)
 	require.Equal(t, "/dev/sdb", a.host().InstallationDiskPath)
 	var found models.Inventory
@@ -134,7 +134,7 @@ func TestStepReply_beforeRestartIsReplaced(t *testing.T) {
 	progress, err := json.Marshal(object{"current_stage": models.HostStageRebooting})
 	require.NoError(t, err)
 	require.Less(t, a.send(http.MethodPut, a.at()+"/"+a.id+"/progress", nil, progress).Code, 500)
-	require.Empty(t, a.host().Progress.CurrentStage, "a stage of an installation that is over")
+	require.Empty(t, a.host().Progress.CurrentStage, "a stage of a former installation is ignored")
 }
 
 func TestHostRegistration_deletedHostComesBack(t *testing.T) {
@@ -144,9 +144,9 @@ func TestHostRegistration_deletedHostComesBack(t *testing.T) {
 	before := a.db.Revision()
 	require.Equal(t, http.StatusNotFound, a.reply(models.StepTypeInventory, "inventory-1", machine("node")).Code)
 	require.Equal(t, http.StatusNotFound, a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions", nil, nil).Code)
-	require.Equal(t, before, a.db.Revision(), "it is not brought back by what it still had to say")
+	require.Equal(t, before, a.db.Revision(), "late reports do not restore a deleted host")
 	require.Equal(t, http.StatusCreated, a.register(agentImage))
-	require.Empty(t, a.host().Inventory, "it begins anew")
+	require.Empty(t, a.host().Inventory, "the host registers without its former inventory")
 }
 
 func TestStepReply_clockInTheFuture(t *testing.T) {
@@ -166,9 +166,9 @@ func TestStepReply_clockInTheFuture(t *testing.T) {
 
 func TestAgent_otherVersions(t *testing.T) {
 	s := newServed(t)
-	things := s.things()
+	ids := s.ids()
 	for _, version := range []string{"quay.io/agent:1", "quay.io/agent:99"} {
-		a := &agent{s, things["cluster_id"], things["infra_env_id"], uuid.NewString()}
+		a := &agent{s, ids["cluster_id"], ids["infra_env_id"], uuid.NewString()}
 		require.Equal(t, http.StatusCreated, a.register(version))
 		recorder := a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions?discovery_agent_version="+version, nil, nil)
 		require.Equal(t, http.StatusOK, recorder.Code)
@@ -183,9 +183,9 @@ func TestAgent_otherVersions(t *testing.T) {
 	a := s.newAgent()
 	newer := a.post(a.at(), object{"host_id": a.id, "discovery_agent_version": agentImage, "colour": "red",
 		"nested": object{"deep": []int{1}}})
-	require.Equal(t, http.StatusCreated, newer.Code, "fields of a newer agent: %s", newer.Body)
+	require.Equal(t, http.StatusCreated, newer.Code, "an agent with unknown fields: %s", newer.Body)
 	older := a.post(a.at(), object{"host_id": a.id})
-	require.Equal(t, http.StatusCreated, older.Code, "an agent that does not say its version: %s", older.Body)
+	require.Equal(t, http.StatusCreated, older.Code, "an agent without a version: %s", older.Body)
 	text, err := json.Marshal(machine("node"))
 	require.NoError(t, err)
 	inventory := strings.Replace(string(text), "{", `{"quantum_bits": 7,`, 1)
@@ -229,7 +229,7 @@ func TestAgent_foreignIDsAreRefused(t *testing.T) {
 
 func TestBodyLimit_everyOperation(t *testing.T) {
 	s := newServed(t)
-	things := s.things()
+	ids := s.ids()
 	document := s.description()
 	asked := 0
 	for path, methods := range document.Paths {
@@ -239,13 +239,13 @@ func TestBodyLimit_everyOperation(t *testing.T) {
 			}
 			before := s.db.Revision()
 			body := &endless{left: 100 << 20}
-			request := httptest.NewRequest(strings.ToUpper(method), api.BasePath+fill(path, things), body)
+			request := httptest.NewRequest(strings.ToUpper(method), api.BasePath+fill(path, ids), body)
 			request.ContentLength = -1
 			recorder := httptest.NewRecorder()
 			s.server.ServeHTTP(recorder, request)
 			require.Equal(t, http.StatusRequestEntityTooLarge, recorder.Code, "%s: %s", operation.OperationID,
 				recorder.Body)
-			s.requireHonest(operation.OperationID, before, recorder)
+			s.requireValidAnswer(operation.OperationID, before, recorder)
 			require.Greater(t, body.left, 90<<20, "%s reads no more than its limit", operation.OperationID)
 			asked++
 		}
@@ -255,7 +255,7 @@ func TestBodyLimit_everyOperation(t *testing.T) {
 
 var blanks = strings.Repeat(" ", 1<<20)
 
-// endless is a body of so many blanks.
+// endless is a body of the given number of blanks.
 type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {

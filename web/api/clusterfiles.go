@@ -18,7 +18,7 @@ import (
 	"landfall/web/problem"
 )
 
-// Files of a cluster, by the operation that serves them.
+// Files of a cluster, by the operation that serves each of them.
 var (
 	credentialFiles = []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password"}
 	clusterFiles    = []string{"bootstrap.ign", "master.ign", "worker.ign", "arbiter.ign", "metadata.json",
@@ -26,8 +26,7 @@ var (
 	hostFile = regexp.MustCompile(`^(master|worker|arbiter)-[0-9a-f-]{36}\.ign$`)
 )
 
-// clusterFileOperations returns the operations on the credentials and generated files of a
-// cluster.
+// clusterFileOperations returns the operations on the credentials and generated files of a cluster.
 func (s *Service) clusterFileOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2GetCredentials", Method: http.MethodGet, Path: clusterPath + "/credentials",
@@ -75,14 +74,14 @@ func (s *Service) clusterFileOperations() []operation.Operation {
 	}
 }
 
-// attach sets the file name under which an answer is saved. The name is always quoted, because the
-// browser application expects quotes.
+// attach sets the file name under which a client saves a response. The name is always quoted,
+// because the browser application expects quotes.
 func attach(c echo.Context, name string) {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
 	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+quoted+`"`)
 }
 
-// send answers with a stored file. It supports ranges and conditional requests.
+// send sends a stored file. It supports ranges and conditional requests.
 func send(c echo.Context, name string, file io.ReadSeekCloser, info store.FileInfo) error {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
@@ -99,17 +98,17 @@ func isClusterFile(name string) bool {
 	return slices.Contains(clusterFiles, name) || hostFile.MatchString(name)
 }
 
-// fileName reads the name of the requested file and refuses a name that the operation does not
-// allow.
+// fileName returns the name of the requested file, or an error if the operation does not serve that
+// file.
 func fileName(c echo.Context, allowed func(string) bool) (string, error) {
 	name, err := required(c, "file_name")
 	if err == nil && !allowed(name) {
-		err = unfit("the parameter file_name in query is %q; there is no such file here", name)
+		err = unfit("the parameter file_name in query is %q; this operation serves no such file", name)
 	}
 	return name, err
 }
 
-// checkLink refuses a request with an invalid signed link.
+// checkLink returns an error if the request has an invalid signed link.
 func (s *Service) checkLink(c echo.Context) error {
 	return s.Links.Check(c.Request().URL.Path, c.QueryParams())
 }
@@ -137,14 +136,14 @@ func (s *Service) credentials(c echo.Context) error {
 func (s *Service) downloadCredentials(c echo.Context) error { return s.sendFile(c, isCredential) }
 func (s *Service) downloadFile(c echo.Context) error        { return s.sendFile(c, isClusterFile) }
 
-// presign answers with a signed link to a download below the cluster's own path.
+// presign returns a signed link to a download below the cluster's own path.
 func (s *Service) presign(c echo.Context, download string, query url.Values) error {
 	link, expires, err := s.Links.Sign(c.Request().Context(), BasePath+"/v2/clusters/"+clusterID(c)+"/"+download,
 		query)
 	return answer(c, http.StatusOK, &models.PresignedURL{URL: &link, ExpiresAt: strfmt.DateTime(expires)}, err)
 }
 
-// presignGenerated answers with a signed link to a generated file, if the file exists.
+// presignGenerated returns a signed link to a generated file, if the file exists.
 func (s *Service) presignGenerated(c echo.Context, download, name string) error {
 	file, _, err := s.Engine.OpenGenerated(clusterID(c), name)
 	if err != nil {
@@ -164,7 +163,7 @@ func (s *Service) presignedCredentials(c echo.Context) error {
 	return s.presignGenerated(c, "downloads/credentials", name)
 }
 
-// presignedFile answers with a signed link to a generated file of a cluster, to its logs
+// presignedFile returns a signed link to a generated file of a cluster, to its logs
 // (file_name=logs) or to a manifest (file_name=manifests with additional_name=<folder>/<name>).
 func (s *Service) presignedFile(c echo.Context) error {
 	name, err := required(c, "file_name")
@@ -180,13 +179,13 @@ func (s *Service) presignedFile(c echo.Context) error {
 	case isClusterFile(name):
 		return s.presignGenerated(c, "downloads/files", name)
 	}
-	return problem.BadRequest("there is no file %q of a cluster", name)
+	return problem.BadRequest("clusters have no file %q", name)
 }
 
 func (s *Service) presignManifest(c echo.Context) error {
 	folder, name, ok := strings.Cut(c.QueryParam("additional_name"), "/")
 	if !ok {
-		return problem.BadRequest("the parameter additional_name is %q; it takes a manifest's folder and name, such "+
+		return problem.BadRequest("the parameter additional_name is %q; expected a manifest's folder and name, such "+
 			"as openshift/99-kernel-arguments.yaml", c.QueryParam("additional_name"))
 	}
 	file, _, err := s.Engine.OpenManifest(clusterID(c), engine.Manifest{Folder: folder, Name: name})

@@ -39,16 +39,16 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 405, 500}},
 		{ID: "V2GetClusterDefaultConfig", Method: http.MethodGet, Path: "/v2/clusters/default-config",
 			Access: operation.Anyone, Handler: s.defaultConfig,
-			Summary: "Show what a new cluster has when nothing is said",
+			Summary: "Show the defaults of a new cluster",
 			Status:  200, Answer: models.ClusterDefaultConfig{}, Errors: []int{401, 403, 500}},
 		{ID: "v2RegisterDisconnectedCluster", Method: http.MethodPost, Path: "/v2/clusters/disconnected",
 			Access: operation.Anyone, Handler: s.registerDisconnectedCluster,
-			Summary: "Make a cluster known that is installed without this service",
+			Summary: "Import a cluster that was not installed by this service",
 			Body:    models.DisconnectedClusterCreateParams{},
 			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 500}},
 		{ID: "v2ImportCluster", Method: http.MethodPost, Path: "/v2/clusters/import",
 			Access: operation.Anyone, Handler: s.importCluster,
-			Summary: "Make an existing cluster known so that hosts can join it",
+			Summary: "Import an existing cluster so that hosts can join it",
 			Body:    models.ImportClusterParams{},
 			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 500}},
 		{ID: "v2GetCluster", Method: http.MethodGet, Path: clusterPath,
@@ -62,7 +62,7 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Status: 200, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 500, 503}},
 		{ID: "V2UpdateCluster", Method: http.MethodPatch, Path: clusterPath,
 			Access: operation.Anyone, Handler: s.updateCluster,
-			Summary: "Change a cluster; fields that are absent or null stay",
+			Summary: "Change a cluster; absent and null fields stay unchanged",
 			Body:    V2ClusterUpdateParams{},
 			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
 		{ID: "v2DeregisterCluster", Method: http.MethodDelete, Path: clusterPath,
@@ -71,11 +71,11 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "TransformClusterToAddingHosts", Method: http.MethodPost, Path: clusterPath + "/actions/allow-add-hosts",
 			Access: operation.Anyone, Handler: s.allowAddHosts,
-			Summary: "Open an installed cluster for more hosts",
+			Summary: "Permit more hosts to join an installed cluster",
 			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "TransformClusterToDay2", Method: http.MethodPost, Path: clusterPath + "/actions/allow-add-workers",
 			Access: operation.Anyone, Handler: s.allowAddHosts,
-			Summary: "Open an installed cluster for more hosts (older name)",
+			Summary: "Permit more hosts to join an installed cluster (older name)",
 			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "ListClusterHosts", Method: http.MethodGet, Path: clusterPath + "/hosts",
 			Access: operation.Anyone, Handler: s.listClusterHosts,
@@ -89,20 +89,20 @@ func (s *Service) clusterOperations() []operation.Operation {
 			Status: 200, Answer: models.HostList{}, Errors: []int{401, 403, 404, 500}},
 		{ID: "v2GetIgnoredValidations", Method: http.MethodGet, Path: clusterPath + "/ignored-validations",
 			Access: operation.Anyone, Handler: s.ignoredValidations,
-			Summary: "Show which validations are ignored",
+			Summary: "Show the ignored validations",
 			Status:  200, Answer: models.IgnoredValidations{}, Errors: []int{400, 404}},
 		{ID: "v2SetIgnoredValidations", Method: http.MethodPut, Path: clusterPath + "/ignored-validations",
 			Access: operation.Anyone, Handler: s.ignoreValidations,
-			Summary: "Choose which validations are ignored",
+			Summary: "Set the ignored validations",
 			Body:    models.IgnoredValidations{},
 			Status:  201, Answer: models.IgnoredValidations{}, Errors: []int{400, 404, 401, 403, 500}},
 		{ID: "V2GetClusterUISettings", Method: http.MethodGet, Path: clusterPath + "/ui-settings",
 			Access: operation.Anyone, Handler: s.uiSettings,
-			Summary: "Show what the browser keeps with a cluster",
+			Summary: "Show the browser application's settings of a cluster",
 			Status:  200, Answer: "", Errors: []int{400, 404, 401, 403, 500}},
 		{ID: "V2UpdateClusterUISettings", Method: http.MethodPut, Path: clusterPath + "/ui-settings",
 			Access: operation.Anyone, Handler: s.setUISettings,
-			Summary: "Replace what the browser keeps with a cluster",
+			Summary: "Replace the browser application's settings of a cluster",
 			Body:    "",
 			Status:  200, Answer: "", Errors: []int{400, 404, 401, 403, 500}},
 	}
@@ -127,8 +127,8 @@ func (s *Service) listClusters(c echo.Context) error {
 	return answerRendered(c, clusters, err)
 }
 
-// hasSubscription reports whether a cluster has a subscription with that ID, be it the one of AMS
-// or the one from before AMS assigned it.
+// hasSubscription reports whether a cluster has a subscription with that ID: either the ID that AMS
+// assigned, or the preliminary one.
 func hasSubscription(cluster *models.Cluster, id string) bool {
 	return cluster.AmsSubscriptionID.String() == id || outbox.ClusterOf(id) == cluster.ID.String()
 }
@@ -147,8 +147,8 @@ func (s *Service) registerCluster(c echo.Context) error {
 	return answer(c, http.StatusCreated, cluster, err)
 }
 
-// defaultConfig answers the defaults of a new cluster. The appliance deletes no inactive clusters,
-// so the field for that stays empty.
+// defaultConfig returns the defaults of a new cluster. The appliance never deletes inactive
+// clusters, so the field for that stays empty.
 func (s *Service) defaultConfig(c echo.Context) error {
 	v4 := &models.ClusterNetwork{Cidr: description.DefaultClusterNetwork,
 		HostPrefix: description.DefaultClusterHostPrefix}
@@ -215,7 +215,7 @@ func (s *Service) deregisterCluster(c echo.Context) error {
 	return done(c, s.Engine.DeregisterCluster(c.Request().Context(), clusterID(c)))
 }
 
-// allowAddHosts answers two operations; the one that names workers is the older.
+// allowAddHosts serves two operations. The one whose name contains "workers" is the older one.
 func (s *Service) allowAddHosts(c echo.Context) error {
 	cluster, err := s.Engine.AllowAddHosts(c.Request().Context(), clusterID(c))
 	return answer(c, http.StatusAccepted, cluster, err)
@@ -261,8 +261,8 @@ func (s *Service) uiSettings(c echo.Context) error {
 	return answer(c, http.StatusOK, settings, err)
 }
 
-// setUISettings stores the browser application's settings: a JSON string, or bare text from older
-// versions.
+// setUISettings stores the browser application's settings. The body is a JSON string, or bare text
+// from older versions.
 func (s *Service) setUISettings(c echo.Context) error {
 	body, err := io.ReadAll(c.Request().Body)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests here cover what upstream's tests over HTTP (folder subsystem) describe of hosts and of
-// agents' reports. docs/compatibility.md maps one to the other.
+// These tests cover the hosts and agents' reports of upstream's HTTP tests (directory subsystem).
+// docs/compatibility.md maps the tests.
 
 func TestHostname_requestedThenOwnThenID(t *testing.T) {
 	a := newServed(t).newAgent()
@@ -43,7 +43,7 @@ func TestHostname_duplicateFailsUntilRenamed(t *testing.T) {
 	}
 	b.reportMachine(machine("localhost"))
 	require.Equal(t, "success", validationStatus(t, b.host().ValidationsInfo, "hostname-valid"),
-		"the requested name goes over its own")
+		"the requested name has priority over the agent's")
 	c := &agent{s, a.cluster, a.env, "7b1c5a0e-0000-4000-8000-000000000003"}
 	require.Equal(t, http.StatusCreated, c.register(agentImage))
 	c.reportMachine(machine("localhost"))
@@ -60,7 +60,7 @@ func TestInstallationDisk_bestOrChosen(t *testing.T) {
 	first, second := disk("/dev/disk/by-id/wwn-1", "nvme0n1", false), disk("/dev/disk/by-id/wwn-2", "nvme1n1", true)
 	inventory.Disks = []*models.Disk{first, second}
 	a.reportMachine(inventory)
-	require.Equal(t, second.ID, a.host().InstallationDiskID, "a bootable disk goes before one that is not")
+	require.Equal(t, second.ID, a.host().InstallationDiskID, "a bootable disk has priority")
 	require.Equal(t, "/dev/nvme1n1", a.host().InstallationDiskPath)
 	a.patch(a.at()+"/"+a.id, object{"disks_selected_config": []object{{"id": first.ID, "role": "install"},
 		{"id": second.ID, "role": "none"}}}, http.StatusCreated)
@@ -75,7 +75,7 @@ func TestMachineNetwork_followsVIPs(t *testing.T) {
 	cluster := "/v2/clusters/" + a.cluster
 	a.patch(cluster, object{"vip_dhcp_allocation": false}, http.StatusCreated)
 	a.reportMachine(machine("node"))
-	require.Empty(t, a.clusterNow().MachineNetworks, "without VIPs nobody knows which it is")
+	require.Empty(t, a.clusterNow().MachineNetworks, "without VIPs the machine network is unknown")
 	a.patch(cluster, object{"api_vips": []object{{"ip": "192.0.2.4"}}}, http.StatusBadRequest)
 	a.patch(cluster, object{"api_vips": []object{{"ip": "192.0.2.4"}}, "ingress_vips": []object{{"ip": "192.0.2.5"}}},
 		http.StatusCreated)
@@ -91,7 +91,7 @@ func TestMachineNetwork_followsVIPs(t *testing.T) {
 	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr)
 	a.patch(cluster, object{"machine_networks": []object{{"cidr": "192.0.2.0/24"}}}, http.StatusCreated)
 	require.Equal(t, http.StatusNoContent, a.send(http.MethodDelete, a.at()+"/"+a.id, nil, nil).Code)
-	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr, "what a person entered stays")
+	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr, "a user's value stays")
 }
 
 func TestVIPs_switchBetweenStaticAndDHCP(t *testing.T) {
@@ -109,7 +109,7 @@ func TestVIPs_switchBetweenStaticAndDHCP(t *testing.T) {
 	require.Len(t, a.clusterNow().APIVips, 1)
 	a.patch(cluster, object{"vip_dhcp_allocation": true, "machine_networks": []object{{"cidr": "192.0.2.0/24"}}},
 		http.StatusCreated)
-	require.Empty(t, a.clusterNow().APIVips, "who gives them out has changed")
+	require.Empty(t, a.clusterNow().APIVips, "static VIPs are dropped when DHCP allocation is enabled")
 	require.Contains(t, string(a.patch(cluster, vips, http.StatusBadRequest)), "DHCP")
 	require.Contains(t, a.steps(""), models.StepTypeDhcpLeaseAllocate)
 	require.Contains(t, a.clusterNow().FeatureUsage, "VIP auto alloc.")
@@ -125,7 +125,7 @@ func TestVIPs_switchBetweenStaticAndDHCP(t *testing.T) {
 	require.Empty(t, a.clusterNow().APIVips)
 	require.Equal(t, models.ClusterStatusPendingForInput, *a.clusterNow().Status)
 	require.Equal(t, http.StatusBadRequest, a.reply(models.StepTypeDhcpLeaseAllocate, "dhcp-lease-allocate-2",
-		lease).Code, "nobody asks for it now")
+		lease).Code, "DHCP allocation is disabled")
 	require.Empty(t, a.clusterNow().APIVips)
 }
 
@@ -230,16 +230,16 @@ func TestFeatureUsage(t *testing.T) {
 	}, http.StatusCreated)
 	a.patch("/v2/infra-envs/"+a.env, object{"kernel_arguments": []object{{"operation": "append", "value": "p1"}}},
 		http.StatusCreated)
-	told := usage(a.cluster)
-	require.Equal(t, map[string]any{"VM Hosts": []any{a.id}}, told["Cluster managed networking with VMs"].Data)
-	require.Equal(t, map[string]any{"source_count": 2.0}, told["Additional NTP Source"].Data)
-	require.Equal(t, map[string]any{"http_proxy": 1.0, "https_proxy": 1.0, "no_proxy": 1.0}, told["Proxy"].Data)
-	require.Equal(t, map[string]any{"host_count": 1.0}, told["Requested hostname"].Data)
+	used := usage(a.cluster)
+	require.Equal(t, map[string]any{"VM Hosts": []any{a.id}}, used["Cluster managed networking with VMs"].Data)
+	require.Equal(t, map[string]any{"source_count": 2.0}, used["Additional NTP Source"].Data)
+	require.Equal(t, map[string]any{"http_proxy": 1.0, "https_proxy": 1.0, "no_proxy": 1.0}, used["Proxy"].Data)
+	require.Equal(t, map[string]any{"host_count": 1.0}, used["Requested hostname"].Data)
 	for _, present := range []string{"OVN network type", "Cluster Tags", "Schedulable masters",
 		"discovery kernel arguments"} {
-		require.Contains(t, told, present)
+		require.Contains(t, used, present)
 	}
-	require.NotContains(t, told, "Hyperthreading")
+	require.NotContains(t, used, "Hyperthreading")
 }
 
 func TestVIPs_inconsistentAreRefused(t *testing.T) {
@@ -251,7 +251,7 @@ func TestVIPs_inconsistentAreRefused(t *testing.T) {
 		}
 		return list
 	}
-	registered := s.things()["cluster_id"]
+	registered := s.ids()["cluster_id"]
 	for name, wrong := range map[string]struct {
 		api, ingress []object
 		says         string
@@ -262,7 +262,7 @@ func TestVIPs_inconsistentAreRefused(t *testing.T) {
 		"three": {vips("1.2.3.8", "2001:db8::3", "8.8.8.3"),
 			vips("1.2.3.9", "2001:db8::4", "8.8.8.4"), "3 API VIPs"},
 		"none is an address": {vips("1.1.1.300"), vips("1.1.1.301"), "not an IP address"},
-		"one is no address": {vips("1.1.1.300", "2001:db8::3"), vips("1.2.3.101", "2001:db8::4"),
+		"one is not an address": {vips("1.1.1.300", "2001:db8::3"), vips("1.2.3.101", "2001:db8::4"),
 			"not an IP address"},
 		"more of one than of other": {vips("1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "the same number of both"},
 		"no ingress VIP":            {vips("1.2.3.8"), nil, "the same number of both"},
@@ -305,7 +305,7 @@ func TestVIPs_inconsistentAreRefused(t *testing.T) {
 func TestClusterValidation_sameRulesAsUpstream(t *testing.T) {
 	s := newServed(t)
 	good := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret}
-	registered := s.things()["cluster_id"]
+	registered := s.ids()["cluster_id"]
 	for i, example := range []struct {
 		field  string
 		value  any
@@ -376,7 +376,7 @@ func TestKernelArguments_replaceKeepClear(t *testing.T) {
 	require.JSONEq(t, `[{"operation":"append","value":"p3"},{"operation":"append","value":"p4"}]`, held())
 	s.patch(env, object{"pull_secret": anyPullSecret}, http.StatusCreated)
 	require.JSONEq(t, `[{"operation":"append","value":"p3"},{"operation":"append","value":"p4"}]`,
-		held(), "what is not named stays")
+		held(), "absent fields stay")
 	s.patch(env, object{"kernel_arguments": []object{}}, http.StatusCreated)
 	require.Contains(t, []string{"", "[]"}, held())
 	for _, wrong := range []object{{"operation": "illegal", "value": "p1"}, {"operation": "append",

@@ -17,14 +17,14 @@ import (
 	"landfall/web/problem"
 )
 
-// decode reads a request's body as one JSON value of type T. It is as strict as upstream's server:
-// it returns a 400 for a body that is empty, is not JSON, has a wrong type or an unknown field, or
-// continues after the value, and a 422 for a value that its model's Validate method refuses. The
-// error names the field or the position.
+// decode reads a request's body as one JSON value of type T. It is as strict as upstream's server.
+// It returns a 400 for a body that is empty, is not JSON, has a wrong type or an unknown field, or
+// continues after the value. It returns a 422 for a value that its model's Validate method rejects.
+// The error names the field or the position.
 func decode[T any](c echo.Context) (*T, error) { return read[T](c, true) }
 
-// decodeLeniently is decode for the requests of agents and installers. It ignores unknown fields,
-// because a program of another version than the appliance must continue to work.
+// decodeLeniently is like decode but ignores unknown fields. Agents and installers of other
+// versions than the appliance may send such fields.
 func decodeLeniently[T any](c echo.Context) (*T, error) { return read[T](c, false) }
 
 func read[T any](c echo.Context, strict bool) (*T, error) {
@@ -33,14 +33,14 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 		return nil, fmt.Errorf("read the request body: %w", err)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, problem.BadRequest("the request has no body; this operation takes a JSON object")
+		return nil, problem.BadRequest("the request has no body; this operation requires a JSON object")
 	}
 	value := new(T)
 	if !strict {
 		if err := fastjson.Unmarshal(body, value); err == nil {
 			return valid(value)
 		}
-		value = new(T) // decoded again for the error and its position
+		value = new(T) // decode again to find the error and its position
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if strict {
@@ -50,13 +50,14 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 		return nil, refuse(err, body, decoder.InputOffset())
 	}
 	if rest := bytes.TrimSpace(body[decoder.InputOffset():]); len(rest) > 0 {
-		return nil, problem.BadRequest("the request body goes on after its JSON value ends at %s; send one value only",
-			position(body, decoder.InputOffset()))
+		return nil,
+			problem.BadRequest("the request body continues after the end of its JSON value at %s; send one value only",
+				position(body, decoder.InputOffset()))
 	}
 	return valid(value)
 }
 
-// presized is the largest Content-Length for which the memory of a body is allocated at once.
+// presized is the largest Content-Length for which the memory of a body is allocated in one step.
 const presized = 64 << 10
 
 func readAll(r *http.Request) ([]byte, error) {
@@ -66,8 +67,8 @@ func readAll(r *http.Request) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// valid returns the value if no list in it contains a null and its model's Validate method accepts
-// it.
+// valid returns the value if none of its lists contains a null and its model's Validate method
+// accepts it.
 func valid[T any](value *T) (*T, error) {
 	if place := nullMember(reflect.ValueOf(value)); place != "" {
 		return nil, unfit("%s in body is null; leave it out of its list", strings.TrimLeft(place, "."))
@@ -82,8 +83,8 @@ func valid[T any](value *T) (*T, error) {
 	return value, nil
 }
 
-// nullMember returns the path of a null in a list of a value, which no model's Validate method
-// detects. The path begins with a dot; it is "" if there is no null.
+// nullMember returns the path of a null in a list within a value. Validate methods of models do not
+// detect it. The path begins with a dot; it is "" if there is no null.
 func nullMember(value reflect.Value) string {
 	switch value.Kind() {
 	case reflect.Pointer:
@@ -121,7 +122,7 @@ func nullMember(value reflect.Value) string {
 	return ""
 }
 
-// mayHoldList reports whether nullMember searches values of a kind.
+// mayHoldList reports whether values of a kind can contain a list.
 func mayHoldList(kind reflect.Kind) bool {
 	return kind == reflect.Pointer || kind == reflect.Struct || kind == reflect.Slice
 }
@@ -131,7 +132,7 @@ func refuse(err error, body []byte, offset int64) error {
 		return problem.BadRequest("the request body is not JSON: %s at %s", syntax, position(body, syntax.Offset))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return problem.BadRequest("the request body is not JSON: it ends in the middle of a value, at %s",
+		return problem.BadRequest("the request body is not JSON: it ends within a value, at %s",
 			position(body, int64(len(body))))
 	}
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -139,14 +140,14 @@ func refuse(err error, body []byte, offset int64) error {
 		if field == "" {
 			field = "the request body"
 		}
-		return problem.BadRequest("%s is a JSON %s, but the API takes %s there (%s)", field, mismatch.Value,
+		return problem.BadRequest("%s is a JSON %s; expected %s (%s)", field, mismatch.Value,
 			jsonType(mismatch), position(body, mismatch.Offset))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return problem.BadRequest("the request body has the field %s, which this operation does not know; leave it "+
+		return problem.BadRequest("the request body has the unknown field %s; leave it "+
 			"out or correct its name", name)
 	}
-	return problem.BadRequest("the request body can not be read at %s: %s", position(body, offset), err)
+	return problem.BadRequest("the request body cannot be read at %s: %s", position(body, offset), err)
 }
 
 // jsonType returns the JSON name of a Go type.

@@ -14,7 +14,8 @@ import (
 	"landfall/web/operation"
 )
 
-// answerTo sends a body to a handler that decodes it as parameters of a new cluster.
+// answerTo sends a body to a handler that decodes it as parameters of a new cluster, and returns
+// the response.
 func answerTo(body string) *httptest.ResponseRecorder {
 	server := web.New(web.Options{BodyLimit: 1 << 10})
 	if err := server.Register(operation.Operation{Method: http.MethodPost, Path: "/", Access: operation.Anyone,
@@ -48,16 +49,16 @@ func TestDecode_invalidBodyNamesField(t *testing.T) {
 		"only blanks":      {" \n\t", 400, []string{"no body"}},
 		"no JSON":          {"name: east", 400, []string{"not JSON", "line 1, column 2"}},
 		"broken on line 3": {"{\n \"name\": \"a\",\n \"x\" 1}", 400, []string{"not JSON", "line 3, column 6"}},
-		"cut off":          {`{"name": "ea`, 400, []string{"not JSON", "ends in the middle"}},
+		"cut off":          {`{"name": "ea`, 400, []string{"not JSON", "ends within a value"}},
 		"followed by garbage": {`{"name":"a","openshift_version":"4.19","pull_secret":"{}"} {}`, 400,
-			[]string{"goes on after"}},
-		"unknown field": {`{"nmae": "a"}`, 400, []string{`\"nmae\"`, "does not know"}},
-		"wrong type": {`{"name": 7}`, 400, []string{"name is a JSON number", "takes a string",
+			[]string{"continues after"}},
+		"unknown field": {`{"nmae": "a"}`, 400, []string{`\"nmae\"`, "unknown field"}},
+		"wrong type": {`{"name": 7}`, 400, []string{"name is a JSON number", "expected a string",
 			"line 1, column 10"}},
-		"wrong type, deep": {`{"api_vips": [{"ip": []}]}`, 400, []string{"api_vips", "takes a string"}},
-		"a list":           {`[]`, 400, []string{"the request body is a JSON array", "takes an object"}},
-		"no number": {`{"control_plane_count": "three"}`, 400,
-			[]string{"control_plane_count is a JSON string", "takes a whole number"}},
+		"wrong type, deep": {`{"api_vips": [{"ip": []}]}`, 400, []string{"api_vips", "expected a string"}},
+		"a list":           {`[]`, 400, []string{"the request body is a JSON array", "expected an object"}},
+		"not a number": {`{"control_plane_count": "three"}`, 400,
+			[]string{"control_plane_count is a JSON string", "expected a whole number"}},
 		"nothing required": {`{}`, 422, []string{`"code":602`, "name in body is required",
 			"openshift_version in body is required"}},
 		"no such value": {`{"name":"a","openshift_version":"4","pull_secret":"{}","cpu_architecture":"z80"}`,

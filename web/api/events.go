@@ -16,7 +16,7 @@ func (s *Service) eventOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2ListEvents", Method: http.MethodGet, Path: "/v2/events",
 			Access: operation.Anyone, Handler: s.listEvents,
-			Summary: "List events, in pages; headers count what the filter selects",
+			Summary: "List a page of events; headers count all selected events",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID},
 				{Name: "host_id", Type: operation.UUID},
@@ -41,8 +41,8 @@ func (s *Service) eventOperations() []operation.Operation {
 	}
 }
 
-// listEvents answers with a page of events. Headers tell the number of all selected events and of
-// those of each severity.
+// listEvents returns a page of events. Headers contain the number of all selected events, in total
+// and for each severity.
 func (s *Service) listEvents(c echo.Context) error {
 	filter, err := eventFilter(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func eventFilter(c echo.Context) (filter event.Filter, err error) {
 	return filter, err
 }
 
-// reportEvent records an event that an external program observed.
+// reportEvent records an event that an external program reports.
 func (s *Service) reportEvent(c echo.Context) error {
 	event, err := decode[models.Event](c)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	"landfall/web/api"
 )
 
-// served is the API over an engine whose clock and timers do not advance: only requests write to
+// served is the API over an engine whose clock and timers do not advance. Only requests write to
 // the store.
 type served struct {
 	testing.TB
@@ -64,7 +64,7 @@ func newServed(t testing.TB) *served {
 	return &served{t, server, db}
 }
 
-// onlyPayload is a release that clusters can be described with, but not installed.
+// onlyPayload is a source of one release that clusters can name but not install.
 type onlyPayload struct{}
 
 func (onlyPayload) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
@@ -113,8 +113,8 @@ func (s *served) create(path string, description object) string {
 
 type object = map[string]any
 
-// things holds the objects that the path of a request names.
-func (s *served) things() map[string]string {
+// ids returns the path parameters of existing objects.
+func (s *served) ids() map[string]string {
 	s.Helper()
 	cluster := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20",
 		"pull_secret": anyPullSecret})
@@ -139,9 +139,9 @@ type agent struct {
 // newAgent registers the only host of a new cluster.
 func (s *served) newAgent() *agent {
 	s.Helper()
-	things := s.things()
-	a := &agent{s, things["cluster_id"], things["infra_env_id"], uuid.NewString()}
-	require.Equal(s, http.StatusNoContent, s.send(http.MethodDelete, a.at()+"/"+things["host_id"], nil, nil).Code)
+	ids := s.ids()
+	a := &agent{s, ids["cluster_id"], ids["infra_env_id"], uuid.NewString()}
+	require.Equal(s, http.StatusNoContent, s.send(http.MethodDelete, a.at()+"/"+ids["host_id"], nil, nil).Code)
 	require.Equal(s, http.StatusCreated, a.register(agentImage))
 	return a
 }
@@ -160,7 +160,7 @@ func (a *agent) register(version string) int {
 	return a.post(a.at(), object{"host_id": a.id, "discovery_agent_version": version}).Code
 }
 
-// reply sends the reply to a step.
+// reply sends an agent's reply to a step.
 func (a *agent) reply(kind models.StepType, step string, output any) *httptest.ResponseRecorder {
 	a.Helper()
 	text, ok := output.(string)
@@ -196,7 +196,7 @@ func (a *agent) host() *models.Host {
 	return host
 }
 
-// machine returns the inventory of a machine that fits every role.
+// machine returns the inventory of a machine that meets the requirements of every role.
 func machine(hostname string) *models.Inventory {
 	return &models.Inventory{
 		Hostname: hostname, CPU: &models.CPU{Count: 16, Architecture: "x86_64"},

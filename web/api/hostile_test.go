@@ -19,12 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests here send hostile values in every field and parameter of every operation. They read the
+// These tests send hostile values in every field and parameter of every operation. They read the
 // operations from the OpenAPI document, so they cover new operations and fields without a change.
 
 const anyPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
-// openAPI is the part of the served description that the tests read.
+// openAPI is the part of the OpenAPI document that the tests read.
 type openAPI struct {
 	Paths      map[string]map[string]described
 	Components struct{ Schemas map[string]*schema }
@@ -69,8 +69,9 @@ func (s *served) description() *openAPI {
 	return described
 }
 
-// fitting holds values of fields whose schema alone does not give a valid value.
-func fitting() map[string]any {
+// fixedValues returns values of fields for which the schema is not sufficient to generate a valid
+// value.
+func fixedValues() map[string]any {
 	return object{
 		"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret,
 		"api_vip_dnsname": "api.east.site.test",
@@ -79,10 +80,10 @@ func fitting() map[string]any {
 	}
 }
 
-// fit makes a valid value of a schema with only the required fields.
+// fit returns a valid value of a schema with the required fields only.
 func (d *openAPI) fit(name string, s *schema) any {
-	if known, ok := fitting()[name]; ok {
-		return known
+	if value, ok := fixedValues()[name]; ok {
+		return value
 	}
 	s = d.resolve(s)
 	switch {
@@ -110,10 +111,10 @@ func (d *openAPI) fit(name string, s *schema) any {
 	return "{}"
 }
 
-// raw is JSON that is sent unchanged.
+// raw is JSON that is sent unchanged, even if it is invalid.
 type raw string
 
-// hostileTexts are texts that are useless in every field.
+// hostileTexts returns texts that are invalid in every field.
 func hostileTexts() []string {
 	return []string{
 		"", " ", strings.Repeat("x", 1<<14), "\x00", "a\r\nX-Evil: 1\x1b[31m", "\u202eevil\u2066",
@@ -123,8 +124,8 @@ func hostileTexts() []string {
 	}
 }
 
-// hostile returns values for a field, as JSON. Values that fit no field are sent only in the
-// top-level fields of a body.
+// hostile returns hostile values for a field as JSON. Values that are invalid in every field are
+// sent in the top-level fields of a body only.
 func hostile(s *schema, depth int) []raw {
 	values := []raw{"null", "7", "-1", "1e400", "9223372036854775808", "{}", `[null]`, "\"\xff\xfe\xc3\x28\"", ""}
 	if depth < bodyDepth-1 {
@@ -163,7 +164,7 @@ func quote(text string) raw {
 	return raw(quoted)
 }
 
-// write encodes a value as JSON. Raw values stay unchanged, valid or not.
+// write encodes a value as JSON. It copies raw values unchanged.
 func write(value any) []byte {
 	var out bytes.Buffer
 	var visit func(any)
@@ -202,10 +203,10 @@ func write(value any) []byte {
 	return out.Bytes()
 }
 
-// bodyDepth is the depth in a body down to which values are replaced.
+// bodyDepth is the number of levels of a body whose values are replaced.
 const bodyDepth = 3
 
-// mutants calls a function with each variant of a body that has one wrong value, at any depth.
+// mutants calls a function with variants of a body. Each variant has one wrong value, at any level.
 func (d *openAPI) mutants(name string, s *schema, depth int, call func(where string, value any)) {
 	s = d.resolve(s)
 	for _, value := range hostile(s, depth) {
@@ -235,17 +236,17 @@ func (d *openAPI) mutants(name string, s *schema, depth int, call func(where str
 	}
 }
 
-// requireHonest checks the answer to a request that is or may be wrong: it must not be a failure of
-// the server, and a refusal has the shape of the API's errors and writes nothing except, where a
-// state forbids the request, the event about that.
-func (s *served) requireHonest(what string, before uint64, recorder *httptest.ResponseRecorder) {
+// requireValidAnswer checks the response to a request that is or may be invalid. The response must
+// not be an internal error. The error of a rejected request has the format of the API, and the
+// request writes nothing; if a state forbids the request, it may write an event about that.
+func (s *served) requireValidAnswer(what string, before uint64, recorder *httptest.ResponseRecorder) {
 	s.Helper()
 	require.Less(s, recorder.Code, 500, "%s: %.500s", what, recorder.Body)
 	if recorder.Code < 400 {
 		return
 	}
 	require.True(s, utf8.Valid(recorder.Body.Bytes()), what)
-	require.Less(s, recorder.Body.Len(), 8<<10, "%s: the refusal is no sentence: %.300s", what, recorder.Body)
+	require.Less(s, recorder.Body.Len(), 8<<10, "%s: the error is longer than a sentence: %.300s", what, recorder.Body)
 	var shape struct {
 		Code            any
 		Reason, Message string
@@ -258,18 +259,18 @@ func (s *served) requireHonest(what string, before uint64, recorder *httptest.Re
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
 		written := <-s.db.Watch(ctx, before).C()
-		require.True(s, strings.HasPrefix(written[0].Key, "/events/"), "%s: it was refused and wrote %s", what,
+		require.True(s, strings.HasPrefix(written[0].Key, "/events/"), "%s: the rejected request wrote %s", what,
 			written[0].Key)
 		return
 	}
-	require.Equal(s, before, s.db.Revision(), "%s: it was refused (%.200s) and something was written",
+	require.Equal(s, before, s.db.Revision(), "%s: the rejected request (%.200s) changed the store",
 		what, recorder.Body)
 }
 
 func TestHostileValues_everyFieldAndParameter(t *testing.T) {
 	document := newServed(t).description()
 	paths := slices.Sorted(maps.Keys(document.Paths))
-	const shares = 6 // concurrent, because most of the time is spent waiting for the disk
+	const shares = 6 // concurrent, because requests mostly wait for the disk
 	for share := range shares {
 		t.Run(fmt.Sprintf("share %d of %d", share+1, shares), func(t *testing.T) {
 			t.Parallel()
@@ -282,7 +283,7 @@ func TestHostileValues_everyFieldAndParameter(t *testing.T) {
 				}
 			}
 			require.Greater(t, a.refused, 200)
-			t.Logf("%d requests, %d refused", a.sent, a.refused)
+			t.Logf("%d requests, %d rejected", a.sent, a.refused)
 		})
 	}
 }
@@ -298,7 +299,7 @@ func (a *attack) ask(what, method, at string, header http.Header, body []byte) {
 	a.Helper()
 	before := a.db.Revision()
 	recorder := a.send(method, at, header, body)
-	a.requireHonest(what, before, recorder)
+	a.requireValidAnswer(what, before, recorder)
 	a.sent++
 	if recorder.Code >= 400 {
 		a.refused++
@@ -307,8 +308,8 @@ func (a *attack) ask(what, method, at string, header http.Header, body []byte) {
 
 // operation replaces the inputs of an operation one after the other.
 func (a *attack) operation(method, path string, operation described) {
-	things, query := a.things(), url.Values{}
-	at := fill(path, things)
+	ids, query := a.ids(), url.Values{}
+	at := fill(path, ids)
 	for _, parameter := range operation.Parameters {
 		if parameter.In == "query" && parameter.Required {
 			query.Set(parameter.Name, a.document.text(parameter.Name, parameter.Schema))
@@ -328,7 +329,7 @@ func (a *attack) operation(method, path string, operation described) {
 		for _, text := range append(hostileTexts(), "\xff\xfe", strings.Repeat("a,", 5000)) {
 			switch {
 			case parameter.In == "path" && text != "":
-				wrong := maps.Clone(things)
+				wrong := maps.Clone(ids)
 				wrong[parameter.Name] = text
 				a.ask(what, method, fill(path, wrong)+"?"+query.Encode(), nil, body)
 			case parameter.In == "query":
@@ -363,8 +364,8 @@ func with(query url.Values, name, value string) string {
 	return changed.Encode()
 }
 
-func fill(path string, things map[string]string) string {
-	for name, value := range things {
+func fill(path string, ids map[string]string) string {
+	for name, value := range ids {
 		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
 	}
 	return path
@@ -372,8 +373,8 @@ func fill(path string, things map[string]string) string {
 
 func TestLogUpload_invalidForm(t *testing.T) {
 	s := newServed(t)
-	things := s.things()
-	at := "/v2/clusters/" + things["cluster_id"] + "/logs?logs_type=controller"
+	ids := s.ids()
+	at := "/v2/clusters/" + ids["cluster_id"] + "/logs?logs_type=controller"
 	form := func(name string, content []byte) ([]byte, http.Header) {
 		var body bytes.Buffer
 		writer := multipart.NewWriter(&body)
@@ -403,7 +404,7 @@ func TestLogUpload_invalidForm(t *testing.T) {
 			before := s.db.Revision()
 			recorder := s.send(http.MethodPost, at, wrong.header, wrong.body)
 			require.Equal(t, wrong.status, recorder.Code, recorder.Body)
-			s.requireHonest(name, before, recorder)
+			s.requireValidAnswer(name, before, recorder)
 		})
 	}
 	require.Equal(t, http.StatusNoContent, s.send(http.MethodPost, at, header, good).Code)

@@ -50,7 +50,7 @@ func (s *Service) hostOperations() []operation.Operation {
 			Status:  204, Errors: []int{400, 401, 403, 404, 405, 500}},
 		{ID: "BindHost", Method: http.MethodPost, Path: hostPath + "/actions/bind",
 			Access: operation.Anyone, Handler: s.bindHost,
-			Summary: "Give a host to a cluster",
+			Summary: "Bind a host to a cluster",
 			Body:    models.BindHostParams{},
 			Status:  200, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 405, 500, 501, 503}},
 		{ID: "v2InstallHost", Method: http.MethodPost, Path: hostPath + "/actions/install",
@@ -59,16 +59,16 @@ func (s *Service) hostOperations() []operation.Operation {
 			Status:  202, Answer: models.Host{}, Errors: []int{401, 403, 404, 409, 500}},
 		{ID: "v2ResetHost", Method: http.MethodPost, Path: hostPath + "/actions/reset",
 			Access: operation.Anyone, Handler: s.resetHost,
-			Summary: "Take a host that joins an installed cluster back from its installation",
+			Summary: "Reset a host that joins an installed cluster",
 			Status:  200, Answer: models.Host{}, Errors: []int{401, 403, 404, 409, 500}},
 		{ID: "v2ResetHostValidation", Method: http.MethodPatch, Path: hostPath +
 			"/actions/reset-validation/:validation_id",
 			Access: operation.Anyone, Handler: s.resetHostValidation,
-			Summary: "Have a check that is made once made again",
+			Summary: "Repeat a one-time check",
 			Status:  200, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 409, 500}},
 		{ID: "UnbindHost", Method: http.MethodPost, Path: hostPath + "/actions/unbind",
 			Access: operation.Anyone, Handler: s.unbindHost,
-			Summary: "Take a host from its cluster",
+			Summary: "Unbind a host from its cluster",
 			Status:  200, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501, 503}},
 		{ID: "v2GetHostIgnition", Method: http.MethodGet, Path: hostPath + "/ignition",
 			Access: operation.Anyone, Handler: s.hostIgnition,
@@ -86,7 +86,7 @@ func (s *Service) hostOperations() []operation.Operation {
 			Status:  201, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
 		{ID: "v2GetNextSteps", Method: http.MethodGet, Path: hostPath + "/instructions",
 			Access: operation.Anyone, Handler: s.nextSteps, Quiet: true,
-			Summary: "Ask what to do next (for agents)",
+			Summary: "Get the next steps (for agents)",
 			Parameters: []operation.Parameter{
 				{Name: "timestamp", Type: operation.Number},
 				{Name: "discovery_agent_version", In: "header"},
@@ -94,7 +94,7 @@ func (s *Service) hostOperations() []operation.Operation {
 			Status: 200, Answer: models.Steps{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
 		{ID: "v2PostStepReply", Method: http.MethodPost, Path: hostPath + "/instructions",
 			Access: operation.Anyone, Handler: s.stepReply, Quiet: true,
-			Summary: "Answer a step (for agents)",
+			Summary: "Reply to a step (for agents)",
 			Parameters: []operation.Parameter{
 				{Name: "discovery_agent_version", In: "header"},
 			},
@@ -121,8 +121,8 @@ func (s *Service) getHost(c echo.Context) error {
 	return answerRendered(c, host, err)
 }
 
-// registerHost answers an agent. It accepts unknown fields: newer agents may send them, and an
-// agent whose registration is refused stops for good.
+// registerHost registers the host of an agent. It accepts unknown fields, because newer agents may
+// send them, and an agent stops for good if its registration fails.
 func (s *Service) registerHost(c echo.Context) error {
 	params, err := decodeLeniently[models.HostCreateParams](c)
 	if err != nil {
@@ -184,8 +184,8 @@ func (s *Service) resetHostValidation(c echo.Context) error {
 	return answer(c, http.StatusOK, host, err)
 }
 
-// nextSteps answers the poll of an agent. It is the most frequent request, and its answer comes
-// from memory.
+// nextSteps returns the next steps of an agent. It is the most frequent request, and its response
+// comes from memory.
 func (s *Service) nextSteps(c echo.Context) error {
 	poll := engine.Poll{InfraEnvID: infraEnvID(c), HostID: hostID(c)}
 	if c.Request().URL.RawQuery != "" {
@@ -193,7 +193,7 @@ func (s *Service) nextSteps(c echo.Context) error {
 		if text := c.QueryParam("timestamp"); text != "" {
 			timestamp, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return problem.BadRequest("the parameter timestamp is %q; it takes the host's clock in seconds since "+
+				return problem.BadRequest("the parameter timestamp is %q; expected the host's clock in seconds since "+
 					"1970", text)
 			}
 			poll.Timestamp = timestamp
@@ -203,7 +203,8 @@ func (s *Service) nextSteps(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body))) // else it is sent in chunks
+	// without the length, the response would be sent in chunks
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
 	return c.JSONBlob(http.StatusOK, body)
 }
 

@@ -57,15 +57,15 @@ func (s *Service) infraEnvFileOperations() []operation.Operation {
 			Status: 200, Answer: models.PresignedURL{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
 		{ID: "GetInfraEnvDownloadURL", Method: http.MethodGet, Path: infraEnvPath + "/downloads/image-url",
 			Access: operation.Anyone, Handler: s.imageURL,
-			Summary: "Get the address of an infra-env's image",
+			Summary: "Get the URL of an infra-env's image",
 			Status:  200, Answer: models.PresignedURL{}, Errors: []int{400, 401, 403, 404, 405, 500, 501, 503}},
 		{ID: "DownloadMinimalInitrd", Method: http.MethodGet, Path: infraEnvPath + "/downloads/minimal-initrd",
 			Access: operation.Anyone, Handler: s.downloadMinimalInitrd,
-			Summary: "Download what a minimal image's initrd gets on top",
+			Summary: "Download the files that a minimal image adds to its initrd",
 			Status:  200, NoContent: true, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "RegenerateInfraEnvSigningKey", Method: http.MethodPost, Path: infraEnvPath + "/regenerate-signing-key",
 			Access: operation.Anyone, Handler: s.regenerateSigningKey,
-			Summary: "End the addresses of an infra-env's image that were handed out",
+			Summary: "Invalidate the image URLs of an infra-env that were handed out",
 			Status:  204, Errors: []int{401, 403, 404, 405, 500}},
 	}
 }
@@ -90,13 +90,13 @@ func infraEnvFile(c echo.Context, names ...string) (name, script string, err err
 		return "", "", err
 	}
 	if script != "" && name != fileIPXE {
-		return "", "", problem.BadRequest("ipxe_script_type goes with the file %s only; leave it out", fileIPXE)
+		return "", "", problem.BadRequest("ipxe_script_type is valid for the file %s only; leave it out", fileIPXE)
 	}
 	return name, script, nil
 }
 
-// infraEnvFileURL answers with the URL of a download. The URL needs no signature, because the
-// appliance serves the file itself.
+// infraEnvFileURL returns the URL of a download. The URL needs no signature, because the appliance
+// serves the file itself.
 func (s *Service) infraEnvFileURL(c echo.Context) error {
 	name, script, err := infraEnvFile(c, fileDiscovery, fileIPXE)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) infraEnvFileURL(c echo.Context) error {
 	return c.JSON(http.StatusOK, &models.PresignedURL{URL: &address, ExpiresAt: strfmt.DateTime(time.Time{})})
 }
 
-// downloadInfraEnvFile serves the small files of an infra-env; images have URLs of their own.
+// downloadInfraEnvFile serves the small files of an infra-env. Images have separate URLs.
 func (s *Service) downloadInfraEnvFile(c echo.Context) error {
 	name, script, err := infraEnvFile(c, fileDiscovery, fileIPXE, fileStaticNetwork)
 	if err != nil {
@@ -134,15 +134,15 @@ func (s *Service) downloadInfraEnvFile(c echo.Context) error {
 	return nil
 }
 
-// downloadIPXEScript answers with the iPXE script that boots the discovery image. With
-// boot-order-control the script only makes the machine ask again with its MAC address. An
-// installed machine then gets 404, so that it boots from its disk.
+// downloadIPXEScript returns the iPXE script that boots the discovery image. With
+// boot-order-control, the script makes the machine send another request with its MAC address; an
+// installed machine then receives 404, so that it boots from its disk.
 func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	mac := c.QueryParam("mac")
 	if mac != "" {
 		parsed, err := net.ParseMAC(mac)
 		if err != nil {
-			return unfit("the parameter mac in query is %q, which is no MAC address", mac)
+			return unfit("the parameter mac in query is %q, which is not a MAC address", mac)
 		}
 		mac = parsed.String()
 	}
@@ -163,7 +163,7 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 		script, err = isogen.IPXEScript(s.networkBoot(recipe))
 	}
 	if err != nil {
-		return problem.Conflict("there is no iPXE script of infra-env %s: %s", recipe.Name, err)
+		return problem.Conflict("infra-env %s has no iPXE script: %s", recipe.Name, err)
 	}
 	sendBytes(c, recipe.InfraEnvID+"-"+fileIPXE, recipe.Modified, []byte(script))
 	return nil
@@ -193,8 +193,8 @@ func (s *Service) fileURL(infraEnvID, name, script string) string {
 	return s.Engine.URL() + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
 }
 
-// downloadStaticNetwork answers with a tar archive of the hosts' network files, or with an empty
-// body if all hosts use DHCP.
+// downloadStaticNetwork returns a tar archive of the hosts' network files, or an empty body if all
+// hosts use DHCP.
 func (s *Service) downloadStaticNetwork(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
 	if err != nil {
@@ -228,8 +228,8 @@ func writeTar(to *bytes.Buffer, files []ignition.File) error {
 	return w.Close()
 }
 
-// downloadMinimalInitrd answers with the files that minimal images add to the initial RAM file
-// system, or with 204 if there are none.
+// downloadMinimalInitrd returns the files that minimal images add to the initial RAM file system,
+// or 204 if there are none.
 func (s *Service) downloadMinimalInitrd(c echo.Context) error {
 	recipe, err := s.Engine.Recipe(c.Request().Context(), infraEnvID(c))
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *Service) downloadMinimalInitrd(c echo.Context) error {
 	return nil
 }
 
-// sendBytes answers with a small file. It supports ranges and conditional requests.
+// sendBytes sends a small file. It supports ranges and conditional requests.
 func sendBytes(c echo.Context, name string, modified time.Time, content []byte) {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
@@ -259,8 +259,8 @@ func sendBytes(c echo.Context, name string, modified time.Time, content []byte) 
 	http.ServeContent(c.Response(), c.Request(), "", modified, bytes.NewReader(content))
 }
 
-// regenerateSigningKey invalidates the image URLs of an infra-env that were handed out. Only the
-// short URL is secret, so it is replaced.
+// regenerateSigningKey invalidates the image URLs of an infra-env that were handed out. It replaces
+// the short URL, because no other URL is secret.
 func (s *Service) regenerateSigningKey(c echo.Context) error {
 	_, _, err := s.Engine.RenewImageCode(c.Request().Context(), infraEnvID(c), 0)
 	return done(c, err)

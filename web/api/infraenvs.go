@@ -33,7 +33,7 @@ func (s *Service) infraEnvOperations() []operation.Operation {
 			Status:  200, Answer: models.InfraEnv{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
 		{ID: "UpdateInfraEnv", Method: http.MethodPatch, Path: infraEnvPath,
 			Access: operation.Anyone, Handler: s.updateInfraEnv,
-			Summary: "Change an infra-env; fields that are absent or null stay",
+			Summary: "Change an infra-env; absent and null fields stay unchanged",
 			Body:    models.InfraEnvUpdateParams{},
 			Status:  201, Answer: models.InfraEnv{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
 		{ID: "DeregisterInfraEnv", Method: http.MethodDelete, Path: infraEnvPath,
@@ -48,7 +48,7 @@ func (s *Service) listInfraEnvs(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	envs, err := s.Engine.InfraEnvs(cluster) // all have the same owner
+	envs, err := s.Engine.InfraEnvs(cluster) // all infra-envs have the same owner
 	return answer(c, http.StatusOK, envs, err)
 }
 

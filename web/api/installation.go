@@ -20,7 +20,7 @@ func (s *Service) installationOperations() []operation.Operation {
 			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "v2CompleteInstallation", Method: http.MethodPost, Path: clusterPath + "/actions/complete-installation",
 			Access: operation.Anyone, Handler: s.completeInstallation,
-			Summary: "Report the end of an installation (for the controller in the cluster)",
+			Summary: "Report the completion of an installation (for the controller in the cluster)",
 			Parameters: []operation.Parameter{
 				{Name: "discovery_agent_version", In: "header"},
 			},
@@ -32,11 +32,11 @@ func (s *Service) installationOperations() []operation.Operation {
 			Status:  202, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
 		{ID: "v2ResetCluster", Method: http.MethodPost, Path: clusterPath + "/actions/reset",
 			Access: operation.Anyone, Handler: s.resetCluster,
-			Summary: "Take a cluster back to its description",
+			Summary: "Reset a cluster to the state before its installation",
 			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "v2GetClusterInstallConfig", Method: http.MethodGet, Path: clusterPath + "/install-config",
 			Access: operation.Anyone, Handler: s.installConfig,
-			Summary: "Show the install-config that an installation would get now",
+			Summary: "Show the install-config that an installation would use now",
 			Status:  200, Answer: "", Errors: []int{401, 403, 404, 405, 500}},
 		{ID: "v2UpdateClusterInstallConfig", Method: http.MethodPatch, Path: clusterPath + "/install-config",
 			Access: operation.Anyone, Handler: s.updateInstallConfig,
@@ -45,7 +45,7 @@ func (s *Service) installationOperations() []operation.Operation {
 			Status:  201, Errors: []int{400, 401, 403, 404, 405, 500}},
 		{ID: "V2ListOfClusterOperators", Method: http.MethodGet, Path: clusterPath + "/monitored-operators",
 			Access: operation.Anyone, Handler: s.listOperators,
-			Summary: "List the operators that are watched in a cluster",
+			Summary: "List the monitored operators of a cluster",
 			Parameters: []operation.Parameter{
 				{Name: "operator_name"},
 			},
@@ -57,11 +57,11 @@ func (s *Service) installationOperations() []operation.Operation {
 			Status:  200, Errors: []int{400, 401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2GetPreflightRequirements", Method: http.MethodGet, Path: clusterPath + "/preflight-requirements",
 			Access: operation.Anyone, Handler: s.preflight,
-			Summary: "Show what the hosts of a cluster need",
+			Summary: "Show the requirements for the hosts of a cluster",
 			Status:  200, Answer: models.PreflightHardwareRequirements{}, Errors: []int{401, 403, 404, 405, 500}},
 		{ID: "v2UpdateClusterFinalizingProgress", Method: http.MethodPut, Path: clusterPath + "/progress",
 			Access: operation.Anyone, Handler: s.finalizingProgress,
-			Summary: "Report the stage of the end of an installation (for the controller)",
+			Summary: "Report the progress of the finalization (for the controller)",
 			Body:    models.ClusterFinalizingProgress{},
 			Status:  200, Errors: []int{401, 403, 404, 405, 500, 503}},
 		{ID: "v2UploadClusterIngressCert", Method: http.MethodPost, Path: clusterPath + "/uploads/ingress-cert",
@@ -105,7 +105,7 @@ func (s *Service) installConfig(c echo.Context) error {
 	return answer(c, http.StatusOK, text, err)
 }
 
-// updateInstallConfig takes the override as a JSON string that contains JSON.
+// updateInstallConfig reads the override from a JSON string that contains JSON.
 func (s *Service) updateInstallConfig(c echo.Context) error {
 	override, err := decode[string](c)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) finalizingProgress(c echo.Context) error {
 	return c.NoContent(http.StatusOK)
 }
 
-// ingressCert takes the certificate as a JSON string, as the controller in the cluster sends it.
+// ingressCert reads the certificate from a JSON string, as the controller in the cluster sends it.
 func (s *Service) ingressCert(c echo.Context) error {
 	certificate, err := decode[string](c)
 	if err != nil {

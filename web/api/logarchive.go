@@ -17,18 +17,18 @@ import (
 	"landfall/store"
 )
 
-// sendArchive answers with an archive of all information about a cluster, in the format of the
-// Assisted Installer (internal/cluster, PrepareClusterLogFile), so that programs which read such
-// archives find everything: a tar archive of cluster_metadata.json, cluster_events.json,
-// cluster_manifest_<source>_<folder>_<name> for each manifest, controller_logs.tar.gz, and for
-// each host <cluster>_<role>_<host>.tar, which contains the archive of the host.
+// sendArchive sends an archive of all information about a cluster. Its format is that of the
+// Assisted Installer (internal/cluster, PrepareClusterLogFile), for programs that read such
+// archives: a tar archive of cluster_metadata.json, cluster_events.json,
+// cluster_manifest_<source>_<folder>_<name> for each manifest, controller_logs.tar.gz, and
+// <cluster>_<role>_<host>.tar for each host, which contains the archive of the host.
 func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err error) {
 	id := cluster.ID.String()
 	page, err := s.Engine.Events(event.Filter{ClusterID: id})
 	if err != nil {
 		return err
 	}
-	// The system manifests exist once an installation of the cluster was prepared.
+	// System manifests exist after the first preparation of the cluster's installation.
 	manifests, err := s.Engine.Manifests(id, cluster.OpenshiftClusterID != "")
 	if err != nil {
 		return err
@@ -126,8 +126,8 @@ func archived(name string, info store.FileInfo) *tar.Header {
 	return &tar.Header{Name: name, Mode: 0o644, Size: info.Size, ModTime: info.Modified}
 }
 
-// archiveWithin adds an archive that contains one file. The size of the inner archive must be
-// known before its content is written.
+// archiveWithin adds an archive that contains one file. Before its content is written, it computes
+// the size of the inner archive.
 func archiveWithin(archive *tar.Writer, outer, inner string, info store.FileInfo, content io.Reader) error {
 	var head length
 	if err := tar.NewWriter(&head).WriteHeader(archived(inner, info)); err != nil {

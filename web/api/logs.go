@@ -25,7 +25,7 @@ func (s *Service) logOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2DownloadClusterLogs", Method: http.MethodGet, Path: clusterPath + "/logs",
 			Access: operation.Anyone, Handler: s.downloadLogs,
-			Summary: "Download logs of a host, of the controller, or of all",
+			Summary: "Download the logs of a host, of the controller, or all logs",
 			Parameters: []operation.Parameter{
 				{Name: "logs_type", Values: []string{"host", "controller", "all"}},
 				{Name: "host_id", Type: operation.UUID},
@@ -43,18 +43,18 @@ func (s *Service) logOperations() []operation.Operation {
 			Status: 204, Errors: []int{400, 401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2UpdateClusterLogsProgress", Method: http.MethodPut, Path: clusterPath + "/logs-progress",
 			Access: operation.Anyone, Handler: s.clusterLogsProgress,
-			Summary: "Report how far the controller's logs are (for the controller)",
+			Summary: "Report the progress of the controller's logs (for the controller)",
 			Body:    models.LogsProgressParams{},
 			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2UpdateHostLogsProgress", Method: http.MethodPut, Path: hostPath + "/logs-progress",
 			Access: operation.Anyone, Handler: s.hostLogsProgress,
-			Summary: "Report how far a host's logs are (for its installer)",
+			Summary: "Report the progress of a host's logs (for its installer)",
 			Body:    models.LogsProgressParams{},
 			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500, 501, 503}},
 	}
 }
 
-// uploadLogs takes a log archive from a host or from the controller, as the form file "upfile".
+// uploadLogs stores a log archive of a host or of the controller, which is the form file "upfile".
 func (s *Service) uploadLogs(c echo.Context) error {
 	kind, err := oneOf(c, "logs_type", string(models.LogsTypeHost), string(models.LogsTypeController))
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Service) uploadLogs(c echo.Context) error {
 		return done(c, s.Engine.StoreControllerLogs(c.Request().Context(), clusterID(c), upload))
 	default:
 		if id == "" {
-			return problem.BadRequest("logs of a host are sent with its host_id")
+			return problem.BadRequest("the parameter host_id is missing; it is required for logs of a host")
 		}
 		return done(c, s.Engine.StoreHostLogs(c.Request().Context(), clusterID(c), id, upload))
 	}
@@ -82,7 +82,7 @@ func (s *Service) uploadLogs(c echo.Context) error {
 func logUpload(r *http.Request) (io.Reader, error) {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return nil, problem.BadRequest("logs are sent as a form with the file upfile: %v", err)
+		return nil, problem.BadRequest("the body is not a form with the file upfile: %v", err)
 	}
 	for {
 		part, err := form.NextPart()
@@ -90,7 +90,7 @@ func logUpload(r *http.Request) (io.Reader, error) {
 			return nil, problem.BadRequest("the form has no file upfile")
 		}
 		if err != nil {
-			return nil, problem.BadRequest("the form can't be read: %v", err)
+			return nil, problem.BadRequest("the form cannot be read: %v", err)
 		}
 		if part.FormName() == "upfile" {
 			return formFile{part}, nil
@@ -98,19 +98,19 @@ func logUpload(r *http.Request) (io.Reader, error) {
 	}
 }
 
-// formFile is a file of a form. It reports a truncated upload as an error of the request.
+// formFile is a file of a form. A truncated upload is an error of the request.
 type formFile struct{ file io.Reader }
 
 func (w formFile) Read(p []byte) (int, error) {
 	n, err := w.file.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = problem.BadRequest("the file was cut off before the end of its form; send it again")
+		err = problem.BadRequest("the form ends within the file; send it again")
 	}
 	return n, err
 }
 
-// logsOf returns the name of the file with the logs of one host or of the controller; "" stands
-// for all logs.
+// logsOf returns the name of the file with the logs of one host or of the controller; "" means all
+// logs.
 func (s *Service) logsOf(c echo.Context, kind, host string) (string, error) {
 	cluster, err := s.Engine.Cluster(clusterID(c))
 	if err != nil {
@@ -124,24 +124,24 @@ func (s *Service) logsOf(c echo.Context, kind, host string) (string, error) {
 		wanted = controllerLogs
 	case string(models.LogsTypeHost):
 		if host == "" {
-			return "", problem.BadRequest("logs of a host are asked for with its host_id")
+			return "", problem.BadRequest("the parameter host_id is missing; it is required for logs of a host")
 		}
 		if !slices.ContainsFunc(cluster.Hosts, func(h *models.Host) bool { return h.ID.String() == host }) {
 			return "", problem.NotFound("cluster %s has no host %s", cluster.Name, host)
 		}
 		wanted = logFolder + host + logEnding
 	default:
-		return "", unfit("the parameter logs_type in query is %q; it takes host, controller or all", kind)
+		return "", unfit("the parameter logs_type in query is %q; expected host, controller or all", kind)
 	}
 	names, err := s.Engine.FileNames(clusterID(c), logFolder)
 	if err == nil && !slices.Contains(names, wanted) {
-		err = problem.Conflict("these logs of cluster %s were not collected yet", cluster.Name)
+		err = problem.Conflict("the requested logs of cluster %s have not been collected yet", cluster.Name)
 	}
 	return wanted, err
 }
 
-// downloadLogs answers with the logs of one host or of the controller as they were sent, or with
-// an archive of all logs.
+// downloadLogs sends the logs of one host or of the controller unchanged, or an archive of all
+// logs.
 func (s *Service) downloadLogs(c echo.Context) error {
 	if err := s.checkLink(c); err != nil {
 		return err

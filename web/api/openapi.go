@@ -11,19 +11,18 @@ import (
 	"landfall/web/operation"
 )
 
-// openAPIOperations returns the operation that serves the API's description. It is Landfall's
-// own addition.
+// openAPIOperations returns the operation that serves the OpenAPI document. It is an addition of
+// Landfall.
 func (s *Service) openAPIOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2GetOpenAPI", Method: http.MethodGet, Path: "/v2/openapi", Addition: true,
 			Access: operation.Anyone, Handler: s.openAPI(),
-			Summary: "Show this description",
+			Summary: "Show this OpenAPI document",
 			Status:  200, Answer: operation.AnyObject{}, Errors: []int{405}},
 	}
 }
 
-// openAPI returns a handler that answers with the API's description. The description is made for
-// the first request.
+// openAPI returns a handler that sends the OpenAPI document. The first request generates it.
 func (s *Service) openAPI() echo.HandlerFunc {
 	document := sync.OnceValues(func() ([]byte, error) {
 		described, err := OpenAPI(s.Versions["landfall"])

@@ -17,7 +17,7 @@ import (
 	"landfall/web"
 )
 
-// document is the part of an API description that the tests read.
+// document is the part of an OpenAPI document that the tests read.
 type document struct {
 	OpenAPI    string                               `json:"openapi"`
 	Paths      map[string]map[string]describedRoute `json:"paths"`
@@ -41,7 +41,7 @@ type describedSchema struct {
 	Required   []string                  `json:"required"`
 }
 
-// served returns the description in the answer of a running API.
+// served returns the OpenAPI document of a running API.
 func served(t *testing.T) (document, string) {
 	t.Helper()
 	server := web.New(web.Options{})
@@ -98,7 +98,7 @@ func TestOpenAPI_referencesResolve(t *testing.T) {
 func TestOpenAPI_sameAsUpstream(t *testing.T) {
 	folder := os.Getenv("LANDFALL_REALDATA")
 	if folder == "" {
-		t.Skip("LANDFALL_REALDATA is not set: the API's description is not here to compare with")
+		t.Skip("LANDFALL_REALDATA is not set; upstream's API description is missing")
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "assisted", "swagger.yaml"))
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestOpenAPI_sameAsUpstream(t *testing.T) {
 		route := ours[name]
 		statuses := slices.Collect(maps.Keys(route.Responses))
 		require.ElementsMatch(t, append(slices.Collect(maps.Keys(theirs.Responses)), "422"), statuses,
-			"%s; 422 is what any schema answers", name)
+			"%s; every operation can return 422", name)
 		var parameters []describedParameter
 		body := false
 		for _, p := range theirs.Parameters {

@@ -34,22 +34,22 @@ const (
 	hostPath     = hostsPath + "/:host_id"
 )
 
-// Service answers the operations of the API from an engine.
+// Service serves the operations of the API with an engine.
 type Service struct {
 	Engine *engine.Engine
 	Links  Links
-	// ManifestBytes limits the size of a manifest that people add.
+	// ManifestBytes is the largest size of a manifest that a user adds.
 	ManifestBytes int64
-	// LogUploadBytes limits the size of a log archive that hosts and the controller send; 0 means
+	// LogUploadBytes is the largest size of a log archive from a host or the controller; 0 means
 	// the server's limit for all bodies.
 	LogUploadBytes int64
-	// Versions names the appliance's parts for /v2/component-versions.
+	// Versions contains the versions of the appliance's components for /v2/component-versions.
 	Versions map[string]string
 }
 
-// Links signs download links for people without an account. Package discovery implements it.
+// Links signs download links for users without an account. Package discovery implements it.
 type Links interface {
-	// Sign returns a link to a path with the given parameters, and when it expires.
+	// Sign returns a link to a path with the given parameters, and the time when it expires.
 	Sign(ctx context.Context, path string, query url.Values) (string, time.Time, error)
 	// Check returns an error for a signed link that was altered or has expired.
 	Check(path string, query url.Values) error
@@ -82,9 +82,9 @@ func (s *Service) Register(server *web.Server) error {
 	return server.Register(routes(s.Operations())...)
 }
 
-// routes returns the operations as a server registers them: below [BasePath], with handlers that
-// prepare each request, and with 405 answers for the other methods of their paths. An operation
-// without a handler answers 501 and its ID in the API's own error shape.
+// routes returns the operations as routes of a server: below [BasePath], with handlers that prepare
+// each request, and with 405 responses for the other methods of their paths. An operation without a
+// handler returns 501 and its ID in the format of the API's errors.
 func routes(operations []operation.Operation) []operation.Operation {
 	all := operation.Below(BasePath, operations)
 	for i, o := range all {
@@ -96,8 +96,8 @@ func routes(operations []operation.Operation) []operation.Operation {
 	return append(all, otherMethods(all)...)
 }
 
-// otherMethods returns routes that answer 405 on the API's paths for the methods that they do not
-// have. Without them the browser application, which answers GET everywhere, would answer.
+// otherMethods returns routes that respond with 405 to the unsupported methods of the API's paths.
+// Without them, the browser application would respond, because it serves GET on all paths.
 func otherMethods(operations []operation.Operation) []operation.Operation {
 	allowed := make(map[string][]string)
 	for _, o := range operations {
@@ -121,7 +121,8 @@ func methodNotAllowed(allowed []string) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		methods := strings.Join(allowed, ", ")
 		c.Response().Header().Set(echo.HeaderAllow, methods)
-		return problem.New(http.StatusMethodNotAllowed, "%s is not possible on %s; there is %s", c.Request().Method,
+		return problem.New(http.StatusMethodNotAllowed, "the path %[2]s does not support the method %[1]s, only %[3]s",
+			c.Request().Method,
 			c.Request().URL.Path, methods)
 	}
 }
@@ -133,8 +134,8 @@ func notImplemented(o operation.Operation) echo.HandlerFunc {
 	}
 }
 
-// prepare returns a handler that first checks the IDs in the path, and that hands the operation and
-// the request's ID to the engine, which notes them with its changes.
+// prepare returns a handler that first checks the IDs in the path. It passes the operation's ID and
+// the request ID to the engine, which stores them with its changes.
 func prepare(operationID string, handler echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := checkIDs(c); err != nil {
@@ -150,7 +151,7 @@ func prepare(operationID string, handler echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// answer writes a value with a status, or returns the error.
+// answer sends a value with a status, or returns the error.
 func answer[T any](c echo.Context, status int, value T, err error) error {
 	if err != nil {
 		return err
@@ -158,8 +159,8 @@ func answer[T any](c echo.Context, status int, value T, err error) error {
 	return c.JSON(status, value)
 }
 
-// answerRendered writes a value that is JSON already, or returns the error. It writes in large
-// portions to save system calls.
+// answerRendered sends a value that is encoded as JSON already, or returns the error. It writes in
+// large portions to save system calls.
 func answerRendered(c echo.Context, value view.JSON, err error) error {
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func answerRendered(c echo.Context, value view.JSON, err error) error {
 	return portions.Flush()
 }
 
-// done answers 204 without a body, or returns the error.
+// done sends 204 without a body, or returns the error.
 func done(c echo.Context, err error) error {
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func done(c echo.Context, err error) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// created answers 201 without a body, or returns the error.
+// created sends 201 without a body, or returns the error.
 func created(c echo.Context, err error) error {
 	if err != nil {
 		return err

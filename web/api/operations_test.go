@@ -19,7 +19,7 @@ import (
 func TestOperations_areThoseOfTheUpstreamDescription(t *testing.T) {
 	folder := os.Getenv("LANDFALL_REALDATA")
 	if folder == "" {
-		t.Skip("LANDFALL_REALDATA is not set: the API's description is not here to compare with")
+		t.Skip("LANDFALL_REALDATA is not set; upstream's API description is missing")
 	}
 	description, err := os.ReadFile(filepath.Join(folder, "assisted", "swagger.yaml"))
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ func (s *Service) operatorOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2ListBundles", Method: http.MethodGet, Path: "/v2/operators/bundles",
 			Access: operation.Anyone, Handler: s.bundles,
-			Summary: "List the sets of operators",
+			Summary: "List the operator bundles",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version"},
 				{Name: "cpu_architecture", Values: []string{"x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi"}},
@@ -29,23 +29,23 @@ func (s *Service) operatorOperations() []operation.Operation {
 			Status: 200, Answer: []models.Bundle{}, Errors: []int{400, 500}},
 		{ID: "V2GetBundle", Method: http.MethodGet, Path: "/v2/operators/bundles/:id",
 			Access: operation.Anyone, Handler: s.bundle,
-			Summary: "Show a set of operators",
+			Summary: "Show an operator bundle",
 			Parameters: []operation.Parameter{
 				{Name: "feature_ids", Type: operation.TextList},
 			},
 			Status: 200, Answer: models.Bundle{}, Errors: []int{400, 404, 500}},
 		{ID: "V2ListSupportedOperators", Method: http.MethodGet, Path: "/v2/supported-operators",
 			Access: operation.Anyone, Handler: s.supportedOperators,
-			Summary: "List the operators that clusters can be installed with",
+			Summary: "List the supported operators",
 			Status:  200, Answer: []string{}, Errors: []int{401, 403, 500}},
 		{ID: "V2ListOperatorProperties", Method: http.MethodGet, Path: "/v2/supported-operators/:operator_name",
 			Access: operation.Anyone, Handler: s.operatorProperties,
-			Summary: "List what can be set of an operator",
+			Summary: "List the properties of an operator",
 			Status:  200, Answer: models.OperatorProperties{}, Errors: []int{401, 403, 404, 500}},
 	}
 }
 
-// Request bodies with fields that are newer than the models of the API.
+// Request bodies with fields that the upstream models lack.
 type (
 	// ClusterCreateParams describes a new cluster.
 	ClusterCreateParams struct {
@@ -64,12 +64,12 @@ type (
 	}
 )
 
-// supportedOperators answers with the operators that clusters can be installed with.
+// supportedOperators returns the names of the supported operators.
 func (s *Service) supportedOperators(c echo.Context) error {
 	return c.JSON(http.StatusOK, support.Operators())
 }
 
-// operatorProperties answers with no properties: no operator has any.
+// operatorProperties returns an empty list, because no operator has properties.
 func (s *Service) operatorProperties(c echo.Context) error {
 	name := c.Param("operator_name")
 	if !support.IsOperator(name) {
@@ -86,7 +86,7 @@ func featureIDs(c echo.Context) []models.FeatureSupportLevelID {
 	return ids
 }
 
-// bundles answers with the bundles whose operators can all be installed.
+// bundles returns the bundles whose operators are all supported.
 func (s *Service) bundles(c echo.Context) error {
 	var query *support.Query
 	if c.QueryParam("openshift_version") != "" {
@@ -110,9 +110,8 @@ func (s *Service) bundle(c echo.Context) error {
 	return c.JSON(http.StatusOK, bundle)
 }
 
-// withBundles adds the operators of the selected bundles to the operators that were selected one
-// by one. Without bundles it returns chosen unchanged; nil means that the request names no
-// operators.
+// withBundles adds the operators of the selected bundles to the individually selected operators.
+// Without bundles it returns chosen unchanged; nil means that the request names no operators.
 func withBundles(chosen []*models.OperatorCreateParams, bundles []*BundleCreateParams,
 	singleNode bool) ([]*models.OperatorCreateParams, error) {
 	if bundles == nil {

@@ -12,8 +12,8 @@ import (
 	"landfall/web/problem"
 )
 
-// required reads a mandatory query parameter. A missing one does not fit the API's schema, which is
-// a 422.
+// required reads a mandatory query parameter. If it is missing, the error is a 422, because the
+// request violates the schema.
 func required(c echo.Context, name string) (string, error) {
 	value := c.QueryParam(name)
 	if value == "" {
@@ -27,7 +27,7 @@ func required(c echo.Context, name string) (string, error) {
 func oneOf(c echo.Context, name string, values ...string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !slices.Contains(values, value) {
-		return "", unfit("the parameter %s in query is %q; it takes %s", name, value, strings.Join(values, ", "))
+		return "", unfit("the parameter %s in query is %q; expected %s", name, value, strings.Join(values, ", "))
 	}
 	return value, nil
 }
@@ -40,7 +40,7 @@ func number(c echo.Context, name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, unfit("the parameter %s in query is %q; it takes a whole number from 0", name, text)
+		return 0, unfit("the parameter %s in query is %q; expected a whole number from 0", name, text)
 	}
 	return n, nil
 }
@@ -63,7 +63,8 @@ func listOf(c echo.Context, name string, values ...string) ([]string, error) {
 	given := list(c, name)
 	for _, value := range given {
 		if !slices.Contains(values, value) {
-			return nil, unfit("the parameter %s in query has %q; it takes %s", name, value, strings.Join(values, ", "))
+			return nil, unfit("the parameter %s in query contains %q; expected %s", name, value,
+				strings.Join(values, ", "))
 		}
 	}
 	return given, nil
@@ -74,14 +75,14 @@ func uuids(c echo.Context, name string) ([]string, error) {
 	given := list(c, name)
 	for _, value := range given {
 		if !isUUID(value) {
-			return nil, unfit("the parameter %s in query has %q, which is no UUID", name, value)
+			return nil, unfit("the parameter %s in query contains %q, which is not a UUID", name, value)
 		}
 	}
 	return given, nil
 }
 
-// flag reads a query parameter that is true or false. Like the Assisted Installer, it accepts
-// several words for true and reads every other text as false.
+// flag reads a boolean query parameter. Like the Assisted Installer, it accepts several words for
+// true and reads every other text as false.
 func flag(c echo.Context, name string) bool {
 	yes, err := conv.ConvertBool(c.QueryParam(name))
 	return yes && err == nil
@@ -91,24 +92,24 @@ func flag(c echo.Context, name string) bool {
 func uuid(c echo.Context, name string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !isUUID(value) {
-		return "", unfit("the parameter %s in query is %q, which is no UUID", name, value)
+		return "", unfit("the parameter %s in query is %q, which is not a UUID", name, value)
 	}
 	return value, nil
 }
 
-// checkIDs refuses a path in which an id is not a UUID.
+// checkIDs returns an error if an ID in the path is not a UUID.
 func checkIDs(c echo.Context) error {
 	values := c.ParamValues()
 	for i, name := range c.ParamNames() {
 		if strings.HasSuffix(name, "_id") && name != "validation_id" && !isUUID(values[i]) {
-			return unfit("%s in path is %q, which is no UUID", name, values[i])
+			return unfit("%s in path is %q, which is not a UUID", name, values[i])
 		}
 	}
 	return nil
 }
 
 // isUUID reports whether a text has the form of a UUID. It uses no regular expression, because each
-// poll of each host calls it twice.
+// poll of a host calls it twice.
 func isUUID(text string) bool {
 	if len(text) != 36 {
 		return false

@@ -12,17 +12,18 @@ import (
 )
 
 // searches lists the operations that filter and page by their query.
-func searches(things map[string]string) []string {
+func searches(ids map[string]string) []string {
 	return []string{
-		"/v2/events", "/v2/clusters", "/v2/infra-envs", "/v2/clusters/" + things["cluster_id"] + "/hosts",
+		"/v2/events", "/v2/clusters", "/v2/infra-envs", "/v2/clusters/" + ids["cluster_id"] + "/hosts",
 		"/v2/openshift-versions",
 		"/v2/operators/bundles", "/v2/support-levels/features", "/v2/support-levels/features/detailed",
-		"/v2/clusters/" + things["cluster_id"] + "/manifests", "/v2/clusters/" + things["cluster_id"] +
+		"/v2/clusters/" + ids["cluster_id"] + "/manifests", "/v2/clusters/" + ids["cluster_id"] +
 			"/monitored-operators",
 	}
 }
 
-// FuzzSearchQuery asserts that a search answers every query with a list, an object or a refusal.
+// FuzzSearchQuery asserts that the response to every query of a list is a list, an object or an
+// error.
 func FuzzSearchQuery(f *testing.F) {
 	for _, seed := range []string{
 		"cluster_id=x&limit=1", "limit=-1", "limit=99999999999999999999",
@@ -35,9 +36,9 @@ func FuzzSearchQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	s := newServed(f)
-	things := s.things()
+	ids := s.ids()
 	f.Fuzz(func(t *testing.T, query string) {
-		for _, path := range searches(things) {
+		for _, path := range searches(ids) {
 			recorder := (&served{t, s.server, s.db}).send(http.MethodGet, path+"?"+strings.ReplaceAll(query, "?",
 				"%3f"), nil, nil)
 			require.Contains(t, []int{http.StatusOK, http.StatusBadRequest, http.StatusNotFound,
@@ -47,20 +48,21 @@ func FuzzSearchQuery(f *testing.F) {
 	})
 }
 
-// The pages of a search contain every event once, in the requested order, for every page size. The
-// headers count the events that the filter selects, not those of the page.
+// TestEvents_pagesAndCounts checks that the pages of a list contain every event once, in the
+// requested order, for every page size. The headers count all selected events and not only those of
+// the page.
 func TestEvents_pagesAndCounts(t *testing.T) {
 	s := newServed(t)
-	things := s.things()
+	ids := s.ids()
 	for i := range 25 {
 		severity := []string{"info", "warning", "error", "critical"}[i%4]
 		text, err := json.Marshal(object{"name": "n", "severity": severity, "message": "Number " + strconv.Itoa(i) +
-			" came.", "event_time": "2026-01-02T03:04:05Z", "cluster_id": things["cluster_id"]})
+			" came.", "event_time": "2026-01-02T03:04:05Z", "cluster_id": ids["cluster_id"]})
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, s.send(http.MethodPost, "/v2/events", nil, text).Code)
 	}
 	page := func(query string) ([]string, http.Header) {
-		recorder := s.send(http.MethodGet, "/v2/events?cluster_id="+things["cluster_id"]+"&"+query, nil, nil)
+		recorder := s.send(http.MethodGet, "/v2/events?cluster_id="+ids["cluster_id"]+"&"+query, nil, nil)
 		require.Equal(t, http.StatusOK, recorder.Code, recorder.Body)
 		var events []models.Event
 		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &events))
@@ -89,7 +91,7 @@ func TestEvents_pagesAndCounts(t *testing.T) {
 	require.Equal(t, "12", header.Get("Event-Count"))
 	require.Equal(t, []string{"6", "6"}, []string{header.Get("Severity-Count-Critical"),
 		header.Get("Severity-Count-Error")})
-	require.NotEqual(t, "0", header.Get("Severity-Count-Warning"), "the counts by severity are of all severities")
+	require.NotEqual(t, "0", header.Get("Severity-Count-Warning"), "the headers count the events of all severities")
 	found, _ := page("message=number%2017")
 	require.Equal(t, []string{"Number 17 came."}, found)
 	beyond, header := page("offset=1000")

@@ -19,15 +19,15 @@ func (s *Service) releaseOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2ListComponentVersions", Method: http.MethodGet, Path: "/v2/component-versions",
 			Access: operation.Anyone, Handler: s.componentVersions,
-			Summary: "Show the versions of the service's parts",
+			Summary: "Show the versions of the service's components",
 			Status:  200, Answer: models.ListVersions{}},
 		{ID: "V2ListManagedDomains", Method: http.MethodGet, Path: "/v2/domains",
 			Access: operation.Anyone, Handler: s.managedDomains,
-			Summary: "List the DNS domains that the service writes to",
+			Summary: "List the DNS domains that the service manages",
 			Status:  200, Answer: models.ListManagedDomains{}, Errors: []int{500}},
 		{ID: "v2ListSupportedOpenshiftVersions", Method: http.MethodGet, Path: "/v2/openshift-versions",
 			Access: operation.Anyone, Handler: s.versions,
-			Summary: "List the OpenShift releases that clusters can be made of",
+			Summary: "List the available OpenShift releases",
 			Parameters: []operation.Parameter{
 				{Name: "version"},
 				{Name: "only_latest", Type: operation.Flag},
@@ -35,12 +35,12 @@ func (s *Service) releaseOperations() []operation.Operation {
 			Status: 200, Answer: models.OpenshiftVersions{}, Errors: []int{400, 500, 503}},
 		{ID: "v2ListReleaseSources", Method: http.MethodGet, Path: "/v2/release-sources",
 			Access: operation.Anyone, Handler: s.releaseSources,
-			Summary: "List the channels that releases are taken from",
+			Summary: "List the channels of the release sources",
 			Status:  200, Answer: models.ReleaseSources{}},
 	}
 }
 
-// versions answers with the releases from which clusters can be made, by version.
+// versions returns the configured releases by their versions.
 func (s *Service) versions(c echo.Context) error {
 	versions := models.OpenshiftVersions{}
 	wanted := c.QueryParam("version")
@@ -70,13 +70,13 @@ func (s *Service) versions(c echo.Context) error {
 	return c.JSON(http.StatusOK, versions)
 }
 
-// keepLatest keeps the newest patch release of each minor version.
+// keepLatest deletes all but the newest patch release of each minor version.
 func keepLatest(versions models.OpenshiftVersions) {
 	latest := make(map[string]string)
 	for version := range versions {
 		minor := strings.Join(strings.SplitN(version, ".", 3)[:min(2, strings.Count(version, ".")+1)], ".")
 		if version == description.MultiVersion(version) {
-			minor = description.MultiVersion(minor) // stays beside the one for x86_64
+			minor = description.MultiVersion(minor) // has a separate entry from the one for x86_64
 		}
 		if held, ok := latest[minor]; !ok || newer(version, held) {
 			latest[minor] = version
@@ -109,8 +109,8 @@ func newer(a, b string) bool {
 
 func isSeparator(r rune) bool { return r == '.' || r == '-' }
 
-// componentVersions answers with the appliance's version and with the images of the programs on
-// hosts that the configuration names. Each release brings the other images.
+// componentVersions returns the appliance's version and the images of the programs on hosts that
+// the configuration names. All other images come from the release payload.
 func (s *Service) componentVersions(c echo.Context) error {
 	versions := maps.Clone(s.Versions)
 	for name, image := range map[string]string{
@@ -124,12 +124,12 @@ func (s *Service) componentVersions(c echo.Context) error {
 	return c.JSON(http.StatusOK, &models.ListVersions{ReleaseTag: s.Versions["landfall"], Versions: versions})
 }
 
-// managedDomains answers with no domains: the appliance writes to no DNS provider.
+// managedDomains returns an empty list, because the appliance manages no DNS domains.
 func (s *Service) managedDomains(c echo.Context) error {
 	return c.JSON(http.StatusOK, models.ListManagedDomains{})
 }
 
-// releaseSources answers with no sources: releases come from the configuration alone.
+// releaseSources returns an empty list, because releases come from the configuration only.
 func (s *Service) releaseSources(c echo.Context) error {
 	return c.JSON(http.StatusOK, models.ReleaseSources{})
 }

@@ -17,7 +17,7 @@ func (s *Service) supportOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "GetClusterSupportedPlatforms", Method: http.MethodGet, Path: clusterPath + "/supported-platforms",
 			Access: operation.Anyone, Handler: s.supportedPlatforms,
-			Summary: "List the platforms that a cluster's hosts can be installed for",
+			Summary: "List the platforms that a cluster's hosts support",
 			Status:  200, Answer: []models.PlatformType{}, Errors: []int{401, 403, 404, 500}},
 		{ID: "GetSupportedArchitectures", Method: http.MethodGet, Path: "/v2/support-levels/architectures",
 			Access: operation.Anyone, Handler: s.supportedArchitectures,
@@ -38,7 +38,7 @@ func (s *Service) supportOperations() []operation.Operation {
 			Status: 200, Answer: featureLevels{}, Errors: []int{400, 401, 403, 404, 503}},
 		{ID: "GetDetailedSupportedFeatures", Method: http.MethodGet, Path: "/v2/support-levels/features/detailed",
 			Access: operation.Anyone, Handler: s.detailedFeatures,
-			Summary: "Show features and operators with what stands against them",
+			Summary: "Show the features and operators with their incompatibilities",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version", Required: true},
 				{Name: "cpu_architecture", Values: []string{"x86_64", "arm64", "ppc64le", "s390x", "multi"}},
@@ -49,7 +49,7 @@ func (s *Service) supportOperations() []operation.Operation {
 	}
 }
 
-// Answers that the models of the API lack.
+// Response types that the models of the API lack.
 type (
 	featureLevels struct {
 		Features models.SupportLevels `json:"features"`
@@ -63,7 +63,7 @@ type (
 	}
 )
 
-// lacking returns the features of OpenShift that this appliance can not install yet, even if
+// lacking returns the features of OpenShift that this appliance cannot install yet, even if
 // OpenShift supports them.
 func lacking() []models.FeatureSupportLevelID {
 	return []models.FeatureSupportLevelID{
@@ -75,7 +75,7 @@ func lacking() []models.FeatureSupportLevelID {
 	}
 }
 
-// supportQuery reads the query of a support level.
+// supportQuery reads the query for support levels.
 func supportQuery(c echo.Context) (support.Query, error) {
 	q := support.Query{Architecture: architecture.X86.API(), External: c.QueryParam("external_platform_name")}
 	version, err := required(c, "openshift_version")
@@ -98,7 +98,7 @@ func supportQuery(c echo.Context) (support.Query, error) {
 	return q, err
 }
 
-// supportedFeatures answers with the support level of each feature.
+// supportedFeatures returns the support level of each feature.
 func (s *Service) supportedFeatures(c echo.Context) error {
 	q, err := supportQuery(c)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Service) supportedFeatures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"features": levels})
 }
 
-// detailedFeatures answers with the support level of each feature and operator, and with its
+// detailedFeatures returns the support level of each feature and operator with its
 // incompatibilities.
 func (s *Service) detailedFeatures(c echo.Context) error {
 	q, err := supportQuery(c)
@@ -137,8 +137,8 @@ func (s *Service) detailedFeatures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]any{"features": features, "operators": operators})
 }
 
-// supportedArchitectures answers with the support level of each architecture. An architecture
-// without a configured release is not available.
+// supportedArchitectures returns the support level of each architecture. An architecture without a
+// configured release is unavailable.
 func (s *Service) supportedArchitectures(c echo.Context) error {
 	version, err := required(c, "openshift_version")
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *Service) supportedArchitectures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"architectures": levels})
 }
 
-// hasRelease reports whether a release is configured for an architecture, either for that one alone
-// or for several.
+// hasRelease reports whether a single- or multi-architecture release is configured for an
+// architecture.
 func (s *Service) hasRelease(a architecture.Architecture) bool {
 	for _, image := range s.Engine.ReleaseList() {
 		if of := architecture.Of(image.CPUArchitecture); of == architecture.Multi || of == a {

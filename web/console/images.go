@@ -32,8 +32,8 @@ type Images interface {
 type Downloads interface {
 	// Reads reports the clients that have read an infra-env's images, with their progress.
 	Reads(infraEnvID string) ([]progress.Report, error)
-	// ForgetCodes makes the next request resolve the short codes of an infra-env again.
-	ForgetCodes(infraEnvID string)
+	// DropCodes makes the next request resolve the short codes of an infra-env again.
+	DropCodes(infraEnvID string)
 }
 
 // shortURLRequest is the body of a request for a new short URL.
@@ -89,7 +89,7 @@ func (i infraEnvImages) renew(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	i.downloads.ForgetCodes(c.Param("infra_env_id"))
+	i.downloads.DropCodes(c.Param("infra_env_id"))
 	return answer(c, renewed, nil)
 }
 
@@ -97,7 +97,7 @@ func (i infraEnvImages) revoke(c echo.Context) error {
 	if err := i.images.RevokeShortURL(c.Request().Context(), c.Param("infra_env_id")); err != nil {
 		return err
 	}
-	i.downloads.ForgetCodes(c.Param("infra_env_id"))
+	i.downloads.DropCodes(c.Param("infra_env_id"))
 	return c.NoContent(http.StatusNoContent)
 }
 

@@ -44,7 +44,7 @@ func (i *images) RenewShortURL(_ context.Context, id string, valid time.Duration
 	return &discovery.ShortURL{URL: "http://bastion:8090/i/abc.iso"}, i.find(id)
 }
 
-func (i *images) ForgetCodes(string) {}
+func (i *images) DropCodes(string) {}
 
 func (i *images) RevokeShortURL(_ context.Context, id string) error {
 	i.revoked++
@@ -55,12 +55,12 @@ func TestImages_readsOfInfraEnv(t *testing.T) {
 	s := newTestServer(t, application)
 	response := ask(s, http.MethodGet, "/infra-envs/i-1/reads", "")
 	require.Equal(t, http.StatusOK, response.Code)
-	var told struct {
+	var answer struct {
 		Reads []map[string]any `json:"reads"`
 	}
-	require.NoError(t, json.Unmarshal(response.Body.Bytes(), &told))
-	require.Equal(t, "10.0.0.7", told.Reads[0]["client"])
-	require.Equal(t, "stopped", told.Reads[0]["state"])
+	require.NoError(t, json.Unmarshal(response.Body.Bytes(), &answer))
+	require.Equal(t, "10.0.0.7", answer.Reads[0]["client"])
+	require.Equal(t, "stopped", answer.Reads[0]["state"])
 	require.Equal(t, http.StatusNotFound, ask(s, http.MethodGet, "/infra-envs/none/reads", "").Code)
 }
 

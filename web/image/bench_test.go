@@ -33,16 +33,16 @@ import (
 	"landfall/web/image"
 )
 
-// The benchmarks compare downloads of an image with http.ServeFile on the bare base ISO, which a
-// server written in Go can hardly beat. Both servers run in one child process of the test program,
-// so that the measured CPU time and memory are those of a server alone; the clients run in this
-// process. The two servers alternate, so that a machine with a drifting speed favours neither.
+// The benchmarks compare downloads of an image with http.ServeFile on the bare base ISO, which is
+// close to the fastest server possible in Go. Both servers run in one child process of the test
+// program, so that the measured CPU time and memory are those of a server alone; the clients run in
+// this process. The two servers alternate, so that a drift of the machine's speed affects both.
 // docs/performance.md explains the figures.
 
 const (
-	serveVariable = "LANDFALL_BENCH_SERVE" // holds the path of the base that this process must serve
+	serveVariable = "LANDFALL_BENCH_SERVE" // the path of the base ISO that this process must serve
 	benchBase     = 1 << 30
-	benchTurn     = 500 // requests
+	benchRound    = 500 // requests
 )
 
 func TestMain(m *testing.M) {
@@ -113,7 +113,7 @@ func serveForBenchmarks(path string) error {
 	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin) // the process ends with its parent
+	_, err = io.Copy(io.Discard, os.Stdin) // until the parent process ends
 	return err
 }
 
@@ -136,7 +136,7 @@ func tellUsage(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// startContest writes a base of a size and starts the serving process.
+// startContest writes a base ISO of the given size and starts the serving process.
 func startContest(b *testing.B, size int) (*contest, func() usage) {
 	path := filepath.Join(b.TempDir(), "live.iso")
 	file, err := os.Create(path)
@@ -167,7 +167,7 @@ func startContest(b *testing.B, size int) (*contest, func() usage) {
 	}
 }
 
-// rawClient is an HTTP client with little cost of its own.
+// rawClient is an HTTP client with little overhead.
 type rawClient struct {
 	conn    net.Conn
 	reader  *bufio.Reader
@@ -190,7 +190,7 @@ func (c *contest) dialTLS(b *testing.B, ofImage bool) *rawClient {
 	if ofImage {
 		address, target = c.ImageTLS, path
 	}
-	// a certificate for this run only
+	// the certificate is generated for this run only
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	require.NoError(b, err)
 	return newRawClient(b, conn, address, target)
@@ -202,8 +202,8 @@ func newRawClient(b *testing.B, conn net.Conn, address, target string) *rawClien
 		"\r\nUser-Agent: bmc\r\n", make([]byte, 256<<10)}
 }
 
-// get requests a range ("" for all). When the first byte of the body is there, it returns the
-// length of the body.
+// get requests a range ("" for the whole image). It returns the length of the body when the first
+// byte has arrived.
 func (c *rawClient) get(ranges string) (int64, error) {
 	header := c.request
 	if ranges != "" {
@@ -241,12 +241,12 @@ func (c *rawClient) skip(n int64) error {
 	return nil
 }
 
-// BenchmarkImageDownload downloads whole images of 1 GiB. It measures the server's CPU time for a
-// GiB, and the time to the first byte and the throughput at the client.
+// BenchmarkImageDownload downloads whole images of 1 GiB. It measures the server's CPU time for
+// each GiB, and the time to the first byte and the throughput of the client.
 func BenchmarkImageDownload(b *testing.B) {
 	c, used := startContest(b, benchBase)
 	b.Run("http", func(b *testing.B) { benchmarkDownload(b, c, used, c.dial) })
-	// Over TLS the kernel sends no file directly to a socket, with either server.
+	// Over TLS, the kernel cannot copy a file to the socket for either server.
 	b.Run("https", func(b *testing.B) { benchmarkDownload(b, c, used, c.dialTLS) })
 }
 
@@ -273,11 +273,11 @@ func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b 
 	download(0, true) // fills the page cache
 	download(1, true)
 	spent, sent, first, cpu = [2]time.Duration{}, [2]int64{}, [2][]float64{}, [2][]float64{}
-	begun, turn := used(), 0
+	begun, round := used(), 0
 	for b.Loop() {
-		download(turn%2, true) // The order alternates, because each download affects the next one.
-		download(1-turn%2, true)
-		turn++
+		download(round%2, true) // The order alternates, because each download affects the next one.
+		download(1-round%2, true)
+		round++
 		for range 10 {
 			download(0, false)
 			download(1, false)
@@ -287,7 +287,7 @@ func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b 
 		slices.Sort(values)
 		return values[len(values)/2]
 	}
-	var ratios []float64 // one for each turn
+	var ratios []float64 // one for each round
 	for i, ofFile := range cpu[0] {
 		ratios = append(ratios, cpu[1][i]/ofFile)
 	}
@@ -303,8 +303,8 @@ func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b 
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkImageRanges reads as management controllers read virtual media: small ranges one after
-// the other on one connection.
+// BenchmarkImageRanges reads small consecutive ranges on one connection, like a management
+// controller that reads virtual media.
 func BenchmarkImageRanges(b *testing.B) {
 	c, used := startContest(b, 64<<20)
 	for _, size := range []int64{2 << 10, 32 << 10} {
@@ -312,9 +312,9 @@ func BenchmarkImageRanges(b *testing.B) {
 			clients := [2]*rawClient{c.dial(b, false), c.dial(b, true)}
 			var spent, cpu [2]time.Duration
 			at, done := int64(0), 0
-			turn := func(which int) {
+			round := func(which int) {
 				before, start := used(), time.Now()
-				for i := range int64(benchTurn) {
+				for i := range int64(benchRound) {
 					from := (at + i*size) % (64 << 20)
 					n, err := clients[which].get(fmt.Sprintf("%d-%d", from, from+size-1))
 					require.NoError(b, err)
@@ -324,14 +324,14 @@ func BenchmarkImageRanges(b *testing.B) {
 				spent[which] += time.Since(start)
 				cpu[which] += used().CPU - before.CPU
 			}
-			turn(0)
-			turn(1)
+			round(0)
+			round(1)
 			spent, cpu = [2]time.Duration{}, [2]time.Duration{}
 			for b.Loop() {
-				turn(0)
-				turn(1)
-				at += benchTurn * size
-				done += benchTurn
+				round(0)
+				round(1)
+				at += benchRound * size
+				done += benchRound
 			}
 			rate := func(which int) float64 { return float64(done) / spent[which].Seconds() }
 			b.ReportMetric(rate(1), "image-ranges/s")
@@ -344,8 +344,8 @@ func BenchmarkImageRanges(b *testing.B) {
 	}
 }
 
-// BenchmarkImageCrowd has 64 and then 1,000 clients in the middle of a download at once. It
-// measures the server's memory for them, above that at rest.
+// BenchmarkImageCrowd keeps 64 and then 1,000 clients in the middle of a download at the same time.
+// It measures the additional memory of the server.
 func BenchmarkImageCrowd(b *testing.B) {
 	c, used := startContest(b, 256<<20)
 	for _, size := range []int{64, 1000} {
@@ -387,8 +387,8 @@ const (
 )
 
 // BenchmarkImageSlowClients has 1,000 clients download an image at 4 KiB a second for a minute,
-// while another one reads ranges of 32 KiB as fast as possible. It measures the throughput of that
-// one alone and beside the others, and the cost of the others.
+// while another client reads ranges of 32 KiB as fast as possible. It measures the throughput of
+// that client alone and with the others, and the CPU time of the others.
 func BenchmarkImageSlowClients(b *testing.B) {
 	c, used := startContest(b, 64<<20)
 	for b.Loop() {
@@ -400,7 +400,8 @@ func BenchmarkImageSlowClients(b *testing.B) {
 			slow[i] = c.dial(b, true)
 			conn, ok := slow[i].conn.(*net.TCPConn)
 			require.True(b, ok)
-			require.NoError(b, conn.SetReadBuffer(slowPiece)) // or the system would buffer the image for them
+			// otherwise the system would buffer the image for the clients
+			require.NoError(b, conn.SetReadBuffer(slowPiece))
 			_, err := io.WriteString(conn, slow[i].request+"\r\n")
 			require.NoError(b, err)
 		}
@@ -422,8 +423,8 @@ func BenchmarkImageSlowClients(b *testing.B) {
 	}
 }
 
-// readSlowly reads a piece for each client once a second. With so small a buffer, the system
-// decides when it has the next piece.
+// readSlowly reads a piece for each client once a second. The receive buffer is so small that the
+// system decides when it has the next piece.
 func readSlowly(clients []*rawClient) error {
 	var reading errgroup.Group
 	for _, client := range clients {
@@ -456,7 +457,7 @@ func (c *rawClient) readRanges(b *testing.B, during time.Duration) []time.Durati
 	return took
 }
 
-// percentile returns milliseconds.
+// percentile returns a percentile in milliseconds.
 func percentile(took []time.Duration, p int) float64 {
 	slices.Sort(took)
 	return took[(len(took)-1)*p/100].Seconds() * 1e3

@@ -51,7 +51,7 @@ func TestReaders_bounded(t *testing.T) {
 	}
 	require.Len(t, s.bound, maxReaders)
 	require.Nil(t, s.pick(readerKey{client: "99", path: "/x.iso"}, rangeOf("bmc")),
-		"the one that was quiet for longest is forgotten")
+		"the client with the longest idle time is dropped")
 	require.NotNil(t, s.pick(readerKey{client: "100", path: "/x.iso"}, rangeOf("bmc")))
 	require.Len(t, s.byTag, 1)
 }
@@ -75,7 +75,7 @@ func TestRevisions_boundedByMemory(t *testing.T) {
 	}
 	require.Less(t, len(s.byTag), 30)
 	require.NotNil(t, s.byTag[tagKey{path: "39", tag: image.ETag()}])
-	s.forget("env")
+	s.drop("env")
 	require.Zero(t, s.held)
 	require.Empty(t, s.bound)
 }
@@ -89,13 +89,13 @@ func TestShortCode_revokedDuringLookup(t *testing.T) {
 	require.Empty(t, c.known)
 }
 
-// racing revokes a code after the lookup has found it and before it returns.
+// racing revokes a code between the lookup of the code and its return.
 type racing struct {
 	Source
 	codes *codes
 }
 
 func (r racing) ResolveCode(context.Context, string) (string, time.Time, error) {
-	r.codes.forget("env")
+	r.codes.drop("env")
 	return "env", time.Time{}, nil
 }

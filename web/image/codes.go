@@ -16,21 +16,21 @@ type codes struct {
 	clock  clockwork.Clock
 	source Source
 
-	mu      sync.Mutex
-	known   map[string]code
-	forgets int // number of calls of forget
+	mu    sync.Mutex
+	known map[string]code
+	drops int // number of calls of drop
 }
 
 type code struct {
 	infraEnvID string
-	until      time.Time // zero: it never expires
+	until      time.Time // zero: the code never expires
 }
 
 // infraEnv returns the infra-env of a code, or the error of the source.
 func (c *codes) infraEnv(ctx context.Context, text string) (string, error) {
 	c.mu.Lock()
 	found, ok := c.known[text]
-	forgets := c.forgets
+	drops := c.drops
 	c.mu.Unlock()
 	if ok && (found.until.IsZero() || c.clock.Now().Before(found.until)) {
 		return found.infraEnvID, nil
@@ -41,7 +41,7 @@ func (c *codes) infraEnv(ctx context.Context, text string) (string, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.forgets != forgets {
+	if c.drops != drops {
 		return infraEnvID, nil // the code may have been revoked since the query
 	}
 	if len(c.known) >= maxCodes {
@@ -51,11 +51,11 @@ func (c *codes) infraEnv(ctx context.Context, text string) (string, error) {
 	return infraEnvID, nil
 }
 
-// forget drops the codes of an infra-env.
-func (c *codes) forget(infraEnvID string) {
+// drop removes the codes of an infra-env from the cache.
+func (c *codes) drop(infraEnvID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forgets++
+	c.drops++
 	for text, known := range c.known {
 		if known.infraEnvID == infraEnvID {
 			delete(c.known, text)

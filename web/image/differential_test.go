@@ -23,8 +23,8 @@ import (
 )
 
 // TestDownload_sameBytesAsIndependentBuilder downloads images of random recipes, whole and in
-// random ranges of every form, and compares them byte by byte with the images that package plain
-// makes of the same base. So only the embedded parts differ from the base.
+// random ranges of every form. It compares each byte with the image that package plain generates
+// from the same base.
 func TestDownload_sameBytesAsIndependentBuilder(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -40,7 +40,7 @@ func TestDownload_sameBytesAsIndependentBuilder(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, base.Close()) })
 
-			// as often after the end of the base as within it
+			// half of the configs are larger than the embed area
 			config := make([]byte, 1+random.IntN(2*iso.EmbedSize))
 			for i := range config {
 				config[i] = byte(random.Uint32())
@@ -63,7 +63,7 @@ func TestDownload_sameBytesAsIndependentBuilder(t *testing.T) {
 	}
 }
 
-// requireRanges requests one to four random ranges at once.
+// requireRanges requests one to four random ranges in one request.
 func requireRanges(t *testing.T, server *httptest.Server, random *rand.Rand, want []byte) {
 	t.Helper()
 	var asked []string

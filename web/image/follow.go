@@ -9,9 +9,9 @@ import (
 	"landfall/store"
 )
 
-// FollowInfraEnvs follows the changes of infra-envs until the context ends. It forgets the images
-// of deleted infra-envs, so that their readers get nothing more, and the codes of changed ones,
-// which may have been revoked.
+// FollowInfraEnvs follows the changes of infra-envs until the context ends. It drops the images of
+// deleted infra-envs, so that clients receive no more of them, and the short codes of changed
+// infra-envs, which may have been revoked.
 func (s *Service) FollowInfraEnvs(ctx context.Context, db *store.DB) error {
 	const prefix = "/infra-envs/"
 	for from := db.Revision(); ctx.Err() == nil; from = db.Revision() {
@@ -20,9 +20,9 @@ func (s *Service) FollowInfraEnvs(ctx context.Context, db *store.DB) error {
 			for _, change := range changes {
 				infraEnvID := strings.TrimPrefix(change.Key, prefix)
 				if change.Deleted {
-					s.Forget(infraEnvID)
+					s.DropInfraEnv(infraEnvID)
 				} else {
-					s.ForgetCodes(infraEnvID)
+					s.DropCodes(infraEnvID)
 				}
 			}
 		}

@@ -22,8 +22,8 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultPatience = 5 * time.Minute
-	DefaultHold     = 6 * time.Hour
+	DefaultStallTimeout = 5 * time.Minute
+	DefaultHold         = 6 * time.Hour
 )
 
 // maxRanges limits the ranges in one request. Readers of virtual media request one.
@@ -33,20 +33,19 @@ const maxRanges = 100
 type Options struct {
 	Source   Source
 	Networks discovery.Networks // at least one
-	// Patience is the time after which a client that reads nothing is disconnected; 0 means
-	// [DefaultPatience].
-	Patience time.Duration
-	// Hold is the time for which an idle client that reads in ranges keeps the revision with which
-	// it began; 0 means [DefaultHold].
+	// StallTimeout is the time after which a client that does not read is disconnected; 0 means
+	// [DefaultStallTimeout].
+	StallTimeout time.Duration
+	// Hold is the time for which a client with range requests may be idle before it loses its
+	// revision of the image; 0 means [DefaultHold].
 	Hold     time.Duration
-	Progress *progress.Recorder // records the progress of the clients; nil makes a new one
-	Clock    clockwork.Clock    // nil is the real clock
-	// Logger receives the clients that begin to read and the answers that failed; nil discards
-	// them.
+	Progress *progress.Recorder // records the progress of clients; nil means a new recorder
+	Clock    clockwork.Clock    // nil means the real clock
+	// Logger receives the starts and the failures of downloads; nil discards them.
 	Logger *slog.Logger
 }
 
-// Service serves downloads.
+// Service serves image downloads.
 type Service struct {
 	options Options
 	readers *readers
@@ -56,8 +55,8 @@ type Service struct {
 
 // New returns a service. Any number of servers can register its [Service.Operations].
 func New(options Options) *Service {
-	if options.Patience == 0 {
-		options.Patience = DefaultPatience
+	if options.StallTimeout == 0 {
+		options.StallTimeout = DefaultStallTimeout
 	}
 	if options.Hold == 0 {
 		options.Hold = DefaultHold
@@ -77,17 +76,17 @@ func New(options Options) *Service {
 	}
 }
 
-// Forget drops the cached data of an infra-env. Later requests get its present image, or 404 if the
-// infra-env was deleted.
-func (s *Service) Forget(infraEnvID string) {
-	s.codes.forget(infraEnvID)
-	s.readers.forget(infraEnvID)
-	s.options.Progress.Forget(infraEnvID)
+// DropInfraEnv drops the cached data of an infra-env. Later requests receive its current image, or
+// 404 if the infra-env was deleted.
+func (s *Service) DropInfraEnv(infraEnvID string) {
+	s.codes.drop(infraEnvID)
+	s.readers.drop(infraEnvID)
+	s.options.Progress.DropInfraEnv(infraEnvID)
 }
 
-// ForgetCodes makes the next request resolve the short codes of an infra-env again: one may have
-// been revoked. Present readers continue with their images.
-func (s *Service) ForgetCodes(infraEnvID string) { s.codes.forget(infraEnvID) }
+// DropCodes drops the cached short codes of an infra-env, because one may have been revoked.
+// Running downloads continue with their images.
+func (s *Service) DropCodes(infraEnvID string) { s.codes.drop(infraEnvID) }
 
 // Reads reports the reads of an infra-env's images.
 func (s *Service) Reads(infraEnvID string) ([]progress.Report, error) {
@@ -103,7 +102,7 @@ func (s *Service) network(r *http.Request) discovery.Network {
 	return s.options.Networks[s.options.Networks.Index(r.Host)]
 }
 
-// find returns the present revision of the image that a request names.
+// find returns the current revision of the image that a request names.
 type find func(c echo.Context, network discovery.Network) (*discovery.Image, error)
 
 // answer returns the handler of a download.
@@ -118,7 +117,7 @@ func (s *Service) answer(find find) echo.HandlerFunc {
 	}
 }
 
-// pick returns the revision for a request.
+// pick returns the revision to send for a request.
 func (s *Service) pick(c echo.Context, k readerKey, find find) (*download, error) {
 	r := c.Request()
 	image := s.readers.pick(k, r)
@@ -147,7 +146,7 @@ func (s *Service) key(r *http.Request) readerKey {
 	return k
 }
 
-// asConflict returns the errors of package isogen about an infra-env's settings as 409.
+// asConflict converts the errors of package isogen about the settings of an infra-env into 409.
 func asConflict(err error) error {
 	var tooLarge *isogen.TooLargeError
 	var arguments *isogen.KernelArgumentError
@@ -157,16 +156,16 @@ func asConflict(err error) error {
 	return err
 }
 
-// send answers with an image, as the request's conditions and ranges demand.
+// send sends an image according to the conditions and ranges of the request.
 func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 	r, response := c.Request(), c.Response()
 	image.describe(response.Header(), wantsPresent(r))
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		return refuse(response, image, http.StatusRequestedRangeNotSatisfiable,
-			fmt.Sprintf("the Range header names more than %d ranges; ask for fewer at a time", maxRanges))
+			fmt.Sprintf("the Range header has more than %d ranges; request fewer at a time", maxRanges))
 	}
 	var read *progress.Read
-	if r.Method != http.MethodHead { // HEAD reads nothing
+	if r.Method != http.MethodHead { // a HEAD request reads nothing
 		read = s.follow(r, k, image)
 	}
 	w := s.newSender(response, r, image, read)
@@ -175,7 +174,7 @@ func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 	if read != nil {
 		read.Done(reason(err))
 	}
-	if response.Size > pieceSize { // the answer may have taken long
+	if response.Size > pieceSize { // the response may have taken long
 		s.readers.touch(k, r)
 	}
 	switch w.refused {
@@ -184,10 +183,10 @@ func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 		return nil
 	case http.StatusPreconditionFailed:
 		return refuse(response, image, w.refused,
-			"the image is not the one that If-Match or If-Unmodified-Since names any more; download it again")
+			"the image has changed since the revision in If-Match or If-Unmodified-Since; download it again")
 	}
 	return refuse(response, image, w.refused,
-		fmt.Sprintf("the Range header %q names none of the image's %d bytes; write bytes=FROM-TO",
+		fmt.Sprintf("the Range header %q selects none of the image's %d bytes; write bytes=FROM-TO",
 			shorten(r.Header.Get("Range")), image.Size()))
 }
 
@@ -198,44 +197,45 @@ func (s *Service) follow(r *http.Request, k readerKey, image *download) *progres
 		Segments: image.Segments(),
 	})
 	if first {
-		s.options.Logger.InfoContext(r.Context(), "a client begins to read an image", "client", k.client, "agent",
+		s.options.Logger.InfoContext(r.Context(), "Download of an image started.", "client", k.client, "agent",
 			k.agent,
 			"infra_env_id", image.InfraEnvID, "kind", image.Kind, "etag", image.ETag())
 	}
 	return read
 }
 
-// reason returns the cause of a broken answer in a few words, or "" if the client ended it.
+// reason returns the cause of an incomplete response in a few words, or "" if the client closed the
+// connection.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, errStalled):
-		return "it took nothing any more and was dropped"
+		return "the client stopped reading and was disconnected"
 	case errors.As(err, new(*isogen.BaseError)):
-		return "the base ISO was changed meanwhile"
+		return "the base ISO was changed during the download"
 	}
 	return ""
 }
 
-// logBroken logs the cause of a broken answer. net/http closes the connection of an answer that
-// lacks bytes, so that the client notices it, too.
+// logBroken logs the cause of an incomplete response. net/http closes the connection after such a
+// response, so that the client detects it.
 func (s *Service) logBroken(c echo.Context, k readerKey, image *download, err error) {
 	if err == nil {
 		return
 	}
-	level, message := slog.LevelDebug, "a client cancelled the download of an image"
+	level, message := slog.LevelDebug, "Client cancelled the download of an image."
 	if errors.Is(err, errStalled) {
-		level, message = slog.LevelWarn, "a client that stopped reading an image was disconnected"
+		level, message = slog.LevelWarn, "Client disconnected because it stopped reading an image."
 	}
 	if errors.As(err, new(*isogen.BaseError)) {
-		level, message = slog.LevelError, "a download was cancelled because its base ISO was changed"
+		level, message = slog.LevelError, "Download cancelled because the base ISO was changed."
 		s.options.Source.CheckBase(image.Image)
 	}
 	s.options.Logger.Log(c.Request().Context(), level, message, "client", k.client, "infra_env_id", image.InfraEnvID,
 		"kind", image.Kind, "error", err)
 }
 
-// refuse returns an error that net/http found, for an answer in the API's own shape. It deletes the
-// headers that describe an image.
+// refuse returns an error of net/http in the format of the API. It deletes the headers that
+// describe an image.
 func refuse(response *echo.Response, image *download, status int, reason string) error {
 	header := response.Header()
 	for _, name := range []string{"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length",
@@ -248,11 +248,11 @@ func refuse(response *echo.Response, image *download, status int, reason string)
 	return problem.New(status, "%s", reason)
 }
 
-// shorten cuts the text of a client for an error message.
+// shorten shortens a text of the client for an error message.
 func shorten(text string) string { return sentence.Shorten(text, 40) }
 
-// digest answers with the digest of an image in the format of sha256sum. It computes the digest
-// during the request, and stops if the client disconnects.
+// digest sends the digest of an image in the format of sha256sum. It computes the digest during the
+// request and stops if the client disconnects.
 func (s *Service) digest(find find) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

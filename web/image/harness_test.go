@@ -180,7 +180,7 @@ func requireProblem(t *testing.T, response *http.Response, body []byte, status i
 	require.Contains(t, *e.Reason, reason)
 }
 
-// get requests a range of the image, or all of it, as a client with its own name.
+// get requests a range of the image, or the whole image for "", with a User-Agent.
 func get(t testing.TB, server *httptest.Server, path, agent, ranges string) (*http.Response, []byte) {
 	t.Helper()
 	header := []string{"User-Agent", agent}
@@ -190,7 +190,7 @@ func get(t testing.TB, server *httptest.Server, path, agent, ranges string) (*ht
 	return do(t, server, http.MethodGet, path, header...)
 }
 
-// log is a log in which tests wait for lines.
+// log is a log whose lines tests can await.
 type log struct{ lines chan string }
 
 func newLog() (*slog.Logger, log) {
@@ -219,7 +219,7 @@ func (l log) await(t testing.TB, part string) string {
 	}
 }
 
-// begin sends a request on a new connection and reads nothing of the answer.
+// begin sends a request on a new connection and does not read the response.
 func begin(t testing.TB, server *httptest.Server, request string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -230,7 +230,8 @@ func begin(t testing.TB, server *httptest.Server, request string) net.Conn {
 	return conn
 }
 
-// rest reads an answer to its end. It returns the length of the body and the announced length.
+// rest reads a response to its end. It returns the received length of the body and the announced
+// length.
 func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 	t.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -238,7 +239,7 @@ func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 	defer response.Body.Close()
 	got, err = io.Copy(io.Discard, response.Body)
 	if got < response.ContentLength {
-		require.Error(t, err, "a client must see that the answer is not whole")
+		require.Error(t, err, "a client must detect that the response is incomplete")
 	}
 	return got, response.ContentLength
 }

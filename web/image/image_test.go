@@ -103,8 +103,8 @@ func TestDownload_conditionalRequests(t *testing.T) {
 		header []string
 		status int
 	}{
-		"what the client has is current": {[]string{"If-None-Match", i.ETag()}, http.StatusNotModified},
-		"what the client has is not":     {[]string{"If-None-Match", `"other"`}, http.StatusOK},
+		"the client's image is current":     {[]string{"If-None-Match", i.ETag()}, http.StatusNotModified},
+		"the client's image is not current": {[]string{"If-None-Match", `"other"`}, http.StatusOK},
 		"not newer than the client's": {[]string{"If-Modified-Since", "Fri, 23 May 2025 12:00:00 GMT"},
 			http.StatusNotModified},
 		"resumed on the same image": {[]string{"Range", "bytes=5-", "If-Range", i.ETag()},
@@ -114,9 +114,9 @@ func TestDownload_conditionalRequests(t *testing.T) {
 			http.StatusPartialContent},
 		"a range of another image": {[]string{"Range", "bytes=5-", "If-Match", `"other"`},
 			http.StatusPreconditionFailed},
-		"a range behind the end": {[]string{"Range", "bytes=99999999-"},
+		"a range after the end": {[]string{"Range", "bytes=99999999-"},
 			http.StatusRequestedRangeNotSatisfiable},
-		"a range that is none": {[]string{"Range", "bytes=b-a"}, http.StatusRequestedRangeNotSatisfiable},
+		"an invalid range": {[]string{"Range", "bytes=b-a"}, http.StatusRequestedRangeNotSatisfiable},
 		"resumed by the date of the image": {[]string{"Range", "bytes=5-", "If-Range", "Fri, 23 May 2025 12:00:00 GMT"},
 			http.StatusPartialContent},
 	} {
@@ -136,7 +136,7 @@ func TestDigest_ownURL(t *testing.T) {
 }
 
 func TestDownload_failuresInAPIShape(t *testing.T) {
-	server := serve(t, &source{err: problem.Unavailable("the base ISO of 4.19 is missing: put it there")})
+	server := serve(t, &source{err: problem.Unavailable("the base ISO of 4.19 is missing: add it")})
 	response, body := do(t, server, http.MethodGet, path)
 	requireProblem(t, response, body, http.StatusServiceUnavailable, "the base ISO of 4.19 is missing")
 	require.Empty(t, response.Header.Get("Content-Disposition"))
@@ -155,7 +155,7 @@ func TestDownload_onlyGetAndHead(t *testing.T) {
 	server := serve(t, &source{image: build(t, base(t), "config")})
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 		response, body := do(t, server, method, path)
-		requireProblem(t, response, body, http.StatusMethodNotAllowed, "does not take "+method)
+		requireProblem(t, response, body, http.StatusMethodNotAllowed, "does not support the method "+method)
 	}
 }
 
@@ -187,12 +187,12 @@ func TestDownload_keepsItsRevision(t *testing.T) {
 
 	resumed, body := do(t, server, http.MethodGet, path, "Range", "bytes=1000-", "If-Range", old.ETag())
 	require.Equal(t, http.StatusPartialContent, resumed.StatusCode,
-		"a broken download goes on with the image that it names")
+		"an interrupted download continues with the image of its tag")
 	require.Equal(t, old.ETag(), resumed.Header.Get("ETag"))
 	require.True(t, bytes.Equal(content(t, old)[1000:], body))
 
 	_, body = do(t, server, http.MethodGet, path)
-	require.True(t, bytes.Equal(content(t, src.image), body), "a new download gets the new image")
+	require.True(t, bytes.Equal(content(t, src.image), body), "a new download receives the new image")
 }
 
 // copies counts the bytes that reach the connection as a file.
@@ -234,5 +234,5 @@ func TestDownload_baseSentAsFile(t *testing.T) {
 	server.Start()
 	do(t, server, http.MethodGet, path)
 	server.Close()
-	require.Equal(t, 2, files, "what is before the embed area and what is behind it")
+	require.Equal(t, 2, files, "the range before the embed area and the range after it")
 }

@@ -10,26 +10,24 @@ import (
 )
 
 const (
-	// maxReaders limits the remembered clients; above it, the client that has been idle for the
-	// longest time is dropped.
+	// maxReaders limits the number of stored clients; above it, the client with the longest idle
+	// time is dropped.
 	maxReaders = 4096
-	// maxRevisions limits the images that clients can request by their tags although the infra-env
-	// has a newer one.
+	// maxRevisions limits the number of former images that clients can request by their tags.
 	maxRevisions = 256
 	// maxHeld limits the memory of those images, in bytes.
 	maxHeld = 256 << 20
-	// idleBeforeRestart is the time for which a reader must have been idle before a request that
-	// looks like the first one (HEAD, or a range from byte 0) counts as the first one. A client
-	// that mounts an image again then gets the present revision.
+	// idleBeforeRestart is the idle time after which a request that looks like a first one (HEAD,
+	// or a range from byte 0) counts as a first one. A client that mounts an image again then
+	// receives the current revision.
 	idleBeforeRestart = 30 * time.Second
 )
 
-// readers remembers the revision of an image that each client reads.
-//
-// A client is an address with a User-Agent at one path. It gets the revision that is current when
-// it begins, and keeps it until it has been idle for the duration hold. A request that names a
-// revision by its tag (If-Range, If-Match) gets that revision from any client as long as it is
-// remembered.
+// readers stores the revision of an image that each client reads.
+// A client is an address with a User-Agent at one path. It receives the revision that is current at
+// its first request, and keeps it until it has been idle for the duration hold. A request that
+// names a revision by its tag (If-Range, If-Match) receives that revision from any client while it
+// is stored.
 type readers struct {
 	clock clockwork.Clock
 	hold  time.Duration
@@ -67,8 +65,8 @@ func newReaders(clock clockwork.Clock, hold time.Duration) *readers {
 		maxHeld: maxHeld}
 }
 
-// pick returns the image for a request, or nil if the client begins with the present image; the
-// caller then binds that.
+// pick returns the image for a request, or nil if the client begins with the current image. The
+// caller then binds that image.
 func (s *readers) pick(k readerKey, r *http.Request) *download {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -83,18 +81,18 @@ func (s *readers) pick(k readerKey, r *http.Request) *download {
 	if known == nil || now.Sub(known.last) > s.hold || wantsPresent(r) {
 		return nil
 	}
-	if looksFirst(r) && (now.Sub(known.last) >= idleBeforeRestart || known.image.Intact() != nil) {
+	if startsReading(r) && (now.Sub(known.last) >= idleBeforeRestart || known.image.Intact() != nil) {
 		return nil
 	}
 	if r.Method == http.MethodHead && known.inRanges.IsZero() {
-		return nil // a client that has read nothing yet is told of the present image
+		return nil // a client that has read nothing yet receives the headers of the current image
 	}
 	known.touch(now, r)
 	return known.image
 }
 
-// bind records the image with which a client begins, and returns the image to send: another one if
-// the client is in the middle of reading that.
+// bind records the image with which a client begins, and returns the image to send. That is another
+// one if the client already reads another one in ranges.
 func (s *readers) bind(k readerKey, r *http.Request, image *download) *download {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -110,7 +108,7 @@ func (s *readers) bind(k readerKey, r *http.Request, image *download) *download 
 		return known.image
 	}
 	if known == nil && len(s.bound) >= maxReaders {
-		s.forgetIdle()
+		s.dropIdle()
 	}
 	known = &reader{image: image}
 	known.touch(now, r)
@@ -118,7 +116,7 @@ func (s *readers) bind(k readerKey, r *http.Request, image *download) *download 
 	return image
 }
 
-// touch records that a client is still reading. A long answer calls it at its end.
+// touch records that a client is still reading. It is also called at the end of a long response.
 func (s *readers) touch(k readerKey, r *http.Request) {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -135,8 +133,8 @@ func (r *reader) touch(now time.Time, request *http.Request) {
 	}
 }
 
-// forget drops the images of an infra-env.
-func (s *readers) forget(infraEnvID string) {
+// drop removes the images of an infra-env.
+func (s *readers) drop(infraEnvID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, known := range s.bound {
@@ -160,12 +158,12 @@ func (s *readers) remember(k tagKey, image *download, now time.Time) {
 	s.byTag[k] = &revision{image, now}
 	s.held += image.Held()
 	for len(s.byTag) > 1 && (len(s.byTag) > maxRevisions || s.held > s.maxHeld) {
-		s.forgetOldest(k)
+		s.dropOldest(k)
 	}
 }
 
-// forgetOldest drops the least recently requested revision, but never the one of the key keep.
-func (s *readers) forgetOldest(keep tagKey) {
+// dropOldest drops the least recently requested revision, but never the one of the key keep.
+func (s *readers) dropOldest(keep tagKey) {
 	oldest, at := keep, time.Time{}
 	for k, known := range s.byTag {
 		if k != keep && (at.IsZero() || known.last.Before(at)) {
@@ -176,9 +174,9 @@ func (s *readers) forgetOldest(keep tagKey) {
 	delete(s.byTag, oldest)
 }
 
-// forgetIdle drops the readers that were idle for longer than hold, and the one that was idle for
+// dropIdle drops the readers that were idle for longer than hold, and the one that was idle for
 // the longest time.
-func (s *readers) forgetIdle() {
+func (s *readers) dropIdle() {
 	var oldest readerKey
 	var at time.Time
 	now := s.clock.Now()
@@ -192,19 +190,19 @@ func (s *readers) forgetIdle() {
 	delete(s.bound, oldest)
 }
 
-// wantsPresent reports whether a request downloads the whole image; then it must never get an older
-// revision than the present one of the infra-env.
+// wantsPresent reports whether a request downloads the whole image. Such a request never receives
+// an older revision than the current one.
 func wantsPresent(r *http.Request) bool {
 	return r.Method == http.MethodGet && len(r.Header["Range"]) == 0
 }
 
-// looksFirst reports whether a request looks like the first one of a client.
-func looksFirst(r *http.Request) bool {
+// startsReading reports whether a request looks like the first one of a client.
+func startsReading(r *http.Request) bool {
 	ranges := r.Header["Range"]
 	return r.Method == http.MethodHead || len(ranges) == 1 && strings.HasPrefix(ranges[0], "bytes=0-")
 }
 
-// wantedTag returns the single strong tag that a request demands, or "".
+// wantedTag returns the single strong tag in the conditions of a request, or "".
 func wantedTag(r *http.Request) string {
 	values := r.Header["If-Match"]
 	if len(values) == 0 && len(r.Header["Range"]) > 0 {

@@ -31,26 +31,28 @@ func TestReaders_rangesKeepRevision(t *testing.T) {
 	src.set(changed)
 	clock.Advance(time.Hour)
 	response, body := get(t, server, path, "bmc", "100000-500000")
-	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "an hour's pause is none")
+	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "the client keeps its revision for an hour")
 	require.True(t, bytes.Equal(content(t, old)[100000:500001], body))
 	response, _ = do(t, server, http.MethodHead, path, "User-Agent", "bmc")
-	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "a question in between does not begin anew")
+	require.Equal(t, old.ETag(), response.Header.Get("ETag"),
+		"a HEAD request between ranges does not change the revision")
 	response, _ = get(t, server, path, "bmc", "0-2047")
-	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "nor does the first sector")
+	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "the first sector does not change the revision")
 
 	for _, other := range []string{"another BMC", "curl/8"} {
 		response, _ = get(t, server, path, other, "5-9")
-		require.Equal(t, changed.ETag(), response.Header.Get("ETag"), "whoever begins now gets the present image")
+		require.Equal(t, changed.ETag(), response.Header.Get("ETag"), "a new client receives the current image")
 	}
 	response, body = get(t, server, path, "bmc", "")
-	require.Equal(t, changed.ETag(), response.Header.Get("ETag"), "and so does whoever asks for the whole")
+	require.Equal(t, changed.ETag(), response.Header.Get("ETag"),
+		"a request for the whole image receives the current image")
 	require.True(t, bytes.Equal(content(t, changed), body))
 	response, _ = get(t, server, path, "bmc", "5-9")
-	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "which takes nothing from one who reads in ranges")
+	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "the client with range requests keeps its revision")
 }
 
-// TestReaders_headAnswersPresentImage asserts that the first ranges after a HEAD are of the image
-// of that HEAD, and that a later HEAD describes the present image.
+// TestReaders_headAnswersPresentImage asserts that the first ranges after a HEAD request are of the
+// image in its response, and that a later HEAD request describes the current image.
 func TestReaders_headAnswersPresentImage(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")
@@ -65,8 +67,8 @@ func TestReaders_headAnswersPresentImage(t *testing.T) {
 	require.Equal(t, changed.ETag(), asked())
 	src.set(old)
 	response, _ := get(t, server, path, "bmc", "0-2047")
-	require.Equal(t, changed.ETag(), response.Header.Get("ETag"), "what it was told of")
-	require.Equal(t, changed.ETag(), asked(), "and reads now")
+	require.Equal(t, changed.ETag(), response.Header.Get("ETag"), "the first range is of the image of the HEAD request")
+	require.Equal(t, changed.ETag(), asked(), "a later HEAD describes the image that is read")
 }
 
 func TestReaders_restartAfterPause(t *testing.T) {
@@ -79,7 +81,7 @@ func TestReaders_restartAfterPause(t *testing.T) {
 		want   *discovery.Image
 	}{
 		"a HEAD after half a minute":           {30 * time.Second, http.MethodHead, "", changed},
-		"a HEAD within it":                     {29 * time.Second, http.MethodHead, "", old},
+		"a HEAD before half a minute":          {29 * time.Second, http.MethodHead, "", old},
 		"the first sector after half a minute": {30 * time.Second, http.MethodGet, "bytes=0-2047", changed},
 		"another sector":                       {30 * time.Second, http.MethodGet, "bytes=2048-4095", old},
 		"another sector after five hours":      {5 * time.Hour, http.MethodGet, "bytes=2048-4095", old},
@@ -110,18 +112,19 @@ func TestReaders_resumeKeepsRevision(t *testing.T) {
 	get(t, server, path, "wget", "")
 	src.set(changed)
 	response, body := get(t, server, path, "wget", "1000-")
-	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "without a word of which one it was")
+	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "a range without a tag is of the old image")
 	require.True(t, bytes.Equal(content(t, old)[1000:], body))
 
 	for _, header := range []string{"If-Range", "If-Match"} {
 		response, _ = do(t, server, http.MethodGet, path, "User-Agent", "somebody else", "Range", "bytes=1000-",
 			header, old.ETag())
 		require.Equal(t, http.StatusPartialContent, response.StatusCode, header)
-		require.Equal(t, old.ETag(), response.Header.Get("ETag"), "a tag names the revision for whoever asks")
+		require.Equal(t, old.ETag(), response.Header.Get("ETag"), "any client receives the revision of its tag")
 	}
 	response, _ = do(t, server, http.MethodGet, "/byid/"+infraEnv+"/other/x86_64/full.iso", "Range", "bytes=1000-",
 		"If-Match", old.ETag())
-	require.Equal(t, http.StatusPreconditionFailed, response.StatusCode, "but only where it was given out")
+	require.Equal(t, http.StatusPreconditionFailed, response.StatusCode,
+		"a tag is valid only at the path that returned it")
 }
 
 func TestReaders_knownReaderNeedsNoLookup(t *testing.T) {
@@ -133,9 +136,9 @@ func TestReaders_knownReaderNeedsNoLookup(t *testing.T) {
 	require.Equal(t, 1, src.asked)
 }
 
-// TestReaders_imageChanges has 50 clients read an image in ranges while it changes 100 times. Most
-// of them have the same name, and some begin late. Each client gets one revision from the first
-// byte to the last.
+// TestReaders_imageChanges reads an image in ranges with 50 clients while it changes 100 times.
+// Most clients have the same name, and some begin later. Each client receives one revision from the
+// first byte to the last.
 func TestReaders_imageChanges(t *testing.T) {
 	const clients, changes, piece = 50, 100, 32 << 10
 	b := base(t)
@@ -181,7 +184,7 @@ func TestReaders_imageChanges(t *testing.T) {
 				next <- struct{}{}
 			}
 			if !revisions[[32]byte(sum.Sum(nil))] {
-				t.Errorf("client %d (%s) got a mixture", client, agent)
+				t.Errorf("client %d (%s) received bytes of two revisions", client, agent)
 			}
 		})
 	}
@@ -200,11 +203,11 @@ func TestReaders_infraEnvDeleted(t *testing.T) {
 	server, service := serveWith(t, image.Options{Source: src})
 	get(t, server, path, "bmc", "0-9")
 	src.mu.Lock()
-	src.err = fmt.Errorf("it is gone")
+	src.err = fmt.Errorf("no such image")
 	src.mu.Unlock()
 	response, _ := get(t, server, path, "bmc", "10-19")
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
-	service.Forget(infraEnv)
+	service.DropInfraEnv(infraEnv)
 	response, _ = get(t, server, path, "bmc", "20-29")
 	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
 }
@@ -227,7 +230,7 @@ func TestShortURL_revokedOrExpired(t *testing.T) {
 	}
 
 	src.setCode("another one")
-	service.ForgetCodes(infraEnv)
+	service.DropCodes(infraEnv)
 	response, body = get(t, server, short, "bmc", "0-9")
 	requireProblem(t, response, body, http.StatusNotFound, "there is no image at this address")
 
@@ -240,15 +243,15 @@ func TestShortURL_revokedOrExpired(t *testing.T) {
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 	clock.Advance(time.Minute)
 	response, _ = get(t, server, short, "bmc", "20-29")
-	require.Equal(t, http.StatusNotFound, response.StatusCode, "in the middle of reading, too")
+	require.Equal(t, http.StatusNotFound, response.StatusCode, "a revoked code also ends a running download")
 }
 
 func TestShortURL_fitsManagementControllers(t *testing.T) {
 	require.Less(t, len("http://fifteen-letters:65535/i/abcdefghijklmnop.iso"), 60)
 }
 
-// TestBase_changedIsNeverMixed changes the base between the ranges of a reader. The reader gets
-// nothing more until it starts again with a whole image.
+// TestBase_changedIsNeverMixed changes the base ISO between the ranges of a client. The client
+// receives no more bytes until it begins again with a complete image.
 func TestBase_changedIsNeverMixed(t *testing.T) {
 	b := base(t)
 	src := &source{image: build(t, b, "config")}
@@ -259,7 +262,7 @@ func TestBase_changedIsNeverMixed(t *testing.T) {
 	src.set(other)
 	response, body := get(t, server, path, "bmc", "10-19")
 	requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
-	require.Equal(t, 1, src.failed, "whoever keeps the bases hears of it")
+	require.Equal(t, 1, src.failed, "the source checks the base")
 	response, _ = get(t, server, path, "bmc", "0-9")
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 	require.Equal(t, other.ETag(), response.Header.Get("ETag"))

@@ -12,7 +12,7 @@ import (
 	"landfall/web/problem"
 )
 
-// Prefixes of the paths of an infra-env's images; the rest is /{version}/{arch}/{file}.
+// Prefixes of the paths of an infra-env's images. The rest of a path is /{version}/{arch}/{file}.
 const (
 	byID     = "/byid/:infra_env_id"
 	byAPIKey = "/byapikey/:token"
@@ -97,7 +97,7 @@ func (s *Service) scriptOperations() []operation.Operation {
 	}
 }
 
-// infraEnvID returns the infra-env that the path names, directly or in a token.
+// infraEnvID returns the ID of the infra-env in the path, either the ID itself or from a token.
 func infraEnvID(c echo.Context) (string, error) {
 	if token := c.Param("token"); token != "" {
 		return infraEnvOf(token)
@@ -124,8 +124,8 @@ func (s *Service) imageByType(c echo.Context, network discovery.Network) (*disco
 	return s.image(kind)(c, network)
 }
 
-// artifact finds a boot artifact, which depends on the base ISO alone. The path or the query names
-// the version and the architecture.
+// artifact finds a boot artifact of a base ISO. The path or the query names the version and the
+// architecture.
 func (s *Service) artifact(kind discovery.Kind) find {
 	return func(c echo.Context, _ discovery.Network) (*discovery.Image, error) {
 		version, arch := c.Param("version"), c.Param("arch")
@@ -149,7 +149,7 @@ func (s *Service) artifact(kind discovery.Kind) find {
 	}
 }
 
-// forInfraEnv returns an artifact as one that a machine of an infra-env reads.
+// forInfraEnv returns the artifact with the infra-env of the machine that reads it.
 func forInfraEnv(i *discovery.Image, infraEnvID string) *discovery.Image {
 	return &discovery.Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName,
 		Modified: i.Modified,
@@ -159,18 +159,18 @@ func forInfraEnv(i *discovery.Image, infraEnvID string) *discovery.Image {
 func (s *Service) config(c echo.Context, network discovery.Network) (*discovery.Image, error) {
 	infraEnvID, ok := strings.CutSuffix(c.Param("file"), ".iso")
 	if !ok {
-		return nil, problem.NotFound("%s is no image; its name ends in .iso", c.Request().URL.Path)
+		return nil, problem.NotFound("%s is not an image; the name of an image ends in .iso", c.Request().URL.Path)
 	}
 	return s.options.Source.Image(c.Request().Context(), infraEnvID, discovery.Config, network)
 }
 
-// short answers a short URL with the image, its digest or the iPXE script, by the extension of the
-// URL. The infra-env tells the kind of image. short checks the code for every request, so that its
-// readers stop when it is revoked or expires.
+// short serves a short URL: the image, its digest or the iPXE script, by the extension of the URL.
+// The infra-env determines the kind of image. Each request checks the code, so that downloads stop
+// when the code is revoked or expires.
 func (s *Service) short(c echo.Context) error {
 	text, ending, _ := strings.Cut(c.Param("file"), ".")
 	if ending != "iso" && ending != "iso.sha256" && ending != "ipxe" {
-		return problem.NotFound("%s is no image; a short URL ends in .iso", c.Request().URL.Path)
+		return problem.NotFound("%s is not an image; a short URL ends in .iso", c.Request().URL.Path)
 	}
 	infraEnvID, err := s.codes.infraEnv(c.Request().Context(), text)
 	if err != nil {

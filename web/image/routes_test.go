@@ -13,8 +13,8 @@ import (
 	"landfall/web/problem"
 )
 
-// token makes a JSON Web Token with these claims. padding is the letter "=" of an encoder that does
-// not follow RFC 7515.
+// token returns a JSON Web Token with the given claims. padding is appended to its parts, like the
+// "=" of an encoder that does not follow RFC 7515.
 func token(t testing.TB, claims map[string]any, padding bool) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -26,8 +26,8 @@ func token(t testing.TB, claims map[string]any, padding bool) string {
 	return "eyJhbGciOiJFUzI1NiJ9." + encoding.EncodeToString(payload) + ".c2lnbmF0dXJl"
 }
 
-// TestToken_infraEnvID has claims whose encoding contains the letters in which base64url differs
-// from base64.
+// TestToken_infraEnvID uses claims whose encoding contains the characters in which base64url
+// differs from base64.
 func TestToken_infraEnvID(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
@@ -46,12 +46,12 @@ func TestToken_infraEnvID(t *testing.T) {
 func TestToken_malformedIsRefused(t *testing.T) {
 	server := serve(t, &source{image: build(t, base(t), "config")})
 	for _, c := range []struct{ token, sentence string }{
-		{"none", "does not have a token of three parts"},
-		{"a.b.c.d", "does not have a token of three parts"},
+		{"none", "not a JSON Web Token of three parts"},
+		{"a.b.c.d", "not a JSON Web Token of three parts"},
 		{"a.!!!.c", "not base64url"},
-		{"a." + base64.RawURLEncoding.EncodeToString([]byte("text")) + ".c", "holds no JSON"},
-		{token(t, map[string]any{"name": "x"}, false), "names no infra-env"},
-		{token(t, map[string]any{"sub": "../../etc/passwd"}, false), "names no infra-env"},
+		{"a." + base64.RawURLEncoding.EncodeToString([]byte("text")) + ".c", "contains no JSON"},
+		{token(t, map[string]any{"name": "x"}, false), "contains no infra-env"},
+		{token(t, map[string]any{"sub": "../../etc/passwd"}, false), "contains no infra-env"},
 	} {
 		response, body := do(t, server, http.MethodGet, "/byapikey/"+c.token+"/4.19/x86_64/full.iso")
 		requireProblem(t, response, body, http.StatusBadRequest, c.sentence)

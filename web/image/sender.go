@@ -16,8 +16,8 @@ import (
 
 const (
 	// pieceSize is the largest range that is copied through a buffer. The kernel copies larger
-	// ranges from file to socket; for small ranges, opening the base for the kernel takes longer
-	// than copying.
+	// ranges from file to socket. For small ranges, opening the base ISO again takes longer than
+	// copying.
 	pieceSize = 64 << 10
 	// stepSize is the number of bytes after which the progress of a long range is recorded.
 	stepSize = 2 << 20
@@ -25,42 +25,41 @@ const (
 	stepTime = 5 * time.Second
 )
 
-// errStalled ends the answer to a client that stopped reading.
+// errStalled is the error of a response whose client stopped reading.
 var errStalled = errors.New("the client stopped reading")
 
 // sender is the response to which http.ServeContent copies an image. io.Copy calls its ReadFrom, so
 // that the kernel copies ranges of the base ISO from file to socket; net/http supports that for an
-// *os.File alone.
-//
-// The underlying reader never returns the end of a range of a base that was changed meanwhile, so
-// an answer with a mixture of two files is never complete.
+// *os.File only.
+// The underlying reader never returns the end of a range if the base ISO was changed, so a response
+// with a mixture of two files is never complete.
 type sender struct {
-	http.ResponseWriter // that of net/http, below echo's
+	http.ResponseWriter // the writer of net/http below echo's
 	echo                *echo.Response
 	control             *http.ResponseController
-	patience            time.Duration // time after which a client that reads nothing is disconnected
+	stallTimeout        time.Duration // time after which a client that does not read is disconnected
 	direct              bool          // the connection supports copying in the kernel
 	image               *download
 	reader              *isogen.Reader
-	read                *progress.Read // nil for a HEAD
-	pieces              *sync.Pool     // of buffers of pieceSize bytes
+	read                *progress.Read // nil for a HEAD request
+	pieces              *sync.Pool     // buffers of pieceSize bytes
 	pos                 int64          // position of the next byte in the image
-	refused             int            // status of the refusal; 0 if there is none
-	failure             error          // cause of a broken answer
+	refused             int            // status of an error of http.ServeContent; 0 if there is none
+	failure             error          // cause of an incomplete response
 }
 
 func (s *Service) newSender(response *echo.Response, r *http.Request, image *download, read *progress.Read) *sender {
 	w := &sender{
 		ResponseWriter: response.Writer, echo: response, control: http.NewResponseController(response.Writer),
-		patience: s.options.Patience, direct: r.TLS == nil && r.ProtoMajor == 1,
+		stallTimeout: s.options.StallTimeout, direct: r.TLS == nil && r.ProtoMajor == 1,
 		image: image, reader: image.NewReader(), read: read, pieces: &s.pieces,
 	}
-	w.deadline(w.patience)
+	w.deadline(w.stallTimeout)
 	return w
 }
 
-// finish closes the reader, flushes the buffers of net/http under a deadline, and then removes the
-// deadline from the connection. It returns the cause of a broken answer.
+// finish closes the reader, flushes the buffers of net/http within a deadline, and then removes the
+// deadline from the connection. It returns the cause of an incomplete response.
 func (s *sender) finish() error {
 	if s.failure = errors.Join(s.failure, s.reader.Close()); s.failure != nil {
 		return s.failure
@@ -73,13 +72,13 @@ func (s *sender) finish() error {
 		err = s.control.SetWriteDeadline(time.Time{})
 	}
 	if errors.Is(err, http.ErrNotSupported) {
-		return nil // a test without a connection
+		return nil // in a test without a connection
 	}
 	return err
 }
 
-// WriteHeader implements http.ResponseWriter. It only records the errors of http.ServeContent, so
-// that the caller can answer them in the API's own shape.
+// WriteHeader implements http.ResponseWriter. It records the errors of http.ServeContent without
+// sending them, so that the caller can send them in the format of the API.
 func (s *sender) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		s.refused = status
@@ -89,14 +88,14 @@ func (s *sender) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements io.Writer. It receives answers with several ranges.
+// Write implements io.Writer. http.ServeContent calls it for responses with several ranges.
 func (s *sender) Write(p []byte) (n int, err error) {
 	if s.refused != 0 {
 		return len(p), nil
 	}
 	for len(p) > 0 && err == nil {
 		var k int
-		s.deadline(s.patience)
+		s.deadline(s.stallTimeout)
 		k, err = s.ResponseWriter.Write(p[:min(len(p), pieceSize)])
 		s.echo.Size += int64(k)
 		n, p = n+k, p[k:]
@@ -124,9 +123,9 @@ func (s *sender) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// long sends n bytes. The kernel copies those of the base.
+// long sends n bytes. The kernel copies the bytes of the base ISO.
 func (s *sender) long(n int64) (int64, error) {
-	s.deadline(s.patience)
+	s.deadline(s.stallTimeout)
 	if err := s.control.Flush(); err != nil { // the headers; afterwards the deadline of a step may pass without harm
 		return 0, s.record(err)
 	}
@@ -148,7 +147,7 @@ func (s *sender) piece(n int64) (int64, error) {
 	if _, err := s.reader.ReadAt(p, s.pos); err != nil {
 		return 0, s.record(err)
 	}
-	s.deadline(s.patience)
+	s.deadline(s.stallTimeout)
 	k, err := s.ResponseWriter.Write(p)
 	s.sent(int64(k))
 	return int64(k), s.record(err)
@@ -168,7 +167,7 @@ func (s *sender) deadline(d time.Duration) {
 	}
 }
 
-// record keeps the first error, which http.ServeContent discards.
+// record stores the first error, because http.ServeContent discards it.
 func (s *sender) record(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errStalled
@@ -179,15 +178,15 @@ func (s *sender) record(err error) error {
 	return err
 }
 
-// steps is the writer to which the reader of an image copies ranges of the base and other pieces of
-// the image.
+// steps is the writer to which the reader of an image copies ranges of the base ISO and generated
+// bytes.
 type steps struct{ *sender }
 
 // Write implements io.Writer.
 func (s steps) Write(p []byte) (n int, err error) {
 	for len(p) > 0 && err == nil {
 		var k int
-		s.deadline(s.patience)
+		s.deadline(s.stallTimeout)
 		k, err = s.ResponseWriter.Write(p[:min(len(p), pieceSize)])
 		s.sent(int64(k))
 		n, p = n+k, p[k:]
@@ -195,7 +194,7 @@ func (s steps) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom implements io.ReaderFrom for a range of the base. It lets the kernel copy one step at a
+// ReadFrom implements io.ReaderFrom for a range of the base ISO. The kernel copies one step at a
 // time. A slow step continues as long as the client reads some bytes of it.
 func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 	limited, ok := src.(*io.LimitedReader)
@@ -212,18 +211,18 @@ func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 		return 0, err
 	}
 	for stalled := time.Duration(0); limited.N > 0; {
-		patience := min(stepTime, s.patience-stalled)
-		s.deadline(patience)
+		timeout := min(stepTime, s.stallTimeout-stalled)
+		s.deadline(timeout)
 		step := &io.LimitedReader{R: file, N: min(limited.N, stepSize)}
 		k, err := to.ReadFrom(step)
 		s.sent(k)
 		n, limited.N = n+k, limited.N-k
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			if stalled += patience; k > 0 {
+			if stalled += timeout; k > 0 {
 				stalled = 0
 			}
-			if stalled < s.patience {
-				// Bytes that were read from the file and not sent are read again.
+			if stalled < s.stallTimeout {
+				// The next step reads the bytes again that were read from the file and not sent.
 				if _, err := file.Seek(start+n, io.SeekStart); err != nil {
 					return n, err
 				}
@@ -238,8 +237,7 @@ func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// content is the image as http.ServeContent sees it, which reads it only for requests with several
-// ranges.
+// content is the image for http.ServeContent, which reads it only for requests with several ranges.
 type content struct{ *sender }
 
 // Read implements io.Reader.

@@ -21,39 +21,38 @@ import (
 	"landfall/web/image"
 )
 
-// TestSender_stalledClientIsDropped has hundreds of clients stop in the middle of a download while
+// TestSender_stalledClientIsDropped stops hundreds of clients in the middle of a download while
 // others continue.
 func TestSender_stalledClientIsDropped(t *testing.T) {
 	const stalled = 300
 	i := build(t, largeBase(t, 24<<20), "config")
 	logger, lines := newLog()
-	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: time.Second, Logger: logger})
+	server, _ := serveWith(t, image.Options{Source: &source{image: i}, StallTimeout: time.Second, Logger: logger})
 	conns := make([]net.Conn, stalled)
 	for n := range conns {
 		conns[n] = begin(t, server, "GET "+path+" HTTP/1.1")
-		if n > 0 { // or they would use gigabytes of the system's memory
+		if n > 0 { // otherwise the clients would use gigabytes of socket buffers
 			require.NoError(t, conns[n].(*net.TCPConn).SetReadBuffer(4096))
 		}
 	}
 	_, body := get(t, server, path, "lively", "") // while the others are connected
 	require.Equal(t, sha256.Sum256(content(t, i)), sha256.Sum256(body))
 	for range conns {
-		lines.await(t, "stopped reading an image was disconnected")
+		lines.await(t, "disconnected because it stopped reading an image")
 	}
 	got, promised := rest(t, conns[0])
 	require.Less(t, got, promised)
 }
 
-// TestSender_slowClientIsKept has a client read a little again and again for many times the
-// patience of the sender.
+// TestSender_slowClientIsKept lets a client read small pieces for many times the stall time-out.
 func TestSender_slowClientIsKept(t *testing.T) {
-	const patience = 200 * time.Millisecond
+	const stallTimeout = 200 * time.Millisecond
 	i := build(t, largeBase(t, 24<<20), "config")
-	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: patience})
+	server, _ := serveWith(t, image.Options{Source: &source{image: i}, StallTimeout: stallTimeout})
 	conn := begin(t, server, "GET "+path+" HTTP/1.1")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
-	pace := time.NewTicker(patience / 20)
+	pace := time.NewTicker(stallTimeout / 20)
 	defer pace.Stop()
 	sum, took := sha256.New(), time.Now()
 	for {
@@ -65,22 +64,21 @@ func TestSender_slowClientIsKept(t *testing.T) {
 		<-pace.C
 	}
 	require.Equal(t, sha256.Sum256(content(t, i)), [32]byte(sum.Sum(nil)))
-	require.Greater(t, time.Since(took), 3*patience)
+	require.Greater(t, time.Since(took), 3*stallTimeout)
 }
 
-// TestSender_baseChanges changes the file in the middle of downloads, as people and failing disks
-// do.
+// TestSender_baseChanges changes the base ISO during downloads, as users and failing disks do.
 func TestSender_baseChanges(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
-		"it shrinks": func(path string) error { return os.Truncate(path, 8<<20) },
-		"it grows": func(path string) error {
+		"truncated": func(path string) error { return os.Truncate(path, 8<<20) },
+		"extended": func(path string) error {
 			file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 			if err == nil {
 				_, err = file.Write([]byte("more"))
 			}
 			return err
 		},
-		"it is written to": func(path string) error {
+		"overwritten": func(path string) error {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err == nil {
 				_, err = file.WriteAt(make([]byte, 1<<20), 16<<20)
@@ -94,11 +92,11 @@ func TestSender_baseChanges(t *testing.T) {
 			logger, lines := newLog()
 			server, _ := serveWith(t, image.Options{Source: src, Logger: logger})
 			conn := begin(t, server, "GET "+path+" HTTP/1.1")
-			lines.await(t, "begins to read")
+			lines.await(t, "Download of an image started")
 			require.NoError(t, change(b.Path()))
 			got, promised := rest(t, conn)
-			require.Less(t, got, promised, "no client gets a whole image of two files")
-			lines.await(t, "was cancelled because its base ISO was changed")
+			require.Less(t, got, promised, "no client receives a complete image from two files")
+			lines.await(t, "cancelled because the base ISO was changed")
 			require.Equal(t, 1, src.failed)
 			response, body := get(t, server, path, "another", "")
 			requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
@@ -106,7 +104,8 @@ func TestSender_baseChanges(t *testing.T) {
 	}
 }
 
-// TestSender_baseRemovedOrReplaced has an open file that stays the same one.
+// TestSender_baseRemovedOrReplaced removes or replaces the path of the base ISO; the open file
+// stays the same.
 func TestSender_baseRemovedOrReplaced(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"removed":              os.Remove,
@@ -119,7 +118,7 @@ func TestSender_baseRemovedOrReplaced(t *testing.T) {
 			logger, lines := newLog()
 			server, _ := serveWith(t, image.Options{Source: &source{image: i}, Logger: logger})
 			conn := begin(t, server, "GET "+path+" HTTP/1.1")
-			lines.await(t, "begins to read")
+			lines.await(t, "Download of an image started")
 			require.NoError(t, change(b.Path()))
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			require.NoError(t, err)
@@ -163,7 +162,7 @@ func TestRanges_overlappingGiveWhole(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
 	response, body := do(t, server, http.MethodGet, path, "Range", "bytes="+strings.Repeat("0-,", 90)+"0-")
-	require.Equal(t, http.StatusOK, response.StatusCode, "90 times as much as there is")
+	require.Equal(t, http.StatusOK, response.StatusCode, "90 times the size of the image")
 	require.True(t, bytes.Equal(content(t, i), body))
 }
 
@@ -178,7 +177,7 @@ func TestDigest_headerOnceKnown(t *testing.T) {
 	server := serve(t, &source{image: i})
 	response, _ := get(t, server, path, "bmc", "0-9")
 	require.Empty(t, response.Header.Get("Repr-Digest"))
-	require.False(t, wanted, "a range of a BMC's is no reason to read a gigabyte")
+	require.False(t, wanted, "a range request does not start the computation of the digest")
 	get(t, server, path, "browser", "")
 	require.True(t, wanted)
 	known = hex.EncodeToString(sum[:])
@@ -188,12 +187,12 @@ func TestDigest_headerOnceKnown(t *testing.T) {
 	}
 }
 
-// TestSender_reusesConnection makes many requests on one connection. The deadline of the first ones
-// would have passed for the later ones.
+// TestSender_reusesConnection sends many requests on one connection for longer than the deadline of
+// the first ones.
 func TestSender_reusesConnection(t *testing.T) {
 	i := build(t, base(t), "config")
 	want := content(t, i)
-	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Patience: 50 * time.Millisecond})
+	server, _ := serveWith(t, image.Options{Source: &source{image: i}, StallTimeout: 50 * time.Millisecond})
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	require.NoError(t, err)
 	defer conn.Close()
@@ -245,7 +244,7 @@ func TestSender_concurrentReaders(t *testing.T) {
 				t.Error(err)
 			}
 			if [32]byte(sum.Sum(nil)) != want {
-				t.Error("a reader got something else")
+				t.Error("a reader received wrong bytes")
 			}
 		})
 	}

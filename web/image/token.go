@@ -10,18 +10,18 @@ import (
 	"landfall/web/problem"
 )
 
-// infraEnvOf returns the ID of the infra-env from a token in a path: an API key of local
+// infraEnvOf returns the ID of the infra-env in a token of a path: an API key of local
 // authentication has it in "infra_env_id", an image token of single sign-on in "sub". It ignores
-// the signature: the appliance does not authenticate clients, and serves such paths only for
-// scripts that were written for services which do.
+// the signature: the appliance does not authenticate clients, and serves these paths for scripts
+// that were written for services with authentication.
 func infraEnvOf(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return "",
-			problem.BadRequest("the path does not have a token of three parts (a JSON Web Token); use the download " +
+			problem.BadRequest("the token in the path is not a JSON Web Token of three parts; use the download " +
 				"URL as the API returns it")
 	}
-	// RFC 7515, section 2: base64url without padding. Padding is accepted, too.
+	// RFC 7515, section 2: base64url without padding. Padding is accepted as well.
 	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
 	if err != nil {
 		return "",
@@ -32,7 +32,8 @@ func infraEnvOf(token string) (string, error) {
 		Subject    string `json:"sub"`
 	}
 	if err := json.Unmarshal(payload, &claims); err != nil {
-		return "", problem.BadRequest("the token in the path holds no JSON; use the download URL as the API returns it")
+		return "",
+			problem.BadRequest("the token in the path contains no JSON; use the download URL as the API returns it")
 	}
 	for _, id := range []string{claims.InfraEnvID, claims.Subject} {
 		if uuid.Validate(id) == nil {
@@ -40,5 +41,5 @@ func infraEnvOf(token string) (string, error) {
 		}
 	}
 	return "",
-		problem.BadRequest("the token in the path names no infra-env; use the download URL as the API returns it")
+		problem.BadRequest("the token in the path contains no infra-env; use the download URL as the API returns it")
 }

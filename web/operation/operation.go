@@ -1,7 +1,6 @@
-// Package operation defines the table entries from which the appliance's APIs are registered,
-// guarded and described. Each package under web keeps one table a noun; package web registers the
-// entries, and package web/api/openapi makes the OpenAPI document from them.
-//
+// Package operation defines the entries of the tables of operations. Each file of a noun in a
+// package of web has such a table. Package web registers the entries as routes and applies their
+// rules; package web/api/openapi makes the OpenAPI document from them.
 // Design: docs/design.md#one-table-entry-for-each-operation.
 package operation
 
@@ -11,32 +10,32 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Access names the rule for the callers of an operation. The zero value is no rule: a server
-// refuses to register an operation without one.
+// Access names the rule that decides which clients may call an operation. The zero value is
+// invalid: a server does not register an operation without a rule.
 type Access string
 
-// Rules for callers.
+// Access rules.
 const (
-	// Anyone lets every client call that reaches the port. It is the rule of all operations that
-	// need no token, until authentication adds others.
+	// Anyone permits every client that can connect to the appliance. All operations without a token
+	// have this rule until authentication adds others.
 	Anyone Access = "anyone"
 	// AccountToken requires a bearer token of the accounts API, which its handlers check.
 	AccountToken Access = "account-token"
 )
 
-// Methods besides those of net/http.
+// Methods in addition to those of net/http.
 const (
-	// Any stands for all methods.
+	// Any means all methods.
 	Any = "*"
-	// RouteNotFound stands for the requests below a path that no other operation answers.
+	// RouteNotFound means all requests below a path that match no other route.
 	RouteNotFound = echo.RouteNotFound
 )
 
-// Operation is one operation of an API: its route, its handler, the rules that the server applies
-// to it, and its description.
+// Operation is one operation of an API: its route, its handler, the rules that the server applies,
+// and its description.
 type Operation struct {
-	// ID names the operation in the API's description (operationId). Routes that are no operations,
-	// such as those that answer 405, have none.
+	// ID identifies the operation in the OpenAPI document (operationId). Routes that are not
+	// operations, such as those with the status 405, have no ID.
 	ID      string
 	Method  string
 	Path    string // in echo's form: /v2/clusters/:cluster_id
@@ -47,18 +46,18 @@ type Operation struct {
 	Head bool
 	// BodyLimit is the largest request body in bytes; 0 means the server's limit.
 	BodyLimit int64
-	// Quiet marks an operation that is called so often that a successful request is logged at debug
+	// Quiet marks an operation with very frequent requests. Successful requests are logged at debug
 	// level only.
 	Quiet bool
 
 	Summary    string
-	Parameters []Parameter // besides those of the path
+	Parameters []Parameter // in addition to those in the path
 	Body       any         // a value of the request body's type; nil if there is none
-	Status     int         // of success
-	NoContent  bool        // 204 is also a success
-	Answer     any         // a value of the answer's type; nil if there is none
-	Errors     []int       // statuses besides 422
-	Addition   bool        // Landfall's own operation in an API of the Assisted Installer
+	Status     int         // status of success
+	NoContent  bool        // status 204 is also a success
+	Answer     any         // a value of the response's type; nil if there is no body
+	Errors     []int       // statuses of errors in addition to 422
+	Addition   bool        // an operation of Landfall in an API of the Assisted Installer
 }
 
 // Parameter describes a parameter of an operation.
@@ -83,9 +82,9 @@ const (
 	Number
 )
 
-// Bodies and answers that have no Go type.
+// Bodies and responses that have no Go type.
 type (
-	// File is a body of any bytes.
+	// File is a body with any bytes.
 	File struct{}
 	// Upload is a multipart form with a file named upfile.
 	Upload struct{}
@@ -105,7 +104,7 @@ func (o Operation) Methods() []string {
 	return []string{o.Method}
 }
 
-// Below returns the operations with a prefix before their paths.
+// Below returns the operations with a prefix prepended to their paths.
 func Below(prefix string, operations []Operation) []Operation {
 	below := make([]Operation, len(operations))
 	for i, o := range operations {

@@ -1,7 +1,6 @@
-// Package problem defines the errors that HTTP clients receive, in the shapes of the Assisted
-// Installer's API. The server's error handler converts the error of a handler with [From] and
-// writes it with [Write].
-//
+// Package problem defines the errors that HTTP clients receive, in the formats of the Assisted
+// Installer's API. The server's error handler converts the error of a handler with [From] and sends
+// it with [Write].
 // Design: docs/design.md#kinds-of-errors.
 package problem
 
@@ -23,20 +22,20 @@ import (
 	"landfall/store"
 )
 
-// SchemaCode is the code in the body of a 422 answer whose cause has no code of its own. The codes
-// of go-openapi, which upstream's server uses, begin at 601; 605 means that a value does not have
-// the required form.
+// SchemaCode is the code in the body of a 422 response if the error has no code of its own. The
+// codes of go-openapi, which upstream's server uses, begin at 601; 605 means that a value does not
+// match the required pattern.
 const SchemaCode = 605
 
-// Error is an error of a request in the form for the client.
+// Error is an error response.
 type Error struct {
-	// Status is the HTTP status of the answer, 400 to 599.
+	// Status is the HTTP status of the response, 400 to 599.
 	Status int
-	// Code is the code in the body of a 422 answer; 0 means [SchemaCode].
+	// Code is the code in the body of a 422 response; 0 means [SchemaCode].
 	Code int32
-	// Reason is one sentence with the fault, its place and the remedy.
+	// Reason is one sentence that names the error, its location and the remedy.
 	Reason string
-	// Err is the cause, for the log. It may be nil.
+	// Err is the cause for the log. It may be nil.
 	Err error
 }
 
@@ -61,22 +60,22 @@ func Unauthorized(format string, args ...any) *Error {
 	return New(http.StatusUnauthorized, format, args...)
 }
 
-// Forbidden returns a 403: the sender of the request lacks the permission.
+// Forbidden returns a 403: the client lacks the permission.
 func Forbidden(format string, args ...any) *Error { return New(http.StatusForbidden, format, args...) }
 
 // NotFound returns a 404: the requested resource does not exist.
 func NotFound(format string, args ...any) *Error { return New(http.StatusNotFound, format, args...) }
 
-// Conflict returns a 409: the request does not fit the present state.
+// Conflict returns a 409: the request is not possible in the current state.
 func Conflict(format string, args ...any) *Error { return New(http.StatusConflict, format, args...) }
 
-// Unavailable returns a 503: a requirement is missing now and may be met later.
+// Unavailable returns a 503: a requirement is not met now and may be met later.
 func Unavailable(format string, args ...any) *Error {
 	return New(http.StatusServiceUnavailable, format, args...)
 }
 
-// Schema returns the 422 of a value that does not fit the API's schema. An error of go-openapi
-// keeps its code. Several errors have the code of the first one and all sentences.
+// Schema returns a 422 for a value that violates the API's schema. An error of go-openapi keeps its
+// code. The response to several errors has the code of the first one and all messages.
 func Schema(err error) *Error {
 	var sentences []string
 	var code int32
@@ -90,8 +89,8 @@ func Schema(err error) *Error {
 	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Reason: strings.Join(sentences, "; "), Err: err}
 }
 
-// word returns the meaning of a regular expression in words, for the fields in which people enter
-// addresses.
+// word returns the message of a schema error. It explains the regular expressions of fields for
+// addresses in words.
 func word(err error) string {
 	failed, ok := errors.AsType[*openapi.Validation](err)
 	if !ok || failed.Code() != openapi.PatternFailCode {
@@ -122,10 +121,10 @@ func eachCause(err error, visit func(error)) {
 	visit(err)
 }
 
-// From returns the answer for any error: the [*Error] in its chain, 413 for a body above its limit,
-// 503 for a failed write to the store, the status of its kind for a classified error (package
-// fault), the status that echo gave it, 499 if the client closed the connection, and 500 with the
-// error's own text otherwise.
+// From returns the response for any error: the [*Error] in its chain; 413 for a body above its
+// limit; 503 for a failed write to the store; the status of its kind for a classified error
+// (package fault); the status that echo chose; 499 if the client closed the connection; otherwise
+// 500 with the text of the error.
 func From(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
@@ -143,8 +142,9 @@ func From(err error) *Error {
 		return &Error{Status: routed.Code, Reason: fmt.Sprint(routed.Message), Err: routed.Internal}
 	}
 	if errors.Is(err, context.Canceled) {
-		return &Error{Status: statusClientGone, Reason: "the client closed the connection before the answer was ready",
-			Err: err}
+		return &Error{Status: statusClientGone,
+			Reason: "the client closed the connection before the response was ready",
+			Err:    err}
 	}
 	return &Error{Status: http.StatusInternalServerError, Reason: err.Error(), Err: err}
 }
@@ -171,10 +171,10 @@ func statusOf(kind fault.Kind) (status int, ok bool) {
 // only.
 const statusClientGone = 499
 
-// TooLarge returns the 413 of a body that is larger than limit bytes.
+// TooLarge returns a 413 for a body that is larger than limit bytes.
 func TooLarge(limit int64) *Error {
 	return New(http.StatusRequestEntityTooLarge,
-		"the request body is larger than the %d bytes that are accepted here; send less, or raise the limit under "+
+		"the request body is larger than the limit of %d bytes; send less, or raise the limit under "+
 			"limits in the configuration", limit)
 }
 
@@ -196,12 +196,12 @@ func (e *Error) Body() any {
 	return &models.Error{Code: &code, Href: &href, ID: &status, Kind: &kind, Reason: &reason}
 }
 
-// sentenceLimit is the largest length of a reason in bytes: a sentence that quotes the request must
+// sentenceLimit is the largest length of a reason in bytes. A sentence that quotes the request must
 // not become as long as the request.
 const sentenceLimit = 2000
 
-// clip makes a reason one readable line. It writes unprintable characters as Go escapes, and cuts
-// out the middle of a long text.
+// clip makes a reason one readable line. It writes unprintable characters as Go escapes and
+// shortens a long text in the middle.
 func clip(reason string) string {
 	if len(reason) > sentenceLimit {
 		reason = strings.ToValidUTF8(reason[:sentenceLimit/2], "") + "…" +
@@ -228,7 +228,7 @@ type schemaBody struct {
 	Message string `json:"message"`
 }
 
-// Write answers a request with the error; the answer to HEAD has no body.
+// Write sends the error. The response to a HEAD request has no body.
 func Write(w http.ResponseWriter, r *http.Request, e *Error) error {
 	body, err := json.Marshal(e.Body())
 	if err != nil {

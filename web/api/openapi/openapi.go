@@ -1,7 +1,7 @@
-// Package openapi makes the OpenAPI 3.0 document of the API from the table of its
-// operations and from the Go types of their bodies. It finds the required fields and the permitted
-// values of a type with the type's own Validate method, so the document agrees with what the API
-// accepts.
+// Package openapi generates the OpenAPI 3.0 document of the API from the table of its operations
+// and from the Go types of their bodies. It finds the required fields and the permitted values of a
+// type with the type's Validate method. The document therefore agrees with the validation of
+// requests.
 package openapi
 
 import (
@@ -35,8 +35,9 @@ func Document(version, basePath string, operations []operation.Operation) map[st
 		"openapi": "3.0.3",
 		"info": object{
 			"title": "The Assisted Installer's REST API v2, as Landfall serves it", "version": version,
-			"description": "Operations marked with x-landfall-addition are Landfall's own. A body that does not fit " +
-				"its schema is answered with 422, an unknown field with 400.",
+			"description": "Operations marked with x-landfall-addition are additions of Landfall. A body that " +
+				"violates " +
+				"its schema is rejected with 422, an unknown field with 400.",
 		},
 		"servers":    []object{{"url": basePath}},
 		"paths":      paths,

@@ -17,7 +17,7 @@ import (
 
 const reference = "#/components/schemas/"
 
-// Bodies of error answers; see package problem.
+// Bodies of error responses; see package problem.
 type (
 	errorModel       = models.Error
 	infraErrorModel  = models.InfraError
@@ -37,7 +37,7 @@ func (s *schemas) of(value any) object {
 	return s.schema(reflect.TypeOf(value))
 }
 
-// define adds the schema of a type under a name other than that of the type.
+// define adds the schema of a type under the given name instead of the type's name.
 func (s *schemas) define(name string, value any) {
 	s.defined[name] = s.structure(reflect.TypeOf(value))
 }
@@ -91,7 +91,7 @@ func (s *schemas) schema(t reflect.Type) object {
 // nonsense is a text that no list of permitted values contains.
 const nonsense = "\x00"
 
-// text returns the schema of a string type, with its permitted values if it has any.
+// text returns the schema of a string type, with its permitted values if they are restricted.
 func (s *schemas) text(t reflect.Type) object {
 	value := reflect.New(t)
 	value.Elem().SetString(nonsense)
@@ -108,8 +108,7 @@ func (s *schemas) text(t reflect.Type) object {
 	return schema
 }
 
-// named returns a reference to the schema of a struct. The schema is made at the first use of the
-// struct.
+// named returns a reference to the schema of a struct. The first reference generates the schema.
 func (s *schemas) named(t reflect.Type) object {
 	name := t.Name()
 	if !token.IsExported(name) { // not a model of the API
@@ -204,7 +203,7 @@ func spoil(value reflect.Value) {
 	}
 }
 
-// failures returns the failures that a model's Validate method reports, one by one.
+// failures returns the errors of a model's Validate method as a flat list.
 func failures(model validator) []*validation.Validation {
 	var found []*validation.Validation
 	var visit func(error)

@@ -2,17 +2,17 @@ package progress
 
 import "slices"
 
-// maxSpans bounds the number of spans of an image. Beyond it, the two nearest spans become one.
+// maxSpans limits the number of spans of an image. Above it, the two nearest spans are joined.
 const maxSpans = 128
 
-// coverage holds the bytes of an image that were read at least once, as ordered spans that do not
+// coverage records which bytes of an image were read at least once, as ordered spans that do not
 // touch.
 type coverage struct{ spans []span }
 
 type span struct{ from, to int64 }
 
 func (c *coverage) add(from, to int64) {
-	// first is the index of the span before which, or in which, the new span begins.
+	// first is the index of the first span that ends at or after the beginning of the new span.
 	first, _ := slices.BinarySearchFunc(c.spans, from, func(s span, from int64) int {
 		if s.to < from {
 			return -1
@@ -25,7 +25,7 @@ func (c *coverage) add(from, to int64) {
 		last++
 	}
 	if last == first+1 {
-		c.spans[first] = span{from, to} // nearly every read continues a span; no other span moves
+		c.spans[first] = span{from, to} // nearly every read extends a span without affecting other spans
 		return
 	}
 	c.spans = slices.Replace(c.spans, first, last, span{from, to})

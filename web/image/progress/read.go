@@ -7,7 +7,7 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Read is the reading of one image by one client.
+// Read is the read of one image by one client.
 type Read struct {
 	client, agent string
 	image         Image
@@ -19,7 +19,7 @@ type Read struct {
 	bytes       int64 // sent, including repeated ones
 	requests    int64
 	position    int64 // the end of the last byte range that was sent
-	running     int   // requests being answered
+	running     int   // requests in progress
 	byteRate    rate
 	requestRate rate
 	dropped     string
@@ -52,7 +52,7 @@ func (r *Read) lastRead() time.Time {
 	return r.last
 }
 
-// Sent records that the connection accepted n bytes from an offset on.
+// Sent records that the connection accepted n bytes, beginning at an offset.
 func (r *Read) Sent(offset, n int64) {
 	if n <= 0 {
 		return
@@ -67,8 +67,8 @@ func (r *Read) Sent(offset, n int64) {
 	r.byteRate.add(now, n)
 }
 
-// Done ends a request. The reason says in a few words why the appliance cut it off; otherwise it is
-// empty.
+// Done ends a request. If the appliance cut the request off, the reason says why in a few words;
+// otherwise it is empty.
 func (r *Read) Done(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,12 +76,12 @@ func (r *Read) Done(reason string) {
 	r.dropped = reason
 }
 
-// window is the length of the windows of a rate, which covers one to two of them.
+// window is the length of the windows of a rate. A rate covers one to two windows.
 const window = 4 * time.Second
 
-// rate counts in windows of time: the current one and the previous one.
+// rate counts in two windows of time: the current one and the previous one.
 type rate struct {
-	start             time.Time // of the current window
+	start             time.Time // start of the current window
 	previous, current int64
 }
 
@@ -100,8 +100,8 @@ func (r *rate) advance(now time.Time) {
 	}
 }
 
-// perSecond returns the recent rate. A read that began at first less than a second ago counts as a
-// second long.
+// perSecond returns the recent rate. A read that began less than a second ago (at the time first)
+// counts as one second long.
 func (r *rate) perSecond(now, first time.Time) float64 {
 	r.advance(now)
 	since := r.start.Add(-window)

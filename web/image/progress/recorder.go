@@ -1,9 +1,8 @@
-// Package progress records how far machines have read their discovery images, so that a person sees
-// where a boot stops before any agent can report: the client, the image, the position, the speed
-// and the time of the last byte.
-//
-// Its callers report ranges that were sent, not bytes, so recording costs next to nothing; see
-// [Read.Sent]. It keeps the records of the most recent clients in memory only.
+// Package progress records how far machines have read their discovery images: the client, the
+// image, the position, the speed and the time of the last byte. It shows where a boot stops before
+// an agent can report.
+// Callers report sent ranges and not single bytes, so recording is cheap; see [Read.Sent]. The
+// records of the most recent clients are in memory only.
 package progress
 
 import (
@@ -17,19 +16,19 @@ import (
 )
 
 const (
-	// maxReads bounds the number of recorded reads; one takes about 2 KiB.
+	// maxReads limits the number of recorded reads; each takes about 2 KiB.
 	maxReads = 1024
 	// sameRead is the longest pause within one read. A client that reads the image again later
-	// starts a new one.
+	// starts a new read.
 	sameRead = 30 * time.Minute
-	// ownership is how long a boot artifact that names no infra-env (kernel, rootfs) counts for the
-	// infra-env that its client named last.
+	// ownership is the time for which a client's boot artifacts without an infra-env (kernel,
+	// rootfs) count for the infra-env of its last boot script.
 	ownership = time.Hour
 )
 
 // Image describes the image of a read.
 type Image struct {
-	InfraEnvID string // "" for a boot artifact, which belongs to the infra-env that its client named before
+	InfraEnvID string // "" for a boot artifact, which belongs to the infra-env that its client requested last
 	Kind       string // full, minimal, initrd, rootfs, …
 	Revision   string // changes with the content
 	Size       int64  // bytes
@@ -42,7 +41,7 @@ type Recorder struct {
 
 	mu    sync.Mutex
 	reads map[key]*Read
-	last  map[string]owner // by client; the infra-env that it named last
+	last  map[string]owner // by client: the infra-env that it requested last
 }
 
 type key struct{ client, agent, infraEnvID, kind, revision string }
@@ -58,8 +57,8 @@ func NewRecorder(clock clockwork.Clock) *Recorder {
 }
 
 // Request records that a client (its address and its User-Agent) requests a part of an image. It
-// returns the read of that request, and true for the first request of the read. The caller reports
-// the bytes that it sends with [Read.Sent] and calls [Read.Done] at the end.
+// returns the read of the request, and true if the request starts the read. The caller reports sent
+// bytes with [Read.Sent] and calls [Read.Done] at the end.
 func (r *Recorder) Request(client, agent string, image Image) (read *Read, first bool) {
 	now := r.clock.Now()
 	r.mu.Lock()
@@ -94,7 +93,7 @@ func (r *Recorder) remember(client string, o owner) {
 	r.last[client] = o
 }
 
-// makeRoom drops the read with the oldest last byte if there are too many.
+// makeRoom drops the read with the oldest last byte if there are too many reads.
 func (r *Recorder) makeRoom() {
 	if len(r.reads) < maxReads {
 		return
@@ -109,8 +108,8 @@ func (r *Recorder) makeRoom() {
 	delete(r.reads, oldest)
 }
 
-// Forget drops the reads of an infra-env.
-func (r *Recorder) Forget(infraEnvID string) {
+// DropInfraEnv drops the reads of an infra-env.
+func (r *Recorder) DropInfraEnv(infraEnvID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k := range r.reads {
@@ -120,9 +119,9 @@ func (r *Recorder) Forget(infraEnvID string) {
 	}
 }
 
-// Reads reports the reads of an infra-env's images; the one with the latest byte comes first. hosts
-// holds the registration times of its hosts: a registration after the begin of a read shows that
-// the boot succeeded.
+// Reads reports the reads of an infra-env's images; the read with the most recent byte comes first.
+// hosts are the registration times of the infra-env's hosts: a registration after the start of a
+// read proves that the boot succeeded.
 func (r *Recorder) Reads(infraEnvID string, hosts ...time.Time) []Report {
 	now := r.clock.Now()
 	r.mu.Lock()

@@ -20,7 +20,7 @@ func TestRecorder_managementController(t *testing.T) {
 
 	clock.Advance(time.Minute)
 	require.Equal(t, "BMC 10.0.0.7 stopped 60 s ago in the boot loader at 50 %: the machine has not started the "+
-		"kernel; look at its boot order and its console.",
+		"kernel; check its boot order and its console.",
 		only(t, recorder.Reads("env")).Sentence)
 
 	sweep(recorder, clock, "10.0.0.7", "", full, 4*mib, 39*mib, piece, time.Millisecond)
@@ -43,7 +43,7 @@ func TestRecorder_managementController(t *testing.T) {
 	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, and a host of this infra-env has registered since.",
 		registered.Sentence)
 	require.Equal(t, Stopped, only(t, recorder.Reads("env", start.Add(-time.Hour))).State,
-		"a host of long ago says nothing")
+		"an earlier registration proves nothing")
 
 	sweep(recorder, clock, "10.0.0.7", "", full, 40*mib, 100*mib, piece, time.Millisecond)
 	report = only(t, recorder.Reads("env"))
@@ -84,13 +84,13 @@ func TestRecorder_downloadInProgress(t *testing.T) {
 	require.Equal(t, 20.0, report.SharePercent)
 	require.InDelta(t, 2*mib, report.BytesPerSecond, 0.5*mib)
 
-	read.Done("it took nothing any more and was dropped")
-	require.Equal(t, "The download by curl on 10.0.0.9 has read kernel, stopped 0 s ago in the initrd at 24 %: it "+
-		"took nothing any more and was dropped.",
+	read.Done("the client stopped reading and was disconnected")
+	require.Equal(t, "The download by curl on 10.0.0.9 has read kernel, stopped 0 s ago in the initrd at 24 %: the "+
+		"client stopped reading and was disconnected.",
 		only(t, recorder.Reads("env")).Sentence)
 
 	read, first := recorder.Request("10.0.0.9", "curl/8.5.0", full)
-	require.False(t, first, "it goes on")
+	require.False(t, first, "the read continues")
 	clock.Advance(90 * time.Second)
 	read.Sent(20*mib, 80*mib)
 	read.Done("")
@@ -108,8 +108,8 @@ func TestRecorder_halfHourBreakEndsRead(t *testing.T) {
 	require.Zero(t, only(t, recorder.Reads("env")).SharePercent)
 }
 
-// TestRecorder_artifactsBelongToLastBootScript covers kernel and rootfs, whose URLs name only a
-// version.
+// TestRecorder_artifactsBelongToLastBootScript covers the kernel and the rootfs, whose URLs contain
+// a version and no infra-env.
 func TestRecorder_artifactsBelongToLastBootScript(t *testing.T) {
 	recorder, clock := newRecorder()
 	rootfs := Image{Kind: "rootfs", Size: mib}
@@ -133,15 +133,15 @@ func TestRecorder_boundedAndForgotten(t *testing.T) {
 	}
 	require.Len(t, recorder.reads, maxReads)
 	require.Len(t, recorder.last, maxReads)
-	require.Len(t, recorder.Reads("env-0"), 50, "those that were quiet for longest are gone")
+	require.Len(t, recorder.Reads("env-0"), 50, "the reads with the oldest last bytes were dropped")
 	reports := recorder.Reads("env-1")
 	require.Len(t, reports, 100)
 	require.True(t, reports[0].LastRead.After(reports[99].LastRead))
-	recorder.Forget("env-1")
+	recorder.DropInfraEnv("env-1")
 	require.Empty(t, recorder.Reads("env-1"))
 }
 
-// TestCoverage_countsEachByteOnce compares the coverage with one flag per byte.
+// TestCoverage_countsEachByteOnce compares the coverage with one flag for each byte.
 func TestCoverage_countsEachByteOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -15,12 +15,12 @@ type State string
 
 // The states of a read.
 const (
-	Reading  State = "reading"  // bytes were sent a moment ago
-	Finished State = "finished" // everything that the boot or the download needs was read
-	Stopped  State = "stopped"  // the client is silent and has not finished
+	Reading  State = "reading"  // bytes were sent recently
+	Finished State = "finished" // all bytes that the boot or the download needs were read
+	Stopped  State = "stopped"  // no recent bytes, and not finished
 )
 
-// quiet is the silence after which a read counts as stopped.
+// quiet is the time without a sent byte after which a read counts as stopped.
 const quiet = 15 * time.Second
 
 // Report describes the progress of a read.
@@ -37,7 +37,7 @@ type Report struct {
 	BytesPerSecond  float64   `json:"bytes_per_second"` // over the last seconds
 	RangesPerSecond float64   `json:"ranges_per_second"`
 	State           State     `json:"state"`
-	Sentence        string    `json:"sentence"` // for a person
+	Sentence        string    `json:"sentence"` // for people
 }
 
 // Share is the share of a part of an image that was read.
@@ -68,8 +68,8 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	return report
 }
 
-// parts returns the share that was read of each part, in the order in which a boot reads them. A
-// part may lie in several places. Directories and files that no boot waits for are left out.
+// parts returns the share that was read of each part, in the order in which a boot reads the parts.
+// A part may consist of several ranges. Directories and files that no boot waits for are omitted.
 func (r *Read) parts() []Share {
 	var parts []Share
 	for _, name := range []string{"boot loader", "kernel", "initrd", "boot image", "config", "rootfs"} {
@@ -87,7 +87,7 @@ func (r *Read) parts() []Share {
 	return parts
 }
 
-// percent returns a share with one decimal. It returns 100 only if nothing is missing.
+// percent returns a share with one decimal. It returns 100 only if no byte is missing.
 func percent(part, whole int64) float64 {
 	if part >= whole {
 		return 100
@@ -105,8 +105,8 @@ func (r *Read) state(now time.Time) State {
 	return Reading
 }
 
-// complete reports whether everything necessary was read: the whole image, or all that a booting
-// machine needs of it.
+// complete reports whether all necessary bytes were read: the whole image, or the parts that a
+// booting machine needs.
 func (r *Read) complete() bool {
 	if r.covered.within(0, r.image.Size) >= r.image.Size {
 		return true
@@ -124,17 +124,17 @@ func (r *Read) complete() bool {
 	return wanted > 0 && r.booting()
 }
 
-// bootNeeds reports whether every boot reads the whole segment. The other segments depend on the
-// firmware; of the config it reads only the part in use.
+// bootNeeds reports whether every boot reads the whole segment. Other segments depend on the
+// firmware; of the config, a boot reads only the used part.
 func bootNeeds(segment string) bool {
 	return segment == "kernel" || segment == "initrd" || segment == "rootfs"
 }
 
-// booting reports whether the client is a booting machine, and not a person's download.
+// booting reports whether the client is a booting machine and not a user's download.
 func (r *Read) booting() bool { return !strings.HasPrefix(r.clientName(), "the ") }
 
-// clientName names the client by its requests. Management controllers send all kinds of agent
-// names, but all of them read small pieces.
+// clientName returns a name for the client by its requests. User-Agents of management controllers
+// vary, but all management controllers read small pieces.
 func (r *Read) clientName() string {
 	agent := strings.ToLower(r.agent)
 	for _, known := range []struct{ part, name string }{
@@ -145,7 +145,7 @@ func (r *Read) clientName() string {
 	} {
 		if strings.Contains(agent, known.part) {
 			if r.smallPieces() || known.part == "curl" && r.image.Kind == "rootfs" {
-				break // virtual media through curl's library, or a live system that fetches its rootfs
+				break // virtual media with curl's library, or a live system that downloads its rootfs
 			}
 			return known.name + r.client
 		}
@@ -161,7 +161,7 @@ func (r *Read) clientName() string {
 
 func (r *Read) smallPieces() bool { return r.requests > 4 && r.bytes/r.requests < 1<<20 }
 
-// isPart reports whether an image of that kind is read only for a boot over the network.
+// isPart reports whether an image of that kind is read only for network boot.
 func isPart(kind string) bool { return kind == "kernel" || kind == "initrd" || kind == "rootfs" }
 
 func (r *Read) sentence(report Report, now time.Time, registered bool) string {
@@ -200,7 +200,7 @@ func (r *Read) sentence(report Report, now time.Time, registered bool) string {
 	return capitalize(text)
 }
 
-// progress returns the parts that were read to the end, the part at the current position, and the
+// progress returns the parts that were read completely, the part at the current position, and the
 // share of that part that was read.
 func (r *Read) progress() (done, current, share string) {
 	whole := map[string]bool{}
@@ -219,7 +219,7 @@ func (r *Read) progress() (done, current, share string) {
 		return "", "", share
 	}
 	var names []string
-	for _, name := range []string{"kernel", "initrd", "rootfs"} { // in the order of a boot, not of the image
+	for _, name := range []string{"kernel", "initrd", "rootfs"} { // in the order of a boot
 		if whole[name] {
 			names = append(names, name)
 		}
@@ -227,19 +227,19 @@ func (r *Read) progress() (done, current, share string) {
 	return list(names), current, share
 }
 
-// cause returns the most likely reason why the client stopped in a part.
+// cause returns the most likely reason why the client stopped within a part.
 func (r *Read) cause(current string) string {
 	switch {
 	case r.dropped != "":
 		return r.dropped
 	case !r.booting():
-		return "the download was broken off, or the link was lost"
+		return "the download was cancelled or the link was lost"
 	case current == "the kernel", current == "the initrd", current == "the rootfs", isPart(r.image.Kind):
 		return "link too slow or mount lost"
 	case r.started():
-		return "the machine has what it read so far; look at its console"
+		return "the machine stopped reading; check its console"
 	}
-	return "the machine has not started the kernel; look at its boot order and its console"
+	return "the machine has not started the kernel; check its boot order and its console"
 }
 
 // started reports whether the boot has reached the kernel.
@@ -272,7 +272,7 @@ func list(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// capitalize makes the first letter a capital, except in a name such as iPXE.
+// capitalize makes the first letter upper case, except in names such as iPXE.
 func capitalize(text string) string {
 	if strings.HasPrefix(text, "iPXE") {
 		return text
