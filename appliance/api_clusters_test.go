@@ -109,7 +109,7 @@ func TestClusterUpdate_readOnlyFieldsUnknown(t *testing.T) {
 	for _, field := range []string{"id", "status", "status_info", "href", "kind", "created_at", "hosts",
 		"validations_info", "progress", "pull_secret_set", "openshift_cluster_id"} {
 		requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), object{field: "x"}), 400,
-			`"`+field+`", which this operation does not know`)
+			`the unknown field "`+field+`"`)
 	}
 }
 

@@ -141,7 +141,7 @@ func TestOperations_invalidBodyIsRejected(t *testing.T) {
 					http.StatusBadRequest)
 				if !slices.Contains(byAgents, operation.ID) {
 					requireRefusal(t, call(t, operation.Method, at, fields.with(object{"colour": "red"})),
-						http.StatusBadRequest, `"colour", which this operation does not know`)
+						http.StatusBadRequest, `the unknown field "colour"`)
 				}
 			}
 			deep := call(t, operation.Method, at, strings.Repeat("[", 100_000))
@@ -166,7 +166,7 @@ func TestOperations_otherMethodsAreRejected(t *testing.T) {
 				continue
 			}
 			requireRefusal(t, call(t, method, d.at(operation, id, id, id), nil), http.StatusMethodNotAllowed,
-				method+" is not possible", "there is "+methods[operation.Path][0])
+				"does not support the method "+method, "only "+methods[operation.Path][0])
 		}
 	}
 }

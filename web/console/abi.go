@@ -26,7 +26,8 @@ const abiUploadBytes = abi.DirectoryBytes + 1<<20
 
 // ABIDirectories imports and exports directories of the agent-based installer.
 type ABIDirectories interface {
-	// Import creates a cluster from a directory. With check, it returns what it would create.
+	// Import creates a cluster from a directory. With check, it only returns the result that the
+	// import would have.
 	Import(ctx context.Context, files []abi.File, check bool) (*abi.Import, error)
 	// Export returns the directory of a cluster.
 	Export(ctx context.Context, clusterID string) (*abi.Export, error)
@@ -52,7 +53,7 @@ func ABIOperations(directories ABIDirectories) []operation.Operation {
 	}
 }
 
-// add takes a form with the files of a directory, each named by its path, or a tar.gz archive of
+// add reads a form with the files of a directory, each named by its path, or a tar.gz archive of
 // the directory. With ?check=true it creates nothing.
 func (d abiDirectories) add(c echo.Context) error {
 	files, err := readDirectory(c)
@@ -107,7 +108,7 @@ func untar(body io.Reader) ([]abi.File, error) {
 			return files, nil
 		}
 		if err != nil {
-			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.",
+			return nil, problem.BadRequest("The archive cannot be read, or has more than %d MiB: %v.",
 				abiUploadBytes>>20, err)
 		}
 		if header.Typeflag != tar.TypeReg {
@@ -115,14 +116,14 @@ func untar(body io.Reader) ([]abi.File, error) {
 		}
 		data, err := io.ReadAll(archive)
 		if err != nil {
-			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.",
+			return nil, problem.BadRequest("The archive cannot be read, or has more than %d MiB: %v.",
 				abiUploadBytes>>20, err)
 		}
 		files = append(files, abi.File{Name: path.Clean("/" + header.Name)[1:], Data: data})
 	}
 }
 
-// export answers with a tar.gz archive, or with JSON if the query asks for it.
+// export sends a tar.gz archive, or JSON if the query requests it.
 func (d abiDirectories) export(c echo.Context) error {
 	directory, err := d.Export(c.Request().Context(), c.Param("cluster_id"))
 	if err != nil {

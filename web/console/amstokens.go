@@ -13,7 +13,8 @@ import (
 	"landfall/web/problem"
 )
 
-// Tokens manages the tokens of programs, such as the ocm command, that use the site instead of AMS.
+// Tokens manages the tokens of programs, such as the ocm command, that use the site's API instead
+// of AMS.
 type Tokens interface {
 	Issue(ctx context.Context, wanted local.Request) (*local.Issued, error)
 	Tokens() ([]local.Token, error)
@@ -24,9 +25,9 @@ type Tokens interface {
 type AMSToken struct {
 	Kind     local.Kind `json:"kind,omitempty"`      // access, offline or client; "": access
 	Username string     `json:"username,omitempty"`  // "": the site's own account
-	ClientID string     `json:"client_id,omitempty"` // of a client
-	Days     int        `json:"days,omitempty"`      // of validity; 0: it never expires
-	ReadOnly bool       `json:"read_only,omitempty"` // it must not set labels
+	ClientID string     `json:"client_id,omitempty"` // of a client token
+	Days     int        `json:"days,omitempty"`      // of validity; 0 means no limit
+	ReadOnly bool       `json:"read_only,omitempty"` // the token does not permit changes of labels
 }
 
 const maxTokenDays = 100 * 366
@@ -64,7 +65,7 @@ func (t amsTokens) issue(c echo.Context) error {
 		return err
 	}
 	if order.Days < 0 || order.Days > maxTokenDays {
-		return problem.BadRequest("days is %d; expected 1 to %d, or 0 for a token that never ends", order.Days,
+		return problem.BadRequest("days is %d; expected 1 to %d, or 0 for a token that never expires", order.Days,
 			maxTokenDays)
 	}
 	issued, err := t.Issue(c.Request().Context(), local.Request{

@@ -13,12 +13,12 @@ import (
 	"landfall/web/problem"
 )
 
-// BMCsRoute is the route of the servers that the appliance controls by their BMCs. The parameter
-// :id of the operations is the ID of a server or its escaped name. The live feed reports changes of
-// servers with the kind "bmcs".
+// BMCsRoute is the route of the servers whose BMCs the appliance controls. The parameter :id of the
+// operations is the ID of a server or its escaped name. The live feed reports changes of servers
+// with the kind "bmcs".
 const BMCsRoute = BasePath + "/bmcs"
 
-// BMCs manages the servers that the appliance controls by their BMCs.
+// BMCs manages the servers whose BMCs the appliance controls.
 type BMCs interface {
 	Servers() ([]*bmc.Server, error)
 	Find(idOrName string) (*bmc.Server, error)
@@ -29,7 +29,7 @@ type BMCs interface {
 	Boot(ctx context.Context, id, infraEnvID string) (*bmc.Server, error)
 	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
 	RequestLogs(id string) ([]bmc.RequestLog, error)
-	// InfraEnv returns the ID of an infra-env that is given by its ID or name; "" means none.
+	// InfraEnv returns the ID of the infra-env with the given ID or name; "" means none.
 	InfraEnv(idOrName string) (string, error)
 }
 
@@ -43,10 +43,10 @@ type BMCCreate struct {
 	CA         string `json:"ca,omitempty"`
 	BootMAC    string `json:"boot_mac,omitempty"`
 	BootMode   string `json:"boot_mode,omitempty"`
-	InfraEnvID string `json:"infra_env_id,omitempty"` // or its name
+	InfraEnvID string `json:"infra_env_id,omitempty"` // ID or name
 }
 
-// BMCUpdate is the body of a request to change a server; absent fields stay.
+// BMCUpdate is the body of a request to change a server. Absent fields stay unchanged.
 type BMCUpdate struct {
 	Name       *string `json:"name,omitempty"`
 	Address    *string `json:"address,omitempty"`
@@ -75,13 +75,13 @@ type BMCImportRow struct {
 	Error string `json:"error,omitempty"`
 }
 
-// bmcBoot is the body of a request to boot a server; without an infra-env it boots the one that the
-// server has.
+// bmcBoot is the body of a request to boot a server. Without an infra-env, the server boots from
+// the one that it has.
 type bmcBoot struct {
 	InfraEnvID string `json:"infra_env_id"`
 }
 
-// bmcPower is the body of a request to change the power of a server.
+// bmcPower is the body of a request to change the power state of a server.
 type bmcPower struct {
 	Action bmc.ActionKind `json:"action"` // on, off, soft or reset
 }
@@ -97,7 +97,7 @@ func BMCOperations(servers BMCs) []operation.Operation {
 			Summary: "List the servers by their names",
 			Status:  http.StatusOK, Answer: map[string][]bmc.Server{}},
 		{ID: "createBMC", Method: http.MethodPost, Path: BMCsRoute, Access: operation.Anyone, Handler: b.create,
-			Summary: "Add a server; its power stays as it is",
+			Summary: "Add a server without a change of its power",
 			Body:    BMCCreate{},
 			Status:  http.StatusCreated, Answer: bmc.Server{}, Errors: []int{400, 409}},
 		{ID: "importBMCs", Method: http.MethodPost, Path: BMCsRoute + "/import",
@@ -202,7 +202,7 @@ func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, taken, dry 
 	}
 	if taken {
 		return "", &bmc.ConflictError{Reason: "A server with the name " + row.Desired.Name +
-			" already exists; change that one, or remove it first."}
+			" already exists; change or remove it."}
 	}
 	var err error
 	if row.Desired.InfraEnvID, err = b.InfraEnv(row.InfraEnv); err != nil || dry {
@@ -215,11 +215,11 @@ func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, taken, dry 
 	return server.ID, nil
 }
 
-// find returns the server that the path names.
+// find returns the server in the path.
 func (b bmcServers) find(c echo.Context) (*bmc.Server, error) {
 	name, err := url.PathUnescape(c.Param("id"))
 	if err != nil {
-		return nil, problem.BadRequest("%q is no name of a server: %s", c.Param("id"), err)
+		return nil, problem.BadRequest("%q is not the name of a server: %s", c.Param("id"), err)
 	}
 	server, err := b.Find(name)
 	return server, err
@@ -230,13 +230,13 @@ func (b bmcServers) show(c echo.Context) error {
 	return answer(c, server, err)
 }
 
-// checkOwner returns an error if another object owns the server, because then only that object may
-// change the server.
+// checkOwner returns an error if another object owns the server, because only the owner may change
+// it.
 func checkOwner(server *bmc.Server) error {
 	if server.Owner == "" {
 		return nil
 	}
-	return problem.Conflict("The server %s belongs to %s; change or delete that.", server.Name, server.Owner)
+	return problem.Conflict("The server %s is managed by %s; change or delete that object.", server.Name, server.Owner)
 }
 
 func (b bmcServers) change(c echo.Context) error {

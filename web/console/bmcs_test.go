@@ -15,7 +15,7 @@ import (
 	"landfall/web"
 )
 
-// servers is a manager that does not run: ordered actions stay ordered.
+// servers is a manager without running workers: actions stay queued.
 type servers struct{ *bmc.Manager }
 
 func (servers) InfraEnv(name string) (string, error) {
@@ -101,8 +101,8 @@ func TestServers_invalidRequests(t *testing.T) {
 		{http.MethodPatch, "/n1", `{"boot_mode": "fast"}`, http.StatusBadRequest, "The boot mode"},
 		{http.MethodPatch, "/n1", `[]`, http.StatusBadRequest, "not the JSON object"},
 		{http.MethodPatch, "/owned", `{"name": "x"}`, http.StatusConflict,
-			"belongs to BareMetalHost site/n2; change or delete that"},
-		{http.MethodDelete, "/owned", "", http.StatusConflict, "belongs to BareMetalHost site/n2"},
+			"is managed by BareMetalHost site/n2; change or delete that object"},
+		{http.MethodDelete, "/owned", "", http.StatusConflict, "is managed by BareMetalHost site/n2"},
 		{http.MethodDelete, "/n1?power_off=perhaps", "", http.StatusBadRequest, "power_off is"},
 		{http.MethodPost, "/n1/actions/boot", `{"infra_env_id": "i-9"}`, http.StatusBadRequest,
 			"There is no infra-env"},

@@ -22,7 +22,7 @@ const (
 	infraEnvPath = BasePath + "/infra-envs/:infra_env_id"
 )
 
-// answer writes a value with status 200, or returns the error.
+// answer sends a value with status 200, or returns the error.
 func answer(c echo.Context, value any, err error) error {
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func answer(c echo.Context, value any, err error) error {
 	return c.JSON(http.StatusOK, value)
 }
 
-// answerWith writes a value with another status, or returns the error.
+// answerWith sends a value with another status, or returns the error.
 func answerWith(c echo.Context, status int, value any, err error) error {
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func answerWith(c echo.Context, status int, value any, err error) error {
 	return c.JSON(status, value)
 }
 
-// done answers 204, or returns the error.
+// done sends 204, or returns the error.
 func done(c echo.Context, err error) error {
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func done(c echo.Context, err error) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// read decodes a JSON body. It refuses keys that the value does not have.
+// read decodes a JSON body. It rejects keys that the value does not have.
 func read(c echo.Context, into any) error {
 	decoder := json.NewDecoder(c.Request().Body)
 	decoder.DisallowUnknownFields()
@@ -55,11 +55,11 @@ func read(c echo.Context, into any) error {
 	if err == nil || errors.As(err, new(*http.MaxBytesError)) {
 		return err
 	}
-	return problem.BadRequest("the body is not the JSON object that this operation takes: %s",
+	return problem.BadRequest("the body is not the JSON object that this operation expects: %s",
 		strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// readOptional is read for a body that may be empty.
+// readOptional is like read, but accepts an empty body.
 func readOptional(c echo.Context, into any) error {
 	if c.Request().ContentLength == 0 {
 		return nil

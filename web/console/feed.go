@@ -21,12 +21,12 @@ import (
 	"landfall/web/problem"
 )
 
-// heartbeat is the time between two pings. It keeps proxies from closing the connection. A browser
-// that receives no ping for three heartbeats shows the appliance as unreachable.
+// heartbeat is the time between two pings, which keep proxies from closing the connection. A
+// browser without a ping for three heartbeats shows the appliance as unreachable.
 const heartbeat = 15 * time.Second
 
-// feedKinds returns the kinds of objects whose changes the feed reports: the store's buckets of the
-// same names.
+// feedKinds returns the kinds of objects whose changes the feed reports. They are the names of
+// buckets in the store.
 func feedKinds() []string { return []string{"clusters", "hosts", "infra-envs", "events", "bmcs"} }
 
 // Change is one event of the feed: an object was written or deleted.
@@ -34,10 +34,10 @@ type Change struct {
 	Revision  uint64 `json:"revision"`
 	Kind      string `json:"kind"`
 	ID        string `json:"id"`
-	ClusterID string `json:"cluster_id"` // the cluster of the object, or ""
+	ClusterID string `json:"cluster_id"` // ID of the object's cluster, or ""
 }
 
-// FeedRoute is the route of the live feed, whose answers do not end by themselves.
+// FeedRoute is the route of the live feed, whose responses have no end of their own.
 const FeedRoute = BasePath + "/feed"
 
 // Feed configures the live feed.
@@ -48,9 +48,9 @@ type Feed struct {
 	// has none or no longer exists. The feed calls it for hosts, infra-envs and events; nil means
 	// that no object has a cluster.
 	ClusterOf func(ctx context.Context, kind, key string) (string, error)
-	// Clock times the heartbeat; nil is the real clock.
+	// Clock times the heartbeat; nil means the real clock.
 	Clock clockwork.Clock
-	// Draining is closed when the server shuts down; then feeds end. See web.Server.Draining.
+	// Draining is closed when the server shuts down. Feeds end then. See web.Server.Draining.
 	Draining <-chan struct{}
 	// Logger receives the errors of feeds; nil discards them.
 	Logger *slog.Logger
@@ -73,12 +73,12 @@ func FeedOperations(options Feed) []operation.Operation {
 	}
 }
 
-// feed answers with Server-Sent Events
+// feed sends Server-Sent Events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html):
 //
 //   - change, with a [Change] as data and the revision as ID
 //   - ping, every 15 seconds
-//   - reset, if the single changes since Last-Event-ID are not known: everything may have changed
+//   - reset, if the changes since Last-Event-ID are no longer stored: any object may have changed
 type feed struct{ Feed }
 
 func (f *feed) serve(c echo.Context) error {
@@ -101,7 +101,7 @@ func (f *feed) serve(c echo.Context) error {
 		err := f.follow(ctx, stream, from)
 		if !errors.Is(err, store.ErrCompacted) && !errors.Is(err, store.ErrFutureRevision) {
 			if err != nil && ctx.Err() == nil {
-				f.Logger.DebugContext(ctx, "a live feed broke off", "error", err)
+				f.Logger.DebugContext(ctx, "Live feed was interrupted.", "error", err)
 			}
 			return nil
 		}
@@ -112,7 +112,7 @@ func (f *feed) serve(c echo.Context) error {
 	}
 }
 
-// start returns the last revision that the browser has received, or the present one.
+// start returns the last revision that the browser has received, or the current one.
 func (f *feed) start(r *http.Request) (uint64, error) {
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
@@ -128,7 +128,7 @@ func (f *feed) start(r *http.Request) (uint64, error) {
 }
 
 // follow sends the changes after a revision until the context ends, the server shuts down, the
-// browser disconnects or the watch ends. It returns nil if the feed is to end.
+// browser disconnects or the watch ends. It returns nil if the feed must end.
 func (f *feed) follow(ctx context.Context, stream *stream, from uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -199,7 +199,7 @@ func (s *stream) send(event, id string, data any) error {
 }
 
 func (s *stream) queue(event, id string, data any) error {
-	encoded := []byte("{}") // an event without data is not dispatched by browsers
+	encoded := []byte("{}") // browsers ignore an event without data
 	if data != nil {
 		var err error
 		if encoded, err = json.Marshal(data); err != nil {

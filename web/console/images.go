@@ -19,10 +19,10 @@ import (
 
 // Images describes the images of infra-envs and changes their short URLs.
 type Images interface {
-	// Describe describes the images of an infra-env and all ways to boot them.
+	// Describe describes the images of an infra-env and all methods to boot them.
 	Describe(ctx context.Context, infraEnvID string) (*discovery.Description, error)
-	// RenewShortURL replaces the short URL of an infra-env. The new one is valid for a time, or
-	// forever for 0.
+	// RenewShortURL replaces the short URL of an infra-env. The new URL is valid for the given
+	// time; 0 means no limit.
 	RenewShortURL(ctx context.Context, infraEnvID string, validFor time.Duration) (*discovery.ShortURL, error)
 	// RevokeShortURL makes the short URL of an infra-env invalid.
 	RevokeShortURL(ctx context.Context, infraEnvID string) error
@@ -30,9 +30,10 @@ type Images interface {
 
 // Downloads serves the images.
 type Downloads interface {
-	// Reads reports the clients that have read an infra-env's images, with their progress.
+	// Reads reports which clients have read an infra-env's images, and their progress.
 	Reads(infraEnvID string) ([]progress.Report, error)
-	// DropCodes makes the next request resolve the short codes of an infra-env again.
+	// DropCodes drops the cached short codes of an infra-env, so that the next request resolves
+	// them again.
 	DropCodes(infraEnvID string)
 }
 
@@ -52,7 +53,7 @@ func ImageOperations(images Images, downloads Downloads) []operation.Operation {
 	return []operation.Operation{
 		{ID: "getImage", Method: http.MethodGet, Path: infraEnvPath + "/image", Access: operation.Anyone,
 			Handler: i.show,
-			Summary: "Show the images of an infra-env and all ways to boot them",
+			Summary: "Show the images of an infra-env and all methods to boot them",
 			Status:  http.StatusOK, Answer: discovery.Description{}, Errors: []int{404}},
 		{ID: "listImageReads", Method: http.MethodGet, Path: infraEnvPath + "/reads",
 			Access: operation.Anyone, Handler: i.reads,
@@ -101,13 +102,13 @@ func (i infraEnvImages) revoke(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// validity reads the validity of a short URL; without a body the URL never expires.
+// validity returns the validity of a short URL from the body; without a body the URL never expires.
 func validity(c echo.Context) (time.Duration, error) {
 	var wanted shortURLRequest
 	if err := json.NewDecoder(c.Request().Body).Decode(&wanted); err != nil && !errors.Is(err, io.EOF) {
 		return 0,
-			problem.BadRequest("the body is not what is expected here (%v); send {\"valid_seconds\": 86400}, or {} "+
-				"for a short URL without an end", err)
+			problem.BadRequest("the body is invalid (%v); send {\"valid_seconds\": 86400}, or {} "+
+				"for a short URL that never expires", err)
 	}
 	if wanted.ValidSeconds == nil {
 		return 0, nil
@@ -115,7 +116,7 @@ func validity(c echo.Context) (time.Duration, error) {
 	if *wanted.ValidSeconds <= 0 || *wanted.ValidSeconds > math.MaxInt64/int64(time.Second) {
 		return 0,
 			problem.BadRequest("valid_seconds is %d; send a number of seconds above 0, or leave it out for a short "+
-				"URL without an end", *wanted.ValidSeconds)
+				"URL that never expires", *wanted.ValidSeconds)
 	}
 	return time.Duration(*wanted.ValidSeconds) * time.Second, nil
 }

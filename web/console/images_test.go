@@ -84,8 +84,8 @@ func TestShortURL_invalidLifetime(t *testing.T) {
 		`{"valid_seconds": 0}`:                   "valid_seconds is 0",
 		`{"valid_seconds": -5}`:                  "valid_seconds is -5",
 		`{"valid_seconds": 9223372036854775807}`: "send a number of seconds above 0",
-		`{"valid_seconds": "soon"}`:              "the body is not what is expected here",
-		`[`:                                      "the body is not what is expected here",
+		`{"valid_seconds": "soon"}`:              "the body is invalid",
+		`[`:                                      "the body is invalid",
 	} {
 		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
 		require.Equal(t, http.StatusBadRequest, response.Code, body)

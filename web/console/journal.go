@@ -11,10 +11,10 @@ import (
 	"landfall/web/operation"
 )
 
-// Journals makes the journals of clusters.
+// Journals exports the journals of clusters.
 type Journals interface {
-	// Journal collects the history of a cluster. It returns a file name and the function that
-	// writes the file.
+	// Journal collects the history of a cluster. It returns a file name and a function that writes
+	// the file.
 	Journal(ctx context.Context, clusterID string) (name string, write func(io.Writer) error, err error)
 }
 

@@ -19,8 +19,8 @@ type KubernetesAPI struct {
 }
 
 // KubernetesOperations returns the operation on the address of the Kubernetes API. addressFor
-// returns the address for a client that reached the appliance at a URL, or an error if the API is
-// disabled.
+// returns the address for a client that sent a request to the given URL of the appliance, or an
+// error if the API is disabled.
 func KubernetesOperations(addressFor func(requested *url.URL) (string, error)) []operation.Operation {
 	return []operation.Operation{
 		{ID: "getKubernetes", Method: http.MethodGet, Path: KubernetesRoute, Access: operation.Anyone,

@@ -22,24 +22,26 @@ const MirrorRoute = BasePath + "/mirror"
 // MirrorLaterRoute is the route of the documents to apply to a running cluster.
 const MirrorLaterRoute = BasePath + "/clusters/:id/mirror-later"
 
-// mirrorUploadBytes limits the size of a posted archive, of which the appliance stores little.
+// mirrorUploadBytes is the largest size of a posted archive. The appliance stores only a small part
+// of it.
 const mirrorUploadBytes = 1 << 30
 
 // Mirror manages the rules of the site's mirror.
 type Mirror interface {
 	// Model returns the rules of a level.
 	Model(level mirror.Level) (*site.Model, error)
-	// Read makes an import from one file: an archive or a document.
+	// Read creates an import from one file: an archive or a document.
 	Read(name string, content io.Reader) (*mirror.Import, error)
-	// ReadFiles makes an import from the files of a directory.
+	// ReadFiles creates an import from the files of a directory.
 	ReadFiles(name string, files []mirror.Document) (*mirror.Import, error)
 	// Import adds an import to a level, or replaces the import of that name.
 	Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) error
 	// Remove deletes an import of a level.
 	Remove(ctx context.Context, level mirror.Level, name string) error
-	// Later returns the YAML documents of a cluster's mirror that only a running cluster can take.
+	// Later returns the YAML documents of a cluster's mirror rules that can only be applied after
+	// the installation.
 	Later(clusterID string) ([]byte, error)
-	// Explain tells from where an image is pulled at a level.
+	// Explain returns the sources from which an image is pulled, for the rules of a level.
 	Explain(level mirror.Level, image string) (*mirror.Explanation, error)
 }
 
@@ -69,7 +71,7 @@ func MirrorOperations(rules Mirror) []operation.Operation {
 			Status:     http.StatusNoContent, Errors: []int{404}},
 		{ID: "explainMirror", Method: http.MethodGet, Path: MirrorRoute + "/explain",
 			Access: operation.Anyone, Handler: m.explain,
-			Summary:    "Show from where an image is pulled",
+			Summary:    "Show the sources from which an image is pulled",
 			Parameters: append([]operation.Parameter{{Name: "image", Required: true}}, level...),
 			Status:     http.StatusOK, Answer: mirror.Explanation{}, Errors: []int{400, 404}},
 		{ID: "getMirrorLater", Method: http.MethodGet, Path: MirrorLaterRoute,
@@ -79,8 +81,7 @@ func MirrorOperations(rules Mirror) []operation.Operation {
 	}
 }
 
-// level returns the level that the query of a request selects: the appliance, a cluster or an
-// infra-env.
+// level returns the level in the query of a request: the appliance, a cluster or an infra-env.
 func level(c echo.Context) mirror.Level {
 	return mirror.Level{Cluster: c.QueryParam("cluster_id"), InfraEnv: c.QueryParam("infra_env_id")}
 }
@@ -90,12 +91,12 @@ func (m mirrorRules) show(c echo.Context) error {
 	return answer(c, model, err)
 }
 
-// add imports the body: a form with the files of a directory, each named by its path, or one file
-// (tar, tar.gz, zip, or a document) that the query names.
+// add imports the body. It is a form with the files of a directory, each named by its path, or one
+// file (tar, tar.gz, zip, or a document) whose name is in the query.
 func (m mirrorRules) add(c echo.Context) error {
 	name := c.QueryParam("name")
 	if name == "" {
-		return problem.BadRequest("The query needs ?name=, the name of the file or folder that is imported.")
+		return problem.BadRequest("The query lacks ?name=, the name of the imported file or directory.")
 	}
 	added, err := m.read(c, name)
 	if err != nil {
@@ -128,21 +129,22 @@ func (m mirrorRules) read(c echo.Context, name string) (*mirror.Import, error) {
 		}
 		if total += len(data); total > formBytes {
 			return nil, problem.New(http.StatusRequestEntityTooLarge,
-				"The folder has more than %d MiB; drop the one with oc-mirror's results alone (cluster-resources or "+
+				"The directory has more than %d MiB; import only the directory with oc-mirror's results "+
+					"(cluster-resources or "+
 					"results-…).", formBytes>>20)
 		}
 		files = append(files, mirror.Document{Name: part.FormName(), Data: data})
 	}
 }
 
-// formBytes limits the total size of the files in a form.
+// formBytes is the largest total size of the files in a form.
 const formBytes = 32 << 20
 
 func formProblem(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return err
 	}
-	return problem.BadRequest("The form can't be read: %v.", err)
+	return problem.BadRequest("The form cannot be read: %v.", err)
 }
 
 func (m mirrorRules) remove(c echo.Context) error {

@@ -14,7 +14,7 @@ import (
 // MirrorProofsRoute is the route of the proofs of the mirror.
 const MirrorProofsRoute = MirrorRoute + "/proofs"
 
-// MirrorProofs proves that the mirror has the images of releases.
+// MirrorProofs checks that the mirror has the images of releases.
 type MirrorProofs interface {
 	// Start starts a proof in the background.
 	Start(ctx context.Context, wanted site.ProofRequest) (*site.Proof, error)
@@ -22,17 +22,17 @@ type MirrorProofs interface {
 	Proofs() []site.Proof
 	// Proof returns a proof with its results.
 	Proof(id string) (*site.Proof, error)
-	// List returns the images that a proof found missing as a file in a format: text, imageset or
-	// csv.
+	// List returns the missing images of a proof as a file in a format: text, imageset or csv.
 	List(id, format string) (name string, data []byte, err error)
-	// AcceptGaps permits the installation of a cluster although images are missing, or revokes
-	// that.
+	// AcceptGaps permits the installation of a cluster although images are missing, or revokes the
+	// permission.
 	AcceptGaps(ctx context.Context, clusterID string, accept bool) error
 }
 
 type mirrorProofs struct{ proofs MirrorProofs }
 
-// gapAcceptance is the body of the permission to install a cluster although images are missing.
+// gapAcceptance is the body of a request to permit the installation of a cluster although images
+// are missing.
 type gapAcceptance struct {
 	Accept bool `json:"accept"`
 }

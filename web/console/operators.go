@@ -12,8 +12,7 @@ import (
 	"landfall/web/problem"
 )
 
-// Operators knows the operators that clusters can be installed with and the images that they need
-// from the mirror.
+// Operators reports which operators clusters can have, and which images the mirror needs for them.
 type Operators interface {
 	// OperatorAvailability returns the mirror content that each operator of a cluster needs.
 	OperatorAvailability(clusterID string) ([]catalog.Availability, error)
@@ -24,7 +23,7 @@ type Operators interface {
 	// cluster.
 	OperatorImageSet(clusterID string) ([]byte, error)
 	// CheckOperators reads the catalogs of a cluster's operators and checks that the mirror has
-	// every image that they need.
+	// every image of these operators.
 	CheckOperators(ctx context.Context, clusterID string) ([]catalog.CheckResult, error)
 }
 

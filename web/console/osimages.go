@@ -15,10 +15,10 @@ import (
 // uploadRoute is the route of an upload of an OS image.
 const uploadRoute = BasePath + "/os-images/uploads/:id"
 
-// Headers of uploads, which follow the core of tus 1.0
+// Headers of uploads. Uploads follow the core of tus 1.0
 // (https://tus.io/protocols/resumable-upload): HEAD returns the offset, and PATCH appends bytes at
-// the offset. tus leaves open that the creation takes JSON and that the last PATCH answers with the
-// image.
+// the offset. Two details are specific to Landfall: the creation accepts JSON, and the last PATCH
+// returns the image.
 const (
 	uploadOffset = "Upload-Offset"
 	uploadLength = "Upload-Length"

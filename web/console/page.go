@@ -22,19 +22,19 @@ import (
 	"landfall/web/problem"
 )
 
-// contentSecurityPolicy permits the page to communicate with its own origin alone. PatternFly and
+// contentSecurityPolicy permits the page to send requests to its own origin only. PatternFly and
 // the code editor need inline styles.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src " +
 	"'self' data:; " +
 	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " +
 	"'none'"
 
-// hashedName matches the names that Vite gives to files: they contain a hash of the content, so
+// hashedName matches the file names that Vite generates. They contain a hash of the content, so
 // such a file never changes.
 var hashedName = regexp.MustCompile(`-[0-9A-Za-z_-]{8}\.[0-9a-z.]+$`)
 
-// PageOperations returns the routes of the browser application (ui, with index.html at its root),
-// which answers every path that no other operation answers.
+// PageOperations returns the routes of the browser application. ui has index.html at its root. The
+// application serves every path that no other operation serves.
 func PageOperations(ui fs.FS) ([]operation.Operation, error) {
 	p, err := newPage(ui)
 	if err != nil {
@@ -49,13 +49,13 @@ func PageOperations(ui fs.FS) ([]operation.Operation, error) {
 }
 
 func noOperation(c echo.Context) error {
-	return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method",
+	return problem.NotFound("GET %s is not an operation of the appliance's APIs; check the path and the method",
 		c.Request().URL.Path)
 }
 
-// page serves the files of the browser application, and its index.html for the paths that the
-// application routes itself. It reads a file for each request, because reading all at the start
-// would read some megabytes of the binary.
+// page serves the files of the browser application. For paths that the application routes itself,
+// it serves index.html. It reads a file for each request, because reading all files at the start
+// would load several megabytes of the binary into memory.
 type page struct {
 	ui    fs.FS
 	files map[string]*file
@@ -65,17 +65,17 @@ type page struct {
 type file struct {
 	contentType string
 	immutable   bool
-	forms       []form // the smallest first; the last is uncompressed
+	forms       []form // the smallest first; the last form is uncompressed
 }
 
 type form struct {
-	name     string // of the file with the form
-	encoding string // as in Accept-Encoding; "" is none
-	packed   bool   // the file is compressed with gzip, the form is not
+	name     string // name of the file with this form
+	encoding string // as in Accept-Encoding; "" means none
+	packed   bool   // the file is compressed with gzip and must be decompressed
 	etag     string
 }
 
-// encodings lists the suffixes of compressed forms, the best first.
+// encodings lists the suffixes of compressed forms, the most preferred first.
 var encodings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
 func newPage(ui fs.FS) (*page, error) {
@@ -107,8 +107,9 @@ func compressedForm(ui fs.FS, name string) bool {
 	return false
 }
 
-// packedOnly returns the name of a file that exists in compressed form only; the build leaves the
-// larger files so. A name without another extension before .gz is a file of its own.
+// packedOnly returns the uncompressed name of a file that exists in compressed form only; the build
+// compresses the larger files in that way. A name without another extension before .gz is a
+// separate file.
 func packedOnly(name string) (plain string, ok bool) {
 	plain, ok = strings.CutSuffix(name, ".gz")
 	return plain, ok && path.Ext(plain) != ""
@@ -151,7 +152,8 @@ func uncompressedForm(ui fs.FS, name string, immutable bool) (form, error) {
 	return form{name: name, etag: tag}, err
 }
 
-// tagOf returns the entity tag of a file: its name if that changes with the content, or a digest.
+// tagOf returns the entity tag of a file: its name if the name changes with the content, otherwise
+// a digest.
 func tagOf(ui fs.FS, name string, immutable bool) (string, error) {
 	if immutable {
 		return `"` + path.Base(name) + `"`, nil
@@ -166,7 +168,7 @@ func (p *page) serve(c echo.Context) error {
 	wanted, ok := p.files[name]
 	if !ok {
 		if path.Ext(name) != "" && !strings.HasPrefix(name, "assisted-installer/") {
-			return problem.NotFound("the appliance's page has no file %s; reload the page", name)
+			return problem.NotFound("the browser application has no file %s; reload the page", name)
 		}
 		if wanted, ok = p.files["index.html"]; !ok {
 			return problem.NotFound("this appliance was built without its browser application (make build includes " +
@@ -220,8 +222,8 @@ func unpack(packed io.Reader) (io.ReadSeeker, error) {
 	return bytes.NewReader(plain), err
 }
 
-// choose returns the best form that the client accepts. It regards no quality but zero, which
-// refuses an encoding.
+// choose returns the best form that the client accepts. It ignores quality values except zero,
+// which excludes an encoding.
 func (f *file) choose(accepted string) form {
 	for _, candidate := range f.forms[:len(f.forms)-1] {
 		for offered := range strings.SplitSeq(accepted, ",") {

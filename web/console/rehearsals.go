@@ -14,7 +14,7 @@ import (
 type Rehearsals interface {
 	// Start starts a rehearsal in the background.
 	Start(ctx context.Context, clusterID string, request rehearsal.Request) (*rehearsal.Rehearsal, error)
-	// Rehearsal returns the present report of a rehearsal.
+	// Rehearsal returns the current report of a rehearsal.
 	Rehearsal(clusterID, id string) (*rehearsal.Rehearsal, error)
 }
 

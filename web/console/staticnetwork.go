@@ -12,18 +12,18 @@ import (
 
 // StaticNetworks evaluates the static network configurations of hosts.
 type StaticNetworks interface {
-	// PreviewStaticNetwork returns the network files that the configurations would give to the
-	// hosts of an infra-env. It stores nothing.
+	// PreviewStaticNetwork returns the network files that the configurations produce for the hosts
+	// of an infra-env. It stores nothing.
 	PreviewStaticNetwork(infraEnvID string, hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error)
 }
 
-// NetworkPreview is the result of network configurations.
+// NetworkPreview is the result of static network configurations.
 type NetworkPreview struct {
-	// Way is "keyfiles" (keyfiles that name network cards by MAC address), "script" (keyfiles from
-	// which a script on the machine chooses), or "policy" (a policy for nmstate, which needs
-	// OpenShift 4.18 and the full image).
+	// Way is the form of the files: "keyfiles" (keyfiles that identify NICs by MAC address),
+	// "script" (keyfiles that a script on the host selects), or "policy" (an nmstate policy, which
+	// requires OpenShift 4.18 and the full image).
 	Way string `json:"way"`
-	// Reason tells why keyfiles are not possible; "" unless the way is a policy.
+	// Reason says why keyfiles are not possible; "" unless Way is "policy".
 	Reason string               `json:"reason,omitempty"`
 	Hosts  []HostNetworkPreview `json:"hosts"`
 }
@@ -35,10 +35,10 @@ type HostNetworkPreview struct {
 	Files     []NetworkFile    `json:"files"`
 }
 
-// NetworkFault tells why the configuration of a host is invalid.
+// NetworkFault says why the configuration of a host is invalid.
 type NetworkFault struct {
 	Field   string `json:"field,omitempty"`
-	Line    int    `json:"line,omitempty"` // of the YAML, from 1
+	Line    int    `json:"line,omitempty"` // line of the YAML; the first is 1
 	Message string `json:"message"`
 }
 
@@ -73,7 +73,7 @@ func StaticNetworkOperations(networks StaticNetworks) []operation.Operation {
 				}
 				return answer(c, encodePreview(preview), nil)
 			},
-			Summary: "Show the network files that configurations give to hosts",
+			Summary: "Show the network files that configurations produce for hosts",
 			Body:    request{},
 			Status:  http.StatusOK, Answer: NetworkPreview{}, Errors: []int{400, 404}},
 	}

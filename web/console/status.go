@@ -20,7 +20,7 @@ type Appliance interface {
 // Status describes the appliance: its version, its addresses, its images and its releases.
 type Status struct {
 	Version   string    `json:"version"`
-	URL       string    `json:"url"`       // the one that hosts and management controllers are given
+	URL       string    `json:"url"`       // URL for hosts and management controllers
 	Addresses []string  `json:"addresses"` // other URLs of the appliance
 	OSImages  []OSImage `json:"os_images"`
 	Releases  []Release `json:"releases"`
@@ -57,14 +57,14 @@ func StatusOperations(appliance Appliance) []operation.Operation {
 
 // SiteStatus implements [Appliance].
 type SiteStatus struct {
-	Version  string   // of the program
-	URLs     []string // the preferred one first
+	Version  string   // version of the program
+	URLs     []string // the preferred URL first
 	Releases []release.Image
 	OSImages *osimage.Library
 }
 
-// Status returns the state of the appliance, its base images and its releases. A release has failed
-// if it has no live ISO.
+// Status returns the state of the appliance, its base ISOs and its releases. A release without a
+// live ISO has failed.
 func (s SiteStatus) Status(context.Context) (*Status, error) {
 	images, err := s.OSImages.List()
 	if err != nil {
