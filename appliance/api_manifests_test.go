@@ -119,7 +119,7 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 		"a leading dot": {object{"file_name": ".a.yaml"}, 422, []string{"begins with a dot"}},
 		"a name of the other folder": {object{"file_name": "taken.yaml"}, 400,
 			[]string{"taken.yaml in the folder manifests already", "one of the two folders only"}},
-		"a field that is not known": {object{"kind": "x"}, 400, []string{`"kind"`, "does not know"}},
+		"a field that is not known": {object{"kind": "x"}, 400, []string{`the unknown field "kind"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, call(t, http.MethodPost, at, good.with(wrong.changes)), wrong.status, wrong.says...)

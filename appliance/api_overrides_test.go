@@ -96,7 +96,7 @@ func TestInstallConfigOverrides_invalidIsRejected(t *testing.T) {
 		})
 	}
 	requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
-		object{"fips": true}), 400, "takes a string")
+		object{"fips": true}), 400, "expected a string")
 	require.Empty(t, d.get(cluster).InstallConfigOverrides)
 }
 
