@@ -295,7 +295,7 @@ func testUnsupportedOperatorsAreRejected(t *testing.T, d *testAppliance) {
 
 func testMissingCatalogBlocksInstallation(t *testing.T, d *testAppliance) {
 	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = selected("lvm") })
-	says := "no mirror rule leads registry.redhat.io/redhat/redhat-operator-index:v4.20 anywhere"
+	says := "no mirror rule maps registry.redhat.io/redhat/redhat-operator-index:v4.20 to a mirror"
 	require.Contains(t, d.get(cluster).ValidationsInfo, says)
 	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
 	require.NoError(t, err)
@@ -315,7 +315,7 @@ func testRequiredImagesAreListed(t *testing.T, d *testAppliance) {
 	for _, supply := range all {
 		require.Regexp(t, "^registry.redhat.io/redhat/(redhat|certified)-operator-index:v4.18$", supply.Image)
 		require.NotEmpty(t, supply.Package)
-		require.Contains(t, supply.Missing, "no mirror rule leads "+supply.Image+" anywhere")
+		require.Contains(t, supply.Missing, "no mirror rule maps "+supply.Image+" to a mirror")
 		require.False(t, supply.Selected)
 		for _, image := range supply.Images {
 			require.Contains(t, image.Missing, "No mirror rule leads images of "+image.Repository)
@@ -384,7 +384,7 @@ func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 	require.Contains(t, by["cnv"].Problems[0], "candidate")
 	require.Contains(t, by["metallb"].Problems[0], "2 of the 2 images of MetalLB are not available")
 	require.Contains(t, by["metallb"].Images[1].Problem, "registry.redhat.io/openshift4/metallb-operator@sha256:")
-	require.Contains(t, by["loki"].Problems[0], "has no package loki-operator")
+	require.Contains(t, by["loki"].Problems[0], "lacks the package loki-operator")
 	require.Contains(t, by["nvidia-gpu"].Problems[0],
 		"No mirror rule leads registry.redhat.io/redhat/certified-operator-index:v"+version)
 	require.Len(t, by["nvidia-gpu"].Problems, 2, "and nobody serves it")

@@ -1,6 +1,6 @@
-// Package catalog determines where the operators of a cluster come from on a disconnected site:
-// which CatalogSource or mirror rule serves each of OpenShift's catalogs, which images the mirror
-// must hold for an operator, and whether it holds them.
+// Package catalog determines the origin of the operators of a cluster on a disconnected site: which
+// CatalogSource or mirror rule serves each of OpenShift's catalogs, which images the mirror must
+// hold for an operator, and whether the mirror holds them.
 //
 // Design: docs/design.md#one-table-of-operators.
 package catalog
@@ -20,18 +20,18 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// DefaultCatalogs names the catalogs that OpenShift comes with.
+// DefaultCatalogs lists OpenShift's own catalogs.
 var DefaultCatalogs = []string{"redhat-operators", "certified-operators", "community-operators", "redhat-marketplace"}
 
-// Cluster describes what determines where the operators of a cluster come from.
+// Cluster holds the facts that determine the origins of a cluster's operators.
 type Cluster struct {
 	API     *models.Cluster
-	Objects []ManifestObject  // of the cluster's own manifests
-	Sources []operator.Source // that came with the mirror rules
+	Objects []ManifestObject  // in the cluster's own manifests
+	Sources []operator.Source // from the mirror rules
 	Mirror  MirrorRules
 }
 
-// MirrorRules provides the mirror rules that apply to a cluster; *mirror.Rules implements it.
+// MirrorRules provides the mirror rules of a cluster; *mirror.Rules implements it.
 type MirrorRules interface {
 	Endpoints(name.Reference) []mirror.Endpoint
 	RegistriesConf() []byte
@@ -51,8 +51,8 @@ type ManifestObject struct {
 	Image    string `json:"image,omitempty"`
 }
 
-// ReplaceManifest returns the objects after a manifest was changed. Nil content stands for a
-// deleted manifest. The list that is passed is not altered.
+// ReplaceManifest returns the objects after the change of a manifest. Nil content means that the
+// manifest was deleted. The given list does not change.
 func ReplaceManifest(objects []ManifestObject, manifest string, content []byte) []ManifestObject {
 	objects = slices.DeleteFunc(slices.Clone(objects), func(o ManifestObject) bool { return o.Manifest == manifest })
 	for _, source := range operator.Sources(content) {
@@ -75,19 +75,21 @@ func (c Cluster) HasOperatorHub() bool {
 	return slices.ContainsFunc(c.Objects, func(o ManifestObject) bool { return o.Kind == kindOperatorHub })
 }
 
-// Origin describes where one of OpenShift's catalogs comes from in a cluster.
+// Origin describes the origin of one of OpenShift's catalogs in a cluster.
 type Origin struct {
 	Catalog string `json:"catalog"`         // OpenShift's name, such as redhat-operators
 	Image   string `json:"image,omitempty"` // the pull spec that nodes use
-	// Source is the CatalogSource that replaces the catalog in the cluster; empty for OpenShift's
-	// own.
+	// Source is the CatalogSource that replaces the catalog in the cluster. It is empty for
+	// OpenShift's own.
 	Source string `json:"source,omitempty"`
-	// From describes in words what determined the origin.
+	// From describes the reason for the origin.
 	From string `json:"from,omitempty"`
-	// Missing tells what to do so that the cluster has the catalog; empty if nothing is missing.
+	// Missing describes how the user can provide the catalog. It is empty if the cluster has the
+	// catalog.
 	Missing string `json:"missing,omitempty"`
 
-	// Document is the CatalogSource as YAML, unless the cluster's own manifests contain it.
+	// Document is the CatalogSource as YAML. It is empty if the cluster's own manifests contain the
+	// object.
 	Document []byte `json:"-"`
 }
 
@@ -107,9 +109,10 @@ func (c Cluster) Origins() []Origin {
 	return found
 }
 
-// origin returns the origin of one of OpenShift's catalogs: a CatalogSource of the cluster's own
-// manifests, else one that came with the mirror rules, else OpenShift's own if a rule maps its
-// image to a mirror. A site without any rules is assumed to reach the registries directly.
+// origin returns the origin of one of OpenShift's catalogs. The first of these applies: a
+// CatalogSource in the cluster's manifests, a CatalogSource from the mirror rules, OpenShift's own
+// catalog if a rule maps its image to a mirror. A site without rules is assumed to reach the
+// registries directly.
 func (c Cluster) origin(catalog string) Origin {
 	origin := Origin{Catalog: catalog, Image: operator.IndexImage(catalog, c.API.OpenshiftVersion)}
 	var own []operator.Source
@@ -134,7 +137,7 @@ func (c Cluster) origin(catalog string) Origin {
 	case served:
 		origin.From = rule
 	case len(c.Mirror.RegistriesConf()) > 0 || len(c.Mirror.ImageDigestSources()) > 0:
-		origin.Missing = fmt.Sprintf("no mirror rule leads %s anywhere and no CatalogSource stands for the catalog "+
+		origin.Missing = fmt.Sprintf("no mirror rule maps %s to a mirror, and no CatalogSource replaces the catalog "+
 			"%s; mirror it with oc-mirror and add its CatalogSource to the cluster's manifests or to "+
 			"mirror.idms_files.", origin.Image, catalog)
 	default:
@@ -143,8 +146,8 @@ func (c Cluster) origin(catalog string) Origin {
 	return origin
 }
 
-// RuleFor returns the rule that maps an image to a mirror, by tag or by digest as its pull spec
-// names it. The second value is false if there is none.
+// RuleFor returns the rule that maps an image to a mirror, by tag or digest as in the pull spec.
+// The second value is false if no rule matches.
 func RuleFor(rules interface {
 	Endpoints(name.Reference) []mirror.Endpoint
 }, image string) (rule string, served bool) {
@@ -160,8 +163,8 @@ func RuleFor(rules interface {
 	return "", false
 }
 
-// Missing returns the catalogs that the cluster's operators need and cannot have, each with what to
-// do about it. It is nil if there are none.
+// Missing returns the unavailable catalogs of the cluster's operators, with the remedies. It is nil
+// if there are none.
 func (c Cluster) Missing() map[string]string {
 	var missing map[string]string
 	for _, origin := range c.Origins() {
@@ -176,9 +179,9 @@ func (c Cluster) Missing() map[string]string {
 	return missing
 }
 
-// OperatorHub returns the manifest that disables those of OpenShift's own catalogs that a cluster
-// with other CatalogSources does not use: one unreachable catalog blocks the installation of every
-// operator. It is nil if all origins are OpenShift's own catalogs.
+// OperatorHub returns the manifest that disables OpenShift's unused catalogs in a cluster with
+// other CatalogSources. A single unreachable catalog would block the installation of all operators.
+// It is nil if all origins are OpenShift's own catalogs.
 func OperatorHub(origins []Origin) ([]byte, error) {
 	var used []string
 	replaced := false
@@ -217,20 +220,21 @@ func OperatorHub(origins []Origin) ([]byte, error) {
 	return yaml.Marshal(hub)
 }
 
-// Availability reports what the mirror must hold for one operator, and which rules or catalogs
-// serve it.
+// Availability describes the images that the mirror must hold for one operator, and the rules and
+// catalogs that serve them.
 type Availability struct {
 	Name       string   `json:"name"`
 	Title      string   `json:"title"`
-	Selected   bool     `json:"chosen"`          // the cluster gets it
-	Dependency bool     `json:"dependency_only"` // it is selected only because others depend on it
+	Selected   bool     `json:"chosen"`          // the cluster has the operator
+	Dependency bool     `json:"dependency_only"` // selected only because other operators depend on it
 	DependsOn  []string `json:"depends_on"`
 	Package    string   `json:"package"`
-	Packages   []string `json:"packages"`          // the package and those of the same catalog that it needs
-	Channel    string   `json:"channel,omitempty"` // empty for the default channel of the catalog
+	// the operator's package and other packages of the catalog that it needs
+	Packages []string `json:"packages"`
+	Channel  string   `json:"channel,omitempty"` // empty for the default channel of the catalog
 	Origin
 	Images []Repository `json:"images"`
-	// AdditionalImages are images outside of the catalog.
+	// AdditionalImages lists images outside of the catalog.
 	AdditionalImages []string `json:"additional_images"`
 }
 
@@ -241,8 +245,7 @@ type Repository struct {
 	Missing    string `json:"missing,omitempty"`
 }
 
-// Availability reports for each operator that the cluster could have what it needs from the mirror,
-// and whether mirror rules lead there.
+// Availability returns the availability of all operators for the cluster.
 func (c Cluster) Availability() []Availability {
 	version, singleNode := c.API.OpenshiftVersion, validation.SingleNode(c.API)
 	digestRules := len(c.Mirror.ImageDigestSources()) > 0
@@ -265,7 +268,7 @@ func (c Cluster) Availability() []Availability {
 			case served:
 				image.Rule = rule
 			case digestRules:
-				image.Missing = fmt.Sprintf("No mirror rule leads images of %s anywhere; %s needs them.", repository,
+				image.Missing = fmt.Sprintf("No mirror rule maps images of %s to a mirror; %s needs them.", repository,
 					o.Title)
 			}
 			available.Images = append(available.Images, image)

@@ -28,26 +28,25 @@ type CheckResult struct {
 	Name     string        `json:"name"`
 	Title    string        `json:"title"`
 	Catalog  string        `json:"catalog"`             // the image that was read
-	ServedBy string        `json:"served_by,omitempty"` // the registry it was read from
+	ServedBy string        `json:"served_by,omitempty"` // the registry that served the image
 	Package  string        `json:"package"`
 	Channel  string        `json:"channel,omitempty"`
-	Bundle   string        `json:"bundle,omitempty"` // the newest of the channel
-	Images   []ImageResult `json:"images"`           // all images that the bundle needs
-	Problems []string      `json:"problems"`         // sentences, in the order in which to solve them
+	Bundle   string        `json:"bundle,omitempty"` // newest bundle of the channel
+	Images   []ImageResult `json:"images"`           // all images of the bundle
+	Problems []string      `json:"problems"`         // sentences, in the order in which the user must solve them
 }
 
-// ImageResult is the result for one image that an operator needs.
+// ImageResult is the result of the request for one image.
 type ImageResult struct {
 	Image   string `json:"image"`
-	Problem string `json:"problem,omitempty"` // why it cannot be pulled
+	Problem string `json:"problem,omitempty"` // reason why the image cannot be pulled
 }
 
-// maxRequests is the number of images that are requested from the mirror at the same time.
+// maxRequests limits the concurrent requests for images.
 const maxRequests = 8
 
-// Check reads the catalogs of the cluster's operators through the mirror, finds the images that
-// each operator's newest bundle needs, and requests every image from the mirror. It takes as long
-// as the catalogs take to be read.
+// Check reads the catalogs of the cluster's operators through the mirror, finds the images of each
+// operator's newest bundle, and requests every image. Reading the catalogs takes most of the time.
 func (c Cluster) Check(ctx context.Context, reader Reader, secret authn.Keychain) ([]CheckResult, error) {
 	check := &check{reader: reader, version: c.API.OpenshiftVersion, secret: secret,
 		catalogs: make(map[string]readCatalog)}
@@ -73,7 +72,7 @@ type check struct {
 	reader   Reader
 	version  string
 	secret   authn.Keychain
-	catalogs map[string]readCatalog // by OpenShift's name of the catalog
+	catalogs map[string]readCatalog // by OpenShift's name for the catalog
 }
 
 type readCatalog struct {
@@ -82,7 +81,7 @@ type readCatalog struct {
 	err error
 }
 
-// read reads the packages of a catalog that the operators from this catalog need.
+// read reads the packages of a catalog that the operators need.
 func (c *check) read(ctx context.Context, origin Origin, operators []string) {
 	var packages []string
 	for _, name := range operators {
@@ -115,7 +114,7 @@ func (c *check) operator(o *operator.Operator) CheckResult {
 		}
 		held := catalog.Packages[wanted]
 		if held == nil {
-			found.Problems = append(found.Problems, fmt.Sprintf("The catalog %s has no package %s; mirror it too.",
+			found.Problems = append(found.Problems, fmt.Sprintf("The catalog %s lacks the package %s; mirror it too.",
 				catalog.Image, wanted))
 			continue
 		}
@@ -181,7 +180,8 @@ func (c *check) requestImages(ctx context.Context, results []CheckResult) {
 		}
 		if missing > 0 {
 			results[i].Problems = append(results[i].Problems,
-				fmt.Sprintf("%d of the %d images of %s are not available from the mirror; each says why.", missing,
+				fmt.Sprintf("%d of the %d images of %s are not available from the mirror; see the reason at each "+
+					"image.", missing,
 					len(results[i].Images), results[i].Title))
 		}
 	}

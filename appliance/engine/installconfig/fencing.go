@@ -7,7 +7,7 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// fencingPool is the part of an install-config's control plane that holds fencing credentials.
+// fencingPool is the part of the install-config's control plane with the fencing credentials.
 type fencingPool struct {
 	Credentials []fencingCredential `json:"credentials"`
 }
@@ -20,8 +20,8 @@ type fencingCredential struct {
 	CertificateVerification string `json:"certificateVerification,omitempty"`
 }
 
-// fencing returns the fencing section of the install-config. It is nil unless the cluster is two
-// control-plane nodes that fence each other.
+// fencing returns the fencing section of the install-config, or nil. Only a cluster of two
+// control-plane nodes without an arbiter has fencing.
 func (in *Installation) fencing() *fencingPool {
 	if in.Cluster.ControlPlaneCount != 2 || in.count(models.HostRoleArbiter) > 0 {
 		return nil
@@ -44,8 +44,8 @@ func (in *Installation) fencing() *fencingPool {
 	return pool
 }
 
-// featureSet returns the feature set that an installation needs on top of the default one. Arbiters
-// are a technology preview in 4.19, and fencing is one before 4.22.
+// featureSet returns the feature set of the installation, or "" for the default. Arbiters are a
+// technology preview in 4.19, and fencing is one before 4.22.
 func (in *Installation) featureSet() string {
 	version := in.Cluster.OpenshiftVersion
 	arbiters := in.count(models.HostRoleArbiter) > 0 && inventory.AtLeast(version, 4, 19) &&

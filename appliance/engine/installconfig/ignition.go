@@ -15,7 +15,7 @@ import (
 	"landfall/ignition"
 )
 
-// Files returns the files that are kept of a run of openshift-install: the generated files with
+// Files returns the files that are stored from a run of openshift-install: the generated files with
 // edited ignition configs, an ignition config for each host, and the operators' custom resources.
 func (in *Installation) Files(generated *release.Generated) (map[string][]byte, error) {
 	files := maps.Clone(generated.Files)
@@ -52,7 +52,7 @@ func (in *Installation) Files(generated *release.Generated) (map[string][]byte, 
 	return files, in.addHostConfigs(files)
 }
 
-// addHostConfigs adds an ignition config for each host, made of the config of its role.
+// addHostConfigs adds an ignition config for each host, based on the config of its role.
 func (in *Installation) addHostConfigs(files map[string][]byte) error {
 	addresses := in.nodeAddresses()
 	for _, host := range in.Hosts {
@@ -80,8 +80,8 @@ func HostIgnition(host *inventory.Host) string {
 	return string(host.Role()) + "-" + host.ID().String() + ".ign"
 }
 
-// bareMetalHosts describes the hosts for the BareMetalHost objects of the new cluster, on the
-// platform that has them.
+// bareMetalHosts describes the hosts for the BareMetalHost objects of the new cluster. Only the
+// platform baremetal has these objects.
 func (in *Installation) bareMetalHosts() []ignition.BareMetalHost {
 	if *in.Cluster.Platform.Type != models.PlatformTypeBaremetal {
 		return nil
@@ -126,8 +126,8 @@ func hardware(host *inventory.Host) ignition.Hardware {
 	return details
 }
 
-// leaseFiles returns the files by which control-plane nodes renew the DHCP leases of the cluster's
-// VIPs. There are none if the VIPs were not allocated by DHCP.
+// leaseFiles returns the files with which control-plane nodes renew the DHCP leases of the
+// cluster's VIPs. It returns none if the VIPs do not come from DHCP.
 func (in *Installation) leaseFiles() []ignition.File {
 	cluster := in.Cluster
 	if !conv.Value(cluster.VipDhcpAllocation) || in.userManaged() || len(cluster.APIVips) == 0 ||

@@ -12,7 +12,7 @@ import (
 func TestLeaseFiles(t *testing.T) {
 	id := strfmt.UUID("00000000-0000-4000-8000-000000000001")
 	in := &Installation{Cluster: &models.Cluster{ID: &id, VipDhcpAllocation: conv.Pointer(true)}}
-	require.Empty(t, in.leaseFiles(), "there are no VIPs yet")
+	require.Empty(t, in.leaseFiles(), "the cluster has no VIPs yet")
 
 	in.Cluster.APIVips = []*models.APIVip{{IP: "192.168.10.4"}}
 	in.Cluster.IngressVips = []*models.IngressVip{{IP: "192.168.10.5"}}

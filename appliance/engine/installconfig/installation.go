@@ -1,10 +1,10 @@
-// Package installconfig generates everything that an installation is given: the install-config, the
-// manifests that the appliance adds to those of openshift-install, and the edits of the ignition
-// configs that openshift-install generates. docs/generated.md explains each generated line.
+// Package installconfig generates the input of an installation: the install-config, the manifests
+// that the appliance adds to those of openshift-install, and the edits of the generated ignition
+// configs. docs/generated.md explains each generated line.
 //
-// [Installation] is the input. Its methods compute everything from it and have no other effects.
-// The package also checks what users contribute to an installation: overrides, manifests and
-// arguments of coreos-installer. Rejected input ends in a [fault.Error].
+// [Installation] is the input. Its methods are pure. The package also checks the parts that users
+// contribute to an installation: overrides, manifests and arguments of coreos-installer. For
+// rejected input it returns a [fault.Error].
 //
 // Design: docs/design.md#platforms-as-data.
 package installconfig
@@ -27,16 +27,15 @@ import (
 	"landfall/appliance/release"
 )
 
-// Installation holds everything that the generated files of one cluster depend on. It is not
-// altered by its methods.
+// Installation holds all input for the generated files of one cluster. Its methods do not change
+// it.
 type Installation struct {
 	Cluster *models.Cluster // without hosts and validations
 	Hosts   []*inventory.Host
-	// Fencing holds the credentials of the hosts' management controllers by host id, for hosts that
-	// fence each other.
+	// Fencing holds the credentials of the hosts' BMCs by host id, for clusters with fencing.
 	Fencing    map[strfmt.UUID]*models.FencingCredentialsParams
 	PullSecret string
-	// Mirror holds the cluster's mirror rules. They follow the source policies of Manifests.
+	// Mirror holds the cluster's mirror rules, with the source policies of Manifests.
 	Mirror MirrorRules
 	// Catalogs describes where the cluster's operators come from.
 	Catalogs catalog.Cluster
@@ -46,13 +45,13 @@ type Installation struct {
 	// Manifests holds the users' manifests by folder and name, such as "openshift/99-chrony.yaml".
 	Manifests map[string][]byte
 
-	ServiceURL      string // the appliance as hosts reach it
-	ServiceCA       []byte // PEM of the CA of ServiceURL, if it is a private one
+	ServiceURL      string // URL of the appliance for hosts
+	ServiceCA       []byte // PEM of the CA of ServiceURL if the CA is private
 	Requirements    validation.Requirements
-	ControllerImage string // has the oc command that setup jobs run
+	ControllerImage string // contains the oc command for setup jobs
 
-	// APILease and IngressLease are the DHCP leases of the VIPs as dhclient writes them; empty if
-	// the VIPs have none.
+	// APILease and IngressLease are the DHCP leases of the VIPs in the format of dhclient, or
+	// empty.
 	APILease, IngressLease string
 }
 
@@ -60,23 +59,22 @@ type Installation struct {
 type MirrorRules interface {
 	catalog.MirrorRules
 	CABundle() []byte
-	Hosts() []string // of the mirrors, without ports
-	// InstallConfig returns the rules for digests in the form of the install-config, and Manifests
-	// the rules that an install-config cannot express.
+	Hosts() []string // host names of the mirrors, without ports
+	// InstallConfig returns the rules for digests in the format of the install-config. Manifests
+	// returns the rules that an install-config cannot express.
 	InstallConfig(mirror.Target) []mirror.ImageDigestSource
 	Manifests(mirror.Target) ([]mirror.Manifest, error)
-	// LaterObjects returns the objects that only a running cluster can be given.
+	// LaterObjects returns the objects that can be created only in a running cluster.
 	LaterObjects(mirror.Target) []mirror.Object
 }
 
-// Request returns the request by which openshift-install generates the installation from the
-// release image (a pull spec by digest).
+// Request returns the input of openshift-install for a release image (a pull spec by digest).
 func (in *Installation) Request(releaseImage string) (release.GenerateRequest, error) {
 	manifests, err := in.SystemManifests()
 	if err != nil {
 		return release.GenerateRequest{}, err
 	}
-	maps.Copy(manifests, in.Manifests) // a user's manifest replaces the appliance's of the same name
+	maps.Copy(manifests, in.Manifests) // a user's manifest replaces the appliance's manifest of the same name
 	config, err := in.InstallConfig()
 	return release.GenerateRequest{
 		ReleaseImage: releaseImage, InstallConfig: config, Manifests: manifests, SingleNode: in.singleNode(),
@@ -84,9 +82,8 @@ func (in *Installation) Request(releaseImage string) (release.GenerateRequest, e
 	}, err
 }
 
-// withoutMachines reports whether the manifests of machines are left out. On these platforms they
-// would make the cluster create machines of its own, which nobody asked for and for which it has no
-// credentials.
+// withoutMachines reports whether the manifests of machines are left out. With them, clusters on
+// these platforms would create machines that nobody requested, without credentials for that.
 func (in *Installation) withoutMachines() bool {
 	kind := *in.Cluster.Platform.Type
 	return kind == models.PlatformTypeVsphere || kind == models.PlatformTypeNutanix
@@ -108,7 +105,7 @@ func (in *Installation) count(role models.HostRole) int {
 }
 
 // roles returns the roles of the cluster's nodes. The Machine Config Operator has pools for master
-// and worker in every cluster.
+// and worker in each cluster.
 func (in *Installation) roles() []string {
 	roles := []string{"master", "worker"}
 	if in.count(models.HostRoleArbiter) > 0 {
@@ -122,12 +119,12 @@ func (in *Installation) hasIPv6() bool {
 	return v6
 }
 
-// ntpServers returns the time servers that users configured for the cluster.
+// ntpServers returns the NTP servers that users configured for the cluster.
 func (in *Installation) ntpServers() []string {
 	return commaList(in.Cluster.AdditionalNtpSource)
 }
 
-// commaList splits a list at its commas. Empty and repeated entries are left out.
+// commaList splits a list at its commas. Empty and repeated entries are removed.
 func commaList(list string) []string {
 	var kept []string
 	for part := range strings.SplitSeq(list, ",") {

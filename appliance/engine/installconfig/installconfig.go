@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// config is the part of openshift-install's install-config.yaml (v1) that the appliance writes. It
-// is written as JSON, which is valid YAML.
+// config is the part of openshift-install's install-config.yaml (v1) that the appliance writes. Its
+// JSON is valid YAML.
 type config struct {
 	APIVersion            string                     `json:"apiVersion"`
 	Metadata              map[string]string          `json:"metadata"`
@@ -36,15 +36,15 @@ type config struct {
 	FeatureSet            string                     `json:"featureSet,omitempty"`
 }
 
-// NetworkNone is the network type of clusters whose network plug-in comes with a user's manifests.
-// The API's models do not have it yet.
+// NetworkNone is the network type of clusters whose network plug-in comes from a user's manifests.
+// The API's models lack it.
 const NetworkNone = "None"
 
 type machinePool struct {
 	Name           string `json:"name"`
 	Hyperthreading string `json:"hyperthreading"`
 	Replicas       int    `json:"replicas"`
-	// Fencing is a field of the control plane only.
+	// Fencing is set only for the control plane.
 	Fencing *fencingPool `json:"fencing,omitempty"`
 }
 
@@ -113,7 +113,7 @@ func (in *Installation) plainInstallConfig() []byte {
 	}
 	text, err := json.MarshalIndent(rendered, "", "  ")
 	if err != nil {
-		return nil // encoding maps of strings and structs of strings cannot fail
+		return nil // not reached: encoding maps and structs of strings does not fail
 	}
 	return append(text, '\n')
 }
@@ -126,8 +126,9 @@ func (in *Installation) hyperthreading(pool string) string {
 	return "Disabled"
 }
 
-// proxy returns the cluster's proxy settings. Its noProxy list is extended by the destinations that
-// a disconnected site reaches directly: the cluster, its networks, the appliance and the mirror.
+// proxy returns the cluster's proxy settings. The noProxy list also has the destinations that a
+// disconnected site reaches without a proxy: the cluster, its networks, the appliance and the
+// mirror.
 func (in *Installation) proxy() *proxyConfig {
 	cluster := in.Cluster
 	if cluster.HTTPProxy == "" && cluster.HTTPSProxy == "" {

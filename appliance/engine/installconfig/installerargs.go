@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// installerFlags returns the options of coreos-installer that users may set. The list is the
-// Assisted Installer's.
+// installerFlags returns the options of coreos-installer that users may set, as in the Assisted
+// Installer.
 func installerFlags() []string {
 	return []string{"--append-karg", "--delete-karg", "-n", "--copy-network", "--network-dir", "--save-partlabel",
 		"--save-partindex", "--image-url", "--image-file"}
 }
 
-// CheckInstallerArgs rejects options of coreos-installer that users may not set, and values that a
-// shell could split or expand.
+// CheckInstallerArgs rejects options of coreos-installer that users must not set. It also rejects
+// values that a shell could split or expand.
 func CheckInstallerArgs(args []string) error {
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "-") {
@@ -34,7 +34,7 @@ func CheckInstallerArgs(args []string) error {
 	return nil
 }
 
-// allowedInValue reports whether a value of an installer argument may contain a character.
+// allowedInValue reports whether a value of an installer argument may contain the character.
 func allowedInValue(r rune) bool {
 	switch {
 	// this range holds the digits and , - . / : ; <

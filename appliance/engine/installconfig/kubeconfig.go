@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// AddIngressCA puts the ingress CA (PEM) in front of the certificate authorities of each cluster in
-// a kubeconfig.
+// AddIngressCA prepends the ingress CA (PEM) to the certificate authorities of each cluster in a
+// kubeconfig.
 func AddIngressCA(kubeconfig []byte, certificate string) ([]byte, error) {
 	var config map[string]any
 	if err := yaml.Unmarshal(kubeconfig, &config); err != nil {
@@ -21,7 +21,7 @@ func AddIngressCA(kubeconfig []byte, certificate string) ([]byte, error) {
 	}
 	clusters, _ := config["clusters"].([]any)
 	if len(clusters) == 0 {
-		return nil, errors.New("the generated kubeconfig names no cluster")
+		return nil, errors.New("the generated kubeconfig lacks clusters")
 	}
 	for _, entry := range clusters {
 		named, _ := entry.(map[string]any)
@@ -38,7 +38,7 @@ func AddIngressCA(kubeconfig []byte, certificate string) ([]byte, error) {
 	return yaml.Marshal(config)
 }
 
-// prependCA puts a PEM certificate in front of others, which are base64 text.
+// prependCA prepends a PEM certificate to the base64 text of others.
 func prependCA(held any, certificate string) (string, error) {
 	text, _ := held.(string)
 	before, err := base64.StdEncoding.DecodeString(text)
@@ -48,7 +48,7 @@ func prependCA(held any, certificate string) (string, error) {
 	return base64.StdEncoding.EncodeToString([]byte(strings.TrimSpace(certificate) + "\n" + string(before))), nil
 }
 
-// CheckIngressCA rejects text that is not a list of PEM certificates.
+// CheckIngressCA rejects a text that is not a list of PEM certificates.
 func CheckIngressCA(text string) error {
 	rest := []byte(strings.TrimSpace(text))
 	if len(rest) == 0 {

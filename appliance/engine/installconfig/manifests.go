@@ -19,17 +19,17 @@ import (
 )
 
 // Manifest is a manifest that users add to the installation of a cluster. openshift-install reads
-// two directories, "manifests" and "openshift". A name that ends in .patch or .patch_<anything> is
-// a patch (RFC 6902, as YAML) of a manifest that the installer generates:
-// cluster-scheduler-02-config.yml.patch changes cluster-scheduler-02-config.yml. The rules are the
-// Assisted Installer's (internal/manifests/manifests.go).
+// the directories "manifests" and "openshift". A name with the ending .patch or .patch_<anything>
+// denotes a patch (RFC 6902, as YAML) of a generated manifest:
+// cluster-scheduler-02-config.yml.patch changes cluster-scheduler-02-config.yml. The rules are
+// those of the Assisted Installer (internal/manifests/manifests.go).
 type Manifest struct {
 	Folder  string // manifests or openshift; empty for manifests
 	Name    string
-	Content []byte // nil if the manifest is only named
+	Content []byte // nil if only the name is used
 }
 
-// WithFolder returns the manifest with the default folder filled in.
+// WithFolder returns the manifest with the default folder if it has none.
 func (m Manifest) WithFolder() Manifest {
 	if m.Folder == "" {
 		m.Folder = models.ManifestFolderManifests
@@ -40,8 +40,8 @@ func (m Manifest) WithFolder() Manifest {
 // Path returns the folder and name of the manifest, such as openshift/99-chrony.yaml.
 func (m Manifest) Path() string { return m.Folder + "/" + m.Name }
 
-// OtherFolder returns the folder in which a manifest of the same name must not exist, because the
-// installer merges both.
+// OtherFolder returns the other folder. It must not contain a manifest of the same name, because
+// the installer merges both folders.
 func (m Manifest) OtherFolder() string {
 	if m.Folder == models.ManifestFolderOpenshift {
 		return models.ManifestFolderManifests
@@ -49,13 +49,12 @@ func (m Manifest) OtherFolder() string {
 	return models.ManifestFolderOpenshift
 }
 
-// Model returns the manifest as the API shows it, with its source: the user or the system.
+// Model returns the manifest in the format of the API, with its source: the user or the system.
 func (m Manifest) Model(source string) *models.Manifest {
 	return &models.Manifest{Folder: m.Folder, FileName: m.Name, ManifestSource: source}
 }
 
-// CheckManifestName rejects names that are not those of a file in one of the two folders, with
-// kind Schema.
+// CheckManifestName rejects invalid file names with kind Schema.
 func CheckManifestName(name string) error {
 	refuse := func(why string) error {
 		return fault.New(fault.Schema, "The manifest's name %q %s; a name is such as 99-kernel-arguments.yaml.", name,
@@ -74,7 +73,7 @@ func CheckManifestName(name string) error {
 	return nil
 }
 
-// CheckContent rejects content that is not of the type that the manifest's name implies.
+// CheckContent rejects content that does not match the type in the manifest's name.
 func (m Manifest) CheckContent() error {
 	if len(bytes.TrimSpace(m.Content)) == 0 {
 		return invalid("The manifest %s is empty.", m.Path())
@@ -112,8 +111,8 @@ func (m Manifest) checkYAML() error {
 	}
 }
 
-// DecodeManifest decodes a manifest's content, which is base64 text in the API. The limit of the
-// content is in bytes.
+// DecodeManifest decodes a manifest's content, which is base64 text in the API. The limit is in
+// bytes.
 func DecodeManifest(text *string, limit int64) ([]byte, error) {
 	if strings.TrimSpace(conv.Value(text)) == "" {
 		return nil, invalid("The manifest has no content.")

@@ -14,10 +14,10 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// mirrorManifests returns the objects by which the finished cluster uses the site's mirror: the
-// rules that an install-config cannot express, the CatalogSources that came with the mirror rules,
-// and an OperatorHub that disables OpenShift's own catalogs if no rule maps them to a mirror.
-// Objects that the operators' manifests contain already are left out.
+// mirrorManifests returns the manifests with which the installed cluster uses the site's mirror.
+// These are the rules that an install-config cannot express, and the CatalogSources of the mirror
+// rules. An OperatorHub disables OpenShift's own catalogs if no rule maps them to a mirror. Objects
+// that are also in the operators' manifests are left out.
 func (in *Installation) mirrorManifests(operators map[string][]byte) (map[string][]byte, error) {
 	version := in.Cluster.OpenshiftVersion
 	objects, err := in.Mirror.Manifests(in.mirrorTarget())
@@ -47,7 +47,7 @@ func (in *Installation) mirrorManifests(operators map[string][]byte) (map[string
 	return manifests, nil
 }
 
-// operatorHubFile is the manifest name of the appliance's OperatorHub.
+// operatorHubFile is the file name of the appliance's OperatorHub manifest.
 const operatorHubFile = "50_openshift-operators_operatorhub_cluster.yaml"
 
 // withoutDefaultCatalogs disables all of OpenShift's own catalogs.
@@ -59,13 +59,12 @@ spec:
   disableAllDefaultSources: true
 `
 
-// catalogSourceFile returns the manifest name of a CatalogSource.
+// catalogSourceFile returns the file name of a CatalogSource manifest.
 func catalogSourceFile(name string) string {
 	return "50_openshift-operators_catalogsource_" + name + ".yaml"
 }
 
-// operatorManifests renders the manifests of the cluster's operators, and those of the catalogs
-// from which the operators are installed.
+// operatorManifests renders the manifests of the cluster's operators and of their catalogs.
 func (in *Installation) operatorManifests() (*operator.Manifests, error) {
 	cluster := operator.Cluster{
 		Version: in.Cluster.OpenshiftVersion, SingleNode: in.singleNode(),
@@ -98,8 +97,8 @@ func (in *Installation) operatorManifests() (*operator.Manifests, error) {
 	return made, nil
 }
 
-// LaterObjects returns the objects of the mirror rules that only a running cluster can be given, as
-// YAML documents. It is empty if there are none.
+// LaterObjects returns the objects of the mirror rules that can be created only in a running
+// cluster, as YAML documents. It is empty if there are none.
 func (in *Installation) LaterObjects() []byte {
 	var documents []byte
 	for _, object := range in.Mirror.LaterObjects(in.mirrorTarget()) {
@@ -108,13 +107,13 @@ func (in *Installation) LaterObjects() []byte {
 	return documents
 }
 
-// mirrorTarget returns the forms of mirror rules that the cluster supports.
+// mirrorTarget returns the formats of mirror rules that the cluster supports.
 func (in *Installation) mirrorTarget() mirror.Target {
 	version := in.Cluster.OpenshiftVersion
 	return mirror.Target{
 		MirrorSets: inventory.AtLeast(version, 4, 14), SourcePolicy: inventory.AtLeast(version, 4, 21),
-		// The operator of OLM v1 installs the kind and runs on a node. While a single node is its
-		// own bootstrap, the kind does not exist.
+		// The operator of OLM v1 creates the kind and runs on a node. A single node that is its own
+		// bootstrap lacks the kind during the bootstrap.
 		ClusterCatalogs: inventory.AtLeast(version, 4, 18) && !in.singleNode() &&
 			in.hasCapability("OperatorLifecycleManagerV1", 4, 18),
 	}
@@ -131,14 +130,14 @@ func (in *Installation) hasManifest(kind, name string) bool {
 	return false
 }
 
-// hasMarketplace reports whether the cluster has the kinds CatalogSource and OperatorHub. The
-// bootstrap would wait forever for the kind of an object that no component defines.
+// hasMarketplace reports whether the cluster has the kinds CatalogSource and OperatorHub. Without
+// them, the bootstrap would wait for the kind forever.
 func (in *Installation) hasMarketplace() bool {
 	return in.hasCapability("marketplace", 4, 11) && in.hasCapability("OperatorLifecycleManager", 4, 15)
 }
 
-// hasCapability reports whether the cluster has a capability that OpenShift introduced in a
-// version. Earlier versions cannot disable it.
+// hasCapability reports whether the cluster has a capability that OpenShift introduced in the given
+// version. In earlier versions, it cannot be disabled.
 func (in *Installation) hasCapability(capability string, major, minor int) bool {
 	var overrides struct {
 		Capabilities struct {
@@ -150,7 +149,7 @@ func (in *Installation) hasCapability(capability string, major, minor int) bool 
 		return true
 	}
 	if err := json.Unmarshal([]byte(in.Cluster.InstallConfigOverrides), &overrides); err != nil {
-		return true // the override is rejected elsewhere
+		return true // another check rejects the override
 	}
 	if !inventory.AtLeast(in.Cluster.OpenshiftVersion, major, minor) ||
 		slices.Contains(overrides.Capabilities.Additional, capability) {

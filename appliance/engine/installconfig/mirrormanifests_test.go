@@ -67,7 +67,7 @@ func TestMirrorManifests(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name, version, overrides string
-		nodes                    int64 // of the control plane; 0: three
+		nodes                    int64 // number of control-plane nodes; 0 means three
 		sets                     string
 		operators, own           map[string][]byte
 		objects                  []catalog.ManifestObject

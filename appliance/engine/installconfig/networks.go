@@ -12,10 +12,10 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// machineNetworks returns the networks of the nodes. With user-managed networking and no configured
-// network, they are the first network of each address family of the bootstrap host. With
-// user-managed networking on several nodes, the network of the bootstrap node's address replaces
-// the configured one of its family.
+// machineNetworks returns the networks of the nodes. With user-managed networking and without
+// configured networks, it returns the first network of each address family of the bootstrap host.
+// With user-managed networking on several nodes, the network of the bootstrap node's address
+// replaces the configured network of its family.
 func (in *Installation) machineNetworks() []machineCIDR {
 	networks := network.MachineNetworks(in.Cluster)
 	bootstrap := slices.IndexFunc(in.Hosts, func(h *inventory.Host) bool { return h.Record.Bootstrap })
@@ -47,9 +47,10 @@ func firstOfEachFamily(networks []netip.Prefix) []netip.Prefix {
 	return found
 }
 
-// nodeAddresses returns the addresses of the nodes with their networks, by host id, where the nodes
-// cannot choose them alone. For a single node it is the first machine network. Behind a user's load
-// balancer these are the addresses by which all hosts reach each other.
+// nodeAddresses returns the addresses of the nodes with their networks, by host id. It is nil if
+// the nodes can choose their addresses themselves. For a single node it contains the first machine
+// network. With a user's load balancer it contains the addresses at which all hosts can reach each
+// other.
 func (in *Installation) nodeAddresses() map[strfmt.UUID]netip.Prefix {
 	cluster := in.Cluster
 	machines := network.MachineNetworks(cluster)
@@ -64,15 +65,15 @@ func (in *Installation) nodeAddresses() map[strfmt.UUID]netip.Prefix {
 	}
 	groups, err := network.ParseGroups(cluster.ConnectivityMajorityGroups)
 	if err != nil {
-		return nil // the stored groups are damaged: the nodes choose for themselves
+		return nil // the stored groups are damaged, so the nodes choose their addresses themselves
 	}
 	v4, _ := network.Families(slices.Concat(machines, network.ClusterNetworks(cluster),
 		network.ServiceNetworks(cluster)))
 	return network.NodeAddresses(in.Hosts, groups, v4)
 }
 
-// bootstrapAddress returns the address of the bootstrap host: its node address, else its address in
-// the machine networks, else "".
+// bootstrapAddress returns the address of the bootstrap host: its node address, or else its address
+// in the machine networks, or else "".
 func (in *Installation) bootstrapAddress() string {
 	addresses := in.nodeAddresses()
 	for _, host := range in.Hosts {
@@ -89,8 +90,8 @@ func (in *Installation) bootstrapAddress() string {
 	return ""
 }
 
-// addressInMachineNetworks returns a host's address in the cluster's machine networks and the
-// interface that has it.
+// addressInMachineNetworks returns a host's address in the cluster's machine networks, and its
+// interface.
 func addressInMachineNetworks(cluster *models.Cluster, host *inventory.Host) (netip.Addr, *models.Interface, bool) {
 	if host.Inventory == nil {
 		return netip.Addr{}, nil, false

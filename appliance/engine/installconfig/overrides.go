@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// InstallConfig renders the install-config with the users' overrides. It fails with kind Invalid
-// if the overrides do not fit.
+// InstallConfig renders the install-config with the users' overrides. It fails with kind Invalid if
+// the overrides are invalid.
 func (in *Installation) InstallConfig() ([]byte, error) {
 	written := in.plainInstallConfig()
 	override := in.Cluster.InstallConfigOverrides
@@ -35,8 +35,8 @@ func (in *Installation) InstallConfig() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseOverride reads an override and rejects fields and values that an install-config does not
-// have.
+// parseOverride parses an override. It rejects fields and values that an install-config does not
+// support.
 func parseOverride(text string) (map[string]any, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -54,8 +54,8 @@ func parseOverride(text string) (map[string]any, error) {
 	return over, installConfigSchema().check("", over)
 }
 
-// mergeOverride merges an override into a JSON value: objects by field, lists of objects by index.
-// Other values are replaced. A null removes a field.
+// mergeOverride merges an override into a JSON value. Objects are merged by field, and lists of
+// objects by index. Other values are replaced. A null removes a field.
 func mergeOverride(base, over any) any {
 	switch over := over.(type) {
 	case map[string]any:
@@ -86,12 +86,12 @@ func mergeOverride(base, over any) any {
 	return over
 }
 
-// schema describes the values that a field of the install-config takes.
+// schema describes the valid values of a field of the install-config.
 type schema struct {
-	kind   string            // the kind of value in words
-	fields map[string]schema // of an object; nil for any
-	each   *schema           // of the items of a list
-	fits   func(any) bool    // for a single value
+	kind   string            // describes the valid values
+	fields map[string]schema // fields of an object; nil accepts all fields
+	each   *schema           // schema of the items of a list
+	fits   func(any) bool    // checks a single value
 }
 
 func (s schema) check(path string, value any) error {
@@ -139,8 +139,8 @@ func (s schema) check(path string, value any) error {
 	return nil
 }
 
-// installConfigSchema returns the fields of an install-config that can be overridden. They are
-// those of the Assisted Installer (internal/installcfg/installcfg.go).
+// installConfigSchema returns the fields of an install-config that users can override, as in the
+// Assisted Installer (internal/installcfg/installcfg.go).
 func installConfigSchema() schema {
 	is := func(kind string, fits func(any) bool) schema { return schema{kind: kind, fits: fits} }
 	text := is("a string", func(v any) bool { _, ok := v.(string); return ok })

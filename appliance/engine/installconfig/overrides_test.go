@@ -9,9 +9,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// FuzzInstallConfigOverride checks that an override is either rejected with a sentence or merged,
-// and that a merge changes only the named fields. A second merge of the same override changes
-// nothing.
+// FuzzInstallConfigOverride checks that an override is either rejected with a sentence or merged. A
+// merge changes only the given fields. A second merge of the same override changes nothing.
 func FuzzInstallConfigOverride(f *testing.F) {
 	const config = `{"apiVersion":"v1","fips":false,"compute":[{"name":"worker","replicas":0}],"networking":{"networkType":"OVNKubernetes","serviceNetwork":["172.30.0.0/16"]}}`
 	for _, seed := range []string{
@@ -40,11 +39,11 @@ func FuzzInstallConfigOverride(f *testing.F) {
 		require.NoError(t, err)
 		var again map[string]any
 		require.NoError(t, json.Unmarshal([]byte(config), &again))
-		require.Equal(t, again, base, "the base value is not altered")
+		require.Equal(t, again, base, "the base value does not change")
 	})
 }
 
-// requireMerged checks that the named fields were merged and that the others are unchanged.
+// requireMerged requires the given fields to be merged and the others to be unchanged.
 func requireMerged(t *testing.T, base, over, merged any) {
 	t.Helper()
 	named, ok := over.(map[string]any)

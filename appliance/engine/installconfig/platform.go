@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// The types below are the platform part of the install-config. Its content is that of the Assisted
-// Installer (internal/provider/*/installConfig.go).
+// The types below are the platform part of the install-config, as in the Assisted Installer
+// (internal/provider/*/installConfig.go).
 
 type loadBalancerConfig struct {
 	Type string `json:"type"`
@@ -36,7 +36,7 @@ type baremetalHost struct {
 }
 
 // virtualIPs holds the VIPs of a cluster with cluster-managed networking. Versions before 4.12 have
-// the singular fields and take one address of each kind.
+// the singular fields, for one address of each kind.
 type virtualIPs struct {
 	APIVIPs     []string `json:"apiVIPs,omitempty"`
 	APIVIP      string   `json:"apiVIP,omitempty"`
@@ -55,7 +55,7 @@ type vspherePlatform struct {
 	FailureDomains []vsphereDomain     `json:"failureDomains,omitempty"`
 	LoadBalancer   *loadBalancerConfig `json:"loadBalancer,omitempty"`
 
-	// The fields of versions before 4.13.
+	// The fields for versions before 4.13.
 	VCenter          string `json:"vCenter,omitempty"`
 	Username         string `json:"username,omitempty"`
 	Password         string `json:"password,omitempty"`
@@ -147,8 +147,8 @@ func (in *Installation) virtualIPs() virtualIPs {
 	return ips
 }
 
-// loadBalancer returns the load balancer section for a user-managed load balancer. It is nil for
-// the cluster's own, which is the default.
+// loadBalancer returns the section for a user-managed load balancer. It is nil for the default, the
+// cluster's own load balancer.
 func (in *Installation) loadBalancer() *loadBalancerConfig {
 	if validation.ExternalLoadBalancer(in.Cluster) {
 		return &loadBalancerConfig{"UserManaged"}
@@ -172,7 +172,7 @@ func (in *Installation) baremetal() baremetalPlatform {
 		}
 		platform.Hosts = append(platform.Hosts, entry)
 	}
-	// Other roles sort after these: the index -1 is the largest unsigned number.
+	// The index of other roles is -1, the largest unsigned number, so they come last.
 	order := []string{string(models.HostRoleMaster), string(models.HostRoleArbiter)}
 	slices.SortFunc(platform.Hosts, func(a, b baremetalHost) int {
 		return cmp.Or(cmp.Compare(uint(slices.Index(order, a.Role)), uint(slices.Index(order, b.Role))),
@@ -181,9 +181,9 @@ func (in *Installation) baremetal() baremetalPlatform {
 	return platform
 }
 
-// vsphere returns a platform section with a placeholder for the vCenter. The installation needs no
-// credentials of the real vCenter. An administrator replaces the placeholder when the installed
-// cluster is connected to it.
+// vsphere returns a platform section with placeholders for the vCenter. The installation needs no
+// credentials. An administrator replaces the placeholders to connect the installed cluster to the
+// vCenter.
 func (in *Installation) vsphere() vspherePlatform {
 	const (
 		center     = "vcenterplaceholder"
@@ -214,7 +214,7 @@ func (in *Installation) vsphere() vspherePlatform {
 	return platform
 }
 
-// nutanix returns a platform section with placeholders for Prism Central, for the same reason as
+// nutanix returns a platform section with placeholders for Prism Central, like
 // [Installation.vsphere].
 func (in *Installation) nutanix() nutanixPlatform {
 	const port = 9440

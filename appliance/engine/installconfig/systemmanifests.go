@@ -16,15 +16,15 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// The ciphers of encrypted disks. FIPS mode does not allow the default one.
+// The ciphers of encrypted disks. FIPS mode does not support the default cipher.
 const (
 	defaultCipher = "aes-cbc-essiv:sha256"
 	fipsCipher    = "aes-xts-plain64"
 )
 
-// SystemManifests returns the manifests that the appliance adds to every installation, and patches
-// of manifests that openshift-install writes, by folder and name. Their names and effects are those
-// of the Assisted Installer (internal/network/manifests_generator.go,
+// SystemManifests returns the manifests that the appliance adds to each installation, by folder and
+// name. Some are patches of manifests from openshift-install. Names and effects are those of the
+// Assisted Installer (internal/network/manifests_generator.go,
 // internal/ignition/installmanifests.go).
 func (in *Installation) SystemManifests() (map[string][]byte, error) {
 	manifests := make(map[string][]byte)
@@ -51,8 +51,8 @@ func (in *Installation) SystemManifests() (map[string][]byte, error) {
 	return manifests, nil
 }
 
-// timeManifests configures the nodes' time servers: those that users configured and no public pool,
-// which a disconnected site cannot reach.
+// timeManifests returns manifests that configure the nodes' NTP servers. A disconnected site cannot
+// reach public pools, so the nodes use only the servers that users configured.
 func (in *Installation) timeManifests() map[string][]byte {
 	servers := in.ntpServers()
 	if len(servers) == 0 {
@@ -87,7 +87,7 @@ spec:
 	return manifests
 }
 
-// machineConfig is a MachineConfig (machineconfiguration.openshift.io/v1) of one role.
+// machineConfig is a MachineConfig (machineconfiguration.openshift.io/v1) for one role.
 type machineConfig struct {
 	APIVersion string            `yaml:"apiVersion"`
 	Kind       string            `yaml:"kind"`
@@ -119,8 +119,8 @@ func newMachineConfig(role, name, version string, config map[string]any, argumen
 	return text.Bytes(), err
 }
 
-// platformManifests returns the manifests that follow from the cluster's topology, disk encryption
-// and scheduling.
+// platformManifests returns the manifests for the cluster's topology, disk encryption and
+// scheduling.
 func (in *Installation) platformManifests() (map[string][]byte, error) {
 	manifests := make(map[string][]byte)
 	if conv.Value(in.Cluster.SchedulableMastersForcedTrue) || conv.Value(in.Cluster.SchedulableMasters) {
@@ -128,8 +128,8 @@ func (in *Installation) platformManifests() (map[string][]byte, error) {
 			"/spec/mastersSchedulable", true)
 	}
 	if in.count(models.HostRoleWorker) == 1 {
-		// openshift-install derives a single-replica topology from one worker. The control plane
-		// provides the other places for workloads.
+		// With one worker, openshift-install sets a single-replica topology. But the control plane
+		// can also run the workloads.
 		manifests["manifests/cluster-infrastructure-02-config.yml.patch_infrastructure_topology"] = replaceValue(
 			"/status/infrastructureTopology", "HighlyAvailable")
 	}
@@ -159,8 +159,8 @@ func replaceValue(at string, value any) []byte {
 }
 
 // iscsiReapply is a systemd unit that reapplies the network settings on the first boot from an
-// iSCSI volume: otherwise the name servers of the boot firmware do not reach the installed system.
-// On other nodes the unit has no effect.
+// iSCSI volume. Without it, the installed system lacks the name servers of the boot firmware. The
+// unit has no effect on other nodes.
 const iscsiReapply = `[Unit]
 Description=Take the network settings anew on the first boot from an iSCSI volume
 After=NetworkManager.service
@@ -174,8 +174,8 @@ ExecStartPost=-/usr/bin/systemctl disable iscsi-nic-reapply.service
 WantedBy=multi-user.target
 `
 
-// encryption returns the manifest by which the nodes of a role encrypt their root file system. It
-// is nil if they do not encrypt it.
+// encryption returns the manifest that encrypts the root file system of the nodes of a role. It is
+// nil without disk encryption.
 func (in *Installation) encryption(role string) (name string, manifest []byte, err error) {
 	wanted := in.Cluster.DiskEncryption
 	if !validation.Encrypts(in.Cluster, models.HostRole(role)) {

@@ -9,28 +9,28 @@ import (
 // Bundle is a set of operators that are selected together.
 type Bundle struct {
 	models.Bundle
-	Optional []string `json:"optional_operators"` // may be added; the API's models lack this field
+	Optional []string `json:"optional_operators"` // may be added; the API's models lack the field
 }
 
-// membership is an operator's place in a bundle.
+// membership is the membership of an operator in a bundle.
 type membership struct {
 	ID         string `yaml:"id"`
-	SingleNode string `yaml:"single_node"` // "on": with a single node only; "off": with several only
+	SingleNode string `yaml:"single_node"` // "on": single-node clusters only; "off": other clusters only
 	Optional   bool   `yaml:"optional"`
 }
 
-// applies reports whether the operator belongs to the bundle on this topology.
+// applies reports whether the bundle has the operator on this topology.
 func (m membership) applies(singleNode bool) bool {
 	return m.SingleNode == "" || (m.SingleNode == "on") == singleNode
 }
 
-// Bundles returns all bundles, each with the names of its operators in alphabetical order.
+// Bundles returns all bundles with the names of their operators in alphabetical order.
 func Bundles(singleNode bool) []Bundle {
 	bundles := []Bundle{
 		{Bundle: models.Bundle{ID: "virtualization", Title: "Virtualization",
-			Description: "Virtual machines beside containers, on one platform."}},
+			Description: "Virtual machines and containers on one platform."}},
 		{Bundle: models.Bundle{ID: "openshift-ai", Title: "OpenShift AI",
-			Description: "Models and applications of machine learning: trained, served and watched, on GPUs."}},
+			Description: "Training, serving and monitoring of machine-learning models on GPUs."}},
 	}
 	for i := range bundles {
 		b := &bundles[i]

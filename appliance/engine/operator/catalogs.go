@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Source is a CatalogSource, such as oc-mirror writes for each catalog that it copies.
+// Source is a CatalogSource. oc-mirror writes one for each catalog that it copies.
 type Source struct {
 	Name  string `json:"name"`
 	Image string `json:"image,omitempty"`
@@ -19,8 +19,8 @@ type Source struct {
 	Document []byte `json:"-"`
 }
 
-// Sources returns the CatalogSource objects in YAML or JSON documents. Other objects and invalid
-// documents are skipped.
+// Sources returns the CatalogSource objects in YAML or JSON documents. It skips other objects and
+// invalid documents.
 func Sources(documents ...[]byte) []Source {
 	var found []Source
 	for _, text := range documents {
@@ -75,7 +75,7 @@ var indexes = map[string]string{
 // redhat-operator-index.
 func Index(catalog string) string { return path.Base(indexes[catalog]) }
 
-// IndexImage returns the image of one of OpenShift's own catalogs in an OpenShift version. Nodes
+// IndexImage returns the image of one of OpenShift's own catalogs for an OpenShift version. Nodes
 // pull it by this tag.
 func IndexImage(catalog, version string) string {
 	parts := strings.SplitN(version, ".", 3)
@@ -86,8 +86,8 @@ func IndexImage(catalog, version string) string {
 	return indexes[catalog] + ":v" + parts[0] + "." + minor
 }
 
-// Fits reports whether a source may replace a catalog of an OpenShift version. It does not if the
-// tag of its image names another version.
+// Fits reports whether a source can replace a catalog of an OpenShift version. It cannot if the tag
+// of its image names another version.
 func (s Source) Fits(version string) bool {
 	at := strings.LastIndex(s.Image, ":v")
 	if at < 0 || strings.Contains(s.Image, "@") || strings.Contains(s.Image[at:], "/") {
@@ -97,8 +97,8 @@ func (s Source) Fits(version string) bool {
 	return strings.Count(s.Image[at:], ".") != 1 || s.Image[at+1:] == own
 }
 
-// Pick returns the source that replaces one of OpenShift's own catalogs: the one with its name,
-// else the one whose repository has the same last part.
+// Pick returns the source that replaces one of OpenShift's own catalogs. A source with the
+// catalog's name has precedence over one whose repository has the same last part.
 func Pick(catalog string, sources []Source) (Source, bool) {
 	at := slices.IndexFunc(sources, func(s Source) bool { return s.Name == catalog })
 	if at < 0 {

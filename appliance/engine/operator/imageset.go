@@ -6,14 +6,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// with is another package of the same catalog that an operator needs, since an OpenShift version.
+// with is another package of the catalog that an operator needs since an OpenShift version.
 type with struct {
 	Package string `yaml:"package"`
 	Since   string `yaml:"since"`
 }
 
-// Packages returns the packages of the catalog that the operator needs in an OpenShift version, its
-// own first.
+// Packages returns the packages of the catalog that the operator needs in an OpenShift version. Its
+// own package comes first.
 func (o *Operator) Packages(version string) []string {
 	packages := []string{o.SubscriptionFor(version).Package}
 	for _, w := range o.With {
@@ -49,8 +49,8 @@ type (
 	}
 )
 
-// ImageSet returns the ImageSetConfiguration (YAML) by which oc-mirror v2 copies operators for an
-// OpenShift version. Dependencies are not added; see [Resolve].
+// ImageSet returns the ImageSetConfiguration (YAML) with which oc-mirror v2 copies operators for an
+// OpenShift version. It does not add dependencies; see [Resolve].
 func ImageSet(names []string, version string) ([]byte, error) {
 	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
 	set.Mirror.Operators = []imageSetCatalog{}

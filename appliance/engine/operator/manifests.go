@@ -14,19 +14,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Cluster holds the properties of a cluster that the manifests of its operators depend on.
+// Cluster holds the properties of a cluster that its operators' manifests use.
 type Cluster struct {
-	Version    string // of OpenShift
+	Version    string // version of OpenShift
 	SingleNode bool
-	Operators  []string // with their dependencies
-	// Compact is true if the control plane runs the storage. Disks is the number of all storage
+	Operators  []string // including dependencies
+	// Compact is true if the control plane runs the storage. Disks is the total number of storage
 	// disks.
 	Compact bool
 	Disks   int
-	// ControllerImage has the oc command that setup jobs run.
+	// ControllerImage contains the oc command for setup jobs.
 	ControllerImage string
-	// Catalogs maps OpenShift's own catalogs to the CatalogSources that replace them. Catalogs that
-	// it lacks are used themselves.
+	// Catalogs maps OpenShift's own catalogs to the CatalogSources that replace them. Other
+	// catalogs are used directly.
 	Catalogs map[string]string
 }
 
@@ -34,16 +34,17 @@ type Cluster struct {
 type Manifests struct {
 	// Install holds the manifests for openshift-install by file name.
 	Install map[string][]byte
-	// Controller is a file that the controller in the cluster downloads and applies when the
-	// operators are available. It holds custom resources, each with the operator it waits for.
+	// Controller is a file that the controller in the cluster downloads. It holds custom resources,
+	// each with the name of an operator. The controller applies them when the operator is
+	// available.
 	Controller []byte
 }
 
 // ControllerFile is the file name under which the controller downloads [Manifests.Controller].
 const ControllerFile = "custom_manifests.json"
 
-// controllerManifest is an entry of [ControllerFile]: YAML documents in base64 that are applied
-// when the operator is available.
+// controllerManifest is an entry of [ControllerFile]: YAML documents in base64, and the operator
+// that must be available first.
 type controllerManifest struct {
 	Name    string
 	Content string
@@ -65,13 +66,13 @@ func (c Cluster) AtLeast(version string) bool { return atLeast(c.Version, versio
 // Has reports whether the cluster gets an operator.
 func (c Cluster) Has(name string) bool { return slices.Contains(c.Operators, name) }
 
-// HostPath reports whether virtual machines of a single node are stored in host directories. These
-// are versions that lack LVM Storage.
+// HostPath reports whether virtual machines of a single node are stored in host directories. This
+// is the case for versions without LVM Storage.
 func (c Cluster) HostPath() bool {
 	return c.SingleNode && c.AtLeast("4.10") && !c.AtLeast("4.12")
 }
 
-// Mesh returns the management state of the components of OpenShift AI that need a service mesh.
+// Mesh returns the management state of those components of OpenShift AI that need a service mesh.
 func (c Cluster) Mesh() string {
 	if c.SingleNode {
 		return "Removed"
@@ -94,8 +95,8 @@ func (c Cluster) StorageClass() string {
 	return map[string]string{"odf": "ocs-storagecluster-cephfs", "lvm": "lvms-vg1"}[c.StorageOperator()]
 }
 
-// manifestTemplates returns the manifests beyond those made of the table: NAME.install.yaml for
-// openshift-install, NAME.yaml for the controller.
+// manifestTemplates returns the templates of manifests that the catalogue cannot express:
+// NAME.install.yaml for openshift-install, NAME.yaml for the controller.
 var manifestTemplates = sync.OnceValues(func() (templates, error) {
 	return parseTemplates(files, "manifests/*.yaml")
 })
@@ -116,7 +117,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 	for _, name := range c.Operators {
 		o, ok := ByName(name)
 		if !ok {
-			return nil, fmt.Errorf("there is no operator %q", name)
+			return nil, fmt.Errorf("unknown operator %q", name)
 		}
 		v := c.view(o.Name, o.Namespace.Name)
 		if err := c.addInstall(all.Install, o, v); err != nil {
@@ -127,7 +128,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 		}
 	}
 	if c.Has("mce") && c.StorageOperator() != "" {
-		// The resource waits for the storage, so it has the storage operator's name.
+		// The resource needs the storage, so it is applied when the storage operator is available.
 		if err := add(c.StorageOperator(), "mce-on-storage.yaml", c.view("", "")); err != nil {
 			return nil, err
 		}
@@ -143,7 +144,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 	return all, err
 }
 
-// addInstall adds the manifests for openshift-install of one operator.
+// addInstall adds an operator's manifests for openshift-install.
 func (c Cluster) addInstall(to map[string][]byte, o *Operator, v values) error {
 	objects := map[string]object{"subscription": o.subscription(c)}
 	if !o.Namespace.Shared {
@@ -169,7 +170,7 @@ func (c Cluster) addInstall(to map[string][]byte, o *Operator, v values) error {
 			Metadata struct{ Name string }
 		}
 		if err := yaml.Unmarshal(document, &named); err != nil {
-			return fmt.Errorf("the manifests of operator %s: %w", o.Name, err)
+			return fmt.Errorf("render the manifests of operator %s: %w", o.Name, err)
 		}
 		to[fileName(o.Name, strings.ToLower(named.Kind)+"_"+named.Metadata.Name)] = document
 	}
@@ -178,8 +179,8 @@ func (c Cluster) addInstall(to map[string][]byte, o *Operator, v values) error {
 
 func fileName(operator, part string) string { return "50_openshift-" + operator + "_" + part + ".yaml" }
 
-// render executes a template and returns its YAML documents that are not empty. A template that
-// does not exist has no documents.
+// render executes a template and returns its non-empty YAML documents. A missing template has no
+// documents.
 func render(name string, v values) ([][]byte, error) {
 	all, err := manifestTemplates()
 	if err != nil {
@@ -191,7 +192,7 @@ func render(name string, v values) ([][]byte, error) {
 	}
 	var text bytes.Buffer
 	if err := all.execute(&text, tree.Root, v); err != nil {
-		return nil, fmt.Errorf("the manifests %s: %w", name, err)
+		return nil, fmt.Errorf("render the manifests %s: %w", name, err)
 	}
 	var documents [][]byte
 	decoder := yaml.NewDecoder(&text)
@@ -200,7 +201,7 @@ func render(name string, v values) ([][]byte, error) {
 		if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
 			return documents, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("the manifests %s are no YAML: %w", name, err)
+			return nil, fmt.Errorf("parse the rendered manifests %s: %w", name, err)
 		}
 		if node.Kind == yaml.DocumentNode && node.Content[0].Tag == "!!null" {
 			continue
@@ -260,9 +261,9 @@ func (o *Operator) subscription(c Cluster) object {
 		Metadata: metadata{Name: s.Name, Namespace: o.Namespace.Name}, Spec: spec}
 }
 
-// configMap returns the content of [ControllerFile] as a ConfigMap, for a controller that cannot
-// reach the appliance. Each document has a key of its own, and each operator a list of its
-// documents.
+// configMap returns the content of [ControllerFile] as a ConfigMap for controllers that cannot
+// reach the appliance. The ConfigMap has a key for each document, and for each operator a list of
+// its documents.
 func (c Cluster) configMap(applied []controllerManifest) ([]byte, error) {
 	data := make(map[string]string)
 	names := make(map[string][]string)

@@ -1,7 +1,6 @@
-// Package operator describes the optional operators that a cluster can be installed with: their
-// dependencies, their hardware requirements, the manifests that install them, and the catalog they
-// come from. The data is one table (catalogue.yaml) and the custom resources in manifests/. The
-// functions of the package are pure.
+// Package operator describes the optional operators of clusters: their dependencies, hardware
+// requirements, manifests and catalogs. The data is a table (catalogue.yaml) and the custom
+// resources in manifests/. The functions of the package are pure.
 //
 // Design: docs/design.md#one-table-of-operators.
 package operator
@@ -20,20 +19,20 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Operator is one row of the table.
+// Operator is one row of the catalogue.
 type Operator struct {
 	Name    string                       `yaml:"name"`  // in the API
 	Title   string                       `yaml:"title"` // in texts for users
 	Feature models.FeatureSupportLevelID `yaml:"feature"`
-	// Validation is the operator's name in the ids of validations. The default is its name.
+	// Validation is the operator's name in the ids of validations. It defaults to Name.
 	Validation string `yaml:"validation"`
-	// Since is the first OpenShift version that has the operator, and SinceOnSeveralNodes the first
-	// that has it on more than one node. Empty stands for any version.
+	// Since is the first OpenShift version that has the operator. SinceOnSeveralNodes is the first
+	// that has it on more than one node. Empty means all versions.
 	Since               string `yaml:"since"`
 	SinceOnSeveralNodes string `yaml:"since_on_several_nodes"`
 
-	// Against lists operators that exclude this one before an OpenShift version. Operators that
-	// always exclude each other are part of the support levels of features.
+	// Against lists operators that exclude this one before an OpenShift version. The support levels
+	// of features list operators that always exclude each other.
 	Against []against `yaml:"against"`
 
 	Needs             []string      `yaml:"needs"`
@@ -42,11 +41,11 @@ type Operator struct {
 	Namespace         Namespace     `yaml:"namespace"`
 	Group             *Group        `yaml:"group"`
 	Subscription      Subscription  `yaml:"subscription"`
-	// Images lists the known repositories of its images. The catalog itself is authoritative.
+	// Images lists the known repositories of its images. The catalog is authoritative.
 	Images []string `yaml:"images"`
-	// AdditionalImages lists images outside of its catalog that its custom resources use.
+	// AdditionalImages lists images outside of its catalog for its custom resources.
 	AdditionalImages []string `yaml:"additional_images"`
-	// With lists further packages of its catalog that it needs.
+	// With lists other packages of the catalog that it needs.
 	With         []with       `yaml:"with"`
 	Requirements Requirements `yaml:"requirements"`
 
@@ -57,7 +56,7 @@ type Operator struct {
 // Namespace is the namespace of an operator.
 type Namespace struct {
 	Name      string `yaml:"name"`
-	Shared    bool   `yaml:"shared"`    // it exists already, or another operator's manifests create it
+	Shared    bool   `yaml:"shared"`    // it already exists, or another operator's manifests create it
 	Monitored bool   `yaml:"monitored"` // the cluster's monitoring scrapes it
 }
 
@@ -67,8 +66,8 @@ type Group struct {
 	All  bool   `yaml:"all"`
 }
 
-// Subscription names the package that is installed and its catalog. An empty channel stands for the
-// default channel of the package.
+// Subscription names the package to install and its catalog. An empty channel means the default
+// channel of the package.
 type Subscription struct {
 	Name    string `yaml:"name"`
 	Package string `yaml:"package"`
@@ -90,7 +89,8 @@ type former struct {
 //go:embed catalogue.yaml manifests
 var files embed.FS
 
-// table returns the embedded catalogue. A test parses it, so parsing cannot fail at runtime.
+// table returns the embedded catalogue. A test parses the catalogue, so parsing does not fail at
+// run time.
 var table = sync.OnceValues(func() ([]Operator, error) {
 	text, err := files.ReadFile("catalogue.yaml")
 	if err != nil {
@@ -110,14 +110,13 @@ var table = sync.OnceValues(func() ([]Operator, error) {
 	return rows, nil
 })
 
-// All returns every operator in the order in which their validations are shown. The rows are shared
-// and must not be altered.
+// All returns all operators in the order of their validations. Callers must not change the list.
 func All() []Operator {
 	rows, _ := table()
 	return rows
 }
 
-// ByName returns the operator with a name of the API. The former name ocs stands for odf.
+// ByName returns the operator with a name of the API. ocs is the former name of odf.
 func ByName(name string) (*Operator, bool) {
 	if name == "ocs" {
 		name = "odf"
@@ -148,8 +147,8 @@ func (o *Operator) SubscriptionFor(version string) Subscription {
 	return o.Subscription
 }
 
-// Unavailable returns a sentence that tells why an OpenShift version does not have the operator, or
-// "" if it has.
+// Unavailable returns a sentence about why an OpenShift version lacks the operator, or "" if it has
+// the operator.
 func (o *Operator) Unavailable(version string, singleNode bool) string {
 	if o.Since != "" && !atLeast(version, o.Since) {
 		return fmt.Sprintf("%s needs OpenShift %s or later and the cluster gets %s; choose a later version or leave "+
@@ -162,7 +161,7 @@ func (o *Operator) Unavailable(version string, singleNode bool) string {
 	return ""
 }
 
-// dependencies returns the operators that the operator needs.
+// dependencies returns the names of the operators that the operator needs.
 func (o *Operator) dependencies(singleNode bool) []string {
 	if singleNode {
 		return slices.Concat(o.Needs, o.NeedsOnSingleNode)
@@ -170,13 +169,13 @@ func (o *Operator) dependencies(singleNode bool) []string {
 	return o.Needs
 }
 
-// Dependencies returns a copy of the operators that the operator needs directly.
+// Dependencies returns a copy of the names of the operators that the operator needs directly.
 func (o *Operator) Dependencies(singleNode bool) []string {
 	return append([]string{}, o.dependencies(singleNode)...)
 }
 
-// Resolve returns the selected operators followed by all operators that they depend on, directly or
-// indirectly, each once. Unknown names are left out.
+// Resolve returns the selected operators, followed by all direct and indirect dependencies, without
+// repetition. Unknown names are left out.
 func Resolve(selected []string, singleNode bool) []string {
 	var all []string
 	for _, name := range selected {
@@ -195,8 +194,8 @@ func Resolve(selected []string, singleNode bool) []string {
 	return all
 }
 
-// Conflict returns a sentence about two of the selected operators that exclude each other in an
-// OpenShift version, or "" if there are none.
+// Conflict returns a sentence about two selected operators that exclude each other in an OpenShift
+// version, or "".
 func Conflict(selected []string, version string) string {
 	for _, name := range selected {
 		o, ok := ByName(name)
@@ -213,8 +212,8 @@ func Conflict(selected []string, version string) string {
 	return ""
 }
 
-// atLeast reports whether a version such as 4.19.3 is the minor version least, such as 4.19, or
-// later.
+// atLeast reports whether a version such as 4.19.3 has at least the minor version least, such as
+// 4.19.
 func atLeast(version, least string) bool {
 	var major, minor int
 	if _, err := fmt.Sscanf(least, "%d.%d", &major, &minor); err != nil {

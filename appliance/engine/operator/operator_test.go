@@ -29,11 +29,12 @@ func TestCatalogue(t *testing.T) {
 	_, err = manifestTemplates()
 	require.NoError(t, err)
 	require.Len(t, rows, 28)
-	namespaces := map[string]bool{"openshift-operators": true} // OpenShift's own, with an OperatorGroup
+	// OpenShift's own namespace, which has an OperatorGroup
+	namespaces := map[string]bool{"openshift-operators": true}
 	for _, o := range rows {
 		if !o.Namespace.Shared {
 			namespaces[o.Namespace.Name] = true
-			require.NotNil(t, o.Group, "%s: nothing is installed in a namespace without an OperatorGroup", o.Name)
+			require.NotNil(t, o.Group, "%s: OLM does not install in a namespace without an OperatorGroup", o.Name)
 		}
 	}
 	for _, o := range rows {
@@ -44,7 +45,8 @@ func TestCatalogue(t *testing.T) {
 		require.Contains(t, indexes, o.Subscription.Catalog, o.Name)
 		require.NotZero(t, o.Timeout, o.Name)
 		require.NotEmpty(t, o.Images, o.Name)
-		require.True(t, namespaces[o.Namespace.Name], "%s: nothing makes the namespace %s", o.Name, o.Namespace.Name)
+		require.True(t, namespaces[o.Namespace.Name], "%s: no manifest creates the namespace %s", o.Name,
+			o.Namespace.Name)
 		for _, name := range slices.Concat(o.Needs, o.NeedsOnSingleNode) {
 			_, known := ByName(name)
 			require.True(t, known, "%s needs %s", o.Name, name)
@@ -59,7 +61,7 @@ func TestCatalogue(t *testing.T) {
 	require.Equal(t, "odf", ocs.Name)
 }
 
-// The selected operators come first and in order, followed by all dependencies and nothing else.
+// The selected operators come first and in order. All dependencies follow, and no other operators.
 func TestResolve_transitiveDependencies(t *testing.T) {
 	names := Names()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -69,7 +71,7 @@ func TestResolve_transitiveDependencies(t *testing.T) {
 		all := Resolve(append(slices.Clone(selected), "coffee"), single)
 		require.Equal(t, selected, append([]string{}, all[:len(selected)]...))
 		sorted := slices.Sorted(slices.Values(all))
-		require.Len(t, slices.Compact(sorted), len(all), "each once")
+		require.Len(t, slices.Compact(sorted), len(all), "no repetitions")
 		reasons := slices.Clone(selected)
 		for _, name := range all {
 			o, ok := ByName(name)
@@ -149,7 +151,7 @@ func TestParseOverrides(t *testing.T) {
 	odf, _ := ByName("odf")
 	lvm, _ := ByName("lvm")
 	require.Equal(t, Amounts{6, 32 * 1024}, *overrides.For(mce).SingleNode)
-	require.EqualValues(t, 8, mce.Requirements.SingleNode.CPUCores, "the catalogue is not altered")
+	require.EqualValues(t, 8, mce.Requirements.SingleNode.CPUCores, "the catalogue does not change")
 	require.EqualValues(t, 100, overrides.For(odf).DiskGB)
 	require.Equal(t, Amounts{2, 4096}, overrides.For(odf).PerDisk)
 	require.Equal(t, lvm.Requirements, overrides.For(lvm))
@@ -157,9 +159,9 @@ func TestParseOverrides(t *testing.T) {
 	require.Equal(t, odf.Requirements, none.For(odf))
 
 	for text, says := range map[string]string{
-		`[]`:                                   "no map",
-		`{`:                                    "no map",
-		`{"coffee": {}}`:                       `an operator "coffee"`,
+		`[]`:                                   "not a map",
+		`{`:                                    "not a map",
+		`{"coffee": {}}`:                       `unknown operator "coffee"`,
 		`{"odf": {"size": 1}}`:                 "operator odf: ",
 		`{"odf": {"master": {"cpu": 1}}}`:      "field cpu not found",
 		`{"odf": {"disk_gb": "big"}}`:          "big",
@@ -174,7 +176,7 @@ func TestParseOverrides(t *testing.T) {
 	}
 }
 
-// kinds returns the kinds of YAML documents and checks that oc can apply each of them.
+// kinds returns the kinds of YAML documents. It requires that oc can apply each of them.
 func kinds(t *testing.T, text []byte) []string {
 	t.Helper()
 	var found []string
@@ -240,7 +242,7 @@ func TestManifests_kindsForEachOperator(t *testing.T) {
 	require.Empty(t, none.Install)
 	require.Nil(t, none.Controller, "a cluster without operators has nothing for the controller")
 	_, err = Cluster{Version: "4.20.1", Operators: []string{"coffee"}}.Manifests()
-	require.ErrorContains(t, err, `no operator "coffee"`)
+	require.ErrorContains(t, err, `unknown operator "coffee"`)
 }
 
 func appliedKinds(t *testing.T, controller []byte) map[string][]string {
@@ -256,7 +258,8 @@ func appliedKinds(t *testing.T, controller []byte) map[string][]string {
 	return found
 }
 
-// The golden files hold all manifests for some kinds of clusters. The flag -update rewrites them.
+// The golden files hold all manifests for several kinds of clusters. The flag -update rewrites
+// them.
 func TestManifests_golden(t *testing.T) {
 	several := slices.DeleteFunc(Names(), func(name string) bool { return name == "lvm" })
 	for name, cluster := range map[string]Cluster{
@@ -275,7 +278,7 @@ func TestManifests_golden(t *testing.T) {
 			require.NoError(t, err)
 			var text strings.Builder
 			for _, file := range slices.Sorted(maps.Keys(made.Install)) {
-				if file != "olm_operator_manifests.yaml" { // the same as the controller's file, see below
+				if file != "olm_operator_manifests.yaml" { // equal to the controller's file, see below
 					fmt.Fprintf(&text, "# openshift/%s\n%s", file, made.Install[file])
 				}
 			}
@@ -298,7 +301,7 @@ func TestManifests_golden(t *testing.T) {
 }
 
 // The ConfigMap for controllers without access to the appliance has the same content as the file
-// for the others.
+// for other controllers.
 func TestManifests_configMapEqualsControllerFile(t *testing.T) {
 	made, err := Cluster{Version: "4.11.9", SingleNode: true, Operators: []string{"lvm", "mce",
 		"pipelines"}}.Manifests()
@@ -333,7 +336,7 @@ func TestManifests_configMapEqualsControllerFile(t *testing.T) {
 	}
 	require.Equal(t, appliedKinds(t, made.Controller), found)
 	require.Equal(t, []string{"LVMCluster", "AgentServiceConfig"}, found["lvm"],
-		"the engine's volumes wait for the storage")
+		"the engine's volumes need the storage")
 }
 
 func TestSources_pickForACatalog(t *testing.T) {
@@ -351,7 +354,7 @@ metadata: {name: idms}
 	require.Equal(t, "cs-redhat-operator-index-v4-19", found.Name)
 	require.Contains(t, string(found.Document), "kind: CatalogSource")
 	found, ok = Pick("certified-operators", sources)
-	require.True(t, ok, "a source of the catalog's own name stands for it whatever its image is called")
+	require.True(t, ok, "the name of the source has precedence over its image")
 	require.Equal(t, "certified-operators", found.Name)
 	_, ok = Pick("community-operators", sources)
 	require.False(t, ok)
@@ -378,7 +381,7 @@ func TestImageSet(t *testing.T) {
 		Channels: []imageSetChannel{{"stable"}}})
 	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "cephcsi-operator"})
 	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "local-storage-operator"})
-	require.NotContains(t, string(text), "odf-dependencies", "4.17 does not have it yet")
+	require.NotContains(t, string(text), "odf-dependencies", "4.17 lacks the package")
 	require.Equal(t, "registry.redhat.io/redhat/certified-operator-index:v4.17", set.Mirror.Operators[1].Catalog)
 	require.Len(t, set.Mirror.Images, 2)
 }

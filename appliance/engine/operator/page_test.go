@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/engine/pagetest"
 )
 
-// pageIntroduction is the text of docs/operators.md before its tables.
+// pageIntroduction is the text before the tables of docs/operators.md.
 const pageIntroduction = `# Operators
 
 Generated from ` + "`appliance/engine/operator/catalogue.yaml`" + ` by ` + "`make docs`" + `; do not edit.

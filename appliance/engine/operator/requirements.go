@@ -12,27 +12,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Requirements holds an operator's hardware requirements, on top of OpenShift's own minimums.
+// Requirements holds an operator's hardware requirements in addition to OpenShift's own minimums.
 type Requirements struct {
-	// On selects the hosts that run the operator: workloads, storage, workers, or "" for all but
-	// arbiters.
+	// On selects the hosts that run the operator: workloads, storage, workers, or "" for all hosts
+	// except arbiters.
 	On     string  `yaml:"on,omitempty"`
 	Master Amounts `yaml:"master,omitempty"`
 	Worker Amounts `yaml:"worker,omitempty"`
-	// SingleNode replaces Master on a single node. Nil stands for Master.
+	// SingleNode replaces Master on a single node. If it is nil, Master applies.
 	SingleNode *Amounts `yaml:"single_node,omitempty"`
-	// From replaces the memory since an OpenShift version.
+	// From replaces the memory from an OpenShift version on.
 	From []from `yaml:"from,omitempty"`
 
 	PerDisk   Amounts  `yaml:"per_disk,omitempty"`   // for each disk of storage
-	PerDevice Amounts  `yaml:"per_device,omitempty"` // for each of the devices below
+	PerDevice Amounts  `yaml:"per_device,omitempty"` // for each of the devices in GPUs and NICs
 	GPUs      []string `yaml:"gpus,omitempty"`       // "vendor:device", in hexadecimal
 	NICs      []string `yaml:"nics,omitempty"`
-	Vendors   []string `yaml:"vendors,omitempty"` // of GPUs; the cluster needs at least one of them
+	Vendors   []string `yaml:"vendors,omitempty"` // of GPUs; the cluster needs a GPU of one of them
 
-	DiskGB int64    `yaml:"disk_gb,omitempty"` // the minimal size of a storage disk, in GB (10^9 bytes)
-	Hosts  int      `yaml:"hosts,omitempty"`   // the minimal number of hosts
-	Says   []string `yaml:"says,omitempty"`    // in words
+	DiskGB int64    `yaml:"disk_gb,omitempty"` // minimum size of a storage disk in GB (10^9 bytes)
+	Hosts  int      `yaml:"hosts,omitempty"`   // minimum number of hosts
+	Says   []string `yaml:"says,omitempty"`    // the requirements in words
 }
 
 // Values of [Requirements.On].
@@ -42,7 +42,7 @@ const (
 	OnWorkers   = "workers"
 )
 
-// Amounts holds CPU cores and MiB of memory.
+// Amounts holds CPU cores and memory in MiB.
 type Amounts struct {
 	CPUCores int64 `yaml:"cpu_cores,omitempty"`
 	RAMMiB   int64 `yaml:"ram_mib,omitempty"`
@@ -61,7 +61,7 @@ func (a Amounts) details() *models.ClusterHostRequirementsDetails {
 	return &models.ClusterHostRequirementsDetails{CPUCores: a.CPUCores, RAMMib: a.RAMMiB}
 }
 
-// Base returns the amounts that a role needs in an OpenShift version, without those of disks and
+// Base returns the requirements of a role in an OpenShift version, without those of disks and
 // devices.
 func (r Requirements) Base(role models.HostRole, version string, singleNode bool) Amounts {
 	amounts := r.Worker
@@ -81,12 +81,13 @@ func (r Requirements) Base(role models.HostRole, version string, singleNode bool
 	return amounts
 }
 
-// Of returns the amounts that a host of a role needs, with those of its storage disks and devices.
+// Of returns the requirements of a host with a role, including those of its storage disks and
+// devices.
 func (r Requirements) Of(role models.HostRole, version string, singleNode bool, disks, devices int) Amounts {
 	return r.Base(role, version, singleNode).plus(r.PerDisk, disks).plus(r.PerDevice, devices)
 }
 
-// Preflight renders an operator's requirements for GET …/preflight-requirements.
+// Preflight returns an operator's requirements in the format of GET …/preflight-requirements.
 func (o *Operator) Preflight(r Requirements, version string, singleNode bool) *models.OperatorHardwareRequirements {
 	says := func(role models.HostRole) *models.HostTypeHardwareRequirements {
 		return &models.HostTypeHardwareRequirements{
@@ -101,38 +102,38 @@ func (o *Operator) Preflight(r Requirements, version string, singleNode bool) *m
 	}
 }
 
-// Overrides holds a site's own requirements of operators by name. A nil *Overrides is empty.
+// Overrides holds a site's requirements of operators by name. A nil *Overrides is empty.
 type Overrides struct {
 	rows map[string]Requirements
 }
 
-// ParseOverrides reads a site's own requirements: YAML or JSON that maps the names of operators to
-// the fields of [Requirements] that differ from the catalogue. An error names the operator.
+// ParseOverrides parses a site's requirements of operators. The text is a YAML or JSON map from
+// operator names to the changed fields of [Requirements]. Errors name the operator.
 func ParseOverrides(text []byte) (*Overrides, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var nodes map[string]yaml.Node
 	if err := decoder.Decode(&nodes); err != nil {
-		return nil, fmt.Errorf("the requirements of operators are no map from their names to what differs: %s",
+		return nil, fmt.Errorf("the operator requirements are not a map of operator names to changed fields: %s",
 			strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	rows := make(map[string]Requirements)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		o, ok := ByName(name)
 		if !ok {
-			return nil, fmt.Errorf("the requirements name an operator %q, which there is none of; known are %s",
+			return nil, fmt.Errorf("the operator requirements contain the unknown operator %q; known operators are %s",
 				name, strings.Join(Names(), ", "))
 		}
 		node := nodes[name]
 		row, err := override(o.Requirements, &node)
 		if err != nil {
-			return nil, fmt.Errorf("the requirements of operator %s: %w", name, err)
+			return nil, fmt.Errorf("invalid requirements of operator %s: %w", name, err)
 		}
 		rows[o.Name] = row
 	}
 	return &Overrides{rows}, nil
 }
 
-// override returns the requirements with the fields of a document.
+// override returns the requirements with the fields of a document replaced.
 func override(r Requirements, node *yaml.Node) (Requirements, error) {
 	text, err := yaml.Marshal(node)
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// The operators that users select for a cluster are kept among its monitored operators, together
-// with those that they depend on.
+// The selected operators of a cluster, and their dependencies, are among its monitored operators.
 
-// Select replaces the operators of a cluster by the requested ones and those that they depend on.
-// It fails with kind Invalid for an unknown operator, for an unknown property, and for operators
-// that exclude each other. Whether the operators fit the cluster's features is not checked here.
+// Select replaces the operators of a cluster by the requested ones and their dependencies. It fails
+// with kind Invalid for an unknown operator, for an unknown property, and for operators that
+// exclude each other. It does not check whether the cluster's features support the operators.
 func Select(cluster *models.Cluster, requested []*models.OperatorCreateParams) error {
 	var names []string
 	properties := make(map[string]string)
@@ -26,7 +25,7 @@ func Select(cluster *models.Cluster, requested []*models.OperatorCreateParams) e
 		}
 		o, ok := ByName(params.Name)
 		if !ok {
-			return fault.New(fault.Invalid, "There is no operator %q; there are %s.", params.Name,
+			return fault.New(fault.Invalid, "There is no operator %q; choose from %s.", params.Name,
 				strings.Join(Names(), ", "))
 		}
 		if err := o.checkProperties(params.Properties); err != nil {
@@ -38,9 +37,9 @@ func Select(cluster *models.Cluster, requested []*models.OperatorCreateParams) e
 	return setSelection(cluster, names, properties)
 }
 
-// UpdateSelection updates the operators of a cluster that was changed. Requested operators replace
-// the selection, also an empty list of them. With nil the selection stays, and its dependencies are
-// determined again.
+// UpdateSelection updates the operators of a changed cluster. Requested operators replace the
+// selection, even if the list is empty. A nil list keeps the selection and updates the
+// dependencies.
 func UpdateSelection(cluster *models.Cluster, requested []*models.OperatorCreateParams) error {
 	if requested != nil {
 		return Select(cluster, requested)
@@ -51,8 +50,8 @@ func UpdateSelection(cluster *models.Cluster, requested []*models.OperatorCreate
 	return nil
 }
 
-// checkProperties rejects properties that the operator does not have. No operator has any today:
-// the cluster's hosts and the mirror determine what is installed.
+// checkProperties rejects unknown properties of the operator. No operator has properties at
+// present: the cluster's hosts and the mirror determine what is installed.
 func (o *Operator) checkProperties(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -60,7 +59,7 @@ func (o *Operator) checkProperties(text string) error {
 	var given map[string]json.RawMessage
 	decoder := json.NewDecoder(strings.NewReader(text))
 	if err := decoder.Decode(&given); err != nil {
-		return fault.New(fault.Invalid, "The properties of operator %s are no JSON object: %s", o.Name,
+		return fault.New(fault.Invalid, "The properties of operator %s are not a JSON object: %s", o.Name,
 			sentence.Ending(err))
 	}
 	for name := range given {
@@ -69,7 +68,8 @@ func (o *Operator) checkProperties(text string) error {
 	return nil
 }
 
-// setSelection replaces a cluster's operators. Operators that remain keep their status.
+// setSelection replaces a cluster's operators. Operators that the cluster keeps also keep their
+// status.
 func setSelection(cluster *models.Cluster, names []string, properties map[string]string) error {
 	former := make(map[string]*models.MonitoredOperator)
 	var all []*models.MonitoredOperator
@@ -104,8 +104,8 @@ func setSelection(cluster *models.Cluster, names []string, properties map[string
 	return nil
 }
 
-// Selected returns the names of a cluster's optional operators, with or without those that are
-// selected only because others depend on them.
+// Selected returns the names of a cluster's optional operators. Operators that were added only as
+// dependencies are included on request.
 func Selected(cluster *models.Cluster, dependencies bool) []string {
 	var names []string
 	for _, m := range cluster.MonitoredOperators {
