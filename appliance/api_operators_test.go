@@ -270,7 +270,7 @@ func testUnsupportedOperatorsAreRejected(t *testing.T, d *testAppliance) {
 		"a property that it lacks": {several, []*models.OperatorCreateParams{{Name: "lso",
 			Properties: `{"size": 1}`}}, `Operator lso has no property \"size\"`},
 		"properties that are no object": {several, []*models.OperatorCreateParams{{Name: "lso", Properties: "big"}},
-			"are no JSON object"},
+			"are not a JSON object"},
 		"two that keep the same volumes": {several, selected("odf", "lvm"),
 			"Logical Volume Manager Storage and OpenShift Data Foundation can't be used together"},
 		"storage for several nodes": {single, selected("odf"), "can't be used together"},
@@ -318,7 +318,7 @@ func testRequiredImagesAreListed(t *testing.T, d *testAppliance) {
 		require.Contains(t, supply.Missing, "no mirror rule maps "+supply.Image+" to a mirror")
 		require.False(t, supply.Selected)
 		for _, image := range supply.Images {
-			require.Contains(t, image.Missing, "No mirror rule leads images of "+image.Repository)
+			require.Contains(t, image.Missing, "No mirror rule maps images of "+image.Repository)
 		}
 	}
 	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
@@ -386,7 +386,7 @@ func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 	require.Contains(t, by["metallb"].Images[1].Problem, "registry.redhat.io/openshift4/metallb-operator@sha256:")
 	require.Contains(t, by["loki"].Problems[0], "lacks the package loki-operator")
 	require.Contains(t, by["nvidia-gpu"].Problems[0],
-		"No mirror rule leads registry.redhat.io/redhat/certified-operator-index:v"+version)
+		"No mirror rule maps registry.redhat.io/redhat/certified-operator-index:v"+version)
 	require.Len(t, by["nvidia-gpu"].Problems, 2, "and nobody serves it")
 	requireRefusal(t, call(t, http.MethodPost, strings.Replace(checked, cluster.String(), missingID().String(), 1),
 		nil),
