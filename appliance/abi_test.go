@@ -19,8 +19,8 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// abiDirectory is a directory that describes a cluster of three nodes at a site, whose second host
-// has no name in it.
+// abiDirectory returns an agent-based installer directory with a cluster of three nodes. The second
+// host has no name.
 func (s *site) abiDirectory(t *testing.T, name string) []abi.File {
 	t.Helper()
 	replacer := strings.NewReplacer("NAME", name, "RELEASE", s.release.Release, "IDMS",
@@ -100,7 +100,7 @@ hosts:
 	}
 }
 
-// sendDirectory posts a directory as browsers do.
+// sendDirectory posts a directory as a form, like a browser.
 func sendDirectory(t *testing.T, address string, files []abi.File) answer {
 	t.Helper()
 	var body bytes.Buffer
@@ -145,7 +145,7 @@ func TestABI_importInstallExport(t *testing.T) {
 	ended := boot(t, address, made.InfraEnvID, 1, "52:54:00:aa:00:01", "52:54:00:aa:00:02", "52:54:00:aa:00:03")
 	requireStatus(t, address, made.ClusterID, models.ClusterStatusReady)
 	names := map[string]*models.Host{}
-	eventually(t, "the hosts are what the directory says", func() bool {
+	eventually(t, "the hosts have the settings of the directory", func() bool {
 		for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
 			names[host.RequestedHostname] = host
 		}
@@ -156,14 +156,14 @@ func TestABI_importInstallExport(t *testing.T) {
 	var events []models.Event
 	call(t, http.MethodGet, address+apiPath+"/events?host_id="+names["rack-c"].ID.String(), nil).read(t, http.StatusOK,
 		&events)
-	var told []string
+	var messages []string
 	for _, event := range events {
-		told = append(told, *event.Message)
+		messages = append(messages, *event.Message)
 	}
-	require.Contains(t, strings.Join(told, "\n"),
+	require.Contains(t, strings.Join(messages, "\n"),
 		"matches the host's rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
 
-	eventually(t, "Install can be pressed", func() bool {
+	eventually(t, "the cluster is ready", func() bool {
 		return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
 			nil).status == http.StatusAccepted
 	})
@@ -178,15 +178,15 @@ func TestABI_importInstallExport(t *testing.T) {
 	require.True(t, config.FIPS)
 	directory := exportDirectory(t, address, made.ClusterID)
 	require.Empty(t, directory.Changed)
-	require.Equal(t, textsOf(given), textsOf(directory.Files), "an installation touches nothing")
+	require.Equal(t, textsOf(given), textsOf(directory.Files), "an installation does not change the directory")
 	stop()
 	database, err := os.ReadFile(filepath.Join(s.config.DataDir, "landfall.db"))
 	require.NoError(t, err)
-	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the directory's pull secret lies sealed")
+	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the directory's pull secret is sealed")
 }
 
-// installConfigDirectory is a directory of the form that people write by hand: an install-config
-// and the hosts.
+// installConfigDirectory returns a directory with an install-config and an agent-config, as users
+// write them by hand.
 func installConfigDirectory(name, topology string, macs ...string) []abi.File {
 	hosts := ""
 	for i, mac := range macs {
@@ -204,8 +204,8 @@ func installConfigDirectory(name, topology string, macs ...string) []abi.File {
 	}
 }
 
-// TestABI_topologies has a directory as the only input of a single node, which
-// another host joins afterwards, and of two nodes with an arbiter.
+// TestABI_topologies installs a single node and two nodes with an arbiter from directories alone. A
+// host joins the single node later.
 func TestABI_topologies(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
@@ -213,7 +213,7 @@ func TestABI_topologies(t *testing.T) {
 		for name, c := range map[string]struct {
 			topology string
 			macs     []string
-			joins    string // the MAC of a host that comes when the cluster is installed
+			joins    string // MAC of a host that joins after the installation
 			roles    map[models.HostRole]int
 		}{
 			"single": {
@@ -234,13 +234,13 @@ func TestABI_topologies(t *testing.T) {
 				var made abi.Import
 				sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 				ended := boot(t, address, made.InfraEnvID, 1, c.macs...)
-				eventually(t, "Install can be pressed", func() bool {
+				eventually(t, "the cluster is ready", func() bool {
 					return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
 						nil).status == http.StatusAccepted
 				})
 				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
 					require.True(t, strings.HasPrefix(host.RequestedHostname, name+"-"),
-						"%s has the name that the directory gives it, however early Install is pressed",
+						"%s has its name from the directory, even if Install is pressed early",
 						host.RequestedHostname)
 				}
 				requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
@@ -261,8 +261,8 @@ func TestABI_topologies(t *testing.T) {
 	})
 }
 
-// boot starts hosts with these network cards from an infra-env's image; the first has this number
-// there.
+// boot starts hosts with the given MAC addresses from an infra-env's image. first is the number of
+// the first host.
 func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
 	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
 		Spokes: sharedEnvironment.environment.spokes}
@@ -275,7 +275,7 @@ func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (en
 	return done
 }
 
-// join has a host join an installed cluster.
+// join adds a host to an installed cluster.
 func join(t *testing.T, address string, made abi.Import, number int, mac string) {
 	t.Helper()
 	require.Equal(t, http.StatusAccepted, call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+
@@ -293,7 +293,7 @@ func join(t *testing.T, address string, made abi.Import, number int, mac string)
 			return false
 		}
 	}
-	eventually(t, "the host that joins is known", find(models.HostStatusKnown))
+	eventually(t, "the joining host is known", find(models.HostStatusKnown))
 	started := call(t, http.MethodPost, address+apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+
 		"/actions/install", nil)
 	require.Equal(t, http.StatusAccepted, started.status, string(started.body))
@@ -308,7 +308,7 @@ func TestABI_changedOrRejected(t *testing.T) {
 	var made abi.Import
 	sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 
-	t.Run("a changed value changes its document alone", func(t *testing.T) {
+	t.Run("a changed value changes only its document", func(t *testing.T) {
 		require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+made.ClusterID,
 			object{"base_dns_domain": "far.test"}).status)
 		directory := exportDirectory(t, address, made.ClusterID)
@@ -323,11 +323,11 @@ func TestABI_changedOrRejected(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a cluster that came from no directory gets one", func(t *testing.T) {
+	t.Run("a cluster without a directory gets one", func(t *testing.T) {
 		id := create(t, address+apiPath+"/clusters", s.newCluster("plain"))
 		directory := exportDirectory(t, address, id)
 		require.Equal(t, "plain-abi", directory.Name)
-		for i := range directory.Files { // and it can be imported again under another name
+		for i := range directory.Files { // import it again under another name
 			directory.Files[i].Data = bytes.ReplaceAll(directory.Files[i].Data, []byte("plain"), []byte("again"))
 		}
 		var again abi.Import
@@ -337,7 +337,7 @@ func TestABI_changedOrRejected(t *testing.T) {
 	for name, wrong := range map[string]struct {
 		file, old, new string
 		status         int
-		says           string
+		contains       string
 	}{
 		"an unknown field": {"agent-config.yaml", "hosts:", "hots:", 422,
 			"agent-config.yaml:4: hots is not a field of AgentConfig"},
@@ -345,23 +345,24 @@ func TestABI_changedOrRejected(t *testing.T) {
 			"quay.io/a/b:4.1.0-x86_64", 422,
 			"cluster-manifests/cluster-image-set.yaml:5: spec.releaseImage is \"quay.io/a/b:4.1.0-x86_64\", " +
 				"which is not configured"},
-		"an override of nothing": {"cluster-manifests/agent-cluster-install.yaml", `{"fips":true}`, `{"fipz":true}`,
+		"an override of an unknown field": {"cluster-manifests/agent-cluster-install.yaml", `{"fips":true}`,
+			`{"fipz":true}`,
 			400, "fipz"},
-		"a manifest that is none": {"openshift/99-extra.yaml", "kind: ConfigMap", "\tkind", 400, "99-extra.yaml"},
+		"an invalid manifest": {"openshift/99-extra.yaml", "kind: ConfigMap", "\tkind", 400, "99-extra.yaml"},
 		"networks that overlap": {"cluster-manifests/agent-cluster-install.yaml", "172.30.0.0/16", "10.128.0.0/16",
 			400, "overlaps"},
-		"mirror rules of nonsense": {"mirror/registries.conf", `prefix = ""`, `prefix = [`, 422, "registries.conf"},
+		"invalid mirror rules": {"mirror/registries.conf", `prefix = ""`, `prefix = [`, 422, "registries.conf"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := s.abiDirectory(t, "wrong")
 			i := indexOf(files, wrong.file)
 			require.Contains(t, string(files[i].Data), wrong.old)
 			files[i].Data = []byte(strings.Replace(string(files[i].Data), wrong.old, wrong.new, 1))
-			requireRefusal(t, sendDirectory(t, address+abiPath, files), wrong.status, wrong.says)
+			requireRefusal(t, sendDirectory(t, address+abiPath, files), wrong.status, wrong.contains)
 			var clusters []models.Cluster
 			call(t, http.MethodGet, address+apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
 			for _, cluster := range clusters {
-				require.NotEqual(t, "wrong", cluster.Name, "nothing of it stays")
+				require.NotEqual(t, "wrong", cluster.Name, "nothing is stored")
 			}
 			var rules mirrorsite.Model
 			call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &rules)

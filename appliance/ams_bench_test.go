@@ -17,9 +17,9 @@ import (
 	"landfall/web/console"
 )
 
-// BenchmarkAMS_callsWhileServiceHangs compares an appliance whose AMS accepts and never answers
-// with one that speaks to none. Both do the same calls in turns: a cluster is made, renamed, looked
-// at and removed. The ratios are of the hanging one to the other.
+// BenchmarkAMS_callsWhileServiceHangs compares an appliance whose AMS never answers with one that
+// has AMS disabled. Both run the same calls in alternating rounds: create, rename, read and delete
+// a cluster. The reported ratios are those of the first appliance to the second.
 func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 	hanging := amstest.New(clockwork.NewRealClock())
 	token := hanging.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs"})
@@ -48,7 +48,7 @@ func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 	with, without := start(true), start(false)
 	version := newSite(b).release.Version
 	var took [2][]time.Duration
-	turn := func(which int, connection *rawClient, serial int) {
+	runRound := func(which int, connection *rawClient, serial int) {
 		began := time.Now()
 		body := fmt.Sprintf(`{"name":"c%d","openshift_version":%q,"pull_secret":%q}`, serial, version, pullSecret)
 		id := mustCall(b, connection, http.MethodPost, apiPath+"/clusters", body, http.StatusCreated)
@@ -59,14 +59,14 @@ func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 		took[which] = append(took[which], time.Since(began))
 	}
 	for serial := range 8 {
-		turn(0, with, serial)
-		turn(1, without, serial)
+		runRound(0, with, serial)
+		runRound(1, without, serial)
 	}
 	took = [2][]time.Duration{}
 	for serial := 8; b.Loop(); serial++ {
 		for range 32 {
-			turn(0, with, serial)
-			turn(1, without, serial)
+			runRound(0, with, serial)
+			runRound(1, without, serial)
 		}
 	}
 	require.NotEmpty(b, hanging.Requests(), "AMS hangs")
@@ -83,7 +83,7 @@ func BenchmarkAMS_callsWhileServiceHangs(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// mustAsk makes a call that must be answered so, and returns the id in the answer if there is one.
+// mustCall sends a request, requires the status, and returns the ID in the response, if any.
 func mustCall(b *testing.B, connection *rawClient, method, path, body string, want int) string {
 	status, answer, err := connection.do(method, path, []byte(body))
 	require.NoError(b, err)

@@ -31,7 +31,7 @@ import (
 	"landfall/web/console"
 )
 
-// logBuffer keeps a log for a look at the end.
+// logBuffer stores log output for later checks.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -49,7 +49,7 @@ func (b *logBuffer) bytes() []byte {
 	return bytes.Clone(b.text.Bytes())
 }
 
-// amsPass is one appliance whose AMS is the stand-in behind TCP and TLS.
+// amsSite is an appliance whose AMS is a test server behind TCP and TLS.
 type amsSite struct {
 	*testing.T
 	site    *site
@@ -125,7 +125,8 @@ func (p *amsSite) install() {
 	})
 }
 
-// carry takes what waits to a connected machine and its receipts back.
+// runCourier exports the waiting clusters, pushes them from a connected machine and imports the
+// receipts.
 func (p *amsSite) runCourier() {
 	export := p.post("/exports", nil, http.StatusOK)
 	file, err := ams.ReadCourier(bytes.NewReader(export), ams.Export)
@@ -146,12 +147,12 @@ func (p *amsSite) runCourier() {
 	require.NoError(p, err)
 	var back bytes.Buffer
 	require.NoError(p, ams.WriteCourier(&back, key, *receipts))
-	p.post("/receipts", back.Bytes(), http.StatusConflict) // the machine's key is not known yet
+	p.post("/receipts", back.Bytes(), http.StatusConflict) // the machine's key is not trusted yet
 	p.post("/receipts?trust="+url.QueryEscape(key.Public().Fingerprint()), back.Bytes(), http.StatusOK)
 	p.carried = append(p.carried, export, back.Bytes())
 }
 
-// rows are AMS's, without what differs by nature between two passes.
+// rows returns the rows of AMS without the fields that differ between two sites.
 func (p *amsSite) rows() []map[string]any {
 	rows := p.ams.Rows()
 	for _, row := range rows {
@@ -167,12 +168,12 @@ func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 	online, offline := newAMSSite(t, "automatic"), newAMSSite(t, "by-hand")
 	online.login()
 	online.install()
-	eventually(t, "AMS knows all", func() bool { return online.status().Sent == 1 })
+	eventually(t, "AMS is up to date", func() bool { return online.status().Sent == 1 })
 
 	offline.install()
 	require.Equal(t, ams.ByHand, offline.status().State)
 	require.Equal(t, 1, offline.status().Waiting)
-	require.Empty(t, offline.ams.Requests(), "nobody was asked")
+	require.Empty(t, offline.ams.Requests(), "no requests were sent")
 	require.Contains(t, offline.get(console.MetricsPath), "landfall_ams_outbox_clusters{state=\"waiting\"} 1\n")
 	require.Contains(t, offline.get(console.AMSPath+"/plan"), "status Active")
 	shadow := offline.status().Clusters[0].SubscriptionID
@@ -181,7 +182,7 @@ func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 
 	for _, id := range []string{shadow, offline.status().Clusters[0].SubscriptionID} {
 		require.Contains(t, offline.get(apiPath+"/clusters?ams_subscription_ids="+id), `"name":"one"`,
-			"both ids lead to the cluster")
+			"both IDs refer to the cluster")
 	}
 	require.NotContains(t, offline.get(apiPath+"/clusters?ams_subscription_ids=2GOuuT2l3odeHRdWqY57fviSE2K"),
 		`"name":"one"`)
@@ -201,7 +202,7 @@ func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 	}
 }
 
-// disguises are a secret as it is, and as it stands in base64 at any offset.
+// encodings returns a secret as plain text and in base64 at every offset.
 func encodings(secret string) [][]byte {
 	all := [][]byte{[]byte(secret)}
 	for offset := range 3 {
@@ -211,8 +212,8 @@ func encodings(secret string) [][]byte {
 	return all
 }
 
-// requireNoSecrets looks for tokens and for the pull secret in all that the site keeps, says and
-// sends.
+// requireNoSecrets requires that logs, responses, courier files and the data directory contain
+// neither tokens nor the pull secret.
 func (p *amsSite) requireNoSecrets() {
 	p.Helper()
 	require.NotContains(p, string(p.log.bytes()), "Bearer ")
@@ -224,7 +225,7 @@ func (p *amsSite) requireNoSecrets() {
 	}
 	secrets = append(append(secrets, encodings("dXNlcjpwYXNz")...), encodings(pullSecret)...)
 	for _, secret := range secrets {
-		require.False(p, bytes.Contains(p.log.bytes(), secret), "the log holds %s", secret)
+		require.False(p, bytes.Contains(p.log.bytes(), secret), "the log contains %s", secret)
 	}
 	for _, file := range p.carried {
 		read, err := ams.ReadCourier(bytes.NewReader(file), kindOf(file))
@@ -232,7 +233,7 @@ func (p *amsSite) requireNoSecrets() {
 		text, err := json.Marshal(read)
 		require.NoError(p, err)
 		for _, secret := range append(secrets, []byte("auths")) {
-			require.False(p, bytes.Contains(text, secret), "a courier's file holds %s", secret)
+			require.False(p, bytes.Contains(text, secret), "a courier file contains %s", secret)
 		}
 	}
 	require.NoError(p, filepath.WalkDir(p.site.config.DataDir, func(path string, entry fs.DirEntry, err error) error {
@@ -241,7 +242,7 @@ func (p *amsSite) requireNoSecrets() {
 		}
 		text, err := os.ReadFile(path)
 		for _, secret := range secrets {
-			require.False(p, bytes.Contains(text, secret), "%s holds %s", path, secret)
+			require.False(p, bytes.Contains(text, secret), "%s contains %s", path, secret)
 		}
 		return err
 	}))
@@ -262,7 +263,7 @@ func upstreamClusters(t *testing.T, address string) ([]*models.Cluster, error) {
 	return clusters, json.NewDecoder(response.Body).Decode(&clusters)
 }
 
-// An AMS that accepts and never answers is nobody's affair but the relay's.
+// An AMS that never answers blocks only the relay.
 func TestAMS_hangingServiceBlocksNoRequest(t *testing.T) {
 	p := newAMSSite(t, "automatic")
 	p.ams.Break(amstest.Fault{Op: "token", Do: amstest.Hang()})

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// publicKey is a key that nobody has the other half of.
+// publicKey is an SSH key without a known private key.
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me"
 
 func (d *testAppliance) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
@@ -71,8 +71,7 @@ func TestClusters_lifecycle(t *testing.T) {
 	require.Equal(t, []string{"west"}, list(installer.V2ListClustersParams{}))
 }
 
-// A field that a change leaves out, gives as null or gives as empty means three things: it stays,
-// it stays, it is cleared.
+// In an update, an absent field and a null field stay as they are; an empty field is cleared.
 func TestClusterUpdate_absentNullAndEmptyDiffer(t *testing.T) {
 	d := startAppliance(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {

@@ -14,11 +14,10 @@ import (
 	"landfall/web/operation"
 )
 
-// These tests walk all operations with one kind of wrong request each; what is wrong in one
-// operation's own way is tested with the operation.
+// These tests send each operation one kind of invalid request. Errors that are specific to an
+// operation are tested with that operation.
 
-// bodies are requests that have nothing wrong, by operation, for the operations that take a JSON
-// body.
+// bodies returns a valid request body for each operation with a JSON body.
 func bodies() map[string]any {
 	uuid, now := missingID().String(), time.Now().UTC().Format(time.RFC3339)
 	logs := object{"logs_state": "collecting"}
@@ -55,14 +54,14 @@ func bodies() map[string]any {
 	}
 }
 
-// byAgents are the operations of agents and installers, which take fields that they do not know: a
-// program of another age than the appliance must not be stopped by them.
+// byAgents lists the operations of agents and installers. They accept unknown fields, because
+// agents of another version must still work.
 var byAgents = []string{"v2RegisterHost", "v2PostStepReply", "v2UpdateHostInstallProgress"}
 
-// anyText take whatever text is sent.
+// anyText lists the operations that accept any text.
 var anyText = []string{"V2UpdateClusterUISettings"}
 
-// queries are the parameters that operations can't do without.
+// queries returns the required query parameters of operations.
 func queries() map[string]string {
 	return map[string]string{
 		"V2DownloadClusterCredentials":        "?file_name=kubeconfig",
@@ -83,7 +82,7 @@ func text2jsonOf(text string) string {
 	return string(quoted)
 }
 
-// at is an operation's address with ids in the place of its path's parameters.
+// at returns the URL of an operation with IDs in place of its path parameters.
 func (d *testAppliance) at(operation operation.Operation, cluster, env, host string) string {
 	return strings.TrimSuffix(d.url, "/v2") + strings.NewReplacer(":cluster_id", cluster, ":infra_env_id", env,
 		":host_id", host,
@@ -148,7 +147,7 @@ func TestOperations_invalidBodyIsRejected(t *testing.T) {
 			require.Equal(t, http.StatusBadRequest, deep.status, "%.200s", deep.body)
 		})
 	}
-	require.Equal(t, "site", d.get(cluster).Name, "nothing of it was taken")
+	require.Equal(t, "site", d.get(cluster).Name, "nothing was stored")
 }
 
 func TestOperations_otherMethodsAreRejected(t *testing.T) {
@@ -171,6 +170,6 @@ func TestOperations_otherMethodsAreRejected(t *testing.T) {
 	}
 }
 
-// testPEM is a certificate authority of nobody.
+// testPEM is a certificate of an unused certificate authority.
 const testPEM = "-----BEGIN " +
 	"CERTIFICATE-----\nMIIBBjCBuaADAgECAgEBMAUGAytlcDASMRAwDgYDVQQDEwdpbmdyZXNzMCAXDTI2\nMDEwMTAwMDAwMFoYDzIxMjYwMTAxMDAwMDAwWjASMRAwDgYDVQQDEwdpbmdyZXNz\nMCowBQYDK2VwAyEA8gcKAU5tZ3yvprQy5dQ9E71U6yGiZkrZCUqPxN8Y08SjMjAw\nMA8GA1UdEwEB/wQFMAMBAf8wHQYDVR0OBBYEFAobn+IwtfevZ35ItuVdWeL6z0Sn\nMAUGAytlcANBAMfWvk7HqysBGyxw3Lz1uG7XHxpLMtpKajebFASV7sCEL2nETwsI\nzxRxNulmBKXUbZsQCWrnvQOBHCcNeEJgGwA=\n-----END CERTIFICATE-----\n"

@@ -11,7 +11,7 @@ import (
 	"landfall/web/api"
 )
 
-// schema is what the tests read of a schema of the API's description.
+// schema holds the parts of a schema of the API's description that the tests use.
 type schema struct {
 	Ref        string            `json:"$ref"`
 	Type       string            `json:"type"`
@@ -20,8 +20,7 @@ type schema struct {
 	Properties map[string]schema `json:"properties"`
 }
 
-// bodySchemas are the schemas of the bodies that are JSON objects, by operation, out of the API's
-// own description.
+// bodySchemas returns the schemas of the JSON bodies by operation, from the API's own description.
 func bodySchemas(t *testing.T) map[string]schema {
 	t.Helper()
 	description, err := api.OpenAPI("test")
@@ -50,8 +49,8 @@ func bodySchemas(t *testing.T) map[string]schema {
 	return found
 }
 
-// hostile are values that no field takes for what it is: of another type than the schema's, and
-// texts that are none.
+// invalidValues returns values that the schema rejects: values of other types and texts that do not
+// match.
 func (s schema) invalidValues() []any {
 	deep := json.RawMessage(strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000))
 	switch s.Type {
@@ -68,9 +67,9 @@ func (s schema) invalidValues() []any {
 	return []any{"text", 7, []any{}}
 }
 
-// TestOperations_fieldsMatchSchema sends each operation each field of its body missing,
-// of other types and with values that it does not take: all of it is refused with a sentence, and
-// nothing is changed.
+// TestOperations_fieldsMatchSchema sends each operation each field of its body with values that the
+// field rejects: missing, of another type, invalid. Each request must be rejected with a sentence
+// and change nothing.
 func TestOperations_fieldsMatchSchema(t *testing.T) {
 	d := startAppliance(t)
 	cluster := d.cluster()
@@ -102,6 +101,6 @@ func TestOperations_fieldsMatchSchema(t *testing.T) {
 				"%s: %s is no UTF-8", operation.ID, name)
 		}
 	}
-	t.Logf("%d values were refused", fields)
+	t.Logf("%d values were rejected", fields)
 	require.Equal(t, "site", d.get(cluster).Name)
 }

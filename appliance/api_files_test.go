@@ -32,7 +32,7 @@ func (d *testAppliance) link(cluster strfmt.UUID, params installer.V2GetPresigne
 	return *signed.Payload.URL, nil
 }
 
-// with changes one parameter of an address.
+// with sets one query parameter of a URL.
 func with(t *testing.T, address, name, value string) string {
 	t.Helper()
 	parsed, err := url.Parse(address)
@@ -116,10 +116,10 @@ func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 		"another file":  with(t, link, "file_name", "bootstrap.ign"),
 		"a longer life": with(t, link, "expires", "99999999999"),
 		"a signature":   with(t, link, "signature", "AAAA"),
-		"another place": strings.Replace(link, "downloads/files", "downloads/credentials", 1),
+		"another path":  strings.Replace(link, "downloads/files", "downloads/credentials", 1),
 	} {
 		answer := call(t, http.MethodGet, altered, nil)
-		if name == "another place" {
+		if name == "another path" {
 			require.Equal(t, 422, answer.status)
 			continue
 		}
@@ -150,7 +150,7 @@ func TestLogs_uploadAndDownload(t *testing.T) {
 	all, err := d.downloadLogs(cluster, "all", &host)
 	require.NoError(t, err)
 	require.Subset(t, slices.Collect(maps.Keys(filesInArchive(t, all))), []string{"cluster_metadata.json",
-		"cluster_events.json"}, "what is known of it is there before any logs are")
+		"cluster_events.json"}, "the events are available before the logs")
 	_, err = d.downloadLogs(cluster, "controller", nil)
 	refused(t, err, 409)
 
@@ -181,7 +181,7 @@ func TestLogs_uploadAndDownload(t *testing.T) {
 	all, err = d.downloadLogs(cluster, "all", nil)
 	require.NoError(t, err)
 	files := filesInArchive(t, all)
-	name := d.get(cluster).Name + "_master_" + host.String() // the role that it was given when it registered
+	name := d.get(cluster).Name + "_master_" + host.String() // the role from the registration
 	require.Equal(t, []string{
 		"cluster_events.json", "cluster_manifest_user_openshift_a.yaml", "cluster_metadata.json",
 		"controller_logs.tar.gz", name + ".tar",
@@ -203,7 +203,7 @@ func TestLogs_uploadAndDownload(t *testing.T) {
 	require.Equal(t, "a: 1", string(call(t, http.MethodGet, link, nil).body))
 }
 
-// archived are the files of an archive by their names.
+// filesInArchive returns the contents of an archive's files by name.
 func filesInArchive(t *testing.T, content string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

@@ -51,14 +51,14 @@ func (d *testAppliance) getInfraEnv(id strfmt.UUID) (*models.InfraEnv, error) {
 	return got.Payload, nil
 }
 
-// infraEnvFile downloads a file; the parameters name the infra-env.
+// infraEnvFile downloads a file of the infra-env that the parameters name.
 func (d *testAppliance) infraEnvFile(params *installer.V2DownloadInfraEnvFilesParams) (string, error) {
 	var content bytes.Buffer
 	_, err := d.Installer.V2DownloadInfraEnvFiles(d.Context(), params, &content)
 	return content.String(), err
 }
 
-// staticNetwork is that of one machine with an address of its own.
+// staticNetwork returns the static network of one machine with the given address.
 func staticNetwork(address string) []*models.HostStaticNetworkConfig {
 	return []*models.HostStaticNetworkConfig{{
 		NetworkYaml: "interfaces:\n- name: eth0\n  type: ethernet\n  ipv4: {enabled: true, address: [{ip: " +
@@ -129,11 +129,11 @@ func TestInfraEnvUpdate_allOrNothing(t *testing.T) {
 	_, err = d.updateInfraEnv(missingID(), &models.InfraEnvUpdateParams{})
 	refused(t, err, http.StatusNotFound)
 	for what, params := range map[string]*models.InfraEnvUpdateParams{
-		"an override that no machine takes": {IgnitionConfigOverride: `{"ignition":{"version":"9.9.9"}}`},
+		"an invalid override": {IgnitionConfigOverride: `{"ignition":{"version":"9.9.9"}}`},
 		"arguments beyond the base's area": {KernelArguments: models.KernelArguments{{Operation: "append",
 			Value: "a=" + strings.Repeat("x", 4096)}}},
-		"an address that is none": {StaticNetworkConfig: staticNetwork("192.0.2.256")},
-		"a type that is not made": {ImageType: models.ImageTypeDisconnectedIso},
+		"an invalid address":  {StaticNetworkConfig: staticNetwork("192.0.2.256")},
+		"an unsupported type": {ImageType: models.ImageTypeDisconnectedIso},
 	} {
 		_, err := d.updateInfraEnv(*env.ID, params)
 		require.Error(t, err, what)
@@ -141,8 +141,8 @@ func TestInfraEnvUpdate_allOrNothing(t *testing.T) {
 	}
 	got, err := d.getInfraEnv(*env.ID)
 	require.NoError(t, err)
-	got.UpdatedAt = changed.UpdatedAt // the image may have been made meanwhile
-	require.Equal(t, changed, got, "what is refused changes nothing")
+	got.UpdatedAt = changed.UpdatedAt // the image may have been generated since
+	require.Equal(t, changed, got, "a rejected update changes nothing")
 }
 
 func TestInfraEnvs_iPXEScripts(t *testing.T) {
@@ -173,7 +173,7 @@ func TestInfraEnvs_iPXEScripts(t *testing.T) {
 	params.Mac = &mac
 	again, err := d.infraEnvFile(&params)
 	require.NoError(t, err)
-	require.Equal(t, boot, again, "a machine that is not known boots")
+	require.Equal(t, boot, again, "an unknown machine boots")
 
 	signed, err := d.Installer.GetInfraEnvPresignedFileURL(t.Context(), &installer.GetInfraEnvPresignedFileURLParams{
 		InfraEnvID: *env.ID, FileName: "ipxe-script", IpxeScriptType: conv.Pointer("boot-order-control"),
@@ -227,7 +227,7 @@ func TestInfraEnvs_files(t *testing.T) {
 		&installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: *env.ID})
 	require.NoError(t, err)
 
-	t.Run("that are not there", func(t *testing.T) {
+	t.Run("missing files", func(t *testing.T) {
 		for _, name := range []string{"discovery.ign", "ipxe-script", "static-network-config"} {
 			_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: missingID(), FileName: name})
 			refused(t, err, http.StatusNotFound)
@@ -242,11 +242,11 @@ func TestInfraEnvs_files(t *testing.T) {
 			&installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: missingID()})
 		refused(t, err, http.StatusNotFound)
 	})
-	t.Run("asked for wrongly", func(t *testing.T) {
+	t.Run("invalid parameters", func(t *testing.T) {
 		_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID,
 			FileName: "discovery.ign", IpxeScriptType: conv.Pointer("boot-order-control")})
 		refused(t, err, http.StatusBadRequest)
-		for query, says := range map[string]string{
+		for query, contains := range map[string]string{
 			"":                             "file_name in query is required",
 			"?file_name=shadow":            `file_name in query is "shadow"`,
 			"?file_name=ipxe-script&mac=x": `mac in query is "x"`,
@@ -256,7 +256,7 @@ func TestInfraEnvs_files(t *testing.T) {
 			var answer struct{ Message string }
 			call(t, http.MethodGet, d.url+"/infra-envs/"+env.ID.String()+"/downloads/files"+query, nil).read(t,
 				http.StatusUnprocessableEntity, &answer)
-			require.Contains(t, answer.Message, says)
+			require.Contains(t, answer.Message, contains)
 		}
 	})
 }
@@ -275,14 +275,14 @@ func tarNames(t *testing.T, archive string) []string {
 	}
 }
 
-// cpioFile reads a file out of a compressed archive.
+// cpioFile returns a file of a compressed cpio archive.
 func cpioFile(t *testing.T, archive io.Reader, name string) string {
 	t.Helper()
 	z, err := gzip.NewReader(archive)
 	require.NoError(t, err)
 	for r := cpio.NewReader(z); ; {
 		header, err := r.Next()
-		require.NoError(t, err, "there is no %s", name)
+		require.NoError(t, err, "%s is missing", name)
 		if header.Name == name {
 			content, err := io.ReadAll(r)
 			require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// group boots hosts from an infra-env's image until the test ends.
+// group boots hosts from an infra-env's image. They run until the test ends.
 func (d *testAppliance) group(env strfmt.UUID, count int) {
 	d.Helper()
 	d.startHostsAt(1000, env, count)
@@ -30,10 +30,10 @@ func (d *testAppliance) startHostsAt(speed float64, env strfmt.UUID, count int) 
 	ended := make(chan error, 1)
 	ctx := d.Context()
 	go func() { ended <- group.Run(ctx) }()
-	d.Cleanup(func() { <-ended }) // the context has ended by then
+	d.Cleanup(func() { <-ended }) // the context has ended by now
 }
 
-// until waits for a cluster's status.
+// until waits for a status of a cluster.
 func (d *testAppliance) until(cluster strfmt.UUID, status string) *models.Cluster {
 	d.Helper()
 	var got *models.Cluster
@@ -44,7 +44,7 @@ func (d *testAppliance) until(cluster strfmt.UUID, status string) *models.Cluste
 	return got
 }
 
-// files reads the files of an ignition config of a cluster, by path.
+// files returns the files in an ignition config of a cluster by path.
 func (d *testAppliance) files(cluster strfmt.UUID, name string) map[string]string {
 	d.Helper()
 	var text bytes.Buffer

@@ -24,7 +24,7 @@ func (d *testAppliance) importCluster(name, api string) (*models.Cluster, error)
 	return imported.Payload, nil
 }
 
-// untilHost waits for the status of an infra-env's only host.
+// untilHost waits for a status of the only host of an infra-env.
 func (d *testAppliance) untilHost(env strfmt.UUID, status string) *models.Host {
 	d.Helper()
 	var host *models.Host
@@ -60,17 +60,17 @@ func TestClusterImport_existingCluster(t *testing.T) {
 			require.Equal(t, *cluster.StatusInfo, *d.get(*cluster.ID).StatusInfo)
 		})
 	}
-	for name, wrong := range map[string]struct{ name, api, says string }{
-		"a name that is none":     {"Edge_1", "192.168.111.5", `"Edge_1"`},
-		"no address":              {"edge", " ", "api_vip_dnsname"},
-		"an address that is none": {"edge", "api edge", `"api edge" is neither a DNS name nor an IP address`},
+	for name, wrong := range map[string]struct{ name, api, contains string }{
+		"an invalid name":    {"Edge_1", "192.168.111.5", `"Edge_1"`},
+		"no address":         {"edge", " ", "api_vip_dnsname"},
+		"an invalid address": {"edge", "api edge", `"api edge" is neither a DNS name nor an IP address`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := d.importCluster(wrong.name, wrong.api)
 			refused(t, err, 400)
 			requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/import",
 				object{"name": wrong.name, "api_vip_dnsname": wrong.api, "openshift_cluster_id": missingID()}), 400,
-				wrong.says)
+				wrong.contains)
 		})
 	}
 	requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/import", object{}), 422,
@@ -88,18 +88,18 @@ func TestDisconnectedCluster_isReadOnly(t *testing.T) {
 	requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/"+cluster.ID.String()+"/actions/install", nil),
 		409, "far is unmonitored")
 	for name, wrong := range map[string]struct {
-		body   object
-		status int
-		says   string
+		body     object
+		status   int
+		contains string
 	}{
-		"no name":             {object{"openshift_version": "4.19"}, 422, "name in body is required"},
-		"no version":          {object{"name": "far"}, 422, "openshift_version in body is required"},
-		"an empty version":    {object{"name": "far", "openshift_version": " "}, 400, "version is empty"},
-		"a name that is none": {object{"name": "Far", "openshift_version": "4.19"}, 400, `"Far"`},
+		"no name":          {object{"openshift_version": "4.19"}, 422, "name in body is required"},
+		"no version":       {object{"name": "far"}, 422, "openshift_version in body is required"},
+		"an empty version": {object{"name": "far", "openshift_version": " "}, 400, "version is empty"},
+		"an invalid name":  {object{"name": "Far", "openshift_version": "4.19"}, 400, `"Far"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, call(t, http.MethodPost, d.url+"/clusters/disconnected", wrong.body), wrong.status,
-				wrong.says)
+				wrong.contains)
 		})
 	}
 }
@@ -175,7 +175,7 @@ func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
 		env, host strfmt.UUID
 		action    string
 		status    int
-		says      string
+		contains  string
 	}{
 		{env, host, "install", 409, "part of the installation of cluster site"},
 		{loose, unbound, "install", 404, "belongs to no cluster"},
@@ -186,7 +186,7 @@ func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
 	} {
 		requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+wrong.env.String()+"/hosts/"+
 			wrong.host.String()+
-			"/actions/"+wrong.action, nil), wrong.status, wrong.says)
+			"/actions/"+wrong.action, nil), wrong.status, wrong.contains)
 	}
 	_, err := d.Installer.V2ResetHost(t.Context(), &installer.V2ResetHostParams{InfraEnvID: env, HostID: host})
 	refused(t, err, 409)

@@ -90,9 +90,9 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 	at := d.url + "/clusters/" + cluster.String() + "/manifests"
 
 	for name, wrong := range map[string]struct {
-		changes object
-		status  int
-		says    []string
+		changes  object
+		status   int
+		contains []string
 	}{
 		"no content":    {object{"content": nil}, 422, []string{"content in body is required"}},
 		"empty content": {object{"content": " "}, 400, []string{"has no content"}},
@@ -110,9 +110,9 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 			"content": *encoded("- {op: turn, path: /a}")}, 400, []string{`operation 1 has the op "turn"`}},
 		"more than a MiB": {object{"content": *encoded("a: " + strings.Repeat("x", 1<<20))}, 400,
 			[]string{"at most 1048576 are taken"}},
-		"a folder that is none":     {object{"folder": "etc"}, 422, []string{"folder in body should be one of"}},
+		"an unknown folder":         {object{"folder": "etc"}, 422, []string{"folder in body should be one of"}},
 		"an extension that is none": {object{"file_name": "a.txt"}, 422, []string{"file_name in body should match"}},
-		"a way out of the folder":   {object{"file_name": "../a.yaml"}, 422, []string{"file_name"}},
+		"a path outside the folder": {object{"file_name": "../a.yaml"}, 422, []string{"file_name"}},
 		"a space":                   {object{"file_name": "a b.yaml"}, 422, []string{`"a b.yaml" has a space`}},
 		"only an extension": {object{"file_name": ".yaml"}, 422,
 			[]string{`".yaml" has nothing before its extension`}},
@@ -122,7 +122,7 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 		"a field that is not known": {object{"kind": "x"}, 400, []string{`the unknown field "kind"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, call(t, http.MethodPost, at, good.with(wrong.changes)), wrong.status, wrong.says...)
+			requireRefusal(t, call(t, http.MethodPost, at, good.with(wrong.changes)), wrong.status, wrong.contains...)
 		})
 	}
 	require.Equal(t, []string{"user manifests/taken.yaml"}, d.listManifests(cluster, false))

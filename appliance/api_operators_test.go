@@ -26,7 +26,7 @@ import (
 	"landfall/appliance/simulate/registry"
 )
 
-// redHatCatalog is what oc-mirror writes for a catalog that it copied.
+// redHatCatalog is a CatalogSource as oc-mirror writes it.
 const redHatCatalog = `apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
 metadata:
@@ -37,7 +37,7 @@ spec:
   sourceType: grpc
 `
 
-// simulated runs a group until all its hosts are done.
+// simulateHosts runs a group of hosts. The returned function waits until all hosts have finished.
 func (d *testAppliance) simulateHosts(env strfmt.UUID, count int, faults string) (ended func()) {
 	d.Helper()
 	parsed, err := simulate.ParseFaults(faults)
@@ -52,7 +52,8 @@ func (d *testAppliance) simulateHosts(env strfmt.UUID, count int, faults string)
 	return func() { require.NoError(d, <-done) }
 }
 
-// patiently is until for what takes several hosts long on a busy machine.
+// eventuallySlow is until with a longer limit, for installations of several hosts on a busy
+// machine.
 func (d *testAppliance) eventuallySlow(cluster strfmt.UUID, status string) *models.Cluster {
 	d.Helper()
 	var got *models.Cluster
@@ -63,7 +64,7 @@ func (d *testAppliance) eventuallySlow(cluster strfmt.UUID, status string) *mode
 	return got
 }
 
-// watched are a cluster's operators by name, those that OLM installs.
+// olmOperators returns the cluster's operators that OLM installs, by name.
 func (d *testAppliance) olmOperators(cluster strfmt.UUID) map[string]*models.MonitoredOperator {
 	d.Helper()
 	listed, err := d.Operators.V2ListOfClusterOperators(d.Context(),
@@ -78,7 +79,7 @@ func (d *testAppliance) olmOperators(cluster strfmt.UUID) map[string]*models.Mon
 	return found
 }
 
-// told is what a cluster's events say.
+// eventMessages returns the messages of a cluster's events.
 func (d *testAppliance) eventMessages(cluster strfmt.UUID) string {
 	d.Helper()
 	var events []models.Event
@@ -104,18 +105,18 @@ func TestOperators_clusterInstallsThem(t *testing.T) {
 		operators []string
 		faults    string
 		installed map[string]models.OperatorStatus
-		says      string
-		applied   map[string][]string // kinds, by operator
+		contains  string
+		applied   map[string][]string // kinds by operator
 	}{
 		"LVM on a single node": {
 			hosts: 1, operators: []string{"lvm"}, installed: map[string]models.OperatorStatus{"lvm": "available"},
-			says:    "The cluster is installed.",
-			applied: map[string][]string{"lvm": {"LVMCluster"}},
+			contains: "The cluster is installed.",
+			applied:  map[string][]string{"lvm": {"LVMCluster"}},
 		},
 		"ODF and virtualization on three nodes, one of which fails": {
 			hosts: 3, operators: []string{"odf", "cnv"}, faults: "operator-fails=cnv",
 			installed: map[string]models.OperatorStatus{"odf": "available", "lso": "available", "cnv": "failed"},
-			says:      "The cluster is installed but degraded. Failed OLM operators: cnv.",
+			contains:  "The cluster is installed but degraded. Failed OLM operators: cnv.",
 			applied: map[string][]string{"odf": {"StorageCluster"}, "lso": {"LocalVolumeSet"},
 				"cnv": {"HyperConverged"}},
 		},
@@ -139,7 +140,7 @@ func TestOperators_clusterInstallsThem(t *testing.T) {
 			_, err = d.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: cluster})
 			require.NoError(t, err)
 			installed := d.eventuallySlow(cluster, models.ClusterStatusInstalled)
-			require.Equal(t, c.says, *installed.StatusInfo)
+			require.Equal(t, c.contains, *installed.StatusInfo)
 			ended()
 
 			found := d.olmOperators(cluster)
@@ -163,7 +164,7 @@ func TestOperators_clusterInstallsThem(t *testing.T) {
 	}
 }
 
-// customResources are the kinds of what the controller applies, by operator.
+// customResources returns the kinds of the resources that the controller applies, by operator.
 func (d *testAppliance) customResources(cluster strfmt.UUID) map[string][]string {
 	d.Helper()
 	var text bytes.Buffer
@@ -185,7 +186,7 @@ func (d *testAppliance) customResources(cluster strfmt.UUID) map[string][]string
 	return kinds
 }
 
-// The checks that need no hosts share an appliance.
+// The checks without hosts share an appliance.
 func TestOperators_ofClusters(t *testing.T) {
 	d := startAppliance(t)
 	for name, check := range map[string]func(*testing.T, *testAppliance){
@@ -193,7 +194,7 @@ func TestOperators_ofClusters(t *testing.T) {
 		"a bundle chooses its operators":                            testBundleSelectsOperators,
 		"those that a cluster can't have are refused":               testUnsupportedOperatorsAreRejected,
 		"a catalog that the mirror lacks holds the installation up": testMissingCatalogBlocksInstallation,
-		"what they need of the mirror is said":                      testRequiredImagesAreListed,
+		"required images are listed":                                testRequiredImagesAreListed,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, &testAppliance{t, d.AssistedInstall, d.site, d.url}) })
 	}
@@ -263,7 +264,7 @@ func testUnsupportedOperatorsAreRejected(t *testing.T, d *testAppliance) {
 	for name, c := range map[string]struct {
 		cluster   strfmt.UUID
 		operators []*models.OperatorCreateParams
-		says      string
+		contains  string
 	}{
 		"one that there is not": {several, selected("coffee"), `There is no operator \"coffee\"`},
 		"no name":               {several, selected(""), `There is no operator \"\"`},
@@ -279,7 +280,7 @@ func testUnsupportedOperatorsAreRejected(t *testing.T, d *testAppliance) {
 		body, err := json.Marshal(map[string]any{"olm_operators": c.operators})
 		require.NoError(t, err)
 		requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+c.cluster.String(), bytes.NewReader(body)),
-			400, strings.ReplaceAll(c.says, `\"`, `"`))
+			400, strings.ReplaceAll(c.contains, `\"`, `"`))
 		require.Empty(t, d.olmOperators(c.cluster), name)
 	}
 	_, err := d.update(several, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "lso",
@@ -295,11 +296,11 @@ func testUnsupportedOperatorsAreRejected(t *testing.T, d *testAppliance) {
 
 func testMissingCatalogBlocksInstallation(t *testing.T, d *testAppliance) {
 	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = selected("lvm") })
-	says := "no mirror rule maps registry.redhat.io/redhat/redhat-operator-index:v4.20 to a mirror"
-	require.Contains(t, d.get(cluster).ValidationsInfo, says)
+	missing := "no mirror rule maps registry.redhat.io/redhat/redhat-operator-index:v4.20 to a mirror"
+	require.Contains(t, d.get(cluster).ValidationsInfo, missing)
 	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
 	require.NoError(t, err)
-	require.NotContains(t, d.get(cluster).ValidationsInfo, says)
+	require.NotContains(t, d.get(cluster).ValidationsInfo, missing)
 	require.Contains(t, d.listManifests(cluster, true), "system openshift/50_openshift-lvm_subscription.yaml")
 	text, err := d.manifest(cluster, "openshift", "50_openshift-lvm_subscription.yaml")
 	require.NoError(t, err)
@@ -393,7 +394,7 @@ func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 		404, "There is no cluster")
 }
 
-// copied downloads what an address answers.
+// download writes the response body into a buffer and returns the status.
 func download(t *testing.T, address string, into *bytes.Buffer) int {
 	t.Helper()
 	response, err := http.Get(address)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// host registers a host that has reported nothing yet.
+// host registers a host without an inventory.
 func (d *testAppliance) host(env strfmt.UUID) strfmt.UUID {
 	d.Helper()
 	id := strfmt.UUID(uuid.NewString())
@@ -28,7 +28,7 @@ func (d *testAppliance) override(cluster strfmt.UUID, text string) error {
 	return err
 }
 
-// installConfig is a cluster's install-config as the API shows it.
+// installConfig returns a cluster's install-config from the API.
 func (d *testAppliance) installConfig(cluster strfmt.UUID) map[string]any {
 	d.Helper()
 	got, err := d.Installer.V2GetClusterInstallConfig(d.Context(),
@@ -71,7 +71,7 @@ func TestInstallConfigOverrides_invalidIsRejected(t *testing.T) {
 	_, err := d.Installer.V2GetClusterInstallConfig(t.Context(),
 		&installer.V2GetClusterInstallConfigParams{ClusterID: missingID()})
 	refused(t, err, 404)
-	for text, says := range map[string]string{
+	for text, contains := range map[string]string{
 		"fips: true":                       "no JSON object",
 		"[]":                               "no JSON object",
 		"null":                             "takes a JSON object",
@@ -92,7 +92,7 @@ func TestInstallConfigOverrides_invalidIsRejected(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			refused(t, d.override(cluster, text), 400)
 			requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
-				text2json(t, text)), 400, says)
+				text2json(t, text)), 400, contains)
 		})
 	}
 	requireRefusal(t, call(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
@@ -121,13 +121,13 @@ func TestHostIgnition_isOverridden(t *testing.T) {
 	host := d.host(env)
 	refused(t, d.overrideIgnition(env, missingID(), "{}"), 400)
 	refused(t, d.overrideIgnition(env, missingID(), `{"ignition": {"version": "3.2.0"}}`), 404)
-	for config, says := range map[string]string{
+	for config, contains := range map[string]string{
 		"no": "JSON", `{"ignition": {"version": "9.0.0"}}`: "9.0.0",
 		`{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "etc"}]}}`: "path",
 	} {
 		refused(t, d.overrideIgnition(env, host, config), 400)
 		requireRefusal(t, call(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
-			"/ignition", object{"config": config}), 400, says)
+			"/ignition", object{"config": config}), 400, contains)
 	}
 	const config = `{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "/etc/ours", "contents": {"source": "data:,ours"}}]}}`
 	require.NoError(t, d.overrideIgnition(env, host, config))
@@ -181,7 +181,7 @@ func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
 	require.Empty(t, got.InstallerArgs)
 	require.Contains(t, d.events(cluster), "host_installer_args_applied")
 
-	for name, wrong := range map[string]struct{ arg, says string }{
+	for name, wrong := range map[string]struct{ arg, contains string }{
 		"not on the list":     {"--insecure", `"--insecure" is not allowed; there are --append-karg`},
 		"joined to its value": {"--append-karg=quiet", "each value an argument of its own"},
 		"a shell's pipe":      {"a|b", "'|'"},
@@ -194,7 +194,7 @@ func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
 			_, err := set(host, wrong.arg)
 			refused(t, err, 400)
 			requireRefusal(t, call(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
-				"/installer-args", object{"args": []string{wrong.arg}}), 400, wrong.says)
+				"/installer-args", object{"args": []string{wrong.arg}}), 400, wrong.contains)
 		})
 	}
 }
@@ -242,7 +242,7 @@ func TestValidations_ignoredOnRequest(t *testing.T) {
 		require.NotContains(t, d.get(cluster).FeatureUsage, "Validations have been ignored")
 	}
 
-	for name, wrong := range map[string]struct{ clusterIDs, hostIDs, says string }{
+	for name, wrong := range map[string]struct{ clusterIDs, hostIDs, contains string }{
 		"no list":                  {"ntp-synced", "", "must be a JSON list of ids"},
 		"not known of clusters":    {`["ntp-synced"]`, "", `"ntp-synced" is not a cluster validation`},
 		"not known of hosts":       {"", `["api-vips-defined"]`, `"api-vips-defined" is not a host validation`},
@@ -255,7 +255,7 @@ func TestValidations_ignoredOnRequest(t *testing.T) {
 			refused(t, err, 400)
 			requireRefusal(t, call(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/ignored-validations",
 				object{"cluster-validation-ids": wrong.clusterIDs, "host-validation-ids": wrong.hostIDs}), 400,
-				wrong.says)
+				wrong.contains)
 		})
 	}
 }

@@ -19,15 +19,15 @@ import (
 	"landfall/web/api"
 )
 
-// ledger notes which status each operation was seen to answer with, and to whom.
+// responseLog records the statuses that each operation returned, separately for the upstream client
+// and other clients.
 type responseLog struct {
-	routes []route // those without parameters first
+	routes []route // paths without parameters first
 	mu     sync.Mutex
 	seen   map[sentResponse]bool
 }
 
-// sighting is an answer of an operation. The one to the upstream client and the one to any other
-// are two.
+// sentResponse is a status that an operation returned to the upstream client or to another client.
 type sentResponse struct {
 	operation string
 	status    int
@@ -75,7 +75,7 @@ func (l *responseLog) record(request *http.Request, status int, upstream bool) {
 	}
 }
 
-// noting is a transport whose answers go into a ledger.
+// recordingTransport records its responses in a responseLog.
 type recordingTransport struct {
 	responseLog *responseLog
 	upstream    bool
@@ -89,7 +89,7 @@ func (n recordingTransport) RoundTrip(request *http.Request) (*http.Response, er
 	return response, err
 }
 
-// openDoorNoting is openDoor whose upstream client writes a ledger.
+// startRecordedAppliance is startAppliance with a recording upstream client.
 func startRecordedAppliance(t *testing.T, l *responseLog) *testAppliance {
 	t.Helper()
 	d := startAppliance(t)
@@ -102,7 +102,8 @@ func startRecordedAppliance(t *testing.T, l *responseLog) *testAppliance {
 	return d
 }
 
-// documented are the statuses of each operation out of the API's own description, success first.
+// documentedStatuses returns the statuses of each operation from the API's own description, success
+// first.
 func documentedStatuses(t *testing.T) map[string][]int {
 	t.Helper()
 	description, err := api.OpenAPI("test")
@@ -130,57 +131,58 @@ func documentedStatuses(t *testing.T) map[string][]int {
 	return found
 }
 
-// unreachable are documented answers that no request can bring about, with the reason.
+// impossibleResponse describes documented responses that no request can cause, with the reason.
 type impossibleResponse struct {
 	status     int
-	operations []string // nil: all
+	operations []string // nil means all operations
 	reason     string
 }
 
-// neverAnswered are the documented answers that a running appliance does not give.
+// impossibleResponses returns the documented responses that a running appliance never sends.
 func impossibleResponses() []impossibleResponse {
 	return []impossibleResponse{
 		{401, nil, "there is no sign-in: whoever reaches the appliance may use it"},
-		{403, nil, "there is no sign-in; only links that were signed are refused so, which " +
-			"TestInstallationFiles_directAndSignedLinks shows"},
-		{500, nil, "a fault of the appliance itself; the tests of wrong input hold that no request brings one about"},
-		{501, nil, "no operation is left out; TestTheServiceHasAHandlerForEveryOperation"},
+		{403, nil, "there is no sign-in; only signed links can be rejected with 403, see " +
+			"TestInstallationFiles_directAndSignedLinks"},
+		{500, nil, "an error of the appliance itself; the tests of bad input show that no request causes one"},
+		{501, nil, "every operation is implemented, see TestOperations_areServed"},
 		{503, nil,
 			"only while the disk or the mirror fails: TestFullDisk_databaseKeepsNoPartialChange"},
 		{400, []string{"v2InstallCluster", "v2DeregisterHost", "v2GetIgnoredValidations", "V2GetClusterUISettings"},
-			"the request has no body and its ids are held to their form with 422"},
-		{400, []string{"V2GetPresignedForClusterCredentials"}, "a name that no file has does not fit the schema: 422"},
+			"the request has no body, and invalid IDs are rejected with 422"},
+		{400, []string{"V2GetPresignedForClusterCredentials"},
+			"the name of a missing file does not fit the schema: 422"},
 		{400, []string{"GetInfraEnvDownloadURL", "UnbindHost", "v2ListSupportedOpenshiftVersions"},
-			"every request that fits the schema can be answered"},
-		{400, []string{"V2UpdateClusterUISettings"}, "whatever text the browser sends is kept as it is"},
-		{400, []string{"V2GetBundle"}, "an id that no bundle has is 404"},
+			"every request that fits the schema is valid"},
+		{400, []string{"V2UpdateClusterUISettings"}, "any text is stored unchanged"},
+		{400, []string{"V2GetBundle"}, "the ID of a missing bundle is 404"},
 		{404, []string{"v2ListEvents"},
-			"events of what was deleted stay to be read, so an id that nothing has selects none"},
+			"events of deleted objects remain readable, so an unknown ID selects no events"},
 		{404, []string{"GetSupportedArchitectures", "GetSupportedFeatures"},
-			"a version that is not configured has support levels all the same"},
+			"versions that are not configured also have support levels"},
 		{409, []string{
 			"V2ListClusterManifests", "v2DownloadClusterManifest", "V2UpdateClusterManifest", "V2DeleteClusterManifest",
-		}, "manifests can be read in each state; that they are changed too late is 400, as the Assisted Installer " +
-			"answers"},
+		}, "manifests can be read in each state; a late change is 400, as in the Assisted Installer"},
 		{409, []string{"V2UploadLogs", "v2UpdateClusterLogsProgress", "v2UpdateHostLogsProgress"},
-			"logs are taken in each state"},
-		{409, []string{"v2ReportMonitoredOperatorStatus"}, "what the controller reports is taken in each state"},
+			"logs are accepted in each state"},
+		{409, []string{"v2ReportMonitoredOperatorStatus"}, "the controller's reports are accepted in each state"},
 		{409, []string{"RegisterInfraEnv", "UpdateInfraEnv", "v2DownloadInfraEnvFiles", "DownloadMinimalInitrd"},
 			"infra-envs have no states"},
 		{409, []string{"v2RegisterHost"},
-			"an agent that hears 409 stops for good; where a cluster takes no hosts now it hears 503 and asks again"},
-		{409, []string{"v2TriggerEvent"}, "events are taken in each state"},
+			"an agent that receives 409 stops for good; if a cluster accepts no hosts now, it receives 503 and tries " +
+				"again"},
+		{409, []string{"v2TriggerEvent"}, "events are accepted in each state"},
 		{422, []string{
 			"V2GetClusterDefaultConfig", "v2ListComponentVersions", "V2ListManagedDomains", "v2ListReleaseSources",
 			"V2ListSupportedOperators",
 			"V2ListOperatorProperties", "V2GetBundle", "v2ListSupportedOpenshiftVersions", "v2GetOpenAPI",
-		}, "the operation takes nothing that has a form"},
+		}, "no parameter of the operation has a format"},
 	}
 }
 
-// besides are the answers of an operation that the API's description does not have: each path
-// refuses other methods, each body that has unknown fields or is no JSON is refused, and the hosts
-// of an infra-env that does not exist are not an empty list.
+// undocumentedStatuses returns statuses of an operation that upstream's description lacks: 405 for
+// other methods of the path, 400 for bodies with unknown fields or without JSON, and 404 for the
+// hosts of a missing infra-env.
 func undocumentedStatuses(operation string) []int {
 	answers := []int{http.StatusMethodNotAllowed, http.StatusBadRequest}
 	if operation == "v2ListHosts" {
@@ -189,7 +191,8 @@ func undocumentedStatuses(operation string) []int {
 	return answers
 }
 
-// expected is what must be seen of each operation: all that is documented but for what can't be.
+// expectedStatuses returns the statuses that each operation must return: all documented ones except
+// the impossible ones.
 func expectedStatuses(t *testing.T) map[string][]int {
 	t.Helper()
 	answers := documentedStatuses(t)
@@ -209,8 +212,8 @@ func expectedStatuses(t *testing.T) map[string][]int {
 	return answers
 }
 
-// requireComplete checks that each operation gave each of its answers, its successes to the
-// upstream client, none that is said to be impossible, and no other.
+// requireComplete requires that each operation returned each expected status, its success to the
+// upstream client, and no other status.
 func (l *responseLog) requireComplete(t *testing.T, byHand []string) {
 	t.Helper()
 	var lacking []string
@@ -240,7 +243,7 @@ func (l *responseLog) requireComplete(t *testing.T, byHand []string) {
 		for _, id := range never.operations {
 			require.False(t, l.seen[sentResponse{id, never.status, true}] ||
 				l.seen[sentResponse{id, never.status, false}],
-				"%s answered %d, which is said not to happen: %s", id, never.status, never.reason)
+				"%s answered %d, which is listed as impossible: %s", id, never.status, never.reason)
 		}
 	}
 }

@@ -24,10 +24,10 @@ import (
 	"landfall/web/operation"
 )
 
-// TestOperations_documentedResponses drives one appliance through all operations:
-// each succeeds for the Assisted Installer's own client and answers with each error that is
-// documented and can be. What can't be is said with its reason in neverAnswered; an operation or an
-// answer that is added to the description and not tested fails here.
+// TestOperations_documentedResponses calls all operations of one appliance. Each succeeds for the
+// Assisted Installer's own client and returns each documented error that is possible.
+// impossibleResponses lists the others with their reasons. The test fails if a new operation or
+// response is not tested.
 func TestOperations_documentedResponses(t *testing.T) {
 	seen := newResponseLog()
 	d := startRecordedAppliance(t, seen)
@@ -42,28 +42,28 @@ func TestOperations_documentedResponses(t *testing.T) {
 	seen.requireComplete(t, withoutClient())
 }
 
-// withoutClient are operations that the published client does not have: they are newer than it, or
-// the appliance's own.
+// withoutClient lists the operations that the published client lacks, because they are newer than
+// the client or specific to the appliance.
 func withoutClient() []string {
 	return []string{"GetDetailedSupportedFeatures", "v2RegisterDisconnectedCluster", "v2GetOpenAPI"}
 }
 
-// tour is one appliance on its way through all operations.
+// operationsTest calls all operations of one appliance.
 type operationsTest struct {
 	*testAppliance
 	responseLog        *responseLog
-	fresh, done        strfmt.UUID // clusters: one that is described only, one that is installed
+	fresh, done        strfmt.UUID // two clusters, one of them installed
 	freshEnv, doneEnv  strfmt.UUID
-	freshHost, hostEnv strfmt.UUID // a host that only registered, and the infra-env of no cluster
+	freshHost, hostEnv strfmt.UUID // a host without an inventory, and the infra-env without a cluster
 }
 
-// raw sends what no client sends, with the ledger looking on.
+// raw sends a request that the client cannot send and records the response.
 func (d *operationsTest) raw(method, address string, body any) answer {
 	d.Helper()
 	return callWith(d.T, &http.Client{Transport: recordingTransport{d.responseLog, false}}, method, address, body)
 }
 
-// catalog asks for what concerns no cluster.
+// catalog calls the operations that concern no cluster.
 func (d *operationsTest) catalog() {
 	ctx := d.Context()
 	_, err := d.Versions.V2ListComponentVersions(ctx, versions.NewV2ListComponentVersionsParams())
@@ -111,7 +111,7 @@ func (d *operationsTest) catalog() {
 	}
 }
 
-// describe makes a cluster and an infra-env and does with them what is done before an installation.
+// describe creates a cluster and an infra-env and calls the operations before an installation.
 func (d *operationsTest) describe() {
 	ctx := d.Context()
 	d.fresh = d.cluster()
@@ -178,7 +178,7 @@ func (d *operationsTest) describe() {
 	require.NoError(d, err)
 }
 
-// infraEnvOf does what can be done with an infra-env.
+// infraEnvOf calls the operations of an infra-env.
 func (d *operationsTest) infraEnvOf(env strfmt.UUID) {
 	ctx := d.Context()
 	_, err := d.Installer.ListInfraEnvs(ctx, installer.NewListInfraEnvsParams())
@@ -211,7 +211,7 @@ func (d *operationsTest) infraEnvOf(env strfmt.UUID) {
 	require.NoError(d, err)
 }
 
-// hostsOfNoCluster registers, names, binds and unbinds.
+// hostsOfNoCluster registers, renames, binds and unbinds hosts.
 func (d *operationsTest) hostsOfNoCluster() {
 	ctx := d.Context()
 	env, host := d.freshEnv, d.freshHost
@@ -271,7 +271,7 @@ func (d *operationsTest) hostsOfNoCluster() {
 	d.untilHost(d.hostEnv, models.HostStatusKnownUnbound)
 }
 
-// install installs one cluster, and cancels and resets another on its way.
+// install installs one cluster, and cancels and resets another.
 func (d *operationsTest) install() {
 	ctx := d.Context()
 	d.done, d.doneEnv = d.installing(1000)
@@ -308,8 +308,7 @@ func (d *operationsTest) install() {
 	require.NoError(d, err)
 }
 
-// installing starts the installation of a cluster of one node, which does it so many times as fast
-// as a real one.
+// installing starts the installation of a single-node cluster at a multiple of the real speed.
 func (d *operationsTest) installing(speed float64) (cluster, env strfmt.UUID) {
 	cluster = d.cluster()
 	env = d.infraEnv(&cluster)
@@ -320,7 +319,7 @@ func (d *operationsTest) installing(speed float64) (cluster, env strfmt.UUID) {
 	return cluster, env
 }
 
-// filesOf downloads what an installation made.
+// filesOf downloads the files of an installation.
 func (d *operationsTest) filesOf(cluster, env, host strfmt.UUID) {
 	ctx := d.Context()
 	var kubeconfig bytes.Buffer
@@ -347,8 +346,8 @@ func (d *operationsTest) filesOf(cluster, env, host strfmt.UUID) {
 	require.NoError(d, err)
 }
 
-// reportsOf says what the controller in a cluster says; the group's controller speaks by another
-// client.
+// reportsOf sends the reports of the controller in a cluster with the upstream client. The
+// controller of the simulated group uses another client.
 func (d *operationsTest) reportsOf(cluster, env, host strfmt.UUID) {
 	ctx := d.Context()
 	_, err := d.Operators.V2ReportMonitoredOperatorStatus(ctx, operators.NewV2ReportMonitoredOperatorStatusParams().
@@ -394,7 +393,7 @@ func (d *operationsTest) join() {
 	require.NoError(d, err)
 }
 
-// refusals asks each operation in the ways that are refused, whatever it does.
+// refusals sends each operation the requests that every operation rejects.
 func (d *operationsTest) refusals() {
 	unknown := missingID().String()
 	takes := bodies()
@@ -449,7 +448,7 @@ func (d *operationsTest) refusals() {
 	d.requestEarly()
 }
 
-// otherMethod is a method that no operation of the path has.
+// otherMethod returns a method that no operation of the path has.
 func otherMethod(operation operation.Operation) string {
 	methods := []string{http.MethodPut, http.MethodDelete, http.MethodPost, http.MethodPatch}
 	for _, other := range slices.Concat(api.Operations(), api.Additions()) {
@@ -460,7 +459,7 @@ func otherMethod(operation operation.Operation) string {
 	return methods[0]
 }
 
-// tooEarly asks a cluster that is only described for what it has when it is installed.
+// requestEarly requests the data of an installed cluster from a cluster that is not installed.
 func (d *operationsTest) requestEarly() {
 	for _, action := range []string{"install", "cancel", "reset", "allow-add-hosts", "allow-add-workers"} {
 		requireRefusal(d.T, d.raw(http.MethodPost, d.url+"/clusters/"+d.fresh.String()+"/actions/"+action, nil), 409)
@@ -478,7 +477,7 @@ func (d *operationsTest) requestEarly() {
 		"/downloads/ignition", nil), 409)
 }
 
-// end deletes what was made.
+// end deletes the test's objects.
 func (d *operationsTest) end() {
 	ctx := d.Context()
 	deregister := func() error {

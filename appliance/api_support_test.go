@@ -54,9 +54,9 @@ func TestSupportLevels_areListed(t *testing.T) {
 		}
 	}
 
-	for path, says := range map[string]struct {
-		status int
-		says   string
+	for path, contains := range map[string]struct {
+		status   int
+		contains string
 	}{
 		"/support-levels/features": {422,
 			"openshift_version in query is required"},
@@ -83,7 +83,7 @@ func TestSupportLevels_areListed(t *testing.T) {
 		"/supported-operators/coffee": {404,
 			`no operator "coffee"`},
 	} {
-		requireRefusal(t, call(t, http.MethodGet, d.url+path, nil), says.status, says.says)
+		requireRefusal(t, call(t, http.MethodGet, d.url+path, nil), contains.status, contains.contains)
 	}
 }
 

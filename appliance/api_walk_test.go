@@ -11,8 +11,8 @@ import (
 	"landfall/web/operation"
 )
 
-// TestOperations_areServed walks the list of all operations, with the slashes that clients send:
-// none is unknown, of another method, or not there yet.
+// TestOperations_areServed calls all operations in the spellings of the path that clients use. Each
+// operation must exist with its method.
 func TestOperations_areServed(t *testing.T) {
 	d := startAppliance(t)
 	cluster := d.cluster()
@@ -25,7 +25,7 @@ func TestOperations_areServed(t *testing.T) {
 	root := strings.TrimSuffix(d.url, "/v2")
 	for _, operation := range api.Operations() {
 		if operation.Method == http.MethodDelete {
-			continue // last
+			continue // the last form
 		}
 		served(t, operation, root+fill.Replace(operation.Path))
 	}

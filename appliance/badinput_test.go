@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each wrong input is sent to a running appliance over HTTP and must be answered with one sentence
-// that a person can act on, leave nothing behind, and leave the appliance as able as before.
-// docs/testing.md lists them all.
+// Each invalid input is sent to a running appliance over HTTP. The response must be one sentence
+// with a remedy, and the appliance must store nothing and keep working. docs/testing.md lists all
+// inputs.
 
 func TestBadInput_cluster(t *testing.T) {
 	s := newSite(t)
@@ -25,9 +25,9 @@ func TestBadInput_cluster(t *testing.T) {
 	network := func(cidr string) []object { return []object{{"cidr": cidr}} }
 
 	for name, wrong := range map[string]struct {
-		changes object
-		status  int
-		says    []string
+		changes  object
+		status   int
+		contains []string
 	}{
 		"a name with an underscore": {object{"name": "my_cluster"}, 400,
 			[]string{`The cluster name "my_cluster" has the character '_'`,
@@ -45,7 +45,7 @@ func TestBadInput_cluster(t *testing.T) {
 			[]string{"is empty, remove the extra dot"}},
 		"a domain that is an address": {object{"base_dns_domain": "192.168.1.1"}, 400,
 			[]string{"looks like an IP address"}},
-		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400,
+		"a pull secret that is not JSON": {object{"pull_secret": "hunter2"}, 400,
 			[]string{"The pull secret is not JSON", `{"auths":{"registry":{"auth":"…"}}}`}},
 		"a pull secret without auths": {object{"pull_secret": `{"registry":"hunter2"}`},
 			400, []string{`The pull secret has no "auths"`}},
@@ -58,16 +58,16 @@ func TestBadInput_cluster(t *testing.T) {
 				"change one of them"}},
 		"a machine network in the service network": {object{"machine_networks": network("172.30.4.0/24")}, 400,
 			[]string{"machine network 172.30.4.0/24 overlaps with the service network 172.30.0.0/16"}},
-		"a network that is none": {object{"machine_networks": network("192.168.1.0")}, 422,
+		"an invalid network": {object{"machine_networks": network("192.168.1.0")}, 422,
 			[]string{`machine_networks.0.cidr is "192.168.1.0"`, "CIDR notation, such as"}},
 		"a network with host bits": {object{"machine_networks": network("192.168.1.7/24")}, 400,
 			[]string{"192.168.1.7/24", "the network is 192.168.1.0/24"}},
-		"a VIP that is no address": {object{"api_vips": []object{{"ip": "api.site.test"}}}, 422,
+		"a VIP that is not an address": {object{"api_vips": []object{{"ip": "api.site.test"}}}, 422,
 			[]string{`api_vips.0.ip is "api.site.test"`, "not an IP address"}},
 		"a version that is not configured": {object{"openshift_version": "3.11"}, 400,
 			[]string{`no release image for OpenShift "3.11" on x86_64`, "the configuration has " + s.release.Version}},
 		"an architecture that is not configured": {object{"cpu_architecture": "s390x"}, 400, []string{"on s390x"}},
-		"a proxy that is no URL": {object{"http_proxy": "me:hunter2@proxy:3128"},
+		"a proxy that is not a URL": {object{"http_proxy": "me:hunter2@proxy:3128"},
 			400, []string{`The proxy "…@proxy:3128" is not a URL, such as`}},
 		"six control-plane nodes": {object{"control_plane_count": 6}, 400,
 			[]string{"has 2 to 5 control-plane nodes, not 6"}},
@@ -75,7 +75,7 @@ func TestBadInput_cluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, call(t, http.MethodPost, clusters, s.newCluster("east").with(wrong.changes)),
 				wrong.status,
-				wrong.says...)
+				wrong.contains...)
 		})
 	}
 	requireNothing(t, clusters)
@@ -83,9 +83,9 @@ func TestBadInput_cluster(t *testing.T) {
 
 	id := create(t, clusters, s.newCluster("east"))
 	for name, wrong := range map[string]struct {
-		changes object
-		status  int
-		says    []string
+		changes  object
+		status   int
+		contains []string
 	}{
 		"a name":        {object{"name": "west!"}, 400, []string{`"west!" has the character '!'`}},
 		"a pull secret": {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is not JSON"}},
@@ -95,7 +95,8 @@ func TestBadInput_cluster(t *testing.T) {
 			[]string{"overlaps with the cluster network 10.128.0.0/14"}},
 	} {
 		t.Run("changing "+name, func(t *testing.T) {
-			requireRefusal(t, call(t, http.MethodPatch, clusters+"/"+id, wrong.changes), wrong.status, wrong.says...)
+			requireRefusal(t, call(t, http.MethodPatch, clusters+"/"+id, wrong.changes), wrong.status,
+				wrong.contains...)
 			var cluster models.Cluster
 			call(t, http.MethodGet, clusters+"/"+id, nil).read(t, http.StatusOK, &cluster)
 			require.Equal(t, "east", cluster.Name)
@@ -109,21 +110,22 @@ func TestBadInput_infraEnv(t *testing.T) {
 	address, _ := s.start(t)
 	infraEnvs := address + apiPath + "/infra-envs"
 	for name, wrong := range map[string]struct {
-		changes object
-		status  int
-		says    []string
+		changes  object
+		status   int
+		contains []string
 	}{
-		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400,
+		"a pull secret that is not JSON": {object{"pull_secret": "hunter2"}, 400,
 			[]string{"The pull secret is not JSON"}},
 		"an empty name": {object{"name": " "}, 400, []string{"An infra-env needs a name"}},
-		"no such cluster": {object{"cluster_id": "3a930088-e49c-4584-b7d1-54d2f0d8a9c3"},
+		"an unknown cluster": {object{"cluster_id": "3a930088-e49c-4584-b7d1-54d2f0d8a9c3"},
 			404, []string{"There is no cluster 3a930088-e49c-4584-b7d1-54d2f0d8a9c3."}},
 		"a version without a release": {object{"openshift_version": "3.11"}, 400,
 			[]string{`OpenShift "3.11"`, "the configuration has"}},
-		"overrides that are no JSON":    {object{"ignition_config_override": "{hunter2"}, 400, []string{"JSON"}},
-		"a trust bundle that is no PEM": {object{"additional_trust_bundle": "hunter2"}, 400, []string{"PEM"}},
-		"a time server that is no name": {object{"additional_ntp_sources": "not a name"}, 400, []string{"not a name"}},
-		"a proxy that is no URL": {object{"proxy": object{"http_proxy": "proxy.site.test"}},
+		"overrides that are not JSON":    {object{"ignition_config_override": "{hunter2"}, 400, []string{"JSON"}},
+		"a trust bundle that is not PEM": {object{"additional_trust_bundle": "hunter2"}, 400, []string{"PEM"}},
+		"an invalid name of a time server": {object{"additional_ntp_sources": "not a name"},
+			400, []string{"not a name"}},
+		"a proxy that is not a URL": {object{"proxy": object{"http_proxy": "proxy.site.test"}},
 			400, []string{`The proxy "proxy.site.test" is not a URL, such as`}},
 		"a network description that is not YAML": {object{"static_network_config": []object{
 			{"network_yaml": "interfaces: [", "mac_interface_map": []object{
@@ -131,7 +133,7 @@ func TestBadInput_infraEnv(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, call(t, http.MethodPost, infraEnvs, s.newInfraEnv("east").with(wrong.changes)),
-				wrong.status, wrong.says...)
+				wrong.status, wrong.contains...)
 		})
 	}
 	requireNothing(t, infraEnvs)
@@ -143,9 +145,9 @@ func TestBadInput_body(t *testing.T) {
 	clusters := address + apiPath + "/clusters"
 	const megabytes = 50 << 20
 	for name, wrong := range map[string]struct {
-		body   any
-		status int
-		says   []string
+		body     any
+		status   int
+		contains []string
 	}{
 		"no body": {nil, 400, []string{"the request has no body", "requires a JSON object"}},
 		"no JSON": {"name: east\n", 400, []string{"the request body is not JSON", "line 1, column 2"}},
@@ -164,7 +166,7 @@ func TestBadInput_body(t *testing.T) {
 			[]string{"larger than the limit of 4194304 bytes", "raise the limit under limits in the configuration"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, call(t, http.MethodPost, clusters, wrong.body), wrong.status, wrong.says...)
+			requireRefusal(t, call(t, http.MethodPost, clusters, wrong.body), wrong.status, wrong.contains...)
 		})
 	}
 	requireNothing(t, clusters)
@@ -211,7 +213,7 @@ func TestHostRegistration_twiceIsOneHost(t *testing.T) {
 	require.Equal(t, 1, registered())
 
 	require.Equal(t, http.StatusCreated, register(second).status)
-	require.Empty(t, hosts(first), "a machine is in one place")
+	require.Empty(t, hosts(first), "the machine left its first infra-env")
 	require.Len(t, hosts(second), 1)
 
 	requireRefusal(t, call(t, http.MethodPost, fmt.Sprintf("%s%s/infra-envs/%s/hosts", address, apiPath, first),
@@ -226,7 +228,7 @@ func TestBadInput_hostName(t *testing.T) {
 	hosts := address + apiPath + "/infra-envs/" + infraEnv + "/hosts"
 	id := uuid.NewString()
 	require.Equal(t, http.StatusCreated, call(t, http.MethodPost, hosts, object{"host_id": id}).status)
-	for name, says := range map[string]string{
+	for name, contains := range map[string]string{
 		"my_host":               `The host name "my_host" cannot be used: the part "my_host" has the character '_'`,
 		"Host":                  "use only lower-case letters, digits and hyphens",
 		"a..b":                  "is empty, remove the extra dot",
@@ -234,7 +236,7 @@ func TestBadInput_hostName(t *testing.T) {
 		strings.Repeat("a", 64): "use at most 63",
 	} {
 		requireRefusal(t, call(t, http.MethodPatch, hosts+"/"+id, object{"host_name": name}), http.StatusBadRequest,
-			says)
+			contains)
 	}
 	var host models.Host
 	call(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, &host)

@@ -14,7 +14,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// imageOf creates an infra-env and returns where its discovery image is downloaded.
+// imageOf creates an infra-env and returns the URL of its discovery image.
 func (s *site) imageOf(t *testing.T, address string) string {
 	t.Helper()
 	var created struct {
@@ -24,7 +24,7 @@ func (s *site) imageOf(t *testing.T, address string) string {
 	return created.URL
 }
 
-// replaceISO puts another file in the place of the site's live ISO, as mv does.
+// replaceISO replaces the site's live ISO by renaming another file, like mv.
 func (s *site) replaceISO(t *testing.T, content []byte) {
 	t.Helper()
 	path := s.config.OSImages[0].Path
@@ -40,8 +40,8 @@ func TestLiveISO_unusableIsNamedAndReplaced(t *testing.T) {
 	}
 	good := made(skeleton.ISO{})
 	for name, wrong := range map[string]struct {
-		content []byte
-		says    []string
+		content  []byte
+		contains []string
 	}{
 		"no ISO": {bytes.Repeat([]byte("qcow2"), 20_000), []string{"not an ISO 9660 image",
 			"give the path of a CoreOS live ISO"}},
@@ -56,23 +56,23 @@ func TestLiveISO_unusableIsNamedAndReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.config.OSImages[0].SHA256 = "" // no digest says beforehand that it is another file
+			s.config.OSImages[0].SHA256 = "" // without a digest the configuration accepts the other file
 			s.replaceISO(t, wrong.content)
 			address, _ := s.start(t)
 			image := s.imageOf(t, address)
 
 			got := call(t, http.MethodGet, image, nil)
 			require.Contains(t, got.reason(t), s.config.OSImages[0].Path)
-			requireRefusal(t, got, http.StatusServiceUnavailable, wrong.says...)
+			requireRefusal(t, got, http.StatusServiceUnavailable, wrong.contains...)
 			requireRefusal(t, call(t, http.MethodGet, image+".sha256", nil), http.StatusServiceUnavailable,
-				wrong.says...)
+				wrong.contains...)
 
-			var said struct {
+			var status struct {
 				OSImages []struct{ State, Message string } `json:"os_images"`
 			}
-			call(t, http.MethodGet, address+"/api/landfall/v1/status", nil).read(t, http.StatusOK, &said)
-			require.Equal(t, "failed", said.OSImages[0].State)
-			requireSentence(t, said.OSImages[0].Message, wrong.says...)
+			call(t, http.MethodGet, address+"/api/landfall/v1/status", nil).read(t, http.StatusOK, &status)
+			require.Equal(t, "failed", status.OSImages[0].State)
+			requireSentence(t, status.OSImages[0].Message, wrong.contains...)
 			s.replaceISO(t, good)
 			requireDiscoveryISO(t, image)
 		})
@@ -93,7 +93,7 @@ func TestLiveISO_missingIsReportedAndRestored(t *testing.T) {
 	s.replaceISO(t, good)
 	requireDiscoveryISO(t, image)
 
-	// a copy that is still going on, over the file in use
+	// an unfinished copy over the file in use
 	require.NoError(t, os.WriteFile(path, good[:len(good)/2], 0o600))
 	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path,
 		"the copy is incomplete")

@@ -32,18 +32,19 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// gate stands before a site's registry at an address of its own: it can be shut, speak TLS, or
-// answer in the registry's place.
+// registryProxy is a proxy in front of a site's registry. It can be stopped, use TLS, or respond in
+// place of the registry.
 type registryProxy struct {
 	address  string
 	registry http.Handler
 	tls      *tls.Config
-	instead  atomic.Pointer[func(http.ResponseWriter, *http.Request) bool] // reports whether it answered
+	handler  atomic.Pointer[func(http.ResponseWriter, *http.Request) bool] // reports whether it responded
 	server   *http.Server
 	ended    chan error
 }
 
-// newGatedSite is a site whose mirror rules lead to a gate before its registry. It is open.
+// newProxiedSite returns a site whose mirror rules lead to a started proxy in front of its
+// registry.
 func newProxiedSite(t *testing.T) (*site, *registryProxy) {
 	t.Helper()
 	s := newSite(t)
@@ -52,14 +53,14 @@ func newProxiedSite(t *testing.T) (*site, *registryProxy) {
 	registry := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(rules))
 	g := &registryProxy{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http",
 		Host: registry})}
-	gated := strings.ReplaceAll(string(rules), registry, g.address)
-	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(gated), 0o600))
-	t.Cleanup(func() { g.shut(t) })
-	g.open(t)
+	proxied := strings.ReplaceAll(string(rules), registry, g.address)
+	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(proxied), 0o600))
+	t.Cleanup(func() { g.stop(t) })
+	g.start(t)
 	return s, g
 }
 
-func (g *registryProxy) open(t *testing.T) {
+func (g *registryProxy) start(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", g.address)
 	require.NoError(t, err)
@@ -71,7 +72,7 @@ func (g *registryProxy) open(t *testing.T) {
 	go func(server *http.Server, ended chan<- error) { ended <- server.Serve(listener) }(g.server, g.ended)
 }
 
-func (g *registryProxy) shut(t *testing.T) {
+func (g *registryProxy) stop(t *testing.T) {
 	t.Helper()
 	if g.server != nil {
 		require.NoError(t, g.server.Close())
@@ -81,22 +82,23 @@ func (g *registryProxy) shut(t *testing.T) {
 }
 
 func (g *registryProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if instead := g.instead.Load(); instead != nil && (*instead)(w, r) {
+	if handler := g.handler.Load(); handler != nil && (*handler)(w, r) {
 		return
 	}
 	g.registry.ServeHTTP(w, r)
 }
 
-// answer has the gate answer requests for which the function does; nil lets all through.
-func (g *registryProxy) answer(instead func(http.ResponseWriter, *http.Request) bool) {
-	if instead == nil {
-		g.instead.Store(nil)
+// setHandler sets a function that may respond to requests; nil forwards all requests.
+func (g *registryProxy) setHandler(handler func(http.ResponseWriter, *http.Request) bool) {
+	if handler == nil {
+		g.handler.Store(nil)
 		return
 	}
-	g.instead.Store(&instead)
+	g.handler.Store(&handler)
 }
 
-// demand asks everybody for the password, as registries with an htpasswd do.
+// requirePassword responds 401 to requests without the password, like a registry with an htpasswd
+// file.
 func requirePassword(user, password string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if u, p, ok := r.BasicAuth(); ok && u == user && p == password {
@@ -108,7 +110,7 @@ func requirePassword(user, password string) func(http.ResponseWriter, *http.Requ
 	}
 }
 
-// lack answers that there are no such manifests or blobs.
+// respondNotFound responds that the manifests or blobs do not exist.
 func respondNotFound(kind, code string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, kind) {
@@ -130,8 +132,8 @@ func secretFor(registry, credentials string) string {
 	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, registry, base64.StdEncoding.EncodeToString([]byte(credentials)))
 }
 
-// authority makes a certificate for this machine and the certificate (PEM) of the authority that
-// signed it.
+// authority creates a server certificate for this machine and returns it with the PEM of its
+// certificate authority.
 func authority(t *testing.T, until time.Time) (*tls.Config, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -150,54 +152,56 @@ func authority(t *testing.T, until time.Time) (*tls.Config, []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rootDER})
 }
 
-// A mirror that does not give an image, what is said of it, and how it is put right.
+// badMirror is a fault of the mirror, the expected error and the repair.
 type badMirror struct {
-	spoil  func(*testing.T, *site, *registryProxy)
-	says   []string
-	secret func(g *registryProxy) string // of the first try; "" is the usual one
-	right  func(g *registryProxy) string // the pull secret that helps; nil: the mirror is put right instead
+	damage   func(*testing.T, *site, *registryProxy)
+	contains []string
+	secret   func(g *registryProxy) string // pull secret of the first attempt; nil means the usual one
+	// pull secret that repairs the fault; nil if the mirror is repaired
+	fixedSecret func(g *registryProxy) string
 }
 
 func badMirrors() map[string]badMirror {
-	shut := func(t *testing.T, _ *site, g *registryProxy) { g.shut(t) }
-	answering := func(instead func(http.ResponseWriter, *http.Request) bool) func(*testing.T, *site, *registryProxy) {
-		return func(_ *testing.T, _ *site, g *registryProxy) { g.answer(instead) }
+	stop := func(t *testing.T, _ *site, g *registryProxy) { g.stop(t) }
+	answering := func(handler func(http.ResponseWriter, *http.Request) bool) func(*testing.T, *site, *registryProxy) {
+		return func(_ *testing.T, _ *site, g *registryProxy) { g.setHandler(handler) }
 	}
 	return map[string]badMirror{
-		"down": {spoil: shut, says: []string{"refused the connection",
-			"check that GATE is running and reachable from here"}},
-		"manifest missing": {spoil: answering(respondNotFound("/manifests/", "MANIFEST_UNKNOWN")),
-			says: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to GATE/openshift/release"}},
-		"fails": {spoil: answering(func(w http.ResponseWriter, _ *http.Request) bool {
+		"down": {damage: stop, contains: []string{"refused the connection",
+			"check that MIRROR is running and reachable from here"}},
+		"manifest missing": {damage: answering(respondNotFound("/manifests/", "MANIFEST_UNKNOWN")),
+			contains: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)",
+				"mirror the image to MIRROR/openshift/release"}},
+		"fails": {damage: answering(func(w http.ResponseWriter, _ *http.Request) bool {
 			refuse(w, http.StatusTeapot, "UNKNOWN")
 			return true
-		}), says: []string{"answered 418 I'm a teapot"}},
-		"unknown authority": {spoil: func(t *testing.T, _ *site, g *registryProxy) {
-			g.shut(t)
+		}), contains: []string{"answered 418 I'm a teapot"}},
+		"unknown authority": {damage: func(t *testing.T, _ *site, g *registryProxy) {
+			g.stop(t)
 			g.tls, _ = authority(t, time.Now().Add(time.Hour))
-			g.open(t)
-		}, says: []string{"signed by an unknown authority",
-			"add the CA that signed the certificate of GATE to the mirror's CA bundle"}},
-		"401, no entry in the pull secret": {spoil: answering(requirePassword("u", "right")),
-			says: []string{"answered 401 Unauthorized", "the pull secret has no entry for it",
-				"add an entry for GATE to the pull secret"},
-			right: func(g *registryProxy) string { return secretFor(g.address, "u:right") }},
-		"401, a wrong password": {spoil: answering(requirePassword("u", "right")),
-			says: []string{"answered 401 Unauthorized",
-				"to the pull secret's credentials", "check the entry for GATE in the pull secret"},
-			secret: func(g *registryProxy) string { return secretFor(g.address, "u:hunter2") },
-			right:  func(g *registryProxy) string { return secretFor(g.address, "u:right") }},
+			g.start(t)
+		}, contains: []string{"signed by an unknown authority",
+			"add the CA that signed the certificate of MIRROR to the mirror's CA bundle"}},
+		"401, no entry in the pull secret": {damage: answering(requirePassword("u", "right")),
+			contains: []string{"answered 401 Unauthorized", "the pull secret has no entry for it",
+				"add an entry for MIRROR to the pull secret"},
+			fixedSecret: func(g *registryProxy) string { return secretFor(g.address, "u:right") }},
+		"401, a wrong password": {damage: answering(requirePassword("u", "right")),
+			contains: []string{"answered 401 Unauthorized",
+				"to the pull secret's credentials", "check the entry for MIRROR in the pull secret"},
+			secret:      func(g *registryProxy) string { return secretFor(g.address, "u:hunter2") },
+			fixedSecret: func(g *registryProxy) string { return secretFor(g.address, "u:right") }},
 	}
 }
 
-// said fills in where the gate is.
-func (b badMirror) said(g *registryProxy, image string) []string {
-	says := []string{"image " + image + " can't be pulled: ", g.address + "/openshift/release",
+// wantTexts returns the expected texts with the address of the proxy.
+func (b badMirror) wantTexts(g *registryProxy, image string) []string {
+	contains := []string{"image " + image + " can't be pulled: ", g.address + "/openshift/release",
 		"(mirror 1 of 1 for \"quay.io/openshift-release-dev/ocp-", "in ImageDigestMirrorSet idms-release-0)"}
-	for _, said := range b.says {
-		says = append(says, strings.ReplaceAll(said, "GATE", g.address))
+	for _, wantTexts := range b.contains {
+		contains = append(contains, strings.ReplaceAll(wantTexts, "MIRROR", g.address))
 	}
-	return says
+	return contains
 }
 
 func (b badMirror) firstSecret(g *registryProxy) string {
@@ -207,46 +211,46 @@ func (b badMirror) firstSecret(g *registryProxy) string {
 	return b.secret(g)
 }
 
-// putRight lets the mirror answer as it should, unless the pull secret is what helps.
+// repair repairs the mirror, unless another pull secret repairs the fault.
 func (b badMirror) repair(t *testing.T, g *registryProxy) {
-	if b.right != nil {
+	if b.fixedSecret != nil {
 		return
 	}
-	g.answer(nil)
+	g.setHandler(nil)
 	g.tls = nil
-	g.shut(t)
-	g.open(t)
+	g.stop(t)
+	g.start(t)
 }
 
 func TestBadMirror_namedAtImageDownload(t *testing.T) {
 	for name, bad := range badMirrors() {
 		t.Run(name, func(t *testing.T) {
 			s, g := newProxiedSite(t)
-			bad.spoil(t, s, g)
+			bad.damage(t, s, g)
 			address, _ := s.start(t)
 			var env models.InfraEnv
 			call(t, http.MethodPost, address+apiPath+"/infra-envs",
 				s.newInfraEnv("east").with(object{"pull_secret": bad.firstSecret(g)})).read(t, http.StatusCreated, &env)
 
 			requireRefusal(t, call(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
-				append(bad.said(g, s.release.Release),
+				append(bad.wantTexts(g, s.release.Release),
 					"The discovery image can't be generated, because the agent's image can't be read from the "+
 						"release payload:")...)
 
 			bad.repair(t, g)
-			if bad.right != nil {
+			if bad.fixedSecret != nil {
 				call(t, http.MethodPatch, address+apiPath+"/infra-envs/"+env.ID.String(),
-					object{"pull_secret": bad.right(g)}).read(t, http.StatusCreated, &env)
+					object{"pull_secret": bad.fixedSecret(g)}).read(t, http.StatusCreated, &env)
 			}
 			requireDiscoveryISO(t, env.DownloadURL)
-			g.shut(t)
+			g.stop(t)
 			requireDiscoveryISO(t, env.DownloadURL)
 		})
 	}
 }
 
-// readyCluster makes a single-node cluster ready to be installed; its host pulls with a secret of
-// its own. Its host lives until the test ends.
+// readyCluster creates a single-node cluster that is ready for its installation. Its host uses its
+// own pull secret and runs until the test ends.
 func (s *site) readyCluster(t *testing.T, address, secret, hostsSecret string) (cluster string) {
 	t.Helper()
 	id := create(t, address+apiPath+"/clusters", s.newCluster("line").with(object{"pull_secret": secret}))
@@ -292,9 +296,9 @@ func pressInstall(t *testing.T, address, id string) {
 	require.Equal(t, http.StatusAccepted, got.status, "%s", got.body)
 }
 
-// requireUnprepared waits until a preparation has failed and checks what the cluster and its events
-// say.
-func requireUnprepared(t *testing.T, address, id string, says ...string) {
+// requireUnprepared waits until a preparation has failed and checks the texts of the cluster and
+// its events.
+func requireUnprepared(t *testing.T, address, id string, contains ...string) {
 	t.Helper()
 	var cluster *models.Cluster
 	eventually(t, "the preparation fails", func() bool {
@@ -303,16 +307,16 @@ func requireUnprepared(t *testing.T, address, id string, says ...string) {
 		return cluster.LastInstallationPreparation.Status == models.LastInstallationPreparationStatusFailed
 	})
 	reason := cluster.LastInstallationPreparation.Reason
-	requireSentence(t, reason, append(says, "The installation could not be prepared: ")...)
+	requireSentence(t, reason, append(contains, "The installation could not be prepared: ")...)
 	var events []models.Event
 	call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
-	said := ""
+	wantTexts := ""
 	for _, event := range events {
 		if strings.HasPrefix(*event.Message, "Cluster line: the installation could not be prepared: ") {
-			said = *event.Message
+			wantTexts = *event.Message
 		}
 	}
-	requireSentence(t, said, says...)
+	requireSentence(t, wantTexts, contains...)
 }
 
 func TestBadMirror_namedAtInstallAndRetried(t *testing.T) {
@@ -320,25 +324,26 @@ func TestBadMirror_namedAtInstallAndRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, g := newProxiedSite(t)
-			// so that the first to ask the mirror is the preparation
+			// so that the preparation is the first to pull from the mirror
 			s.config.Images.Agent = s.release.Images["agent-installer-node-agent"]
-			bad.spoil(t, s, g)
+			bad.damage(t, s, g)
 			address, _ := s.start(t)
 			hostsSecret := pullSecret
-			if bad.right != nil {
-				hostsSecret = bad.right(g)
+			if bad.fixedSecret != nil {
+				hostsSecret = bad.fixedSecret(g)
 			}
 			id := s.readyCluster(t, address, bad.firstSecret(g), hostsSecret)
 
 			pressInstall(t, address, id)
-			requireUnprepared(t, address, id, bad.said(g, s.release.Release)...)
+			requireUnprepared(t, address, id, bad.wantTexts(g, s.release.Release)...)
 			cluster := requireStatus(t, address, id, models.ClusterStatusReady)
-			requireSentence(t, *cluster.StatusInfo, bad.said(g, s.release.Release)...)
+			requireSentence(t, *cluster.StatusInfo, bad.wantTexts(g, s.release.Release)...)
 
 			bad.repair(t, g)
-			if bad.right != nil {
-				call(t, http.MethodPatch, address+apiPath+"/clusters/"+id, object{"pull_secret": bad.right(g)}).read(t,
-					http.StatusCreated, cluster)
+			if bad.fixedSecret != nil {
+				call(t, http.MethodPatch, address+apiPath+"/clusters/"+id, object{"pull_secret": bad.fixedSecret(g)}).
+					read(t,
+						http.StatusCreated, cluster)
 			}
 			pressInstall(t, address, id)
 			requireStatus(t, address, id, models.ClusterStatusInstalled)
@@ -348,8 +353,8 @@ func TestBadMirror_namedAtInstallAndRetried(t *testing.T) {
 
 func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 	for name, bad := range map[string]struct {
-		instead func(s *site) func(http.ResponseWriter, *http.Request) bool
-		says    []string
+		handler  func(s *site) func(http.ResponseWriter, *http.Request) bool
+		contains []string
 	}{
 		"manifest missing": {func(s *site) func(http.ResponseWriter, *http.Request) bool {
 			_, digest, _ := strings.Cut(s.release.Images["installer"], "@")
@@ -365,7 +370,7 @@ func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusOK)
 				chunk := make([]byte, 1<<20)
-				for range 512 { // more than the blob has: the reader stops where it must
+				for range 512 { // more than the blob's size: the reader must stop earlier
 					if _, err := w.Write(chunk); err != nil {
 						return true
 					}
@@ -378,21 +383,21 @@ func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 			t.Parallel()
 			s, g := newProxiedSite(t)
 			address, _ := s.start(t)
-			// the agent's image was asked for, so the payload is known
+			// the agent's image was pulled, so the payload is cached
 			id := s.readyCluster(t, address, pullSecret, pullSecret)
-			g.answer(bad.instead(s))
+			g.setHandler(bad.handler(s))
 			pressInstall(t, address, id)
-			for i, said := range bad.says {
-				bad.says[i] = strings.ReplaceAll(said, "INSTALLER", s.release.Images["installer"])
+			for i, wantTexts := range bad.contains {
+				bad.contains[i] = strings.ReplaceAll(wantTexts, "INSTALLER", s.release.Images["installer"])
 			}
-			requireUnprepared(t, address, id, append(bad.says, "extract openshift-install of release "+
+			requireUnprepared(t, address, id, append(bad.contains, "extract openshift-install of release "+
 				s.release.Version+
 				": ")...)
 			left, err := os.ReadDir(filepath.Join(s.config.DataDir, "installers", "installers"))
 			require.NoError(t, err)
 			require.Empty(t, left)
 
-			g.answer(nil)
+			g.setHandler(nil)
 			pressInstall(t, address, id)
 			requireStatus(t, address, id, models.ClusterStatusInstalled)
 		})
@@ -401,10 +406,10 @@ func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 
 func TestMirrorCertificate_ownAuthorityInBundle(t *testing.T) {
 	s, g := newProxiedSite(t)
-	g.shut(t)
+	g.stop(t)
 	var ca []byte
 	g.tls, ca = authority(t, time.Now().Add(time.Hour))
-	g.open(t)
+	g.start(t)
 	address, stop := s.start(t)
 	var env models.InfraEnv
 	call(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &env)
@@ -424,10 +429,10 @@ func TestMirrorCertificate_ownAuthorityInBundle(t *testing.T) {
 
 func TestMirrorCertificate_expiredIsNamed(t *testing.T) {
 	s, g := newProxiedSite(t)
-	g.shut(t)
+	g.stop(t)
 	var ca []byte
 	g.tls, ca = authority(t, time.Now().Add(-time.Hour))
-	g.open(t)
+	g.start(t)
 	s.config.Mirror.CABundle = filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(s.config.Mirror.CABundle, ca, 0o600))
 	address, _ := s.start(t)
@@ -437,7 +442,7 @@ func TestMirrorCertificate_expiredIsNamed(t *testing.T) {
 
 func TestMirror_anonymousNeedsNoPullSecretEntry(t *testing.T) {
 	s, g := newProxiedSite(t)
-	g.answer(func(w http.ResponseWriter, r *http.Request) bool {
+	g.setHandler(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") != "" {
 			refuse(w, http.StatusBadRequest, "UNKNOWN")
 			return true

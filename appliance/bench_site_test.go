@@ -31,30 +31,30 @@ import (
 
 const apiPath = "/api/assisted-install/v2"
 
-// startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that
-// collects garbage and runs threads as the program's does.
+// startQuietly runs an appliance with the program's settings for garbage collection and threads. It
+// discards the log.
 func (s *site) startQuietly(tb testing.TB) (address string, stop func()) {
 	tb.Cleanup(process.TuneCollector())
 	tb.Cleanup(process.AddThreads())
 	return s.startLogging(tb, slog.New(slog.NewJSONHandler(io.Discard, nil)))
 }
 
-// hostRef names a host in the API's paths.
+// hostRef identifies a host in the API's paths.
 type hostRef struct{ infraEnv, id string }
 
 func (h hostRef) instructions() string {
 	return apiPath + "/infra-envs/" + h.infraEnv + "/hosts/" + h.id + "/instructions"
 }
 
-// seeded is what seed put into a site's database.
+// seeded lists the objects that seed created.
 type seeded struct {
-	infraEnvs []string // one of each cluster
-	pool      string   // an infra-env of no cluster
+	infraEnvs []string // one for each cluster
+	pool      string   // infra-env without a cluster
 	hosts     []hostRef
 }
 
-// seed fills the site's database with clusters, each with an infra-env and so many hosts that have
-// reported their hardware, by an engine of its own over the same file.
+// seed writes clusters into the site's database with an engine of its own. Each cluster has an
+// infra-env and hostsEach hosts with an inventory.
 func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	tb.Helper()
 	ctx := tb.Context()
@@ -88,7 +88,7 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	all.pool, err = newInfraEnv(nil)
 	require.NoError(tb, err)
 	var group errgroup.Group
-	group.SetLimit(64) // they share commits
+	group.SetLimit(64) // several updates share a commit
 	for i := range clusters {
 		group.Go(func() error {
 			cluster, err := e.RegisterCluster(ctx, &models.ClusterCreateParams{
@@ -124,18 +124,17 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	return all
 }
 
-// usableMemory is what hosts have in bytes; the last digits make it easy to find in a text.
+// reportedMemory is the memory of hosts in bytes. Its last digits are easy to find in a text.
 const reportedMemory = int64(64<<30) + 123_456_789
 
-// inventoryOf is the inventory of a large server, as its agent sends it: a few boot disks and a
-// shelf of data disks with their SMART reports cut to size, and as many network functions as its
-// cards offer. It comes to some 25 KB.
+// inventoryOf returns the inventory of a large server of about 25 KB, as the agent sends it: some
+// boot disks, many data disks with shortened SMART reports, and many network functions.
 func inventoryOf(tb testing.TB, number int, usable int64) []byte {
 	return inventoryWith(tb, number, usable, 4)
 }
 
-// inventoryWith has so many parts of a SMART report for each disk: 4 come to 22 KB in all, 54 to
-// 150 KB.
+// inventoryWith is inventoryOf with a given number of parts of the SMART report for each disk: 4
+// parts make 22 KB, 54 make 150 KB.
 func inventoryWith(tb testing.TB, number int, usable int64, smart int) []byte {
 	address := func(n int) string { return fmt.Sprintf("192.168.100.%d/24", 10+n%240) }
 	inv := &models.Inventory{
@@ -188,8 +187,8 @@ func inventoryWith(tb testing.TB, number int, usable int64, smart int) []byte {
 	return []byte(text)
 }
 
-// wire is a client that costs little: one connection, requests written as they are, answers read
-// into one buffer.
+// rawClient is a client with little overhead: it has one connection, writes requests unchanged and
+// reads responses into one buffer.
 type rawClient struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -207,7 +206,8 @@ func dial(tb testing.TB, address string) *rawClient {
 	return &rawClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
 }
 
-// do sends a request and returns the answer's status and body, which holds until the next call.
+// do sends a request and returns status and body of the response. The body is valid until the next
+// call.
 func (w *rawClient) do(method, path string, body []byte) (status int, answer []byte, err error) {
 	w.out.Reset()
 	fmt.Fprintf(&w.out, "%s %s HTTP/1.1\r\nHost: appliance\r\n", method, path)
@@ -246,7 +246,7 @@ func (w *rawClient) do(method, path string, body []byte) (status int, answer []b
 	}
 }
 
-// header reads an answer's head. The length is -1 for a body in chunks.
+// header reads the header of a response. The length is -1 for a chunked body.
 func (w *rawClient) header() (status, length int, err error) {
 	line, err := w.in.ReadSlice('\n')
 	if err != nil {

@@ -18,28 +18,27 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The benchmarks of a whole appliance: requests go over real connections on the loopback, and the
-// clients share the machine's cores with it. docs/performance.md says what each figure means.
-//
-// Writes are measured against plain commits of bbolt, which no request that is safe on the disk can
-// beat: one client, eight clients and plain commits take turns, so that a disk or machine whose
-// speed drifts favours none of them.
+// These benchmarks send requests to a whole appliance over real loopback connections. The clients
+// share the machine's cores with the appliance. docs/performance.md explains each figure.
+// The baseline of writes is plain bbolt commits, which no durable request can beat. One client,
+// eight clients and plain commits run in alternating rounds, so that drifting speed of the disk or
+// machine affects all of them.
 
 const (
 	roundLength = 48
 	manyClients = 8
 )
 
-// contender is one of those who take turns.
+// workload is one of the operations that run in alternating rounds.
 type workload struct {
 	clients int
 	do      func(client, serial int) error
 	done    int
 	spent   time.Duration
-	cpu     time.Duration // of the process: its client's part included
+	cpu     time.Duration // CPU time of the process, clients included
 }
 
-// turn has the contender do its work turnLength times, shared out among its clients.
+// runRound runs the operation roundLength times, distributed among the clients.
 func (c *workload) runRound(b *testing.B) {
 	start, cpu := time.Now(), cpuTime(b)
 	var running sync.WaitGroup
@@ -61,26 +60,26 @@ func (c *workload) runRound(b *testing.B) {
 
 func (c *workload) rate() float64 { return float64(c.done) / c.spent.Seconds() }
 
-// cpuEach is the CPU time of one operation, in milliseconds.
+// cpuEach returns the CPU time of one operation in milliseconds.
 func (c *workload) cpuEach() float64 { return c.cpu.Seconds() * 1000 / float64(c.done) }
 
-// cpuTime is the time that the process has computed, in user and kernel mode.
+// cpuTime returns the CPU time of the process in user and kernel mode.
 func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// request is what one client sends: the path, the body and the status that must come back.
+// request holds path, body and expected status of a client's request.
 type request struct {
 	path   string
 	body   []byte
 	status int
 }
 
-// compare measures an operation by one client and by eight against commits of plain bbolt with
-// values of the given size. next makes the request for a serial number; each client works through
-// numbers of its own.
+// compare measures an operation with one and with eight clients against plain bbolt commits with
+// values of the given size. next returns the request for a serial number. Each client has its own
+// serial numbers.
 func compare(b *testing.B, address string, valueSize int, next func(serial int) request) {
 	connections := make([]*rawClient, manyClients)
 	for i := range connections {
@@ -102,7 +101,7 @@ func compare(b *testing.B, address string, valueSize int, next func(serial int) 
 	one, many := &workload{clients: 1, do: call}, &workload{clients: manyClients, do: call}
 	withoutRevision := &workload{clients: 1, do: plainCommits(b, valueSize)}
 	for _, c := range []*workload{one, many, withoutRevision} {
-		c.runRound(b) // the first requests fill caches; they don't count
+		c.runRound(b) // the first requests fill caches and do not count
 		c.done, c.spent, c.cpu = 0, 0, 0
 	}
 	for b.Loop() {
@@ -119,10 +118,10 @@ func compare(b *testing.B, address string, valueSize int, next func(serial int) 
 	b.ReportMetric(many.cpuEach(), "8-clients-CPU-ms")
 	b.ReportMetric(withoutRevision.cpuEach(), "bbolt-CPU-ms")
 	b.ReportMetric(float64(valueSize), "value-B")
-	b.ReportMetric(0, "ns/op") // a turn's length says nothing
+	b.ReportMetric(0, "ns/op") // the length of a round has no meaning
 }
 
-// plainCommits writes one value a transaction into a database of bbolt's own.
+// plainCommits writes one value in each transaction to a separate bbolt database.
 func plainCommits(b *testing.B, valueSize int) func(int, int) error {
 	db, err := bolt.Open(filepath.Join(b.TempDir(), "plain.db"), 0o600, nil)
 	require.NoError(b, err)
@@ -158,8 +157,7 @@ func BenchmarkHostRegistrations(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 64, 0)
 	address, _ := s.startQuietly(b)
-	// Three hosts a cluster; when all clusters have theirs, the next hosts come to infra-envs
-	// without a cluster.
+	// Each cluster gets three hosts. The remaining hosts register in infra-envs without a cluster.
 	register := func(serial int) request {
 		env := seeded.infraEnvs[serial/3%len(seeded.infraEnvs)]
 		if serial >= 3*len(seeded.infraEnvs) {
@@ -178,9 +176,9 @@ func registration(infraEnv, host string) request {
 	return request{apiPath + "/infra-envs/" + infraEnv + "/hosts", []byte(body), http.StatusCreated}
 }
 
-// BenchmarkInventoryReplies has hosts of clusters of three report their hardware again and again,
-// each time with another amount of usable memory, so that each reply must be written. The inventory
-// is that of a large server: see largeServer.
+// BenchmarkInventoryReplies sends inventories from hosts of three-node clusters. Each reply has
+// another amount of usable memory and must be written. The inventory is that of a large server, see
+// inventoryOf.
 func BenchmarkInventoryReplies(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 2*manyClients, 3)
@@ -205,9 +203,9 @@ func stepReply(tb testing.TB, inventory []byte) []byte {
 	return body
 }
 
-// BenchmarkInstructionPolls has 3,000 hosts of 1,000 clusters ask what to do next, on 16
-// connections: as fast as they are answered, and at a rate of 15,000/s, whose latencies count from
-// when each poll was due.
+// BenchmarkInstructionPolls polls for instructions from 3,000 hosts of 1,000 clusters on 16
+// connections: first without a limit, then at a rate of 15,000/s, where a latency counts from the
+// time at which the poll was due.
 func BenchmarkInstructionPolls(b *testing.B) {
 	for _, rate := range []int{0, 15_000} {
 		name := "unpaced"
@@ -238,10 +236,10 @@ func pollInstructions(b *testing.B, rate int) {
 		wires[i] = dial(b, address)
 	}
 	for i := range hosts {
-		require.NoError(b, poll(0, i)) // each host's first poll prepares its answer
+		require.NoError(b, poll(0, i)) // the first poll of a host prepares its response
 	}
 	latencies := make([][]time.Duration, connections)
-	next := make([]chan struct{}, connections) // turns, dealt out in order
+	next := make([]chan struct{}, connections) // serial numbers for each connection, in order
 	for client := range next {
 		next[client] = make(chan struct{}, 4)
 	}

@@ -20,9 +20,9 @@ import (
 	"landfall/web/console"
 )
 
-// TestBMC_installsServer boots a simulated server by Redfish into what the appliance
-// serves it, and installs it: the image is ejected when the server reboots, and the server
-// restarted where it comes up from the image all the same.
+// TestBMC_installsServer boots a simulated server from the appliance's image by Redfish and
+// installs it. The image must be ejected when the server reboots. The server is restarted if it
+// boots from the image again.
 func TestBMC_installsServer(t *testing.T) {
 	t.Run("as it should", func(t *testing.T) { installOverBMC(t, nil) })
 	t.Run("with the wrong boot order", func(t *testing.T) {
@@ -55,7 +55,7 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 	machines := &simulate.Servers{First: 7, Planned: []simulate.Planned{{Hostname: "edge-0", MAC: mac}}, Speed: 1000,
 		Faults: faults}
 	if faults != nil {
-		machines.Speed = 200 // nobody else is to put the boot order right before
+		machines.Speed = 200 // slow enough that the appliance corrects the boot order first
 	}
 	profile, _ := redfish.ProfileByName("dell-idrac9-old")
 	stand := redfish.New(redfish.Options{

@@ -40,22 +40,20 @@ import (
 )
 
 const (
-	// kills is how many times the appliance is killed at the least while it installs.
+	// kills is the minimum number of kills during the installations.
 	kills = 50
-	// crashHosts is the number of hosts of each cluster that is installed.
+	// crashHosts is the number of hosts of each installed cluster.
 	crashHosts = 3
-	// installationLimit is how long one installation may take with all its kills; most take five
-	// seconds.
+	// installationLimit limits one installation with all its kills; most take five seconds.
 	installationLimit = 3 * time.Minute
-	// victimEnv names the file with the configuration of an appliance that this program is to be
-	// instead of a test.
+	// applianceEnv names the configuration file. If it is set, this program runs an appliance and
+	// no test.
 	applianceEnv = "LANDFALL_TEST_APPLIANCE"
-	// seedEnv repeats the moments of a run.
+	// seedEnv sets the random seed, to repeat the times of the kills of a run.
 	seedEnv = "LANDFALL_TEST_SEED"
 )
 
-// runVictim makes the process an appliance when the environment says so, until its standard input
-// ends.
+// runApplianceProcess runs an appliance until the standard input ends, if applianceEnv is set.
 func runApplianceProcess() {
 	path := os.Getenv(applianceEnv)
 	if path == "" {
@@ -93,13 +91,13 @@ func serveApplianceProcess(path string) error {
 	return running.Run(ctx)
 }
 
-// victim is an appliance in a process of its own.
+// applianceProcess is an appliance in a process of its own.
 type applianceProcess struct {
 	config   string // path of its configuration
-	log      string // path of what it wrote to standard error, over all its lives
+	log      string // path of its standard error, over all starts
 	address  string
 	process  *exec.Cmd
-	starting time.Duration // how long its last start took
+	starting time.Duration // duration of its last start
 	hold     io.Closer     // its standard input
 }
 
@@ -120,8 +118,8 @@ func newApplianceProcess(t *testing.T, s *site) *applianceProcess {
 	return v
 }
 
-// freeAddress finds a port below those that the system gives to outgoing connections: one of these
-// could take it while the appliance is dead.
+// freeAddress returns an address with a free port below the range of outgoing connections. Ports in
+// that range could be taken while the appliance is dead.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -135,7 +133,7 @@ func freeAddress(t testing.TB) string {
 	return ""
 }
 
-// start brings the appliance up and returns when it listens.
+// start starts the appliance and returns when it listens.
 func (v *applianceProcess) start(t *testing.T) {
 	t.Helper()
 	program, err := os.Executable()
@@ -147,24 +145,24 @@ func (v *applianceProcess) start(t *testing.T) {
 	v.process = exec.Command(program)
 	v.process.Env = append(os.Environ(), applianceEnv+"="+v.config)
 	v.process.Stderr = log
-	said, err := v.process.StdoutPipe()
+	output, err := v.process.StdoutPipe()
 	require.NoError(t, err)
 	v.hold, err = v.process.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, v.process.Start())
-	line, err := bufio.NewReader(said).ReadString('\n')
+	line, err := bufio.NewReader(output).ReadString('\n')
 	require.NoError(t, err, "the appliance did not start: %s", v.tail(t))
 	require.Equal(t, "ready\n", line)
 	v.starting = time.Since(begun)
 }
 
-// kill ends the appliance as a power cut does.
+// kill sends SIGKILL, which has the effect of a power cut on the process.
 func (v *applianceProcess) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, v.process.Process.Kill())
 	var ended *exec.ExitError
 	require.ErrorAs(t, v.process.Wait(), &ended)
-	require.Equal(t, -1, ended.ExitCode(), "the appliance ended by itself: %s", v.tail(t))
+	require.Equal(t, -1, ended.ExitCode(), "the appliance ended without a kill: %s", v.tail(t))
 	v.process = nil
 }
 
@@ -175,8 +173,8 @@ func (v *applianceProcess) tail(t *testing.T) string {
 	return string(text[max(0, len(text)-8<<10):])
 }
 
-// TestInstallation_survivesEveryKill kills the appliance at random moments of installations, in
-// all their phases, and starts it again at once. The hosts live on, as hosts do.
+// TestInstallation_survivesEveryKill kills the appliance at random times in all phases of
+// installations and restarts it immediately. The hosts keep running.
 func TestInstallation_survivesEveryKill(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv(seedEnv); text != "" {
@@ -189,7 +187,7 @@ func TestInstallation_survivesEveryKill(t *testing.T) {
 	v := newApplianceProcess(t, s)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the moments were those of %s=%d; the end of the appliance's log:\n%s", seedEnv, seed, v.tail(t))
+			t.Logf("the random seed was %s=%d; the end of the appliance's log:\n%s", seedEnv, seed, v.tail(t))
 		}
 	})
 	total, byPhase := 0, make(map[string]int)
@@ -199,9 +197,10 @@ func TestInstallation_survivesEveryKill(t *testing.T) {
 	}
 	for number := 1; total < kills || !hit("discovery") || !hit("preparing") || !hit("installing") ||
 		!hit("finalizing"); number++ {
-		require.LessOrEqual(t, number, 20, "the kills never came while %v: %v", []string{"discovery", "preparing",
+		require.LessOrEqual(t, number, 20, "no kills during %v: %v", []string{"discovery", "preparing",
 			"installing", "finalizing"}, byPhase)
-		// Each installation extracts the installer anew, so that kills meet that too.
+		// Each installation extracts the installer again, so that kills also happen during the
+		// extraction.
 		require.NoError(t, os.RemoveAll(filepath.Join(s.config.DataDir, "installers")))
 		in := &crashTest{applianceProcess: v, site: s, number: number, chance: chance}
 		total += in.install(t, byPhase)
@@ -209,7 +208,7 @@ func TestInstallation_survivesEveryKill(t *testing.T) {
 	t.Logf("%d kills: %v", total, byPhase)
 }
 
-// crashed is one installation on an appliance that is killed again and again.
+// crashTest is one installation on an appliance that is killed repeatedly.
 type crashTest struct {
 	*applianceProcess
 	site   *site
@@ -220,18 +219,18 @@ type crashTest struct {
 	clusterID strfmt.UUID
 	envID     strfmt.UUID
 
-	groupEvents chan simulate.Event // what the group does
-	stages      map[string][]string // by host, those it reported
-	steps       map[string]bool     // by host and type, those that agents carried out
-	silent      int                 // lives in a row in which the group had nothing to say
-	phase       atomic.Value        // of string
+	groupEvents chan simulate.Event // events of the simulated hosts
+	stages      map[string][]string // reported stages by host
+	steps       map[string]bool     // steps carried out by agents, by host and type
+	silent      int                 // consecutive starts without an event of the group
+	phase       atomic.Value        // holds a string
 	seen        identity
 }
 
-// identity is what must not change any more once it was given to a cluster.
+// identity holds the values of a cluster that must not change once they are set.
 type identity struct {
 	openshiftID strfmt.UUID
-	authority   string // of the kubeconfig
+	authority   string // certificate authority of the kubeconfig
 }
 
 func (in *crashTest) install(t *testing.T, byPhase map[string]int) (killed int) {
@@ -258,7 +257,7 @@ func (in *crashTest) install(t *testing.T, byPhase map[string]int) (killed int) 
 		in.kill(t)
 		killed++
 		byPhase[in.phase.Load().(string)]++
-		require.Less(t, killed, 4*kills, "the installation does not go on: %v", byPhase)
+		require.Less(t, killed, 4*kills, "the installation does not continue: %v", byPhase)
 		in.start(t)
 	}
 	require.NoError(t, <-operatorEnded)
@@ -268,13 +267,13 @@ func (in *crashTest) install(t *testing.T, byPhase map[string]int) (killed int) 
 	return killed
 }
 
-// live lets the appliance live until its random end: after some more events, or after some time in
-// which hosts have nothing to say. It reports whether the group ended before.
+// runUntilKill lets the appliance run until its random end: after some more events, or after some
+// time without events of the hosts. It reports whether the group ended before.
 func (in *crashTest) runUntilKill(t *testing.T, groupEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
-	// An appliance that always dies before the installer is extracted, or before the person at it
-	// has pressed Install, would never get on: its lives get longer, by four each time, and where
-	// its starts take longer, all else does.
+	// An appliance that always dies before the installer is extracted, or before Install is
+	// pressed, would never finish. Each run without an event therefore makes the limits of the next
+	// one four times as large, up to 64 times. Slow starts also raise the time limit.
 	longer := min(2*in.silent, 6)
 	more := (1 + in.chance.IntN(8)) << longer
 	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << longer * max(1,
@@ -290,7 +289,7 @@ func (in *crashTest) runUntilKill(t *testing.T, groupEnded <-chan error, operato
 			return true
 		case err := <-operatorEnded:
 			require.NoError(t, err)
-			operatorEnded <- nil // it is asked for at the end
+			operatorEnded <- nil // the caller reads it at the end
 			operatorEnded = nil
 		case <-timer.C:
 			in.drain()
@@ -301,8 +300,8 @@ func (in *crashTest) runUntilKill(t *testing.T, groupEnded <-chan error, operato
 			}
 			in.silent = 0
 			if more--; more == 0 {
-				// The event is told before, or just after, its report is taken: the end is to come
-				// in the middle too.
+				// The event arrives shortly before or after its report is stored. The kill must
+				// also happen in between.
 				timer.Reset(time.Duration(in.chance.IntN(20)) * time.Millisecond)
 			}
 		}
@@ -320,8 +319,8 @@ func (in *crashTest) drain() {
 	}
 }
 
-// note takes down what the group does. It reports whether that moves the installation: some
-// percents of a stage don't, nor what an agent has found out before.
+// recordEvent records an event of the group. It reports whether the event advances the
+// installation: a higher percentage of the same stage and an inventory from before do not.
 func (in *crashTest) recordEvent(event simulate.Event) bool {
 	id, stage := event.HostID.String(), string(event.Stage)
 	switch event.Kind {
@@ -363,8 +362,8 @@ func (in *crashTest) create(t *testing.T) {
 	in.envID = *env.Payload.ID
 }
 
-// operate is the person at the appliance: presses Install when the cluster is ready, and watches
-// what must not change. An appliance that does not answer is asked again.
+// runOperator acts as the user: it presses Install when the cluster is ready, and checks the values
+// that must not change. It repeats requests that were not answered.
 func (in *crashTest) runOperator(ctx context.Context) error {
 	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
@@ -382,8 +381,8 @@ func (in *crashTest) runOperator(ctx context.Context) error {
 		switch *cluster.Status {
 		case models.ClusterStatusReady:
 			in.phase.Store("install")
-			// Whether an answer that did not come stands for an order that was taken is seen at the
-			// next look.
+			// After a lost response, the next read of the cluster shows whether the request was
+			// accepted.
 			if _, err := in.api.Installer.V2InstallCluster(ctx,
 				&installer.V2InstallClusterParams{ClusterID: in.clusterID}); err != nil && !connectionLost(err) {
 				return fmt.Errorf("pressing Install: %w", err)
@@ -405,17 +404,18 @@ func (in *crashTest) runOperator(ctx context.Context) error {
 	}
 }
 
-// lost tells whether a request had no answer, or half of one, rather than a refusal.
+// connectionLost reports whether the response to a request is missing or incomplete.
 func connectionLost(err error) bool {
 	var refusal interface{ IsCode(code int) bool }
 	return !errors.As(err, &refusal)
 }
 
-// identify notes what the cluster is from the moment it is known, and that it stays so.
+// checkIdentity records the identity of the cluster when it first appears, and checks that it does
+// not change.
 func (in *crashTest) checkIdentity(ctx context.Context, cluster *models.Cluster) error {
 	if cluster.OpenshiftClusterID == "" {
 		if in.seen.openshiftID != "" {
-			return fmt.Errorf("the cluster's id %s is gone", in.seen.openshiftID)
+			return fmt.Errorf("the cluster's ID %s is missing", in.seen.openshiftID)
 		}
 		return nil
 	}
@@ -423,7 +423,7 @@ func (in *crashTest) checkIdentity(ctx context.Context, cluster *models.Cluster)
 		in.seen.openshiftID = cluster.OpenshiftClusterID
 	}
 	if in.seen.openshiftID != cluster.OpenshiftClusterID {
-		return fmt.Errorf("the cluster's id was %s and is %s", in.seen.openshiftID, cluster.OpenshiftClusterID)
+		return fmt.Errorf("the cluster's ID changed from %s to %s", in.seen.openshiftID, cluster.OpenshiftClusterID)
 	}
 	var kubeconfig bytes.Buffer
 	_, err := in.api.Installer.V2DownloadClusterCredentials(ctx,
@@ -433,7 +433,7 @@ func (in *crashTest) checkIdentity(ctx context.Context, cluster *models.Cluster)
 		if connectionLost(err) {
 			return nil
 		}
-		return fmt.Errorf("taking the kubeconfig: %w", err)
+		return fmt.Errorf("download the kubeconfig: %w", err)
 	}
 	authority, err := authorityOf(kubeconfig.Bytes())
 	if err != nil {
@@ -448,7 +448,7 @@ func (in *crashTest) checkIdentity(ctx context.Context, cluster *models.Cluster)
 	return nil
 }
 
-// authorityOf returns the certificates that a kubeconfig trusts, in PEM.
+// authorityOf returns the certificate authorities of a kubeconfig in PEM.
 func authorityOf(kubeconfig []byte) (string, error) {
 	var config struct {
 		Clusters []struct {
@@ -467,7 +467,7 @@ func authorityOf(kubeconfig []byte) (string, error) {
 	return string(text), err
 }
 
-// verifyAnswers checks what the API says of the installed cluster.
+// verifyAnswers checks the API's responses about the installed cluster.
 func (in *crashTest) verifyAnswers(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
@@ -498,7 +498,7 @@ func (in *crashTest) verifyAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, authority, strings.TrimSpace(in.seen.authority))
 	require.Equal(t, strings.Count(in.seen.authority, "BEGIN CERTIFICATE")+1,
-		strings.Count(authority, "BEGIN CERTIFICATE"), "one more certificate, the ingress's")
+		strings.Count(authority, "BEGIN CERTIFICATE"), "one more certificate, that of the ingress")
 
 	listed, err := in.api.Events.V2ListEvents(ctx, &events.V2ListEventsParams{ClusterID: &in.clusterID})
 	require.NoError(t, err)
@@ -507,11 +507,10 @@ func (in *crashTest) verifyAnswers(t *testing.T) {
 
 var transition = regexp.MustCompile(`^(?:Host|Cluster) .*?: (\S+) -> (\S+)\. `)
 
-// verifyEvents checks that what happened once is told once, and that no step is missing in what is
-// told.
+// verifyEvents checks that each change has exactly one event.
 func (in *crashTest) verifyEvents(t *testing.T, all []*models.Event, hosts []*models.Host) {
 	t.Helper()
-	count := make(map[string]int) // name and what makes it unique
+	count := make(map[string]int) // by name and unique value
 	state := map[string]string{in.clusterID.String(): models.ClusterStatusInsufficient}
 	stages := make(map[string][]string)
 	for _, ev := range all {
@@ -528,7 +527,7 @@ func (in *crashTest) verifyEvents(t *testing.T, all []*models.Event, hosts []*mo
 		case "cluster_status_updated", "host_status_updated":
 			moved := transition.FindStringSubmatch(*ev.Message)
 			require.NotNil(t, moved, *ev.Message)
-			require.Equal(t, state[subject], moved[1], "an event is missing before, or doubled: %s\n%s", *ev.Message,
+			require.Equal(t, state[subject], moved[1], "an event is missing or duplicated: %s\n%s", *ev.Message,
 				messages(all, subject))
 			state[subject] = moved[2]
 		case "host_install_progress_updated":
@@ -563,22 +562,22 @@ func (in *crashTest) verifyEvents(t *testing.T, all []*models.Event, hosts []*mo
 	}
 }
 
-// verifyStages checks the stages that are told of a host: all that it reported, each once and in
-// order. The controller finds that a report was taken whose answer it never got; it then has not
-// told the test of it.
+// verifyStages checks the stages in the events of a host: each reported stage must occur once and
+// in order. The controller may find a report stored although its response was lost; the test has no
+// event of the controller then.
 func (in *crashTest) verifyStages(t *testing.T, h *models.Host, messages []string) {
 	t.Helper()
 	before := -1
 	for _, stage := range messages {
 		at := slices.Index(h.ProgressStages, models.HostStage(stage))
-		require.Greater(t, at, before, "host %s: stage %q is told again or out of order: %v", h.ID, stage, messages)
+		require.Greater(t, at, before, "host %s: stage %q is repeated or out of order: %v", h.ID, stage, messages)
 		before = at
 	}
 	require.Subset(t, messages, in.stages[h.ID.String()], "host %s", h.ID)
 	require.Equal(t, string(models.HostStageDone), messages[len(messages)-1])
 }
 
-// told lists what is told of a host or cluster.
+// messages returns the event messages of a host or cluster.
 func messages(all []*models.Event, subject string) string {
 	var lines strings.Builder
 	for _, ev := range all {
@@ -589,7 +588,7 @@ func messages(all []*models.Event, subject string) string {
 	return lines.String()
 }
 
-// verifyStore opens what the dead appliance left and checks rows and files.
+// verifyStore opens the data directory of the dead appliance and checks rows and files.
 func (in *crashTest) verifyStore(t *testing.T) {
 	t.Helper()
 	db, err := store.Open(t.Context(), in.site.config.DataDir, store.Options{BlobGrace: time.Nanosecond})
@@ -608,7 +607,7 @@ func (in *crashTest) verifyStore(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "active", row.Phase)
 		require.NoError(t, store.NewIndex("preparations").Keys(tx, "", func(key string) error {
-			return fmt.Errorf("cluster %s is still to be prepared", key)
+			return fmt.Errorf("cluster %s is still being prepared", key)
 		}))
 		return files.Keys(tx, "", func(key string) error {
 			info, err := files.Stat(tx, key)
@@ -640,7 +639,7 @@ func (in *crashTest) verifyStore(t *testing.T) {
 	}
 }
 
-// blobFiles lists the names of all files below a folder; one that is not there has none.
+// blobFiles returns the names of all files below a directory, or none if it does not exist.
 func blobFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	names := []string{}

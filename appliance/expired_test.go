@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waitUntil returns when the moment has passed.
-func waitUntil(t *testing.T, moment time.Time) {
+// waitUntil returns at the given time.
+func waitUntil(t *testing.T, end time.Time) {
 	t.Helper()
 	select {
-	case <-time.After(time.Until(moment)):
+	case <-time.After(time.Until(end)):
 	case <-t.Context().Done():
 	}
 }
@@ -26,7 +26,7 @@ func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
 	s.config.Timeouts.ClusterPreparing = 2 * time.Second
 	address, stop := s.start(t)
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
-	g.answer(func(_ http.ResponseWriter, r *http.Request) bool { // a registry that lets everybody wait
+	g.setHandler(func(_ http.ResponseWriter, r *http.Request) bool { // a registry that never responds
 		<-r.Context().Done()
 		return true
 	})
@@ -42,13 +42,13 @@ func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
 		"press Install again")
 	var events []models.Event
 	call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
-	said := 0
+	count := 0
 	for _, event := range events {
-		said += strings.Count(*event.Message, "The preparation took too long")
+		count += strings.Count(*event.Message, "The preparation took too long")
 	}
-	require.Equal(t, 1, said)
+	require.Equal(t, 1, count)
 
-	g.answer(nil)
+	g.setHandler(nil)
 	stop()
 	s.config.Timeouts.ClusterPreparing = time.Minute
 	s.start(t)
@@ -84,9 +84,9 @@ func TestHostTimeouts_excludeDowntime(t *testing.T) {
 	stop()
 	waitUntil(t, over)
 	s.start(t)
-	require.Equal(t, models.HostStatusDiscoveringUnbound, *host().Status, "it has its time to report again")
+	require.Equal(t, models.HostStatusDiscoveringUnbound, *host().Status, "the host still has time to report")
 
-	eventually(t, "the host counts as disconnected",
+	eventually(t, "the host is disconnected",
 		func() bool { return *host().Status == models.HostStatusDisconnectedUnbound })
 	requireSentence(t, *host().StatusInfo, "The host's agent has not contacted the appliance",
 		"Check that the host is on and can reach the appliance")

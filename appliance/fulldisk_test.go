@@ -16,13 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallDisksEnv says in the child how it is kept from writing: by small file systems of its own, or
-// by a limit.
+// smallDisksEnv tells the child process how disks are limited: by small file systems of its own, or
+// by a file size limit.
 const smallDisksEnv = "TEST_SMALL_DISKS"
 
-// withSmallDisks runs the test that calls it once more in a process that may mount, and reports
-// whether this is that process. Where no user may mount, a limit of the size of files stands in for
-// a full disk.
+// withSmallDisks runs the calling test again in a process that may mount file systems, and reports
+// whether this is that process. If no user may mount, a file size limit simulates a full disk.
 func withSmallDisks(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(smallDisksEnv) != "" {
@@ -51,14 +50,14 @@ func withSmallDisks(t *testing.T) bool {
 
 const errNoMount = "this process may not mount"
 
-// disk is a directory whose space can be taken and given back.
+// disk is a directory with limited space.
 type disk struct {
 	dir    string
 	filler string
-	limit  *syscall.Rlimit // before it was lowered; nil on a file system of its own
+	limit  *syscall.Rlimit // limit before the test; nil on a file system of its own
 }
 
-// smallDisk makes dir a file system of so many bytes.
+// smallDisk mounts a file system of the given size on dir.
 func smallDisk(t *testing.T, dir string, size string) *disk {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o700))
@@ -78,7 +77,7 @@ func smallDisk(t *testing.T, dir string, size string) *disk {
 	return &disk{dir: dir, filler: filepath.Join(dir, "filler")}
 }
 
-// fill leaves no byte. Under a limit no file may become larger than size.
+// fill uses all remaining space. With a file size limit, no file may become larger than size.
 func (d *disk) fill(t *testing.T, size uint64) {
 	t.Helper()
 	if d.limit != nil {
@@ -92,7 +91,7 @@ func (d *disk) fill(t *testing.T, size uint64) {
 	require.NoError(t, file.Close())
 }
 
-// zeros reads as zeros without end.
+// zeros is an endless reader of zero bytes.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -109,7 +108,7 @@ func (d *disk) free(t *testing.T) {
 	require.NoError(t, os.Remove(d.filler))
 }
 
-// files lists what lies below a directory.
+// files returns the paths of the files below a directory.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var found []string
@@ -135,7 +134,7 @@ func TestFullDisk_databaseKeepsNoPartialChange(t *testing.T) {
 	d.fill(t, 4096)
 	var got answer
 	accepted := 1
-	for range 2000 { // pages that became free inside the file take some more
+	for range 2000 { // free pages inside the file hold some more
 		if got = call(t, http.MethodPost, clusters, s.newCluster("next")); got.status != http.StatusCreated {
 			break
 		}
@@ -143,7 +142,7 @@ func TestFullDisk_databaseKeepsNoPartialChange(t *testing.T) {
 	}
 	requireRefusal(t, got, http.StatusServiceUnavailable, "no space is left to write "+s.config.DataDir,
 		"nothing of the change was kept", "free space on its file system, then try again")
-	require.Equal(t, first, clusterAt(t, address, first).ID.String(), "reading goes on")
+	require.Equal(t, first, clusterAt(t, address, first).ID.String(), "reads still work")
 
 	d.free(t)
 	create(t, clusters, s.newCluster("last"))
@@ -184,7 +183,7 @@ func TestFullDisk_installers(t *testing.T) {
 	address, _ := s.start(t)
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
 	if d.limit != nil {
-		return // a limit would stop the database as well, which has a test of its own
+		return // a limit would also stop the database, which has its own test
 	}
 	d.fill(t, 0)
 	pressInstall(t, address, id)
@@ -206,10 +205,10 @@ func TestFullDisk_generatedFiles(t *testing.T) {
 	d := smallDisk(t, installers, "64m")
 	address, _ := s.start(t)
 	first := s.readyCluster(t, address, pullSecret, pullSecret)
-	pressInstall(t, address, first) // openshift-install is there from now on
+	pressInstall(t, address, first) // openshift-install is extracted now
 	requireStatus(t, address, first, models.ClusterStatusInstalled)
 	if d.limit != nil {
-		return // a limit would stop the database as well, which has a test of its own
+		return // a limit would also stop the database, which has its own test
 	}
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
 	d.fill(t, 0)

@@ -17,8 +17,8 @@ import (
 	"landfall/ignition"
 )
 
-// requireSoundFiles holds that the files of an installed cluster can be used: each ignition config
-// by ignition's validator, and the kubeconfig by the certificates that the nodes have.
+// requireValidFiles checks the files of an installed cluster: Ignition's validator must accept each
+// ignition config, and the kubeconfig must trust the certificates of the nodes.
 func requireValidFiles(t *testing.T, address string, cluster *models.Cluster) {
 	t.Helper()
 	download := func(path string) []byte {
@@ -79,7 +79,7 @@ func decoded(t *testing.T, text string) []byte {
 	return data
 }
 
-// signersOf are the certificates that a bootstrap config brings, by the names of their files.
+// signersOf returns the certificates in a bootstrap config by file name.
 func signersOf(t *testing.T, bootstrap []byte) map[string][]byte {
 	t.Helper()
 	config, _, err := ignitionconfig.ParseCompatibleVersion(bootstrap)
@@ -95,7 +95,7 @@ func signersOf(t *testing.T, bootstrap []byte) map[string][]byte {
 	return found
 }
 
-// requireChain holds that a certificate is good for a use by one of some authorities.
+// requireChain requires that one of the authorities signed the certificate for the given use.
 func requireChain(t *testing.T, certificate, authorities []byte, name string, use x509.ExtKeyUsage) {
 	t.Helper()
 	pool := x509.NewCertPool()

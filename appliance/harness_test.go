@@ -37,8 +37,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	standin.Main()        // this program plays its payload's openshift-install
-	runApplianceProcess() // and the appliance that crash_test.go kills
+	standin.Main()        // runs openshift-install of the simulated payload, if the program is called as that
+	runApplianceProcess() // runs the appliance that crash_test.go kills
 	code := m.Run()
 	if err := errors.Join(sharedEnvironment.end(), kubectlProgram.end()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -48,20 +48,20 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	sharedEnvironment environmentOnce // what all tests share
+	sharedEnvironment environmentOnce // shared by all tests
 	kubectlProgram    kubectlOnce
 )
 
 const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
-// sealed makes mirror rules those of a site without internet: the names that images were published
-// under are never asked, so what an installation gets, it gets from the mirror, or it fails.
+// offlineRules returns mirror rules that never contact the sources, as on a site without internet.
+// An installation pulls every image from the mirror or fails.
 func offlineRules(rules []byte) []byte {
 	return regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAll(rules,
 		[]byte("$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:"))
 }
 
-// site is a rehearsal site: a mirror registry with a release, a live ISO, and an appliance.
+// site has a mirror registry with a release, a live ISO, and the configuration of an appliance.
 type site struct {
 	config  config.Config
 	release *registry.Pushed
@@ -90,17 +90,17 @@ func newSite(t testing.TB) *site {
 	return &site{settings, environment.release}
 }
 
-// world is what lies outside of the appliances of tests: a registry with a release, and a live ISO.
-// It is made once, because the release holds this program.
+// environment is shared by the appliances of all tests: a registry with a release, and a live ISO.
+// It is created once, because the release contains this program.
 type environment struct {
 	release  *registry.Pushed
 	iso      []byte
 	sum      string
 	registry *registry.Registry
-	spokes   *simulate.Spokes // the APIs of all clusters that are installed
+	spokes   *simulate.Spokes // the APIs of all installed clusters
 }
 
-// outsideOnce makes the world when it is first asked for.
+// environmentOnce creates the environment at its first use.
 type environmentOnce struct {
 	once        sync.Once
 	environment environment
@@ -112,7 +112,7 @@ func (o *environmentOnce) get() (*environment, error) {
 	return &o.environment, o.err
 }
 
-// end takes down what was made.
+// end stops the servers of the environment.
 func (o *environmentOnce) end() error {
 	if o.environment.registry == nil {
 		return nil
@@ -143,7 +143,7 @@ func (w *environment) make(ctx context.Context) (err error) {
 	return err
 }
 
-// start runs an appliance on the site until the returned function is called.
+// start runs an appliance on the site. The returned function stops it.
 func (s *site) start(t testing.TB) (address string, stop func()) {
 	t.Helper()
 	return s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})))
@@ -180,19 +180,19 @@ func upstream(t *testing.T, address string) *client.AssistedInstall {
 	})
 }
 
-// eventually asks until the answer is yes; the test's own deadline bounds it.
+// eventually repeats a check until it succeeds, for up to a minute.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	require.Eventually(t, yes, time.Minute, 50*time.Millisecond, what)
 }
 
-// answer is what the appliance answered to a request.
+// answer is a response of the appliance.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// reason is the sentence of an error, whichever of the API's shapes it has.
+// reason returns the text of an error in either of the API's formats.
 func (a answer) reason(t *testing.T) string {
 	t.Helper()
 	var shape struct{ Reason, Message string }
@@ -200,14 +200,14 @@ func (a answer) reason(t *testing.T) string {
 	return shape.Reason + shape.Message
 }
 
-// read decodes the answer, which must have the status.
+// read decodes the response, which must have the status.
 func (a answer) read(t *testing.T, status int, into any) {
 	t.Helper()
 	require.Equal(t, status, a.status, "%s", a.body)
 	require.NoError(t, json.Unmarshal(a.body, into), "%s", a.body)
 }
 
-// ask sends a request with a body of JSON, or with a text or reader as it is; nil sends none.
+// call sends a request with a JSON body, or with a text or reader unchanged; nil sends no body.
 func call(t *testing.T, method, url string, body any) answer {
 	t.Helper()
 	return callWith(t, http.DefaultClient, method, url, body)
@@ -238,21 +238,20 @@ func callWith(t *testing.T, client *http.Client, method, url string, body any) a
 	return answer{response.StatusCode, answered}
 }
 
-// requireRefusal checks that an answer is an error of the status, in one sentence that says all of
-// the texts.
-func requireRefusal(t *testing.T, got answer, status int, says ...string) {
+// requireRefusal requires an error with the status and one sentence that contains all of the texts.
+func requireRefusal(t *testing.T, got answer, status int, contains ...string) {
 	t.Helper()
 	require.Equal(t, status, got.status, "%s", got.body)
-	requireSentence(t, got.reason(t), says...)
+	requireSentence(t, got.reason(t), contains...)
 }
 
-// requireSentence checks that a text says all of what it must, on one line, and shows nothing of
-// the program's inside.
-func requireSentence(t *testing.T, text string, says ...string) {
+// requireSentence requires that a text is one line, contains all of the given texts, and shows no
+// internals of the program.
+func requireSentence(t *testing.T, text string, contains ...string) {
 	t.Helper()
 	t.Log(text)
-	for _, said := range says {
-		require.Contains(t, text, said)
+	for _, part := range contains {
+		require.Contains(t, text, part)
 	}
 	require.NotContains(t, text, "\n", "one line")
 	for _, inside := range []string{"*errors.", "models.", "json:", "Go value", "interface {}", "%!", "<nil>",
@@ -270,7 +269,7 @@ func (o object) with(changes object) object {
 	return changed
 }
 
-// newCluster is a description of a cluster that has nothing wrong.
+// newCluster returns a valid description of a cluster.
 func (s *site) newCluster(name string) object {
 	return object{
 		"name": name, "base_dns_domain": "site.test", "openshift_version": s.release.Version, "pull_secret": pullSecret,
@@ -282,7 +281,7 @@ func (s *site) newInfraEnv(name string) object {
 	return object{"name": name, "pull_secret": pullSecret, "openshift_version": s.release.Version}
 }
 
-// create sends a description that is accepted and returns the new object's id.
+// create sends a valid description and returns the new object's ID.
 func create(t *testing.T, url string, description object) string {
 	t.Helper()
 	var created struct{ ID string }
@@ -290,7 +289,7 @@ func create(t *testing.T, url string, description object) string {
 	return created.ID
 }
 
-// requireNothing checks that the appliance lists nothing under a path.
+// requireNothing requires an empty list at a URL.
 func requireNothing(t *testing.T, url string) {
 	t.Helper()
 	var list []any
@@ -298,12 +297,12 @@ func requireNothing(t *testing.T, url string) {
 	require.Empty(t, list)
 }
 
-// door is a running appliance with the Assisted Installer's own client for it.
+// testAppliance is a running appliance with the Assisted Installer's own client for it.
 type testAppliance struct {
 	*testing.T
 	*client.AssistedInstall
 	site *site
-	url  string // of the API's version 2
+	url  string // base URL of version 2 of the API
 }
 
 func startAppliance(t *testing.T) *testAppliance {
@@ -313,7 +312,7 @@ func startAppliance(t *testing.T) *testAppliance {
 	return &testAppliance{t, upstream(t, address), s, address + apiPath}
 }
 
-// cluster registers a cluster that lacks nothing but hosts.
+// cluster registers a cluster that is complete except for its hosts.
 func (d *testAppliance) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID {
 	d.Helper()
 	params := &models.ClusterCreateParams{
@@ -329,7 +328,7 @@ func (d *testAppliance) cluster(changes ...func(*models.ClusterCreateParams)) st
 	return *created.Payload.ID
 }
 
-// infraEnv registers an infra-env, of no cluster when id is nil.
+// infraEnv registers an infra-env, without a cluster if the ID is nil.
 func (d *testAppliance) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
 	d.Helper()
 	env, err := d.Installer.RegisterInfraEnv(d.Context(),
@@ -341,7 +340,7 @@ func (d *testAppliance) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
 	return *env.Payload.ID
 }
 
-// get returns a cluster as the API shows it.
+// get returns a cluster from the API.
 func (d *testAppliance) get(id strfmt.UUID) *models.Cluster {
 	d.Helper()
 	got, err := d.Installer.V2GetCluster(d.Context(), &installer.V2GetClusterParams{ClusterID: id})
@@ -361,7 +360,7 @@ func (d *testAppliance) events(cluster strfmt.UUID) []string {
 	return names
 }
 
-// refused checks that the client was answered with a documented error of the status.
+// refused requires a documented error with the status.
 func refused(t *testing.T, err error, status int) {
 	t.Helper()
 	require.Error(t, err)
@@ -370,7 +369,7 @@ func refused(t *testing.T, err error, status int) {
 	require.True(t, documented.IsCode(status), "%T: %v", err, err)
 }
 
-// nobody is an id that nothing has.
+// missingID returns an ID without an object.
 func missingID() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
 
 func encoded(text string) *string {

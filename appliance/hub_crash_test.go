@@ -22,43 +22,43 @@ import (
 )
 
 const (
-	// hubMoments is at how many moments of a site's life the store is looked at as a kill would
-	// have left it.
+	// hubStates is the number of states of the store that are checked as if the appliance had been
+	// killed.
 	hubStates = 200
-	// hubKills is how often the appliance is killed in truth, and started again; every other time
-	// it has just shown something to a watch.
+	// hubKills is the number of actual kills with a restart. Every second kill directly follows an
+	// event of a watch.
 	hubKills = 6
 )
 
-// TestHub_consistentAfterEveryKill applies a site, boots its server by its BMC,
-// installs it and deletes it again. At random moments the appliance is stopped and its file copied:
-// what SIGKILL leaves is what the kernel has of the file, and that is the copy. Some of the moments
-// are kills. Each copy is opened and held to what must be true after any of them; the site's life
-// has to come to its end all the same, with nothing left. Clients watch all the while: what they
-// were shown is in each copy, and in the end they were shown all that became of the objects, each
-// change once, in order, and nothing else.
+// TestHub_consistentAfterEveryKill applies a site, boots its server by its BMC, installs it and
+// deletes it again. At random times the appliance is stopped and its database copied. The copy
+// equals what SIGKILL would leave, because the kernel has all written data. At some of these times
+// the appliance is killed.
+// Each copy is opened and must be consistent. The site must still be installed and deleted
+// completely. Clients watch all the time: each copy must contain what they observed until then, and
+// in the end they must have observed each change of an object once, in order, and nothing else.
 func TestHub_consistentAfterEveryKill(t *testing.T) {
 	chance := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	s := newSite(t)
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
-	s.config.AMS.Enabled = chance.IntN(2) == 0 // what it must hear is kept, or nothing
+	s.config.AMS.Enabled = chance.IntN(2) == 0 // with AMS, rows for AMS must remain; without AMS, none
 	v := newApplianceProcess(t, s)
 	d := &hub{site: s, address: v.address, dir: t.TempDir()}
 	d.prepareKubectl(t)
 	v.start(t)
 	server := newMachine(t, "supermicro-x12", "sno1", "94:40:c9:1f:bf:64")
 
-	lived := make(chan error, 1)
+	siteEnded := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	watchers := newWatchers(t, v.address)
 	watchers.watch(ctx, t)
 	secrets := ""
-	go func() { lived <- d.runSite(ctx, server, &secrets) }()
-	copies, moments, killed := t.TempDir(), 0, 0
-	for alive := true; alive || moments < hubStates; moments++ {
+	go func() { siteEnded <- d.runSite(ctx, server, &secrets) }()
+	copies, states, killed := t.TempDir(), 0, 0
+	for alive := true; alive || states < hubStates; states++ {
 		kill := killed < hubKills && (chance.IntN(hubStates/hubKills) == 0 ||
-			moments >= (killed+1)*hubStates/hubKills)
+			states >= (killed+1)*hubStates/hubKills)
 		if kill {
 			if killed%2 == 0 {
 				watchers.next()
@@ -68,52 +68,52 @@ func TestHub_consistentAfterEveryKill(t *testing.T) {
 		} else {
 			v.stop(t)
 		}
-		at := filepath.Join(copies, "moment")
+		at := filepath.Join(copies, "copy")
 		require.NoError(t, os.MkdirAll(at, 0o700))
 		logs, err := filepath.Glob(filepath.Join(s.config.DataDir, "landfall-*.wal"))
 		require.NoError(t, err)
 		for _, path := range append(logs, filepath.Join(s.config.DataDir, "landfall.db")) {
 			copyFile(t, path, filepath.Join(at, filepath.Base(path)))
 		}
-		shown := watchers.newObservations(t)
+		observed := watchers.newObservations(t)
 		if kill {
 			v.start(t)
 		} else {
 			require.NoError(t, v.process.Process.Signal(syscall.SIGCONT))
 		}
-		verifyState(t, at, shown)
+		verifyState(t, at, observed)
 		require.NoError(t, os.RemoveAll(at))
 		select {
-		case err := <-lived:
+		case err := <-siteEnded:
 			require.NoError(t, err, v.tail(t))
 			alive = false
-		case <-time.After(time.Duration(chance.IntN(maxPause(moments))) * time.Millisecond):
+		case <-time.After(time.Duration(chance.IntN(maxPause(states))) * time.Millisecond):
 		}
-		require.Less(t, moments, 20*hubStates, "the site does not come to its end: %s", v.tail(t))
+		require.Less(t, states, 20*hubStates, "the site does not end: %s", v.tail(t))
 	}
 	watchers.catchUp(t)
 	left := newTraces("sno1")
 	left.secretsOf(t, secrets)
 	v.kill(t)
 	cancel()
-	t.Logf("%d moments, %d of them kills; %s", moments, killed, watchers.verify(t, s.config.DataDir))
-	for _, o := range watchers.onlookers {
+	t.Logf("%d states, %d of them after kills; %s", states, killed, watchers.verify(t, s.config.DataDir))
+	for _, o := range watchers.clients {
 		left.idsOf(o.seen)
 	}
 	requireNoTrace(t, s.config.DataDir, left, s.config.AMS.Enabled)
 }
 
-// pause is how many milliseconds there are at the most before the next moment: what is looked at
-// has a good part of the processor, and the site is to come to its end.
-func maxPause(moments int) int {
-	if moments < hubStates/2 {
+// maxPause returns the maximum number of milliseconds until the next copy. Later copies are rarer,
+// so that the site can finish.
+func maxPause(states int) int {
+	if states < hubStates/2 {
 		return 30
 	}
 	return 250
 }
 
-// live is a site's life, as its operator sees it: an appliance that is down is asked again. The
-// operator takes its Secrets.
+// runSite applies, installs and deletes the site like a user, and stores the site's Secrets. It
+// repeats commands while the appliance is down.
 func (d *hub) runSite(ctx context.Context, server *machine, secrets *string) error {
 	documents, err := d.documents("single-node.yaml", siteValues{BMC: server.address}, "sno1")
 	if err != nil {
@@ -135,10 +135,10 @@ func (d *hub) runSite(ctx context.Context, server *machine, secrets *string) err
 	} {
 		end := time.NewTimer(2 * time.Minute)
 		for done := false; !done; {
-			said, err := d.try(ctx, step.stdin, step.args...)
+			output, err := d.try(ctx, step.stdin, step.args...)
 			if done = err == nil; done {
 				if step.take != nil {
-					*step.take = said
+					*step.take = output
 				}
 				break
 			}
@@ -155,14 +155,14 @@ func (d *hub) runSite(ctx context.Context, server *machine, secrets *string) err
 	return nil
 }
 
-// stop holds the appliance where it is, all of its threads.
+// stop stops all threads of the process with SIGSTOP.
 func (v *applianceProcess) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, v.process.Process.Signal(syscall.SIGSTOP))
 	var status syscall.WaitStatus
 	_, err := syscall.Wait4(v.process.Process.Pid, &status, syscall.WUNTRACED, nil)
 	require.NoError(t, err)
-	require.True(t, status.Stopped(), "the appliance ended by itself: %s", v.tail(t))
+	require.True(t, status.Stopped(), "the appliance ended without a kill: %s", v.tail(t))
 }
 
 func copyFile(t *testing.T, from, to string) {
@@ -177,7 +177,7 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, target.Close())
 }
 
-// noted is a row of the engine with the object that it is of.
+// engineRow is a row of the engine with the Kubernetes object that it belongs to.
 type engineRow struct {
 	API struct {
 		ID     string `json:"id"`
@@ -188,14 +188,14 @@ type engineRow struct {
 	} `json:"object"`
 }
 
-// verifyMoment opens what was left at a moment. Engine and objects are written in one transaction
-// each, so there is none in which they may differ; and what a watch has shown is there.
-func verifyState(t *testing.T, dir string, shown []observation) {
+// verifyState opens a copy of the database. The engine and the objects must agree, because each
+// change writes both in one transaction, and the copy must contain what the watches observed.
+func verifyState(t *testing.T, dir string, observed []observation) {
 	t.Helper()
 	var db *store.DB
 	var err error
-	// a kubectl that is being started holds for an instant what this process has open
-	eventually(t, "nobody has the copy", func() bool {
+	// a starting kubectl briefly inherits the open files of this process
+	eventually(t, "no process has the copy open", func() bool {
 		var held *store.HeldError
 		db, err = store.Open(t.Context(), dir, store.Options{NoSync: true})
 		return !errors.As(err, &held)
@@ -204,8 +204,8 @@ func verifyState(t *testing.T, dir string, shown []observation) {
 	defer func() { require.NoError(t, db.Close()) }()
 	o := objects.New(nil, nil)
 	require.NoError(t, db.View(func(tx *store.Tx) error {
-		verifyShown(t, tx, shown)
-		hosts := map[string]string{} // state by id
+		verifyObserved(t, tx, observed)
+		hosts := map[string]string{} // state by ID
 		errs := store.NewBucket[engineRow]("hosts", 1).Each(tx, "", func(_ string, host *engineRow) error {
 			hosts[host.API.ID] = host.API.Status
 			return nil
@@ -221,7 +221,7 @@ func verifyState(t *testing.T, dir string, shown []observation) {
 			}
 			if there && agent.Status.DebugInfo.State != "" {
 				require.Equal(t, state, agent.Status.DebugInfo.State,
-					"the Agent %s shows another state than its host has", agent.Name)
+					"the Agent %s shows a state other than that of its host", agent.Name)
 			}
 			delete(hosts, agent.Name)
 			return nil
@@ -241,11 +241,11 @@ func verifyState(t *testing.T, dir string, shown []observation) {
 				err := o.Get(tx, objects.AgentClusterInstalls, namespace, deployment.Spec.ClusterInstallRef.Name,
 					install)
 				if errors.Is(err, store.ErrNotFound) {
-					return nil // it was deleted before its ClusterDeployment
+					return nil // the AgentClusterInstall was deleted before its ClusterDeployment
 				}
-				shown, _, _ := unstructured.NestedString(install.Object, "status", "debugInfo", "state")
-				require.Equal(t, cluster.API.Status, shown,
-					"the AgentClusterInstall shows another state than its cluster has")
+				observed, _, _ := unstructured.NestedString(install.Object, "status", "debugInfo", "state")
+				require.Equal(t, cluster.API.Status, observed,
+					"the AgentClusterInstall shows a state other than that of its cluster")
 				return err
 			}))
 		return errors.Join(errs, o.Each(tx, objects.BareMetalHosts, "", func(u *unstructured.Unstructured) error {

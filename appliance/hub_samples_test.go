@@ -13,16 +13,16 @@ import (
 	"landfall/appliance/kube/apply"
 )
 
-// TestHub_documentedSamples applies the samples of the Assisted Installer's
-// documentation and of the siteconfig operator as they are written.
+// TestHub_documentedSamples applies the unmodified samples of the Assisted Installer's
+// documentation and of the siteconfig operator.
 func TestHub_documentedSamples(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA names no folder of real data")
+		t.Skip("LANDFALL_REALDATA names no directory of real data")
 	}
 	refused := map[string]string{
-		// The Secret has the type of a pull secret and holds a certificate: no cluster takes it.
-		// The AgentClusterInstall beside it applies.
+		// The Secret has the type of a pull secret but contains a certificate, so every cluster
+		// rejects it. The AgentClusterInstall in the same file is accepted.
 		"hive-samples/agentClusterInstall-with-ignitionEndpoint.yaml": `The Secret "ignition-ca-certificate" is invalid: data[.dockerconfigjson]: Required value`,
 	}
 	d := openHub(t)
@@ -31,15 +31,15 @@ func TestHub_documentedSamples(t *testing.T) {
 		_, err := d.try(t.Context(), "", "create", "namespace", namespace)
 		require.NoError(t, err)
 	}
-	for _, folder := range []string{"hive-samples", "siteconfig"} {
-		samples, err := filepath.Glob(filepath.Join(dir, folder, "*.yaml"))
+	for _, directory := range []string{"hive-samples", "siteconfig"} {
+		samples, err := filepath.Glob(filepath.Join(dir, directory, "*.yaml"))
 		require.NoError(t, err)
 		require.NotEmpty(t, samples)
 		for _, sample := range samples {
-			name := folder + "/" + filepath.Base(sample)
+			name := directory + "/" + filepath.Base(sample)
 			t.Run(name, func(t *testing.T) {
-				d.deleteSamples(t)            // several describe the same object, each as a new one
-				var manifests strings.Builder // a ClusterInstance is rendered, and others are as they were
+				d.deleteSamples(t)            // several samples describe the same object as new
+				var manifests strings.Builder // a ClusterInstance is rendered; other objects are unchanged
 				read, err := apply.Read(apply.Sources{Paths: []string{sample}})
 				require.NoError(t, err)
 				require.NoError(t, apply.Print(&manifests, read.Objects))
@@ -54,7 +54,7 @@ func TestHub_documentedSamples(t *testing.T) {
 	}
 }
 
-// forgetSamples removes the samples' objects that can't become one another.
+// deleteSamples deletes the samples' objects that cannot be updated to one another.
 func (d *hub) deleteSamples(t *testing.T) {
 	t.Helper()
 	for _, kind := range []string{"extensions.hive.openshift.io/v1beta1/namespaces/spoke-cluster/agentclusterinstalls",
@@ -66,7 +66,7 @@ func (d *hub) deleteSamples(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, http.StatusOK, answer.StatusCode)
-		eventually(t, "they are gone", func() bool {
+		eventually(t, "the objects are deleted", func() bool {
 			answer, err := http.Get(address)
 			if err != nil {
 				return false

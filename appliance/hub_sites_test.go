@@ -18,13 +18,13 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// The ways in which the Assisted Installer's documentation prints conditions.
+// JSONPath templates with which the Assisted Installer's documentation prints conditions.
 const (
 	installConditions = `jsonpath={range .items[*]}{"\n"}{.metadata.name}{"\n"}{range .status.conditions[*]}{.type}{"\t"}{.message}{"\n"}{end}`
 	agentConditions   = `jsonpath={range .items[*]}{"\n"}{.spec.clusterDeploymentName.name}{"\n"}{.status.inventory.hostname}{"\n"}{range .status.conditions[*]}{.type}{"\t"}{.message}{"\n"}{end}`
 )
 
-// installed is what the first of them prints of a cluster that was installed.
+// installed returns the output of the first template for an installed cluster.
 func installed(name string) []string {
 	return []string{
 		name,
@@ -37,7 +37,7 @@ func installed(name string) []string {
 	}
 }
 
-// installedAgent is what the second prints of one of its hosts.
+// installedAgent returns the output of the second template for an installed host.
 func installedAgent(cluster, hostname string) []string {
 	return []string{
 		cluster, hostname,
@@ -52,8 +52,8 @@ func installedAgent(cluster, hostname string) []string {
 
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
-// TestHub_installsSitesFromManifests applies the manifests of sites in random orders with
-// kubectl, and looks at what became of them as the Assisted Installer's documentation does.
+// TestHub_installsSitesFromManifests applies the manifests of sites in random orders with kubectl
+// and reads the results as the Assisted Installer's documentation does.
 func TestHub_installsSitesFromManifests(t *testing.T) {
 	d := openHub(t)
 	t.Run("sites", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestHub_installsSitesFromManifests(t *testing.T) {
 			t.Parallel()
 			d.installSingleNode(t)
 		})
-		t.Run("three nodes booted by hand, and one more on day two", func(t *testing.T) {
+		t.Run("three nodes without BMCs, and a day-2 host", func(t *testing.T) {
 			t.Parallel()
 			d.installThreeNodes(t)
 		})
@@ -96,7 +96,7 @@ func (d *hub) installSingleNode(t *testing.T) {
 	require.True(t, host.Status.PoweredOn)
 	require.Equal(t, "sno1", host.Status.Hardware.Hostname)
 	require.Equal(t, "assisted-service-controller", host.Metadata.Annotations["baremetalhost.metal3.io/detached"])
-	require.Empty(t, server.Inserted(), "the image was taken out of its drive")
+	require.Empty(t, server.Inserted(), "the image was ejected")
 	require.Equal(t, "On", server.Power())
 	require.Contains(t, d.kubectl(t, "describe", "bmh", "sno1", "-n", "sno1"), "ProvisioningComplete")
 
@@ -109,7 +109,7 @@ func (d *hub) installSingleNode(t *testing.T) {
 	d.teardown(t, server)
 }
 
-// readSingleNode looks at what is left with controller-runtime's client, as operators do.
+// readSingleNode reads the remaining objects with controller-runtime's client, like an operator.
 func (d *hub) readSingleNode(t *testing.T) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -136,7 +136,7 @@ func (d *hub) readSingleNode(t *testing.T) {
 	require.NoError(t, reader.Update(t.Context(), deployment))
 }
 
-// teardown deletes the site's namespace and looks for what is left of it.
+// teardown deletes the site's namespace and checks that nothing of it remains.
 func (d *hub) teardown(t *testing.T, server *machine) {
 	t.Helper()
 	if _, err := d.try(t.Context(), "", "delete", "namespace", "sno1", "--timeout=20s"); err != nil {
@@ -149,7 +149,7 @@ func (d *hub) teardown(t *testing.T, server *machine) {
 		require.NoError(t, err)
 	}
 	d.kubectl(t, "delete", "managedcluster", "sno1")
-	require.Equal(t, "On", server.Power(), "the cluster goes on")
+	require.Equal(t, "On", server.Power(), "the cluster keeps running")
 	api := upstream(t, d.address).Installer
 	clusters, err := api.V2ListClusters(t.Context(), &installer.V2ListClustersParams{})
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func (d *hub) teardown(t *testing.T, server *machine) {
 	}
 }
 
-// infraEnv waits for the infra-env of an InfraEnv and returns its id.
+// infraEnv waits for the infra-env of an InfraEnv and returns its ID.
 func (d *hub) infraEnv(t *testing.T, namespace, name string) string {
 	t.Helper()
 	d.wait(t, namespace, "infraenv/"+name, "condition=ImageCreated")
@@ -178,8 +178,8 @@ func (d *hub) infraEnv(t *testing.T, namespace, name string) string {
 	return ""
 }
 
-// boot has somebody boot machines by hand from an InfraEnv's image, and returns the names of all
-// its Agents.
+// boot boots machines from an InfraEnv's image without BMCs and returns the names of all its
+// Agents.
 func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) []string {
 	t.Helper()
 	group := &simulate.HostGroup{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first,
@@ -190,10 +190,10 @@ func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) [
 	go func() { ended <- group.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		<-ended // it may have been installed before, or not
+		<-ended // an error is ignored: the hosts may or may not have been installed
 	})
 	var agents []string
-	eventually(t, "the Agents are there", func() bool {
+	eventually(t, "the Agents exist", func() bool {
 		agents = strings.Fields(d.kubectl(t, "get", "agents", "-n", namespace, "-o",
 			"jsonpath={.items[*].metadata.name}"))
 		return len(agents) == first+count-1
@@ -239,7 +239,7 @@ func (d *hub) installThreeNodes(t *testing.T) {
 			"-o", "jsonpath={.status.progress.currentStage}{range .status.csrStatus.approvedCSRs[*]} {.type}{end}"))
 		name := d.kubectl(t, "get", "agent", agent, "-n", "three", "-o", "jsonpath={.status.inventory.hostname}")
 		node := sharedEnvironment.environment.spokes.Cluster("api.three.site.test").Object("api/v1/nodes", "", name)
-		require.NotNil(t, node, "it is a node of its cluster")
+		require.NotNil(t, node, "the host is a node of its cluster")
 		require.Equal(t, "7", node.GetLabels()["rack"])
 	}
 }

@@ -22,30 +22,30 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// kubectlOnce builds a kubectl when a test first needs one.
+// kubectlOnce builds kubectl when a test first needs it.
 type kubectlOnce struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// program is where it is.
+// program returns the path of kubectl.
 func (k *kubectlOnce) program() (string, error) {
 	k.once.Do(func() {
 		if k.dir, k.err = os.MkdirTemp("", "landfall-kubectl-"); k.err != nil {
 			return
 		}
 		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", k.dir, "./kubectl")
-		build.Dir = filepath.Join("..", "web", "clients") // a module of its own
+		build.Dir = filepath.Join("..", "web", "clients") // the module of the clients
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if said, err := build.CombinedOutput(); err != nil {
-			k.err = fmt.Errorf("build kubectl: %w: %s", err, said)
+		if output, err := build.CombinedOutput(); err != nil {
+			k.err = fmt.Errorf("build kubectl: %w: %s", err, output)
 		}
 	})
 	return filepath.Join(k.dir, "kubectl"), k.err
 }
 
-// end removes what was built.
+// end removes the built program.
 func (k *kubectlOnce) end() error {
 	if k.dir == "" {
 		return nil
@@ -53,15 +53,15 @@ func (k *kubectlOnce) end() error {
 	return os.RemoveAll(k.dir)
 }
 
-// hub is an appliance with its Kubernetes API, and people who have a kubectl for it.
+// hub is an appliance with its Kubernetes API and a kubectl for it.
 type hub struct {
 	*site
 	address string
 	dir     string
-	program string // kubectl
+	program string // path of kubectl
 }
 
-// openHub starts an appliance whose Kubernetes API answers.
+// openHub starts an appliance and waits for its Kubernetes API.
 func openHub(t *testing.T) *hub {
 	t.Helper()
 	s := newSite(t)
@@ -81,8 +81,8 @@ func openHub(t *testing.T) *hub {
 	return d
 }
 
-// prepareKubectl builds kubectl, which may take minutes when nothing of it was built before, and
-// writes the kubeconfig that it is given.
+// prepareKubectl builds kubectl, which takes minutes with an empty build cache, and writes its
+// kubeconfig.
 func (d *hub) prepareKubectl(t *testing.T) {
 	t.Helper()
 	var err error
@@ -94,33 +94,32 @@ func (d *hub) prepareKubectl(t *testing.T) {
 		d.address), 0o600))
 }
 
-// try runs kubectl and returns what it printed on standard output, and on standard error if it
-// failed.
+// try runs kubectl and returns its standard output. The error contains its standard error.
 func (d *hub) try(ctx context.Context, stdin string, args ...string) (string, error) {
 	kubectl := exec.CommandContext(ctx, d.program, append([]string{"--kubeconfig", filepath.Join(d.dir, "kubeconfig"),
 		"--cache-dir", filepath.Join(d.dir, "cache")}, args...)...)
 	kubectl.Stdin = strings.NewReader(stdin)
-	var said, complained bytes.Buffer
-	kubectl.Stdout, kubectl.Stderr = &said, &complained
+	var output, complained bytes.Buffer
+	kubectl.Stdout, kubectl.Stderr = &output, &complained
 	if err := kubectl.Run(); err != nil {
-		return said.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, complained.String())
+		return output.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, complained.String())
 	}
-	return said.String(), nil
+	return output.String(), nil
 }
 
 // kubectl runs kubectl, which must succeed.
 func (d *hub) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	said, err := d.try(t.Context(), "", args...)
+	output, err := d.try(t.Context(), "", args...)
 	require.NoError(t, err)
-	return said
+	return output
 }
 
-// given is what manifests of sites are filled in with.
+// siteValues are the values in the templates of sites.
 type siteValues struct{ BMC, PullSecret string }
 
-// apply applies the documents of a site in a random order, once its namespaces are there, until all
-// are taken.
+// apply applies the documents of a site in a random order, after its namespaces, until all are
+// accepted.
 func (d *hub) apply(t *testing.T, name string, with siteValues, namespaces ...string) {
 	t.Helper()
 	shuffled, err := d.documents(name, with, namespaces...)
@@ -131,7 +130,7 @@ func (d *hub) apply(t *testing.T, name string, with siteValues, namespaces ...st
 		}
 	})
 	if _, err := d.try(t.Context(), shuffled, "apply", "-f", "-"); err != nil {
-		require.ErrorContains(t, err, "not found", "only a namespace that comes later may be missing")
+		require.ErrorContains(t, err, "not found", "only namespaces may be missing at first")
 		_, err = d.try(t.Context(), shuffled, "apply", "-f", "-")
 		require.NoError(t, err)
 	}
@@ -146,7 +145,7 @@ func kindsIn(documents string) (kinds string) {
 	return kinds
 }
 
-// documents are the manifests of a site and of its namespaces in a random order.
+// documents returns the manifests of a site and of its namespaces in a random order.
 func (d *hub) documents(name string, with siteValues, namespaces ...string) (string, error) {
 	with.PullSecret = pullSecret
 	text, err := os.ReadFile(filepath.Join("testdata", "sites", name))
@@ -172,12 +171,11 @@ func (d *hub) documents(name string, with siteValues, namespaces ...string) (str
 	return strings.Join(documents, "\n---\n"), nil
 }
 
-// waitLimit ends a wait for what does not come. An installation takes twenty seconds of a processor
-// under the race detector, and several go on side by side, beside other tests.
+// waitLimit limits a wait. An installation takes twenty seconds of CPU time under the race
+// detector, and several run in parallel with other tests.
 const waitLimit = 4 * time.Minute
 
-// wait has kubectl wait until an object is as told: "condition=Completed", "jsonpath={…}=…",
-// "delete".
+// wait runs kubectl wait with a condition: "condition=Completed", "jsonpath={…}=…", "delete".
 func (d *hub) wait(t *testing.T, namespace, object, what string) {
 	t.Helper()
 	_, err := d.try(t.Context(), "", "wait", "-n", namespace, "--for="+what, object, "--timeout="+waitLimit.String())
@@ -189,10 +187,10 @@ func (d *hub) wait(t *testing.T, namespace, object, what string) {
 	}
 }
 
-// machine is a simulated server behind a BMC's stand-in.
+// machine is a simulated server behind a simulated BMC.
 type machine struct {
 	*redfish.BMC
-	address string // of the BMC, as BareMetalHosts have it
+	address string // address of the BMC in the form of BareMetalHosts
 }
 
 func newMachine(t *testing.T, profile, hostname, mac string) *machine {

@@ -27,28 +27,28 @@ import (
 	"landfall/store"
 )
 
-// glimpse is what a watch showed once.
+// observation is one event of a watch.
 type observation struct {
 	Type     watch.EventType
-	Key      string // of the object's row in its bucket
+	Key      string // key of the object's row in its bucket
 	Revision uint64
-	Object   string // JSON without the resourceVersion, fields in order
+	Object   string // JSON without the resourceVersion, with sorted fields
 }
 
-// onlooker watches all objects of a kind across the lives of an appliance. Each watch goes on from
-// the resourceVersion that it saw last.
+// watcher watches all objects of a kind across restarts of the appliance. Each watch resumes at the
+// last observed resourceVersion.
 type watcher struct {
 	kind   objects.Kind
 	client dynamic.ResourceInterface
-	notify chan<- struct{} // something was seen
+	notify chan<- struct{} // receives after each event
 
 	mu        sync.Mutex
-	began     uint64 // the revision of the list from which it watches
-	last      uint64 // of what it saw last, bookmarks too
+	began     uint64 // revision of the first list
+	last      uint64 // last observed revision, bookmarks included
 	bookmarks int
-	resumed   int // times that it went on
+	resumed   int // number of watches
 	seen      []observation
-	unchecked int // of seen, from where on nobody has looked
+	unchecked int // index of the first event in seen that newObservations has not returned
 	err       error
 }
 
@@ -63,8 +63,8 @@ func resourceOf(kind objects.Kind) kinds.GroupVersionResource {
 	return kinds.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
 }
 
-// watch goes on until the context ends. An appliance that is down is asked again; that it can't go
-// on from where it was is a failure.
+// watch watches until the context ends. It retries while the appliance is down. It fails if it
+// cannot resume at the last revision.
 func (o *watcher) watch(ctx context.Context) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -89,7 +89,7 @@ func (o *watcher) resume(ctx context.Context) error {
 			return nil
 		}
 		if len(list.Items) > 0 {
-			return fmt.Errorf("%d objects were there before the site", len(list.Items))
+			return fmt.Errorf("%d objects existed before the site", len(list.Items))
 		}
 		revision, err := strconv.ParseUint(list.GetResourceVersion(), 10, 64)
 		if err != nil {
@@ -128,7 +128,7 @@ func (o *watcher) resume(ctx context.Context) error {
 
 func (o *watcher) observe(event watch.Event) error {
 	if event.Type == watch.Error {
-		return fmt.Errorf("the watch of %s says: %w", o.kind, apierrors.FromObject(event.Object))
+		return fmt.Errorf("the watch of %s failed: %w", o.kind, apierrors.FromObject(event.Object))
 	}
 	s, err := observationOf(o.kind, event.Type, event.Object.(*unstructured.Unstructured))
 	if err != nil {
@@ -137,7 +137,7 @@ func (o *watcher) observe(event watch.Event) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s.Revision < o.last {
-		return fmt.Errorf("the watch of %s goes back from %d to %d", o.kind, o.last, s.Revision)
+		return fmt.Errorf("the watch of %s went back from %d to %d", o.kind, o.last, s.Revision)
 	}
 	o.last = s.Revision
 	if event.Type == watch.Bookmark {
@@ -161,7 +161,7 @@ func observationOf(kind objects.Kind, what watch.EventType, u *unstructured.Unst
 	return observation{what, kind.Key(u.GetNamespace(), u.GetName()), revision, text}, err
 }
 
-// bare is an object's JSON without its resourceVersion.
+// withoutRevision returns an object's JSON without its resourceVersion.
 func withoutRevision(u *unstructured.Unstructured) (string, error) {
 	u = u.DeepCopy()
 	unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion")
@@ -169,7 +169,7 @@ func withoutRevision(u *unstructured.Unstructured) (string, error) {
 	return string(text), err
 }
 
-// news is what was seen since it was asked for the last time.
+// newObservations returns the events since the last call.
 func (o *watcher) newObservations() ([]observation, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,15 +178,15 @@ func (o *watcher) newObservations() ([]observation, error) {
 	return newObservations, o.err
 }
 
-// informed is a client that keeps what there is of a kind, as controllers do: Kubernetes' own
-// reflector, which lists and watches as it likes, and again when it was cut off.
+// reflectorClient caches the objects of a kind with Kubernetes' own reflector, as controllers do.
+// The reflector lists and watches on its own schedule, and again after an interruption.
 type reflectorClient struct {
 	cache.Store
 	kind      objects.Kind
 	reflector *cache.Reflector
 
 	mu   sync.Mutex
-	seen []observation // of what is listed as well
+	seen []observation // includes listed objects
 	err  error
 }
 
@@ -233,13 +233,13 @@ func (i *reflectorClient) observe(what watch.EventType, object any) {
 	i.seen = append(i.seen, s)
 }
 
-// history is what became of the versioned rows, as the store has it in the end.
+// history reads earlier versions of rows from the store.
 type history struct {
 	db   *store.DB
 	rows store.Versions
 }
 
-// changes are those of a kind's objects behind a revision, each as a watch is to show it.
+// changes returns the changes of a kind's objects after a revision, as a watch must report them.
 func (h history) changes(t *testing.T, kind objects.Kind, from uint64) []observation {
 	t.Helper()
 	prefix := kind.Key("", "")
@@ -271,7 +271,7 @@ func (h history) changes(t *testing.T, kind objects.Kind, from uint64) []observa
 	}
 }
 
-// at is a row as it was at a revision; "" if it was not there.
+// at returns a row as of a revision, or "" if it did not exist.
 func (h history) at(t *testing.T, key string, revision uint64) string {
 	t.Helper()
 	text := ""
@@ -285,7 +285,7 @@ func (h history) at(t *testing.T, key string, revision uint64) string {
 	return text
 }
 
-// canonical is a JSON text with its fields in order.
+// canonical returns a JSON text with sorted fields.
 func canonical(t *testing.T, text []byte) string {
 	t.Helper()
 	var value any
@@ -295,9 +295,9 @@ func canonical(t *testing.T, text []byte) string {
 	return string(ordered)
 }
 
-// public is everybody who watches a hub.
+// watchers are all clients that watch a hub.
 type watchers struct {
-	onlookers       []*watcher
+	clients         []*watcher
 	reflectorClient *reflectorClient
 	notify          chan struct{}
 	watching        sync.WaitGroup
@@ -307,21 +307,21 @@ func newWatchers(t *testing.T, address string) *watchers {
 	p := &watchers{notify: make(chan struct{}, 1), reflectorClient: newReflectorClient(t, address, objects.Agents)}
 	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls, objects.InfraEnvs,
 		objects.Agents, objects.BareMetalHosts} {
-		p.onlookers = append(p.onlookers, newWatcher(t, address, kind, p.notify))
+		p.clients = append(p.clients, newWatcher(t, address, kind, p.notify))
 	}
 	return p
 }
 
-// watch has all of them watch until the context ends, and returns when they have begun.
+// watch starts all clients and returns when their watches have begun. They end with the context.
 func (p *watchers) watch(ctx context.Context, t *testing.T) {
 	t.Helper()
-	for _, o := range p.onlookers {
+	for _, o := range p.clients {
 		p.watching.Go(func() { o.watch(ctx) })
 	}
 	p.watching.Go(func() { p.reflectorClient.reflector.RunWithContext(ctx) })
 	t.Cleanup(p.watching.Wait)
-	eventually(t, "everybody watches", func() bool {
-		return p.reflectorClient.reflector.LastSyncResourceVersion() != "" && !slices.ContainsFunc(p.onlookers,
+	eventually(t, "all watches have begun", func() bool {
+		return p.reflectorClient.reflector.LastSyncResourceVersion() != "" && !slices.ContainsFunc(p.clients,
 			func(o *watcher) bool {
 				o.mu.Lock()
 				defer o.mu.Unlock()
@@ -330,10 +330,10 @@ func (p *watchers) watch(ctx context.Context, t *testing.T) {
 	})
 }
 
-// next waits until somebody is shown something, for a while.
+// next waits up to a second for the next event.
 func (p *watchers) next() {
 	select {
-	case <-p.notify: // before
+	case <-p.notify: // discards an earlier event
 	default:
 	}
 	select {
@@ -342,11 +342,11 @@ func (p *watchers) next() {
 	}
 }
 
-// news is what the watches have shown since it was asked for the last time.
+// newObservations returns the events of all watches since the last call.
 func (p *watchers) newObservations(t *testing.T) []observation {
 	t.Helper()
 	var all []observation
-	for _, o := range p.onlookers {
+	for _, o := range p.clients {
 		newObservations, err := o.newObservations()
 		require.NoError(t, err)
 		all = append(all, newObservations...)
@@ -354,11 +354,11 @@ func (p *watchers) newObservations(t *testing.T) []observation {
 	return all
 }
 
-// catchUp waits until they have been shown the site's end.
+// catchUp waits until the clients have observed the deletion of all objects.
 func (p *watchers) catchUp(t *testing.T) {
 	t.Helper()
-	eventually(t, "the watches have shown the end of all objects", func() bool {
-		for _, o := range p.onlookers {
+	eventually(t, "the watches have reported all deletions", func() bool {
+		for _, o := range p.clients {
 			o.mu.Lock()
 			ended := len(o.seen) > 0 && o.seen[len(o.seen)-1].Type == watch.Deleted
 			o.mu.Unlock()
@@ -370,8 +370,8 @@ func (p *watchers) catchUp(t *testing.T) {
 	})
 }
 
-// verify holds what they were shown against what the dead appliance has left, and tells how much it
-// was.
+// verify compares the observed events with the history in the stopped appliance's store. It returns
+// a summary.
 func (p *watchers) verify(t *testing.T, dir string) string {
 	t.Helper()
 	p.watching.Wait()
@@ -379,43 +379,46 @@ func (p *watchers) verify(t *testing.T, dir string) string {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	h := history{db, store.NewVersions("kubernetes", 1)}
-	notify := ""
-	for _, o := range p.onlookers {
+	summary := ""
+	for _, o := range p.clients {
 		require.NoError(t, o.err)
-		require.Greater(t, o.resumed, 1, "the watch of %s was never taken up again", o.kind)
+		require.Greater(t, o.resumed, 1, "the watch of %s was never resumed", o.kind)
 		became := h.changes(t, o.kind, o.began)
-		require.Equal(t, became, o.seen, "what the watch of %s showed is not what became of them", o.kind)
+		require.Equal(t, became, o.seen, "the watch of %s differs from the history", o.kind)
 		for _, s := range o.seen {
 			if s.Type != watch.Deleted {
 				require.Equal(t, s.Object, h.at(t, s.Key, s.Revision), "%s at %d", s.Key, s.Revision)
 			}
 		}
-		notify += fmt.Sprintf("%s: %d changes by %d watches; ", o.kind.Kind, len(o.seen), o.resumed)
+		summary += fmt.Sprintf("%s: %d changes by %d watches; ", o.kind.Kind, len(o.seen), o.resumed)
 	}
 	require.NoError(t, p.reflectorClient.err)
 	require.NotEmpty(t, p.reflectorClient.seen)
 	for _, s := range p.reflectorClient.seen {
 		require.Equal(t, s.Object, h.at(t, s.Key, s.Revision), "%s at %d, in a reflector", s.Key, s.Revision)
 	}
-	return notify + fmt.Sprintf("a reflector was told of %d", len(p.reflectorClient.seen))
+	return summary + fmt.Sprintf("a reflector received %d", len(p.reflectorClient.seen))
 }
 
-// verifyShown looks for what was shown in a copy of the store that was made after that.
-func verifyShown(t *testing.T, tx *store.Tx, shown []observation) {
+// verifyObserved checks that a copy of the store contains the events that were observed before the
+// copy.
+func verifyObserved(t *testing.T, tx *store.Tx, observed []observation) {
 	t.Helper()
 	rows := store.NewVersions("kubernetes", 1)
-	for _, s := range shown {
+	for _, s := range observed {
 		require.LessOrEqual(t, s.Revision, tx.Revision(), "a watch showed %s %s before it was committed", s.Type, s.Key)
 		row, err := rows.Get(tx, s.Key)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // it was deleted, now or later
+			continue // the object was deleted, in the copy or later
 		}
 		require.NoError(t, err)
 		if s.Type != watch.Deleted {
-			require.GreaterOrEqual(t, row.Modified, s.Revision, "a watch showed a state of %s that never was", s.Key)
+			require.GreaterOrEqual(t, row.Modified, s.Revision, "a watch showed a state of %s that never existed",
+				s.Key)
 		}
 		if row.Modified == s.Revision {
-			require.Equal(t, canonical(t, row.Value), s.Object, "a watch showed %s otherwise than it is", s.Key)
+			require.Equal(t, canonical(t, row.Value), s.Object, "a watch showed another state of %s than the store has",
+				s.Key)
 		}
 	}
 }

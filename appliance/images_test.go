@@ -21,7 +21,7 @@ import (
 	"landfall/web/image/progress"
 )
 
-// fetch downloads something, or a range of it, as a client with a name of its own.
+// fetch downloads a URL, or a range of it, with the given user agent.
 func fetch(t *testing.T, url, agent, ranges string) (*http.Response, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -38,7 +38,7 @@ func fetch(t *testing.T, url, agent, ranges string) (*http.Response, []byte) {
 	return response, body
 }
 
-// ignitionIn reads the config back out of an image.
+// ignitionIn returns the Ignition config in an image.
 func ignitionIn(t *testing.T, iso []byte) string {
 	t.Helper()
 	payload, err := isogen.Embedded(bytes.NewReader(iso), int64(len(iso)))
@@ -98,7 +98,7 @@ func TestDiscoveryImage_everyBootMethodLeadsToConfig(t *testing.T) {
 	_, script = fetch(t, boot.IPXEURL+"?ipxe_script_type=boot-order-control", "iPXE/1.21", "")
 	require.Equal(t, "#!ipxe\nchain "+boot.IPXEURL+"?mac=${net0/mac}\n", string(script))
 	_, script = fetch(t, boot.IPXEURL+"?mac=52:54:00:00:00:01", "iPXE/1.21", "")
-	require.Equal(t, boot.IPXEScript, string(script), "a machine that is not known boots")
+	require.Equal(t, boot.IPXEScript, string(script), "an unknown machine boots")
 	_, script = fetch(t, strings.TrimSuffix(image.ShortURL, ".iso")+".ipxe", "iPXE/1.21", "")
 	require.Equal(t, boot.IPXEScript, string(script))
 	_, menu := fetch(t, boot.GRUBURL, "GRUB 2.12", "")
@@ -122,7 +122,7 @@ func TestShortURL(t *testing.T) {
 	require.NotEqual(t, first, renewed.URL)
 	require.NotNil(t, renewed.Expires)
 	response, _ = fetch(t, first, "bmc", "2048-4095")
-	require.Equal(t, http.StatusNotFound, response.StatusCode, "a reader of the old one gets nothing more")
+	require.Equal(t, http.StatusNotFound, response.StatusCode, "readers of the old image get no more data")
 	response, _ = fetch(t, renewed.URL, "bmc", "2048-4095")
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 	require.Equal(t, renewed.URL, d.image(env).ShortURL)
@@ -136,7 +136,7 @@ func TestShortURL(t *testing.T) {
 	guess := renewed.URL[:strings.LastIndex(renewed.URL, "/")+1] + "aaaaaaaaaaaaaaaa.iso"
 	response, guessed := fetch(t, guess, "guesser", "")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
-	require.Equal(t, body, guessed, "a code that never was is answered as one that was revoked")
+	require.Equal(t, body, guessed, "unknown and revoked codes have the same response")
 }
 
 func TestImageReads_showProgress(t *testing.T) {
@@ -148,10 +148,10 @@ func TestImageReads_showProgress(t *testing.T) {
 	for at := int64(0); at < image.Full.SizeBytes/2; at += piece {
 		fetch(t, image.ShortURL, "bmc", fmt.Sprintf("%d-%d", at, at+piece-1))
 	}
-	var told struct{ Reads []progress.Report }
-	call(t, http.MethodGet, d.console(env.ID, "reads"), nil).read(t, http.StatusOK, &told)
-	require.Len(t, told.Reads, 1)
-	read := told.Reads[0]
+	var status struct{ Reads []progress.Report }
+	call(t, http.MethodGet, d.console(env.ID, "reads"), nil).read(t, http.StatusOK, &status)
+	require.Len(t, status.Reads, 1)
+	read := status.Reads[0]
 	require.Equal(t, "127.0.0.1", read.Client)
 	require.Equal(t, "full", read.Kind)
 	require.Equal(t, image.ETag, read.Image)
@@ -161,7 +161,8 @@ func TestImageReads_showProgress(t *testing.T) {
 	require.Contains(t, read.Sentence, "BMC 127.0.0.1 is reading")
 }
 
-// TestBootListener_servesOnlyImages: what leads further names its port.
+// TestBootListener_servesOnlyImages also checks that URLs in responses name the boot listener's
+// port.
 func TestBootListener_servesOnlyImages(t *testing.T) {
 	s := newSite(t)
 	s.config.BootListen = "127.0.0.1:0"
@@ -185,9 +186,9 @@ func TestBootListener_servesOnlyImages(t *testing.T) {
 	}
 }
 
-// TestDiscoveryImage_patchedWhileRead has 50 clients read the image in ranges, half
-// of them under one name, while the infra-env is patched 100 times, now and then between their
-// ranges from the first to the last: each gets the bytes of one revision.
+// TestDiscoveryImage_patchedWhileRead reads the image in ranges with 50 clients, half of them with
+// the same name, while the infra-env is patched 100 times. The bytes of each client must belong to
+// one revision.
 func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 	const clients, patches, ranges = 50, 100, 40
 	d := startAppliance(t)
@@ -208,7 +209,7 @@ func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 	note()
 	got := make([]string, clients)
 	var reading sync.WaitGroup
-	next := make(chan struct{}) // a range for each that is taken
+	next := make(chan struct{}) // one value allows one range request
 	for client := range clients {
 		reading.Go(func() {
 			agent := "bmc"
@@ -252,6 +253,6 @@ func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 	reading.Wait()
 	require.Len(t, revisions, patches+1)
 	for client, sum := range got {
-		require.True(t, revisions[sum], "client %d got a mixture", client)
+		require.True(t, revisions[sum], "client %d got bytes of several revisions", client)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"landfall/appliance/journal"
 )
 
-// logOf reads a log out of a journal.
+// logOf returns a log in a journal.
 func logOf(t *testing.T, file []byte, name string) string {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(file))
@@ -25,7 +25,7 @@ func logOf(t *testing.T, file []byte, name string) string {
 	archive := tar.NewReader(unzipped)
 	for {
 		header, err := archive.Next()
-		require.NoError(t, err, "there is no %s", name)
+		require.NoError(t, err, "%s is missing", name)
 		if header.Name != name {
 			continue
 		}
@@ -66,7 +66,7 @@ func TestJournal_runningAndStoppedApplianceAgree(t *testing.T) {
 	require.NoError(t, err)
 	log := logOf(t, file, "logs/appliance.log")
 	require.Contains(t, log, "Cluster mine was created.")
-	require.Contains(t, log, "status=409", "what was refused is in the log")
+	require.Contains(t, log, "status=409", "the log has the rejected request")
 	require.NotContains(t, log, ids[1])
 
 	status, answer, err = rawClient.do(http.MethodGet,
@@ -84,7 +84,7 @@ func TestJournal_runningAndStoppedApplianceAgree(t *testing.T) {
 		}))
 	stopped, err := journal.Read(&again)
 	require.NoError(t, err)
-	require.Equal(t, running.Manifest.State, stopped.Manifest.State, "hash for hash")
+	require.Equal(t, running.Manifest.State, stopped.Manifest.State, "the same state")
 	require.Equal(t, running.Manifest.Key, stopped.Manifest.Key)
 	require.Equal(t, running.Recording.Steps, stopped.Recording.Steps)
 	require.Equal(t, "v2RegisterCluster", running.Recording.Steps[0].Operation)

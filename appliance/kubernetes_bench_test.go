@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// BenchmarkKubernetes starts the program with the Kubernetes API, on an empty data directory and
-// then again and again, until /readyz answers, and looks at what it uses: left alone, with a
-// thousand hosts, and after a session of kubectl's requests.
+// BenchmarkKubernetes starts the program with the Kubernetes API and measures the time until
+// /readyz responds and the resources in use: on an empty data directory and later on a used one;
+// idle, with a thousand hosts, and after a session of kubectl requests.
 func BenchmarkKubernetes(b *testing.B) {
 	program := buildProgram(b)
 	built, err := os.Stat(program)
@@ -46,7 +46,7 @@ func BenchmarkKubernetes(b *testing.B) {
 	s.config.DataDir = filepath.Join(b.TempDir(), "hosts")
 	s.seed(b, 333, 3)
 	busy := s.execKubernetes(b, program)
-	for last := time.Duration(-1); ; { // objects of what was made without the API are being made
+	for last := time.Duration(-1); ; { // the appliance is still creating objects for rows from before
 		now := busy.cpu(b)
 		if last >= 0 && now-last < idleFor/4 {
 			break
@@ -68,7 +68,7 @@ func BenchmarkKubernetes(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// execKubernetes starts the program with the Kubernetes API and returns when that is ready.
+// execKubernetes starts the program with the Kubernetes API and returns when the API is ready.
 func (s *site) execKubernetes(b *testing.B, program string) *child {
 	asYAML := func(value any) string {
 		text, err := yaml.Marshal(value)
@@ -83,8 +83,8 @@ func (s *site) execKubernetes(b *testing.B, program string) *child {
 			"cpu_architecture": iso.CPUArchitecture, "path": iso.Path}}),
 		"--release-images", asYAML([]map[string]string{{"openshift_version": release.OpenshiftVersion,
 			"cpu_architecture": release.CPUArchitecture, "url": release.URL}}))
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	start := time.Now()
 	require.NoError(b, cmd.Start())
 	c := &child{cmd: cmd}
@@ -101,14 +101,14 @@ func (s *site) execKubernetes(b *testing.B, program string) *child {
 		}
 		if time.Since(start) > 20*time.Second {
 			c.stop(b)
-			b.Fatalf("the program does not answer: %s", said.String())
+			b.Fatalf("the program does not respond: %s", output.String())
 		}
 		<-ticks.C
 	}
 }
 
-// session asks for what kubectl does in a session: what there is, how it is described, and each
-// kind once.
+// session sends the requests of a kubectl session: discovery, OpenAPI documents, and a list of each
+// kind.
 func (s *site) session(b *testing.B) {
 	for _, path := range []string{
 		"/api", "/apis", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/hive.openshift.io/v1",

@@ -19,7 +19,7 @@ import (
 	"landfall/appliance/kube/apply"
 )
 
-// singleNodeFolder writes the manifests of a single node as a kustomization.
+// singleNodeDirectory writes the manifests of a single node as a kustomization.
 func (d *hub) singleNodeDirectory(t *testing.T, bmc string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func (d *hub) kubernetes() *apply.Server {
 	return &apply.Server{URL: d.address, HTTP: http.DefaultClient}
 }
 
-// applied applies objects, all of which must be taken, and returns how often each result came.
+// applied applies objects, all of which must be accepted, and counts the results.
 func (d *hub) applied(t *testing.T, list []*apply.Object, options apply.Options) map[string]int {
 	t.Helper()
 	results := map[string]int{}
@@ -57,7 +57,7 @@ func (d *hub) applied(t *testing.T, list []*apply.Object, options apply.Options)
 	return results
 }
 
-// plainFiles are a folder's, without those that say how a host was last seen.
+// stableFiles returns a directory's files without those that contain the last state of a host.
 func stableFiles(f *acm.Directory) map[string]string {
 	files := map[string]string{}
 	for _, file := range f.Files {
@@ -68,7 +68,8 @@ func stableFiles(f *acm.Directory) map[string]string {
 	return files
 }
 
-// TestManifestsOfSite_applyInstallTakeOver is what people do who have no kubectl.
+// TestManifestsOfSite_applyInstallTakeOver manages a site with the landfall command in place of
+// kubectl.
 func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	d := openHub(t)
 	server := newMachine(t, "dell-idrac9", "sno1", "94:40:c9:1f:bf:64")
@@ -93,14 +94,14 @@ func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	d.wait(t, "sno1", "clusterdeployment/sno1", "jsonpath={.spec.installed}=true")
 	d.wait(t, "sno1", "baremetalhost/sno1", "jsonpath={.status.operationalStatus}=detached")
 	require.Equal(t, map[string]int{apply.Unchanged: all}, d.applied(t, list, apply.Options{}),
-		"what the installation wrote is not in the way")
+		"applying again does not conflict with the installation")
 
 	whole := acm.Options{PullSecret: true, BMCCredentials: true}
-	folder, err := acm.Export(t.Context(), d.kubernetes(), "sno1", whole)
+	directory, err := acm.Export(t.Context(), d.kubernetes(), "sno1", whole)
 	require.NoError(t, err)
-	require.Empty(t, folder.LeftOut)
+	require.Empty(t, directory.LeftOut)
 	archive := filepath.Join(t.TempDir(), "sno1.tar")
-	require.NoError(t, folder.Write(archive, time.Now()))
+	require.NoError(t, directory.Write(archive, time.Now()))
 
 	other := openHub(t)
 	brought, err := acm.Read(archive)
@@ -109,19 +110,19 @@ func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	other.applied(t, chosen, apply.Options{})
-	eventually(t, "hosts can join the cluster from the other appliance", func() bool {
+	eventually(t, "the other appliance can add hosts to the cluster", func() bool {
 		var clusters []models.Cluster
 		call(t, "GET", other.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
 		return len(clusters) == 1 && *clusters[0].Status == models.ClusterStatusAddingHosts
 	})
 	again, err := acm.Export(t.Context(), other.kubernetes(), "sno1", whole)
 	require.NoError(t, err)
-	require.Equal(t, stableFiles(folder), stableFiles(again))
+	require.Equal(t, stableFiles(directory), stableFiles(again))
 
 	require.NoError(t, apply.Delete(t.Context(), d.kubernetes(), list, apply.Options{},
 		func(o apply.Result) { require.NoError(t, o.Err) }))
 	require.NoError(t, apply.AwaitGone(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}))
-	eventually(t, "the cluster is gone with its objects", func() bool {
+	eventually(t, "the cluster and its objects are deleted", func() bool {
 		var clusters []models.Cluster
 		call(t, "GET", d.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
 		return len(clusters) == 0

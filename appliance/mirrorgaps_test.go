@@ -12,7 +12,7 @@ import (
 	mirrorsite "landfall/appliance/mirror/site"
 )
 
-// proofs lists the proofs of an appliance.
+// proofs returns the proofs of an appliance.
 func proofs(t *testing.T, address string) []mirrorsite.Proof {
 	t.Helper()
 	var list struct{ Proofs []mirrorsite.Proof }
@@ -20,7 +20,7 @@ func proofs(t *testing.T, address string) []mirrorsite.Proof {
 	return list.Proofs
 }
 
-// proveRelease orders a proof and waits for its end.
+// proveRelease starts a proof and waits for its end.
 func proveRelease(t *testing.T, address, release string) *mirrorsite.Proof {
 	t.Helper()
 	proof := new(mirrorsite.Proof)
@@ -43,7 +43,7 @@ func TestMirrorGaps_blockInstallUntilAccepted(t *testing.T) {
 		return len(list) == 1 && list[0].State == mirrorsite.ProofDone && list[0].Complete && list[0].Why == "ready"
 	})
 
-	g.answer(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
+	g.setHandler(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 	pressInstall(t, address, id)
 	requireUnprepared(t, address, id, "1 of 13 images are not available", g.address+"/openshift/release has no etcd ("+
 		s.release.Images["etcd"]+"); mirror it there", "landfall mirror accept-gaps --cluster "+id)
@@ -61,7 +61,7 @@ func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
 	s, g := newProxiedSite(t)
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	address, _ := s.start(t)
-	g.answer(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
+	g.setHandler(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 
 	proof := proveRelease(t, address, s.release.Version)
 	require.Equal(t, mirrorsite.ProofDone, proof.State, proof.Message)
@@ -80,7 +80,7 @@ func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
 	requireRefusal(t, call(t, http.MethodGet, list+"?format=pdf", nil), http.StatusBadRequest,
 		`the format "pdf" does not exist`)
 
-	g.answer(nil)
+	g.setHandler(nil)
 	proof = proveRelease(t, address, s.release.Version)
 	require.True(t, proof.Complete, proof.Message)
 	require.Equal(t, 1, proof.Awaited)

@@ -21,7 +21,7 @@ import (
 
 const mirrorPath = "/api/landfall/v1/mirror"
 
-// importMirror posts a document under a name.
+// importMirror imports a document under a name.
 func importMirror(t *testing.T, address, name string, document []byte) (status int, answer string) {
 	t.Helper()
 	response, err := http.Post(address+mirrorPath+"?name="+name, "application/octet-stream", bytes.NewReader(document))
@@ -81,7 +81,7 @@ func TestMirrorImport_contradictionIsRejected(t *testing.T) {
 	require.Empty(t, model.Imports)
 }
 
-// A cluster whose rules nobody else has is discovered, proven and installed by them.
+// A cluster with its own mirror rules is discovered, proven and installed by them.
 func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 	s := newSite(t)
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
@@ -105,7 +105,7 @@ func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 			http.StatusOK, &explained)
 		return len(slices.DeleteFunc(explained.Steps, func(step mirror.Step) bool { return step.Image == image }))
 	}
-	require.Equal(t, 0, mirrors(""), "the source alone")
+	require.Equal(t, 0, mirrors(""), "only the source")
 	require.Equal(t, 1, mirrors("&cluster_id="+id))
 	require.Equal(t, 0, mirrors("&infra_env_id="+other))
 	require.Contains(t, discoveryRegistries(t, address, env), "quay.io/openshift-release-dev/ocp-release")
@@ -126,25 +126,25 @@ func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 	require.True(t, slices.ContainsFunc(events, func(e models.Event) bool {
 		return strings.Contains(*e.Message,
 			"The mirror holds all")
-	}), "it was proven by the cluster's rules")
+	}), "the proof used the cluster's rules")
 	config := call(t, http.MethodGet, address+apiPath+"/clusters/"+id+"/downloads/files?file_name=install-config.yaml",
 		nil)
 	require.Contains(t, string(config.body), `"source": "quay.io/openshift-release-dev/ocp-release"`)
 
 	var model mirrorsite.Model
 	call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
-	require.Empty(t, model.Rules, "the appliance has none")
+	require.Empty(t, model.Rules, "the appliance has no rules")
 	require.Len(t, model.Imports, 2)
 	require.Equal(t, id, model.Imports[0].Cluster)
 	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, address+apiPath+"/clusters/"+id, nil).status)
-	eventually(t, "the rules of the deleted cluster and of its infra-env are gone", func() bool {
+	eventually(t, "the rules of the deleted cluster and of its infra-env are deleted", func() bool {
 		model = mirrorsite.Model{}
 		call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 		return len(model.Imports) == 0
 	})
 }
 
-// discoveryRegistries is the registries.conf of an infra-env's discovery config.
+// discoveryRegistries returns the registries.conf in an infra-env's discovery config.
 func discoveryRegistries(t *testing.T, address, infraEnv string) string {
 	t.Helper()
 	got := call(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/downloads/files?file_name=discovery.ign",

@@ -105,7 +105,7 @@ func TestOSImages_uploadResumesAfterRestart(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(sum[:]), row.SHA256)
 	require.Equal(t, "4.18", row.OpenshiftVersion)
 
-	// The site's release is of another minor version: its live ISO has to be stated.
+	// The site's release has another minor version, so the live ISO needs the version of its own.
 	other := liveISOof(t, skeleton.ISO{})
 	up = announce(t, address, object{"size_bytes": len(other), "openshift_version": osimage.Minor(s.release.Version)})
 	response, body = patch(t, up, 0, bytes.NewReader(other))
@@ -149,7 +149,7 @@ func TestOSImages_listVerifyRemove(t *testing.T) {
 
 func TestOSImages_wrongUploadsAreRejected(t *testing.T) {
 	s := newSite(t)
-	s.config.OSImages = nil // whose digests would be kept there
+	s.config.OSImages = nil // its digests would be stored there
 	s.config.Limits.OSImageBytes = 1 << 20
 	address, _ := s.start(t)
 	uploads := address + consolePath + "/os-images/uploads"
@@ -178,11 +178,11 @@ func TestFullDisk_osImages(t *testing.T) {
 		return
 	}
 	s := newSite(t)
-	s.config.OSImages = nil // whose digests would be kept there
+	s.config.OSImages = nil // its digests would be stored there
 	images := filepath.Join(s.config.DataDir, "os-images")
 	d := smallDisk(t, images, "8m")
 	address, _ := s.start(t)
-	content := liveISO(t) // more than 6 MB
+	content := liveISO(t) // larger than 6 MB
 	d.fill(t, 1<<20)
 	uploads := address + consolePath + "/os-images/uploads"
 	if d.limit == nil {
@@ -191,7 +191,7 @@ func TestFullDisk_osImages(t *testing.T) {
 			"the image needs", "more in "+images, "free space on its file system, then try again")
 	}
 	d.free(t)
-	up := announce(t, address, object{}) // of unknown size, so that no room could be reserved
+	up := announce(t, address, object{}) // of unknown size, so that no space is reserved
 	d.fill(t, 1<<20)
 	response, body := patch(t, up, 0, bytes.NewReader(content))
 	require.Equal(t, http.StatusInsufficientStorage, response.StatusCode, "%s", body)
@@ -211,14 +211,14 @@ func TestOSImages_fromReleaseInMirror(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, []byte(pullSecret), 0o600))
 	s.config.Mirror.PullSecret = secret
 	address, _ := s.start(t)
-	eventually(t, "the live ISO is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
+	eventually(t, "the live ISO is ready", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
 	row := osImagesAt(t, address)[0]
 	require.Equal(t, osimage.SourcePayload, row.Source)
 	requireDiscoveryISO(t, s.imageOf(t, address))
 
 	got := call(t, http.MethodPost, address+consolePath+"/os-images", object{"release": "4.1.0"})
 	require.Equal(t, http.StatusAccepted, got.status)
-	eventually(t, "a release that is not there is said", func() bool {
+	eventually(t, "the missing release is reported", func() bool {
 		list := osImagesAt(t, address)
 		return list[len(list)-1].State == osimage.StateBad
 	})
@@ -236,7 +236,7 @@ func TestOSImages_fetchWithMirrorCA(t *testing.T) {
 	s := newSite(t)
 	s.config.OSImages = []config.OSImage{{URL: from.URL + "/live.iso"}}
 	address, stop := s.start(t)
-	eventually(t, "the server's certificate is refused", func() bool {
+	eventually(t, "the server's certificate is rejected", func() bool {
 		return strings.Contains(osImagesAt(t, address)[0].Message, "certificate signed by unknown authority")
 	})
 	stop()
@@ -245,7 +245,7 @@ func TestOSImages_fetchWithMirrorCA(t *testing.T) {
 		Bytes: from.Certificate().Raw}), 0o600))
 	s.config.Mirror.CABundle = bundle
 	address, _ = s.start(t)
-	eventually(t, "the image is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
+	eventually(t, "the image is ready", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
 }
 
 func TestOSImages_fetchThroughProxy(t *testing.T) {
@@ -262,6 +262,6 @@ func TestOSImages_fetchThroughProxy(t *testing.T) {
 	s.config.OSImages = []config.OSImage{{URL: "http://files.site.test/live.iso"}}
 	s.config.OSImageProxy = proxy.URL
 	address, _ := s.start(t)
-	eventually(t, "the image is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
+	eventually(t, "the image is ready", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
 	require.Equal(t, "http://files.site.test/live.iso", <-asked)
 }

@@ -16,13 +16,13 @@ var (
 	writtenTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 )
 
-// describedRow is a row of docs/compatibility.md: the lines of a file at which behaviours are
-// described, and ours.
+// describedRow is a row of docs/compatibility.md: lines of an upstream file at which behaviours
+// begin, and the matching tests.
 var describedRow = regexp.MustCompile(`(?m)^\| (\d+(?: \d+)*) \| [^|]+ \| ([^|]+) \|$`)
 
-// TestPages_describeEveryBehaviour holds that docs/compatibility.md goes through all that the
-// Assisted Installer's own tests describe, file by file, names nothing twice and nothing else, and
-// says of each by which test it is shown or why there is none.
+// TestPages_describeEveryBehaviour requires that docs/compatibility.md lists each behaviour of the
+// Assisted Installer's own tests exactly once, with the test that shows it or the reason why there
+// is none.
 func TestPages_describeEveryBehaviour(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join("testdata", "subsystem.txt"))
 	require.NoError(t, err)
@@ -39,9 +39,9 @@ func TestPages_describeEveryBehaviour(t *testing.T) {
 		file, rest, _ := strings.Cut(section, "\n")
 		for _, row := range describedRow.FindAllStringSubmatch(rest, -1) {
 			shown[file] = append(shown[file], strings.Fields(row[1])...)
-			said := namedTest.MatchString(row[2]) || strings.Contains(row[2], "does not apply") ||
+			explained := namedTest.MatchString(row[2]) || strings.Contains(row[2], "does not apply") ||
 				strings.Contains(row[2], "differs") || strings.Contains(row[2], "Kubernetes way")
-			require.True(t, said, "%s %s: no test and no reason", file, row[1])
+			require.True(t, explained, "%s %s: no test and no reason", file, row[1])
 		}
 	}
 	require.NotEmpty(t, described)
@@ -51,8 +51,7 @@ func TestPages_describeEveryBehaviour(t *testing.T) {
 	}
 }
 
-// TestPages_namedTestsExist holds that the pages which say what is shown by which test
-// are not out of date.
+// TestPages_namedTestsExist requires that every test exists that a document names.
 func TestPages_namedTestsExist(t *testing.T) {
 	written := make(map[string]bool)
 	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -76,7 +75,7 @@ func TestPages_namedTestsExist(t *testing.T) {
 		named := namedTest.FindAllSubmatch(text, -1)
 		require.NotEmpty(t, named, page)
 		for _, name := range named {
-			require.True(t, written[string(name[1])], "docs/%s names %s, which is no test", page, name[1])
+			require.True(t, written[string(name[1])], "docs/%s names %s, which does not exist", page, name[1])
 		}
 	}
 }

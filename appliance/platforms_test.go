@@ -16,7 +16,7 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// kindOfCluster is a topology on a platform, and what becomes of its hosts.
+// kindOfCluster is a topology on a platform, with the expected roles of its hosts.
 type kindOfCluster struct {
 	name                       string
 	asked                      models.ClusterCreateParams
@@ -60,8 +60,8 @@ func kindsOfClusters() []kindOfCluster {
 	}
 }
 
-// TestTopologies_installOnTheirPlatforms installs each kind of cluster with simulated hosts,
-// all on one appliance. Nobody chooses a role.
+// TestTopologies_installOnTheirPlatforms installs each kind of cluster with simulated hosts on one
+// appliance. All roles are automatic.
 func TestTopologies_installOnTheirPlatforms(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
@@ -106,7 +106,7 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		return got.Payload
 	}
 	if kind.fenced {
-		eventuallySlow(t, "the hosts are there", func() bool { return len(cluster().Hosts) == group.Count })
+		eventuallySlow(t, "the hosts have registered", func() bool { return len(cluster().Hosts) == group.Count })
 		for i, h := range cluster().Hosts {
 			setFencing(t, api, *env.Payload.ID, *h.ID, i)
 		}
@@ -131,7 +131,7 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		count[models.HostRoleArbiter], count[models.HostRoleWorker]})
 }
 
-// fence gives a host the credentials by which its neighbour turns it off.
+// setFencing sets the fencing credentials of a host.
 func setFencing(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, number int) {
 	_, err := api.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host,
 		HostUpdateParams: &models.HostUpdateParams{
@@ -143,7 +143,7 @@ func setFencing(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID
 	require.NoError(t, err)
 }
 
-// patiently waits longer than [eventually]: the clusters are installed side by side.
+// eventuallySlow waits longer than [eventually], because the clusters are installed in parallel.
 func eventuallySlow(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	require.Eventually(t, yes, 2*time.Minute, 100*time.Millisecond, what)

@@ -12,10 +12,9 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// TestInstallerError_isOneEvent has openshift-install refuse what people
-// override, one after another: the cluster can be installed again each time, and one event says in
-// one line what was refused. What the stand-in refuses is in its own table
-// (TestInstaller_invalidInstallConfigs).
+// TestInstallerError_isOneEvent applies overrides that openshift-install rejects, one after
+// another. After each error the cluster can be installed again, and one event names the error in
+// one line. TestInstaller_invalidInstallConfigs lists all errors of the simulated installer.
 func TestInstallerError_isOneEvent(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
@@ -32,12 +31,12 @@ func TestInstallerError_isOneEvent(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-ended })
 	requireStatus(t, address, id, models.ClusterStatusReady)
 
-	told := func() int {
+	errorEvents := func() int {
 		var events []models.Event
 		call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 		count := 0
 		for _, event := range events {
-			// the change of the cluster's state says it once more, as an information
+			// the event of the state change repeats it with severity info
 			if *event.Severity == models.EventSeverityError {
 				require.Contains(t, *event.Message, "could not be prepared")
 				count++
@@ -45,7 +44,7 @@ func TestInstallerError_isOneEvent(t *testing.T) {
 		}
 		return count
 	}
-	for name, refused := range map[string]struct{ override, says string }{
+	for name, refused := range map[string]struct{ override, contains string }{
 		"networks that overlap": {`{"networking":{"serviceNetwork":["10.130.0.0/16"]}}`, "must not overlap with"},
 		"a VIP elsewhere": {`{"platform":{"baremetal":{"apiVIPs":["10.9.9.9"]}}}`,
 			"IP expected to be in one of the machine networks: 192.168.100.0/24"},
@@ -54,7 +53,7 @@ func TestInstallerError_isOneEvent(t *testing.T) {
 		"more workers than hosts": {`{"compute":[{"replicas":1}]}`,
 			"not enough hosts found (0) to support all the configured Compute replicas (1)"},
 		"no pull secret": {`{"pullSecret":""}`, "pullSecret: Required value"},
-		"half of dual stack": {`{"networking":{"serviceNetwork":["172.30.0.0/16","fd02::/112"]}}`,
+		"one half of dual stack": {`{"networking":{"serviceNetwork":["172.30.0.0/16","fd02::/112"]}}`,
 			"dual-stack IPv4/IPv6 requires a machine network of each address family"},
 		"both kinds of mirrors": {
 			`{"imageContentSources":[{"source":"a.example.com/b","mirrors":["c.example.com/d"]}]}`,
@@ -65,10 +64,10 @@ func TestInstallerError_isOneEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+
 				id+"/install-config", strconv.Quote(refused.override)).status)
-			before := told()
+			before := errorEvents()
 			pressInstall(t, address, id)
-			requireUnprepared(t, address, id, "openshift-install create manifests: ", refused.says)
-			require.Equal(t, before+1, told())
+			requireUnprepared(t, address, id, "openshift-install create manifests: ", refused.contains)
+			require.Equal(t, before+1, errorEvents())
 			requireStatus(t, address, id, models.ClusterStatusReady)
 		})
 	}

@@ -48,16 +48,16 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 	}))
 	require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+id+"/install-config",
 		`"{\"fips\": true}"`).status)
-	look := func() (string, *models.Cluster) {
+	readState := func() (string, *models.Cluster) {
 		var events []models.Event
 		call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
-		var told []string
+		var messages []string
 		for _, event := range events {
-			told = append(told, *event.Message)
+			messages = append(messages, *event.Message)
 		}
-		return strings.Join(told, "\n"), clusterAt(t, address, id)
+		return strings.Join(messages, "\n"), clusterAt(t, address, id)
 	}
-	eventsBefore, before := look()
+	eventsBefore, before := readState()
 
 	report := rehearse(t, address, id, object{"control_planes": 3, "workers": 1})
 	require.Equal(t, "site", report.Steps[0].Name)
@@ -67,14 +67,14 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 	require.Contains(t, report.Steps[6].Message, "7 ignition configs are valid")
 
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
-	g.answer(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
+	g.setHandler(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 	report = rehearse(t, address, id, object{})
 	require.False(t, report.Passed)
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror failed", stepsOf(report))
 	require.Contains(t, report.Steps[4].Message, "1 of 13 images are not available")
 	require.Contains(t, report.Steps[4].Advice, "landfall mirror prove --cluster "+id)
 
-	eventsAfter, after := look()
+	eventsAfter, after := readState()
 	require.Equal(t, eventsBefore, eventsAfter)
 	require.Equal(t, before, after)
 	_, err := os.Stat(filepath.Join(s.config.DataDir, "rehearsals"))

@@ -21,7 +21,7 @@ func TestRunAll_allTasksFail(t *testing.T) {
 	case err := <-ended:
 		require.ErrorIs(t, err, failure)
 	case <-time.After(10 * time.Second):
-		require.Fail(t, "a task that fails must not wait for another one")
+		require.Fail(t, "a failed task must not wait for another one")
 	}
 }
 

@@ -19,13 +19,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// BenchmarkScale has the program, as a process of its own, serve a site whose hosts do what real
-// ones do: each polls once a minute and says whom it reaches, in other milliseconds each time; each
-// tenth time it tells its inventory; one host in ten is a big server. People look at the lists all
-// the while. At first each inventory has changed; then the site idles, and nothing differs from one
-// inventory to the next but what disks say of themselves. Time is compressed: all of it happens so
-// many times as fast, and the CPU time is counted back to real time. docs/performance.md says what
-// each figure means.
+// BenchmarkScale runs the program as a process of its own with a site of hosts that behave like
+// real ones. Each host polls once a minute and reports its connectivity with new latencies. Every
+// tenth poll reports the inventory. One host in ten is a large server. Users read the lists all the
+// time.
+// In the first phase each inventory has changed. In the second phase the site idles, and
+// inventories differ only in the disks' own readings. Time is compressed by a factor, and the CPU
+// time is scaled back to real time. docs/performance.md explains each figure.
 func BenchmarkScale(b *testing.B) {
 	for _, size := range []struct{ clusters, hostsEach, factor int }{{300, 3, 12}, {1000, 10, 2}} {
 		b.Run(fmt.Sprintf("hosts=%d", size.clusters*size.hostsEach), func(b *testing.B) {
@@ -34,7 +34,7 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// scaleMinutes is how many minutes, compressed, hosts are watched.
+// scaleMinutes is the number of simulated minutes of a measurement.
 const scaleMinutes = 6
 
 func measureScale(b *testing.B, clusters, hostsEach, factor int) {
@@ -46,12 +46,12 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 		memory: make([]int64, len(seeded.hosts)), took: make(map[string][]time.Duration)}
 
 	warm := s.exec(b, program, seeded.hosts[0])
-	crowd.run(b, 1, allReports) // every host has said everything once, the big ones their whole inventory
+	crowd.run(b, 1, allReports) // every host reports everything once, large servers their whole inventory
 	warm.stop(b)
 	before := usedBytes(b, s.config.DataDir)
 
 	child := s.exec(b, program, seeded.hosts[0])
-	crowd.run(b, 1, changedReports) // each answer is made once
+	crowd.run(b, 1, changedReports) // prepares each response once
 	clear(crowd.took)
 	idle, lived := child.cpu(b), time.Duration(0)
 	for b.Loop() {
@@ -76,11 +76,10 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// idleGrowth is by how many bytes the database grows while nothing happens at the site for some
-// minutes.
+// idleGrowth returns the growth of the database in bytes during some idle minutes of the site.
 func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
 	child := s.exec(b, program, crowd.seeded.hosts[0])
-	crowd.run(b, 1, unchangedReports) // the start itself writes, and the clocks of hosts are looked at
+	crowd.run(b, 1, unchangedReports) // the start itself writes, and hosts' clocks are checked
 	child.stop(b)
 	before := usedBytes(b, s.config.DataDir)
 	child = s.exec(b, program, crowd.seeded.hosts[0])
@@ -89,7 +88,7 @@ func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
 	return usedBytes(b, s.config.DataDir) - before
 }
 
-// buildProgram makes the program as the Makefile does.
+// buildProgram builds the program like the Makefile.
 func buildProgram(b *testing.B) string {
 	program := filepath.Join(b.TempDir(), "landfall")
 	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", program,
@@ -100,7 +99,7 @@ func buildProgram(b *testing.B) string {
 	return program
 }
 
-// usedBytes is what of a database that nobody has open is in use.
+// usedBytes returns the used bytes of a closed database.
 func usedBytes(b *testing.B, dir string) int64 {
 	path := filepath.Join(dir, "landfall.db")
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, PreLoadFreelist: true})
@@ -116,32 +115,32 @@ func usedBytes(b *testing.B, dir string) int64 {
 	return size
 }
 
-// crowd is the hosts of a site, and the people who look at it.
+// crowd holds the hosts of a site and the users who read its lists.
 type crowd struct {
 	seeded    *seeded
 	hostsEach int
 	factor    int
 	address   string
 	round     int
-	memory    []int64 // that each host has said last that it can use, in bytes
+	memory    []int64 // usable memory in the last inventory of each host, in bytes
 
 	mu   sync.Mutex
-	took map[string][]time.Duration // by what was asked
+	took map[string][]time.Duration // latencies by kind of request
 }
 
 const crowdConnections = 16
 
-// talk is what hosts have to say.
+// reportMode selects the reports of hosts.
 type reportMode int
 
 const (
-	allReports       reportMode = iota // each host, at each turn, its inventory
-	changedReports                     // now and then an inventory, which has changed
-	unchangedReports                   // now and then an inventory, in which the disks' temperature has changed
+	allReports       reportMode = iota // each host reports its inventory in each minute
+	changedReports                     // every tenth poll reports a changed inventory
+	unchangedReports                   // every tenth poll reports an inventory with changed disk temperatures only
 )
 
-// run lets minutes go by, compressed. Everything due is sent when it is due, on a few connections;
-// what is late counts from when it was due.
+// run simulates minutes in compressed time on a few connections. Each request is sent when it is
+// due; the latency of a late request counts from the time at which it was due.
 func (c *crowd) run(b *testing.B, minutes int, reportMode reportMode) {
 	var running sync.WaitGroup
 	start := time.Now()
@@ -167,7 +166,7 @@ func (c *crowd) run(b *testing.B, minutes int, reportMode reportMode) {
 	c.round += minutes
 }
 
-// turn is one minute of one host.
+// reportMinute sends the requests of one host in one minute.
 func (c *crowd) reportMinute(b *testing.B, rawClient *rawClient, host, round int, reportMode reportMode,
 	due time.Time) error {
 	at := c.seeded.hosts[host]
@@ -208,7 +207,8 @@ func (c *crowd) call(rawClient *rawClient, what, method, path string, body []byt
 	return err
 }
 
-// reach is what a host says of the other hosts of its cluster. No two round trips are the same.
+// connectivityReport returns a host's report about the other hosts of its cluster. All round-trip
+// times differ.
 func (c *crowd) connectivityReport(b *testing.B, host, round int) []byte {
 	report := models.ConnectivityReport{}
 	first := host - host%c.hostsEach
@@ -235,8 +235,8 @@ func (c *crowd) connectivityReport(b *testing.B, host, round int) []byte {
 	return reply
 }
 
-// lookAround is people who have a list and a cluster open until the time: each is read again every
-// few seconds.
+// readLists reads a list and a cluster every few seconds until the given time, like users with open
+// pages.
 func (c *crowd) readLists(b *testing.B, until time.Time) {
 	rawClient := dial(b, c.address)
 	ticker := time.NewTicker(3 * time.Second / time.Duration(c.factor) * 5)
@@ -258,8 +258,8 @@ func (c *crowd) readLists(b *testing.B, until time.Time) {
 	}
 }
 
-// BenchmarkLists reads the list of 600 clusters, and the 300 hosts of an infra-env with their
-// inventories of 22 KB and of 4 KB.
+// BenchmarkLists reads the list of 600 clusters, and the 300 hosts of an infra-env with inventories
+// of 22 KB and of 4 KB.
 func BenchmarkLists(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 600, 1)
@@ -308,7 +308,7 @@ func BenchmarkLists(b *testing.B) {
 	}
 }
 
-// smallInventory is that of a virtual machine, 4 KB.
+// smallInventory returns the inventory of a virtual machine, 4 KB.
 func smallInventory(tb testing.TB, number int) []byte {
 	var inventory models.Inventory
 	require.NoError(tb, json.Unmarshal(inventoryOf(tb, number, reportedMemory), &inventory))
@@ -318,8 +318,8 @@ func smallInventory(tb testing.TB, number int) []byte {
 	return text
 }
 
-// BenchmarkOneChange shows that what a change costs does not depend on how large the site is: one
-// client, one change after the other, on sites of 10 to 10,000 hosts.
+// BenchmarkOneChange measures sequential changes by one client on sites of 10 to 10,000 hosts. The
+// cost of a change must not depend on the size of the site.
 func BenchmarkOneChange(b *testing.B) {
 	for _, hosts := range []int{10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) { measureChanges(b, hosts) })

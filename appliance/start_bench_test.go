@@ -16,27 +16,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// settling is how long the first start over a database has to look at what it finds.
+// settling is the time that the first start has for the checks of the database's content.
 const settling = 3 * time.Second
 
-// idleFor is how long an appliance that nobody asks anything is watched.
+// idleFor is the duration of the idle measurement.
 const idleFor = 10 * time.Second
 
-// clockTicks is the unit of CPU time in /proc, per second; it is 100 on every architecture that Go
-// runs on.
+// clockTicks is the number of units of CPU time in /proc per second; it is 100 on every
+// architecture that Go supports.
 const clockTicks = 100
 
-// BenchmarkStart starts the program on a database of 1,000 clusters and 3,000 hosts, again and
-// again, until it answers a host's poll, then leaves it alone for a while and looks at what it
-// uses.
+// BenchmarkStart repeatedly starts the program on a database of 1,000 clusters and 3,000 hosts. It
+// measures the time until a host's poll is answered, and the resources in use while the program
+// idles.
 func BenchmarkStart(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 1000, 3)
-	s.config.Listen = freeAddress(b) // one for all starts: another would change all discovery images
+	// the same for all starts: another address would change all discovery images
+	s.config.Listen = freeAddress(b)
 	program := buildProgram(b)
 	built, err := os.Stat(program)
 	require.NoError(b, err)
-	first := s.exec(b, program, seeded.hosts[0]) // it looks at all discovery images, which those after it need not
+	// the first start checks all discovery images; later starts do not
+	first := s.exec(b, program, seeded.hosts[0])
 	<-time.After(settling)
 	first.stop(b)
 	var ready []time.Duration
@@ -45,7 +47,7 @@ func BenchmarkStart(b *testing.B) {
 		ready = append(ready, child.ready)
 		child.stop(b)
 	}
-	for len(ready) < 5 { // for a median worth the name
+	for len(ready) < 5 { // enough for a median
 		child := s.exec(b, program, seeded.hosts[0])
 		ready = append(ready, child.ready)
 		child.stop(b)
@@ -64,13 +66,13 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// child is the program as a process of its own.
+// child is the program in a process of its own.
 type child struct {
 	cmd   *exec.Cmd
-	ready time.Duration // from exec to the first answer
+	ready time.Duration // time from exec to the first response
 }
 
-// exec starts the program on the site's database and returns when it has answered a host's poll.
+// exec starts the program on the site's database and returns when a host's poll is answered.
 func (s *site) exec(b *testing.B, program string, host hostRef) *child {
 	address := s.config.Listen
 	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
@@ -79,8 +81,8 @@ func (s *site) exec(b *testing.B, program string, host hostRef) *child {
 			image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),
 		"--release-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, url: %s, default: true}]",
 			release.OpenshiftVersion, release.CPUArchitecture, release.URL))
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	start := time.Now()
 	require.NoError(b, cmd.Start())
 	c := &child{cmd: cmd}
@@ -94,25 +96,25 @@ func (s *site) exec(b *testing.B, program string, host hostRef) *child {
 		}
 		if time.Since(start) > 10*time.Second {
 			c.stop(b)
-			b.Fatalf("the program does not answer: %s", said.String())
+			b.Fatalf("the program does not respond: %s", output.String())
 		}
 		<-ticks.C
 	}
 	connection := dial(b, "http://"+address)
 	status, answer, err := connection.do(http.MethodGet, host.instructions(), nil)
 	c.ready = time.Since(start)
-	require.NoError(b, err, said.String())
+	require.NoError(b, err, output.String())
 	require.Equal(b, http.StatusOK, status, string(answer))
 	return c
 }
 
-// stop ends the program as an operator does.
+// stop ends the program with SIGTERM.
 func (c *child) stop(b *testing.B) {
 	require.NoError(b, c.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(b, c.cmd.Wait())
 }
 
-// status reads a figure in KiB from the process's status.
+// status returns a field of the process's status in KiB.
 func (c *child) status(b *testing.B, name string) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	require.NoError(b, err)
@@ -123,11 +125,11 @@ func (c *child) status(b *testing.B, name string) int {
 			return kib
 		}
 	}
-	b.Fatalf("/proc does not say %s", name)
+	b.Fatalf("/proc has no %s", name)
 	return 0
 }
 
-// cpu is the time that the process has computed, in user and kernel mode: fields 14 and 15 of
+// cpu returns the CPU time of the process in user and kernel mode, from fields 14 and 15 of
 // /proc/<pid>/stat.
 func (c *child) cpu(b *testing.B) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))

@@ -18,12 +18,12 @@ import (
 	"landfall/store"
 )
 
-// uuids finds the ids in an object: its own, and those of what it describes.
+// uuids matches the IDs in an object.
 var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// marks is what something may be known by.
+// traces holds texts that must not remain after the deletion of objects.
 type traces struct {
-	names   map[string]bool // names and ids
+	names   map[string]bool // names and IDs
 	secrets map[string]bool
 }
 
@@ -35,7 +35,7 @@ func newTraces(names ...string) *traces {
 	return m
 }
 
-// idsOf adds the ids in what was shown.
+// idsOf adds the IDs in observed objects.
 func (m *traces) idsOf(shown []observation) {
 	for _, s := range shown {
 		for _, id := range uuids.FindAllString(s.Object, -1) {
@@ -44,21 +44,21 @@ func (m *traces) idsOf(shown []observation) {
 	}
 }
 
-// secretsOf adds what a list of Secrets holds.
+// secretsOf adds the values of a list of Secrets.
 func (m *traces) secretsOf(t *testing.T, list string) {
 	t.Helper()
 	var secrets corev1.SecretList
 	require.NoError(t, json.Unmarshal([]byte(list), &secrets))
 	for _, secret := range secrets.Items {
 		for _, value := range secret.Data {
-			if len(value) >= 12 { // what is shorter stands anywhere
+			if len(value) >= 12 { // shorter values occur by chance
 				m.secrets[strings.TrimSpace(string(value))] = true
 			}
 		}
 	}
 }
 
-// in finds one of them in a text.
+// in returns a name or kind of secret that a text contains.
 func (m *traces) in(text []byte, names bool) (string, bool) {
 	for secret := range m.secrets {
 		if bytes.Contains(text, []byte(secret)) {
@@ -73,17 +73,16 @@ func (m *traces) in(text []byte, names bool) (string, bool) {
 	return "", false
 }
 
-// requireNoTrace looks for marks in all that a dead appliance has left: each bucket of its
-// database, and each file beside it. What may be is the journal, which is the database's own log
-// and the events, and it has no secrets; and, where AMS is spoken to, what it must yet hear: a row,
-// and since when it waits.
+// requireNoTrace searches each bucket of a stopped appliance's database and each file in its data
+// directory. Names may remain in the journal, which consists of the change log and the events, but
+// secrets may not. If AMS is enabled, the pending deletion for AMS may also remain.
 func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 	t.Helper()
 	require.NotEmpty(t, m.secrets)
 	require.Greater(t, len(m.names), 5)
 	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, BlobGrace: time.Nanosecond})
 	require.NoError(t, err)
-	require.NoError(t, db.CollectBlobs(t.Context()), "what no row refers to goes within an hour")
+	require.NoError(t, db.CollectBlobs(t.Context()), "unreferenced blobs are deleted")
 	require.NoError(t, db.Close())
 
 	file, err := bolt.Open(filepath.Join(dir, store.FileName), 0o600, &bolt.Options{ReadOnly: true})
@@ -102,7 +101,7 @@ func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 				}
 				for _, text := range [][]byte{key, value} {
 					if mark, found := m.in(text, !kept); found {
-						require.Fail(t, "the store has a trace", "%s in %s %q: %.300q", mark, bucket, key, value)
+						require.Fail(t, "the store contains a trace", "%s in %s %q: %.300q", mark, bucket, key, value)
 					}
 				}
 				if _, found := m.in(value, true); found && kept {
@@ -112,9 +111,9 @@ func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 			})
 		})
 	}))
-	require.Positive(t, journal, "the journal tells of it")
+	require.Positive(t, journal, "the journal contains the names")
 	if amsWaits {
-		require.Equal(t, 3, notices, "AMS must hear of one cluster")
+		require.Equal(t, 3, notices, "one cluster is pending for AMS")
 	}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() == store.FileName || filepath.Dir(path) == filepath.Join(dir,
@@ -131,7 +130,7 @@ func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 		}
 		for _, text := range [][]byte{text, []byte(relative)} {
 			if mark, found := m.in(text, true); found {
-				require.Fail(t, "a file has a trace", "%s in %s", mark, relative)
+				require.Fail(t, "a file contains a trace", "%s in %s", mark, relative)
 			}
 		}
 		return nil

@@ -100,7 +100,7 @@ func TestInstallation_upstreamClient(t *testing.T) {
 	}
 }
 
-// requireDiscoveryISO downloads an image and reads the config back out of its embed area.
+// requireDiscoveryISO downloads an image and checks the config in its embed area.
 func requireDiscoveryISO(t *testing.T, address string) {
 	t.Helper()
 	response, err := http.Get(address)
