@@ -38,16 +38,13 @@ func newImportABI() *cobra.Command {
 	var check, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "abi DIR",
-		Short: "Import a cluster from a directory of the agent-based installer",
-		Long: "Create a cluster and its infra-env on a running appliance from a directory of the agent-based " +
-			"installer: " +
-			"cluster-manifests, mirror,\n" +
-			"openshift, agent-config.yaml, install-config.yaml, or only the last one. Hosts get their names, roles, " +
-			"disks and networks when\n" +
-			"they boot the cluster's image; their MAC addresses identify them. Unsupported settings are rejected " +
-			"with file " +
-			"and line, and\n" +
-			"settings without effect are listed. The documents are kept: landfall export abi writes them unchanged.",
+		Short: "Import a cluster from an agent-based installer directory",
+		Long: "Create a cluster and its infra-env on a running appliance from an agent-based installer directory " +
+			"with cluster-manifests, mirror,\nopenshift, agent-config.yaml and install-config.yaml, or only the " +
+			"install-config.yaml. Hosts receive their names, roles, disks\nand networks when they boot the " +
+			"cluster's image; their MAC addresses identify them. Unsupported settings are rejected with " +
+			"file\nand line; settings without effect are listed. The documents are stored, and landfall " +
+			"export abi writes them unchanged.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			made, err := appliance.importABI(cmd.Context(), arguments[0], check)
@@ -72,7 +69,7 @@ func newImportABI() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&check, "check", false, "only show the result, import nothing")
+	cmd.Flags().BoolVar(&check, "check", false, "show the result without importing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -103,7 +100,7 @@ func (c *client) importABI(ctx context.Context, dir string, check bool) (*abi.Im
 	}
 	for _, name := range leftOut {
 		made.Notes = append(made.Notes, abi.Problem{File: name,
-			Text: "is left out; the agent-based installer does not read it"})
+			Text: "is omitted; the agent-based installer does not read it"})
 	}
 	return made, nil
 }
@@ -113,28 +110,27 @@ func newExportABI() *cobra.Command {
 	var cluster, output string
 	cmd := &cobra.Command{
 		Use:   "abi --cluster ID",
-		Short: "Write a cluster as a directory of the agent-based installer",
-		Long: "Write a cluster of a running appliance as a directory of the agent-based installer. A cluster " +
-			"that was imported from such a directory\n" +
-			"keeps its documents; only documents with changed values are edited. The directory contains " +
-			"the pull secret.",
+		Short: "Write a cluster as an agent-based installer directory",
+		Long: "Write a cluster of a running appliance as an agent-based installer directory. If the cluster was " +
+			"imported from such a directory,\nits documents are written unchanged, except for changed values. The " +
+			"directory contains the pull secret.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
 				return err
 			}
-			folder := new(abi.Export)
+			directory := new(abi.Export)
 			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+
-				url.PathEscape(cluster)+"/abi?format=json", nil, folder); err != nil {
+				url.PathEscape(cluster)+"/abi?format=json", nil, directory); err != nil {
 				return err
 			}
 			if output == "" {
-				output = folder.Name
+				output = directory.Name
 			}
-			if err := writeDirectory(output, folder.Files); err != nil {
+			if err := writeDirectory(output, directory.Files); err != nil {
 				return err
 			}
-			return sayExported(cmd.OutOrStdout(), output, folder)
+			return sayExported(cmd.OutOrStdout(), output, directory)
 		},
 	}
 	appliance.addFlag(cmd.Flags())
@@ -144,15 +140,15 @@ func newExportABI() *cobra.Command {
 	return cmd
 }
 
-func sayExported(out io.Writer, output string, folder *abi.Export) error {
-	_, err := fmt.Fprintf(out, "%s: %d files\n", output, len(folder.Files))
-	if len(folder.Changed) > 0 {
-		_, changedErr := fmt.Fprintf(out, "changed since the import: %s\n", strings.Join(folder.Changed, ", "))
+func sayExported(out io.Writer, output string, directory *abi.Export) error {
+	_, err := fmt.Fprintf(out, "%s: %d files\n", output, len(directory.Files))
+	if len(directory.Changed) > 0 {
+		_, changedErr := fmt.Fprintf(out, "changed since the import: %s\n", strings.Join(directory.Changed, ", "))
 		err = errors.Join(err, changedErr)
 	}
-	if len(folder.Unsaid) > 0 {
+	if len(directory.Unsaid) > 0 {
 		_, unsaidErr := fmt.Fprintf(out, "not representable in its documents: %s\n",
-			strings.Join(folder.Unsaid, ", "))
+			strings.Join(directory.Unsaid, ", "))
 		err = errors.Join(err, unsaidErr)
 	}
 	return err

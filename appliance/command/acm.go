@@ -17,34 +17,32 @@ func newExportACM() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "acm CLUSTER",
-		Short: "Write the manifests with which a hub (ACM, MCE) adopts an installed cluster",
-		Long: "Write the manifests with which a hub adopts a cluster that was installed here: ManagedCluster, " +
-			"KlusterletAddonConfig, auto-import-secret,\n" +
-			"the cluster's and its hosts' resources, kubeconfig and password, with a kustomization.yaml. On the hub: " +
-			"oc apply -k DIR.\n" +
-			"CLUSTER is the name of the ClusterDeployment or of the cluster, or its id. Files that hold secrets are " +
-			"readable only by their owner.",
+		Short: "Write the manifests with which a hub (ACM, MCE) imports an installed cluster",
+		Long: "Write the manifests with which a hub imports a cluster of this appliance: ManagedCluster, " +
+			"KlusterletAddonConfig, auto-import-secret,\nthe resources of the cluster and its hosts, kubeconfig and " +
+			"password, with a kustomization.yaml. On the hub, run oc apply -k DIR.\nCLUSTER is the name of the " +
+			"ClusterDeployment, or the name or ID of the cluster. Only the owner can read files with secrets.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			folder, err := acm.Export(cmd.Context(), m.server(), arguments[0], options)
+			directory, err := acm.Export(cmd.Context(), m.server(), arguments[0], options)
 			if err != nil {
 				return m.reachable(err)
 			}
 			if output == "" {
-				output = folder.Name
+				output = directory.Name
 			}
-			if err := folder.Write(output, time.Now()); err != nil {
+			if err := directory.Write(output, time.Now()); err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s: %d files\n", output, len(folder.Files))
-			for _, file := range folder.Files {
+			fmt.Fprintf(out, "%s: %d files\n", output, len(directory.Files))
+			for _, file := range directory.Files {
 				if file.Secret {
 					fmt.Fprintf(out, "SECRET %s\n", file.Name)
 				}
 			}
-			if len(folder.LeftOut) > 0 {
-				fmt.Fprintf(out, "not exported, create on the hub: Secrets %s\n", strings.Join(folder.LeftOut, ", "))
+			if len(directory.LeftOut) > 0 {
+				fmt.Fprintf(out, "not exported; create on the hub: Secrets %s\n", strings.Join(directory.LeftOut, ", "))
 			}
 			return nil
 		},
@@ -62,13 +60,11 @@ func newImportACM() *cobra.Command {
 	m := &manifests{}
 	cmd := &cobra.Command{
 		Use:   "acm DIR|FILE.tar|FILE.yaml",
-		Short: "Take over an installed cluster from a hub or from another appliance",
-		Long: "Take over an installed cluster: the output of landfall export acm, or the objects of a hub (oc get -o " +
+		Short: "Import an installed cluster from a hub or from another appliance",
+		Long: "Import an installed cluster: the output of landfall export acm, or the objects of a hub (oc get -o " +
 			"yaml of its ClusterDeployment,\n" +
-			"AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). Hosts can then join it from here. Fields " +
-			"that " +
-			"only a server\n" +
-			"sets are dropped; kinds that are not used are skipped and listed.",
+			"AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). This appliance can then add hosts to it. " +
+			"Fields that only a server\nsets are dropped; objects of unused kinds are skipped and listed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			m.out, m.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -83,18 +79,18 @@ func newImportACM() *cobra.Command {
 			for _, note := range append(read.Notes, notes...) {
 				fmt.Fprintf(m.errOut, "note %s\n", note)
 			}
-			var refused int
-			if err := apply.Apply(cmd.Context(), m.server(), chosen, m.options, m.print(&refused)); err != nil {
+			var rejected int
+			if err := apply.Apply(cmd.Context(), m.server(), chosen, m.options, m.print(&rejected)); err != nil {
 				return m.reachable(err)
 			}
-			if refused > 0 {
+			if rejected > 0 {
 				return &outcomeError{code: exitFailure}
 			}
 			return nil
 		},
 	}
 	m.addServerFlags(cmd)
-	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "change nothing, and show what would happen")
+	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "change nothing; show the changes")
 	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields of other field managers")
 	return cmd
 }

@@ -24,15 +24,17 @@ const (
 
 func newAMS() *cobra.Command {
 	cmd := &cobra.Command{Use: "ams",
-		Short: "Show and control what OpenShift Cluster Manager (AMS) knows about the clusters"}
+		Short: "Show and control the updates about clusters for OpenShift Cluster Manager (AMS)"}
 	group(cmd, newAMSStatus(), newAMSPlan(), newAMSToken(), newAMSExport(), newAMSPush(), newAMSImport(),
 		newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
-		newAMSOrder("retry", "Tell AMS of a cluster again, whatever stopped it"),
-		newAMSOrder("create-again", "Have a subscription made anew that is gone from AMS"),
+		newAMSClusterAction("retry", "Send a cluster's updates to AMS again after an error"),
+		newAMSClusterAction("create-again", "Create a cluster's subscription again after it was removed from AMS"),
 		newAMSEdit(),
-		newAMSOrder("leave", "Leave a cluster's subscription as it is in AMS"),
-		newAMSPlain("accept", "Speak in the name of the new organization, or from this machine, from now on"),
-		newAMSPlain("reverify", "After a restored backup: make nothing again and overwrite nothing in AMS unasked"))
+		newAMSClusterAction("leave", "Stop updating a cluster's subscription in AMS"),
+		newAMSAction("accept", "Confirm a changed organization of the credentials, or a move of the appliance to "+
+			"another machine"),
+		newAMSAction("reverify",
+			"After a restored backup: compare with AMS before subscriptions are created or overwritten"))
 	return cmd
 }
 
@@ -82,16 +84,17 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		name  string
 		value string
 	}{
-		{"organization", s.Organization}, {"account", s.Account}, {"last contact", moment(s.LastContact)},
-		{"next try", moment(s.NextTry)},
-		{"oldest waiting", moment(s.OldestWaiting)}, {"token until", moment(s.TokenUntil)},
+		{"organization", s.Organization}, {"account", s.Account}, {"last contact", formatTime(s.LastContact)},
+		{"next try", formatTime(s.NextTry)},
+		{"oldest waiting", formatTime(s.OldestWaiting)}, {"token until", formatTime(s.TokenUntil)},
 	} {
 		if line.value != "" {
 			fmt.Fprintf(out, "  %-15s %s\n", line.name, line.value)
 		}
 	}
 	if skew := time.Duration(s.ClockSkew * float64(time.Second)); skew.Abs() > time.Minute {
-		fmt.Fprintf(out, "  %-15s AMS's clock is off by %s; look at this machine's\n", "clock", skew)
+		fmt.Fprintf(out, "  %-15s the clock of AMS differs from this machine's clock by %s; check this machine's "+
+			"clock\n", "clock", skew)
 	}
 	fmt.Fprintf(out, "  %d waiting, %d sent, %d need attention, %d ended\n", s.Waiting, s.Sent, s.Attention, s.Left)
 	if len(s.Clusters) == 0 {
@@ -105,14 +108,14 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		if c.Code != "" {
 			reason += fmt.Sprintf(" (%d %s, operation %s)", c.HTTP, c.Code, c.OperationID)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, moment(c.Since),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, formatTime(c.Since),
 			c.SubscriptionID, c.RemoteStatus, reason)
 	}
 	return table.Flush()
 }
 
-// moment formats a time; "" for the zero time.
-func moment(at time.Time) string {
+// formatTime formats a time in UTC. It returns "" for the zero time.
+func formatTime(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -125,9 +128,9 @@ func newAMSLogin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login",
 		Short: "Give the appliance credentials for AMS",
-		Long: "Give the appliance credentials for AMS: an offline token, or a service account's id and secret. They " +
-			"are read from a file, or from\n" +
-			"standard input if the file is \"-\", and stored encrypted.",
+		Long: "Give the appliance credentials for AMS: an offline token, or the ID and secret of a service account. " +
+			"The command reads them from\na file, or from standard input if the file is \"-\". The appliance stores " +
+			"them encrypted.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var secret ams.Secret
@@ -148,7 +151,7 @@ func newAMSLogin() *cobra.Command {
 				secret, nil); err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "The appliance has the credentials; see landfall ams status.")
+			fmt.Fprintln(cmd.OutOrStdout(), "The appliance has stored the credentials; see landfall ams status.")
 			return nil
 		},
 	}
@@ -197,7 +200,7 @@ func newAMSConnect() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "connect",
-		Short: "Send everything that is queued now, and connect a site with manual connections for some minutes",
+		Short: "Send all queued updates now, and allow connections for some minutes if they are manual",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",
@@ -205,11 +208,11 @@ func newAMSConnect() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().IntVar(&minutes, "minutes", 10, "for how long, 1 to 1440")
+	cmd.Flags().IntVar(&minutes, "minutes", 10, "time in minutes, 1 to 1440")
 	return cmd
 }
 
-func newAMSOrder(name, short string) *cobra.Command {
+func newAMSClusterAction(name, short string) *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   name + " CLUSTER",
@@ -230,7 +233,7 @@ func newAMSEdit() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "edit CLUSTER",
-		Short: "Send another name or URL of the cluster to AMS; without values, send the cluster's own again",
+		Short: "Send another name or console URL of a cluster to AMS; without values, send the cluster's own again",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			edit.By = os.Getenv("USER")
@@ -244,7 +247,7 @@ func newAMSEdit() *cobra.Command {
 	return cmd
 }
 
-func newAMSPlain(name, short string) *cobra.Command {
+func newAMSAction(name, short string) *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   name,

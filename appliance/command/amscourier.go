@@ -30,13 +30,12 @@ func newAMSExport() *cobra.Command {
 		Short: "Write the queued updates for AMS to a file that a courier carries to a connected machine",
 		Long: "Write the queued updates for AMS to a file that a courier carries to a connected machine. The file is " +
 			"signed with the site's key and\n" +
-			"holds no token and no pull secret. Until its receipts come back, or a week has passed, or it is " +
-			"revoked, the appliance itself\n" +
-			"makes and deletes no subscription of the clusters in it.",
+			"contains no tokens and no pull secret. For the clusters in it, the appliance creates and deletes no " +
+			"subscriptions\nuntil its receipts are imported, the export is revoked, or a week has passed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return usage("name the file to write with -o")
+				return usage("-o is missing; name the file to write")
 			}
 			var file []byte
 			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil,
@@ -55,7 +54,7 @@ func newAMSExport() *cobra.Command {
 			if err := finish(err); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d clusters are in export %s of site %s.\n", len(read.Entries),
+			fmt.Fprintf(cmd.ErrOrStderr(), "Export %[2]s of site %[3]s contains %[1]d clusters.\n", len(read.Entries),
 				read.Header.Export, read.Header.Site)
 			return nil
 		},
@@ -98,15 +97,15 @@ func newAMSImport() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(),
-				"%d clusters were told, %d receipts said nothing new, %d need attention, %d are of clusters that are "+
-					"not here.\n",
+				"%d clusters confirmed, %d receipts already imported, %d need attention, %d belong to unknown "+
+					"clusters.\n",
 				came.Applied, came.Already, came.Stopped, came.Unknown)
 			return nil
 		},
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&trust, "trust", "",
-		"fingerprint of the pushing machine's key, when it comes for the first time")
+		"fingerprint of the pushing machine's key; required for the first import from this machine")
 	return cmd
 }
 
@@ -119,10 +118,9 @@ func newAMSPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push FILE",
 		Short: "On a connected machine: send the updates of a site's file to AMS, and write the receipts",
-		Long: "On a connected machine: send the updates of a site's file to AMS, with your own credentials, and " +
-			"write the " +
-			"receipts beside it. It can be\n" +
-			"interrupted and repeated: it continues where it stopped and sends nothing twice.",
+		Long: "On a connected machine: send the updates in a site's file to AMS with your own credentials, and write " +
+			"the receipts next to the file.\nAn interrupted push can be repeated: it continues where it stopped and " +
+			"sends nothing twice.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			text, err := os.ReadFile(arguments[0])
@@ -134,7 +132,8 @@ func newAMSPush() *cobra.Command {
 				return err
 			}
 			if site != "" && site != file.Header.Key.Fingerprint() {
-				return fmt.Errorf("%s is signed by site %s, not by %s", arguments[0], file.Header.Key.Fingerprint(),
+				return fmt.Errorf("%s is signed by the site with the key %s, not %s", arguments[0],
+					file.Header.Key.Fingerprint(),
 					site)
 			}
 			key, err := ownKey()
@@ -172,16 +171,16 @@ func newAMSPush() *cobra.Command {
 	flags.StringVar(&given.secretFile, "client-secret-file", "",
 		"file with the service account's secret; - is standard input")
 	flags.StringVar(&given.ocmConfig, "ocm-config", "",
-		"file in which the ocm command keeps its login, after ocm login; it is only read")
-	flags.StringVar(&progress, "progress", "", "file that keeps how far the push came (default FILE.progress)")
+		"configuration file of the ocm command after ocm login; it is not changed")
+	flags.StringVar(&progress, "progress", "", "file that records the progress of the push (default FILE.progress)")
 	flags.StringVarP(&receipts, "output", "o", "", "file for the receipts (default FILE.receipts.lfc)")
 	flags.StringVar(&tokenURL, "token-url", config.Default().AMS.TokenURL,
 		"URL at which credentials are exchanged for tokens")
-	flags.StringVar(&proxy, "proxy", "", "URL of a proxy (default as HTTPS_PROXY says)")
-	flags.StringVar(&caFile, "ca-bundle", "", "certificates (PEM) to trust beside those of the system")
-	flags.StringVar(&site, "site", "", "fingerprint of the site's key, to be sure of where the file comes from")
+	flags.StringVar(&proxy, "proxy", "", "URL of a proxy (default: HTTPS_PROXY)")
+	flags.StringVar(&caFile, "ca-bundle", "", "additional CA certificates (PEM)")
+	flags.StringVar(&site, "site", "", "fingerprint of the site's key; the push stops if another key signed the file")
 	flags.StringVar(&account, "account", "",
-		"user name that subscriptions are made for (default that of the file, or of the credentials)")
+		"user name of the owner of new subscriptions (default: the one in the file, or the user of the credentials)")
 	return cmd
 }
 
@@ -221,7 +220,8 @@ func (p pushCredentials) read(in io.Reader) (ams.Secret, error) {
 		secret, err := readLine(p.secretFile, in)
 		return ams.Secret{ClientID: p.clientID, ClientSecret: secret}, err
 	}
-	return ams.Secret{}, usage("say who you are: --token-file, --client-id with --client-secret-file, or --ocm-config")
+	return ams.Secret{},
+		usage("the credentials are missing; give --token-file, --client-id with --client-secret-file, or --ocm-config")
 }
 
 // readOCM reads the credentials in the ocm command's file (ocm-cli, pkg/config).
@@ -236,7 +236,7 @@ func readOCM(path string) (ams.Secret, error) {
 		ClientSecret string `json:"client_secret"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return ams.Secret{}, fmt.Errorf("%s is not a file of the ocm command: %w", path, err)
+		return ams.Secret{}, fmt.Errorf("%s is not a configuration file of the ocm command: %w", path, err)
 	}
 	secret := ams.Secret{OfflineToken: config.RefreshToken, ClientSecret: config.ClientSecret}
 	if config.ClientSecret != "" {
@@ -250,15 +250,15 @@ func readOCM(path string) (ams.Secret, error) {
 
 // ownKey returns this machine's key, which signs receipts. It creates the key at the first use.
 func ownKey() (*sitekey.Key, error) {
-	folder, err := os.UserConfigDir()
+	directory, err := os.UserConfigDir()
 	if err != nil {
 		return nil, fmt.Errorf("find the directory for this machine's key: %w", err)
 	}
-	folder = filepath.Join(folder, "landfall")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	directory = filepath.Join(directory, "landfall")
+	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory for this machine's key: %w", err)
 	}
-	return sitekey.LoadOrCreate(folder)
+	return sitekey.LoadOrCreate(directory)
 }
 
 func writeReceipts(out io.Writer, path string, key *sitekey.Key, receipts ams.CourierFile) error {

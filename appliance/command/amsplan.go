@@ -20,9 +20,8 @@ func newAMSPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
 		Short: "Show the planned updates of the appliance or of a courier's file; nothing is sent",
-		Long: "Show the planned updates of the appliance or of a courier's file, if AMS still has the state that was " +
-			"seen there last. Nothing is\n" +
-			"sent; a push first reads the state of AMS, which may have changed.",
+		Long: "Show the planned updates of the appliance or of a courier's file. The plan assumes that AMS still has " +
+			"the last recorded state.\nNothing is sent. A push reads the state of AMS first, which may have changed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			var plans []ams.Planned
@@ -72,7 +71,7 @@ func writePlans(out io.Writer, plans []ams.Planned) {
 		case plan.Reason != "":
 			fmt.Fprintf(out, "  then a user must decide: %s\n", plan.Reason)
 		case len(plan.Calls) == 0:
-			fmt.Fprintln(out, "  nothing: it is closed without a call")
+			fmt.Fprintln(out, "  nothing: the update is closed without a request")
 		}
 	}
 }

@@ -20,13 +20,13 @@ func newAMSToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create a token for the ocm command to use this appliance instead of AMS",
-		Long: "Create a token for the ocm command to use this appliance instead of AMS, and write it to standard " +
-			"output; it can not be shown\n" +
-			"again, because only its digest is stored:\n\n" +
+		Long: "Create a token with which the ocm command uses this appliance instead of AMS, and write it to " +
+			"standard output. The token\ncannot be shown again, because the appliance stores only its digest:\n\n" +
 			"  ocm login --token \"$(landfall ams token)\" --url http://APPLIANCE:8090\n\n" +
-			"With --offline, the token is exchanged at the appliance (ocm login --token … --token-url " +
+			"With --offline, the ocm command exchanges the token at the appliance (ocm login --token … --token-url " +
 			"http://APPLIANCE:8090" + accounts.TokenPath + "),\n" +
-			"with --client, it is the secret of a client id (ocm login --client-id … --client-secret … --token-url …).",
+			"With --client, the token is the secret of a client ID (ocm login --client-id … --client-secret … " +
+			"--token-url …).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -46,29 +46,31 @@ func newAMSToken() *cobra.Command {
 				fmt.Fprintf(cmd.ErrOrStderr(), "The client's id is %s, its secret:\n", issued.ID)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), issued.Secret)
-			fmt.Fprintf(cmd.ErrOrStderr(), "It speaks for %s and is good %s; landfall ams token revoke %s ends it.\n",
+			fmt.Fprintf(cmd.ErrOrStderr(),
+				"The token belongs to %s and is valid %s; revoke it with landfall ams token revoke %s.\n",
 				issued.Username, lifeOf(issued.Token), issued.ID)
 			return nil
 		},
 	}
 	appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&order.Username, "username", "", "whom it speaks for (default the site's own account)")
-	flags.IntVar(&order.Days, "days", 365, "for how long; 0 is for ever")
-	flags.BoolVar(&order.ReadOnly, "read-only", false, "it may set no labels")
-	flags.BoolVar(&offline, "offline", false, "make one that is exchanged for others that live an hour")
-	flags.BoolVar(&asClient, "client", false, "make a client id with a secret")
+	flags.StringVar(&order.Username, "username", "", "user name of the token's owner (default: the site's own account)")
+	flags.IntVar(&order.Days, "days", 365, "validity in days; 0 for unlimited")
+	flags.BoolVar(&order.ReadOnly, "read-only", false, "the token cannot change labels")
+	flags.BoolVar(&offline, "offline", false,
+		"create an offline token, which is exchanged for access tokens that are valid for an hour")
+	flags.BoolVar(&asClient, "client", false, "create a client ID with a secret")
 	flags.StringVar(&order.ClientID, "client-id", "",
-		"the client's id, such as assisted-installer-int (default one that is made up)")
+		"the client ID, such as assisted-installer-int (default: a generated one)")
 	cmd.AddCommand(newAMSTokenList(), newAMSTokenRevoke())
 	return cmd
 }
 
 func lifeOf(token local.Token) string {
 	if token.ExpiresAt.IsZero() {
-		return "for ever"
+		return "without a time limit"
 	}
-	return "until " + moment(token.ExpiresAt)
+	return "until " + formatTime(token.ExpiresAt)
 }
 
 func newAMSTokenList() *cobra.Command {
@@ -90,7 +92,7 @@ func newAMSTokenList() *cobra.Command {
 			fmt.Fprintln(table, "ID\tKIND\tUSER NAME\tREAD ONLY\tMADE\tGOOD")
 			for _, t := range all {
 				fmt.Fprintf(table, "%s\t%s\t%s\t%t\t%s\t%s\n", t.ID, t.Kind, t.Username, t.ReadOnly,
-					moment(t.CreatedAt), lifeOf(t))
+					formatTime(t.CreatedAt), lifeOf(t))
 			}
 			return table.Flush()
 		},

@@ -36,8 +36,8 @@ func (m *manifests) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&m.sources.Paths, "filename", "f", nil,
 		"file, directory or kustomization; - is standard input; may be repeated")
-	flags.BoolVarP(&m.sources.Recursive, "recursive", "R", false, "read folders of folders, too")
-	flags.StringVarP(&m.options.Namespace, "namespace", "n", "", "of objects that name none; default: default")
+	flags.BoolVarP(&m.sources.Recursive, "recursive", "R", false, "read subdirectories as well")
+	flags.StringVarP(&m.options.Namespace, "namespace", "n", "", "namespace of objects without one; default: default")
 }
 
 func (m *manifests) addServerFlags(cmd *cobra.Command) {
@@ -82,7 +82,7 @@ func (m *manifests) complain(problems apply.Problems) {
 	}
 }
 
-// reachable returns an error of the connection in the format of the other commands.
+// reachable converts an error of the connection to the format of the other commands.
 func (m *manifests) reachable(err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		return m.appliance.unreachable(cause)
@@ -90,8 +90,8 @@ func (m *manifests) reachable(err error) error {
 	return err
 }
 
-// print prints outcomes in kubectl's format and counts refusals.
-func (m *manifests) print(refused *int) func(apply.Result) {
+// print prints results in kubectl's format and counts rejections.
+func (m *manifests) print(rejected *int) func(apply.Result) {
 	dry := ""
 	if m.options.DryRun {
 		dry = " (server dry run)"
@@ -101,8 +101,8 @@ func (m *manifests) print(refused *int) func(apply.Result) {
 			fmt.Fprintf(m.out, "%s %s%s\n", o.Object, o.Text, dry)
 			return
 		}
-		*refused++
-		fmt.Fprintf(m.errOut, "landfall: %s: %s is refused: %s\n", o.Object.Source, o.Object, o.Err)
+		*rejected++
+		fmt.Fprintf(m.errOut, "landfall: %s: %s was rejected: %s\n", o.Object.Source, o.Object, o.Err)
 	}
 }
 
@@ -112,15 +112,13 @@ func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR|FILE|-",
 		Short: "Apply Kubernetes manifests of a site to a running appliance",
-		Long: "Apply Kubernetes manifests to the Kubernetes API of a running appliance: files of several documents, " +
-			"JSON, directories, and directories\n" +
-			"with a kustomization.yaml, and ClusterInstances of the siteconfig operator, in an order in which each " +
-			"object finds the objects that it references. Fields that were applied before and are\n" +
-			"omitted now are removed. A rejected object does not block the others; the exit code is 1 " +
-			"then.\n" +
-			"--dry-run checks everything and changes nothing, and shows what is missing before a server " +
-			"is touched:\n" +
-			"referenced objects that do not exist, images in the mirror, DNS records.",
+		Long: "Apply Kubernetes manifests to the Kubernetes API of a running appliance: files with one or more YAML " +
+			"or JSON documents,\ndirectories, directories with a kustomization.yaml, and ClusterInstances of the " +
+			"siteconfig operator. Referenced objects are\napplied before the objects that reference them. Fields " +
+			"that an earlier apply set and the manifests now omit are removed.\nIf an object is rejected, " +
+			"the others are still applied, and the exit code is 1.\n--dry-run changes nothing. It checks " +
+			"the objects and lists what is missing for an installation: referenced objects,\nimages " +
+			"in the mirror, and DNS records.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := m.read(cmd)
@@ -135,29 +133,29 @@ func newApply() *cobra.Command {
 	}
 	m.addFlags(cmd)
 	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false,
-		"change nothing, and show what would happen and what is missing")
+		"change nothing; show the changes and what is missing")
 	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields of other field managers")
 	cmd.Flags().BoolVar(&printed, "print", false,
-		"only print the objects, in the order in which they would be applied: for kubectl apply -f -")
+		"print the objects in the order of the apply instead of applying them, for kubectl apply -f -")
 	cmd.Flags().BoolVar(&wait, "wait", false,
-		"follow the clusters until they are installed; without clusters, the infra-envs until their images are there")
+		"wait until the clusters are installed; without clusters, until the images of the infra-envs are available")
 	cmd.Flags().DurationVar(&m.timeout, "timeout", 0, "time limit of --wait; default: none")
 	return cmd
 }
 
 func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) error {
-	var refused int
-	if err := apply.Apply(ctx, m.server(), list, m.options, m.print(&refused)); err != nil {
+	var rejected int
+	if err := apply.Apply(ctx, m.server(), list, m.options, m.print(&rejected)); err != nil {
 		return err
 	}
 	if m.options.DryRun {
-		lacking, err := m.missing(ctx, list)
+		missing, err := m.missing(ctx, list)
 		if err != nil {
 			return err
 		}
-		refused += lacking
+		rejected += missing
 	}
-	if refused > 0 {
+	if rejected > 0 {
 		return &outcomeError{code: exitFailure}
 	}
 	if !wait || m.options.DryRun {
@@ -177,14 +175,14 @@ func (m *manifests) limited(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, m.timeout)
 }
 
-// missing prints what an installation would lack, and counts it.
+// missing prints and counts the missing prerequisites of an installation.
 func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, error) {
 	problems, err := apply.Missing(ctx, m.server(), list, m.options)
 	if err != nil {
 		return 0, err
 	}
 	m.complain(problems)
-	lacking := len(problems)
+	missing := len(problems)
 	clusters, err := apply.PlannedClusters(ctx, m.server(), list, m.options)
 	if err != nil {
 		return 0, err
@@ -199,15 +197,15 @@ func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, err
 		if err != nil {
 			return 0, err
 		}
-		lacking += images + names
+		missing += images + names
 	}
-	if lacking == 0 {
-		fmt.Fprintf(m.out, "nothing is missing that can be checked before servers boot\n")
+	if missing == 0 {
+		fmt.Fprintf(m.out, "all prerequisites that can be checked before servers boot are met\n")
 	}
-	return lacking, nil
+	return missing, nil
 }
 
-// images makes the appliance check all images of the cluster's release in the mirror.
+// images has the appliance check all images of the cluster's release in the mirror.
 func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 	proven *[]apply.PlannedCluster) (int, error) {
 	if cluster.Release == "" || slices.ContainsFunc(*proven, func(p apply.PlannedCluster) bool {
@@ -216,7 +214,8 @@ func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 		return 0, nil
 	}
 	if cluster.MirrorsOfItsOwn {
-		fmt.Fprintf(m.out, "%s: images of %s are not checked: the cluster has mirrors of its own\n", cluster.Name,
+		fmt.Fprintf(m.out, "%s: the images of %s are not checked, because the cluster has its own mirror rules\n",
+			cluster.Name,
 			cluster.Release)
 		return 0, nil
 	}
@@ -240,10 +239,10 @@ func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 	return proof.Gaps, nil
 }
 
-// names makes the appliance look up the cluster's names in the site's DNS.
+// names has the appliance look up the cluster's names in the site's DNS.
 func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (int, error) {
 	if cluster.Name == "" || cluster.BaseDomain == "" {
-		return 0, nil // the API has refused the object
+		return 0, nil // the API has rejected the object
 	}
 	query := url.Values{"name": {cluster.Name}, "base_domain": {cluster.BaseDomain}, "api_vip": cluster.APIVIPs,
 		"ingress_vip": cluster.IngressVIPs}
@@ -254,7 +253,7 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 	if err := m.appliance.call(ctx, http.MethodGet, console.DoctorRoute+"?"+query.Encode(), nil, &report); err != nil {
 		return 0, fmt.Errorf("check the DNS names of %s: %w", cluster.Name, err)
 	}
-	lacking := 0
+	missing := 0
 	for _, finding := range report.Findings {
 		word := "note"
 		switch finding.Status {
@@ -262,11 +261,11 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 			continue
 		case doctor.Red:
 			word = "MISSING"
-			lacking++
+			missing++
 		}
 		fmt.Fprintf(m.out, "%s %s: %s. %s\n", word, finding.Subject, finding.Result, finding.Advice)
 	}
-	return lacking, nil
+	return missing, nil
 }
 
 func newDelete() *cobra.Command {
@@ -275,9 +274,8 @@ func newDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete -f DIR|FILE|-",
 		Short: "Remove the objects of manifests from a running appliance",
-		Long: "Remove the objects of manifests in the reverse order of landfall apply, and wait " +
-			"until they are gone.\n" +
-			"Installed clusters keep running; only the appliance's data about them is removed.",
+		Long: "Remove the objects in manifests in the reverse order of landfall apply, and wait until they are " +
+			"gone.\nInstalled clusters keep running; only the appliance's data about them is removed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := m.read(cmd)
@@ -288,18 +286,18 @@ func newDelete() *cobra.Command {
 		},
 	}
 	m.addFlags(cmd)
-	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "remove nothing, and show what would be removed")
+	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "remove nothing; show the objects to remove")
 	cmd.Flags().BoolVar(&wait, "wait", true, "wait until the objects are gone")
-	cmd.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait")
+	cmd.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "time limit of --wait")
 	return cmd
 }
 
 func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool) error {
-	var refused int
-	if err := apply.Delete(ctx, m.server(), list, m.options, m.print(&refused)); err != nil {
+	var rejected int
+	if err := apply.Delete(ctx, m.server(), list, m.options, m.print(&rejected)); err != nil {
 		return err
 	}
-	if refused > 0 {
+	if rejected > 0 {
 		return &outcomeError{code: exitFailure}
 	}
 	if !wait || m.options.DryRun {

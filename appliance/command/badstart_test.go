@@ -128,12 +128,12 @@ func TestServe_unreadableMirrorRules(t *testing.T) {
 			[]string{"location"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
-			path := filepath.Join(folder, "given")
+			directory := t.TempDir()
+			path := filepath.Join(directory, "given")
 			require.NoError(t, os.WriteFile(path, []byte(wrong.content), 0o600))
-			requireRefusedStart(t, filepath.Join(folder, "data"), []string{wrong.flag, path},
+			requireRefusedStart(t, filepath.Join(directory, "data"), []string{wrong.flag, path},
 				append(wrong.says, path)...)
-			require.NoDirExists(t, filepath.Join(folder, "data"))
+			require.NoDirExists(t, filepath.Join(directory, "data"))
 		})
 	}
 }

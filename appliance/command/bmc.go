@@ -27,11 +27,10 @@ type bmcs struct {
 func newBMC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bmc",
-		Short: "Boot servers and control their power by their BMCs (Redfish)",
-		Long: "Servers are added to a running appliance with the addresses and credentials of their BMCs. It boots " +
-			"them from an infra-env's\n" +
-			"image by virtual media, and ejects it when they reboot from their disks. NAME is the name of a server " +
-			"or its id.",
+		Short: "Boot servers and control their power through their BMCs (Redfish)",
+		Long: "Manage servers through their BMCs. The appliance boots a server from an infra-env's image by virtual " +
+			"media and ejects the image\nwhen the server reboots from its disk. NAME is the name or the ID of a " +
+			"server.",
 	}
 	group(cmd, newBMCList(), newBMCAdd(), newBMCImport(), newBMCShow(), newBMCBoot(), newBMCPower(), newBMCEject(),
 		newBMCInspect(), newBMCLog(), newBMCRemove())
@@ -131,15 +130,16 @@ func newBMCAdd() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&wanted.Username, "username", "", "user name for the BMC")
 	flags.StringVar(&passwordFile, "password-file", "", "file with the password for the BMC")
-	flags.StringVar(&wanted.BootMAC, "boot-mac", "", "MAC address by which the server's agent is known")
-	flags.StringVar(&wanted.BootMode, "boot-mode", "", "UEFI, UEFISecureBoot or legacy; left out: as it is")
+	flags.StringVar(&wanted.BootMAC, "boot-mac", "",
+		"MAC address of the server's boot interface, which identifies its agent")
+	flags.StringVar(&wanted.BootMode, "boot-mode", "", "UEFI, UEFISecureBoot or legacy; default: unchanged")
 	flags.BoolVar(&wanted.SkipVerify, "skip-verify", false, "accept any certificate of the BMC")
 	flags.StringVar(&caFile, "ca-file", "", "PEM file with the CA of the BMC's certificate")
 	flags.StringVar(&wanted.InfraEnvID, "infra-env", "", "infra-env whose image the server boots, by name or id")
 	return cmd
 }
 
-// showAfter sends a request that is answered with the server, and prints the server.
+// showAfter sends a request and prints the server in its response.
 func (b *bmcs) showAfter(ctx context.Context, out io.Writer, method, path string, body any) error {
 	server := new(bmc.Server)
 	if err := b.call(ctx, method, path, body, server); err != nil {
@@ -197,12 +197,11 @@ func newBMCImport() *cobra.Command {
 	b := &bmcs{}
 	dry := false
 	cmd := b.command(&cobra.Command{
-		Use: "import FILE.csv", Short: "Add the servers of a table", Args: cobra.ExactArgs(1),
-		Long: "Add the servers of a table with commas, semicolons or tabs (- is standard input). Its columns are " +
-			"name, address, username,\n" +
-			"password, boot_mac, infra_env, skip_verify and boot_mode, in this order or with a header row. Valid " +
-			"rows are added, and the\n" +
-			"command fails if any row is invalid.",
+		Use: "import FILE.csv", Short: "Add the servers in a table", Args: cobra.ExactArgs(1),
+		Long: "Add the servers in a table, separated by commas, semicolons or tabs (- is standard input). The " +
+			"columns are name, address,\nusername, password, boot_mac, infra_env, skip_verify and boot_mode, in this " +
+			"order or with a header row. The servers of valid\nrows are added. The command fails if any row is " +
+			"invalid.",
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		file := io.Reader(os.Stdin)
 		if arguments[0] != "-" {
@@ -270,19 +269,20 @@ func newBMCBoot() *cobra.Command {
 		}
 		return b.await(ctx, out, arguments[0], wait)
 	})
-	cmd.Flags().StringVar(&infraEnv, "infra-env", "", "another infra-env than the server's, by name or id")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "wait this long until the server is powered on with the image, or failed")
+	cmd.Flags().StringVar(&infraEnv, "infra-env", "", "infra-env to boot instead of the server's own, by name or ID")
+	cmd.Flags().DurationVar(&wait, "wait", 0,
+		"time to wait until the server is powered on with the image, or the boot has failed")
 	return cmd
 }
 
-// await follows a server until its order is done.
-func (b *bmcs) await(ctx context.Context, out io.Writer, name string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience,
-		fmt.Errorf("the server %s was not booted within %s; see landfall bmc show", name, patience))
+// await waits until a server's pending action is done, and prints new errors.
+func (b *bmcs) await(ctx context.Context, out io.Writer, name string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("the server %s was not booted within %s; see landfall bmc show", name, timeout))
 	defer cancel()
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	told := 0
+	printed := 0
 	for {
 		server := new(bmc.Server)
 		if err := b.call(ctx, http.MethodGet, bmcPath(name), nil, server); err != nil {
@@ -291,8 +291,8 @@ func (b *bmcs) await(ctx context.Context, out io.Writer, name string, patience t
 		switch {
 		case server.Pending == nil:
 			return b.showAfter(ctx, out, http.MethodGet, bmcPath(name), nil)
-		case server.Error != nil && server.Error.Count > told && server.Error.Since.After(server.Pending.At):
-			told = server.Error.Count
+		case server.Error != nil && server.Error.Count > printed && server.Error.Since.After(server.Pending.At):
+			printed = server.Error.Count
 			fmt.Fprintln(out, server.Error.Message)
 		}
 		select {
@@ -311,8 +311,8 @@ func newBMCPower() *cobra.Command {
 		Args: cobra.ExactArgs(2), ValidArgs: kinds,
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		if !slices.Contains(kinds, arguments[0]) {
-			return usage("%q is nothing to do with a server's power; it is on, off, soft (the operating system shuts "+
-				"down) or reset", arguments[0])
+			return usage("the power action %q is unknown; it is on, off, soft (the operating system shuts down) or "+
+				"reset", arguments[0])
 		}
 		return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[1])+"/actions/power",
 			map[string]string{"action": arguments[0]})
@@ -320,10 +320,10 @@ func newBMCPower() *cobra.Command {
 }
 
 func newBMCEject() *cobra.Command {
-	return newBMCAction("eject", "Eject what is in a server's virtual drives")
+	return newBMCAction("eject", "Eject the image from a server's virtual drives")
 }
 func newBMCInspect() *cobra.Command {
-	return newBMCAction("inspect", "Ask a server's BMC anew what it is")
+	return newBMCAction("inspect", "Read a server's inventory from its BMC again")
 }
 
 func newBMCAction(action, short string) *cobra.Command {
@@ -393,6 +393,6 @@ func newBMCRemove() *cobra.Command {
 			return b.call(ctx, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", bmcPath(arguments[0]), powerOff),
 				nil, nil)
 		})
-	cmd.Flags().BoolVar(&powerOff, "power-off", false, "power it off first")
+	cmd.Flags().BoolVar(&powerOff, "power-off", false, "power the server off first")
 	return cmd
 }

@@ -44,11 +44,11 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	return c.send(ctx, method, path, "application/json", bytes.NewReader(body), out)
 }
 
-// send is call with a body of any type.
+// send is like call, with a body of any content type.
 func (c *client) send(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.url, "/")+path, body)
 	if err != nil {
-		return fmt.Errorf("--url %s can not be used: %w; expected one such as %s", c.url, err, defaultURL)
+		return fmt.Errorf("--url %s is invalid: %w; expected a URL such as %s", c.url, err, defaultURL)
 	}
 	request.Header.Set("Content-Type", contentType)
 	response, err := c.http.Do(request)
@@ -87,10 +87,10 @@ func (c *client) unreachable(err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		err = cause.Err
 	}
-	return fmt.Errorf("the appliance at %s can not be reached (%w); check --url", c.url, err)
+	return fmt.Errorf("the appliance at %s cannot be reached (%w); check --url", c.url, err)
 }
 
-// refusal returns the sentence in an API error of any format.
+// refusal returns the message in an API error of any format.
 func refusal(method, path, status string, answer []byte) error {
 	var shape struct {
 		Reason  string `json:"reason"`
@@ -109,7 +109,7 @@ func (c *client) clusters(ctx context.Context) ([]*models.Cluster, error) {
 	return clusters, c.call(ctx, http.MethodGet, apiPath+"/clusters", nil, &clusters)
 }
 
-// resolve replaces the name of a cluster with its ID. IDs and "" stay unchanged.
+// resolve replaces the name of a cluster with its ID. IDs and "" remain unchanged.
 func (c *client) resolve(ctx context.Context, wanted *string) error {
 	if _, err := uuid.Parse(*wanted); err == nil || *wanted == "" {
 		return nil
@@ -126,19 +126,19 @@ func (c *client) resolve(ctx context.Context, wanted *string) error {
 	}
 	switch len(ids) {
 	case 0:
-		return fmt.Errorf("there is no cluster %s; landfall clusters lists them", *wanted)
+		return fmt.Errorf("the cluster %s does not exist; landfall clusters lists all clusters", *wanted)
 	case 1:
 		*wanted = ids[0]
 		return nil
 	default:
-		return fmt.Errorf("%d clusters are called %s; give the id, see landfall clusters", len(ids), *wanted)
+		return fmt.Errorf("%d clusters have the name %s; give the ID from landfall clusters", len(ids), *wanted)
 	}
 }
 
-// resolveOne is resolve for a required cluster.
+// resolveOne is like resolve, but returns an error for "".
 func (c *client) resolveOne(ctx context.Context, wanted *string) error {
 	if *wanted == "" {
-		return usage("--cluster is missing; landfall clusters lists them")
+		return usage("--cluster is missing; landfall clusters lists all clusters")
 	}
 	return c.resolve(ctx, wanted)
 }

@@ -41,7 +41,7 @@ func newClusters() *cobra.Command {
 
 func writeClusters(out io.Writer, clusters []*models.Cluster) error {
 	if len(clusters) == 0 {
-		_, err := fmt.Fprintln(out, "There is no cluster yet.")
+		_, err := fmt.Fprintln(out, "The appliance has no clusters.")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -89,11 +89,12 @@ func newStatus() *cobra.Command {
 func writeStatus(out io.Writer, status *console.Status) error {
 	fmt.Fprintf(out, "Landfall %s at %s\n\n", status.Version, status.URL)
 	if len(status.OSImages) == 0 {
-		fmt.Fprintln(out, "There is no live ISO, so no host can be discovered: landfall iso import, or os_images in "+
-			"the configuration.")
+		fmt.Fprintln(out, "Without a live ISO, no hosts can be discovered. Import one with landfall iso import, or "+
+			"add it to os_images in the configuration.")
 	}
 	if len(status.Releases) == 0 {
-		fmt.Fprintln(out, "There is no release, so no cluster can be made: release_images in the configuration.")
+		fmt.Fprintln(out, "Without a release, no clusters can be created. Add one to release_images in the "+
+			"configuration.")
 	}
 	if len(status.OSImages)+len(status.Releases) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package command is the command line of the appliance. Each command has a file of its name. This
-// file holds the common parts: errors, signals and logs.
+// Package command is the command line of the appliance. Each command has its own file. This file
+// contains the common parts: errors, signals and logging.
 package command
 
 import (
@@ -31,8 +31,8 @@ const (
 
 // Execute runs the command in the arguments (without the program's name) and returns the exit code
 // of the process: 0, 1 after a failure, 2 for wrong arguments. If the process was started as the
-// openshift-install of a simulated release payload, Execute runs the stand-in (see installer.Main)
-// and does not return.
+// openshift-install of a simulated release payload, Execute runs the stand-in (see
+// installer.Main) and does not return.
 func Execute(arguments []string) int {
 	installer.Main()
 	ctx, release := interruptible(context.Background())
@@ -65,7 +65,7 @@ func execute(ctx context.Context, root *cobra.Command, started *bool, arguments 
 	}
 }
 
-// usageError is a wrong argument that is found after the start of a command.
+// usageError is the error of a wrong argument that a command itself detects.
 type usageError struct{ error }
 
 func usage(format string, arguments ...any) error {
@@ -77,7 +77,7 @@ func isUsage(err error) bool {
 	return ok
 }
 
-// sentence returns an error on one line. Joined errors have one line each.
+// sentence returns an error as text with one line for each joined error.
 func sentence(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }
@@ -109,16 +109,16 @@ func group(parent *cobra.Command, commands ...*cobra.Command) {
 			return nil
 		}
 		if near := parent.SuggestionsFor(arguments[0]); len(near) > 0 {
-			return fmt.Errorf("there is no command %q; did you mean %q?", arguments[0], near[0])
+			return fmt.Errorf("unknown command %q; did you mean %q?", arguments[0], near[0])
 		}
-		return fmt.Errorf("there is no command %q", arguments[0])
+		return fmt.Errorf("unknown command %q", arguments[0])
 	}
 	parent.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	parent.SuggestionsMinimumDistance = 2
 }
 
-// interruptible returns a context that ends at the first SIGINT or SIGTERM. The second one ends the
-// process at once. The returned function stops that.
+// interruptible returns a context that ends at the first SIGINT or SIGTERM. The second signal ends
+// the process immediately. The returned function restores the default handling.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -166,7 +166,7 @@ func onTerminal(out io.Writer) bool {
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
-// stoppedQuietly drops the error of a command that the person stopped.
+// stoppedQuietly drops the error of a command that a signal stopped.
 func stoppedQuietly(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

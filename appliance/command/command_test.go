@@ -90,10 +90,10 @@ func TestUsage_wrongArguments(t *testing.T) {
 		sentence  string
 	}{
 		"a command like another": {[]string{"sevre"},
-			`landfall: there is no command "sevre"; did you mean "serve"?; see landfall --help`},
-		"a command like none": {[]string{"coffee"}, `landfall: there is no command "coffee"; see landfall --help`},
+			`landfall: unknown command "sevre"; did you mean "serve"?; see landfall --help`},
+		"a command like none": {[]string{"coffee"}, `landfall: unknown command "coffee"; see landfall --help`},
 		"a part of a command": {[]string{"simulate", "coffee"},
-			`there is no command "coffee"; see landfall simulate --help`},
+			`unknown command "coffee"; see landfall simulate --help`},
 		"an unknown flag": {[]string{"demo", "--quick"},
 			`landfall: unknown flag: --quick; see landfall demo --help`},
 		"a value like none": {[]string{"serve", "--log-level", "loud"},
@@ -138,38 +138,39 @@ func TestServe_invalidConfiguration(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
-	folder := t.TempDir()
-	wrong := filepath.Join(folder, "wrong.yaml")
+	directory := t.TempDir()
+	wrong := filepath.Join(directory, "wrong.yaml")
 	require.NoError(t, os.WriteFile(wrong, []byte("\nlisen: x\n"), 0o600))
-	notAFolder := filepath.Join(folder, "file")
+	notAFolder := filepath.Join(directory, "file")
 	require.NoError(t, os.WriteFile(notAFolder, nil, 0o600))
 
-	for name, refused := range map[string]struct {
+	for name, rejected := range map[string]struct {
 		arguments []string
 		sentence  string
 	}{
 		"a wrong key": {[]string{"--config", wrong},
 			`wrong.yaml, line 2: unknown key "lisen"; did you mean "listen"?`},
-		"no such file": {[]string{"--config", folder + "/none.yaml"}, "none.yaml: there is no such file"},
-		"a port in use": {[]string{"--listen", taken.Addr().String(), "--data-dir", folder + "/data"},
+		"no such file": {[]string{"--config", directory + "/none.yaml"}, "none.yaml: there is no such file"},
+		"a port in use": {[]string{"--listen", taken.Addr().String(), "--data-dir", directory + "/data"},
 			"another program already listens on " + taken.Addr().String()},
 		"a file for a directory": {[]string{"--listen", "127.0.0.1:0", "--data-dir", notAFolder}, notAFolder},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := landfall(t, append([]string{"serve"}, refused.arguments...)...)
+			got := landfall(t, append([]string{"serve"}, rejected.arguments...)...)
 			require.Equal(t, exitFailure, got.code)
-			require.Contains(t, got.errOut, refused.sentence)
+			require.Contains(t, got.errOut, rejected.sentence)
 			require.Equal(t, 1, strings.Count(got.errOut, "\n"), got.errOut)
 		})
 	}
 }
 
 func TestServe_printsURLAndStopsOnInterrupt(t *testing.T) {
-	folder := t.TempDir()
-	got := interruptAt(t, "  data  ", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder, "--log-level", "error")
+	directory := t.TempDir()
+	got := interruptAt(t, "  data  ", "serve", "--listen", "127.0.0.1:0", "--data-dir", directory, "--log-level",
+		"error")
 	require.Zero(t, got.code, got.errOut)
 	require.Contains(t, got.out, "page and API   http://127.0.0.1:")
-	require.Contains(t, got.out, "data           "+folder)
+	require.Contains(t, got.out, "data           "+directory)
 }
 
 func TestDemo_installsClusterAndExits(t *testing.T) {
@@ -208,18 +209,18 @@ func TestDemo_interruptedDuringInstallation(t *testing.T) {
 // TestDemo_keepsDataDirectory installs a single node, and
 // another one beside it in a demo that does not end by itself.
 func TestDemo_keepsDataDirectory(t *testing.T) {
-	folder := t.TempDir()
-	kubeconfig := filepath.Join(folder, "kubeconfig")
-	requireDemo(t, "demo", "1", kubeconfig, "--data-dir", folder)
+	directory := t.TempDir()
+	kubeconfig := filepath.Join(directory, "kubeconfig")
+	requireDemo(t, "demo", "1", kubeconfig, "--data-dir", directory)
 	got := interruptAt(t, "is installed", "demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000",
-		"--data-dir", folder, "--kubeconfig", kubeconfig)
+		"--data-dir", directory, "--kubeconfig", kubeconfig)
 	require.Zero(t, got.code, got.errOut)
 	require.Contains(t, got.out, "The cluster demo-2 is installed.")
 }
 
 func TestKubeconfig_installedCluster(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "east")
-	var refused, wrote, shown result
+	var rejected, wrote, shown result
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	out := &alarm{text: "is installed"}
@@ -227,7 +228,7 @@ func TestKubeconfig_installedCluster(t *testing.T) {
 		defer interrupt()
 		_, at, _ := strings.Cut(out.String(), "http://")
 		url := "http://" + strings.Fields(at)[0]
-		refused = landfall(t, "kubeconfig", "--url", url, "--cluster", "west")
+		rejected = landfall(t, "kubeconfig", "--url", url, "--cluster", "west")
 		wrote = landfall(t, "kubeconfig", "--url", url, "--cluster", "demo", "-o", file)
 		shown = landfall(t, "credentials", "--url", url, "--cluster", "demo")
 	})
@@ -235,7 +236,7 @@ func TestKubeconfig_installedCluster(t *testing.T) {
 	require.Zero(t, run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000"}, out,
 		&errOut), errOut.String())
 
-	require.Contains(t, refused.errOut, "there is no cluster west; landfall clusters lists them")
+	require.Contains(t, rejected.errOut, "the cluster west does not exist; landfall clusters lists all clusters")
 	require.Zero(t, wrote.code, wrote.errOut)
 	kubeconfig, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -254,10 +255,10 @@ func TestDemo_reportsFailure(t *testing.T) {
 	}{
 		"a host fails":      {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
 		"a wrong fault":     {[]string{"--faults", "gremlins"}, "gremlins"},
-		"hosts never ready": {[]string{"--faults", "low-memory", "--timeout", "3s"}, "the demo was not done after 3s"},
+		"hosts never ready": {[]string{"--faults", "low-memory", "--timeout", "3s"}, "the demo did not end within 3s"},
 		"a port in use":     {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
-		"no such folder": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
-			"choose another place with --kubeconfig"},
+		"no such directory": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
+			"choose another file with --kubeconfig"},
 		"two hosts": {[]string{"--hosts", "2"}, "hosts are 1 (a single node), 3 or more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +289,7 @@ func TestClient_showsClusters(t *testing.T) {
 	require.Contains(t, status.out, "Landfall v1 at http://bastion:8090")
 	require.Contains(t, status.out, "live ISO  4.19     x86_64        ready")
 	require.Contains(t, status.out,
-		"There is no release, so no cluster can be made: release_images in the configuration.")
+		"Without a release, no clusters can be created. Add one to release_images in the configuration.")
 }
 
 func TestClient_emptyAppliance(t *testing.T) {
@@ -299,7 +300,7 @@ func TestClient_emptyAppliance(t *testing.T) {
 		require.NoError(t, err)
 	}))
 	defer server.Close()
-	require.Equal(t, "There is no cluster yet.\n", landfall(t, "clusters", "--url", server.URL).out)
+	require.Equal(t, "The appliance has no clusters.\n", landfall(t, "clusters", "--url", server.URL).out)
 	status := landfall(t, "status", "--url", server.URL).out
 	require.Contains(t, status, "There is no live ISO")
 	require.Contains(t, status, "There is no release")
@@ -329,7 +330,7 @@ func TestClient_clusterByIDOrName(t *testing.T) {
 		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut, "2 clusters are called twin; give the id",
 			command)
 		require.Contains(t, landfall(t, append(arguments, "west")...).errOut,
-			"there is no cluster west; landfall clusters lists them", command)
+			"the cluster west does not exist; landfall clusters lists all clusters", command)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func newCourier() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "courier",
-		Short: "Carry images to a site by courier",
+		Short: "Fetch images on a connected machine and push them into a site's mirror",
 	}
 	group(cmd, newCourierFill(), newCourierPush())
 	return cmd
@@ -60,13 +60,10 @@ func newCourierFill() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fill LIST -o DIR",
-		Short: "Fetch the images of a site's shopping list, on a connected machine",
-		Long: "Fetch the images of a site's shopping list into a directory, such as one on a USB drive. The list is " +
-			"the plain " +
-			"one of the Mirror\n" +
-			"page or of landfall mirror prove --list; an altered list is rejected. An interrupted run " +
-			"continues where it\n" +
-			"stopped; files stay below 4 GiB.",
+		Short: "Fetch the images on a site's list, on a connected machine",
+		Long: "Fetch the images on a site's list of missing images into a directory, for example on a USB drive. The " +
+			"list is the text list\nof the Mirror page or of landfall mirror prove --list. It is signed, and an " +
+			"altered list is rejected. An interrupted run\ncontinues where it stopped. Files stay below 4 GiB.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			size, err := partSize(part)
@@ -74,7 +71,7 @@ func newCourierFill() *cobra.Command {
 				return err
 			}
 			if dir == "" {
-				return usage("name the directory to fill with -o")
+				return usage("-o is missing; name the directory to fill")
 			}
 			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size},
 				cmd.ErrOrStderr())
@@ -90,12 +87,12 @@ func newCourierFill() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringVarP(&dir, "output", "o", "", "folder to fill")
+	set.StringVarP(&dir, "output", "o", "", "directory to fill")
 	set.StringVar(&flags.secret, "pull-secret", "", "file with the pull secret for the source registries")
-	set.StringVar(&flags.ca, "ca", "", "certificates (PEM) that registries are trusted by, beside those of the system")
+	set.StringVar(&flags.ca, "ca", "", "additional CA certificates (PEM) of the registries")
 	set.StringVar(&flags.registriesConf, "registries-conf", "",
-		"registries.conf of this machine, if it reaches the sources through mirrors")
-	set.StringVar(&part, "part-size", "", "largest size of a file, such as 1GiB; default: just below 4 GiB")
+		"registries.conf of this machine, if it pulls from the sources through mirrors")
+	set.StringVar(&part, "part-size", "", "maximum size of a file, such as 1GiB; default: just below 4 GiB")
 	set.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -104,7 +101,7 @@ func fill(ctx context.Context, flags *registryFlags, path string, o courier.Fill
 	errOut io.Writer) (_ *courier.Filled, err error) {
 	list, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the shopping list: %w", err)
+		return nil, fmt.Errorf("read the list of missing images: %w", err)
 	}
 	_, key, err := courier.Parse(list)
 	if err != nil {
@@ -142,10 +139,9 @@ func newCourierPush() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "push DIR --to REGISTRY",
-		Short: "Push the images that a courier brought into the site's mirror",
-		Long: "Push the output of landfall courier fill to the locations of the site's mirror rules. Existing " +
-			"content is not sent again.\n" +
-			"landfall mirror prove then shows what has arrived.",
+		Short: "Push the fetched images into the site's mirror, at the site",
+		Long: "Push the output of landfall courier fill to the locations in the site's mirror rules. Existing " +
+			"content is not sent again.\nRun landfall mirror prove afterwards to see which images have arrived.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			o.Dir = arguments[0]
@@ -172,12 +168,12 @@ func newCourierPush() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&o.To, "to", "", "the mirror as host or host:port; default: as the list says")
+	set.StringVar(&o.To, "to", "", "the mirror as host or host:port; default: the mirror in the list")
 	set.StringVar(&flags.secret, "pull-secret", "",
-		"file with credentials that may write, in the form of a pull secret")
-	set.StringVar(&flags.ca, "ca", "", "certificates (PEM) that the mirror is trusted by, beside those of the system")
+		"file with credentials that allow pushing, in the format of a pull secret")
+	set.StringVar(&flags.ca, "ca", "", "additional CA certificates (PEM) of the mirror")
 	set.BoolVar(&o.Insecure, "insecure", false,
-		"the mirror uses plain HTTP or has an untrusted certificate")
+		"allow plain HTTP and untrusted certificates")
 	set.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -189,11 +185,11 @@ func partSize(text string) (int64, error) {
 	}
 	number, unit := int64(0), ""
 	if _, err := fmt.Sscanf(text, "%d%s", &number, &unit); err != nil && unit == "" && number == 0 {
-		return 0, usage("--part-size is %q; write it as 512MiB or 1GiB", text)
+		return 0, usage("--part-size %q is invalid; use a size such as 512MiB or 1GiB", text)
 	}
 	factor, ok := map[string]int64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
 	if !ok || number <= 0 || number > 4<<30/factor {
-		return 0, usage("--part-size is %q; write it as 512MiB or 1GiB, below 4GiB", text)
+		return 0, usage("--part-size %q is invalid; use a size such as 512MiB or 1GiB, below 4GiB", text)
 	}
 	return number * factor, nil
 }

@@ -22,7 +22,7 @@ import (
 	"landfall/appliance/simulate/registry"
 )
 
-// Speed factors of the demo's hosts, with and without a person who watches.
+// Speed factors of the demo's hosts: for users who watch the page, and for --exit.
 const (
 	watchedSpeed   = 40
 	unwatchedSpeed = 1000
@@ -47,12 +47,10 @@ func newDemo() *cobra.Command {
 	d := &demo{log: config.Log{Format: "auto"}}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Rehearse an installation: an appliance with a simulated site around it",
-		Long: "Run an appliance with a simulated site around it, all in this process and over HTTP on this machine: " +
-			"a mirror registry\n" +
-			"with a small release payload, a live ISO, and hosts that boot the discovery ISO and are installed as a " +
-			"cluster.\n" +
-			"Nothing of it is OpenShift, and nothing leaves this machine.",
+		Short: "Rehearse an installation: run an appliance with a simulated site",
+		Long: "Run an appliance with a simulated site in one process: a mirror registry with a small release " +
+			"payload, a live ISO, and hosts\nthat boot the discovery ISO and are installed as a cluster. The demo " +
+			"contains no OpenShift software and uses no network\noutside of this machine.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d.out, d.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -60,18 +58,18 @@ func newDemo() *cobra.Command {
 				d.speed = unwatchedSpeed
 			}
 			if d.hosts != 1 && d.hosts < 3 || d.speed <= 0 {
-				return usage("--hosts is %d and --speed %g; hosts are 1 (a single node), 3 or more, and the speed is "+
-					"above zero", d.hosts, d.speed)
+				return usage("--hosts %d or --speed %g is invalid; use 1 host (a single node) or at least 3, and a "+
+					"speed above zero", d.hosts, d.speed)
 			}
 			if d.bmcs < 0 || d.bmcs > 50 {
-				return usage("--bmcs is %d; it is 0 to 50", d.bmcs)
+				return usage("--bmcs %d is invalid; use 0 to 50", d.bmcs)
 			}
 			var err error
 			if d.parsedFaults, err = simulate.ParseFaults(d.faults); err != nil {
 				return usage("--faults: %w", err)
 			}
 			if _, err := os.Stat(filepath.Dir(d.kubeconfig)); err != nil {
-				return fmt.Errorf("write the kubeconfig: %w; choose another place with --kubeconfig", err)
+				return fmt.Errorf("write the kubeconfig: %w; choose another file with --kubeconfig", err)
 			}
 			err = d.run(cmd.Context())
 			if d.exit {
@@ -83,21 +81,22 @@ func newDemo() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&d.listen, "listen", "127.0.0.1:8090", "address and port to serve HTTP on")
 	flags.StringVar(&d.dataDir, "data-dir", "",
-		"directory of the appliance's data, which stays; default: a temporary one")
+		"directory of the appliance's data, which is kept; default: a temporary directory")
 	flags.StringVar(&d.kubeconfig, "kubeconfig", "",
 		"file to write the new cluster's kubeconfig to; default: demo-kubeconfig with --exit, else none")
 	flags.IntVar(&d.hosts, "hosts", 3,
-		"number of hosts; three are the control plane, the others workers; 1 is a single node")
+		"number of hosts: three control-plane hosts and workers, or 1 for a single node")
 	flags.IntVar(&d.bmcs, "bmcs", 3,
-		"number of simulated servers that wait behind their BMCs to be booted; none with --exit")
+		"number of additional simulated servers with BMCs, powered off; none with --exit")
 	flags.Float64Var(&d.speed, "speed", watchedSpeed,
-		fmt.Sprintf("how many times faster than real hosts they are; default with --exit: %d", unwatchedSpeed))
+		fmt.Sprintf("speed factor of the hosts compared to real ones; default with --exit: %d", unwatchedSpeed))
 	flags.StringVar(&d.faults, "faults", "",
-		"what goes wrong with the hosts, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
-	flags.StringSliceVar(&d.operators, "operators", nil, "operators to install with the cluster, with commas: odf,cnv")
-	flags.BoolVar(&d.exit, "exit", false, "end when the cluster is installed, or with the reason if it can not be")
-	flags.DurationVar(&d.timeout, "timeout", 10*time.Minute, "with --exit: time for the whole")
-	flags.StringVar(&d.log.Level, "log-level", "error", "least level that is logged: debug, info, warn, error")
+		"faults of the hosts, separated by commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringSliceVar(&d.operators, "operators", nil,
+		"operators to install with the cluster, separated by commas: odf,cnv")
+	flags.BoolVar(&d.exit, "exit", false, "end when the cluster is installed or the installation has failed")
+	flags.DurationVar(&d.timeout, "timeout", 10*time.Minute, "with --exit: time limit of the demo")
+	flags.StringVar(&d.log.Level, "log-level", "error", "minimum level of log lines: debug, info, warn, error")
 	return cmd
 }
 
@@ -106,12 +105,12 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	folder := d.dataDir
-	if folder == "" {
-		if folder, err = os.MkdirTemp("", "landfall-demo-"); err != nil {
+	directory := d.dataDir
+	if directory == "" {
+		if directory, err = os.MkdirTemp("", "landfall-demo-"); err != nil {
 			return fmt.Errorf("create a directory for the demo's data: %w", err)
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+		defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	}
 	if d.exit {
 		if d.kubeconfig == "" {
@@ -119,26 +118,26 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d.timeout,
-			fmt.Errorf("the demo was not done after %s; see --timeout", d.timeout))
+			fmt.Errorf("the demo did not end within %s; see --timeout", d.timeout))
 		defer cancel()
 	}
-	site, err := newDemoSite(ctx, folder, logger)
+	site, err := newDemoSite(ctx, directory, logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, site.registry.Close(), site.spokes.Close()) }()
-	return d.rehearse(ctx, site, logger)
+	return d.runSite(ctx, site, logger)
 }
 
-// rehearse runs the appliance and the installation. With --exit the end of the installation stops
-// the appliance; otherwise the person does.
-func (d *demo) rehearse(ctx context.Context, site *demoSite, logger *slog.Logger) error {
+// runSite runs the appliance and the installation. With --exit, the appliance stops after the
+// installation; otherwise the user stops it.
+func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger) error {
 	site.config.Listen = d.listen
 	running, err := appliance.New(ctx, site.config, logger, Version())
 	if err != nil {
 		return err
 	}
-	d.say("Landfall %s rehearses an installation; nothing of it is OpenShift.\n  page   %s\n  data   %s\n", Version(),
+	d.say("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n", Version(),
 		running.LocalURL(), site.config.DataDir)
 	appCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -151,7 +150,8 @@ func (d *demo) rehearse(ctx context.Context, site *demoSite, logger *slog.Logger
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			d.say("The rehearsal failed: %s\nThe appliance goes on; look at its page, and stop it with Ctrl-C.\n",
+			d.say("The installation failed: %s\nThe appliance continues to run. See its page for details; stop it "+
+				"with Ctrl-C.\n",
 				sentence(err))
 		}
 		if !d.exit {
@@ -187,8 +187,8 @@ type demoSite struct {
 
 // newDemoSite creates a registry with a release payload and a live ISO in a directory, and a
 // configuration for them.
-func newDemoSite(ctx context.Context, folder string, logger *slog.Logger) (_ *demoSite, err error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+func newDemoSite(ctx context.Context, directory string, logger *slog.Logger) (_ *demoSite, err error) {
+	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory for the demo's data: %w; choose another one with --data-dir", err)
 	}
 	mirror, err := registry.New(ctx, "127.0.0.1:0", logger)
@@ -204,7 +204,7 @@ func newDemoSite(ctx context.Context, folder string, logger *slog.Logger) (_ *de
 	if err != nil {
 		return nil, fmt.Errorf("fill the simulated registry: %w", err)
 	}
-	iso := filepath.Join(folder, "live.iso")
+	iso := filepath.Join(directory, "live.iso")
 	sum, err := simulate.WriteBaseISO(iso, simulate.BaseISO{})
 	if err != nil {
 		return nil, fmt.Errorf("write the simulated live ISO: %w", err)
@@ -213,12 +213,12 @@ func newDemoSite(ctx context.Context, folder string, logger *slog.Logger) (_ *de
 	if err != nil {
 		return nil, fmt.Errorf("fill the simulated registry: %w", err)
 	}
-	rules := filepath.Join(folder, "idms-oc-mirror.yaml")
+	rules := filepath.Join(directory, "idms-oc-mirror.yaml")
 	if err := os.WriteFile(rules, append(release.IDMS, catalogs...), 0o600); err != nil {
 		return nil, fmt.Errorf("write the simulated mirror's rules: %w", err)
 	}
 	settings := config.Default()
-	settings.DataDir = filepath.Join(folder, "data")
+	settings.DataDir = filepath.Join(directory, "data")
 	settings.OSImages = []config.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64",
 		Path: iso, SHA256: sum}}
 	settings.ReleaseImages = []config.ReleaseImage{{

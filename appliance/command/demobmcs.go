@@ -20,13 +20,13 @@ const (
 	demoInfraEnv = "servers" // infra-env of the simulated servers
 	demoUser     = "root"
 	demoPassword = "demo"
-	firstServer  = 101 // number of the first server, above those of the demo's hosts
+	firstServer  = 101 // number of the first server, above the numbers of the demo's hosts
 )
 
 // Profiles of the simulated servers' BMCs, in rotation.
 var demoProfiles = []string{"dell-idrac9", "hpe-ilo6", "supermicro-x12", "lenovo-xcc", "ami-megarac"}
 
-// demoServers are simulated servers behind BMCs that wait to be booted.
+// demoServers are simulated servers with BMCs. They are powered off until a user boots them.
 type demoServers struct {
 	machines *simulate.Servers
 	bmcs     []*redfish.BMC
@@ -34,17 +34,17 @@ type demoServers struct {
 }
 
 // serveBMCs runs simulated servers until the context ends and adds them to the appliance.
-func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, folder string,
+func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, dataDir string,
 	logger *slog.Logger) (err error) {
 	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults,
 		Logger: logger, Spokes: site.spokes}}
 	defer func() { err = errors.Join(err, servers.close()) }()
 	for i := range d.bmcs {
-		if err := servers.add(i, folder, logger); err != nil {
+		if err := servers.add(i, directory, logger); err != nil {
 			return err
 		}
 	}
-	if err := servers.introduce(ctx, &client{url: address}); err != nil && ctx.Err() == nil {
+	if err := servers.register(ctx, &client{url: address}); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the simulated servers: %w", err)
 	}
 	d.say("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   "+
@@ -54,44 +54,44 @@ func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, folder st
 }
 
 // add starts the BMC of one more server.
-func (s *demoServers) add(i int, folder string, logger *slog.Logger) error {
+func (s *demoServers) add(i int, directory string, logger *slog.Logger) error {
 	mac := fmt.Sprintf("52:54:00:de:30:%02x", i+1)
 	s.macs = append(s.macs, mac)
 	s.machines.Planned = append(s.machines.Planned, simulate.Planned{Hostname: fmt.Sprintf("server-%d", i+1), MAC: mac})
 	profile, _ := redfish.ProfileByName(demoProfiles[i%len(demoProfiles)])
 	ended := func(ctx context.Context, err error) {
 		if err != nil && ctx.Err() == nil {
-			logger.Warn("A simulated server came to its end.", "server", i+1, "error", err)
+			logger.Warn("A simulated server stopped with an error.", "server", i+1, "error", err)
 		}
 	}
-	stand := redfish.New(redfish.Options{
+	controller := redfish.New(redfish.Options{
 		Profile: profile, Username: demoUser, Password: demoPassword, MACs: []string{mac},
 		Serial: fmt.Sprintf("DEMO%04d", i+1),
-		UUID:   fmt.Sprintf("de300000-0000-4000-8000-%012d", i+1), Dir: folder, Logger: logger,
+		UUID:   fmt.Sprintf("de300000-0000-4000-8000-%012d", i+1), Dir: directory, Logger: logger,
 		Boot: func(ctx context.Context, image *redfish.Image) {
 			ended(ctx, s.machines.Boot(ctx, firstServer+i, image.Path))
 		},
 		FromDisk: func(ctx context.Context) { ended(ctx, s.machines.FromDisk(ctx, firstServer+i)) },
 	})
-	if err := stand.Listen("127.0.0.1:0", nil); err != nil {
+	if err := controller.Listen("127.0.0.1:0", nil); err != nil {
 		return err
 	}
-	s.bmcs = append(s.bmcs, stand)
+	s.bmcs = append(s.bmcs, controller)
 	return nil
 }
 
 func (s *demoServers) close() error {
 	var errs []error
-	for _, stand := range s.bmcs {
-		errs = append(errs, stand.Close())
+	for _, controller := range s.bmcs {
+		errs = append(errs, controller.Close())
 	}
 	s.machines.Close()
 	return errors.Join(errs...)
 }
 
-// introduce adds the servers and their infra-env to the appliance. A server in a kept data
-// directory gets the new address of its BMC.
-func (s *demoServers) introduce(ctx context.Context, api *client) error {
+// register adds the servers and their infra-env to the appliance. If a kept data directory already
+// contains a server, it updates the address of the server's BMC.
+func (s *demoServers) register(ctx context.Context, api *client) error {
 	infraEnvID, err := demoServersInfraEnv(ctx, api)
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (s *demoServers) introduce(ctx context.Context, api *client) error {
 	for _, server := range known.BMCs {
 		ids[server.Name] = server.ID
 	}
-	for i, stand := range s.bmcs {
-		name, address := fmt.Sprintf("server-%d", i+1), "redfish-virtualmedia+"+stand.URL()
+	for i, controller := range s.bmcs {
+		name, address := fmt.Sprintf("server-%d", i+1), "redfish-virtualmedia+"+controller.URL()
 		if id := ids[name]; id != "" {
 			err = api.call(ctx, http.MethodPatch, bmcPath(id), &console.BMCUpdate{Address: &address}, nil)
 		} else {

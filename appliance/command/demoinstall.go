@@ -26,8 +26,8 @@ const demoPullSecret = `{"auths":{"quay.io":{"auth":"ZGVtbzpkZW1v"}}}`
 
 const demoDomain = "landfall.test"
 
-// Interval between two reads of the cluster.
-const lookEvery = 200 * time.Millisecond
+// pollInterval is the interval between two requests for a state.
+const pollInterval = 200 * time.Millisecond
 
 // install creates a cluster like any client of the API, boots hosts for it, installs it and
 // downloads its kubeconfig.
@@ -47,8 +47,8 @@ func (d *demo) install(ctx context.Context, site *demoSite, address string, logg
 	hosts := &simulate.HostGroup{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed,
 		Faults: d.parsedFaults, Logger: logger, KeepFailed: !d.exit, Spokes: site.spokes}
 	group, groupCtx := errgroup.WithContext(ctx)
-	groupCtx, dismiss := context.WithCancel(groupCtx)
-	defer dismiss()
+	groupCtx, stopHosts := context.WithCancel(groupCtx)
+	defer stopHosts()
 	group.Go(func() error {
 		err := hosts.Run(groupCtx)
 		if groupCtx.Err() != nil {
@@ -59,7 +59,7 @@ func (d *demo) install(ctx context.Context, site *demoSite, address string, logg
 	group.Go(func() error {
 		err := d.watch(groupCtx, api, *cluster.ID)
 		if err != nil && d.exit {
-			dismiss()
+			stopHosts()
 		}
 		return err
 	})
@@ -117,11 +117,11 @@ func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*mo
 // watch follows the cluster until it is installed. It starts the installation when all hosts are
 // ready.
 func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	line := newProgress(d.errOut)
 	defer line.end()
-	asked := false
+	started := false
 	for {
 		cluster, err := api.cluster(ctx, id.String())
 		if err != nil {
@@ -134,11 +134,11 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 		case status == models.ClusterStatusError || status == models.ClusterStatusCancelled:
 			return fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status,
 				conv.Value(cluster.StatusInfo))
-		case status == models.ClusterStatusReady && !asked && d.ready(cluster):
+		case status == models.ClusterStatusReady && !started && d.ready(cluster):
 			if err := api.call(ctx, http.MethodPost, clusterPath(id)+"/actions/install", nil, nil); err != nil {
 				return fmt.Errorf("start the installation: %w", err)
 			}
-			asked = true
+			started = true
 		}
 		select {
 		case <-ctx.Done():
@@ -154,25 +154,25 @@ func clusterPath(id strfmt.UUID) string { return apiPath + "/clusters/" + url.Pa
 // ready reports whether all hosts of the demo can be installed; the cluster itself needs only the
 // control plane.
 func (d *demo) ready(cluster *models.Cluster) bool {
-	known := 0
+	readyHosts := 0
 	for _, host := range cluster.Hosts {
 		if conv.Value(host.Status) == models.HostStatusKnown {
-			known++
+			readyHosts++
 		}
 	}
-	return known >= d.hosts
+	return readyHosts >= d.hosts
 }
 
-// waitingFor returns the reason why a cluster waits: its own text, and the texts of its hosts, each
-// once.
+// waitingFor returns the reason why a cluster waits: its status text and the status texts of its
+// hosts, each once.
 func waitingFor(cluster *models.Cluster) string {
-	said := []string{conv.Value(cluster.StatusInfo)}
+	texts := []string{conv.Value(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {
-		if info := conv.Value(host.StatusInfo); !slices.Contains(said, info) {
-			said = append(said, info)
+		if info := conv.Value(host.StatusInfo); !slices.Contains(texts, info) {
+			texts = append(texts, info)
 		}
 	}
-	return strings.Join(said, " ")
+	return strings.Join(texts, " ")
 }
 
 func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models.Cluster) error {
@@ -183,13 +183,13 @@ func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models
 		return fmt.Errorf("download the kubeconfig: %w", err)
 	}
 	if len(kubeconfig) == 0 {
-		return errors.New("the appliance gave an empty kubeconfig")
+		return errors.New("the appliance returned an empty kubeconfig")
 	}
 	if d.kubeconfig == "" {
 		return nil
 	}
 	if err := os.WriteFile(d.kubeconfig, kubeconfig, 0o600); err != nil {
-		return fmt.Errorf("write the kubeconfig: %w; choose another place with --kubeconfig", err)
+		return fmt.Errorf("write the kubeconfig: %w; choose another file with --kubeconfig", err)
 	}
 	d.say("Its kubeconfig is in %s.\n", d.kubeconfig)
 	return nil

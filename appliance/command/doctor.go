@@ -13,8 +13,8 @@ import (
 	"landfall/web/console"
 )
 
-// errSick ends a doctor's run with red findings. The report contains them.
-var errSick = errors.New("the site is not ready: see the red findings above")
+// errNotReady is the error of a site with red findings, which the report contains.
+var errNotReady = errors.New("the site is not ready: see the red findings above")
 
 func newDoctor() *cobra.Command {
 	var asJSON, all, dhcp bool
@@ -22,13 +22,10 @@ func newDoctor() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the site: names, clocks, registries, addresses, proxies, and the reports of hosts",
-		Long: "Check the prerequisites of an installation at the site, from the appliance's machine: DNS " +
-			"records, time\n" +
-			"servers, the registries' certificates and clocks, the images in them, whether virtual addresses are " +
-			"free, whether full\n" +
-			"packets arrive, proxies, and the reports of the cluster's hosts. The exit code is 1 if anything is " +
-			"red.",
+		Short: "Check the site: DNS names, clocks, registries, addresses, proxies, and the reports of hosts",
+		Long: "Check the prerequisites of an installation from the appliance's machine: DNS records, time servers, " +
+			"the certificates, clocks\nand images of registries, unused virtual IP addresses, the MTU of network " +
+			"paths, proxies, and the reports of the cluster's\nhosts. The exit code is 1 if a finding is red.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
@@ -54,14 +51,14 @@ func newDoctor() *cobra.Command {
 				return err
 			}
 			if report.Status == doctor.Red {
-				return errSick
+				return errNotReady
 			}
 			return nil
 		},
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster to install")
-	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "ask the DHCP servers of the appliance's networks what they offer")
+	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "check the DHCP servers in the appliance's networks")
 	cmd.Flags().BoolVar(&all, "all", false, "also write green findings")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd

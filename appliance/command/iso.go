@@ -14,19 +14,18 @@ import (
 func newISO() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iso",
-		Short: "Work with live ISOs, on a running appliance and without one",
-		Long: "list, import, verify and remove manage the live ISOs of a running appliance (--url), from which it " +
-			"makes discovery\n" +
-			"images from. build, inspect, extract and diff work on files and need no appliance; - is standard input " +
-			"or output.",
+		Short: "Manage the live ISOs of an appliance, and build or inspect ISO files",
+		Long: "The commands list, import, verify and remove manage the live ISOs of a running appliance (--url), " +
+			"from which it makes discovery\nimages. The commands build, inspect, extract and diff work on files and " +
+			"need no appliance; - is standard input or output.",
 	}
 	group(cmd, newISOList(), newISOImport(), newISOVerify(), newISORemove(), newISOBuild(), newISOInspect(),
 		newISOExtract(), newISODiff())
 	return cmd
 }
 
-// meter shows the progress of a long operation on a terminal, and nothing elsewhere. A terminal
-// that goes away does not stop the operation.
+// meter shows the progress of a long operation on a terminal; without a terminal, it shows nothing.
+// The operation continues if the terminal closes.
 type meter struct{ bar *progressbar.ProgressBar }
 
 // newMeter returns a meter for total bytes; 0 if the total is unknown.
@@ -67,17 +66,17 @@ func (m *meter) set(done, total int64) {
 // end restores the terminal.
 func (m *meter) end() { m.show((*progressbar.ProgressBar).Clear) }
 
-// outcomeError ends a command with a special exit code after it has printed its result.
+// outcomeError ends a command with a given exit code after the command has printed its result.
 type outcomeError struct{ code int }
 
 func (e *outcomeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// output opens the file in -o: "-" for standard output, otherwise a file that gets its name when it
-// is complete. finish renames the file if err is nil, and returns the error of the whole.
+// output opens the file in -o, or standard output for "-". The file is written under a temporary
+// name. finish renames it if err is nil, and returns all errors.
 func output(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
 	if name == "-" {
 		if onTerminal(stdout) {
-			return nil, nil, usage("-o - would write the image to the terminal; redirect it, or name a file")
+			return nil, nil, usage("-o - would write the image to the terminal; redirect the output, or name a file")
 		}
 		return stdout, func(err error) error { return err }, nil
 	}
@@ -103,7 +102,7 @@ func output(name string, stdout io.Writer) (w io.Writer, finish func(err error) 
 	}, nil
 }
 
-// contextReader ends a long read when its context ends.
+// contextReader is a reader that fails after its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

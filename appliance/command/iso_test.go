@@ -119,7 +119,7 @@ func TestISO_importListVerifyRemove(t *testing.T) {
 		images[0].ID[:5], "--url", url)))
 	gone := landfall(t, "iso", "remove", images[0].ID, "--url", url)
 	require.Equal(t, exitFailure, gone.code)
-	require.Contains(t, gone.errOut, "the appliance has no OS image "+images[0].ID)
+	require.Contains(t, gone.errOut, "the OS image "+images[0].ID)
 }
 
 func TestISOImport_standardInputAndURL(t *testing.T) {
@@ -143,7 +143,7 @@ func TestISOImport_standardInputAndURL(t *testing.T) {
 	require.Equal(t, exitFailure, wrong.code)
 	require.Contains(t, wrong.errOut, "is for OpenShift 4.18, not for 4.17")
 	require.NotContains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), "third.iso",
-		"what was refused does not stay in the list")
+		"what was rejected does not stay in the list")
 }
 
 func TestISOImport_rejectsOtherFiles(t *testing.T) {
@@ -158,8 +158,9 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 		"empty":       {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; give a live ISO"},
 		"no file":     {[]string{"/nowhere.iso"}, exitFailure, "no such file"},
 		"a directory": {[]string{t.TempDir()}, exitUsage, "is a directory"},
-		"nothing":     {nil, exitUsage, "name a file, - for standard input, or a URL; or give --release"},
-		"two things":  {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
+		"nothing": {nil, exitUsage,
+			"the source is missing; name a file, - for standard input, or a URL, or give --release"},
+		"two things": {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
 		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
 			"give it, as in --openshift-version 4.20"},
 		"a release": {[]string{"--release", "4.1.1"}, exitFailure,
@@ -250,7 +251,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	interrupt()
 	got := landfall(t, "iso", "import", file, "--url", url)
 	require.Contains(t, requireDone(t, got), digestOf(t, file))
-	require.Contains(t, got.errOut, "continuing an import that was interrupted after 1.0 MB")
+	require.Contains(t, got.errOut, "continuing the import that was interrupted after 1.0 MB")
 	requireDone(t, landfall(t, "iso", "remove", "live.iso", "--url", url))
 
 	interrupt()
@@ -291,7 +292,7 @@ func TestISOBuild_inspectAndExtract(t *testing.T) {
 	text := requireDone(t, landfall(t, "iso", "inspect", "--quick", out))
 	require.Contains(t, text, "by Landfall")
 	require.NotContains(t, text, report.SHA256)
-	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", base)), "nothing, it is as it was published")
+	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", base)), "nothing; the ISO is unchanged")
 	other := liveISOOf(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
 		"images/ignition.img": nil}})
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", other)),
@@ -371,7 +372,7 @@ func TestISO_errorsLeaveNoFiles(t *testing.T) {
 			"not an ISO 9660 image"},
 		"the base as output": {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage,
 			"-o names the live ISO that the image is made from"},
-		"a folder as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage,
+		"a directory as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage,
 			"is a directory; name the file"},
 		"no config": {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure,
 			"plain.txt can't be used"},

@@ -31,11 +31,11 @@ func newISOBuild() *cobra.Command {
 		Short: "Build an image from a live ISO and an Ignition config",
 		Long: "Build an image from a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe " +
 			"(-o -).\n" +
-			"The same input gives the same bytes. When the image is not written to a pipe, its SHA-256 is written as " +
-			"sha256sum does.\n\n" +
-			"To keep one live ISO on USB drives, build it once with --await-config-image: it reads its config " +
-			"from a second drive,\n" +
-			"a small image that --config-image builds from each config.",
+			"The same input results in the same bytes. The command prints the image's SHA-256 in the format of " +
+			"sha256sum, unless it writes to a pipe.\n\n" +
+			"To use the same USB drive for several hosts, build it once with --await-config-image. It then reads the " +
+			"config from a second\n" +
+			"drive with a small image, which --config-image builds from each config.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -45,20 +45,20 @@ func newISOBuild() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.base, "base", "", "live ISO to begin with; it stays as it is")
-	flags.StringVar(&o.ignition, "ignition", "", "Ignition config to put in; - is standard input")
-	flags.StringVar(&o.network, "network", "", "directory of NetworkManager keyfiles (*.nmconnection) to put in")
-	flags.StringArrayVar(&o.append, "karg", nil, "kernel argument to append; may be given several times")
+	flags.StringVar(&o.base, "base", "", "live ISO to build from; it is not changed")
+	flags.StringVar(&o.ignition, "ignition", "", "Ignition config to embed; - is standard input")
+	flags.StringVar(&o.network, "network", "", "directory of NetworkManager keyfiles (*.nmconnection) to embed")
+	flags.StringArrayVar(&o.append, "karg", nil, "kernel argument to append; may be repeated")
 	flags.StringArrayVar(&o.remove, "karg-delete", nil, "kernel argument to delete")
 	flags.StringArrayVar(&o.replace, "karg-replace", nil, "kernel argument to replace: KEY=OLD=NEW")
-	flags.BoolVar(&o.minimal, "minimal", false, "make the minimal image, without the root file system")
-	flags.StringVar(&o.rootfsURL, "rootfs-url", "", "with --minimal: URL that the root file system is fetched from")
+	flags.BoolVar(&o.minimal, "minimal", false, "build the minimal image, without the root file system")
+	flags.StringVar(&o.rootfsURL, "rootfs-url", "", "with --minimal: URL of the root file system")
 	flags.BoolVar(&o.makeTable, "make-table", false,
-		"with --minimal: make the table that it needs, beside the live ISO, where that has none")
+		"with --minimal: write the required table next to the live ISO if it does not exist")
 	flags.BoolVar(&o.configImage, "config-image", false,
-		"make a small image with the config alone, for a second drive; without --base")
+		"build a small image with only the config, for a second drive; without --base")
 	flags.BoolVar(&o.awaitConfigImage, "await-config-image", false,
-		"make an image that takes its config from such a drive; without --ignition")
+		"build an image that reads its config from a second drive; without --ignition")
 	flags.StringVarP(&o.out, "output", "o", "", "file or disk to write; - is standard output")
 	return cmd
 }
@@ -68,15 +68,16 @@ func (o *isoBuild) check() error {
 	edits := len(o.append) + len(o.remove) + len(o.replace)
 	switch {
 	case o.configImage && (o.base != "" || o.awaitConfigImage || o.minimal || edits > 0):
-		return usage("--config-image holds a config alone: leave out --base, --minimal, --await-config-image and " +
-			"kernel arguments")
+		return usage("--config-image builds an image with only a config: omit --base, --minimal, " +
+			"--await-config-image and kernel arguments")
 	case o.awaitConfigImage && (o.ignition != "" || o.network != "" || o.minimal):
-		return usage("--await-config-image takes its config from another drive: leave out --ignition, --network and " +
+		return usage("--await-config-image reads its config from another drive: omit --ignition, --network and " +
 			"--minimal")
 	case o.base == "" && !o.configImage || o.ignition == "" && !o.awaitConfigImage || o.out == "":
-		return usage("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) are all needed")
+		return usage("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) are required")
 	case o.minimal != (o.rootfsURL != ""):
-		return usage("--minimal and --rootfs-url go together: a minimal image fetches its root file system from there")
+		return usage("--minimal requires --rootfs-url and vice versa: a minimal image downloads its root file system " +
+			"from this URL")
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (o *isoBuild) refuseBaseAsOutput() error {
 		return fmt.Errorf("open the live ISO: %w", err)
 	}
 	if out, err := os.Stat(o.out); err == nil && os.SameFile(base, out) {
-		return usage("-o names the live ISO that the image is made from; name another file")
+		return usage("-o names the base live ISO; name another file")
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (o *isoBuild) arguments() []isogen.KernelArgument {
 	return arguments
 }
 
-// payload reads the content to embed.
+// payload reads the files to embed.
 func (o *isoBuild) payload(stdin io.Reader) (isogen.Payload, error) {
 	var payload isogen.Payload
 	var err error
@@ -166,7 +167,7 @@ func (o *isoBuild) payload(stdin io.Reader) (isogen.Payload, error) {
 		return payload, fmt.Errorf("read the Ignition config: %w", err)
 	}
 	if err := ignition.Validate(payload.Ignition); err != nil {
-		return payload, fmt.Errorf("%s can't be used: %w", o.ignition, err)
+		return payload, fmt.Errorf("%s is not a valid Ignition config: %w", o.ignition, err)
 	}
 	payload.Files, err = o.keyfiles()
 	return payload, err
@@ -187,8 +188,9 @@ func (o *isoBuild) keyfiles() ([]isogen.File, error) {
 	var files []isogen.File
 	for _, entry := range entries {
 		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".nmconnection") {
-			return nil, fmt.Errorf("%s is not a NetworkManager keyfile; leave only files *.nmconnection there",
-				filepath.Join(o.network, entry.Name()))
+			return nil,
+				fmt.Errorf("%s is not a NetworkManager keyfile; the directory must contain only *.nmconnection files",
+					filepath.Join(o.network, entry.Name()))
 		}
 		data, err := os.ReadFile(filepath.Join(o.network, entry.Name()))
 		if err != nil {
@@ -197,7 +199,7 @@ func (o *isoBuild) keyfiles() ([]isogen.File, error) {
 		files = append(files, isogen.File{Path: keyfilesDir + entry.Name(), Mode: 0o600, Data: data})
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s holds no NetworkManager keyfiles (*.nmconnection)", o.network)
+		return nil, fmt.Errorf("%s contains no NetworkManager keyfiles (*.nmconnection)", o.network)
 	}
 	return files, nil
 }

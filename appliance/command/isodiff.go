@@ -17,12 +17,11 @@ func newISODiff() *cobra.Command {
 		Long: "Show the differences between two ISOs: volume, kernel arguments, fields of the Ignition config, " +
 			"embedded files, " +
 			"and the ISO's own files.\n" +
-			"Contents are shown only by size and digest. The exit code is 0 if there is no difference and 1 " +
-			"if there is one.",
+			"Contents are shown only by size and digest. The exit code is 1 if the ISOs differ.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if arguments[0] == "-" && arguments[1] == "-" {
-				return usage("only one of the ISOs can come from standard input")
+				return usage("only one of the ISOs can be standard input")
 			}
 			a, closeA, err := openISO(cmd, arguments[0])
 			if err != nil {

@@ -24,11 +24,10 @@ import (
 	"landfall/appliance/osimage"
 )
 
-// pieceBytes is the size of one request, and so the amount that is sent again after a broken
-// connection.
+// pieceBytes is the size of one request. After a broken connection, one piece is sent again.
 const pieceBytes = 16 << 20
 
-// sendTries is the number of attempts to send a piece. The appliance keeps what it has.
+// sendTries is the number of attempts to send a piece.
 const sendTries = 6
 
 // isoImport holds the options of landfall iso import.
@@ -38,7 +37,7 @@ type isoImport struct {
 	release, secret string
 	noWait, asJSON  bool
 	errOut          io.Writer
-	retryAfter      time.Duration // first wait; doubles with each attempt
+	retryAfter      time.Duration // wait before the first retry; doubles with each attempt
 }
 
 func newISOImport() *cobra.Command {
@@ -46,17 +45,16 @@ func newISOImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|-|URL | --release VERSION",
 		Short: "Import a live ISO into a running appliance",
-		Long: "Import a live ISO into a running appliance: a file, standard input (-), a URL that the appliance " +
-			"fetches it " +
-			"from, or the one in\n" +
-			"a release payload of its mirror. An import that was interrupted goes on when the same file is imported " +
+		Long: "Import a live ISO into a running appliance: from a file, standard input (-), a URL from which the " +
+			"appliance downloads\nit, or a release payload in the appliance's mirror. To continue an interrupted " +
+			"import, import the same file " +
 			"again.\n" +
-			"Version and architecture are read from the image; what is stated and contradicts it is refused.",
+			"The version and architecture are read from the image. Contradicting flags are rejected.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			o.errOut = cmd.ErrOrStderr()
 			if (len(arguments) == 1) == (o.release != "") {
-				return usage("name a file, - for standard input, or a URL; or give --release")
+				return usage("the source is missing; name a file, - for standard input, or a URL, or give --release")
 			}
 			image, err := o.run(cmd.Context(), arguments, cmd.InOrStdin())
 			if err != nil {
@@ -75,15 +73,15 @@ func newISOImport() *cobra.Command {
 	o.appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&o.announced.OpenshiftVersion, "openshift-version", "",
-		"OpenShift version that the image is for, such as 4.20; needed from 4.19 on, whose images do not tell it")
+		"OpenShift version of the image, such as 4.20; required from 4.19 on, because newer images do not contain it")
 	flags.StringVar(&o.announced.CPUArchitecture, "arch", "",
-		"architecture: x86_64, aarch64, ppc64le, s390x; default: as the image says, of a release x86_64")
-	flags.StringVar(&o.announced.SHA256, "sha256", "", "digest that the image must have")
+		"architecture: x86_64, aarch64, ppc64le, s390x; default: the image's own; for a release, x86_64")
+	flags.StringVar(&o.announced.SHA256, "sha256", "", "expected digest of the image")
 	flags.StringVar(&o.release, "release", "",
-		"version or pull spec of a release whose payload the image is taken out of")
+		"version or pull spec of the release whose payload contains the image")
 	flags.StringVar(&o.secret, "pull-secret", "",
 		"with --release: file with the pull secret for the mirror; default: the appliance's own")
-	flags.BoolVar(&o.noWait, "no-wait", false, "with a URL and --release: do not wait until the image is there")
+	flags.BoolVar(&o.noWait, "no-wait", false, "with a URL or --release: do not wait until the image is available")
 	flags.BoolVar(&o.asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -101,7 +99,7 @@ func (o *isoImport) run(ctx context.Context, arguments []string, stdin io.Reader
 	return o.importFile(ctx, arguments[0])
 }
 
-// fetch makes the appliance download an image.
+// fetch has the appliance download an image.
 func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimage.Image, error) {
 	request.OpenshiftVersion, request.CPUArchitecture, request.SHA256 = o.announced.OpenshiftVersion,
 		o.announced.CPUArchitecture, o.announced.SHA256
@@ -120,7 +118,7 @@ func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimag
 		return state != osimage.StateReady && state != osimage.StateBad
 	})
 	if err == nil && image.State == osimage.StateBad {
-		err = errors.New(image.Message) // the error is printed, so the image need not stay in the list
+		err = errors.New(image.Message) // the error is printed; the failed download is removed from the list
 		err = errors.Join(err, o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID),
 			nil, nil))
 	}
@@ -138,21 +136,21 @@ func (o *isoImport) importFile(ctx context.Context, path string) (_ *osimage.Ima
 		return nil, err
 	}
 	if info.IsDir() {
-		return nil, usage("%s is a directory; name the live ISO in it", path)
+		return nil, usage("%s is a directory; name a live ISO file", path)
 	}
 	o.announced.Name = filepath.Base(path)
 	if info.Mode().IsRegular() {
 		o.announced.SizeBytes = info.Size()
 	}
-	begun, err := o.begun(ctx)
+	begun, err := o.interrupted(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return o.upload(ctx, file, begun)
 }
 
-// begun returns an interrupted import of the same file.
-func (o *isoImport) begun(ctx context.Context) (*osimage.Upload, error) {
+// interrupted returns an interrupted import of the same file.
+func (o *isoImport) interrupted(ctx context.Context) (*osimage.Upload, error) {
 	images, err := o.appliance.osImages(ctx)
 	if err != nil {
 		return nil, err
@@ -173,8 +171,8 @@ func (o *isoImport) ask(ctx context.Context, id string) (*osimage.Upload, error)
 
 func uploadPath(id string) string { return osImagesPath + "/uploads/" + url.PathEscape(id) }
 
-// upload sends the content of in. It computes the digest on the way to verify that the appliance
-// got the same bytes.
+// upload sends the content of in. It also computes the digest, to verify that the appliance
+// received the same bytes.
 func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload) (*osimage.Image, error) {
 	if up.ID == "" {
 		if err := o.appliance.call(ctx, http.MethodPost, osImagesPath+"/uploads", o.announced, up); err != nil {
@@ -185,7 +183,7 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 	defer bar.end()
 	sum := sha256.New()
 	if up.Offset > 0 {
-		fmt.Fprintf(o.errOut, "landfall: continuing an import that was interrupted after %s\n", inMB(up.Offset))
+		fmt.Fprintf(o.errOut, "landfall: continuing the import that was interrupted after %s\n", inMB(up.Offset))
 		if _, err := io.CopyN(io.MultiWriter(sum, bar), in, up.Offset); err != nil {
 			return nil, fmt.Errorf("read %s: %w", o.announced.Name, err)
 		}
@@ -193,26 +191,26 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 	image, err := o.sendAll(ctx, bufio.NewReaderSize(io.TeeReader(in, sum), 64<<10), up, bar)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("the import was interrupted; import the same file again to go on, or give it up by "+
+			err = fmt.Errorf("the import was interrupted; import the same file again to continue, or discard it with "+
 				"landfall iso remove %s", up.ID)
 		}
 		return nil, err
 	}
-	return image, o.same(ctx, image, sum)
+	return image, o.compareDigests(ctx, image, sum)
 }
 
-// same compares digests. They differ if an interrupted import continued with another file of the
-// same name and size.
-func (o *isoImport) same(ctx context.Context, image *osimage.Image, sum hash.Hash) error {
+// compareDigests returns an error if the digests differ. They differ if an interrupted import
+// continued with another file of the same name and size.
+func (o *isoImport) compareDigests(ctx context.Context, image *osimage.Image, sum hash.Hash) error {
 	if got := hex.EncodeToString(sum.Sum(nil)); got != image.SHA256 {
 		err := o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil)
-		return errors.Join(fmt.Errorf("the appliance got sha256 %s, the file has %s: it is not the file that the "+
-			"interrupted import began with; import it again", image.SHA256, got), err)
+		return errors.Join(fmt.Errorf("the appliance received sha256 %s, but the file has %s: the interrupted import "+
+			"began with another file; import the file again", image.SHA256, got), err)
 	}
 	return nil
 }
 
-// sendAll sends all pieces. The last one contains the total size if it was unknown before.
+// sendAll sends all pieces. The last request contains the total size if it was unknown before.
 func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload,
 	bar *meter) (*osimage.Image, error) {
 	piece, offset := make([]byte, pieceBytes), up.Offset
@@ -229,7 +227,7 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 		if last := err != nil; last {
 			total = offset + int64(n)
 			if total == 0 {
-				return nil, errors.Join(fmt.Errorf("%s is empty; give a live ISO", o.announced.Name),
+				return nil, errors.Join(fmt.Errorf("%s is empty; name a live ISO", o.announced.Name),
 					o.appliance.call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
 			}
 		}
@@ -238,13 +236,15 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 			return image, err
 		}
 		if offset += int64(n); total > 0 {
-			return nil, fmt.Errorf("%s has %d bytes now, it had %d when the import began; import it again",
-				o.announced.Name, total, o.announced.SizeBytes)
+			return nil,
+				fmt.Errorf("the size of %s changed during the import (%d bytes now, %d at the beginning); import the "+
+					"file again",
+					o.announced.Name, total, o.announced.SizeBytes)
 		}
 	}
 }
 
-// sendPiece sends bytes and repeats that after a broken connection.
+// sendPiece sends one piece, and sends it again after a broken connection.
 func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte,
 	bar *meter) (*osimage.Image, error) {
 	start, wait := offset, o.retryAfter
@@ -271,7 +271,7 @@ func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int6
 	}
 }
 
-// brokenError is a failed request that may succeed when it is repeated.
+// brokenError is the error of a request that may succeed at the next attempt.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }

@@ -41,12 +41,12 @@ func newISOInspect() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().BoolVar(&quick, "quick", false,
-		"leave the SHA-256 of the whole file out, which takes about a second a gigabyte")
+		"omit the SHA-256 of the file, which takes about a second per gigabyte")
 	return cmd
 }
 
 // openISO opens an ISO by its file name, or "-" for standard input. Standard input is copied to a
-// temporary file, because an ISO is not read sequentially; closeISO removes it.
+// temporary file, because reading an ISO requires random access. closeISO removes the copy.
 func openISO(cmd *cobra.Command, name string) (iso *isofile.File, closeISO func() error, err error) {
 	if name != "-" {
 		if iso, err = isofile.Open(name, name); err != nil {
@@ -56,7 +56,7 @@ func openISO(cmd *cobra.Command, name string) (iso *isofile.File, closeISO func(
 	}
 	path, err := spool(&contextReader{cmd.Context(), cmd.InOrStdin()})
 	if err != nil {
-		return nil, nil, fmt.Errorf("keep the ISO from standard input in a temporary file: %w", err)
+		return nil, nil, fmt.Errorf("copy the ISO from standard input to a temporary file: %w", err)
 	}
 	if iso, err = isofile.Open(path, "standard input"); err != nil {
 		return nil, nil, errors.Join(err, os.Remove(path))
@@ -115,7 +115,7 @@ func can(can bool, reason string) string {
 
 func writeEmbedding(row func(name, format string, arguments ...any), e *isofile.Embedding) {
 	if e == nil {
-		row("embedded", "nothing, it is as it was published")
+		row("embedded", "nothing; the ISO is unchanged")
 		return
 	}
 	by, where := "", ""
@@ -141,10 +141,9 @@ func newISOExtract() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extract FILE|- config|kargs|kernel|initrd|rootfs|DIR",
 		Short: "Extract a part of an ISO",
-		Long: "Write a part of an ISO to standard output: its Ignition config, the kernel's arguments, the kernel, " +
-			"the initial RAM disk or\n" +
-			"the root file system. A directory gets everything that was embedded: config.ign, kargs, and the other " +
-			"files under files.",
+		Long: "Write a part of an ISO to standard output: the Ignition config, the kernel arguments, the kernel, the " +
+			"initial RAM disk or\nthe root file system. With a directory, write all embedded parts to it: " +
+			"config.ign, kargs, and the other files in files/.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			iso, closeISO, err := openISO(cmd, arguments[0])
@@ -158,7 +157,7 @@ func newISOExtract() *cobra.Command {
 	return cmd
 }
 
-// extractISO writes one part of the ISO to standard output, or everything embedded to a directory.
+// extractISO writes one part of the ISO to standard output, or all embedded parts to a directory.
 func extractISO(cmd *cobra.Command, iso *isofile.File, what string) error {
 	out := cmd.OutOrStdout()
 	switch what {
@@ -178,7 +177,7 @@ func extractISO(cmd *cobra.Command, iso *isofile.File, what string) error {
 		return err
 	case "kernel", "initrd", "rootfs":
 		if onTerminal(out) {
-			return usage("%s would be written to the terminal; redirect it", what)
+			return usage("%s would be written to the terminal; redirect the output", what)
 		}
 		content, size, err := iso.BootFile(cmd.Context(), what)
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 
 const osImagesPath = console.BasePath + "/os-images"
 
-// pollEvery is the interval of progress reads.
-const pollEvery = 300 * time.Millisecond
+// imagePollInterval is the interval between two requests for an image's progress.
+const imagePollInterval = 300 * time.Millisecond
 
 func (c *client) osImages(ctx context.Context) ([]osimage.Image, error) {
 	var list struct {
@@ -28,7 +28,7 @@ func (c *client) osImages(ctx context.Context) ([]osimage.Image, error) {
 	return list.OSImages, c.call(ctx, http.MethodGet, osImagesPath, nil, &list)
 }
 
-// osImage returns an image by its ID, the beginning of the ID, or the name of its import.
+// osImage finds an image by its ID, a prefix of the ID, or its name.
 func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, error) {
 	images, err := c.osImages(ctx)
 	if err != nil {
@@ -45,11 +45,11 @@ func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, er
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("the appliance has no OS image %s; see landfall iso list", wanted)
+		return nil, fmt.Errorf("the OS image %s does not exist; landfall iso list lists all images", wanted)
 	case 1:
 		return &found[0], nil
 	}
-	return nil, fmt.Errorf("%d OS images match %s; give more of the id, see landfall iso list", len(found),
+	return nil, fmt.Errorf("%d OS images match %s; give a longer prefix of the ID from landfall iso list", len(found),
 		wanted)
 }
 
@@ -107,9 +107,8 @@ func newISOVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [ID...]",
 		Short: "Verify the digests of live ISOs on a running appliance",
-		Long: "Verify the digests of live ISOs on a running appliance: those named, by id or name, " +
-			"or all.\n" +
-			"The exit code is 1 if one of them can't be used.",
+		Long: "Verify the digests of all live ISOs on a running appliance, or of the given ones (by ID or " +
+			"name).\nThe exit code is 1 if an image is damaged.",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			images, err := appliance.named(cmd.Context(), ids)
 			if err != nil {
@@ -138,7 +137,7 @@ func newISOVerify() *cobra.Command {
 	return cmd
 }
 
-// named returns the images with these IDs or names; all images if there are none.
+// named returns the images with the given IDs or names. Without IDs, it returns all images.
 func (c *client) named(ctx context.Context, ids []string) ([]osimage.Image, error) {
 	if len(ids) == 0 {
 		return c.osImages(ctx)
@@ -164,14 +163,14 @@ func (c *client) verify(ctx context.Context, image osimage.Image, errOut io.Writ
 		func(state osimage.State) bool { return state == osimage.StateVerifying })
 }
 
-// follow shows the progress of an image while it is in a temporary state.
+// follow shows the progress of an image while passes reports true for its state.
 func (c *client) follow(ctx context.Context, image osimage.Image, doing string, errOut io.Writer,
 	passes func(osimage.State) bool) (osimage.Image, error) {
 	meter := newMeter(errOut, image.TotalBytes, doing)
 	defer meter.end()
-	ticker := time.NewTicker(pollEvery)
+	ticker := time.NewTicker(imagePollInterval)
 	defer ticker.Stop()
-	told := ""
+	printed := ""
 	for passes(image.State) {
 		select {
 		case <-ctx.Done():
@@ -184,8 +183,8 @@ func (c *client) follow(ctx context.Context, image osimage.Image, doing string, 
 		}
 		image = *found
 		meter.set(image.DoneBytes, image.TotalBytes)
-		if image.Message != told && image.Message != "" && passes(image.State) {
-			told = image.Message
+		if image.Message != printed && image.Message != "" && passes(image.State) {
+			printed = image.Message
 			fmt.Fprintf(errOut, "landfall: %s\n", image.Progress())
 		}
 	}
@@ -197,7 +196,7 @@ func writeVerified(out io.Writer, images []osimage.Image) error {
 		line := image.ID + " " + orDash(image.Name) + ": "
 		switch {
 		case image.State == osimage.StateReady:
-			line += "right, sha256 " + image.SHA256
+			line += "valid, sha256 " + image.SHA256
 		default:
 			line += image.Progress()
 		}

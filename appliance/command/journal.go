@@ -28,7 +28,7 @@ import (
 func newJournal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "journal",
-		Short: "Export a cluster's journal, and replay it elsewhere",
+		Short: "Export a cluster's journal, and replay it on another machine",
 	}
 	group(cmd, newJournalExport(), newJournalReplay())
 	return cmd
@@ -36,27 +36,26 @@ func newJournal() *cobra.Command {
 
 // journalExport holds the options of landfall journal export.
 type journalExport struct {
-	appliance             client
-	cluster, file, folder string
+	appliance              client
+	cluster, file, dataDir string
 }
 
 func newJournalExport() *cobra.Command {
 	o := &journalExport{}
 	cmd := &cobra.Command{
 		Use:   "export --cluster ID|NAME",
-		Short: "Write the journal of a cluster to one signed file without secrets",
-		Long: "Write the journal of a cluster to one file: its objects, events, what hosts replied, each " +
-			"change with its time,\n" +
-			"and logs; signed by the site, and without secrets. The cluster may have been deleted meanwhile; name it " +
-			"by its id then.\n" +
-			"It is asked of the running appliance, or with --data-dir taken from the data of one that is stopped.",
+		Short: "Write the journal of a cluster to a signed file without secrets",
+		Long: "Write the journal of a cluster to one file: its objects, events, the replies of hosts, each change " +
+			"with its time, and logs.\nThe site signs the file, which contains no secrets. A deleted cluster is " +
+			"named by its ID. The command uses the running\nappliance, or with --data-dir the data of a stopped " +
+			"appliance.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cluster == "" {
-				return usage("--cluster is missing; landfall clusters lists them")
+				return usage("--cluster is missing; landfall clusters lists all clusters")
 			}
-			if o.folder != "" && cmd.Flags().Changed("url") {
-				return usage("give either --data-dir, of an appliance that is stopped, or --url")
+			if o.dataDir != "" && cmd.Flags().Changed("url") {
+				return usage("give either --data-dir (a stopped appliance) or --url")
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -65,8 +64,8 @@ func newJournalExport() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.cluster, "cluster", "", "id or name of the cluster")
 	flags.StringVarP(&o.file, "output", "o", "",
-		"file to write, - for standard output; default: named after the cluster and the time")
-	flags.StringVar(&o.folder, "data-dir", "", "data directory of an appliance that is stopped")
+		"file to write, - for standard output; default: a name made of the cluster and the time")
+	flags.StringVar(&o.dataDir, "data-dir", "", "data directory of a stopped appliance")
 	return cmd
 }
 
@@ -84,10 +83,10 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 		_, err := fmt.Fprintf(errOut, "written: %s\n", name)
 		return err
 	}
-	if o.folder == "" {
+	if o.dataDir == "" {
 		return o.fetch(ctx, save)
 	}
-	err := journal.FromDirectory(ctx, o.folder, engine.JournalLayout(), o.cluster, Version(), save)
+	err := journal.FromDirectory(ctx, o.dataDir, engine.JournalLayout(), o.cluster, Version(), save)
 	if held, ok := errors.AsType[*store.HeldError](err); ok {
 		return fmt.Errorf("%w; omit --data-dir to use the running appliance", held)
 	}
@@ -105,7 +104,7 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 	path := console.BasePath + "/clusters/" + url.PathEscape(o.cluster) + "/journal"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(o.appliance.url, "/")+path, nil)
 	if err != nil {
-		return fmt.Errorf("--url %s can not be used: %w; expected one such as %s", o.appliance.url, err, defaultURL)
+		return fmt.Errorf("--url %s is invalid: %w; expected a URL such as %s", o.appliance.url, err, defaultURL)
 	}
 	response, err := o.appliance.http.Do(request)
 	if err != nil {
@@ -164,10 +163,8 @@ func newJournalReplay() *cobra.Command {
 		Use:   "replay FILE",
 		Short: "Replay the journal of a cluster, step by step",
 		Long: "Replay the journal of a cluster step by step: each change with its time, author and result. The " +
-			"signature is " +
-			"checked first, each\n" +
-			"object after each step that changed it, and at the end the whole state against the hash that the site " +
-			"signed.",
+			"command verifies the signature,\neach changed object after each step, and at the end the whole state " +
+			"against the hash that the site signed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if err := o.readUntil(); err != nil {
@@ -177,13 +174,13 @@ func newJournalReplay() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.asJSON, "json", false, "write each step as a line of JSON, and the end as another")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "write the beginning and the end alone")
+	flags.BoolVar(&o.asJSON, "json", false, "write each step and the end as a line of JSON")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "write only the beginning and the end")
 	flags.StringVar(&o.until, "until", "",
-		"where to stop: the number of a step, or a time such as 2026-03-01T12:00:00Z")
+		"end of the replay: the number of a step, or a time such as 2026-03-01T12:00:00Z")
 	flags.StringSliceVar(&o.show, "show", nil,
-		"also write the objects, as they are at the end, whose keys begin so: /clusters, /hosts; / for all")
-	flags.StringVar(&o.key, "key", "", "fingerprint (SHA256:...) of the key that the journal must be signed with")
+		"also write the final objects whose keys have one of these prefixes: /clusters, /hosts; / for all")
+	flags.StringVar(&o.key, "key", "", "fingerprint (SHA256:...) of the key that must have signed the journal")
 	return cmd
 }
 
@@ -201,7 +198,7 @@ func (o *journalReplay) readUntil() error {
 	return nil
 }
 
-// stops reports whether the replay stops before a step.
+// stops reports whether the replay ends before a step.
 func (o *journalReplay) stops(step *journal.Step) bool {
 	return o.number > 0 && step.Number > o.number || !o.at.IsZero() && step.At.After(o.at)
 }
@@ -222,7 +219,8 @@ func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err er
 	}
 	fingerprint := archive.Manifest.Key.Fingerprint()
 	if o.key != "" && o.key != fingerprint {
-		return fmt.Errorf("%s is signed with the key %s, not with %s: it is of another site", name, fingerprint, o.key)
+		return fmt.Errorf("%s is signed with the key %s, not with %s: the journal belongs to another site", name,
+			fingerprint, o.key)
 	}
 	replayer, err := journal.NewReplayer(&archive.Recording)
 	if err != nil {
@@ -245,7 +243,8 @@ func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err er
 	}
 	w.end(replayer.State(), rest, hash)
 	if rest == nil && hash != archive.Manifest.State {
-		return fmt.Errorf("%s: the replay ended in another state than the site signed; the journal is not complete",
+		return fmt.Errorf("%s: the state at the end of the replay differs from the state that the site signed; the "+
+			"journal is incomplete",
 			name)
 	}
 	return w.err
@@ -288,7 +287,7 @@ func (w *replayWriter) begin() {
 		w.printf("  note       %s\n", note)
 	}
 	if count := len(w.archive.Recording.Base); count > 0 {
-		w.printf("  beginning  %d objects were there before the first step\n", count)
+		w.printf("  beginning  %d objects existed before the first step\n", count)
 	}
 	w.printf("\n")
 }
@@ -324,10 +323,10 @@ func (w *replayWriter) end(state journal.State, rest *journal.Step, hash string)
 		w.printf("\nEnd: %d objects, state %s\n", len(state), hash)
 		switch {
 		case rest != nil:
-			w.printf("Stopped before step %d of %d; the site signed the state behind the last one.\n", rest.Number,
+			w.printf("Stopped before step %d of %d; the site signed the state after the last step.\n", rest.Number,
 				m.Steps)
 		case hash == m.State:
-			w.printf("That is the state that the site signed, hash for hash.\n")
+			w.printf("The state matches the hash that the site signed.\n")
 		default:
 			w.printf("The site signed the state %s.\n", m.State)
 		}

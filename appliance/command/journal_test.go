@@ -53,7 +53,7 @@ func TestJournalReplay_printsAndVerifies(t *testing.T) {
 	require.Contains(t, got.out,
 		"#2    2026-03-01 12:01:00.000  +1m0s      appliance timer\n        cluster    cluster demo: ready -> error. "+
 			"It broke.\n")
-	require.Contains(t, got.out, "That is the state that the site signed, hash for hash.")
+	require.Contains(t, got.out, "The state matches the hash that the site signed.")
 }
 
 func TestJournalReplay_stopsAtStep(t *testing.T) {

@@ -20,10 +20,10 @@ func newKubeconfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Write the kubeconfig of an installed cluster, or of the appliance's own Kubernetes API",
-		Long: "Write the kubeconfig of a cluster that was installed here, as its administrator:\n" +
+		Long: "Write the administrator's kubeconfig of an installed cluster:\n" +
 			"landfall kubeconfig --cluster east -o east.kubeconfig && oc --kubeconfig east.kubeconfig get nodes\n\n" +
-			"Without --cluster, that of the Kubernetes API of the appliance, with which kubectl and oc apply the " +
-			"manifests of sites:\n" +
+			"Without --cluster, write a kubeconfig for the appliance's Kubernetes API, with which kubectl and oc " +
+			"apply the manifests of sites:\n" +
 			"landfall kubeconfig -o site.kubeconfig && kubectl --kubeconfig site.kubeconfig apply -f site/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,20 +36,20 @@ func newKubeconfig() *cobra.Command {
 				return err
 			}
 			if err := os.WriteFile(file, text, 0o600); err != nil {
-				return fmt.Errorf("write the kubeconfig: %w; choose another place with -o", err)
+				return fmt.Errorf("write the kubeconfig: %w; choose another file with -o", err)
 			}
 			return nil
 		},
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "",
-		"the installed cluster, by its id or name; default: the appliance itself")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: the standard output")
+		"ID or name of the installed cluster; default: the appliance itself")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: standard output")
 	return cmd
 }
 
-// kubeconfig returns the kubeconfig of an installed cluster; for "" that of the appliance's
-// Kubernetes API.
+// kubeconfig returns the kubeconfig of an installed cluster, or for "" the kubeconfig of the
+// appliance's Kubernetes API.
 func (c *client) kubeconfig(ctx context.Context, cluster string) ([]byte, error) {
 	if cluster == "" {
 		var at console.KubernetesAPI
@@ -72,7 +72,7 @@ func newCredentials() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "credentials --cluster ID",
-		Short: "Show the console's address of an installed cluster, and its administrator's password",
+		Short: "Show the URL of an installed cluster's console and the administrator's password",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
@@ -92,12 +92,13 @@ func newCredentials() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster, by its id or name")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write the JSON of the API")
 	return cmd
 }
 
-// kubeconfigFor returns a kubeconfig with one cluster. Its name shows people which API they use.
+// kubeconfigFor returns a kubeconfig with one cluster. The cluster's name shows users which API
+// they use.
 func kubeconfigFor(server string) ([]byte, error) {
 	const name = "landfall"
 	type object map[string]any

@@ -37,9 +37,9 @@ type mirrorLevel struct{ mirror.Level }
 
 func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&l.Cluster, "cluster", "",
-		"id or name of the cluster whose rules are meant; default: those of the appliance, for all")
+		"ID or name of the cluster to which the rules apply; default: all clusters")
 	flags.StringVar(&l.InfraEnv, "infra-env", "",
-		"id of the infra-env whose rules are meant, which its discovery image has")
+		"ID of the infra-env to whose discovery image the rules apply")
 }
 
 // query returns the level and other parameters as a query of the API.
@@ -69,15 +69,11 @@ func newMirrorImport() *cobra.Command {
 		Use:   "import PATH",
 		Short: "Import mirror rules into a running appliance",
 		Long: "Import mirror rules into a running appliance: a registries.conf (with its drop-ins, as a directory), " +
-			"files with " +
-			"mirror sets, a\n" +
-			"workspace or results folder of oc-mirror (version 1 or 2), an archive of any of these (tar, tar.gz, " +
-			"zip), a list of\n" +
-			"sources and mirrors, CA certificates. Catalogs and signatures beside the rules are kept for the " +
-			"clusters.\n" +
-			"What is imported again under the same name is replaced. Imports go over what the configuration says, " +
-			"those for an\n" +
-			"infra-env over the appliance's, and those for a cluster over both.",
+			"files with mirror sets, a\nworkspace or results directory of oc-mirror (version 1 or 2), an archive of " +
+			"these (tar, tar.gz, zip), a list of\nsources and mirrors, or CA certificates. Catalogs and release " +
+			"signatures are imported with the rules.\nAn import replaces an earlier import of the same name. " +
+			"Imports take precedence over the configuration, imports for an\ninfra-env over imports for " +
+			"the appliance, and imports for a cluster over both.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if name == "" {
@@ -109,8 +105,8 @@ func newMirrorImport() *cobra.Command {
 	return cmd
 }
 
-// importMirror reads the mirror's files here, so that a large workspace is not uploaded, and prints
-// the ignored files.
+// importMirror reads the mirror's files locally, so that a large workspace is not uploaded, and
+// prints the ignored files.
 func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, path string,
 	errOut io.Writer) (*site.Model, error) {
 	got, err := mirror.CollectPath(path)
@@ -275,9 +271,9 @@ func newMirrorLater() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "later --cluster ID",
 		Short: "Write the manifests of a cluster's mirror that can be applied only to the running cluster",
-		Long: "Write what came with a cluster's mirror rules and can't be among its manifests, as YAML for oc apply " +
-			"-f -: UpdateServices,\n" +
-			"and ClusterCatalogs where the kind comes too late.",
+		Long: "Write the resources of a cluster's mirror that cannot be manifests of the installation, as YAML for " +
+			"oc apply -f -:\nUpdateServices, and ClusterCatalogs for versions in which this kind does not exist " +
+			"during the installation.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cluster == "" {

@@ -31,10 +31,10 @@ func newMirrorProve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove (--release VERSION|PULLSPEC | --cluster ID)",
 		Short: "Check the mirror for all images of an installation",
-		Long: "Have a running appliance ask the mirror for all images of a release, or of a cluster's, with all " +
-			"their layers, where the\n" +
-			"nodes will ask for them. The exit code is 1 if an installation would fail by what is missing.\n" +
-			"--list writes what is to be brought as a signed list for landfall courier fill.",
+		Long: "Check that the mirror contains all images of a release, with all layers, at the locations from which " +
+			"nodes pull them.\nThe running appliance performs the check. The exit code is 1 if an installation would " +
+			"fail because of missing images.\n--list writes a signed list of the missing images for landfall " +
+			"courier fill.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.errOut = cmd.ErrOrStderr()
@@ -52,14 +52,14 @@ func newMirrorProve() *cobra.Command {
 	flags.StringVar(&o.wanted.Release, "release", "", "version under release_images, or pull spec of a release image")
 	flags.StringVar(&o.wanted.Architecture, "arch", "", "architecture of the hosts; default: the release's")
 	flags.StringVar(&o.wanted.ClusterID, "cluster", "",
-		"id or name of a cluster, whose release and pull secret are taken")
+		"ID or name of the cluster whose release and pull secret are used")
 	flags.StringVar(&o.secret, "pull-secret", "",
 		"with --release: file with the pull secret for the mirror; default: the appliance's own")
 	flags.BoolVar(&o.wanted.Bytes, "bytes", false,
-		"read every layer and compare its digest; goes on where it was interrupted")
-	flags.BoolVar(&o.wanted.Fresh, "fresh", false, "forget what was proven a moment ago")
-	flags.StringVar(&o.list, "list", "", "file to write the shopping list to, if something is missing")
-	flags.StringVar(&o.format, "format", "text", "of the list: text, imageset (for oc-mirror), csv")
+		"read every layer and compare its digest; an interrupted run continues")
+	flags.BoolVar(&o.wanted.Fresh, "fresh", false, "ignore recent results")
+	flags.StringVar(&o.list, "list", "", "file for the list of missing images")
+	flags.StringVar(&o.format, "format", "text", "format of the list: text, imageset (for oc-mirror), csv")
 	flags.BoolVar(&o.asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -101,13 +101,13 @@ func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
 }
 
 func (o *mirrorProve) follow(ctx context.Context, proof *site.Proof) error {
-	bar := newMeter(o.errOut, 0, "asking the mirror")
+	bar := newMeter(o.errOut, 0, "checking the mirror")
 	defer bar.end()
 	for proof.State == site.ProofRunning {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pollEvery):
+		case <-time.After(imagePollInterval):
 		}
 		if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+proof.ID, nil,
 			proof); err != nil {
@@ -159,7 +159,7 @@ func writeProof(out io.Writer, proof *site.Proof) error {
 		line("note %s", warning)
 	}
 	if proof.Awaited > 0 {
-		line("%d of %d images of the last list have arrived", proof.Arrived, proof.Awaited)
+		line("%d of %d images on the last list have arrived", proof.Arrived, proof.Awaited)
 	}
 	line("%s %.1f GB, %d requests, %s", proof.Message, float64(report.Bytes)/1e9, report.Requests,
 		report.Took.Round(time.Millisecond))

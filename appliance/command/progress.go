@@ -28,17 +28,17 @@ func newProgress(out io.Writer) *progress {
 
 func (p *progress) show(cluster *models.Cluster) {
 	percent := percentage(cluster)
-	news := fmt.Sprintf("%s: %s, %s", cluster.Name, conv.Value(cluster.Status), hostSummary(cluster.Hosts))
+	text := fmt.Sprintf("%s: %s, %s", cluster.Name, conv.Value(cluster.Status), hostSummary(cluster.Hosts))
 	if p.bar != nil {
-		p.bar.Describe(news)
+		p.bar.Describe(text)
 		if err := p.bar.Set64(percent); err != nil {
-			p.bar = nil // the terminal went away
+			p.bar = nil // the terminal was closed
 		}
 		return
 	}
-	if news != p.last {
-		p.last = news
-		fmt.Fprintf(p.out, "%3d%% %s\n", percent, news)
+	if text != p.last {
+		p.last = text
+		fmt.Fprintf(p.out, "%3d%% %s\n", percent, text)
 	}
 }
 
@@ -51,7 +51,8 @@ func (p *progress) end() {
 	}
 }
 
-// hostSummary counts hosts by stage, in order of appearance: "2 Rebooting, 1 Joined".
+// hostSummary counts hosts by stage, in the order of the first host of each stage: "2 Rebooting, 1
+// Joined".
 func hostSummary(hosts []*models.Host) string {
 	var order []string
 	count := map[string]int{}

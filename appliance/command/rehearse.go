@@ -16,7 +16,7 @@ import (
 	"landfall/web/console"
 )
 
-// errRehearsal ends a failed rehearsal. The report contains the failure.
+// errRehearsal is the error of a failed rehearsal. The report contains the cause.
 var errRehearsal = errors.New("the rehearsal failed: see the failed steps above")
 
 func newRehearse() *cobra.Command {
@@ -26,16 +26,13 @@ func newRehearse() *cobra.Command {
 	var request rehearsal.Request
 	cmd := &cobra.Command{
 		Use:   "rehearse --cluster ID",
-		Short: "Rehearse a cluster's installation without the boot, with the site's own registry and DNS",
-		Long: "Rehearse the installation of a cluster of a running appliance with simulated hosts, in an isolated " +
-			"copy of the cluster:\n" +
-			"names and clocks of the site, the discovery image, the hosts' validations, every image in the mirror, " +
-			"the release's own\n" +
-			"openshift-install, the ignition configs, the stages. The simulated hosts are those that have reported; " +
-			"or those in the\n" +
-			"cluster's agent-based installer directory or static networks; or as many as the flags say. The command " +
-			"ends with a report\n" +
-			"of one page, and with exit code 1 if a step failed.",
+		Short: "Rehearse a cluster's installation with simulated hosts and the site's own registry and DNS",
+		Long: "Rehearse the installation of a cluster with simulated hosts, in an isolated copy of the cluster. The " +
+			"rehearsal checks the site's\nDNS names and clocks, the discovery image, the hosts' validations, every " +
+			"image in the mirror, the release's own\nopenshift-install, the ignition configs and the stages of " +
+			"the installation. The simulated hosts are copies of the registered\nhosts. Without registered " +
+			"hosts, they come from the cluster's agent-based installer directory or static networks, or " +
+			"from\nthe flags. The command prints a report. The exit code is 1 if a step failed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
@@ -59,9 +56,10 @@ func newRehearse() *cobra.Command {
 	appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&cluster, "cluster", "", "id or name of the cluster")
-	flags.IntVar(&request.ControlPlanes, "control-planes", 0, "number of control-plane hosts, where no hosts are known")
-	flags.IntVar(&request.Workers, "workers", 0, "number of workers, where no hosts are known")
-	flags.IntVar(&request.Arbiters, "arbiters", 0, "number of arbiters, where no hosts are known")
+	flags.IntVar(&request.ControlPlanes, "control-planes", 0,
+		"number of control-plane hosts, if no hosts are registered")
+	flags.IntVar(&request.Workers, "workers", 0, "number of workers, if no hosts are registered")
+	flags.IntVar(&request.Arbiters, "arbiters", 0, "number of arbiters, if no hosts are registered")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -75,7 +73,7 @@ func (c *client) rehearse(ctx context.Context, cluster string, request rehearsal
 		return nil, err
 	}
 	doing := ""
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for report.State == "running" {
 		if report.Doing != doing && report.Doing != "" {
@@ -101,12 +99,12 @@ const pageWidth = 100
 
 // writeRehearsal prints a report that fits on a page.
 func writeRehearsal(out io.Writer, report *rehearsal.Rehearsal) error {
-	verdict := "PASSED"
+	result := "PASSED"
 	if !report.Passed {
-		verdict = "FAILED"
+		result = "FAILED"
 	}
 	var page strings.Builder
-	fmt.Fprintf(&page, "Rehearsal of cluster %s: %s\n", report.Cluster, verdict)
+	fmt.Fprintf(&page, "Rehearsal of cluster %s: %s\n", report.Cluster, result)
 	fmt.Fprintf(&page, "%s, %.1f s; OpenShift %s; %s\n\n", report.Started.Format(time.DateTime+" MST"), report.Seconds,
 		report.Release, report.Shape)
 	for _, step := range report.Steps {

@@ -21,9 +21,9 @@ func newServe() *cobra.Command {
 	serve := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the appliance",
-		Long: "Run the appliance until it is interrupted: its page, its APIs and the engine that installs " +
-			"clusters.\n\n" +
-			"Every key of the configuration file (see config.example.yaml) is also a flag and an environment variable.",
+		Long: "Run the appliance until it is interrupted. It serves the page and the APIs, and installs clusters.\n\n" +
+			"Every key of the configuration file (see config.example.yaml) is also available as a flag and as an " +
+			"environment variable.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := config.Load(file, os.Environ(), cmd.Flags())
@@ -56,10 +56,10 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	}
 	announce(cmd.OutOrStdout(), config, running.URLs())
 	ctx, cancel := context.WithCancel(cmd.Context())
-	var small sync.WaitGroup
-	defer small.Wait()
+	var background sync.WaitGroup
+	defer background.Wait()
 	defer cancel()
-	small.Go(func() { running.KeepSmall(ctx, clockwork.NewRealClock()) })
+	background.Go(func() { running.KeepSmall(ctx, clockwork.NewRealClock()) })
 	return running.Run(cmd.Context())
 }
 
@@ -69,7 +69,7 @@ func announce(out io.Writer, config config.Config, urls []string) {
 		fmt.Fprintf(out, "  also at        %s\n", strings.Join(urls[1:], " "))
 	}
 	if len(config.URL) == 0 {
-		fmt.Fprintf(out, "  hosts use       %s; set url if they reach this machine at another one\n", urls[0])
+		fmt.Fprintf(out, "  hosts use       %s; set url in the configuration if hosts need another URL\n", urls[0])
 	}
 	fmt.Fprintf(out, "  data           %s\n", config.DataDir)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func newSimulate() *cobra.Command {
-	cmd := &cobra.Command{Use: "simulate", Short: "Simulate hosts, or whole sites over a long time"}
+	cmd := &cobra.Command{Use: "simulate", Short: "Simulate hosts, or sites over weeks and years"}
 	group(cmd, newSimulateHosts(), newSimulateRun(), newSimulateExample())
 	return cmd
 }
@@ -35,10 +35,10 @@ func newSimulateHosts() *cobra.Command {
 			}
 			if group.InfraEnvID == "" {
 				return usage("--infra-env is missing; the page and GET /api/assisted-install/v2/infra-envs show the " +
-					"ids of infra-envs")
+					"IDs of infra-envs")
 			}
 			if group.Count < 1 || group.Speed <= 0 {
-				return usage("--count and --speed are %d and %g; both must be above zero", group.Count, group.Speed)
+				return usage("--count %d or --speed %g is invalid; both must be above zero", group.Count, group.Speed)
 			}
 			if group.Logger, err = newLogger(config.Log{Format: "auto", Level: level},
 				cmd.ErrOrStderr()); err != nil {
@@ -54,17 +54,18 @@ func newSimulateHosts() *cobra.Command {
 	flags.StringVar(&group.InfraEnvID, "infra-env", "", "id of the infra-env whose ISO the hosts boot")
 	flags.IntVar(&group.Count, "count", 1, "number of hosts")
 	flags.IntVar(&group.First, "first", 1,
-		"number of the first host; a later group of the same infra-env begins after the last")
-	flags.Uint64Var(&group.Seed, "seed", 0, "another seed gives other machines; the same gives the same ones")
-	flags.Float64Var(&group.Speed, "speed", 20, "how many times faster than real hosts they are")
+		"number of the first host; for a further group in the same infra-env, choose a number above the last host")
+	flags.Uint64Var(&group.Seed, "seed", 0,
+		"seed of the simulated hardware; the same seed results in the same machines")
+	flags.Float64Var(&group.Speed, "speed", 20, "speed factor of the hosts compared to real ones")
 	flags.StringVar(&faults, "faults", "",
-		"what goes wrong, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
-	flags.StringVar(&level, "log-level", "warn", "least level that is logged: debug, info, warn, error")
+		"faults of the hosts, separated by commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringVar(&level, "log-level", "warn", "minimum level of log lines: debug, info, warn, error")
 	return cmd
 }
 
-// hostPrinter returns an observer of a group that prints a line for each event except steps, which
-// are frequent.
+// hostPrinter returns a function that prints a line for each event of a group, except for the
+// frequent steps.
 func hostPrinter(out io.Writer) func(simulate.Event) {
 	return func(event simulate.Event) {
 		if event.Kind != simulate.EventStep {

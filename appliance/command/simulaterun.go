@@ -19,30 +19,29 @@ func newSimulateRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run SCENARIO.yaml",
 		Short: "Simulate whole sites for a year in some minutes, and check the results",
-		Long: "Run a scenario: sites with appliances, machines and users, under a clock that jumps from one " +
-			"event to the next. Each site runs\n" +
-			"the real engine over a store of its own, without HTTP; the invariants are " +
-			"checked after each change.\n" +
-			"The command ends with a summary, or with exit code 1 and the seed, the site, the day and the " +
-			"error; with the same seed and\n" +
-			"--site the result is the same. Included scenarios: " +
+		Long: "Run a scenario: sites with appliances, machines and users, with a clock that jumps from one event to " +
+			"the next. Each site runs\nthe real engine with its own store, without HTTP. The invariants are checked " +
+			"after each change.\nThe command prints a summary. After an error, it prints the seed, the site and " +
+			"the day, and the exit code is 1. The same\n--seed and --site repeat the result. Included " +
+			"scenarios: " +
 			strings.Join(scenario.Examples(), ", ") + "; see landfall simulate example.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			played, err := chosenScenario(example, arguments)
+			chosen, err := chosenScenario(example, arguments)
 			if err != nil {
 				return err
 			}
 			if options.Site < 0 || options.Days < 0 || options.Parallel < 0 {
-				return usage("--site, --days and --parallel are %d, %d and %d; none may be below zero", options.Site,
+				return usage("--site %d, --days %d or --parallel %d is invalid; negative values are not allowed",
+					options.Site,
 					options.Days, options.Parallel)
 			}
-			bar := newPlayBar(cmd.ErrOrStderr())
+			bar := newRunBar(cmd.ErrOrStderr())
 			options.Progress = bar.show
 			report, err := scenario.Run(cmd.Context(), played, options)
 			bar.end()
 			if err != nil && cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
-				return errors.New("the simulation was stopped")
+				return errors.New("the simulation was interrupted")
 			}
 			if err != nil {
 				return err
@@ -51,30 +50,31 @@ func newSimulateRun() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&example, "example", "", "play a scenario that comes with the program: "+
+	flags.StringVar(&example, "example", "", "run an included scenario: "+
 		strings.Join(scenario.Examples(), ", "))
-	flags.Uint64Var(&options.Seed, "seed", 0, "another seed than the scenario's")
-	flags.IntVar(&options.Site, "site", 0, "play only the site of this number")
-	flags.IntVar(&options.Days, "days", 0, "another number of days than the scenario's")
+	flags.Uint64Var(&options.Seed, "seed", 0, "seed to use instead of the scenario's")
+	flags.IntVar(&options.Site, "site", 0, "run only the site with this number")
+	flags.IntVar(&options.Days, "days", 0, "number of days to use instead of the scenario's")
 	flags.IntVar(&options.Parallel, "parallel", 0,
-		"sites that are played at the same time; 0 is one for each processor")
+		"number of concurrent sites; 0 means one for each processor")
 	flags.StringVar(&options.Dir, "dir", "",
-		"folder for the sites' stores while they are played; a memory file system is fastest")
+		"directory for the stores of the running sites; a memory file system is fastest")
 	return cmd
 }
 
 func chosenScenario(example string, arguments []string) (*scenario.Scenario, error) {
 	switch {
 	case example != "" && len(arguments) > 0:
-		return nil, usage("both --example %s and the file %s are named; name one of them", example, arguments[0])
+		return nil, usage("--example %s and the file %s exclude each other; name one of them", example, arguments[0])
 	case example != "":
-		played, err := scenario.Example(example)
+		chosen, err := scenario.Example(example)
 		if err != nil {
 			return nil, usage("--example: %w", err)
 		}
-		return played, nil
+		return chosen, nil
 	case len(arguments) == 0:
-		return nil, usage("there is no scenario; name a file, or --example %s", strings.Join(scenario.Examples(), ", "))
+		return nil, usage("the scenario is missing; name a file, or give --example %s",
+			strings.Join(scenario.Examples(), ", "))
 	}
 	return scenario.Load(arguments[0])
 }
@@ -82,7 +82,7 @@ func chosenScenario(example string, arguments []string) (*scenario.Scenario, err
 func newSimulateExample() *cobra.Command {
 	return &cobra.Command{
 		Use:   "example [NAME]",
-		Short: "Print an included scenario, or the names of all",
+		Short: "Print an included scenario, or the names of all included scenarios",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if len(arguments) == 0 {
@@ -106,7 +106,7 @@ type runBar struct {
 	tenth int
 }
 
-func newPlayBar(out io.Writer) *runBar {
+func newRunBar(out io.Writer) *runBar {
 	p := &runBar{out: out}
 	if onTerminal(out) {
 		p.bar = progressbar.NewOptions(1, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
@@ -116,18 +116,18 @@ func newPlayBar(out io.Writer) *runBar {
 }
 
 func (p *runBar) show(now scenario.Progress) {
-	news := fmt.Sprintf("%d of %d sites, %d installations, %d checks", now.Sites, now.Of, now.Installations, now.Checks)
+	text := fmt.Sprintf("%d of %d sites, %d installations, %d checks", now.Sites, now.Of, now.Installations, now.Checks)
 	if p.bar != nil {
 		p.bar.ChangeMax(now.Of)
-		p.bar.Describe(news)
+		p.bar.Describe(text)
 		if err := p.bar.Set(now.Sites); err != nil {
-			p.bar = nil // the terminal went away
+			p.bar = nil // the terminal was closed
 		}
 		return
 	}
 	if tenth := now.Sites * 10 / now.Of; tenth > p.tenth {
 		p.tenth = tenth
-		fmt.Fprintln(p.out, news)
+		fmt.Fprintln(p.out, text)
 	}
 }
 

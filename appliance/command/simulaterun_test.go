@@ -30,9 +30,9 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"no scenario": {nil, exitUsage, "there is no scenario; name a file, or --example script, week, year"},
+		"no scenario": {nil, exitUsage, "the scenario is missing; name a file, or give --example script, week, year"},
 		"two scenarios": {[]string{"a.yaml", "--example", "week"}, exitUsage,
-			"both --example week and the file a.yaml are named"},
+			"--example week and the file a.yaml exclude each other"},
 		"an unknown example": {[]string{"--example", "decade"}, exitUsage,
 			`there is no example "decade"; there are script, week, year`},
 		"a file that is none": {[]string{"none.yaml"}, exitFailure,
@@ -43,8 +43,8 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 		"a site that is none": {[]string{"--example", "week", "--site", "9"}, exitFailure,
 			"the scenario week has the sites 1 to 3, and no site 9"},
 		"days below zero": {[]string{"--example", "week", "--days", "-1"}, exitUsage, "none may be below zero"},
-		"no folder for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
-			"make a folder for the sites' stores: "},
+		"no directory for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
+			"make a directory for the sites' stores: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
@@ -62,7 +62,7 @@ func TestSimulateRun_interrupted(t *testing.T) {
 	var out, errOut bytes.Buffer
 	require.Equal(t, exitFailure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()},
 		&out, &errOut))
-	require.Equal(t, "landfall: the simulation was stopped\n", errOut.String())
+	require.Equal(t, "landfall: the simulation was interrupted\n", errOut.String())
 }
 
 func TestSimulateExample(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 var version string
 
 // Version returns the version of this binary: the output of git describe in builds by the Makefile,
-// else the commit that the Go toolchain recorded, else "unknown".
+// otherwise the commit that the Go toolchain recorded, or "unknown".
 func Version() string {
 	if version != "" {
 		return version
