@@ -109,7 +109,7 @@ func TestLiveISO_missingVersionListsAvailable(t *testing.T) {
 	address, _ := s.start(t)
 	image := s.imageOf(t, address)
 	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
-		"there is no OS image for OpenShift "+s.release.Version+" on x86_64", "there are 4.19 (x86_64)",
+		"no OS image matches OpenShift "+s.release.Version+" on x86_64", "the appliance has images for 4.19 (x86_64)",
 		"import the live ISO of that release", "os_images")
 	requireRefusal(t, call(t, http.MethodGet, strings.Replace(image, "/byid/", "/byid/3a930088", 1), nil),
 		http.StatusNotFound, "There is no infra-env")

@@ -88,7 +88,7 @@ func TestDoctor_noReleaseOrLiveISO(t *testing.T) {
 		"no release": {func(s *site) { s.config.ReleaseImages = nil }, "releases",
 			"none, so no cluster can be created"},
 		"no live ISO": {func(s *site) { s.config.OSImages = nil }, "live ISO for ",
-			"there is no OS image for OpenShift "},
+			"no OS image matches OpenShift "},
 		"both": {func(*site) {}, "live ISO for ", "available"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,8 +56,8 @@ func infraEnvUsers(db *store.DB) func() ([]osimage.User, error) {
 }
 
 // known returns the releases of a configuration.
-func known(config config.Config) release.Known {
-	known := release.Known{PullSecretFile: config.Mirror.PullSecret}
+func known(config config.Config) release.ConfiguredReleases {
+	known := release.ConfiguredReleases{PullSecretFile: config.Mirror.PullSecret}
 	for _, image := range config.ReleaseImages {
 		known.Releases = append(known.Releases, release.Image{OpenshiftVersion: image.OpenshiftVersion,
 			CPUArchitecture: image.CPUArchitecture, URL: image.URL})

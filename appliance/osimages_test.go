@@ -74,7 +74,7 @@ func TestOSImages_uploadResumesAfterRestart(t *testing.T) {
 	var status console.Status
 	call(t, http.MethodGet, address+consolePath+"/status", nil).read(t, http.StatusOK, &status)
 	require.Equal(t, "failed", status.Releases[0].State)
-	requireSentence(t, status.Releases[0].Message, "there is no OS image for OpenShift "+s.release.Version)
+	requireSentence(t, status.Releases[0].Message, "no OS image matches OpenShift "+s.release.Version)
 	image := s.imageOf(t, address)
 	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
 		"there is no OS image for OpenShift", "there is none at all", "import the live ISO")
@@ -188,7 +188,7 @@ func TestFullDisk_osImages(t *testing.T) {
 	if d.limit == nil {
 		requireRefusal(t, call(t, http.MethodPost, uploads, object{"size_bytes": len(content)}),
 			http.StatusInsufficientStorage,
-			"the image needs", "more in "+images, "free space on its file system, then try again")
+			"the image needs", "more in "+images, "free space on the file system, then try again")
 	}
 	d.free(t)
 	up := announce(t, address, object{}) // of unknown size, so that no space is reserved
@@ -224,7 +224,7 @@ func TestOSImages_fromReleaseInMirror(t *testing.T) {
 	})
 	list := osImagesAt(t, address)
 	requireSentence(t, list[1].Message,
-		"there is no release 4.1.0 for x86_64 under release_images; add it there, or give the pull spec of its "+
+		"release_images contains no release 4.1.0 for x86_64; add the release, or give the pull spec of its "+
 			"release image")
 }
 

@@ -40,7 +40,7 @@ func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, dataDir s
 		Logger: logger, Spokes: site.spokes}}
 	defer func() { err = errors.Join(err, servers.close()) }()
 	for i := range d.bmcs {
-		if err := servers.add(i, directory, logger); err != nil {
+		if err := servers.add(i, dataDir, logger); err != nil {
 			return err
 		}
 	}

@@ -164,7 +164,7 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
 			"give it, as in --openshift-version 4.20"},
 		"a release": {[]string{"--release", "4.1.1"}, exitFailure,
-			"there is no release 4.1.1 for x86_64 under release_images"},
+			"release_images contains no release 4.1.1 for x86_64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"iso", "import", "--url", url}, c.arguments...)...)
@@ -242,7 +242,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	interrupt := func() {
 		t.Helper()
 		o := &isoImport{errOut: io.Discard, appliance: client{url: url},
-			announced: osimage.Announcement{Name: "live.iso", SizeBytes: int64(len(content))}}
+			announced: osimage.UploadRequest{Name: "live.iso", SizeBytes: int64(len(content))}}
 		up := &osimage.Upload{}
 		require.NoError(t, o.appliance.call(t.Context(), http.MethodPost, osImagesPath+"/uploads", o.announced, up))
 		_, err := o.send(t.Context(), up.ID, 0, 0, content[:1<<20])

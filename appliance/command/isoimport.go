@@ -33,7 +33,7 @@ const sendTries = 6
 // isoImport holds the options of landfall iso import.
 type isoImport struct {
 	appliance       client
-	announced       osimage.Announcement
+	announced       osimage.UploadRequest
 	release, secret string
 	noWait, asJSON  bool
 	errOut          io.Writer

@@ -38,7 +38,7 @@ func newSimulateRun() *cobra.Command {
 			}
 			bar := newRunBar(cmd.ErrOrStderr())
 			options.Progress = bar.show
-			report, err := scenario.Run(cmd.Context(), played, options)
+			report, err := scenario.Run(cmd.Context(), chosen, options)
 			bar.end()
 			if err != nil && cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
 				return errors.New("the simulation was interrupted")

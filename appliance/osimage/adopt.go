@@ -10,10 +10,10 @@ import (
 	"landfall/isogen"
 )
 
-// adopt adds a complete file to the library. It checks the digest and that the file is a live ISO,
-// gives it its name and syncs it to the disk. It closes part. It returns a *ContentError if the
-// content is wrong; such a file is not served.
-func (l *Library) adopt(e *entry, part *partial) error {
+// addFile adds a completely received file to the library. It verifies the digest and checks that
+// the file is a live ISO, then syncs and renames the file. It closes part. If the content is
+// invalid, it returns a *ContentError, and the file is not served.
+func (l *Library) addFile(e *entry, part *partial) error {
 	if err := part.close(); err != nil {
 		return err
 	}
@@ -23,16 +23,16 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	l.mu.Unlock()
 	got := part.digest()
 	if want != "" && got != want {
-		return &ContentError{Problem: fmt.Sprintf("%s arrived with sha256 %s, not %s; give the right digest, "+
-			"or give the right file", name, got, want)}
+		return &ContentError{Problem: fmt.Sprintf("%s has sha256 %s, but sha256 %s was expected; correct the digest, "+
+			"or send the right file", name, got, want)}
 	}
 	if !e.configured {
-		if err := l.refuseTwice(got, e); err != nil {
+		if err := l.rejectDuplicate(got, e); err != nil {
 			return err
 		}
 	}
 	path := l.path(e.id, partEnding)
-	if err := l.examine(e, path); err != nil {
+	if err := l.checkFile(e, path); err != nil {
 		return &ContentError{Problem: strings.ReplaceAll(err.Error(), path, name)}
 	}
 	info, err := os.Stat(path)
@@ -57,16 +57,16 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil // Open opens it at the next start
+		return nil // New opens the file at the next start
 	}
 	l.open(e)
-	l.log.Info("An OS image is there.", "id", e.id, "name", name, "openshift_version", e.stated(), "architecture",
+	l.log.Info("OS image added.", "id", e.id, "name", name, "openshift_version", e.stated(), "architecture",
 		e.arch(), "sha256", got)
 	return nil
 }
 
-// examine opens a file as an image and closes it again.
-func (l *Library) examine(e *entry, path string) error {
+// checkFile checks that a file is a valid image.
+func (l *Library) checkFile(e *entry, path string) error {
 	base, err := isogen.Open(path)
 	if err != nil {
 		return err
@@ -78,14 +78,14 @@ func (l *Library) examine(e *entry, path string) error {
 	return errors.Join(err, base.Close())
 }
 
-// refuseTwice returns a *ContentError if the library has an image with the same digest.
-func (l *Library) refuseTwice(sum string, except *entry) error {
+// rejectDuplicate returns a *ContentError if the library has another image with the same digest.
+func (l *Library) rejectDuplicate(sum string, except *entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
 		if e != except && e.record.SHA256 == sum && e.base != nil {
 			return &ContentError{
-				Problem: fmt.Sprintf("the image exists already as %s (OpenShift %s, %s); there is nothing to do",
+				Problem: fmt.Sprintf("the image exists already as %s (OpenShift %s, %s); no import is needed",
 					e.id, e.stated(), e.arch()),
 				Existing: e.id,
 			}
@@ -94,14 +94,14 @@ func (l *Library) refuseTwice(sum string, except *entry) error {
 	return nil
 }
 
-// makeTable makes the table for minimal images beside an image of the library that was published
-// without one. It logs no warning for an image that cannot have minimal images.
+// makeTable writes the table that minimal images require next to an image that was published
+// without it. It logs no warning if the image does not support minimal images.
 func (l *Library) makeTable(path string) {
 	base, err := isogen.Open(path)
 	if err == nil {
 		err = errors.Join(base.MakeTable(context.Background()), base.Close())
 	}
 	if err != nil && !errors.As(err, new(*isogen.NoMinimalError)) {
-		l.log.Warn("The table for minimal images could not be made.", "path", path, "error", err)
+		l.log.Warn("The table for minimal images could not be written.", "path", path, "error", err)
 	}
 }

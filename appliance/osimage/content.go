@@ -11,18 +11,19 @@ import (
 	"landfall/isogen"
 )
 
-// identify reads the OpenShift version and the architecture of an image from its content. The
-// stated version is used if the content names none. A contradiction is an error.
+// identify reads the OpenShift version and the architecture of an image from its content. If the
+// content does not contain the version, it returns the stated version. If the content contradicts a
+// stated value, it returns an error.
 func identify(base *isogen.Base, version, arch string) (gotVersion, gotArch string, err error) {
 	gotArch = base.Architecture()
 	switch {
 	case arch != "" && gotArch != architecture.Of(arch).RPM():
 		return "", "",
-			fmt.Errorf("the image %s is for %s, not for %s; give the right architecture or the right file",
+			fmt.Errorf("the image %s is for %s, not for %s; correct the architecture, or send the right file",
 				base.VolumeID(), orUnknown(gotArch), architecture.Of(arch).RPM())
 	case gotArch == "":
 		return "", "",
-			fmt.Errorf("the image %s does not name its architecture; use the live ISO of a CoreOS release",
+			fmt.Errorf("the image %s does not contain its architecture; use the live ISO of a CoreOS release",
 				base.VolumeID())
 	}
 	gotVersion, err = versionOf(base.VolumeID(), version)
@@ -47,25 +48,27 @@ var (
 
 const firstWithRHELVersion = 19
 
-// versionOf returns the OpenShift version of an image with a volume id.
+// versionOf returns the OpenShift version of an image from its volume ID.
 func versionOf(volumeID, stated string) (string, error) {
 	if m := minorInVolume.FindStringSubmatch(volumeID); m != nil {
 		minor := "4." + m[1]
 		if stated != "" && Minor(stated) != minor {
-			return "", fmt.Errorf("the image %s is for OpenShift %s, not for %s; give %s or the right file",
-				volumeID, minor, stated, minor)
+			return "",
+				fmt.Errorf("the image %s is for OpenShift %s, not for %s; use the version %s, or send the right file",
+					volumeID, minor, stated, minor)
 		}
 		return cmp.Or(stated, minor), nil
 	}
 	if stated == "" {
 		return "",
-			fmt.Errorf("the image %s does not name its OpenShift version; give it, as in --openshift-version 4.20",
+			fmt.Errorf("the image %s does not contain its OpenShift version; state the version, as in "+
+				"--openshift-version 4.20",
 				volumeID)
 	}
 	if major, minor, ok := strings.Cut(Minor(stated), "."); ok && major == "4" && rhelInVolume.MatchString(volumeID) {
 		if n, err := strconv.Atoi(minor); err == nil && n < firstWithRHELVersion {
 			return "",
-				fmt.Errorf("the image %s is for OpenShift 4.%d or newer, not for %s; give the right version or "+
+				fmt.Errorf("the image %s is for OpenShift 4.%d or newer, not for %s; correct the version, or send "+
 					"the right file", volumeID, firstWithRHELVersion, stated)
 		}
 	}
@@ -83,7 +86,7 @@ var (
 	sumForm     = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 )
 
-// checkStated validates the stated values of an image before its content arrives.
+// checkStated validates the stated values of an image before the transfer.
 func checkStated(version, arch, sum string) error {
 	switch {
 	case version != "" && !versionForm.MatchString(version):

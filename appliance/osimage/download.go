@@ -14,12 +14,12 @@ import (
 	"landfall/appliance/architecture"
 )
 
-// stallLimit is the time after which a server that sends nothing has stalled.
+// stallLimit is the time without data after which a download counts as stalled.
 const stallLimit = time.Minute
 
 var errStalled = fmt.Errorf("the server sent nothing for %s", stallLimit)
 
-// download fetches the missing part of an image from its URL.
+// download downloads the missing part of an image from its URL.
 func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 	l.mu.Lock()
 	from, validator, added := e.record.URL, e.record.Validator, l.additions[e.record.URL]
@@ -36,7 +36,7 @@ func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 		err = errStalled
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // which URL is said here
+		err = failed.Err // without the URL, which the message contains already
 	}
 	return fmt.Errorf("downloading %s: %w", redacted(from), err)
 }
@@ -82,7 +82,7 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 	if part.offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", part.offset))
 		if from.validator != "" {
-			request.Header.Set("If-Range", from.validator) // another file there is sent from its beginning
+			request.Header.Set("If-Range", from.validator) // if the file has changed, the server sends all of it
 		}
 	}
 	client := &http.Client{Transport: l.options.Transport}
@@ -91,7 +91,7 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	total, err := l.begin(e, part, response)
+	total, err := l.readHeader(e, part, response)
 	if err != nil || total == part.offset && total > 0 {
 		return err
 	}
@@ -101,25 +101,28 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 		}
 	}
 	buffer := make([]byte, copyBuffer)
-	if _, err := io.CopyBuffer(&noted{l, e, part, alive}, response.Body, buffer); err != nil {
+	if _, err := io.CopyBuffer(&progressWriter{l, e, part, alive}, response.Body, buffer); err != nil {
 		return err
 	}
 	if total > 0 && part.offset != total {
-		return fmt.Errorf("the server ended after %d of %d bytes: %w", part.offset, total, io.ErrUnexpectedEOF)
+		return fmt.Errorf("the server closed the connection after %d of %d bytes: %w", part.offset,
+			total, io.ErrUnexpectedEOF)
 	}
 	return nil
 }
 
-// begin reads an answer's header: where its body goes, and how large the whole is (0: it is not
-// said).
-func (l *Library) begin(e *entry, part *partial, response *http.Response) (total int64, err error) {
+// readHeader reads the header of a response: the offset of its body, to which it sets part, and the
+// total size of the file. The size is 0 if unknown.
+func (l *Library) readHeader(e *entry, part *partial, response *http.Response) (total int64, err error) {
 	switch response.StatusCode {
 	case http.StatusPartialContent:
 		var first, last int64
 		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last,
 			&total); err != nil || first != part.offset {
-			return 0, errors.Join(fmt.Errorf("the server answered the range %q to bytes=%d-; the download begins anew",
-				response.Header.Get("Content-Range"), part.offset), part.restart())
+			return 0,
+				errors.Join(fmt.Errorf("the server sent the range %q for the request of bytes=%d-; the download "+
+					"restarts",
+					response.Header.Get("Content-Range"), part.offset), part.restart())
 		}
 	case http.StatusOK:
 		if err := part.restart(); err != nil {
@@ -129,14 +132,14 @@ func (l *Library) begin(e *entry, part *partial, response *http.Response) (total
 	case http.StatusRequestedRangeNotSatisfiable:
 		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes */%d", &total); err == nil &&
 			total == part.offset {
-			return total, nil // it is complete
+			return total, nil // the file is complete
 		}
-		return 0, errors.Join(fmt.Errorf("the server has another file now; the download begins anew"), part.restart())
+		return 0, errors.Join(fmt.Errorf("the file on the server has changed; the download restarts"), part.restart())
 	default:
 		return 0, fmt.Errorf("the server answered %s", response.Status)
 	}
 	validator := response.Header.Get("ETag")
-	if validator == "" || strings.HasPrefix(validator, "W/") { // a weak tag is no good for ranges (RFC 9110, 13.1.5)
+	if validator == "" || strings.HasPrefix(validator, "W/") { // weak tags do not support ranges (RFC 9110, 13.1.5)
 		validator = response.Header.Get("Last-Modified")
 	}
 	l.mu.Lock()
@@ -145,15 +148,15 @@ func (l *Library) begin(e *entry, part *partial, response *http.Response) (total
 	return total, nil
 }
 
-// noted is a partial that reports its progress.
-type noted struct {
+// progressWriter writes to a partial and reports the progress.
+type progressWriter struct {
 	library *Library
 	entry   *entry
 	part    *partial
 	alive   func() // called for received bytes
 }
 
-func (n *noted) Write(b []byte) (int, error) {
+func (n *progressWriter) Write(b []byte) (int, error) {
 	n.alive()
 	written, err := n.part.Write(b)
 	n.library.mu.Lock()
@@ -162,12 +165,12 @@ func (n *noted) Write(b []byte) (int, error) {
 	return written, err
 }
 
-// fromRelease extracts an image from a release payload. A layer can only be read from its
-// beginning, so an interrupted attempt starts again. The registry client bridges broken
+// downloadFromRelease extracts an image from a release payload. A layer can only be read from its
+// beginning, so an interrupted attempt restarts. The registry client resumes after broken
 // connections.
-func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) error {
+func (l *Library) downloadFromRelease(ctx context.Context, e *entry, part *partial) error {
 	if l.options.FetchRelease == nil {
-		return &ContentError{Problem: "this appliance has no releases to take images out of"}
+		return &ContentError{Problem: "imports from releases are not configured in this appliance"}
 	}
 	l.mu.Lock()
 	r := e.record
@@ -181,7 +184,7 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 	}
 	secret, err := l.options.Secrets.Open(r.PullSecret)
 	if err != nil {
-		return &RequestError{"the pull secret of the image can't be read: " + err.Error()}
+		return &RequestError{"the pull secret of the image cannot be decrypted: " + err.Error()}
 	}
 	release := Release{Name: name, Version: r.OpenshiftVersion,
 		Architecture: cmp.Or(architecture.Of(r.CPUArchitecture).RPM(),
@@ -193,14 +196,14 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 			e.record.OpenshiftVersion = Minor(version)
 		}
 		l.mu.Unlock()
-		return &noted{l, e, part, func() {}}, part.reserve(size)
+		return &progressWriter{l, e, part, func() {}}, part.reserve(size)
 	})
 	if err != nil {
 		return err
 	}
 	if got := part.digest(); sum != "" && !strings.EqualFold(sum, got) {
-		return &ContentError{Problem: fmt.Sprintf("the live ISO in release %s has sha256 %s, the payload says %s; "+
-			"copy the release to the mirror again", cmp.Or(r.Release, r.OpenshiftVersion), got, sum)}
+		return &ContentError{Problem: fmt.Sprintf("the live ISO in release %s has sha256 %s, but the payload states "+
+			"%s; copy the release to the mirror again", cmp.Or(r.Release, r.OpenshiftVersion), got, sum)}
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/fault"
 )
 
-// UnavailableError is the error of an image that can't be used now.
+// UnavailableError reports that an image is temporarily unavailable.
 type UnavailableError struct{ reason string }
 
 func (e *UnavailableError) Error() string { return e.reason }
@@ -17,26 +17,26 @@ func (e *UnavailableError) Error() string { return e.reason }
 // FaultKind implements fault.Classified.
 func (*UnavailableError) FaultKind() fault.Kind { return fault.Unavailable }
 
-// NotFoundError is the error of an unknown id of an image or upload.
+// NotFoundError reports that no image or upload has an ID.
 type NotFoundError struct{ ID string }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no OS image %s; landfall iso list shows those there are", e.ID)
+	return fmt.Sprintf("the OS image %s does not exist; landfall iso list lists all images", e.ID)
 }
 
 // FaultKind implements fault.Classified.
 func (*NotFoundError) FaultKind() fault.Kind { return fault.NotFound }
 
-// InUseError is the error of an image that can't be removed.
+// InUseError reports that an image cannot be removed because it is in use.
 type InUseError struct {
 	ID    string
-	Users []string // infra-envs; none: the configuration names it
+	Users []string // infra-envs; empty if the configuration names the image
 }
 
 func (e *InUseError) Error() string {
 	if len(e.Users) == 0 {
-		return fmt.Sprintf("the OS image %s is named by the configuration; take it out from under os_images and "+
-			"restart the appliance", e.ID)
+		return fmt.Sprintf("the configuration names the OS image %s; remove it from os_images and restart the "+
+			"appliance", e.ID)
 	}
 	return fmt.Sprintf("the OS image %s is in use by the infra-envs %s; delete them, or import another image for "+
 		"their version first", e.ID, strings.Join(e.Users, ", "))
@@ -45,39 +45,40 @@ func (e *InUseError) Error() string {
 // FaultKind implements fault.Classified.
 func (*InUseError) FaultKind() fault.Kind { return fault.Conflict }
 
-// OffsetError is the error of bytes that do not continue an upload.
+// OffsetError reports that a request does not continue an upload at its current offset.
 type OffsetError struct{ Sent, Have int64 }
 
 func (e *OffsetError) Error() string {
-	return fmt.Sprintf("the upload has %d bytes, and what was sent begins at %d; go on at %d", e.Have, e.Sent, e.Have)
+	return fmt.Sprintf("the upload has %d bytes, but the request begins at offset %d; continue at %d", e.Have,
+		e.Sent, e.Have)
 }
 
 // FaultKind implements fault.Classified.
 func (*OffsetError) FaultKind() fault.Kind { return fault.Conflict }
 
-// SupersededError is the error of a request that another request for the same upload supersedes.
+// SupersededError reports that a newer request for the same upload has superseded a request.
 type SupersededError struct{}
 
 func (*SupersededError) Error() string {
-	return "another request goes on with this upload; only one may send"
+	return "another request continues this upload; only one request may send data"
 }
 
 // FaultKind implements fault.Classified.
 func (*SupersededError) FaultKind() fault.Kind { return fault.Conflict }
 
-// SpaceError is the error of a disk without room for an image.
+// SpaceError reports that the disk has no space for an image.
 type SpaceError struct {
 	Dir        string
-	Need, Free int64 // bytes; 0: not known
+	Need, Free int64 // bytes; 0 if unknown
 	Err        error // from the operating system; may be nil
 }
 
 func (e *SpaceError) Error() string {
 	if e.Need == 0 {
-		return fmt.Sprintf("no space is left in %s; nothing of the image was kept: free space on its file system, "+
-			"then try again", e.Dir)
+		return fmt.Sprintf("no space is left in %s, and the received part of the image was removed; free space on "+
+			"the file system, then try again", e.Dir)
 	}
-	return fmt.Sprintf("the image needs %s more in %s, which has %s left; free space on its file system, then try "+
+	return fmt.Sprintf("the image needs %s more in %s, but only %s are free; free space on the file system, then try "+
 		"again", megabytes(e.Need), e.Dir, megabytes(e.Free))
 }
 
@@ -98,11 +99,12 @@ func spaceError(dir string, err error) error {
 	return err
 }
 
-// InterruptedError is the error of an interrupted upload. The received bytes are kept.
+// InterruptedError reports that an upload was interrupted. The received bytes are kept.
 type InterruptedError struct{ Err error }
 
 func (e *InterruptedError) Error() string {
-	return "the upload broke off (" + e.Err.Error() + "); what arrived is kept: ask for its offset and go on there"
+	return "the upload was interrupted (" + e.Err.Error() +
+		"); the received part is kept: request the offset and continue there"
 }
 
 // Unwrap returns the cause.
@@ -111,11 +113,11 @@ func (e *InterruptedError) Unwrap() error { return e.Err }
 // FaultKind implements fault.Classified.
 func (*InterruptedError) FaultKind() fault.Kind { return fault.Invalid }
 
-// ContentError is the error of content that is not an OS image, differs from the stated one, or
-// exists already. Another attempt does not help.
+// ContentError reports that a file is not an OS image, contradicts a stated value, or exists
+// already. It is permanent: another attempt fails as well.
 type ContentError struct {
 	Problem  string
-	Existing string // id of the existing image, if there is one
+	Existing string // ID of the existing image; "" for other problems
 }
 
 func (e *ContentError) Error() string { return e.Problem }
@@ -128,7 +130,7 @@ func (e *ContentError) FaultKind() fault.Kind {
 	return fault.Schema
 }
 
-// RequestError is the error of an invalid request.
+// RequestError reports that a request is invalid.
 type RequestError struct{ Problem string }
 
 func (e *RequestError) Error() string { return e.Problem }

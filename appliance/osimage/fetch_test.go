@@ -231,7 +231,7 @@ func TestDownload_invalidRequest(t *testing.T) {
 	l, _ := s.open(t)
 	for says, r := range map[string]Request{
 		"either url or release": {},
-		"either url or release says where the image is fetched from; give one of them": {URL: "http://a/b",
+		"the source is ambiguous; give either url or release": {URL: "http://a/b",
 			Release: "4.20"},
 		`url is "ftp://a/b"; expected an http:// or https:// URL`: {URL: "ftp://a/b"},
 		`sha256 is "x"`:                         {URL: "http://a/b", SHA256: "x"},

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// hashFile computes the digest of a file and returns it with the file's information. A file that
-// changes meanwhile is an error.
+// hashFile computes the digest of a file and returns it with the file's information. It returns an
+// error if the file changes during the computation.
 func hashFile(ctx context.Context, path string, progress func(done int64)) (sum string, info os.FileInfo, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func hashFile(ctx context.Context, path string, progress func(done int64)) (sum 
 		return "", nil, err
 	}
 	if after.Size() != info.Size() || !after.ModTime().Equal(info.ModTime()) {
-		return "", nil, fmt.Errorf("%s was changed while it was read", path)
+		return "", nil, fmt.Errorf("%s changed while its digest was computed", path)
 	}
 	return hex.EncodeToString(hash.Sum(nil)), info, nil
 }

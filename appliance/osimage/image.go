@@ -10,13 +10,13 @@ import (
 	"landfall/isogen"
 )
 
-// Source is the way in which an image came to the appliance.
+// Source is the origin of an image.
 type Source string
 
 // Sources.
 const (
-	SourceFile    Source = "file"    // a file in the configuration, which is used in place
-	SourceURL     Source = "url"     // fetched over http or https
+	SourceFile    Source = "file"    // a file in the configuration, used in place
+	SourceURL     Source = "url"     // downloaded over http or https
 	SourceImport  Source = "import"  // uploaded
 	SourcePayload Source = "payload" // from machine-os-images of a release payload
 )
@@ -26,23 +26,23 @@ type State string
 
 // States.
 const (
-	StateWaiting     State = "waiting"     // not available yet; Message has the reason
+	StateWaiting     State = "waiting"     // not available yet; Message contains the reason
 	StateDownloading State = "downloading" // being downloaded or uploaded
-	StateVerifying   State = "verifying"   // its digest is being computed; an image that was in use stays in use
-	StateReady       State = "ready"       // images can be made from it
-	StateBad         State = "bad"         // can't be used; Message has the reason and advice
+	StateVerifying   State = "verifying"   // the digest is being computed; the image can still be used
+	StateReady       State = "ready"       // discovery images can be made from the image
+	StateBad         State = "bad"         // unusable; Message contains the reason and advice
 )
 
 // Usable reports whether discovery images can be made from the image.
 func (i Image) Usable() bool { return i.State == StateReady || i.State == StateVerifying }
 
-// Pending reports whether the image is being fetched or waits for it.
+// Pending reports whether the image is being transferred or waits for the transfer.
 func (i Image) Pending() bool { return i.State == StateWaiting || i.State == StateDownloading }
 
-// Image describes an OS image, as the API shows it.
+// Image describes an OS image in the API.
 type Image struct {
 	ID               string    `json:"id"`
-	Name             string    `json:"name"` // of the file, for people
+	Name             string    `json:"name"` // name of the file, for users
 	OpenshiftVersion string    `json:"openshift_version"`
 	CPUArchitecture  string    `json:"cpu_architecture"`
 	VolumeID         string    `json:"volume_id"`
@@ -51,7 +51,7 @@ type Image struct {
 	State            State     `json:"state"`
 	Message          string    `json:"message"`
 	DoneBytes        int64     `json:"done_bytes"`
-	TotalBytes       int64     `json:"total_bytes"` // 0: not known yet
+	TotalBytes       int64     `json:"total_bytes"` // 0 while unknown
 	Source           Source    `json:"source"`
 	Path             string    `json:"path"` // "" while it is incomplete
 	URL              string    `json:"url,omitempty"`
@@ -76,8 +76,8 @@ type entry struct {
 	record     record
 	configured bool
 
-	base                  *isogen.Base // nil unless images can be made from it
-	version, architecture string       // read from the content, or else stated
+	base                  *isogen.Base // nil if the image is unusable
+	version, architecture string       // read from the content; the stated values if the content does not contain them
 	state                 State
 	message               string
 	done, total           int64
@@ -105,7 +105,8 @@ func (e *entry) fail(err error) {
 	e.state, e.message = StateBad, err.Error()
 }
 
-// stated returns the OpenShift version of an image, as precisely as it is known.
+// stated returns the most precise OpenShift version of an image: the stated version, or the version
+// in the content.
 func (e *entry) stated() string {
 	if e.record.OpenshiftVersion != "" {
 		return e.record.OpenshiftVersion
@@ -146,7 +147,7 @@ func (l *Library) List() ([]Image, error) {
 	used := l.usedBy(users)
 	list := make([]Image, 0, len(l.entries))
 	for _, e := range l.entries {
-		l.current(e)
+		l.reopen(e)
 		list = append(list, l.describe(e, used[e]))
 	}
 	return list, nil
@@ -204,8 +205,8 @@ func (l *Library) describe(e *entry, users []string) Image {
 	return image
 }
 
-// CheckRelease returns nil if there is a live ISO for a release and its architecture, or for one of
-// the architectures of a multi release.
+// CheckRelease returns nil if the library has a live ISO for a release and its architecture. For a
+// multi release, one of its architectures is enough.
 func (l *Library) CheckRelease(openshiftVersion, arch string) error {
 	architectures := []string{arch}
 	if arch == "multi" {

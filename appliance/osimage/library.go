@@ -1,16 +1,16 @@
-// Package osimage keeps the live ISOs from which discovery images are made: those that the
-// configuration names by file, by URL or by release payload, and those that people upload or order
-// to fetch.
+// Package osimage manages the live ISOs from which discovery images are made. An image is named in
+// the configuration (a file, a URL or a release payload), uploaded by a user, or downloaded at a
+// user's request.
 //
 // The content of an image determines its version and architecture, never its name. Package isogen
 // reads the volume id, the embed areas and the descriptions. A stated version or architecture that
-// contradicts them is an error. A bad image does not affect the others.
+// contradicts them is an error. An unusable image does not affect the others.
 //
-// An arriving image is written to a file with the ending .part. A JSON record beside it has the
-// number of bytes that are safe on the disk, and the state of the digest after them. An interrupted
-// upload or download therefore resumes where it stopped, also after a restart. A complete image is
-// renamed to .iso after it was synced and verified. Nothing is copied or extracted; an image is
-// indexed in milliseconds when the library is opened.
+// During its transfer, an image is written to a file with the suffix .part. A JSON record next to
+// the file contains the number of synced bytes and the state of the hash at this offset. An
+// interrupted upload or download therefore resumes where it stopped, even after a restart. A
+// complete image is synced, verified and renamed to .iso. Images are neither copied nor extracted.
+// Opening the library takes a few milliseconds for each image.
 package osimage
 
 import (
@@ -35,14 +35,14 @@ import (
 	"landfall/isogen"
 )
 
-// Configured is an image in the configuration. One of Path, URL and Release is its source.
+// Configured is an image in the configuration. Its source is Path, URL or Release.
 type Configured struct {
 	Path             string
 	URL              string
 	Release          bool   // from the release payload of OpenshiftVersion
-	OpenshiftVersion string // "": read from the content
-	CPUArchitecture  string // x86_64, aarch64, arm64, ppc64le or s390x; "": read from the content
-	SHA256           string // hex; "": unknown
+	OpenshiftVersion string // "" to read it from the content
+	CPUArchitecture  string // x86_64, aarch64, arm64, ppc64le or s390x; "" to read it from the content
+	SHA256           string // hex; "" if unknown
 }
 
 // User is an infra-env whose images are made from an OS image.
@@ -52,10 +52,10 @@ type User struct {
 
 // Release names the release payload that contains an image.
 type Release struct {
-	Name         string // a version or a pull spec; "": the release of Version
+	Name         string // a version or a pull spec; "" for the release of Version
 	Version      string // an OpenShift version, such as 4.20 or 4.20.8
-	Architecture string // as RPM spells it; "": x86_64
-	PullSecret   string // JSON; "": the appliance's own, if it has one
+	Architecture string // in RPM's spelling; "" for x86_64
+	PullSecret   string // JSON; "" for the appliance's own, if it has one
 }
 
 // FetchRelease writes the live ISO of a release. It calls begin with the release's version and the
@@ -66,13 +66,13 @@ type FetchRelease func(ctx context.Context, release Release, begin func(version 
 
 // Options are the inputs of a Library. Dir, Logger and Clock are required.
 type Options struct {
-	Dir          string // of all files; created if it does not exist
+	Dir          string // of all images and records; created if it does not exist
 	Images       []Configured
-	MaxBytes     int64                  // of an upload; 0: no limit
-	Transport    http.RoundTripper      // for URLs; nil: http.DefaultTransport
-	FetchRelease FetchRelease           // nil: there are no images from releases
-	Users        func() ([]User, error) // the infra-envs; nil: none
-	Secrets      *sitekey.Box           // seals pull secrets in records; nil: they are stored unsealed
+	MaxBytes     int64                  // of an upload; 0 for no limit
+	Transport    http.RoundTripper      // for URLs; nil for http.DefaultTransport
+	FetchRelease FetchRelease           // nil to reject imports from releases
+	Users        func() ([]User, error) // returns the infra-envs; nil for none
+	Secrets      *sitekey.Box           // encrypts pull secrets in records; nil to store them in plain text
 	Clock        clockwork.Clock        // for the delays between attempts
 	Logger       *slog.Logger
 }
@@ -85,7 +85,7 @@ type Library struct {
 	wake chan struct{} // signals work to Run
 
 	mu      sync.Mutex
-	entries []*entry // the configured ones in their order, then the others, the latest first
+	entries []*entry // the configured images in their order, then the others, the latest first
 	closed  bool
 
 	additions map[string]Additions // by URL
@@ -95,8 +95,8 @@ type Library struct {
 type Additions struct{ Headers, Query map[string]string }
 
 // SetAdditions sets the additions for the next downloads, by URL. They are not stored, so the
-// caller sets them after each start. A failed download is tried again at once if its additions
-// changed.
+// caller sets them after each start. If the additions of a failed download change, the download is
+// retried immediately.
 func (l *Library) SetAdditions(byURL map[string]Additions) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +109,8 @@ func (l *Library) SetAdditions(byURL map[string]Additions) {
 	l.additions = byURL
 }
 
-// New opens the library. It indexes the present images; Run fetches the missing ones. An error
-// concerns the directory. Problems of an image are in that image's state and message.
+// New opens the library. It opens the existing images; Run downloads the missing ones. New returns
+// an error only for the directory. The state and the message of an image contain its own problems.
 func New(options Options) (*Library, error) {
 	if options.Transport == nil {
 		options.Transport = http.DefaultTransport
@@ -120,7 +120,7 @@ func New(options Options) (*Library, error) {
 	}
 	l := &Library{options: options, log: options.Logger, wake: make(chan struct{}, 1)}
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of OS images: %w", err)
+		return nil, fmt.Errorf("create the directory of OS images: %w", err)
 	}
 	records, err := l.readRecords()
 	if err != nil {
@@ -137,7 +137,7 @@ func New(options Options) (*Library, error) {
 	var others []*entry
 	for id, record := range records {
 		if record.Source == SourceFile {
-			// The configuration no longer names the file. The record has only its digest.
+			// The configuration no longer names the file, and the record contains only its digest.
 			if err := removeFiles(l.path(id, recordEnding)); err != nil {
 				return nil, err
 			}
@@ -179,15 +179,15 @@ func (l *Library) start(e *entry) {
 	e.done, e.total = e.record.Offset, e.record.TotalBytes
 }
 
-const interrupted = "the upload was interrupted: import the same file again to go on, or remove it"
+const interrupted = "the upload was interrupted; import the same file again to continue, or remove the upload"
 
-// open indexes an entry's file and compares it with the stated values. The caller holds the mutex,
-// or l is not shared yet.
+// open opens an entry's file and compares it with the stated values. The caller holds the mutex, or
+// no other goroutine has l yet.
 func (l *Library) open(e *entry) {
 	path := l.file(e)
 	if e.base != nil {
 		if err := e.base.Close(); err != nil {
-			l.log.Warn("An OS image that was changed could not be closed.", "path", path, "error", err)
+			l.log.Warn("A changed OS image could not be closed.", "path", path, "error", err)
 		}
 		e.base = nil
 	}
@@ -195,12 +195,12 @@ func (l *Library) open(e *entry) {
 	if err == nil {
 		e.version, e.architecture, err = identify(base, e.record.OpenshiftVersion, e.record.CPUArchitecture)
 		if err != nil {
-			err = errors.Join(fmt.Errorf("%s can't be used: %w", path, err), base.Close())
+			err = errors.Join(fmt.Errorf("%s is not a usable OS image: %w", path, err), base.Close())
 		}
 	}
 	if err != nil {
 		e.fail(err)
-		l.log.Error("An OS image can't be used.", "openshift_version", e.record.OpenshiftVersion, "path", path,
+		l.log.Error("An OS image is unusable.", "openshift_version", e.record.OpenshiftVersion, "path", path,
 			"error", err)
 		return
 	}
@@ -210,41 +210,43 @@ func (l *Library) open(e *entry) {
 		l.compare(e)
 		return
 	}
-	e.record.SHA256 = "" // of another file, or not known yet
+	e.record.SHA256 = "" // belongs to another file, or is unknown
 	if e.record.WantSHA256 != "" {
 		e.verify = true
 		l.signal()
 	}
 }
 
-// compare compares a computed digest with the expected one. The caller holds the mutex, or l is not
-// shared yet.
+// compare compares a computed digest with the expected one. The caller holds the mutex, or no other
+// goroutine has l yet.
 func (l *Library) compare(e *entry) {
 	want, got := e.record.WantSHA256, e.record.SHA256
 	if want == "" || got == "" || strings.EqualFold(want, got) {
 		return
 	}
 	path := l.file(e)
-	e.fail(fmt.Errorf("%s has sha256 %s, not %s; correct sha256 under os_images, or put the right file there",
+	e.fail(fmt.Errorf("%s has sha256 %s, but sha256 %s is configured; correct sha256 under os_images, or replace the "+
+		"file",
 		path, got, want))
 	if info, err := os.Stat(path); err == nil {
 		e.wrong = info
 	}
-	l.letGo(e)
-	l.log.Error("An OS image does not have the stated digest.", "path", path, "sha256", got, "stated", want)
+	l.closeBase(e)
+	l.log.Error("The digest of an OS image differs from the configured one.", "path", path, "sha256", got, "stated",
+		want)
 }
 
 // signal signals work to Run.
 func (l *Library) signal() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // a signal is pending already
+	default: // a signal is already pending
 	}
 }
 
-// current opens a file again that was bad or has changed, so that a replaced file needs no restart
-// of the appliance. The caller holds the mutex.
-func (l *Library) current(e *entry) {
+// reopen opens a file again if it was unusable or has changed. A replaced file thus needs no
+// restart of the appliance. The caller holds the mutex.
+func (l *Library) reopen(e *entry) {
 	switch {
 	case e.record.Source == SourceFile && e.state == StateBad:
 		info, err := os.Stat(e.record.Path)
@@ -257,31 +259,31 @@ func (l *Library) current(e *entry) {
 	}
 }
 
-// Find returns the base ISO for a version and an architecture. It prefers the exact version to the
-// same minor version, a usable image to an unusable one, a configured image to an imported one, and
-// the latest of several imported images. Errors are *UnavailableError.
+// Find returns the base ISO for a version and an architecture. Its preferences, in this order: the
+// exact version over the same minor version, a usable image over an unusable one, a configured
+// image over an imported one, and a later import over an earlier one. Errors are *UnavailableError.
 func (l *Library) Find(version, arch string) (*isogen.Base, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.choose(version, arch)
 	if found == nil {
 		return nil,
-			&UnavailableError{fmt.Sprintf("there is no OS image for OpenShift %s on %s; %s; import the live ISO of "+
-				"that release, or name it under os_images in the configuration", version, arch, l.known())}
+			&UnavailableError{fmt.Sprintf("no OS image matches OpenShift %s on %s; %s; import the live ISO of that "+
+				"release, or add it to os_images in the configuration", version, arch, l.describeImages())}
 	}
 	switch {
 	case found.base != nil:
 		return found.base, nil
 	case found.state == StateBad:
-		return nil, &UnavailableError{fmt.Sprintf("no discovery image can be made for OpenShift %s on %s: %s",
+		return nil, &UnavailableError{fmt.Sprintf("discovery images for OpenShift %s on %s are unavailable: %s",
 			version, arch, found.message)}
 	}
 	return nil,
-		&UnavailableError{fmt.Sprintf("the OS image for OpenShift %s on %s is not there yet: it is %s; try again later",
+		&UnavailableError{fmt.Sprintf("the OS image for OpenShift %s on %s is not available yet (%s); try again later",
 			version, arch, l.describe(found, nil).Progress())}
 }
 
-// choose returns the entry for Find, or nil. The mutex is held.
+// choose returns the entry for Find, or nil. The caller holds the mutex.
 func (l *Library) choose(version, arch string) *entry {
 	rank := func(e *entry) int {
 		rank := 0
@@ -298,7 +300,7 @@ func (l *Library) choose(version, arch string) *entry {
 		if !e.fits(version, arch) {
 			continue
 		}
-		l.current(e)
+		l.reopen(e)
 		if e.fits(version, arch) && (found == nil || rank(e) > rank(found)) {
 			found = e
 		}
@@ -306,18 +308,18 @@ func (l *Library) choose(version, arch string) *entry {
 	return found
 }
 
-// known lists the images for an error text. The mutex is held.
-func (l *Library) known() string {
-	var known []string
+// describeImages lists the images for an error text. The caller holds the mutex.
+func (l *Library) describeImages() string {
+	var versions []string
 	for _, e := range l.entries {
 		if version := e.stated(); version != "" {
-			known = append(known, strings.TrimSpace(version+" ("+e.arch()+")"))
+			versions = append(versions, strings.TrimSpace(version+" ("+e.arch()+")"))
 		}
 	}
-	if len(known) == 0 {
-		return "there is none at all"
+	if len(versions) == 0 {
+		return "the appliance has no OS images"
 	}
-	return "there are " + strings.Join(known, ", ")
+	return "the appliance has images for " + strings.Join(versions, ", ")
 }
 
 // Close closes the images. Run must have ended.

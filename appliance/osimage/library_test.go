@@ -200,7 +200,8 @@ func TestLibrary_badImageHarmsNoOther(t *testing.T) {
 	require.NoError(t, err)
 	_, err = l.Find("4.12.0", "x86_64")
 	require.ErrorContains(t, err,
-		"there is no OS image for OpenShift 4.12.0 on x86_64; there are 4.19 (x86_64), 4.18 (x86_64); import")
+		"no OS image matches OpenShift 4.12.0 on x86_64; the appliance has images for 4.19 (x86_64), 4.18 (x86_64); "+
+			"import")
 	unavailable := new(UnavailableError)
 	require.ErrorAs(t, err, &unavailable)
 }

@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 )
 
-// checkpointEvery bounds the number of bytes to send again after a power failure.
-const checkpointEvery = 64 << 20
+// checkpointInterval is the maximum number of received bytes that a power failure can lose.
+const checkpointInterval = 64 << 20
 
-// partial is the file of an image that is being received. Its digest is computed while it is
-// written. The state of the digest is stored with the synced offset, so that a later attempt does
-// not read the file again.
+// partial is the file of an image during its transfer. The digest is computed as the file is
+// written. The state of the hash is stored with the synced offset, so that a later attempt need not
+// read the file again.
 type partial struct {
 	file       *os.File
 	sum        hash.Hash
@@ -26,8 +26,8 @@ type partial struct {
 	checkpoint func(offset int64, state []byte) error
 }
 
-// openPartial continues a file at an offset with the stored state of its digest. If file and state
-// do not match, it starts a new file.
+// openPartial continues a file at an offset with the stored state of its hash. If the file and the
+// state do not match, it starts a new file.
 func openPartial(path string, offset int64, state []byte, checkpoint func(int64,
 	[]byte) error) (_ *partial, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -79,7 +79,7 @@ func (p *partial) Write(b []byte) (int, error) {
 	if err != nil {
 		return n, spaceError(filepath.Dir(p.file.Name()), err)
 	}
-	if p.offset-p.synced >= checkpointEvery {
+	if p.offset-p.synced >= checkpointInterval {
 		err = p.sync()
 	}
 	return n, err
@@ -92,11 +92,11 @@ func (p *partial) sync() error {
 	}
 	state, ok := p.sum.(encoding.BinaryMarshaler)
 	if !ok {
-		return errors.New("the digest's state can't be kept")
+		return errors.New("the state of the hash cannot be encoded")
 	}
 	data, err := state.MarshalBinary()
 	if err != nil {
-		return fmt.Errorf("keep the digest's state: %w", err)
+		return fmt.Errorf("store the state of the hash: %w", err)
 	}
 	if err := p.checkpoint(p.offset, data); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (p *partial) sync() error {
 	return nil
 }
 
-// reserve reserves space for a file of the given size, if the file system supports that. It checks
-// the free space first, because a failed reservation can take space from other files.
+// reserve reserves space for a file of the given size, if the file system supports reservations. It
+// checks the free space first, because a failed reservation can use up the space of other files.
 func (p *partial) reserve(size int64) error {
 	need := size - p.offset
 	if need <= 0 {
@@ -115,7 +115,7 @@ func (p *partial) reserve(size int64) error {
 	dir := filepath.Dir(p.file.Name())
 	free, err := freeSpace(dir)
 	if err != nil {
-		return fmt.Errorf("ask how much space %s has: %w", dir, err)
+		return fmt.Errorf("determine the free space of %s: %w", dir, err)
 	}
 	if free < need {
 		return &SpaceError{Dir: dir, Need: need, Free: free}
@@ -124,7 +124,7 @@ func (p *partial) reserve(size int64) error {
 	if err := spaceError(dir, allocate(p.file, p.offset, need)); errors.As(err, &full) {
 		return errors.Join(&SpaceError{Dir: dir, Need: need, Free: free, Err: err}, p.rewind(p.offset))
 	}
-	return nil // the file system can't reserve; the free space is sufficient now
+	return nil // the file system does not support reservations; the free space is currently sufficient
 }
 
 func (p *partial) digest() string { return hex.EncodeToString(p.sum.Sum(nil)) }

@@ -16,7 +16,7 @@ import (
 // Payloads extracts live ISOs from release payloads.
 type Payloads struct {
 	Releases *release.Library
-	Known    release.Known
+	Known    release.ConfiguredReleases
 }
 
 // Fetch writes the live ISO of a release to the writer that begin returns, and returns the digest
@@ -40,8 +40,8 @@ func (p Payloads) Fetch(ctx context.Context, wanted Release,
 	})
 }
 
-// pullSpec returns the pull spec of a release that is named by its pull spec or its version. A
-// minor version names the last release of it in the configuration.
+// pullSpec returns the pull spec of a release that is given by its pull spec or version. A minor
+// version selects its last release in the configuration.
 func (p Payloads) pullSpec(wanted Release) (string, error) {
 	if _, err := name.ParseReference(wanted.Name, name.StrictValidation); err == nil {
 		return wanted.Name, nil
@@ -64,7 +64,7 @@ func (p Payloads) pullSpec(wanted Release) (string, error) {
 	}
 	if found == "" {
 		return "",
-			&ContentError{Problem: fmt.Sprintf("there is no release %s for %s under release_images; add it there, or "+
+			&ContentError{Problem: fmt.Sprintf("release_images contains no release %s for %s; add the release, or "+
 				"give the pull spec of its release image", version, wanted.Architecture)}
 	}
 	return found, nil

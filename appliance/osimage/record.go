@@ -35,20 +35,20 @@ type record struct {
 	Release    string `json:"release,omitempty"`
 	PullSecret string `json:"pull_secret,omitempty"` // removed after the download
 
-	// As stated in the request or in the configuration.
+	// Values stated in the request or in the configuration.
 	OpenshiftVersion string `json:"openshift_version,omitempty"`
 	CPUArchitecture  string `json:"cpu_architecture,omitempty"`
 	WantSHA256       string `json:"want_sha256,omitempty"`
-	TotalBytes       int64  `json:"total_bytes,omitempty"` // 0: not known
+	TotalBytes       int64  `json:"total_bytes,omitempty"` // 0 while unknown
 
-	// During a transfer: the synced number of bytes of the .part file, and the state of the digest
-	// there.
+	// During a transfer: the synced number of bytes of the .part file, and the state of the hash at
+	// this offset.
 	Offset    int64  `json:"offset,omitempty"`
 	HashState []byte `json:"hash_state,omitempty"`
 	Validator string `json:"validator,omitempty"` // ETag or Last-Modified of the URL's response
 
-	// The digest of the file with this size and modification time. It saves reading a gigabyte at
-	// every start.
+	// The digest of the file with this size and modification time. It makes reading the file at
+	// every start unnecessary.
 	SHA256     string    `json:"sha256,omitempty"`
 	Size       int64     `json:"size,omitempty"`
 	Modified   time.Time `json:"modified,omitzero"`
@@ -57,12 +57,12 @@ type record struct {
 	Problem string `json:"problem,omitempty"` // why the download failed permanently
 }
 
-// describes reports whether the digest belongs to the present content of a file.
+// describes reports whether the digest belongs to the current content of a file.
 func (r *record) describes(info os.FileInfo) bool {
 	return r.SHA256 != "" && r.Size == info.Size() && r.Modified.Equal(info.ModTime())
 }
 
-// configuredEntry makes an entry for a configured image, with its stored record.
+// configuredEntry returns an entry for a configured image, with its stored record.
 func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry {
 	fresh := record{Source: SourceFile, Path: c.Path, URL: c.URL, Name: filepath.Base(c.Path + c.URL),
 		Created: l.options.Clock.Now().UTC()}
@@ -79,15 +79,14 @@ func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry 
 	e := &entry{id: hex.EncodeToString(sum[:8]), record: fresh, configured: true}
 	if r, ok := kept[e.id]; ok {
 		e.record = *r
-		e.record.Problem = "" // a restart tries it again
+		e.record.Problem = "" // retry the download after a restart
 	}
 	e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = c.OpenshiftVersion, c.CPUArchitecture,
 		strings.ToLower(c.SHA256)
 	return e
 }
 
-// readRecords reads all records. One that can't be read is an image's misfortune, not the
-// library's.
+// readRecords reads all records. It skips records that cannot be read.
 func (l *Library) readRecords() (map[string]*record, error) {
 	names, err := filepath.Glob(filepath.Join(escapeGlob(l.options.Dir), "*"+recordEnding))
 	if err != nil {
@@ -101,7 +100,7 @@ func (l *Library) readRecords() (map[string]*record, error) {
 		}
 		r := new(record)
 		if err := json.Unmarshal(data, r); err != nil {
-			l.log.Warn("The record of an OS image can't be read and is left alone.", "path", name, "error", err)
+			l.log.Warn("The record of an OS image could not be read. The image is ignored.", "path", name, "error", err)
 			continue
 		}
 		records[strings.TrimSuffix(filepath.Base(name), recordEnding)] = r
@@ -114,19 +113,19 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// removeStrays removes files of a killed process that no record mentions.
+// removeStrays removes files without a record, which a killed process left behind.
 func (l *Library) removeStrays() error {
 	entries, err := os.ReadDir(l.options.Dir)
 	if err != nil {
 		return fmt.Errorf("list the OS images: %w", err)
 	}
-	known := make(map[string]bool)
+	recorded := make(map[string]bool)
 	for _, e := range l.entries {
-		known[e.id] = true
+		recorded[e.id] = true
 	}
 	for _, file := range entries {
 		id, ending, _ := strings.Cut(file.Name(), ".")
-		stray := ending == "part" && !known[id] || strings.HasSuffix(file.Name(), newEnding)
+		stray := ending == "part" && !recorded[id] || strings.HasSuffix(file.Name(), newEnding)
 		if !stray {
 			continue
 		}
@@ -137,7 +136,7 @@ func (l *Library) removeStrays() error {
 	return nil
 }
 
-// save writes an entry's record atomically and syncs it. The caller does not hold the mutex.
+// save writes an entry's record atomically and syncs it. The caller must not hold the mutex.
 func (l *Library) save(e *entry) error {
 	e.saving.Lock()
 	defer e.saving.Unlock()
@@ -177,8 +176,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// discard removes an entry's files. The record is last, so that the next start finds files that a
-// power failure left.
+// discard removes an entry's files, the record last. After a power failure, the next start finds
+// the remaining files by the record.
 func (l *Library) discard(e *entry) error {
 	if err := removeFiles(l.path(e.id, partEnding)); err != nil {
 		return err

@@ -27,8 +27,8 @@ const (
 	verifications = 1
 )
 
-// Run fetches missing images and computes requested digests until the context ends. Images are
-// independent of each other.
+// Run downloads missing images and verifies digests on request until the context ends. It handles
+// each image independently.
 func (l *Library) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -39,7 +39,7 @@ func (l *Library) Run(ctx context.Context) error {
 			switch {
 			case e.worker != nil:
 			case e.wantsFetching():
-				l.work(ctx, &working, e, fetching, l.fetchAtLast)
+				l.work(ctx, &working, e, fetching, l.fetchWithRetry)
 			case e.verify && e.base != nil:
 				l.work(ctx, &working, e, verifying, l.verifyFile)
 			}
@@ -82,7 +82,7 @@ func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, p
 	})
 }
 
-// Request is a request to fetch an image. One of URL and Release is its source.
+// Request is a request to download an image. Its source is URL or Release.
 type Request struct {
 	URL              string `json:"url"`
 	Release          string `json:"release"` // a version, such as 4.20.8, or a pull spec
@@ -92,9 +92,9 @@ type Request struct {
 	SHA256           string `json:"sha256"`
 }
 
-// Fetch starts to fetch an image and returns its current state. The download continues after a
-// restart until the image is complete, permanently rejected or removed. The error is a
-// *RequestError, a *ContentError for an image that exists already, or an error of the disk.
+// Fetch starts the download of an image and returns the image's current state. The download
+// continues after restarts until the image is complete, permanently rejected or removed. The error
+// is a *RequestError, a *ContentError if the image exists already, or an error of the disk.
 func (l *Library) Fetch(r Request) (Image, error) {
 	if err := checkStated(r.OpenshiftVersion, r.CPUArchitecture, r.SHA256); err != nil {
 		return Image{}, err
@@ -110,19 +110,19 @@ func (l *Library) Fetch(r Request) (Image, error) {
 	}
 	switch parsed, err := url.Parse(r.URL); {
 	case (r.URL == "") == (r.Release == ""):
-		return Image{}, &RequestError{"either url or release says where the image is fetched from; give one of them"}
+		return Image{}, &RequestError{"the source is ambiguous; give either url or release"}
 	case r.URL != "" && (err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https"):
 		return Image{}, &RequestError{fmt.Sprintf("url is %q; expected an http:// or https:// URL", r.URL)}
 	case r.URL != "":
 		rec.Name = cleanName(path.Base(parsed.Path))
 	case l.options.FetchRelease == nil:
-		return Image{}, &RequestError{"this appliance has no releases to take images out of"}
+		return Image{}, &RequestError{"imports from releases are not configured in this appliance"}
 	default:
 		rec.Source, rec.CPUArchitecture = SourcePayload, cmp.Or(architecture.Of(r.CPUArchitecture).RPM(), "x86_64")
 		rec.Name = "coreos-" + rec.CPUArchitecture + ".iso"
 	}
 	e := &entry{id: newID(), state: StateWaiting, record: rec}
-	if err := l.refuseSameFetch(e); err != nil {
+	if err := l.rejectDuplicateFetch(e); err != nil {
 		return Image{}, err
 	}
 	if err := l.save(e); err != nil {
@@ -133,7 +133,7 @@ func (l *Library) Fetch(r Request) (Image, error) {
 	return l.Image(e.id)
 }
 
-func (l *Library) refuseSameFetch(e *entry) error {
+func (l *Library) rejectDuplicateFetch(e *entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	same := slices.IndexFunc(l.entries, func(other *entry) bool {
@@ -145,22 +145,23 @@ func (l *Library) refuseSameFetch(e *entry) error {
 		return nil
 	}
 	existing := l.entries[same].id
-	return &ContentError{Problem: fmt.Sprintf("the image exists already or is being fetched as %s; there is nothing "+
-		"to do",
+	return &ContentError{Problem: fmt.Sprintf("the image exists already or is being downloaded as %s; no further "+
+		"request is needed",
 		existing), Existing: existing}
 }
 
-// fetchAtLast tries until the image is complete, is found to be wrong, or the context ends.
-func (l *Library) fetchAtLast(ctx context.Context, e *entry) {
+// fetchWithRetry repeats the download until the image is complete or permanently rejected, or the
+// context ends.
+func (l *Library) fetchWithRetry(ctx context.Context, e *entry) {
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := l.fetch(ctx, e)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		wrong := new(ContentError)
-		forGood := errors.As(err, &wrong)
-		l.note(e, forGood, err)
-		if forGood {
+		permanent := errors.As(err, &wrong)
+		l.recordFailure(e, permanent, err)
+		if permanent {
 			return
 		}
 		select {
@@ -171,7 +172,7 @@ func (l *Library) fetchAtLast(ctx context.Context, e *entry) {
 	}
 }
 
-// fetch makes one attempt, which continues the previous one.
+// fetch makes one attempt to download an image. It continues the previous attempt.
 func (l *Library) fetch(ctx context.Context, e *entry) error {
 	l.mu.Lock()
 	r := e.record
@@ -182,13 +183,13 @@ func (l *Library) fetch(ctx context.Context, e *entry) error {
 		return err
 	}
 	if r.Source == SourcePayload {
-		err = l.fromRelease(ctx, e, part)
+		err = l.downloadFromRelease(ctx, e, part)
 	} else {
 		err = l.download(ctx, e, part)
 	}
 	wrong, full := new(ContentError), new(SpaceError)
 	if err == nil {
-		if err = l.adopt(e, part); err == nil {
+		if err = l.addFile(e, part); err == nil {
 			return nil
 		}
 	} else if closeErr := part.close(); !errors.As(err, &full) {
@@ -203,18 +204,18 @@ func (l *Library) fetch(ctx context.Context, e *entry) error {
 	return err
 }
 
-// note records the reason why an image is missing.
-func (l *Library) note(e *entry, forGood bool, err error) {
+// recordFailure records why the download of an image failed.
+func (l *Library) recordFailure(e *entry, permanent bool, err error) {
 	text := strings.Join(strings.Split(err.Error(), "\n"), "; ")
 	l.mu.Lock()
-	e.state, e.message = StateWaiting, "after a failure: "+text
-	if forGood {
+	e.state, e.message = StateWaiting, "the last attempt failed: "+text
+	if permanent {
 		e.state, e.message, e.record.Problem = StateBad, text, text
 	}
 	name := e.record.URL + e.record.Release
 	l.mu.Unlock()
-	l.log.Error("An OS image could not be fetched.", "from", name, "again", !forGood, "error", text)
-	if !forGood {
+	l.log.Error("The download of an OS image failed.", "from", name, "again", !permanent, "error", text)
+	if !permanent {
 		return
 	}
 	if err := l.save(e); err != nil {
@@ -222,20 +223,20 @@ func (l *Library) note(e *entry, forGood bool, err error) {
 	}
 }
 
-// Verify starts to compute the digest of an image and to read its content again. It returns the
-// current state of the image, usually StateVerifying. The result appears in its state and message
-// later.
+// Verify starts a verification of an image: its digest is computed and its content is read again.
+// It returns the current state of the image, usually StateVerifying. The image's state and message
+// contain the result later.
 func (l *Library) Verify(id string) (Image, error) {
 	l.mu.Lock()
 	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
 	if at >= 0 {
 		e := l.entries[at]
-		l.current(e)
+		l.reopen(e)
 		switch {
 		case e.state == StateBad && e.base == nil && exists(l.file(e)):
-			l.open(e) // the file may have been corrected
+			l.open(e) // the file may have been replaced
 		case e.state == StateBad && e.record.Source != SourceFile && e.record.Source != SourceImport:
-			e.state, e.message, e.record.Problem = StateWaiting, "", "" // fetch it again
+			e.state, e.message, e.record.Problem = StateWaiting, "", "" // download the image again
 		}
 		if e.base != nil {
 			e.verify, e.state, e.done, e.total = true, StateVerifying, 0, e.base.Size()
@@ -250,11 +251,11 @@ func (l *Library) Verify(id string) (Image, error) {
 }
 
 // verifyFile computes the digest of an image's file, which takes about one second per gigabyte, and
-// compares it with the recorded one. The image is served meanwhile. If the digest differs, the
-// image is no longer served until it is replaced.
+// compares it with the recorded digest. The image is served during the verification. If the digests
+// differ, the image is not served until it is replaced.
 func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	l.mu.Lock()
-	base, known := e.base, e.record
+	base, recorded := e.base, e.record
 	path := l.file(e)
 	e.verify = false
 	if base == nil {
@@ -270,19 +271,19 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	})
 	l.mu.Lock()
 	if e.base != base || ctx.Err() != nil {
-		e.settle()
+		e.endVerification()
 		l.mu.Unlock()
-		return // the file was changed and opened again
+		return // the file has changed and was opened again
 	}
-	e.settle()
+	e.endVerification()
 	switch {
 	case err != nil:
 		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
-		l.current(e)
-	case known.SHA256 != "" && known.Source != SourceFile && known.SHA256 != sum:
-		e.fail(fmt.Errorf("%s has sha256 %s, but had %s when it arrived: the disk has damaged it; remove the image "+
-			"and import it again", path, sum, known.SHA256))
-		l.letGo(e)
+		l.reopen(e)
+	case recorded.SHA256 != "" && recorded.Source != SourceFile && recorded.SHA256 != sum:
+		e.fail(fmt.Errorf("%s has sha256 %s, but had %s after the import: the disk has damaged the file; remove the "+
+			"image and import it again", path, sum, recorded.SHA256))
+		l.closeBase(e)
 	default:
 		e.record.SHA256, e.record.Size, e.record.Modified, e.record.VerifiedAt = sum, info.Size(), info.ModTime(),
 			l.options.Clock.Now().UTC()
@@ -295,16 +296,16 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	}
 }
 
-// settle ends a verification without a result.
-func (e *entry) settle() {
+// endVerification ends a verification without a result.
+func (e *entry) endVerification() {
 	if e.state == StateVerifying && e.base != nil {
 		e.state, e.message, e.done = StateReady, "", e.total
 	}
 }
 
-// letGo closes a base that must not be used any more; running downloads of it end. The caller holds
-// the mutex.
-func (l *Library) letGo(e *entry) {
+// closeBase closes the base ISO of an entry that must no longer be used. This ends running
+// downloads of its discovery images. The caller holds the mutex.
+func (l *Library) closeBase(e *entry) {
 	if e.base == nil {
 		return
 	}
@@ -345,12 +346,12 @@ func (l *Library) Remove(id string) error {
 		return l.giveUp(e)
 	}
 	l.mu.Lock()
-	l.letGo(e)
+	l.closeBase(e)
 	l.mu.Unlock()
 	if err := l.discard(e); err != nil {
 		return fmt.Errorf("remove the OS image %s: %w", id, err)
 	}
-	l.log.Info("An OS image was removed.", "id", id, "name", image.Name, "openshift_version", image.OpenshiftVersion,
+	l.log.Info("OS image removed.", "id", id, "name", image.Name, "openshift_version", image.OpenshiftVersion,
 		"architecture", image.CPUArchitecture)
 	return nil
 }

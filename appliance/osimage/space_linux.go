@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate reserves space for bytes that will be written, without making the file longer.
+// allocate reserves disk space for a range of a file without changing the file's size.
 func allocate(file *os.File, offset, length int64) error {
 	return unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, offset, length)
 }
 
-// freeSpace is how many bytes a file system has for this user.
+// freeSpace returns the number of bytes that this user can still write to a file system.
 func freeSpace(dir string) (int64, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// allocate reserves space where the operating system can; here it can't.
+// allocate is not supported on this operating system.
 func allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
-// freeSpace does not know here: a full disk is noticed when it is full.
+// freeSpace is unknown on this operating system, so a full disk is detected only by a failed write.
 func freeSpace(string) (int64, error) { return math.MaxInt64, nil }

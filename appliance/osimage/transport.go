@@ -11,8 +11,8 @@ import (
 )
 
 // NewTransport returns a transport to the site's web servers. It trusts the CAs of the system and
-// those that bundle (PEM) returns at the time of a request. An empty proxy stands for the proxy of
-// the environment.
+// the CAs (PEM) that bundle returns at each request. An empty proxy means the proxy in the
+// environment variables.
 func NewTransport(proxy string, bundle func() []byte) (http.RoundTripper, error) {
 	choose := http.ProxyFromEnvironment
 	if proxy != "" {
@@ -54,7 +54,7 @@ func (t *transport) refreshed() *http.Transport {
 
 func trusting(bundle []byte, proxy func(*http.Request) (*url.URL, error)) *http.Transport {
 	pool, err := x509.SystemCertPool()
-	if err != nil { // a minimal container has no CAs
+	if err != nil { // a minimal container has no CA certificates
 		pool = x509.NewCertPool()
 	}
 	pool.AppendCertsFromPEM(bundle)

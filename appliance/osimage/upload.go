@@ -15,8 +15,8 @@ import (
 // copyBuffer is the size in bytes of one step of an upload or download.
 const copyBuffer = 256 << 10
 
-// Announcement describes an upload before its first byte. Zero fields are unknown.
-type Announcement struct {
+// UploadRequest is a request to start an upload. Zero fields are unknown.
+type UploadRequest struct {
 	Name             string `json:"name"`
 	SizeBytes        int64  `json:"size_bytes"`
 	SHA256           string `json:"sha256"`
@@ -27,14 +27,14 @@ type Announcement struct {
 // Upload is the progress of an upload.
 type Upload struct {
 	ID     string `json:"id"`
-	Offset int64  `json:"offset_bytes"` // of the next byte
-	Size   int64  `json:"size_bytes"`   // 0: not known yet
+	Offset int64  `json:"offset_bytes"` // offset of the next byte
+	Size   int64  `json:"size_bytes"`   // 0 while unknown
 	Image  *Image `json:"-"`            // after the last byte, if the image is valid
 }
 
-// Announce begins an upload. It reserves space on the disk, so that the upload does not fail
-// half-way. The error is a *RequestError, a *SpaceError, or an error of the operating system.
-func (l *Library) Announce(a Announcement) (*Upload, error) {
+// StartUpload starts an upload. It reserves space on the disk, so that the upload does not fail
+// later. The error is a *RequestError, a *SpaceError, or an error of the operating system.
+func (l *Library) StartUpload(a UploadRequest) (*Upload, error) {
 	if err := checkStated(a.OpenshiftVersion, a.CPUArchitecture, a.SHA256); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (l *Library) Announce(a Announcement) (*Upload, error) {
 		return nil, err
 	}
 	if a.SHA256 != "" {
-		if err := l.refuseTwice(strings.ToLower(a.SHA256), nil); err != nil {
+		if err := l.rejectDuplicate(strings.ToLower(a.SHA256), nil); err != nil {
 			return nil, err
 		}
 	}
@@ -70,16 +70,16 @@ func (l *Library) Announce(a Announcement) (*Upload, error) {
 func (l *Library) checkSize(size int64) error {
 	switch {
 	case size < 0:
-		return &RequestError{fmt.Sprintf("size_bytes is %d; expected the file's size, or none if it is not known",
+		return &RequestError{fmt.Sprintf("size_bytes is %d; expected the file's size, or no value if it is unknown",
 			size)}
 	case l.options.MaxBytes > 0 && size > l.options.MaxBytes:
-		return &RequestError{fmt.Sprintf("the file has %d bytes, more than the %d that an OS image may have; raise "+
+		return &RequestError{fmt.Sprintf("the file has %d bytes, but the limit for OS images is %d; raise "+
 			"limits.os_image_bytes in the configuration", size, l.options.MaxBytes)}
 	}
 	return nil
 }
 
-// add makes an entry known, before the other imports: the one that came last is found first.
+// add adds an entry before the other imports, because Find prefers later imports.
 func (l *Library) add(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *Library) upload(id string) (*entry, error) {
 	return nil, &NotFoundError{id}
 }
 
-// openUpload opens the upload's file at its end. The writing lock is held.
+// openUpload opens the upload's file at its end. The caller holds the write lock.
 func (l *Library) openUpload(e *entry) (err error) {
 	if e.part != nil {
 		return nil
@@ -142,7 +142,7 @@ func (l *Library) checkpoint(e *entry) func(int64, []byte) error {
 	}
 }
 
-// closeUpload closes the upload's file and keeps its content. The writing lock is held.
+// closeUpload closes the upload's file and keeps its content. The caller holds the write lock.
 func (l *Library) closeUpload(e *entry) error {
 	part := e.part
 	e.part = nil
@@ -152,8 +152,8 @@ func (l *Library) closeUpload(e *entry) error {
 	return part.close()
 }
 
-// Offset returns the progress of an upload. The error is a *NotFoundError if there is no such
-// upload.
+// Offset returns the progress of an upload. The error is a *NotFoundError if the upload does not
+// exist.
 func (l *Library) Offset(id string) (*Upload, error) {
 	e, err := l.upload(id)
 	if err != nil {
@@ -174,14 +174,14 @@ func (l *Library) standing(e *entry) *Upload {
 	return u
 }
 
-// Append appends the content of r to an upload. The upload must have offset bytes already. total is
-// the size of the whole image, 0 if unknown. A later call for the same upload supersedes one that
-// still reads, whose client has presumably lost its connection.
+// Append appends the content of r to an upload, which must have exactly offset bytes. total is the
+// size of the image, 0 if unknown. A later call for the same upload supersedes a call that is still
+// reading, because the client of the earlier call has presumably lost its connection.
 //
-// After the last byte the image is checked. A valid image is returned. An invalid one is removed,
-// and the error is a *ContentError. Other errors: *NotFoundError, *OffsetError,
-// *SupersededError, *SpaceError, *RequestError. After an error of r everything that arrived is kept
-// and the upload can be gone on with.
+// After the last byte, Append validates the image. It returns a valid image. It removes an invalid
+// image and returns a *ContentError. Other errors: *NotFoundError, *OffsetError, *SupersededError,
+// *SpaceError, *RequestError. After an error of r everything that arrived is kept and the upload
+// can be gone on with.
 func (l *Library) Append(ctx context.Context, id string, offset, total int64, r io.Reader) (*Upload, error) {
 	e, err := l.upload(id)
 	if err != nil {
@@ -216,9 +216,10 @@ func (l *Library) startUpload(e *entry, offset, total int64) (*uploader, error) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := e.record.TotalBytes; known > 0 && total > 0 && known != total {
-		return nil, &RequestError{fmt.Sprintf("the upload was announced with %d bytes, now it is said to have %d",
-			known, total)}
+	if size := e.record.TotalBytes; size > 0 && total > 0 && size != total {
+		return nil,
+			&RequestError{fmt.Sprintf("the upload was started with a size of %d bytes, but the request states %d",
+				size, total)}
 	}
 	if total > 0 {
 		e.record.TotalBytes, e.total = total, total
@@ -228,7 +229,7 @@ func (l *Library) startUpload(e *entry, offset, total int64) (*uploader, error) 
 	return e.uploader, nil
 }
 
-// receive writes the bytes of r until it ends or another request supersedes this one.
+// receive writes the content of r until r ends or another request supersedes this one.
 func (l *Library) receive(ctx context.Context, e *entry, mine *uploader, r io.Reader) error {
 	buffer := make([]byte, copyBuffer)
 	for {
@@ -261,7 +262,7 @@ func (l *Library) write(e *entry, mine *uploader, b []byte) error {
 	e.done = after
 	l.mu.Unlock()
 	if total > 0 && after > total {
-		return &RequestError{fmt.Sprintf("more was sent than the %d bytes that the upload was announced with", total)}
+		return &RequestError{fmt.Sprintf("the request exceeds the %d bytes with which the upload was started", total)}
 	}
 	if err := l.checkSize(after); err != nil {
 		return err
@@ -270,7 +271,8 @@ func (l *Library) write(e *entry, mine *uploader, b []byte) error {
 	return err
 }
 
-// finishUpload ends a request: with an image, with a kept upload, or with the upload removed.
+// finishUpload ends a request. Depending on err, it adds the image, keeps the upload for the next
+// request, or removes it.
 func (l *Library) finishUpload(e *entry, mine *uploader, err error) (*Upload, error) {
 	e.writing.Lock()
 	defer e.writing.Unlock()
@@ -280,7 +282,7 @@ func (l *Library) finishUpload(e *entry, mine *uploader, err error) (*Upload, er
 	e.uploader = nil
 	standing := l.standing(e)
 	if err == nil && standing.Size > 0 && standing.Offset == standing.Size {
-		err = l.adopt(e, e.part)
+		err = l.addFile(e, e.part)
 		e.part = nil
 		if err == nil {
 			image, err := l.Image(e.id)
@@ -312,8 +314,8 @@ func (l *Library) drop(e *entry) error {
 	return l.discard(e)
 }
 
-// GiveUp removes an incomplete upload.
-func (l *Library) GiveUp(id string) error {
+// CancelUpload removes an incomplete upload.
+func (l *Library) CancelUpload(id string) error {
 	e, err := l.upload(id)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
 // uploaded uploads a complete image.
 func uploaded(t *testing.T, l *Library, content []byte) Image {
 	t.Helper()
-	up, err := l.Announce(Announcement{Name: "live.iso", SizeBytes: int64(len(content))})
+	up, err := l.StartUpload(UploadRequest{Name: "live.iso", SizeBytes: int64(len(content))})
 	require.NoError(t, err)
 	done, err := l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content))
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestUpload_resumesAfterRestart(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	content := made(t, iso)
-	up, err := l.Announce(Announcement{Name: "live.iso", SizeBytes: int64(len(content)), SHA256: sumOf(content)})
+	up, err := l.StartUpload(UploadRequest{Name: "live.iso", SizeBytes: int64(len(content)), SHA256: sumOf(content)})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
 	require.ErrorIs(t, err, errCut)
@@ -97,7 +97,7 @@ func TestUpload_resumesAfterPowerLoss(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	content := made(t, iso)
-	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
+	up, err := l.StartUpload(UploadRequest{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
 	require.ErrorIs(t, err, errCut)
@@ -128,7 +128,7 @@ func TestUpload_adoptedAfterPowerLoss(t *testing.T) {
 func TestUpload_unknownSize(t *testing.T) {
 	l, _ := newSite(t).open(t)
 	content := made(t, iso)
-	up, err := l.Announce(Announcement{Name: "-"})
+	up, err := l.StartUpload(UploadRequest{Name: "-"})
 	require.NoError(t, err)
 	half := int64(len(content) / 2)
 	standing, err := l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content[:half]))
@@ -144,7 +144,7 @@ func TestUpload_notAnImage(t *testing.T) {
 	good := made(t, iso)
 	for name, c := range map[string]struct {
 		content []byte
-		a       Announcement
+		a       UploadRequest
 		says    string
 	}{
 		"no ISO": {content: bytes.Repeat([]byte("qcow2"), 20_000),
@@ -153,11 +153,11 @@ func TestUpload_notAnImage(t *testing.T) {
 		"no embed area": {content: made(t, skeleton.ISO{VolumeID: iso.VolumeID,
 			Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}),
 			says: "no Ignition embed area"},
-		"a wrong sha256": {content: good, a: Announcement{SHA256: sumOf([]byte("other"))},
+		"a wrong sha256": {content: good, a: UploadRequest{SHA256: sumOf([]byte("other"))},
 			says: "wrong.iso arrived with sha256 " + sumOf(good) + ", not " + sumOf([]byte("other"))},
-		"another version": {content: good, a: Announcement{OpenshiftVersion: "4.20"},
+		"another version": {content: good, a: UploadRequest{OpenshiftVersion: "4.20"},
 			says: "is for OpenShift 4.18, not for 4.20"},
-		"another architecture": {content: good, a: Announcement{CPUArchitecture: "s390x"},
+		"another architecture": {content: good, a: UploadRequest{CPUArchitecture: "s390x"},
 			says: "is for x86_64, not for s390x"},
 		"no version": {content: made(t, skeleton.ISO{}), says: "--openshift-version"},
 	} {
@@ -165,7 +165,7 @@ func TestUpload_notAnImage(t *testing.T) {
 			s := newSite(t)
 			l, _ := s.open(t)
 			c.a.Name, c.a.SizeBytes = "wrong.iso", int64(len(c.content))
-			up, err := l.Announce(c.a)
+			up, err := l.StartUpload(c.a)
 			require.NoError(t, err)
 			_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(c.content))
 			wrong := new(ContentError)
@@ -185,11 +185,11 @@ func TestUpload_duplicate(t *testing.T) {
 	l, _ := s.open(t)
 	content := made(t, iso)
 	first := uploaded(t, l, content)
-	_, err := l.Announce(Announcement{SHA256: strings.ToUpper(first.SHA256)})
+	_, err := l.StartUpload(UploadRequest{SHA256: strings.ToUpper(first.SHA256)})
 	require.ErrorContains(t, err, "the image exists already as "+first.ID+
 		" (OpenShift 4.18, x86_64); there is nothing to do")
 
-	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
+	up, err := l.StartUpload(UploadRequest{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(content))
 	require.ErrorContains(t, err, "the image exists already as "+first.ID)
@@ -200,7 +200,7 @@ func TestUpload_invalidAnnouncement(t *testing.T) {
 	s := newSite(t)
 	s.options.MaxBytes = 1 << 20
 	l, _ := s.open(t)
-	for says, a := range map[string]Announcement{
+	for says, a := range map[string]UploadRequest{
 		`openshift_version is "newest"; expected a version such as 4.20`: {OpenshiftVersion: "newest"},
 		`cpu_architecture is "mips"; expected one of x86_64`:             {CPUArchitecture: "mips"},
 		`sha256 is "abc"; expected 64 hexadecimal digits`:                {SHA256: "abc"},
@@ -208,7 +208,7 @@ func TestUpload_invalidAnnouncement(t *testing.T) {
 		`the file has 1048577 bytes, more than the 1048576 that an OS image may have; raise limits.os_image_bytes`: {
 			SizeBytes: 1<<20 + 1},
 	} {
-		_, err := l.Announce(a)
+		_, err := l.StartUpload(a)
 		require.ErrorContains(t, err, says)
 	}
 	require.Empty(t, s.files(t))
@@ -219,7 +219,7 @@ func TestUpload_noSpace(t *testing.T) {
 	l, _ := s.open(t)
 	free, err := freeSpace(s.options.Dir)
 	require.NoError(t, err)
-	_, err = l.Announce(Announcement{SizeBytes: free + 1<<40})
+	_, err = l.StartUpload(UploadRequest{SizeBytes: free + 1<<40})
 	full := new(SpaceError)
 	require.ErrorAs(t, err, &full)
 	requireSentence(t, err.Error(), "the image needs ", " MB more in "+s.options.Dir,
@@ -229,14 +229,14 @@ func TestUpload_noSpace(t *testing.T) {
 
 func TestUpload_wrongOffset(t *testing.T) {
 	l, _ := newSite(t).open(t)
-	up, err := l.Announce(Announcement{SizeBytes: 100})
+	up, err := l.StartUpload(UploadRequest{SizeBytes: 100})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 7, 0, strings.NewReader("x"))
 	wrong := new(OffsetError)
 	require.ErrorAs(t, err, &wrong)
-	require.EqualError(t, err, "the upload has 0 bytes, and what was sent begins at 7; go on at 0")
+	require.EqualError(t, err, "the upload has 0 bytes, but the request begins at offset 7; continue at 0")
 	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(make([]byte, 101)))
-	require.ErrorContains(t, err, "more was sent than the 100 bytes")
+	require.ErrorContains(t, err, "the request exceeds the 100 bytes")
 	_, err = l.Append(t.Context(), up.ID, 0, 99, strings.NewReader("x"))
 	require.ErrorContains(t, err, "announced with 100 bytes, now it is said to have 99")
 	_, err = l.Append(t.Context(), "none", 0, 0, strings.NewReader("x"))
@@ -246,7 +246,7 @@ func TestUpload_wrongOffset(t *testing.T) {
 func TestUpload_laterRequestSupersedes(t *testing.T) {
 	l, _ := newSite(t).open(t)
 	content := made(t, iso)
-	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
+	up, err := l.StartUpload(UploadRequest{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
 	hanging, feed := io.Pipe()
 	ended := make(chan error, 1)
@@ -274,8 +274,8 @@ func TestUpload_laterRequestSupersedes(t *testing.T) {
 func TestUpload_cancel(t *testing.T) {
 	s := newSite(t)
 	l, _ := s.open(t)
-	for _, giveUp := range []func(string) error{l.GiveUp, l.Remove} {
-		up, err := l.Announce(Announcement{SizeBytes: 5 << 20})
+	for _, giveUp := range []func(string) error{l.CancelUpload, l.Remove} {
+		up, err := l.StartUpload(UploadRequest{SizeBytes: 5 << 20})
 		require.NoError(t, err)
 		_, err = l.Append(t.Context(), up.ID, 0, 0, strings.NewReader("half"))
 		require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 
 // fruitlessAttempts is the number of consecutive attempts without a byte after which a download
 // fails.
-const fruitlessAttempts = 3
+const maxAttemptsWithoutData = 3
 
 // stallLimit is the longest time without data from a registry.
 const stallLimit = time.Minute
@@ -145,7 +145,7 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 		if fruitless++; have > before {
 			fruitless = 0
 		}
-		if fruitless == fruitlessAttempts {
+		if fruitless == maxAttemptsWithoutData {
 			return fmt.Errorf("the download of a layer stopped at %d of %d bytes after %d attempts: %w", have,
 				d.blob.Size, fruitless, mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret))
 		}

@@ -107,7 +107,7 @@ func sumOf(path string) (string, error) {
 }
 
 // keep syncs the directory dir of a finished installer and renames it.
-func (l *Library) keep(dir, key string) error {
+func (l *Library) store(dir, key string) error {
 	if err := syncDir(dir); err != nil {
 		return err
 	}

@@ -91,20 +91,20 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 	case <-f.done:
 	case <-ctx.Done():
 		leave()
-		l.put(key)
+		l.releaseUse(key)
 		return nil, nil, fmt.Errorf("extract openshift-install of release %s: %w", p.Version,
 			context.Cause(ctx))
 	}
 	leave()
 	if f.err != nil {
-		l.put(key)
+		l.releaseUse(key)
 		return nil, nil, fmt.Errorf("extract openshift-install of release %s: %w", p.Version, f.err)
 	}
-	return f.installer, sync.OnceFunc(func() { l.put(key) }), nil
+	return f.installer, sync.OnceFunc(func() { l.releaseUse(key) }), nil
 }
 
 // flight is one extraction that several callers may wait for.
-type flight struct {
+type sharedExtraction struct {
 	done      chan struct{}
 	installer *Installer // these two are set when done is closed
 	err       error
@@ -120,11 +120,11 @@ type flight struct {
 // join adds the caller to the extraction for the key, starting it if needed, and to the installer's
 // users. leave removes the caller; the last one to leave cancels the extraction.
 func (l *Library) join(ctx context.Context, key string, progress func(done, total int64),
-	work func(context.Context, func(done, total int64)) (*Installer, error)) (f *flight, leave func()) {
+	work func(context.Context, func(done, total int64)) (*Installer, error)) (f *sharedExtraction, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inUse[key]++
-	f = l.flights[key]
+	f = l.extractions[key]
 	if f == nil || f.ending() {
 		f = l.start(ctx, key, work)
 	}
@@ -145,12 +145,12 @@ func (l *Library) join(ctx context.Context, key string, progress func(done, tota
 // start begins an extraction with the values of ctx and the lifetime of the Library. l.mu must be
 // held.
 func (l *Library) start(ctx context.Context, key string, work func(context.Context,
-	func(done, total int64)) (*Installer, error)) *flight {
-	f := &flight{done: make(chan struct{}), listeners: map[int]func(done, total int64){}}
+	func(done, total int64)) (*Installer, error)) *sharedExtraction {
+	f := &sharedExtraction{done: make(chan struct{}), listeners: map[int]func(done, total int64){}}
 	flightCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(l.ctx, cancel)
 	f.cancel = cancel
-	l.flights[key] = f
+	l.extractions[key] = f
 	l.running.Go(func() {
 		defer close(f.done)
 		defer cancel()
@@ -158,22 +158,22 @@ func (l *Library) start(ctx context.Context, key string, work func(context.Conte
 		f.installer, f.err = work(flightCtx, f.report)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.flights[key] == f {
-			delete(l.flights, key)
+		if l.extractions[key] == f {
+			delete(l.extractions, key)
 		}
 	})
 	return f
 }
 
 // ending reports whether all callers have given up, so that a new caller must not join.
-func (f *flight) ending() bool {
+func (f *sharedExtraction) ending() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waiting == 0
 }
 
 // leave removes a caller from the extraction and cancels it if that was the last one.
-func (f *flight) leave(id int) {
+func (f *sharedExtraction) leave(id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.listeners, id)
@@ -182,7 +182,7 @@ func (f *flight) leave(id int) {
 	}
 }
 
-func (f *flight) report(have, total int64) {
+func (f *sharedExtraction) report(have, total int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.have, f.total = have, total
@@ -192,7 +192,7 @@ func (f *flight) report(have, total int64) {
 }
 
 // put ends one use of an installer.
-func (l *Library) put(key string) {
+func (l *Library) releaseUse(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inUse[key]--; l.inUse[key] == 0 {
@@ -270,7 +270,7 @@ func (l *Library) extract(ctx context.Context, x *extraction, key string, p *Pay
 	if err := writeSynced(filepath.Join(dir, sumFile), []byte(sum+"\n")); err != nil {
 		return nil, diskError(err)
 	}
-	if err := l.keep(dir, key); err != nil {
+	if err := l.store(dir, key); err != nil {
 		return nil, diskError(err)
 	}
 	return &Installer{Path: filepath.Join(l.installersDir(), key, installerFile), SHA256: sum}, nil

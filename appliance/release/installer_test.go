@@ -435,7 +435,7 @@ func TestInstaller_sharedExtraction(t *testing.T) {
 func (l *Library) waiting() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, f := range l.flights {
+	for _, f := range l.extractions {
 		f.mu.Lock()
 		n += f.waiting
 		f.mu.Unlock()
@@ -488,7 +488,7 @@ func TestInstaller_endsWithItsLastCaller(t *testing.T) {
 	require.Eventually(t, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return len(l.flights) == 0 &&
+		return len(l.extractions) == 0 &&
 			len(l.inUse) == 0
 	}, waitFor, tick)
 }

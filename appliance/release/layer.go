@@ -30,13 +30,13 @@ func (e entry) regular() bool { return e.header.Typeflag == tar.TypeReg }
 //
 // A layer with an extreme compression ratio is rejected: it is made to fill disks or to cost time.
 func scanLayer(blob io.Reader, visit func(entry) error) error {
-	packed := &counted{Reader: blob}
+	packed := &countingReader{Reader: blob}
 	unpacked, err := decompress(packed)
 	if err != nil {
 		return err
 	}
 	defer unpacked.Close()
-	plain := &bounded{Reader: unpacked, packed: packed}
+	plain := &ratioReader{Reader: unpacked, packed: packed}
 	tr := tar.NewReader(plain)
 	for {
 		header, err := tr.Next()
@@ -65,32 +65,32 @@ const (
 )
 
 // errBomb is the error for a layer with an extreme compression ratio.
-var errBomb = fmt.Errorf("it unpacks to more than %d times its size, unlike any layer of a release; mirror the "+
+var errCompressionRatio = fmt.Errorf("it unpacks to more than %d times its size, unlike any layer of a release; mirror the "+
 	"image again", packedAtMost)
 
 // counted counts the bytes that are read through it.
-type counted struct {
+type countingReader struct {
 	io.Reader
 	n int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n += int64(n)
 	return n, err
 }
 
 // bounded fails when the unpacked data exceeds the allowed ratio.
-type bounded struct {
+type ratioReader struct {
 	io.Reader
-	packed *counted
+	packed *countingReader
 	n      int64
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *ratioReader) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if b.n += int64(n); b.n > packedFloor && b.n > packedAtMost*b.packed.n {
-		return n, errBomb
+		return n, errCompressionRatio
 	}
 	return n, err
 }

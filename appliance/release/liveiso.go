@@ -197,7 +197,7 @@ func (s *blobStream) again(err error) error {
 	switch {
 	case s.ctx.Err() != nil:
 		return s.ctx.Err()
-	case errors.As(err, &refused), s.fruitless == fruitlessAttempts:
+	case errors.As(err, &refused), s.fruitless == maxAttemptsWithoutData:
 		return mirror.Failed(s.download.served.Ref.Name(), s.download.served, err, s.download.secret)
 	}
 	return s.library.pause(s.ctx, time.Duration(s.fruitless)*time.Second)

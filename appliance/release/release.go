@@ -39,15 +39,15 @@ type Options struct {
 // Library holds the releases that this appliance has read: their metadata in memory, their
 // openshift-install on disk.
 type Library struct {
-	*shelf
+	*state
 	mirror *mirror.Client // leads to every image
 }
 
 // Through returns the same library with other mirror rules for further reads.
-func (l *Library) Through(client *mirror.Client) *Library { return &Library{l.shelf, client} }
+func (l *Library) WithMirror(client *mirror.Client) *Library { return &Library{l.state, client} }
 
 // shelf is the state that all views of a library share.
-type shelf struct {
+type state struct {
 	dir     string
 	limit   int64
 	timeout time.Duration
@@ -63,7 +63,7 @@ type shelf struct {
 	mu       sync.Mutex
 	payloads map[payloadKey]*Payload
 	inUse    map[string]int     // installer key -> holders
-	flights  map[string]*flight // installer key -> extraction under way
+	extractions  map[string]*sharedExtraction // installer key -> extraction under way
 }
 
 // New opens the cache in o.CacheDir. It removes unfinished data of an earlier process, except for
@@ -79,9 +79,9 @@ func New(o Options) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the release cache: %w", err)
 	}
-	l := &Library{mirror: o.Mirror, shelf: &shelf{
+	l := &Library{mirror: o.Mirror, state: &state{
 		dir: dir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
-		payloads: map[payloadKey]*Payload{}, inUse: map[string]int{}, flights: map[string]*flight{},
+		payloads: map[payloadKey]*Payload{}, inUse: map[string]int{}, extractions: map[string]*sharedExtraction{},
 		extracting: make(chan struct{}, 1),
 	}}
 	if err := os.RemoveAll(l.workDir()); err != nil {

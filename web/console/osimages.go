@@ -44,7 +44,7 @@ func OSImageOperations(library *osimage.Library, uploadBytes int64) []operation.
 		{ID: "createOSImageUpload", Method: http.MethodPost, Path: base + "/uploads",
 			Access: operation.Anyone, Handler: o.announce,
 			Summary: "Create an upload of a base image",
-			Body:    osimage.Announcement{},
+			Body:    osimage.UploadRequest{},
 			Status:  http.StatusCreated, Answer: osimage.Upload{}, Errors: []int{400, 409, 507}},
 		{ID: "getOSImageUpload", Method: http.MethodGet, Path: uploadRoute, Head: true,
 			Access: operation.Anyone, Handler: o.offset,
@@ -86,11 +86,11 @@ func (o osImages) fetch(c echo.Context) error {
 }
 
 func (o osImages) announce(c echo.Context) error {
-	var announced osimage.Announcement
+	var announced osimage.UploadRequest
 	if err := read(c, &announced); err != nil {
 		return err
 	}
-	upload, err := o.library.Announce(announced)
+	upload, err := o.library.StartUpload(announced)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (o osImages) add(c echo.Context) error {
 }
 
 func (o osImages) cancel(c echo.Context) error {
-	return done(c, o.library.GiveUp(c.Param("id")))
+	return done(c, o.library.CancelUpload(c.Param("id")))
 }
 
 func (o osImages) verify(c echo.Context) error {

@@ -26,7 +26,7 @@ import (
 type Proofs struct {
 	*Prover
 	engine *engine.Engine
-	known  release.Known
+	known  release.ConfiguredReleases
 	db     *store.DB
 	key    *sitekey.Key // signs shopping lists
 
@@ -39,7 +39,7 @@ type Proofs struct {
 type ProofsOptions struct {
 	Prover *Prover
 	Engine *engine.Engine
-	Known  release.Known
+	Known  release.ConfiguredReleases
 	DB     *store.DB
 	Key    *sitekey.Key
 }
@@ -137,7 +137,7 @@ func (p *Proofs) Contents(clusterID string) ([]doctor.MirroredRelease, error) {
 		return doctor.MirroredRelease{Name: label, Anonymous: request.Secret == nil,
 			Prove: func(ctx context.Context) (*prover.ReleaseReport, error) {
 				defer client.CloseIdleConnections()
-				return prover.Release(ctx, p.prover, p.releases.Through(client), request, nil)
+				return prover.Release(ctx, p.prover, p.releases.WithMirror(client), request, nil)
 			}}
 	}
 	if clusterID != "" {

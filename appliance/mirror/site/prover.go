@@ -133,7 +133,7 @@ func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRe
 	}
 	releases := p.releases
 	if request.Client != nil {
-		releases = releases.Through(request.Client)
+		releases = releases.WithMirror(request.Client)
 	}
 	rules := p.rules.At(mirror.Level{Cluster: proof.ClusterID})
 	report, err := prover.Release(ctx, p.prover, releases, request, func(now prover.Progress) {

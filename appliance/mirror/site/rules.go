@@ -268,7 +268,7 @@ func (r *Rules) Close() { r.client.CloseIdleConnections() }
 func Access(rules *Rules, releases *release.Library) func(mirror.Level) engine.ImageAccess {
 	return func(level mirror.Level) engine.ImageAccess {
 		client := rules.clientAt(level)
-		through := releases.Through(client)
+		through := releases.WithMirror(client)
 		return engine.ImageAccess{Mirror: client.Rules(), Releases: through, CatalogReader: through,
 			Catalogs: operatorCatalogs(client.Rules())}
 	}

@@ -18,7 +18,7 @@ type Image struct {
 
 // Known holds the releases that the configuration names and the pull secret by which the appliance
 // itself reads them.
-type Known struct {
+type ConfiguredReleases struct {
 	Releases       []Image
 	PullSecretFile string // "": none
 }
@@ -26,7 +26,7 @@ type Known struct {
 // Keychain returns the credentials of the given pull secret or, if that is empty, of the
 // appliance's own. It returns nil if there is neither, and a [*PullSecretError] for a malformed
 // secret.
-func (k Known) Keychain(given string) (authn.Keychain, error) {
+func (k ConfiguredReleases) Keychain(given string) (authn.Keychain, error) {
 	if given == "" && k.PullSecretFile != "" {
 		data, err := os.ReadFile(k.PullSecretFile)
 		if err != nil {
