@@ -77,7 +77,7 @@ func TestOSImages_uploadResumesAfterRestart(t *testing.T) {
 	requireSentence(t, status.Releases[0].Message, "no OS image matches OpenShift "+s.release.Version)
 	image := s.imageOf(t, address)
 	requireRefusal(t, call(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
-		"there is no OS image for OpenShift", "there is none at all", "import the live ISO")
+		"no OS image matches OpenShift", "the appliance has no OS images", "import the live ISO")
 
 	up := announce(t, address, object{"name": "rhcos-live.iso", "size_bytes": len(content)})
 	half := len(content) / 2
@@ -142,8 +142,8 @@ func TestOSImages_listVerifyRemove(t *testing.T) {
 		return osImagesAt(t, address)[1].State == osimage.StateReady
 	})
 	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, of, nil).status)
-	requireRefusal(t, call(t, http.MethodDelete, of, nil), http.StatusNotFound, "there is no OS image")
-	requireRefusal(t, call(t, http.MethodPost, of+"/verify", nil), http.StatusNotFound, "there is no OS image")
+	requireRefusal(t, call(t, http.MethodDelete, of, nil), http.StatusNotFound, "does not exist")
+	requireRefusal(t, call(t, http.MethodPost, of+"/verify", nil), http.StatusNotFound, "does not exist")
 	require.Len(t, osImagesAt(t, address), 1)
 }
 
@@ -159,14 +159,14 @@ func TestOSImages_wrongUploadsAreRejected(t *testing.T) {
 		`unknown field "size"`)
 	requireRefusal(t, call(t, http.MethodPost, address+consolePath+"/os-images", object{"url": "file:///etc/passwd"}),
 		http.StatusBadRequest, "expected an http:// or https:// URL")
-	requireRefusal(t, call(t, http.MethodGet, uploads+"/none", nil), http.StatusNotFound, "there is no OS image none")
+	requireRefusal(t, call(t, http.MethodGet, uploads+"/none", nil), http.StatusNotFound, "the OS image none does not exist")
 	requireRefusal(t, call(t, http.MethodPatch, uploads+"/none", nil), http.StatusBadRequest, "Upload-Offset")
 
 	up := announce(t, address, object{"name": "wrong.iso", "size_bytes": 100_000})
 	response, body := patch(t, up, 0, bytes.NewReader(bytes.Repeat([]byte("qcow2"), 20_000)))
 	require.Equal(t, http.StatusUnprocessableEntity, response.StatusCode)
 	require.Contains(t, string(body), "the base ISO wrong.iso cannot be used")
-	requireRefusal(t, call(t, http.MethodGet, up, nil), http.StatusNotFound, "there is no OS image")
+	requireRefusal(t, call(t, http.MethodGet, up, nil), http.StatusNotFound, "does not exist")
 
 	up = announce(t, address, object{"size_bytes": 100_000})
 	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, up, nil).status)
@@ -196,7 +196,7 @@ func TestFullDisk_osImages(t *testing.T) {
 	response, body := patch(t, up, 0, bytes.NewReader(content))
 	require.Equal(t, http.StatusInsufficientStorage, response.StatusCode, "%s", body)
 	require.Contains(t, string(body), "no space is left in "+images+
-		"; nothing of the image was kept: free space on its file system, then try again")
+		", and the received part of the image was removed; free space on the file system, then try again")
 	d.free(t)
 	require.Empty(t, files(t, images))
 	response, body = patch(t, announce(t, address, object{"size_bytes": len(content)}), 0, bytes.NewReader(content))

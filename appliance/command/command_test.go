@@ -259,7 +259,7 @@ func TestDemo_reportsFailure(t *testing.T) {
 		"a port in use":     {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
 		"no such directory": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
 			"choose another file with --kubeconfig"},
-		"two hosts": {[]string{"--hosts", "2"}, "hosts are 1 (a single node), 3 or more"},
+		"two hosts": {[]string{"--hosts", "2"}, "use 1 host (a single node) or at least 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -302,8 +302,8 @@ func TestClient_emptyAppliance(t *testing.T) {
 	defer server.Close()
 	require.Equal(t, "The appliance has no clusters.\n", landfall(t, "clusters", "--url", server.URL).out)
 	status := landfall(t, "status", "--url", server.URL).out
-	require.Contains(t, status, "There is no live ISO")
-	require.Contains(t, status, "There is no release")
+	require.Contains(t, status, "Without a live ISO")
+	require.Contains(t, status, "Without a release")
 	require.NotContains(t, status, "KIND", "no table of nothing")
 }
 
@@ -327,7 +327,7 @@ func TestClient_clusterByIDOrName(t *testing.T) {
 		arguments := append(strings.Fields(command), "--url", server.URL, "--cluster")
 		require.Contains(t, landfall(t, append(arguments, id)...).errOut, id, command)
 		require.Contains(t, landfall(t, append(arguments, "east")...).errOut, id, command)
-		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut, "2 clusters are called twin; give the id",
+		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut, "2 clusters have the name twin; give the ID",
 			command)
 		require.Contains(t, landfall(t, append(arguments, "west")...).errOut,
 			"the cluster west does not exist; landfall clusters lists all clusters", command)
@@ -356,7 +356,7 @@ func TestClient_errors(t *testing.T) {
 		gone: "no appliance listens at " + gone +
 			"; start one with landfall serve, or name its address with --url",
 		foreign.URL: "check whether another service has this URL",
-		"::":        "can not be used",
+		"::":        "is invalid",
 	} {
 		got := landfall(t, "clusters", "--url", url)
 		require.Equal(t, exitFailure, got.code)

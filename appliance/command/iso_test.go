@@ -102,7 +102,7 @@ func TestISO_importListVerifyRemove(t *testing.T) {
 	require.Len(t, images, 1)
 	require.Equal(t, "live.iso", images[0].Name)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), images[0].ID+"  4.18")
-	require.Equal(t, images[0].ID+" live.iso: right, sha256 "+digestOf(t, file)+"\n",
+	require.Equal(t, images[0].ID+" live.iso: valid, sha256 "+digestOf(t, file)+"\n",
 		requireDone(t, landfall(t, "iso", "verify", "--url", url)))
 
 	again := landfall(t, "iso", "import", file, "--url", url)
@@ -155,14 +155,14 @@ func TestISOImport_rejectsOtherFiles(t *testing.T) {
 	}{
 		"no ISO": {[]string{fileOf(t, "disk.qcow2", strings.Repeat("qcow2", 20_000))}, exitFailure,
 			"the base ISO disk.qcow2 cannot be used"},
-		"empty":       {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; give a live ISO"},
+		"empty":       {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; name a live ISO"},
 		"no file":     {[]string{"/nowhere.iso"}, exitFailure, "no such file"},
 		"a directory": {[]string{t.TempDir()}, exitUsage, "is a directory"},
 		"nothing": {nil, exitUsage,
 			"the source is missing; name a file, - for standard input, or a URL, or give --release"},
 		"two things": {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
 		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
-			"give it, as in --openshift-version 4.20"},
+			"state the version, as in --openshift-version 4.20"},
 		"a release": {[]string{"--release", "4.1.1"}, exitFailure,
 			"release_images contains no release 4.1.1 for x86_64"},
 	} {
@@ -259,7 +259,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	copy(other[600<<10:], "another file of the same size")
 	got = landfall(t, "iso", "import", fileOf(t, "live.iso", string(other)), "--url", url)
 	require.Equal(t, exitFailure, got.code)
-	require.Contains(t, got.errOut, "it is not the file that the interrupted import began with; import it again")
+	require.Contains(t, got.errOut, "the interrupted import began with another file; import the file again")
 	require.Equal(t, "[]\n", requireDone(t, landfall(t, "iso", "list", "--json", "--url", url)))
 }
 
@@ -371,23 +371,23 @@ func TestISO_errorsLeaveNoFiles(t *testing.T) {
 		"a base like none": {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure,
 			"not an ISO 9660 image"},
 		"the base as output": {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage,
-			"-o names the live ISO that the image is made from"},
+			"-o names the base live ISO"},
 		"a directory as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage,
 			"is a directory; name the file"},
 		"no config": {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure,
-			"plain.txt can't be used"},
+			"plain.txt is not a valid Ignition config"},
 		"no keyfiles": {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(),
-			"-o", out}, exitFailure, "holds no NetworkManager keyfiles"},
+			"-o", out}, exitFailure, "contains no NetworkManager keyfiles"},
 		"another file": {[]string{"build", "--base", base, "--ignition", config, "--network",
 			filepath.Dir(plain), "-o", out}, exitFailure, "is not a NetworkManager keyfile"},
 		"too many arguments": {[]string{"build", "--base", base, "--ignition", config, "--karg",
 			strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
 		"minimal without URL": {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out},
-			exitUsage, "--minimal and --rootfs-url go together"},
+			exitUsage, "--minimal requires --rootfs-url and vice versa"},
 		"config and base": {[]string{"build", "--config-image", "--base", base, "--ignition", config,
-			"-o", out}, exitUsage, "--config-image holds a config alone"},
+			"-o", out}, exitUsage, "--config-image builds an image with only a config"},
 		"config and awaiting": {[]string{"build", "--await-config-image", "--base", base, "--ignition", config,
-			"-o", out}, exitUsage, "--await-config-image takes its config from another drive"},
+			"-o", out}, exitUsage, "--await-config-image reads its config from another drive"},
 		"config image, no config": {[]string{"build", "--config-image", "-o", out}, exitUsage, "--ignition (a config)"},
 		"inspect no ISO":          {[]string{"inspect", plain}, exitFailure, "can't be read as an ISO"},
 		"inspect nothing":         {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},

@@ -103,7 +103,7 @@ func TestJournalReplay_rejectsInvalidJournals(t *testing.T) {
 		"altered": {altered, nil, "journal"},
 		"foreign": {[]byte("hello"), nil, "this is not a journal of Landfall"},
 		"another site": {whole, []string{"--key", "SHA256:other"}, "is signed with the key " +
-			key.Public().Fingerprint() + ", not with SHA256:other: it is of another site"},
+			key.Public().Fingerprint() + ", not with SHA256:other: the journal belongs to another site"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "x.journal")
@@ -138,7 +138,7 @@ func TestJournalExport_errors(t *testing.T) {
 		"nobody listens": {[]string{"--cluster", "x", "--url", "http://127.0.0.1:1"}, exitFailure,
 			"no appliance listens at http://127.0.0.1:1"},
 		"a URL that is no": {[]string{"--cluster", "00000000-0000-4000-8000-000000000000", "--url", "http://a b"},
-			exitFailure, "can not be used"},
+			exitFailure, "is invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"journal", "export"}, c.arguments...)...)

@@ -42,9 +42,9 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 				`, line 3: sites[0].topology: it is "big"; expected single-node, compact, four-masters or five-masters`},
 		"a site that is none": {[]string{"--example", "week", "--site", "9"}, exitFailure,
 			"the scenario week has the sites 1 to 3, and no site 9"},
-		"days below zero": {[]string{"--example", "week", "--days", "-1"}, exitUsage, "none may be below zero"},
+		"days below zero": {[]string{"--example", "week", "--days", "-1"}, exitUsage, "negative values are not allowed"},
 		"no directory for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
-			"make a directory for the sites' stores: "},
+			"make a folder for the sites' stores: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer

@@ -67,7 +67,7 @@ func TestDownload(t *testing.T) {
 		CPUArchitecture: "x86_64"})
 	l, stop := s.open(t)
 	_, err := l.Find("4.18.2", "x86_64")
-	require.ErrorContains(t, err, "is not there yet: it is waiting")
+	require.ErrorContains(t, err, "is not available yet (waiting)")
 	stop()
 
 	l, stop = s.running(t)
@@ -89,7 +89,7 @@ func TestDownload_resumesAfterBreak(t *testing.T) {
 	l, _ := s.running(t)
 	id := only(t, l).ID
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
-	requireSentence(t, only(t, l).Message, "after a failure: downloading "+from.URL+"/live.iso")
+	requireSentence(t, only(t, l).Message, "the last attempt failed: downloading "+from.URL+"/live.iso")
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(firstRetry)
 	comes(t, l, id, StateReady)
@@ -129,7 +129,7 @@ func TestDownload_wrongDigestIsRefused(t *testing.T) {
 		configured Configured
 		says       string
 	}{
-		"sha256":  {Configured{URL: from.URL, SHA256: sumOf([]byte("other"))}, "not " + sumOf([]byte("other"))},
+		"sha256":  {Configured{URL: from.URL, SHA256: sumOf([]byte("other"))}, "but sha256 " + sumOf([]byte("other"))},
 		"version": {Configured{URL: from.URL, OpenshiftVersion: "4.12"}, "is for OpenShift 4.18, not for 4.12"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestDownload_onRequestResumesAfterRestart(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, image.Configured)
 	_, err = l.Fetch(Request{URL: from.URL + "/live.iso"})
-	require.ErrorContains(t, err, "exists already or is being fetched as "+image.ID)
+	require.ErrorContains(t, err, "exists already or is being downloaded as "+image.ID)
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
 	stop()
 	l, _ = s.running(t)
@@ -234,8 +234,8 @@ func TestDownload_invalidRequest(t *testing.T) {
 		"the source is ambiguous; give either url or release": {URL: "http://a/b",
 			Release: "4.20"},
 		`url is "ftp://a/b"; expected an http:// or https:// URL`: {URL: "ftp://a/b"},
-		`sha256 is "x"`:                         {URL: "http://a/b", SHA256: "x"},
-		"has no releases to take images out of": {Release: "4.20.8"},
+		`sha256 is "x"`: {URL: "http://a/b", SHA256: "x"},
+		"imports from releases are not configured": {Release: "4.20.8"},
 	} {
 		_, err := l.Fetch(r)
 		require.ErrorContains(t, err, says)

@@ -166,14 +166,14 @@ func TestLibrary_versionIsReadFromContent(t *testing.T) {
 		"arm64": {iso: skeleton.ISO{VolumeID: iso.VolumeID, Architecture: "aarch64"},
 			arch: "arm64", want: "4.18"},
 		"another version": {iso: iso, version: "4.17",
-			says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, not for 4.17; give 4.18 or " +
-				"the right file"},
+			says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, not for 4.17; use the version 4.18, " +
+				"or send the right file"},
 		"another architecture":      {iso: iso, arch: "aarch64", says: "is for x86_64, not for aarch64"},
 		"new image for old version": {version: "4.18", says: "is for OpenShift 4.19 or newer, not for 4.18"},
-		"no version in the volume id": {says: "does not name its OpenShift version; give it, as in " +
+		"no version in the volume id": {says: "does not contain its OpenShift version; state the version, as in " +
 			"--openshift-version 4.20"},
 		"foreign volume id": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"},
-			says: "give it, as in --openshift-version 4.20"},
+			says: "state the version, as in --openshift-version 4.20"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := written(t, made(t, c.iso))
@@ -212,11 +212,11 @@ func TestLibrary_wrongDigestIsNotServed(t *testing.T) {
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(right)})
 	l, _ := s.running(t)
 	image := comes(t, l, only(t, l).ID, StateBad)
-	requireSentence(t, image.Message, path, "not "+sumOf(right),
-		"correct sha256 under os_images, or put the right file there")
+	requireSentence(t, image.Message, path, "but sha256 "+sumOf(right),
+		"correct sha256 under os_images, or replace the file")
 	for range 2 {
 		_, err := l.Find("4.18.30", "x86_64")
-		require.ErrorContains(t, err, "put the right file there")
+		require.ErrorContains(t, err, "or replace the file")
 	}
 	require.NoError(t, os.WriteFile(path+".new", right, 0o600))
 	require.NoError(t, os.Rename(path+".new", path))
@@ -267,12 +267,12 @@ func TestLibrary_verifyFindsDamage(t *testing.T) {
 	_, err = l.Verify(id)
 	require.NoError(t, err)
 	requireSentence(t, comes(t, l, id, StateBad).Message,
-		"the disk has damaged it; remove the image and import it again")
+		"the disk has damaged the file; remove the image and import it again")
 	_, err = l.Find("4.18", "x86_64")
 	require.ErrorContains(t, err, "damaged")
 
 	_, err = l.Verify("none")
-	require.ErrorContains(t, err, "there is no OS image none")
+	require.ErrorContains(t, err, "the OS image none does not exist")
 }
 
 func TestLibrary_remove(t *testing.T) {
@@ -283,7 +283,7 @@ func TestLibrary_remove(t *testing.T) {
 	configured := only(t, l)
 	err := l.Remove(configured.ID)
 	require.ErrorContains(t, err,
-		"is named by the configuration; take it out from under os_images and restart the appliance")
+		"; remove it from os_images and restart the appliance")
 
 	id := uploaded(t, l, made(t, iso)).ID
 	image, err := l.Image(id)
@@ -294,7 +294,7 @@ func TestLibrary_remove(t *testing.T) {
 
 	s.users = nil
 	require.NoError(t, l.Remove(id))
-	require.ErrorContains(t, l.Remove(id), "there is no OS image "+id)
+	require.ErrorContains(t, l.Remove(id), "the OS image "+id)
 	require.Empty(t, s.files(t))
 	require.FileExists(t, path)
 }
@@ -341,7 +341,7 @@ func TestLibrary_directoryCanNotBeCreated(t *testing.T) {
 	s := newSite(t)
 	s.options.Dir = filepath.Join(written(t, nil), "os-images")
 	_, err := New(s.options)
-	require.ErrorContains(t, err, "make the directory of OS images")
+	require.ErrorContains(t, err, "create the directory of OS images")
 }
 
 func TestLibrary_remainsOfKilledProcess(t *testing.T) {

@@ -71,7 +71,7 @@ func TestUpload_resumesAfterRestart(t *testing.T) {
 	image := only(t, l)
 	require.Equal(t, StateWaiting, image.State)
 	require.EqualValues(t, 1_000_000, image.DoneBytes)
-	requireSentence(t, image.Message, "import the same file again to go on, or remove it")
+	requireSentence(t, image.Message, "import the same file again to continue, or remove the upload")
 
 	standing, err := l.Offset(up.ID)
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestUpload_notAnImage(t *testing.T) {
 			Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}),
 			says: "no Ignition embed area"},
 		"a wrong sha256": {content: good, a: UploadRequest{SHA256: sumOf([]byte("other"))},
-			says: "wrong.iso arrived with sha256 " + sumOf(good) + ", not " + sumOf([]byte("other"))},
+			says: "wrong.iso has sha256 " + sumOf(good) + ", but sha256 " + sumOf([]byte("other"))},
 		"another version": {content: good, a: UploadRequest{OpenshiftVersion: "4.20"},
 			says: "is for OpenShift 4.18, not for 4.20"},
 		"another architecture": {content: good, a: UploadRequest{CPUArchitecture: "s390x"},
@@ -187,7 +187,7 @@ func TestUpload_duplicate(t *testing.T) {
 	first := uploaded(t, l, content)
 	_, err := l.StartUpload(UploadRequest{SHA256: strings.ToUpper(first.SHA256)})
 	require.ErrorContains(t, err, "the image exists already as "+first.ID+
-		" (OpenShift 4.18, x86_64); there is nothing to do")
+		" (OpenShift 4.18, x86_64); no import is needed")
 
 	up, err := l.StartUpload(UploadRequest{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestUpload_invalidAnnouncement(t *testing.T) {
 		`cpu_architecture is "mips"; expected one of x86_64`:             {CPUArchitecture: "mips"},
 		`sha256 is "abc"; expected 64 hexadecimal digits`:                {SHA256: "abc"},
 		`size_bytes is -1`: {SizeBytes: -1},
-		`the file has 1048577 bytes, more than the 1048576 that an OS image may have; raise limits.os_image_bytes`: {
+		`the file has 1048577 bytes, but the limit for OS images is 1048576; raise limits.os_image_bytes`: {
 			SizeBytes: 1<<20 + 1},
 	} {
 		_, err := l.StartUpload(a)
@@ -223,7 +223,7 @@ func TestUpload_noSpace(t *testing.T) {
 	full := new(SpaceError)
 	require.ErrorAs(t, err, &full)
 	requireSentence(t, err.Error(), "the image needs ", " MB more in "+s.options.Dir,
-		"free space on its file system, then try again")
+		"free space on the file system, then try again")
 	require.Empty(t, s.files(t))
 }
 
@@ -238,9 +238,9 @@ func TestUpload_wrongOffset(t *testing.T) {
 	_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(make([]byte, 101)))
 	require.ErrorContains(t, err, "the request exceeds the 100 bytes")
 	_, err = l.Append(t.Context(), up.ID, 0, 99, strings.NewReader("x"))
-	require.ErrorContains(t, err, "announced with 100 bytes, now it is said to have 99")
+	require.ErrorContains(t, err, "started with a size of 100 bytes, but the request states 99")
 	_, err = l.Append(t.Context(), "none", 0, 0, strings.NewReader("x"))
-	require.ErrorContains(t, err, "there is no OS image none")
+	require.ErrorContains(t, err, "the OS image none does not exist")
 }
 
 func TestUpload_laterRequestSupersedes(t *testing.T) {
@@ -282,7 +282,7 @@ func TestUpload_cancel(t *testing.T) {
 		require.NoError(t, giveUp(up.ID))
 		require.Empty(t, s.files(t))
 		_, err = l.Append(t.Context(), up.ID, 4, 0, strings.NewReader("rest"))
-		require.ErrorContains(t, err, "there is no OS image")
+		require.ErrorContains(t, err, "does not exist")
 	}
 }
 

@@ -60,10 +60,10 @@ type state struct {
 
 	extracting chan struct{} // holds one token while an extraction writes to the cache
 
-	mu       sync.Mutex
-	payloads map[payloadKey]*Payload
-	inUse    map[string]int     // installer key -> holders
-	extractions  map[string]*sharedExtraction // installer key -> extraction under way
+	mu          sync.Mutex
+	payloads    map[payloadKey]*Payload
+	inUse       map[string]int               // installer key -> holders
+	extractions map[string]*sharedExtraction // installer key -> extraction under way
 }
 
 // New opens the cache in o.CacheDir. It removes unfinished data of an earlier process, except for
