@@ -50,7 +50,7 @@ func TestJoiningHost_joinsAnInstalledCluster(t *testing.T) {
 	require.EqualValues(t, 100, got.Progress.InstallationPercentage)
 	b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
 
-	require.NoError(t, h.register(), "it boots the discovery image instead of its disk")
+	require.NoError(t, h.register(), "the host boots the discovery image instead of its disk")
 	h.require(lifecycle.HostPendingUserAction)
 	b.pass(5 * time.Hour)
 	h.require(lifecycle.HostPendingUserAction)
@@ -72,10 +72,10 @@ func TestReclaim(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.register())
 		h.report()
-		b.press(cluster)
+		b.startInstallation(cluster)
 		b.prepareAll()
 		h.report()
-		h.reach(models.HostStageDone)
+		h.reportStagesUpTo(models.HostStageDone)
 		_, err = b.ReclaimHost(t.Context(), h.env, h.id)
 		require.NoError(t, err)
 		require.Nil(t, h.require(lifecycle.HostReclaiming).ClusterID)
@@ -85,7 +85,7 @@ func TestReclaim(t *testing.T) {
 	answer := func(kind models.StepType, code int64) *models.StepReply {
 		return &models.StepReply{StepType: kind, ExitCode: code, Error: "no space left on device"}
 	}
-	t.Run("boots by itself", func(t *testing.T) {
+	t.Run("boots without help", func(t *testing.T) {
 		_, h := reclaimed(t)
 		step := h.poll().Instructions[0]
 		require.Equal(t, models.StepTypeDownloadBootArtifacts, step.StepType)
@@ -100,7 +100,7 @@ func TestReclaim(t *testing.T) {
 		require.NoError(t, h.register())
 		h.report()
 		h.require(lifecycle.HostKnownUnbound)
-		require.NoError(t, h.reply(answer(step.StepType, 1)), "a reply from before the restart")
+		require.NoError(t, h.reply(answer(step.StepType, 1)), "a reply that was sent before the restart")
 		h.require(lifecycle.HostKnownUnbound)
 	})
 	t.Run("can't fetch the image", func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestPreparation_restartedHostContinues(t *testing.T) {
 	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
 	b.requireCluster(cluster, lifecycle.ClusterInstalling)
@@ -132,13 +132,13 @@ func TestPreparation_restartedHostContinues(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.register())
 	h.report()
-	b.press(cluster)
+	b.startInstallation(cluster)
 	h.require(lifecycle.HostPreparing)
 	require.NoError(t, h.register())
 	h.require(lifecycle.HostPreparing)
 	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 	b.prepareAll()
-	require.Contains(t, h.stepTypes(), models.StepTypeContainerImageAvailability, "what it pulled was in its memory")
+	require.Contains(t, h.stepTypes(), models.StepTypeContainerImageAvailability, "the pulled images were in memory")
 	h.report()
 	h.require(lifecycle.HostInstalling)
 }
@@ -147,7 +147,7 @@ func TestTimeouts_warningsOnly(t *testing.T) {
 	b := newHarness(t)
 	b.Engine.options.Timeouts.WarnOnly = true
 	cluster, h := b.installing()
-	h.reach(models.HostStageWritingImageToDisk)
+	h.reportStagesUpTo(models.HostStageWritingImageToDisk)
 	b.pass(31*time.Minute, h)
 	require.True(t, h.require(lifecycle.HostInstallingInProgress).Progress.StageTimedOut)
 	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.StageTimedOut)
@@ -161,7 +161,7 @@ func TestTimeouts_warningsOnly(t *testing.T) {
 	got := h.require(lifecycle.HostInstallingInProgress)
 	require.False(t, got.Progress.StageTimedOut)
 	require.False(t, got.ConnectionTimedOut)
-	h.reach(models.HostStageDone)
+	h.reportStagesUpTo(models.HostStageDone)
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	require.NoError(t, b.RecordFinalizingProgress(t.Context(), cluster, models.FinalizingStageAddingRouterCa))
 	b.pass(71 * time.Minute)
@@ -219,7 +219,7 @@ func TestHost_returnsAfterMonths(t *testing.T) {
 	installedCluster, old := b.installedHost(2)
 	b.clock.Advance(200 * 24 * time.Hour)
 	b.handle()
-	require.NoError(t, old.register(), "an old node boots the image that was left in its drive")
+	require.NoError(t, old.register(), "an installed node boots the image that is still in its drive")
 	old.require(lifecycle.HostInstalled)
 	b.requireCluster(installedCluster, lifecycle.ClusterInstalled)
 }
@@ -229,10 +229,10 @@ func (b *harness) installedHost(number int) (cluster string, h *testHost) {
 	b.Helper()
 	cluster, env := b.singleNode()
 	h = b.host(env, number)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
-	h.reach(models.HostStageDone)
+	h.reportStagesUpTo(models.HostStageDone)
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(b.Context(), cluster, true, "")
 	require.NoError(b, err)
@@ -249,7 +249,7 @@ func TestInstall_workerFails(t *testing.T) {
 	hosts = append(hosts, worker)
 	b.reportAll(hosts)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
 	b.requireCluster(cluster, lifecycle.ClusterInstalling)
@@ -263,7 +263,7 @@ func TestInstall_workerFails(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	for _, h := range hosts {
 		if h != worker {
-			h.reach(models.HostStageDone)
+			h.reportStagesUpTo(models.HostStageDone)
 		}
 	}
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
@@ -321,7 +321,7 @@ func TestAgentUpgrade_otherVersionIsReplaced(t *testing.T) {
 	h := b.newHost(env, 1)
 	require.NoError(t, h.register())
 	require.Equal(t, []models.StepType{models.StepTypeUpgradeAgent}, h.stepTypes(),
-		"no other step until it is upgraded")
+		"the agent gets no other step before its upgrade")
 	step := h.poll().Instructions[0]
 	require.JSONEq(t, `{"agent_image":"quay.io/parts/agent:new"}`, step.Args[0])
 	require.NoError(t, h.reply(&models.StepReply{StepType: step.StepType,

@@ -101,8 +101,8 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster
 }
 
 // UpdateCluster changes a cluster's description. Absent fields keep their values. Once the
-// installation is being prepared, it is rejected with kind Conflict. The same transaction records
-// the object that describes the cluster, if any.
+// installation is being prepared, it fails with kind Conflict. The same transaction records the
+// object that describes the cluster, if any.
 func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams,
 	of ...record.Object) (*models.Cluster, error) {
 	if err := e.checkVIPs(id, params); err != nil {
@@ -136,8 +136,8 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 }
 
 // DeregisterCluster deletes a cluster with its own infra-envs and hosts, its files and events.
-// Other hosts of the cluster become unbound. It is rejected with kind Conflict while the cluster is
-// being installed.
+// Other hosts of the cluster become unbound. It fails with kind Conflict while the cluster is being
+// installed.
 func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -175,7 +175,7 @@ func (c *change) removeCluster(id string, row *record.Cluster) error {
 	c.deletedClusters = append(c.deletedClusters, id)
 	c.deletedClusterObjects[id] = row.Object
 	return errors.Join(
-		row.Object.Forget(c.tx, record.ClusterObjects, id),
+		row.Object.Unindex(c.tx, record.ClusterObjects, id),
 		record.Clusters.Delete(c.tx, id),
 		record.Validations.Delete(c.tx, record.ClusterSubject(id)),
 		record.StateDeadlines.Clear(c.tx, record.ClusterDeadline(id)),

@@ -43,7 +43,7 @@ func (h *testHost) become(role string) {
 // begin starts the installation of a cluster and its hosts.
 func (b *harness) begin(cluster string, hosts ...*testHost) {
 	b.Helper()
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	for _, h := range hosts {
 		h.reportOnce()
@@ -63,7 +63,7 @@ func TestInstall_waitsForLastHost(t *testing.T) {
 			b.begin(cluster, all...)
 			late := workers[2]
 			for _, h := range all[:5] {
-				h.reach(models.HostStageDone)
+				h.reportStagesUpTo(models.HostStageDone)
 			}
 			require.NoError(t, late.progress(models.HostStageRebooting, ""))
 			b.requireCluster(cluster, lifecycle.ClusterFinalizing)
@@ -72,7 +72,7 @@ func TestInstall_waitsForLastHost(t *testing.T) {
 			require.NoError(t, err)
 			before := b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.TotalPercentage
 
-			require.NoError(t, late.register(), "it boots the discovery image again")
+			require.NoError(t, late.register(), "the host boots the discovery image again")
 			late.require(lifecycle.HostPendingUserAction)
 			require.LessOrEqual(t, before, b.requireCluster(cluster, lifecycle.ClusterPendingUserAction).
 				Progress.TotalPercentage)
@@ -114,11 +114,11 @@ func TestInstall_progress(t *testing.T) {
 	shows(lifecycle.ClusterReady, 0, 0, 0, 0)
 	b.begin(cluster, h)
 	shows(lifecycle.ClusterInstalling, 100, 0, 0, 10)
-	h.reach(models.HostStageWritingImageToDisk)
+	h.reportStagesUpTo(models.HostStageWritingImageToDisk)
 	half := b.requireCluster(cluster, lifecycle.ClusterInstalling).Progress.InstallingStagePercentage
 	require.Greater(t, half, int64(0))
 	require.LessOrEqual(t, half, int64(50))
-	h.reach(models.HostStageDone)
+	h.reportStagesUpTo(models.HostStageDone)
 	shows(lifecycle.ClusterFinalizing, 100, 100, 0, 80)
 
 	report := func(name string, status models.OperatorStatus) {
@@ -285,7 +285,7 @@ func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
 	note(requested)
 	for _, h := range hosts {
 		require.NoError(t, b.RecordLogsProgress(t.Context(), "", h.env, h.id, models.LogsStateCompleted))
-		h.reach(models.HostStageDone)
+		h.reportStagesUpTo(models.HostStageDone)
 		require.Equal(t, models.LogsStateCompleted, h.require(lifecycle.HostInstalled).LogsInfo)
 	}
 	require.Equal(t, requested, b.requireCluster(cluster, lifecycle.ClusterFinalizing).LogsInfo)
@@ -304,7 +304,7 @@ func TestDiskFailure_affectsOnlyItsHostAndCluster(t *testing.T) {
 			for _, i := range failing {
 				hosts[i].diskFails = true
 			}
-			b.press(cluster)
+			b.startInstallation(cluster)
 			b.prepareAll()
 			asked := make([]*models.Steps, len(hosts))
 			for i, h := range hosts {
@@ -368,8 +368,8 @@ func TestClusterState_followsRolesOfHosts(t *testing.T) {
 	require.Contains(t, *hosts[0].require(lifecycle.HostInsufficient).StatusInfo, "memory")
 }
 
-// TestBootOrder_waitingHostIsNotBlamed: if one host waits for a person, the time-outs of the hosts
-// that depend on it are suspended. They start again when the host is back.
+// TestBootOrder_waitingHostIsNotBlamed shows that the time limits of hosts are suspended while
+// another host waits for a user action, and start again afterwards.
 func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
@@ -385,11 +385,11 @@ func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
 			wrong, writing = writing, h
 		}
 	}
-	bootstrap.reach(models.HostStageWaitingForControlPlane)
+	bootstrap.reportStagesUpTo(models.HostStageWaitingForControlPlane)
 	require.NoError(t, wrong.progress(models.HostStageRebooting, ""))
 	require.NoError(t, writing.progress(models.HostStageRebooting, ""))
 	require.NoError(t, writing.progress(models.HostStageJoined, ""))
-	require.NoError(t, wrong.register(), "it boots the discovery image again")
+	require.NoError(t, wrong.register(), "the host boots the discovery image again")
 	wrong.require(lifecycle.HostPendingUserAction)
 	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 	for range 8 {
@@ -406,6 +406,6 @@ func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
 	bootstrap.require(lifecycle.HostInstallingInProgress)
 	b.pass(2*time.Minute, bootstrap)
 	require.Contains(t, *bootstrap.require(lifecycle.HostFailed).StatusInfo, "Waiting for control plane",
-		"no other host blocks it now")
+		"no other host blocks this host any more")
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }

@@ -13,9 +13,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// These tests cover the behavior of clusters and hosts during an installation that the subsystem
-// tests of the Assisted Installer (its directory subsystem) describe. docs/compatibility.md maps
-// one to the other.
+// These tests correspond to the subsystem tests of the Assisted Installer (its directory subsystem)
+// for clusters and hosts during an installation. docs/compatibility.md has the mapping.
 
 func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	b := newHarness(t)
@@ -41,7 +40,7 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	h.require(lifecycle.HostKnownUnbound)
 
 	cluster, h = bound(3)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
 	h.require(lifecycle.HostInstalling)
@@ -68,11 +67,11 @@ func TestInstall_refusalKeepsLastPreparation(t *testing.T) {
 func TestCancel_appliesToAllHosts(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
 	require.NoError(t, hosts[0].progress(models.HostStageInstalling, ""))
-	hosts[1].reach(models.HostStageDone)
+	hosts[1].reportStagesUpTo(models.HostStageDone)
 	hosts[0].require(lifecycle.HostInstallingInProgress)
 	hosts[1].require(lifecycle.HostInstalled)
 	hosts[2].require(lifecycle.HostInstalling)
@@ -89,7 +88,7 @@ func TestCancel_appliesToAllHosts(t *testing.T) {
 func TestInstall_controlPlaneHostFails(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
 	require.NoError(t, hosts[1].progress(models.HostStageFailed, "because some error"))
@@ -114,10 +113,10 @@ func TestReset_keepsWhatPeopleAdded(t *testing.T) {
 	_, err := b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "mine.yaml",
 		Content: []byte("a: 1\n")})
 	require.NoError(t, err)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
-	h.reach(models.HostStageWritingImageToDisk)
+	h.reportStagesUpTo(models.HostStageWritingImageToDisk)
 	_, err = b.ResetCluster(t.Context(), cluster)
 	require.NoError(t, err)
 	require.NoError(t, h.register())
@@ -149,7 +148,7 @@ func TestDeleteHost_clusterIsNotReady(t *testing.T) {
 	require.NoError(t, b.DeregisterHost(t.Context(), hosts[0].env, hosts[0].id))
 	require.Contains(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).ValidationsInfo,
 		`"sufficient-masters-count","status":"failure"`)
-	require.NoError(t, hosts[0].register(), "it may come back")
+	require.NoError(t, hosts[0].register(), "the host may register again")
 	hosts[0].report()
 	b.reportAll(hosts)
 	b.requireCluster(cluster, lifecycle.ClusterReady)

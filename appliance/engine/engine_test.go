@@ -49,7 +49,7 @@ func TestEngine_sleepsWhenIdle(t *testing.T) {
 	b := newHarness(t)
 	b.installed()
 	b.pass(time.Hour)
-	require.NoError(t, b.refreezeAll(t.Context())) // as at the first start with this store
+	require.NoError(t, b.refreezeAll(t.Context())) // like the first start with this store
 	before := b.options.DB.Revision()
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
@@ -64,8 +64,8 @@ func TestEngine_sleepsWhenIdle(t *testing.T) {
 	require.Equal(t, before, b.options.DB.Revision())
 }
 
-// run runs the engine during do. The engine handles due deadlines first and then waits by the
-// clock; earlier wake-ups are discarded.
+// run calls do while the engine runs. Before that, the engine discards earlier wake-ups, handles
+// due deadlines and waits for the clock.
 func (b *harness) run(do func()) {
 	b.Helper()
 	b.calm()
@@ -103,7 +103,7 @@ func TestEngine_wakesOnlyForEarlierDeadline(t *testing.T) {
 	b.calm()
 	b.wakesAt.Store(0)
 	b.host(env, 3)
-	require.Len(t, b.earlierDeadline, 1, "a check is running and may have been too early")
+	require.Len(t, b.earlierDeadline, 1, "a running check may have missed the deadline")
 }
 
 func TestDeadline_reportsDoNotMoveIt(t *testing.T) {
@@ -198,12 +198,12 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 	cluster, env := b.singleNode()
 	b.host(env, 1)
 	b.run(func() {
-		b.press(cluster)
+		b.startInstallation(cluster)
 		<-b.releases.started
 		require.EqualValues(t, 1, b.releases.running.Load())
 		_, err := b.CancelInstallation(t.Context(), cluster)
 		require.NoError(t, err)
-		b.press(cluster)
+		b.startInstallation(cluster)
 		<-b.releases.started
 		require.EqualValues(t, 1, b.releases.running.Load(), "the first run ended before the second began")
 	})
@@ -212,14 +212,14 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 	require.NotContains(t, b.names(event.Filter{ClusterID: cluster}), event.PreparationFailed)
 }
 
-// The validity of certificates begins when they are made and is short, so each try has its own. The
-// generated files are sealed: the database alone does not reveal them.
+// Generated certificates are valid for a short time, so each attempt generates new files. The files
+// are sealed, so a copy of the database does not reveal them.
 func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
 	b := newSealingHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	for try := range int64(2) {
-		b.press(cluster)
+		b.startInstallation(cluster)
 		b.prepareAll()
 		require.Equal(t, try+1, b.releases.made.Load())
 		for _, name := range []string{release.KubeadminPassword, fileKubeconfigNoIngress, release.BootstrapIgnition,
@@ -251,7 +251,7 @@ func TestPreparation_continuesInNextProcess(t *testing.T) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.run(func() {
-		b.press(cluster)
+		b.startInstallation(cluster)
 		<-b.releases.started
 	})
 	b.releases.started = nil
@@ -349,7 +349,7 @@ func TestHostRegistration_unknownNames(t *testing.T) {
 func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	b := newHarness(t)
 	_, h := b.installing()
-	h.reach(models.HostStageWritingImageToDisk)
+	h.reportStagesUpTo(models.HostStageWritingImageToDisk)
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"))
 	shown := h.require(lifecycle.HostInstallingInProgress).Progress
 	before := b.options.DB.Revision()
@@ -379,7 +379,7 @@ func TestHostProgress_refusedBeforeInstallation(t *testing.T) {
 	h := b.host(env, 1)
 	before := b.options.DB.Revision()
 	b.requireRefused(h.progress(models.HostStageInstalling, ""), fault.Conflict, "progress is not possible")
-	require.Equal(t, before, b.options.DB.Revision(), "a refused report writes nothing")
+	require.Equal(t, before, b.options.DB.Revision(), "a rejected report writes nothing")
 	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
 
@@ -407,8 +407,8 @@ func TestIngressCertificate_invalid(t *testing.T) {
 	cluster, _ := b.installing()
 	for name, text := range map[string]string{
 		"empty": "  \n", "no PEM": "certificate",
-		"PEM of nothing":     "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-		"rubbish behind one": b.authority + "rubbish",
+		"PEM of nothing":             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		"data after the certificate": b.authority + "rubbish",
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := b.UploadIngressCert(t.Context(), cluster, text)
@@ -464,9 +464,9 @@ func TestUpdateHost(t *testing.T) {
 		got.InstallationDiskPath})
 	h.report()
 	require.Equal(t, "/dev/sdb", h.require(lifecycle.HostKnown).InstallationDiskPath,
-		"a new inventory keeps it")
+		"a new inventory keeps the disk")
 	require.NotContains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.HostRole,
-		"it was the control plane of its single node before")
+		"before, the host was the control plane of a single-node cluster")
 	require.NoError(t, update(&models.HostUpdateParams{HostRole: conv.Pointer("worker")}))
 	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.HostRole)
 }
@@ -515,10 +515,11 @@ func TestOutbox(t *testing.T) {
 	require.Greater(t, b.subscriptionOf(fresh).Generation, generation)
 	require.NoError(t, b.DeregisterCluster(t.Context(), fresh))
 	require.Equal(t, []string{cluster}, b.outboxKeys(),
-		"AMS receives nothing of a cluster that was deleted before its first request")
+		"AMS receives no request about a cluster that was deleted before the first request")
 
 	recorded, _ := b.singleNode()
-	require.NoError(t, b.RecordSubscription(t.Context(), recorded, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+	require.NoError(t, b.RecordSubscription(t.Context(), recorded, "2GOuuT2l3odeHRdWqY57fviSE2K",
+		"AMS has stored the cluster.",
 		false, func(tx *store.Tx) error {
 			return outbox.RecordedRows.Put(tx, recorded,
 				&outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
@@ -528,7 +529,7 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, "2GOuuT2l3odeHRdWqY57fviSE2K", shown.AmsSubscriptionID.String())
 	require.NoError(t, b.DeregisterCluster(t.Context(), recorded))
 	require.Equal(t, outbox.Absent, b.subscriptionOf(recorded).Phase,
-		"AMS receives the deletion of a cluster that it may know")
+		"AMS receives the deletion of a cluster that it may have stored")
 }
 
 func TestOutbox_emptyWithoutAMS(t *testing.T) {
@@ -540,14 +541,15 @@ func TestOutbox_emptyWithoutAMS(t *testing.T) {
 	require.Empty(t, b.outboxKeys())
 
 	recorded, _ := b.singleNode()
-	require.NoError(t, b.RecordSubscription(t.Context(), recorded, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+	require.NoError(t, b.RecordSubscription(t.Context(), recorded, "2GOuuT2l3odeHRdWqY57fviSE2K",
+		"AMS has stored the cluster.",
 		false, func(tx *store.Tx) error {
 			return outbox.RecordedRows.Put(tx, recorded,
 				&outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 		}))
 	require.NoError(t, b.DeregisterCluster(t.Context(), recorded))
 	require.Equal(t, []string{recorded}, b.outboxKeys(),
-		"a subscription that AMS has, for example from a courier file, is removed there")
+		"an existing subscription, for example from a courier file, is removed from AMS")
 }
 
 func TestReply_withoutNewsWritesNothing(t *testing.T) {
@@ -565,7 +567,7 @@ func TestReply_withoutNewsWritesNothing(t *testing.T) {
 	h.require(lifecycle.HostKnown)
 }
 
-// The store encodes rows faster than encoding/json. The output must be the same.
+// The encoder of the store must return the same output as encoding/json.
 func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
 	b := newHarness(t)
 	_, env := b.singleNode()
@@ -616,5 +618,6 @@ func TestDeadlines_contactedHostsMoveTogether(t *testing.T) {
 	require.Zero(t, wait)
 	wait, err = b.handleDue(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 20*time.Second, wait, "the second host's deadline moved with the first, the silent host's did not")
+	require.Equal(t, 20*time.Second, wait,
+		"the second host's deadline was postponed with the first one, but not that of the disconnected host")
 }

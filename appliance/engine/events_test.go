@@ -27,35 +27,32 @@ import (
 	"landfall/store"
 )
 
-// upstreamEvents lists the events of the Assisted Installer. An empty text stands for an event that
-// Landfall writes, which the tests of this file show. Other texts are the reason why Landfall does
-// not write the event.
+// upstreamEvents lists the events of the Assisted Installer. An empty text marks an event
+// that Landfall writes, as the tests of this file show. Any other text is the reason why Landfall
+// does not write the event.
 func upstreamEvents() map[string]string {
 	const (
-		oneTransaction = "a request is one transaction that is committed whole or answered with what stands in the " +
-			"way; there is no half of one to tell of"
-		noImageFiles = "images are made while they are sent, from what is frozen with image_info_updated; none is " +
-			"generated, stored, reused or expires"
-		notDeleted = "objects are not deleted for inactivity, and a deletion takes effect at once"
+		oneTransaction = "a request is one transaction: it is committed completely or rejected with the reason"
+		noImageFiles   = "each download generates its image from the recipe of image_info_updated; no image file is " +
+			"stored, reused or deleted"
+		notDeleted = "inactive objects are not deleted, and a deletion takes effect immediately"
 	)
 	return map[string]string{
 		"cancel_install_start_failed": oneTransaction, "cancel_install_commit_failed": oneTransaction,
 		"host_registration_setting_properties_failed": oneTransaction,
 		"host_set_status_failed":                      oneTransaction, "host_reset_fetch_failed": oneTransaction,
 		"host_cancel_installation_failed": oneTransaction,
-		"infra_env_registration_failed": "an infra-env that is refused is none that an event could be of; who asks " +
-			"is told why",
+		"infra_env_registration_failed": "a rejected infra-env does not exist, so no event can refer to it; the " +
+			"response contains the reason",
 		"expired_image_deleted": noImageFiles, "generate_image_fetch_failed": noImageFiles,
 		"existing_image_reused": noImageFiles, "generate_image_format_failed": noImageFiles,
 		"generate_minimal_iso_failed": noImageFiles, "upload_image_failed": noImageFiles,
 		"ignition_config_image_generated":       noImageFiles,
 		"after_inactivity_cluster_deregistered": notDeleted, "inactive_clusters_deregistered": notDeleted,
 		"clusters_permanently_deleted": notDeleted,
-		"api_ingress_vip_timed_out": "that no lease has come is what the cluster's validation api-vips-defined says, " +
-			"for as long as it is so",
-		"host_boot_logs_uploaded": "the API's uploads are those of hosts and of the controller; there is none of " +
-			"boot logs",
-		"host_approved_updated": "hosts are approved over the Kubernetes API alone, which is not served",
+		"api_ingress_vip_timed_out":    "the cluster's validation api-vips-defined fails until a lease arrives",
+		"host_boot_logs_uploaded":      "the API accepts logs of hosts and of the controller, but no boot logs",
+		"host_approved_updated":        "hosts are only approved through the Kubernetes API, which is disabled",
 
 		"host_media_disconnected": "", "cluster_registration_succeeded": "", "cluster_deregister_failed": "",
 		"cluster_deregistered": "", "cluster_validation_failed": "",
@@ -141,12 +138,12 @@ func TestEventList_unusedEventsHaveAReason(t *testing.T) {
 	}
 	found := mentions(t, written)
 	for _, name := range written {
-		require.NotEmpty(t, found[name], "%s is written nowhere", name)
+		require.NotEmpty(t, found[name], "no code writes the event %s", name)
 	}
 	require.Len(t, written, 59)
 }
 
-// eventsOf returns all events, the oldest first.
+// eventsOf returns the events of a filter, oldest first.
 func (b *harness) eventsOf(filter event.Filter) []*models.Event {
 	b.Helper()
 	page, err := b.Events(filter)
@@ -168,12 +165,11 @@ func (b *harness) event(name string) (*models.Event, map[string]any) {
 		}
 		return ev, about
 	}
-	b.Fatalf("there is no event %s", name)
+	b.Fatalf("the event %s is missing", name)
 	return nil, nil
 }
 
-// requireEvent asserts that there is an event of a name with a severity and with properties of
-// these names.
+// requireEvent asserts that an event with the name, the severity and the properties exists.
 func (b *harness) requireEvent(name, severity string, properties ...string) {
 	b.Helper()
 	ev, about := b.event(name)
@@ -186,7 +182,7 @@ func (b *harness) requireEvent(name, severity string, properties ...string) {
 
 func TestEvents_installation(t *testing.T) {
 	b := newHarness(t)
-	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // its role is determined
+	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // the engine suggests a role
 	cluster, h := b.installed()
 	for name, properties := range map[string][]string{
 		"cluster_registration_succeeded": nil, "infra_env_registered": nil, "cluster_prepare_installation_started": nil,
@@ -239,8 +235,8 @@ func TestEvents_failedAndSlowInstallation(t *testing.T) {
 	late.options.Timeouts.HostPreparing = 24 * time.Hour
 	cluster, env := late.singleNode()
 	h = late.host(env, 1)
-	late.press(cluster)
-	late.pass(2*late.options.Timeouts.ClusterPreparing, h) // no installer runs
+	late.startInstallation(cluster)
+	late.pass(2*late.options.Timeouts.ClusterPreparing, h) // the preparation is not run
 	late.requireEvent("installation_preparing_timed_out", models.EventSeverityWarning, "reason")
 }
 
@@ -290,7 +286,7 @@ func TestEvents_refusals(t *testing.T) {
 		require.Equal(t, cluster, ev.ClusterID.String())
 		require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", ev.RequestID.String())
 	}
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.requireRefused(b.DeregisterCluster(journal.WithRequest(t.Context(), asked("v2DeregisterCluster")), cluster),
 		fault.Conflict, "")
 	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")

@@ -49,7 +49,7 @@ func TestReports_visibleAfterCommit(t *testing.T) {
 		return name
 	}
 
-	errNotThis := errors.New("it is not committed")
+	errNotThis := errors.New("rolled back")
 	require.ErrorIs(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
 		c := newChange(t.Context(), b.Engine, tx)
 		rename(c, "never")

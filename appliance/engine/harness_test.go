@@ -39,8 +39,8 @@ const testPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// harness is an engine whose clock moves only when a test moves it. Tests call for the work that
-// Run would do when it is due: deadlines and preparations.
+// harness is an engine with a fake clock. Tests handle deadlines and run preparations explicitly;
+// Engine.Run does not run.
 type harness struct {
 	testing.TB
 	*Engine
@@ -48,7 +48,7 @@ type harness struct {
 	releases  *testReleases
 	authority string         // PEM
 	auditor   *audit.Auditor // nil: changes are not checked
-	secrets   *sitekey.Box   // of engines that engineOver makes; nil: the store holds clear text
+	secrets   *sitekey.Box   // for the engines of engineOver; nil stores clear text
 }
 
 func newHarness(t testing.TB) *harness {
@@ -72,7 +72,7 @@ func newSealingHarness(t testing.TB) *harness {
 	return b
 }
 
-// testBox returns a box with a key of its own.
+// testBox returns a box with a new key.
 func testBox(t testing.TB) *sitekey.Box {
 	t.Helper()
 	key, err := sitekey.LoadOrCreate(t.TempDir())
@@ -82,7 +82,7 @@ func testBox(t testing.TB) *sitekey.Box {
 	return box
 }
 
-// engineOver starts an engine with a database that an earlier engine may have used.
+// engineOver returns an engine on a database that an earlier engine may have used.
 func (b *harness) engineOver(db *store.DB) *Engine {
 	e, err := New(Options{
 		Observer: b.observe,
@@ -106,11 +106,10 @@ func (b *harness) sweep() *audit.Violation {
 	return b.auditor.Sweep(audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now})
 }
 
-// testReleases has one release. Its installer generates the smallest files that count as those of a
-// cluster.
+// testReleases contains one release. Its installer generates minimal files of a cluster.
 type testReleases struct {
 	authority string
-	failure   error         // of Generate
+	failure   error         // returned by Generate
 	started   chan struct{} // if set, Generate sends to it and then waits until its context ends
 	running   atomic.Int64
 	made      atomic.Int64 // number of calls of Generate
@@ -173,8 +172,8 @@ func testCertificate(t testing.TB) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// pass moves the clock forward and handles due deadlines. Its steps are short enough for hosts that
-// poll to stay connected.
+// pass moves the clock forward in short steps and handles due deadlines. The polling hosts stay
+// connected.
 func (b *harness) pass(d time.Duration, polling ...*testHost) {
 	b.Helper()
 	const step = time.Minute
@@ -198,7 +197,7 @@ func (b *harness) handle() {
 			return
 		}
 	}
-	b.Fatal("the deadlines that are due never end")
+	b.Fatal("some deadline becomes due again and again")
 }
 
 // prepareAll runs the pending preparations.
@@ -259,7 +258,7 @@ func (b *harness) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	return created.ID.String(), hosts
 }
 
-// reportAll lets hosts answer until the connectivity reports of all hosts are complete.
+// reportAll sends reports of the hosts until the connectivity reports of all hosts are complete.
 func (b *harness) reportAll(hosts []*testHost) {
 	b.Helper()
 	for range 4 {
@@ -277,7 +276,7 @@ func (b *harness) infraEnvOf(cluster *strfmt.UUID) string {
 		OpenshiftVersion: "4.20.8",
 	})
 	require.NoError(b, err)
-	select { // as Run does with an infra-env whose agent image must be resolved first
+	select { // Run does this for infra-envs whose agent image must be resolved
 	case id := <-b.unfrozen:
 		require.NoError(b, b.freeze(b.Context(), id, ""))
 	default:
@@ -328,22 +327,22 @@ func (b *harness) outboxKeys() []string {
 	return keys
 }
 
-// testHost is a machine with an agent that executes its steps when the test says so.
+// testHost is a machine whose agent executes steps when the test calls its methods.
 type testHost struct {
 	b         *harness
 	env, id   string
 	number    int
-	skew      time.Duration // of its clock
+	skew      time.Duration // of the machine's clock
 	memory    int64         // bytes
 	maker     string
 	agent     string
 	dualStack bool
 	diskFails bool
 	imageGone bool
-	// loadBalancer: the site's DNS resolves the cluster's names to this host.
+	// loadBalancer is true if the site's DNS resolves the cluster's names to this host.
 	loadBalancer bool
-	balancedTo   int                     // or to the host with this number
-	alter        func(*models.Inventory) // changes to its inventory; may be nil
+	balancedTo   int                     // number of the host to which the names resolve instead
+	alter        func(*models.Inventory) // changes the inventory; may be nil
 }
 
 func (b *harness) newHost(env string, number int) *testHost {
@@ -351,7 +350,7 @@ func (b *harness) newHost(env string, number int) *testHost {
 		memory: 64 << 30, maker: "Dell Inc.", agent: "quay.io/parts/agent", loadBalancer: true}
 }
 
-// host registers a host and lets it answer its steps.
+// host registers a host, which then replies to its steps.
 func (b *harness) host(env string, number int) *testHost {
 	b.Helper()
 	h := b.newHost(env, number)
@@ -378,7 +377,7 @@ func (h *testHost) poll() *models.Steps {
 	return &steps
 }
 
-// report polls and answers repeatedly, so that steps which follow from an answer are answered too.
+// report polls and replies repeatedly, because replies cause new steps.
 func (h *testHost) report() {
 	h.b.Helper()
 	for range 3 {
@@ -386,7 +385,7 @@ func (h *testHost) report() {
 	}
 }
 
-// reportOnce polls once and answers the steps.
+// reportOnce polls once and replies to the steps.
 func (h *testHost) reportOnce() {
 	h.b.Helper()
 	for _, step := range h.poll().Instructions {
@@ -413,7 +412,7 @@ func (h *testHost) answer(step *models.Step) *models.StepReply {
 	case models.StepTypeDomainResolution:
 		output = h.resolve(step.Args[0])
 	case models.StepTypeConnectivityCheck:
-		output = h.reachOthers(step.Args[0])
+		output = h.fullConnectivity(step.Args[0])
 	case models.StepTypeVerifyVips:
 		output = h.verify(step.Args[0])
 	case models.StepTypeInstallationDiskSpeedCheck:
@@ -470,8 +469,8 @@ func (h *testHost) plainInventory() *models.Inventory {
 	}
 }
 
-// reachOthers replies for a network in which each host reaches all others.
-func (h *testHost) reachOthers(asked string) *models.ConnectivityReport {
+// fullConnectivity reports that the host can connect to all others.
+func (h *testHost) fullConnectivity(asked string) *models.ConnectivityReport {
 	var others models.ConnectivityCheckParams
 	require.NoError(h.b, json.Unmarshal([]byte(asked), &others))
 	report := &models.ConnectivityReport{}
@@ -502,7 +501,7 @@ func (h *testHost) verify(asked string) models.VerifyVipsResponse {
 	return response
 }
 
-// resolve replies for a site whose DNS resolves the cluster's names to the host, except for names
+// resolve reports that the site's DNS resolves the cluster's names to the host, except for names
 // that must not exist.
 func (h *testHost) resolve(asked string) *models.DomainResolutionResponse {
 	var request models.DomainResolutionRequest
@@ -543,8 +542,8 @@ func (h *testHost) progress(stage models.HostStage, info string) error {
 		ProgressInfo: info})
 }
 
-// reach reports stages up to the given one.
-func (h *testHost) reach(last models.HostStage) {
+// reportStagesUpTo reports the stages of an installation up to the given one.
+func (h *testHost) reportStagesUpTo(last models.HostStage) {
 	h.b.Helper()
 	host := h.require("")
 	for _, stage := range host.ProgressStages {
@@ -556,7 +555,7 @@ func (h *testHost) reach(last models.HostStage) {
 	h.b.Fatalf("host %d has no stage %q", h.number, last)
 }
 
-// require returns the host. It asserts the state unless it is empty.
+// require returns the host and asserts its status, unless the status is "".
 func (h *testHost) require(status string) *models.Host {
 	h.b.Helper()
 	host, err := h.b.Host(h.env, h.id)
@@ -567,8 +566,8 @@ func (h *testHost) require(status string) *models.Host {
 	return host
 }
 
-// press starts an installation and returns when the hosts are being prepared.
-func (b *harness) press(cluster string) {
+// startInstallation starts the installation of a cluster, whose hosts are then being prepared.
+func (b *harness) startInstallation(cluster string) {
 	b.Helper()
 	_, err := b.InstallCluster(b.Context(), cluster)
 	require.NoError(b, err)
@@ -582,7 +581,7 @@ func (b *harness) installing() (cluster string, h *testHost) {
 	h = b.host(env, 1)
 	h.require(lifecycle.HostKnown)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
 	h.require(lifecycle.HostInstalling)
@@ -594,7 +593,7 @@ func (b *harness) installing() (cluster string, h *testHost) {
 func (b *harness) finalizing() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.installing()
-	h.reach(models.HostStageDone)
+	h.reportStagesUpTo(models.HostStageDone)
 	h.require(lifecycle.HostInstalled)
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	return cluster, h

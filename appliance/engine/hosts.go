@@ -214,8 +214,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	return nil
 }
 
-// DeregisterHost deletes a host. It is rejected with kind Conflict while the host is being
-// installed. A host that joins an installed cluster can be deleted after its restart.
+// DeregisterHost deletes a host. It fails with kind Conflict while the host is being installed. A
+// host that joins an installed cluster can be deleted after its restart.
 func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -255,7 +255,7 @@ func (c *change) removeHost(h *record.Host) error {
 	c.deletedHosts = append(c.deletedHosts, key)
 	c.deletedHostObjects[key] = h.Object
 	return errors.Join(
-		h.Object.Forget(c.tx, record.HostObjects, key),
+		h.Object.Unindex(c.tx, record.HostObjects, key),
 		c.clearJoining(h),
 		record.Hosts.Delete(c.tx, key),
 		record.Validations.Delete(c.tx, record.HostSubject(key)),

@@ -31,8 +31,8 @@ func shownIgnored(row *record.Cluster) *models.IgnoredValidations {
 }
 
 // IgnoreValidations replaces the ignored validations of a cluster and of its hosts. Each is a JSON
-// list of ids, ["all"], or "" for none. It is rejected with kind Invalid for unknown ids, for
-// validations that cannot be ignored, and once the installation has begun.
+// list of ids, ["all"], or "" for none. It fails with kind Invalid for unknown ids, for validations
+// that cannot be ignored, and once the installation has begun.
 func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 	wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
 	if err := e.requireCapability(capabilityIgnoreValidations, "ignored validations"); err != nil {

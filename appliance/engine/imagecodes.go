@@ -83,7 +83,8 @@ func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,
 	return code, expires, err
 }
 
-// firstImageCode creates the code of an infra-env that a release without short URLs created.
+// firstImageCode creates the code of an infra-env from an earlier release of the appliance, which
+// had no short URLs.
 func (e *Engine) firstImageCode(ctx context.Context, infraEnvID string) error {
 	code := newImageCode()
 	return e.update(ctx, func(c *change) error {

@@ -192,8 +192,8 @@ func (e *Engine) changeInfraEnv(row *record.InfraEnv, params *models.InfraEnvUpd
 	return after != before, err
 }
 
-// DeregisterInfraEnv deletes an infra-env. It is rejected with kind Conflict while the infra-env
-// has hosts.
+// DeregisterInfraEnv deletes an infra-env. It fails with kind Conflict while the infra-env has
+// hosts.
 func (e *Engine) DeregisterInfraEnv(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(id)
@@ -221,7 +221,7 @@ func (c *change) removeInfraEnv(id string, row *record.InfraEnv) error {
 	delete(c.dirtyInfraEnvs, id)
 	c.deletedInfraEnvObjects[id] = row.Object
 	return errors.Join(
-		row.Object.Forget(c.tx, record.InfraEnvObjects, id),
+		row.Object.Unindex(c.tx, record.InfraEnvObjects, id),
 		c.dropImageCode(row),
 		record.Recipes.Delete(c.tx, id),
 		record.InfraEnvs.Delete(c.tx, id),

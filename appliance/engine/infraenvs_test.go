@@ -63,7 +63,7 @@ func TestRecipe_frozenWithItsInfraEnv(t *testing.T) {
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
 	require.NoError(t, err)
-	require.NotEmpty(t, digest, "frozen without a reader")
+	require.NotEmpty(t, digest, "the recipe is frozen without a download")
 
 	before := b.options.DB.Revision()
 	recipe := b.recipe(env.ID.String())
@@ -106,7 +106,7 @@ func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 	b := newHarness(t)
 	id := b.register().ID.String()
 	frozen := b.recipe(id).Digest
-	alterRecipe := func() { // only a check of every recipe would find this
+	alterRecipe := func() { // only a check of all recipes detects this
 		require.NoError(t, b.update(t.Context(), func(c *change) error {
 			row, err := c.infraEnv(id)
 			if err != nil {
@@ -144,13 +144,14 @@ func TestRecipe_waitsForTheRegistry(t *testing.T) {
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
 	require.NoError(t, err)
-	require.Empty(t, digest, "the agent of the release is unknown")
+	require.Empty(t, digest, "the release payload has not been read")
 	recipe := b.recipe(env.ID.String())
-	require.Contains(t, string(recipe.Ignition), "quay.io/parts/agent-installer-node-agent", "it is asked now")
+	require.Contains(t, string(recipe.Ignition), "quay.io/parts/agent-installer-node-agent",
+		"the registry is asked now")
 	second := b.register()
 	digest, err = b.RecipeDigest(second.ID.String())
 	require.NoError(t, err)
-	require.NotEmpty(t, digest, "known from now on")
+	require.NotEmpty(t, digest, "the digest is stored")
 
 	t.Run("in the background", func(t *testing.T) {
 		b := newHarness(t)
@@ -169,7 +170,7 @@ func TestRecipe_digestOfItsBytes(t *testing.T) {
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
 	id := env.ID.String()
-	seen := map[string]string{b.recipe(id).Digest: "as it was registered"}
+	seen := map[string]string{b.recipe(id).Digest: "registration"}
 	static := []*models.HostStaticNetworkConfig{{
 		NetworkYaml:     "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n",
 		MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}},
@@ -206,7 +207,7 @@ func TestRecipe_digestOfItsBytes(t *testing.T) {
 		before := b.options.DB.Revision()
 		b.clock.Advance(time.Second)
 		b.patch(id, &step.params)
-		require.Equal(t, before, b.options.DB.Revision(), "%s: the same again is no change", step.what)
+		require.Equal(t, before, b.options.DB.Revision(), "%s: an equal update changes nothing", step.what)
 		want, err := recipe.ComputeDigest()
 		require.NoError(t, err)
 		require.Equal(t, want, recipe.Digest)
@@ -260,7 +261,7 @@ func TestRecipe_largeOneIsAFile(t *testing.T) {
 	_, err = b.Recipe(t.Context(), env.ID.String())
 	b.requireRefused(err, fault.NotFound, "There is no infra-env")
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-		return record.Recipes.Keys(tx, "", func(key string) error { return errors.New("left behind: " + key) })
+		return record.Recipes.Keys(tx, "", func(key string) error { return errors.New("not deleted: " + key) })
 	}))
 }
 
@@ -286,10 +287,10 @@ func TestUpdateInfraEnv_leavesAbsentFields(t *testing.T) {
 	require.NoError(t, err)
 
 	for name, body := range map[string]string{
-		"nothing named":                 `{}`,
-		"all null":                      `{"ssh_authorized_key":null,"additional_ntp_sources":null,"additional_trust_bundle":null,"proxy":null,"kernel_arguments":null,"static_network_config":null,"openshift_version":null,"ignition_config_override":null,"pull_secret":null,"image_type":null}`,
-		"empty texts that mean nothing": `{"openshift_version":"","ignition_config_override":"","pull_secret":"","image_type":""}`,
-		"an empty proxy":                `{"proxy":{}}`,
+		"no field":                   `{}`,
+		"all null":                   `{"ssh_authorized_key":null,"additional_ntp_sources":null,"additional_trust_bundle":null,"proxy":null,"kernel_arguments":null,"static_network_config":null,"openshift_version":null,"ignition_config_override":null,"pull_secret":null,"image_type":null}`,
+		"empty texts without effect": `{"openshift_version":"","ignition_config_override":"","pull_secret":"","image_type":""}`,
+		"an empty proxy":             `{"proxy":{}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			params := new(models.InfraEnvUpdateParams)
@@ -412,7 +413,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 	}
 }
 
-// checker stands for base images that reject a kernel argument.
+// checker simulates base images that reject a kernel argument.
 type checker struct{ asked []string }
 
 func (c *checker) Check(version, arch string, recipe *recipe.Recipe) error {
@@ -449,41 +450,41 @@ func TestShortURL_codeLifetime(t *testing.T) {
 	second, _, err := b.CodeOfImage(other.ID.String())
 	require.NoError(t, err)
 	require.NotEqual(t, first, second)
-	leads := func(code, to string) {
+	requireInfraEnv := func(code, to string) {
 		t.Helper()
 		found, err := b.ImageCode(t.Context(), code)
 		require.NoError(t, err)
 		require.Equal(t, to, found)
 	}
-	nowhere := func(code, why string) {
+	requireNoImage := func(code, why string) {
 		t.Helper()
 		_, err := b.ImageCode(t.Context(), code)
 		b.requireRefused(err, fault.NotFound, why)
 	}
-	leads(first, id)
-	leads(strings.ToUpper(first), id)
-	leads(second, other.ID.String())
+	requireInfraEnv(first, id)
+	requireInfraEnv(strings.ToUpper(first), id)
+	requireInfraEnv(second, other.ID.String())
 	for _, guess := range []string{"", "a", strings.Repeat("a", 16), first[:15], first + "a", first[:15] + "/",
 		"../../../../../.."} {
-		nowhere(guess, "revoked or replaced, or never existed")
+		requireNoImage(guess, "revoked or replaced, or never existed")
 	}
 
 	renewed, until, err := b.RenewImageCode(t.Context(), id, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, noon.Add(time.Hour), until)
-	nowhere(first, "revoked or replaced")
-	leads(renewed, id)
+	requireNoImage(first, "revoked or replaced")
+	requireInfraEnv(renewed, id)
 	b.clock.Advance(time.Hour - time.Second)
-	leads(renewed, id)
+	requireInfraEnv(renewed, id)
 	b.clock.Advance(time.Second)
-	nowhere(renewed, "The image address of infra-env site expired at 2026-03-01T13:00:00Z; renew its short URL.")
+	requireNoImage(renewed, "The image address of infra-env site expired at 2026-03-01T13:00:00Z; renew its short URL.")
 
 	renewed, until, err = b.RenewImageCode(t.Context(), id, 0)
 	require.NoError(t, err)
 	require.Zero(t, until)
-	leads(renewed, id)
+	requireInfraEnv(renewed, id)
 	require.NoError(t, b.RevokeImageCode(t.Context(), id))
-	nowhere(renewed, "revoked")
+	requireNoImage(renewed, "revoked")
 	require.NoError(t, b.RevokeImageCode(t.Context(), id), "the second call changes nothing")
 	require.NoError(t, b.refreeze(t.Context(), id))
 	code, _, err := b.CodeOfImage(id)
@@ -495,7 +496,7 @@ func TestShortURL_codeLifetime(t *testing.T) {
 	_, _, err = b.RenewImageCode(t.Context(), "00000000-0000-4000-8000-000000000000", 0)
 	b.requireRefused(err, fault.NotFound, "There is no infra-env")
 	require.NoError(t, b.DeregisterInfraEnv(t.Context(), other.ID.String()))
-	nowhere(second, "revoked")
+	requireNoImage(second, "revoked")
 }
 
 func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
@@ -503,8 +504,8 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	_, h := b.installing()
 	env := h.env
 	mac := h.inventory().Interfaces[0].MacAddress
-	require.NoError(t, b.CheckNetworkBoot(env, mac), "it is being installed")
-	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"), "unknown machine")
+	require.NoError(t, b.CheckNetworkBoot(env, mac), "the host is being installed")
+	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"), "the machine is not registered")
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, ""))
 	require.NoError(t, b.CheckNetworkBoot(env, mac))
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
@@ -513,8 +514,8 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"))
 }
 
-// In any order of requests, the recipe is the one that the infra-env's fields make, and its time is
-// that of the last change of its bytes.
+// In any order of requests, the recipe follows from the infra-env's fields, and its time is that of
+// its last change.
 func TestRecipe_anyOrderOfChanges(t *testing.T) {
 	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
@@ -585,7 +586,7 @@ func TestRecipe_survivesRestart(t *testing.T) {
 	id := b.register().ID.String()
 	recipe := b.recipe(id)
 	b.Engine = b.engineOver(b.options.DB)
-	b.releases.failure = errors.New("the registry is away")
+	b.releases.failure = errors.New("the registry is unavailable")
 	b.run(func() { require.Equal(t, recipe, b.recipe(id)) })
 	require.Equal(t, recipe, b.recipe(id))
 }

@@ -283,26 +283,26 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 		c.settleLater(h)
 		return nil
 	}
-	known := *h.API.Progress
+	stored := *h.API.Progress
 	if stage == models.HostStageRebooting && h.IsDay2() && h.Joining == nil {
 		stage = models.HostStageDone // no program reports the later stages
 	}
-	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) &&
+	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, stored.CurrentStage) &&
 		stage != "" && slices.Contains(h.API.ProgressStages, stage) {
 		return nil // an older report that arrived late
 	}
-	if known.CurrentStage == stage && known.ProgressInfo == progress.ProgressInfo {
+	if stored.CurrentStage == stage && stored.ProgressInfo == progress.ProgressInfo {
 		return nil
 	}
 	next := &models.HostProgressInfo{
-		CurrentStage: stage, ProgressInfo: progress.ProgressInfo, StageStartedAt: known.StageStartedAt,
+		CurrentStage: stage, ProgressInfo: progress.ProgressInfo, StageStartedAt: stored.StageStartedAt,
 		StageUpdatedAt:         c.dateTime(),
 		InstallationPercentage: lifecycle.StageProgress(h.API.ProgressStages, stage),
 	}
-	if known.CurrentStage != stage {
+	if stored.CurrentStage != stage {
 		next.StageStartedAt = c.dateTime()
 	} else {
-		next.StageTimedOut = known.StageTimedOut
+		next.StageTimedOut = stored.StageTimedOut
 	}
 	before, from := h.API.Progress, *h.API.Status
 	h.API.Progress = next
@@ -323,7 +323,7 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 			return err
 		}
 	}
-	if known.CurrentStage == stage {
+	if stored.CurrentStage == stage {
 		return nil
 	}
 	return c.hostEventOf(h, event.Props{"event": lifecycle.StageText(stage, progress.ProgressInfo)}, event.HostStage,
@@ -472,8 +472,8 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	})
 }
 
-// Credentials returns the URL of the console and the password of the user kubeadmin. It is rejected
-// with kind Conflict until the installation has generated them.
+// Credentials returns the URL of the console and the password of the user kubeadmin. It fails with
+// kind Conflict until the installation has generated them.
 func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {

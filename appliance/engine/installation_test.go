@@ -46,7 +46,7 @@ func TestMirrorLater_objectsForARunningCluster(t *testing.T) {
 	three, _ := b.threeNodes(true)
 	later, err = b.MirrorLater(three)
 	require.NoError(t, err)
-	require.NotContains(t, string(later), "kind: ClusterCatalog", "it is among the manifests")
+	require.NotContains(t, string(later), "kind: ClusterCatalog", "the catalog is in the manifests")
 	_, err = b.MirrorLater("00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, fault.NotFound, "no cluster")
 }
@@ -74,5 +74,5 @@ func TestInstallConfig_trustBundleHasEachCAOnce(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &config))
 	require.Equal(t, "Always", config.AdditionalTrustBundlePolicy)
 	require.Equal(t, strings.TrimSpace(first)+"\n"+strings.TrimSpace(second)+"\n", config.AdditionalTrustBundle,
-		"including the CA of the infra-env only; each once, and nothing after the last")
+		"only the CA of the infra-env is added; each CA occurs once, and no text follows the last one")
 }

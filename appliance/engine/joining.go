@@ -90,8 +90,8 @@ func (e *Engine) addCluster(ctx context.Context, row *record.Cluster, of ...reco
 	return shown, err
 }
 
-// AllowAddHosts opens an installed cluster for more hosts. It is rejected with kind Conflict unless
-// this appliance has installed the cluster.
+// AllowAddHosts opens an installed cluster for more hosts. It fails with kind Conflict unless this
+// appliance has installed the cluster.
 func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.changeCluster(ctx, id, func(c *change) error {
 		row, err := c.cluster(id)

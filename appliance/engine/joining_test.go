@@ -69,13 +69,13 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 			}
 			reset := h.require(lifecycle.HostResettingPendingUserAction)
 			require.Empty(t, reset.Progress.CurrentStage)
-			require.Empty(t, h.stepTypes(), "only the restart is left")
+			require.Empty(t, h.stepTypes(), "the host only waits for its restart")
 			require.NoError(t, h.register())
 			h.require(lifecycle.HostDiscovering)
 			h.report()
 			h.require(lifecycle.HostKnown)
 			_, err = b.InstallHost(t.Context(), h.env, h.id)
-			require.NoError(t, err, "it can be installed again")
+			require.NoError(t, err, "the host can be installed again")
 			h.require(lifecycle.HostInstalling)
 			b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
 		})
@@ -124,7 +124,7 @@ func TestJoiningHost_progress(t *testing.T) {
 	late.become("master")
 	require.NoError(t, late.register())
 	require.Equal(t, models.HostRoleMaster, late.require(lifecycle.HostDiscovering).Role,
-		"a person's settings stay")
+		"the user's settings stay")
 	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer,
 		models.StepTypeDomainResolution}, late.stepTypes())
 	_, err = b.InstallHost(t.Context(), late.env, late.id)

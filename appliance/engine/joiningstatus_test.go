@@ -30,7 +30,7 @@ func (b *harness) awaited() []AwaitedHost {
 func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 	b := newFollowingHarness(t)
 	_, h := b.joining()
-	require.Empty(t, b.awaited(), "it has not restarted")
+	require.Empty(t, b.awaited(), "the host has not restarted")
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "100%"))
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
 	require.Equal(t, models.HostStageRebooting, h.require(lifecycle.HostInstallingInProgress).Progress.CurrentStage)
@@ -100,7 +100,7 @@ func TestJoiningHost_removedHostIsNotAwaited(t *testing.T) {
 			leave(t, b, h)
 			require.Empty(t, b.awaited())
 			require.NoError(t, b.UpdateJoining(t.Context(), key, JoiningUpdate{Stage: models.HostStageDone}),
-				"it comes late")
+				"a late report")
 		})
 	}
 }

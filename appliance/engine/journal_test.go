@@ -55,7 +55,7 @@ func (b *harness) written(collected *journal.Collection) (archive *journal.Archi
 	return archive, out.Bytes()
 }
 
-// replayed replays a journal to its end and returns the descriptions of its steps.
+// replayed replays a whole journal and returns the final state and the descriptions of its steps.
 func (b *harness) replayed(archive *journal.Archive) (state journal.State, descriptions []journal.Description) {
 	b.Helper()
 	replayer, err := journal.NewReplayer(&archive.Recording)
@@ -181,7 +181,7 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 	}))
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeLogsGather, StepID: "x", ExitCode: 1,
 		Error: "password: typed-password", Output: "Bearer abcdefghijklmnopqrstuv"}))
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
 	for i := range 2 { // first with the cluster, then after its deletion
@@ -215,7 +215,7 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 		}
 	}
 	collected := b.collect(cluster)
-	require.Equal(t, "bench", collected.Recording.ClusterName, "the name of a cluster that was deleted is known")
+	require.Equal(t, "bench", collected.Recording.ClusterName, "the recording has the name of the deleted cluster")
 	require.True(t, slices.ContainsFunc(collected.Recording.Steps[len(collected.Recording.Steps)-1].Changes,
 		func(c journal.Change) bool { return c.Deleted && c.Key == "/clusters/"+cluster }))
 }

@@ -51,7 +51,7 @@ func TestLifecycles(t *testing.T) {
 
 func testInstallation(b *harness) {
 	cluster, h := b.installed()
-	require.NoError(b, h.register(), "an agent that starts on an installed host")
+	require.NoError(b, h.register(), "an agent starts on an installed host")
 	h.require(lifecycle.HostInstalled)
 	require.NoError(b, h.progress(models.HostStageJoined, ""), "a late report")
 	require.Equal(b, models.HostStageDone, h.require(lifecycle.HostInstalled).Progress.CurrentStage)
@@ -62,7 +62,7 @@ func testInstallation(b *harness) {
 func testThreeNodes(b *harness) {
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
 	b.requireCluster(cluster, lifecycle.ClusterInstalling)
@@ -72,7 +72,7 @@ func testThreeNodes(b *harness) {
 			bootstraps++
 		}
 		b.requireCluster(cluster, lifecycle.ClusterInstalling)
-		h.reach(models.HostStageDone)
+		h.reportStagesUpTo(models.HostStageDone)
 		h.require(lifecycle.HostInstalled)
 		if i < len(hosts)-1 {
 			b.requireCluster(cluster, lifecycle.ClusterInstalling)
@@ -165,11 +165,11 @@ func testBinding(b *harness) {
 	again(lifecycle.HostKnownUnbound)
 	require.NoError(b, bind())
 	again(lifecycle.HostKnown)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
 	b.requireRefused(unbind(), fault.Conflict, "unbind is not possible")
-	h.reach(models.HostStageDone)
+	h.reportStagesUpTo(models.HostStageDone)
 	require.NoError(b, unbind())
 	h.require(lifecycle.HostUnbindingPendingUserAction)
 	again(lifecycle.HostKnownUnbound)
@@ -187,7 +187,7 @@ func testMediaLost(b *harness) {
 	h.report()
 	h.require(lifecycle.HostKnown)
 
-	b.press(cluster)
+	b.startInstallation(cluster)
 	h.require(lifecycle.HostPreparing)
 	require.NoError(b, h.reply(lost))
 	h.require(lifecycle.HostFailed)
@@ -203,7 +203,7 @@ func testMediaLost(b *harness) {
 func testDiskCheckFails(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.diskFails = true
 	h.report()
@@ -224,7 +224,7 @@ func testDiskCheckFails(b *harness) {
 func testImageCheckFails(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.imageGone = true
 	h.report()
@@ -232,7 +232,7 @@ func testImageCheckFails(b *harness) {
 		"can't pull")
 	h.require(lifecycle.HostKnown)
 	h.imageGone = false
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
 	b.requireCluster(cluster, lifecycle.ClusterInstalling)
@@ -241,11 +241,12 @@ func testImageCheckFails(b *harness) {
 func testPreparationTimesOut(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.pass(8*time.Minute-time.Second, h)
 	h.require(lifecycle.HostPreparing)
 	b.pass(time.Second, h)
-	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason, "took too long")
+	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason,
+		"took too long")
 	h.require(lifecycle.HostKnown)
 }
 
@@ -253,7 +254,7 @@ func testInstallerFails(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.releases.failure = errNoMachine
-	b.press(cluster)
+	b.startInstallation(cluster)
 	h.require(lifecycle.HostPreparing)
 	b.prepareAll()
 	h.require(lifecycle.HostKnown)
@@ -262,8 +263,8 @@ func testInstallerFails(b *harness) {
 	require.Contains(b, got.LastInstallationPreparation.Reason, "no machine has that address")
 	require.Contains(b, b.names(event.Filter{ClusterID: cluster}), event.PreparationFailed)
 
-	// The host knows the images to pull and is prepared. The run of the installer does not end.
-	b.press(cluster)
+	// The host has pulled its images and is prepared. The run of the installer does not end.
+	b.startInstallation(cluster)
 	h.report()
 	h.require(lifecycle.HostPrepared)
 	b.pass(10*time.Minute-time.Second, h)
@@ -280,7 +281,7 @@ func testInstallerFails(b *harness) {
 func testCancelOfPreparation(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	h.require(lifecycle.HostPreparing)
 	_, err := b.CancelInstallation(b.Context(), cluster)
 	require.NoError(b, err)
@@ -293,7 +294,7 @@ func testCancelOfPreparation(b *harness) {
 func testResetOfPreparation(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	_, err := b.ResetCluster(b.Context(), cluster)
 	require.NoError(b, err)
 	h.require(lifecycle.HostKnown)
@@ -307,7 +308,8 @@ func testCancelOfInstallation(b *harness) {
 	require.NoError(b, err)
 	b.requireCluster(cluster, lifecycle.ClusterCancelled)
 	h.require(lifecycle.HostCancelled)
-	require.NoError(b, h.progress(models.HostStageWritingImageToDisk, "10%"), "the installer does not know yet")
+	require.NoError(b, h.progress(models.HostStageWritingImageToDisk, "10%"),
+		"the installer reports a stage before it stops")
 	h.require(lifecycle.HostCancelled)
 	_, err = b.ResetCluster(b.Context(), cluster)
 	require.NoError(b, err)
@@ -338,7 +340,7 @@ func testSilenceDuringInstallation(b *harness) {
 
 func testStageTimesOut(b *harness) {
 	_, h := b.installing()
-	h.reach(models.HostStageWritingImageToDisk)
+	h.reportStagesUpTo(models.HostStageWritingImageToDisk)
 	b.pass(20*time.Minute, h)
 	require.NoError(b, h.progress(models.HostStageWritingImageToDisk, "20%"), "progress within the stage counts")
 	b.pass(29*time.Minute, h)
@@ -349,7 +351,7 @@ func testStageTimesOut(b *harness) {
 
 func testBootOrder(b *harness) {
 	cluster, h := b.installing()
-	h.reach(models.HostStageRebooting)
+	h.reportStagesUpTo(models.HostStageRebooting)
 	require.NoError(b, h.register())
 	h.require(lifecycle.HostPendingUserAction)
 	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
@@ -366,7 +368,7 @@ func testBootOrder(b *harness) {
 
 func testBootOrderNotCorrected(b *harness) {
 	cluster, h := b.installing()
-	h.reach(models.HostStageRebooting)
+	h.reportStagesUpTo(models.HostStageRebooting)
 	b.pass(80*time.Minute - time.Second)
 	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(time.Second)
@@ -376,7 +378,7 @@ func testBootOrderNotCorrected(b *harness) {
 	b.pass(20 * time.Hour)
 	h.require(lifecycle.HostPendingUserAction)
 	require.Equal(b, before, b.options.DB.Revision(),
-		"the cluster can't do without the host, so nothing but the end of the day ends it")
+		"the cluster needs the host, so only the time-out of the installation ends the wait")
 	b.pass(4 * time.Hour)
 	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo,
 		"The installation took too long")
@@ -385,11 +387,12 @@ func testBootOrderNotCorrected(b *harness) {
 
 func testFailureAndReset(b *harness) {
 	cluster, h := b.installing()
-	h.reach(models.HostStageWritingImageToDisk)
+	h.reportStagesUpTo(models.HostStageWritingImageToDisk)
 	require.NoError(b, h.progress(models.HostStageFailed, "coreos-installer: input/output error"))
 	require.Contains(b, *h.require(lifecycle.HostFailed).StatusInfo, "input/output error")
 	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "node-1")
-	require.NoError(b, h.progress(models.HostStageFailed, "once more"), "it is repeated until it is taken")
+	require.NoError(b, h.progress(models.HostStageFailed, "once more"),
+		"the installer repeats the report until the engine accepts it")
 	require.NotContains(b, *h.require(lifecycle.HostFailed).StatusInfo, "once more")
 
 	_, err := b.ResetCluster(b.Context(), cluster)
@@ -399,19 +402,19 @@ func testFailureAndReset(b *harness) {
 	h.require(lifecycle.HostResettingPendingUserAction)
 	require.NoError(b, h.register())
 	require.Empty(b, h.require(lifecycle.HostDiscovering).Inventory,
-		"what the machine was may have changed while it was off")
+		"the machine may have been changed while it was off")
 	h.report()
 	b.requireCluster(cluster, lifecycle.ClusterReady)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
-	h.reach(models.HostStageDone)
+	h.reportStagesUpTo(models.HostStageDone)
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
 func testCompletionFails(b *harness) {
 	cluster, h := b.installing()
-	h.reach(models.HostStageJoined)
+	h.reportStagesUpTo(models.HostStageJoined)
 	_, err := b.CompleteInstallation(b.Context(), cluster, false, "operator console is degraded")
 	require.NoError(b, err)
 	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "operator console is degraded")
@@ -420,7 +423,7 @@ func testCompletionFails(b *harness) {
 
 func testInstallationTimesOut(b *harness) {
 	cluster, h := b.installing()
-	h.reach(models.HostStageWritingImageToDisk)
+	h.reportStagesUpTo(models.HostStageWritingImageToDisk)
 	for quarter := range 24*4 - 1 {
 		b.clock.Advance(15 * time.Minute)
 		require.NoError(b, h.progress(models.HostStageWritingImageToDisk, time.Duration(quarter).String()))
@@ -443,7 +446,7 @@ func testFinalizingTimesOut(b *harness) {
 
 func testCancelAfterFailure(b *harness) {
 	cluster, hosts := b.threeNodes(true)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	require.NoError(b, hosts[0].reply(&models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256}))
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 	hosts[1].require(lifecycle.HostKnown)

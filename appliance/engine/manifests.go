@@ -95,9 +95,9 @@ func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.F
 }
 
 // CreateManifest adds a manifest to a cluster's installation, or replaces the manifest with the
-// same name and folder. It is rejected with kind Schema for an invalid name, with Invalid for
-// content that does not match the name's extension, and with Conflict once the installation is
-// being prepared.
+// same name and folder. It fails with kind Schema if the name is invalid, and with Invalid if the
+// content does not match the name's extension. Once the installation is being prepared, it fails
+// with kind Conflict.
 func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*models.Manifest, error) {
 	m = m.WithFolder()
 	if err := cmp.Or(installconfig.CheckManifestName(m.Name), m.CheckContent()); err != nil {

@@ -12,9 +12,9 @@ import (
 	"landfall/store"
 )
 
-// CheckNetworkBoot returns an error of kind NotFound if a machine must not boot the discovery image
-// of an infra-env, because it is installed and must boot from its disk. Machines that are not
-// registered may boot the image.
+// CheckNetworkBoot checks whether a machine may boot the discovery image of an infra-env. An error
+// of kind NotFound means that the machine is installed and must boot from its disk. Machines that
+// are not registered may boot the image.
 func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 	return e.options.DB.View(func(tx *store.Tx) error {
 		return record.Hosts.Each(tx, infraEnvID+"/", func(key string, h *record.Host) error {

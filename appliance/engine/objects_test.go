@@ -65,7 +65,7 @@ func TestProjector_seesEachUncommittedChange(t *testing.T) {
 	h := b.host(env, 1)
 	h.require(lifecycle.HostKnown)
 	require.Equal(t, []TouchedRow{{ID: env + "/" + h.id}}, p.last().Hosts)
-	require.Equal(t, []TouchedRow{{ID: cluster}}, p.last().Clusters, "a cluster is touched with its hosts")
+	require.Equal(t, []TouchedRow{{ID: cluster}}, p.last().Clusters, "a change of a host also touches its cluster")
 
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	require.Equal(t, []TouchedRow{{ID: cluster, Deleted: true}}, p.last().Clusters)
@@ -75,12 +75,12 @@ func TestProjector_seesEachUncommittedChange(t *testing.T) {
 
 func TestProjector_failureRollsBack(t *testing.T) {
 	b := newHarness(t)
-	b.options.Projector = &recordingProjector{refuse: errors.New("no room")}
+	b.options.Projector = &recordingProjector{refuse: errors.New("the disk is full")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret: conv.Pointer(testPullSecret),
 	}, record.Object{Key: "site/bench"})
-	require.ErrorContains(t, err, "no room")
+	require.ErrorContains(t, err, "the disk is full")
 	b.rows(func(rows view.Rows) {
 		ids, err := rows.ClusterIDs()
 		require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestFiles_readInTheirTransaction(t *testing.T) {
 	}
 	cluster, env := b.singleNode()
 	b.host(env, 1)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	require.Contains(t, seen[fileKubeconfigNoIngress], "clusters:")
 	require.Equal(t, "aaaaa-bbbbb-ccccc-ddddd", seen[fileKubeadminPassword])

@@ -25,10 +25,10 @@ func (b *harness) finalizingWith(names ...string) string {
 	require.NoError(b, err)
 	h := b.host(env, 1)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
-	h.reach(models.HostStageDone)
+	h.reportStagesUpTo(models.HostStageDone)
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
 	return cluster

@@ -60,8 +60,8 @@ func desiredEntry(held outbox.Desired, row *record.Cluster) outbox.Desired {
 
 // RecordSubscription records the result of a report to AMS: the id of the subscription, shown by
 // the API, and an event with the note. An empty id keeps the present one, and an empty note writes
-// no event. For a deleted cluster, only the rows of write are stored.
-func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool,
+// no event. If the cluster is deleted, only the function write takes effect.
+func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscriptionID, note string, rejected bool,
 	write func(*store.Tx) error) error {
 	return e.update(ctx, func(c *change) error {
 		if err := write(c.tx); err != nil {
@@ -85,7 +85,7 @@ func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscription
 			return nil
 		}
 		name, severity := event.SubscriptionUpdated, models.EventSeverityInfo
-		if refused {
+		if rejected {
 			name, severity = event.SubscriptionRefused, models.EventSeverityWarning
 		}
 		return c.clusterEvent(row, name, severity, "Cluster %s: %s", row.API.Name, note)

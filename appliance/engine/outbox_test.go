@@ -42,7 +42,7 @@ func TestOutbox_writtenWithTheCluster(t *testing.T) {
 	require.ElementsMatch(t, both, written())
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		waiting, err := outbox.AllWaiting(tx)
-		require.Empty(t, waiting, "it is never sent")
+		require.Empty(t, waiting, "the entry is never sent")
 		return err
 	}))
 }
@@ -51,7 +51,7 @@ func TestOutbox_resendOnRequest(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.singleNode()
 	edit := func(fields outbox.Fields) {
-		require.NoError(t, b.RecordSubscription(t.Context(), cluster, "", "is told otherwise.", false,
+		require.NoError(t, b.RecordSubscription(t.Context(), cluster, "", "AMS was updated.", false,
 			func(tx *store.Tx) error {
 				held, err := outbox.DesiredRows.Get(tx, cluster)
 				if err != nil {
@@ -65,7 +65,7 @@ func TestOutbox_resendOnRequest(t *testing.T) {
 	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName)
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("pier")})
 	require.NoError(t, err)
-	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName, "a person's value survives changes")
+	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName, "the user's value survives changes")
 	edit(outbox.Fields{})
 	require.Equal(t, "pier", b.subscriptionOf(cluster).DisplayName)
 }
@@ -100,7 +100,7 @@ func TestPullSecret_isSealed(t *testing.T) {
 	b.secrets = box
 	open(sealed)
 	cluster, hosts := b.threeNodes(true)
-	b.press(cluster)
+	b.startInstallation(cluster)
 	b.prepareAll()
 	require.False(t, inClear(t, sealed))
 	file, info, err := b.OpenFile(cluster, fileBootstrap)

@@ -24,7 +24,7 @@ import (
 // sets them, not during the installation.
 
 // SetInstallConfigOverride replaces the overrides of a cluster's install-config. They are a JSON
-// object that is merged into the generated install-config, or "" for none. It is rejected with kind
+// object that is merged into the generated install-config, or "" for none. It fails with kind
 // Invalid if the result is not a valid install-config, or if the installer has already used the
 // install-config.
 func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override string) error {

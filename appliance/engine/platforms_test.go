@@ -18,14 +18,14 @@ import (
 	"landfall/appliance/fault"
 )
 
-// topology is a kind of cluster: its request, its hosts, and what its install-config shows.
+// topology is a kind of cluster: its request, its hosts, and a description of its install-config.
 type topology struct {
 	name, shows string
 	version     string
 	asked       models.ClusterCreateParams
 	hosts       int
 	maker       string
-	roles       map[int]models.HostRole // chosen by a person; the appliance chooses the others
+	roles       map[int]models.HostRole // requested by the user; the appliance assigns the other roles
 	fenced      bool
 	ipv6        bool // the hosts have no IPv4
 }
@@ -46,25 +46,27 @@ func topologies() []topology {
 	arbiter := map[int]models.HostRole{3: models.HostRoleArbiter}
 	return append([]topology{
 		{name: "compact", version: "4.20.8", hosts: 3, asked: vips(models.ClusterCreateParams{}),
-			shows: "Three control-plane nodes on bare metal, which run workloads too: no compute replicas, every " +
+			shows: "Three control-plane nodes on bare metal, which also run workloads: no compute replicas, every " +
 				"host under platform.baremetal."},
 		{name: "workers", version: "4.20.8", hosts: 5, asked: vips(models.ClusterCreateParams{}),
-			shows: "Three control-plane nodes and two workers on bare metal; nobody chose roles. Masters come first " +
+			shows: "Three control-plane nodes and two workers on bare metal, without requested roles. Masters come " +
+				"first " +
 				"among the hosts."},
 		{name: "four-masters", version: "4.20.8", hosts: 4,
 			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(4)}),
 			shows: "Four control-plane nodes, from OpenShift 4.18."},
 		{name: "five-masters", version: "4.18.4", hosts: 5,
 			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(5)}),
-			shows: "Five control-plane nodes, the most there can be, in the first version that has them."},
+			shows: "Five control-plane nodes, the maximum, in the first version that supports it."},
 		{name: "arbiter", version: "4.20.8", hosts: 3,
 			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
-			shows: "Two control-plane nodes and an arbiter, which gets a pool of its own. The third host becomes the " +
-				"arbiter by itself."},
+			shows: "Two control-plane nodes and an arbiter, which has its own machine pool. The third host becomes " +
+				"the " +
+				"arbiter automatically."},
 		{name: "arbiter-preview", version: "4.19.2", hosts: 3, roles: arbiter,
 			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
 			shows: "Two control-plane nodes and an arbiter in OpenShift 4.19, where arbiters are a technology " +
-				"preview: featureSet says so."},
+				"preview: featureSet enables it."},
 		{name: "arbiter-none", version: "4.22.0", hosts: 3, roles: arbiter,
 			asked: models.ClusterCreateParams{ControlPlaneCount: count(2), UserManagedNetworking: conv.Pointer(true)},
 			shows: "Two control-plane nodes and an arbiter behind the user's load balancer, from OpenShift 4.22."},
@@ -75,7 +77,7 @@ func topologies() []topology {
 		{name: "fencing-preview", version: "4.20.8", hosts: 2, fenced: true,
 			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
 			shows: "Two control-plane nodes with fencing before OpenShift 4.22, where it is a technology preview: " +
-				"featureSet says so."},
+				"featureSet enables it."},
 		{name: "single-node", version: "4.20.8", hosts: 1,
 			asked: models.ClusterCreateParams{ControlPlaneCount: count(1)},
 			shows: "One node on platform none, which installs itself in place: bootstrapInPlace names its disk."},
@@ -84,18 +86,18 @@ func topologies() []topology {
 			shows: "One node on an external platform without a cloud controller manager."},
 		{name: "none", version: "4.20.8", hosts: 4,
 			asked: models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)},
-			shows: "Three control-plane nodes and a worker behind the user's load balancer: no VIPs; the machine " +
+			shows: "Three control-plane nodes and a worker behind the user's load balancer: no VIPs. The machine " +
 				"network is the one of the bootstrap host."},
 		{name: "external", version: "4.20.8", hosts: 3,
 			asked: models.ClusterCreateParams{Platform: external("somecloud", "External")},
 			shows: "Three nodes on an external platform with its cloud controller manager."},
 		{name: "nutanix", version: "4.20.8", hosts: 3, maker: "Nutanix",
 			asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeNutanix)}),
-			shows: "Three virtual machines on Nutanix. Prism is named by placeholders, which are replaced when the " +
+			shows: "Three virtual machines on Nutanix. Placeholders for Prism are replaced when the " +
 				"cluster runs."},
 		{name: "vsphere", version: "4.20.8", hosts: 3, maker: "VMware, Inc.",
 			asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}),
-			shows: "Three virtual machines on vSphere. The vCenter is named by placeholders, which are replaced when " +
+			shows: "Three virtual machines on vSphere. Placeholders for the vCenter are replaced when " +
 				"the cluster runs."},
 		{name: "vsphere-old", version: "4.12.30", hosts: 3, maker: "VMware, Inc.",
 			asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}),
@@ -132,7 +134,7 @@ func TestTopologies_haveAnInstallConfig(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			b := newHarness(t)
 			cluster := b.readyCluster(kind)
-			b.press(cluster)
+			b.startInstallation(cluster)
 			text, err := b.InstallConfig(cluster)
 			require.NoError(t, err)
 			var config map[string]any
@@ -160,7 +162,7 @@ func (b *harness) readyCluster(kind topology) string {
 	var hosts []*testHost
 	for number := 1; number <= kind.hosts; number++ {
 		h := b.newHost(env, number)
-		h.balancedTo = 200 // the address of the load balancer, of none of the hosts
+		h.balancedTo = 200 // the address of the load balancer, which is not a host
 		h.loadBalancer = *created.UserManagedNetworking ||
 			created.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 		h.dualStack = len(params.MachineNetworks) > 1
@@ -254,7 +256,7 @@ func TestArbiterRole_unsupported(t *testing.T) {
 	cluster, hosts := b.threeNodes(true)
 	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
 		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
-	require.NoError(t, err, "the number is validated before the installation")
+	require.NoError(t, err, "the number of hosts is validated before the installation")
 	require.Contains(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).ValidationsInfo,
 		"needs exactly 3 control plane hosts and has 2")
 
@@ -376,7 +378,7 @@ func TestUpdateCluster_platform(t *testing.T) {
 		"to external without it": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{Platform: external("x", "")},
 			outcome{refused: `Platform "external" has user-managed networking`}},
-		"none to nutanix without saying so": {models.ClusterCreateParams{UserManagedNetworking: yes},
+		"none to nutanix without the networking": {models.ClusterCreateParams{UserManagedNetworking: yes},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNutanix)},
 			outcome{refused: `Platform "nutanix" has cluster-managed networking`}},
 		"nutanix by the user": {models.ClusterCreateParams{
@@ -420,7 +422,7 @@ func TestUpdateCluster_platform(t *testing.T) {
 				b.requireRefused(err, fault.Invalid, c.want.refused)
 				held, err := b.Cluster(created.ID.String())
 				require.NoError(t, err)
-				require.Equal(t, created.Platform, held.Platform, "a refused update changes nothing")
+				require.Equal(t, created.Platform, held.Platform, "a rejected update changes nothing")
 				return
 			}
 			require.NoError(t, err)

@@ -140,8 +140,8 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 	}
 	var ids []string
 	if err := e.options.DB.View(func(tx *store.Tx) error {
-		known, err := record.RecipeOrigins.Get(tx, record.RecipeOriginKey)
-		if err == nil && known.Digest == shared {
+		stored, err := record.RecipeOrigins.Get(tx, record.RecipeOriginKey)
+		if err == nil && stored.Digest == shared {
 			return nil
 		}
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -182,7 +182,7 @@ func (e *Engine) sharedInputs() (string, error) {
 }
 
 // refreeze freezes a recipe again if its inputs have changed. It also creates the image code of an
-// infra-env that a release without codes created.
+// infra-env from an earlier release of the appliance, which had no codes.
 func (e *Engine) refreeze(ctx context.Context, id string) error {
 	row, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// UnbindHost removes a host from its cluster. It is rejected with kind Conflict while the host is
-// being installed, and if the host's infra-env belongs to a cluster. The same transaction records
-// the object that describes the host, if any.
+// UnbindHost removes a host from its cluster. It fails with kind Conflict while the host is being
+// installed, and if the host's infra-env belongs to a cluster. The same transaction records the
+// object that describes the host, if any.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...record.Object) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
 }

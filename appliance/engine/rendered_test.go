@@ -30,7 +30,7 @@ func TestRendered_equalsStoredRow(t *testing.T) {
 			require.NoError(t, pool.register())
 			all := append(slices.Clone(hosts), pool)
 			for range 20 {
-				name, act := b.something(rng, cluster, all)
+				name, act := b.randomChange(rng, cluster, all)
 				if err := act(); err != nil {
 					require.NotZero(t, fault.KindOf(err), "%s: %v", name, err)
 				}

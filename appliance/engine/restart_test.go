@@ -26,7 +26,7 @@ func TestRestart_installWaitsForRegistration(t *testing.T) {
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
 	require.Equal(t, lifecycle.InfoRestarting, *h.require(lifecycle.HostDisconnected).StatusInfo)
 
-	h.report() // it is still running
+	h.report() // the host is still running
 	h.require(lifecycle.HostDisconnected)
 	_, err := b.InstallCluster(t.Context(), cluster)
 	b.requireRefused(err, fault.Conflict, "")
@@ -61,7 +61,7 @@ func TestRestart_missingHostIsLost(t *testing.T) {
 func TestRestart_refusedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, env, h := b.readyNode()
-	b.press(cluster)
+	b.startInstallation(cluster)
 	h.require(lifecycle.HostPreparing)
 	b.requireRefused(b.RestartHost(t.Context(), env, h.id), fault.Conflict, "preparing-for-installation")
 	h.require(lifecycle.HostPreparing)

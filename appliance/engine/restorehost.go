@@ -31,8 +31,8 @@ type LostHost struct {
 }
 
 // RestoreHost adds a missing host to the store again. The host may be installed, so that its agent
-// never polls. If an infra-env already contains the machine, it is rejected with kind Conflict. The
-// same transaction records the object that describes the host, if any.
+// never polls. If an infra-env already contains the machine, it fails with kind Conflict. The same
+// transaction records the object that describes the host, if any.
 func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...record.Object) error {
 	var reported *models.Inventory
 	if lost.Inventory != "" {
@@ -46,7 +46,7 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 		if err != nil {
 			return err
 		}
-		if err := c.refuseKnownHost(lost.ID); err != nil {
+		if err := c.checkUnregistered(lost.ID); err != nil {
 			return err
 		}
 		h, err := c.lostHost(env, lost)
@@ -72,7 +72,7 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 	})
 }
 
-func (c *change) refuseKnownHost(id strfmt.UUID) error {
+func (c *change) checkUnregistered(id strfmt.UUID) error {
 	return record.HostInfraEnvs.Keys(c.tx, id.String()+"/", func(key string) error {
 		return conflict("Host %s is registered in infra-env %s already.", id, strings.TrimPrefix(key, id.String()+"/"))
 	})

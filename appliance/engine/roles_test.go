@@ -9,8 +9,8 @@ import (
 	"landfall/appliance/engine/lifecycle"
 )
 
-// TestRoles_reserveControlPlaneForOperators has three strong hosts and three that are only just
-// sufficient for the control plane of a cluster without operators.
+// TestRoles_reserveControlPlaneForOperators uses three strong hosts and three hosts that only meet
+// the requirements of a control plane without operators.
 func TestRoles_reserveControlPlaneForOperators(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)

@@ -56,7 +56,7 @@ func stacks() []topology {
 	count := conv.Pointer[int64]
 	return []topology{
 		{name: "dual-stack", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{}, true, true),
-			shows: "IPv4 and IPv6: every list of networks has one of each family, IPv4 first, and so have the VIPs."},
+			shows: "IPv4 and IPv6: every list of networks and the VIPs have one entry of each family, IPv4 first."},
 		{name: "dual-stack-arbiter", version: "4.20.8", hosts: 3,
 			asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(2)}, true, true),
 			shows: "Two control-plane nodes and an arbiter with IPv4 and IPv6."},
@@ -72,13 +72,13 @@ func stacks() []topology {
 			shows: "Three virtual machines on vSphere with IPv4 and IPv6."},
 		{name: "ipv6", version: "4.20.8", hosts: 3, ipv6: true, asked: withNetworks(models.ClusterCreateParams{},
 			false, true),
-			shows: "IPv6 alone on bare metal: hostPrefix is 64, and the hosts take stable addresses."},
+			shows: "IPv6 only on bare metal: hostPrefix is 64, and the hosts take stable addresses."},
 		{name: "ipv6-none", version: "4.20.8", hosts: 3, ipv6: true,
 			asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, false, false),
-			shows: "IPv6 alone behind the user's load balancer."},
+			shows: "IPv6 only behind the user's load balancer."},
 		{name: "ipv6-single-node", version: "4.20.8", hosts: 1, ipv6: true,
 			asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(1)}, false, false),
-			shows: "One node with IPv6 alone."},
+			shows: "One node with IPv6 only."},
 	}
 }
 
@@ -91,12 +91,12 @@ func onlyIPv6(found *models.Inventory) {
 	found.Routes = []*models.Route{{Destination: "::", Gateway: "fd00:10::1", Interface: nic.Name, Family: 10}}
 }
 
-var updateGolden = flag.Bool("update", false, "write the golden files of testdata anew")
+var updateGolden = flag.Bool("update", false, "write the golden files of testdata")
 
 // requireGolden compares a text with a file of testdata, or writes the file with -update.
-func requireGolden(t *testing.T, folder, name, got string) {
+func requireGolden(t *testing.T, directory, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", folder, name)
+	path := filepath.Join("testdata", directory, name)
 	if *updateGolden {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
@@ -253,7 +253,7 @@ func TestGeneratedPage_eachLineIsExplained(t *testing.T) {
 	}
 }
 
-// leaves returns the paths of the single values of an install-config, without places in lists.
+// leaves returns the paths of all scalar values of an install-config, without list indexes.
 func leaves(at string, value any) []string {
 	var found []string
 	switch value := value.(type) {

@@ -51,7 +51,7 @@ func TestStaticNetwork_addressesAreUnique(t *testing.T) {
 		&models.InfraEnvUpdateParams{StaticNetworkConfig: oneAddress("52:54:00:00:00:01", vip)})
 	b.requireRefused(err, fault.Invalid, "the API VIP of cluster")
 
-	// The reverse: a VIP that a host has.
+	// A VIP must not be an address of a host either.
 	_, err = b.UpdateCluster(t.Context(), cluster,
 		&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
 	b.requireRefused(err, fault.Invalid,

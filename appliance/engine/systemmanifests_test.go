@@ -64,7 +64,7 @@ func TestSystemManifests_schedulableControlPlane(t *testing.T) {
 
 	one := newHarness(t).manifestsOf(kindNamed("none"), nil)
 	require.Contains(t, one[oneWorkerPatch], "path: /status/infrastructureTopology\n  value: HighlyAvailable\n",
-		"the control plane is a second place for workloads")
+		"the control plane also runs workloads")
 	require.Contains(t, one, schedulablePatch)
 }
 

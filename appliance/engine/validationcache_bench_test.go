@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkInventoryOfOneHost lets one host of a cluster report a changed inventory and measures
-// the CPU time of the change: with the cached validation results of the other hosts, and without.
+// BenchmarkInventoryOfOneHost measures the CPU time of a changed inventory of one host, with and
+// without the cached validation results of the other hosts of its cluster.
 func BenchmarkInventoryOfOneHost(b *testing.B) {
-	for _, remembered := range []bool{true, false} {
-		b.Run(fmt.Sprintf("remembered=%t", remembered), func(b *testing.B) {
+	for _, cached := range []bool{true, false} {
+		b.Run(fmt.Sprintf("cached=%t", cached), func(b *testing.B) {
 			s := newHarness(b)
 			_, hosts := s.threeNodes(true)
 			before := cpuTime(b)
@@ -24,7 +24,7 @@ func BenchmarkInventoryOfOneHost(b *testing.B) {
 				h.memory = 64<<30 + int64(i+1)<<20
 				text, err := json.Marshal(h.inventory())
 				require.NoError(b, err)
-				if !remembered {
+				if !cached {
 					s.validationCache.held = nil
 				}
 				require.NoError(b, h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: string(text)}))

@@ -22,9 +22,9 @@ import (
 // requireNothingStale validates everything again without the cache. It fails if a row would change.
 func (b *harness) requireNothingStale(clusters []string, pool []*testHost, after string) {
 	b.Helper()
-	remembered := b.validationCache.held
+	held := b.validationCache.held
 	b.validationCache.held = nil
-	defer func() { b.validationCache.held = remembered }()
+	defer func() { b.validationCache.held = held }()
 	errSeen := errors.New("rolled back")
 	var altered []string
 	err := b.options.DB.Update(b.Context(), func(tx *store.Tx) error {
@@ -65,7 +65,7 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 			require.NoError(t, pool.register())
 			all := append(slices.Clone(hosts), pool)
 			for range 30 {
-				name, act := b.something(rng, cluster, all)
+				name, act := b.randomChange(rng, cluster, all)
 				if err := act(); err != nil {
 					require.NotZero(t, fault.KindOf(err), "%s: %v", name, err)
 				}
@@ -76,8 +76,8 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 	}
 }
 
-// something returns a random change of a site.
-func (b *harness) something(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
+// randomChange returns a random change of a site.
+func (b *harness) randomChange(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
 	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool {
 		_,
 			err := b.Host(h.env, h.id)
@@ -101,7 +101,7 @@ func (b *harness) something(rng *rand.Rand, cluster string, hosts []*testHost) (
 		{"a report", func() error { h.report(); return nil }},
 		{"a report of all", func() error { b.reportAll(there); return nil }},
 		{"memory", func() error { h.memory = int64(rng.IntN(3)*32+4) << 30; h.report(); return nil }},
-		{"another maker", func() error {
+		{"another manufacturer", func() error {
 			h.maker = *pick("Nutanix", "VMware, Inc.",
 				"Dell Inc.")
 			h.report()
@@ -202,7 +202,7 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 						if after, other := said(); after != before {
 							relevant++
 							require.NotEqual(t, digest, other,
-								"%s of a host counts for its cluster, and is not in the digest",
+								"the field %s affects the validations of the cluster, but is not in the digest",
 								reflect.TypeFor[models.Host]().Field(f).Name)
 						}
 						*record = whole
@@ -212,7 +212,7 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 			}))
 		})
 	}
-	require.Greater(t, relevant, 50, "too few alterations matter")
+	require.Greater(t, relevant, 50, "too few fields affect the validations")
 }
 
 // otherValues returns values that a field may have.

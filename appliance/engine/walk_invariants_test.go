@@ -11,11 +11,11 @@ import (
 	"landfall/appliance/engine/record"
 )
 
-// check checks the invariants after a change: those of every [audit.Auditor], and two stricter
-// ones. A walk can check these because it knows the whole history of its site:
+// check checks the invariants after a change: those of every [audit.Auditor], and two more, because
+// a walk has the whole history of its site:
 //
-//   - each recorded event is in the store;
-//   - the outbox entry of AMS follows from the cluster's history, one generation per difference.
+// - Each recorded event is in the store.
+// - The outbox entry follows from the cluster's history, with one generation for each difference.
 func (s *site) check(c *change) {
 	s.countEvents(c)
 	if err := errors.Join(s.auditor.CheckIn(s.tx, s.audited(), audit.Change(c.committed())),
@@ -72,7 +72,7 @@ func (s *site) checkOutbox(row *record.Cluster) {
 	}
 	held, err := outbox.DesiredRows.Get(s.tx, walkCluster)
 	if err != nil {
-		s.fail("AMS is to hear nothing: %v", err)
+		s.fail("AMS must not receive anything: %v", err)
 		return
 	}
 	if want != s.outbox || !s.history {
@@ -81,15 +81,15 @@ func (s *site) checkOutbox(row *record.Cluster) {
 		s.outbox, s.history = want, true
 	}
 	if *held != s.outbox {
-		s.fail("the outbox entry is %+v and the history asks for %+v", held, s.outbox)
+		s.fail("the outbox entry is %+v, but must be %+v", held, s.outbox)
 	}
 }
 
-// checkRest checks that each remaining state waits for an input from outside.
+// checkRest checks that each remaining state waits for an external event.
 func (s *site) checkRest() {
 	err := record.Hosts.Each(s.tx, "", func(key string, h *record.Host) error {
 		if by, _ := audit.HostExit(s.audited(), &h.API); !by.IsZero() {
-			s.fail("host %s stays %s and was to move by %s", key, *h.API.Status, by)
+			s.fail("host %s stays %s; it must leave this state by %s", key, *h.API.Status, by)
 		}
 		return nil
 	})
@@ -99,11 +99,11 @@ func (s *site) checkRest() {
 		return
 	}
 	if by, _ := audit.ClusterExit(s.audited(), &row.API); !by.IsZero() {
-		s.fail("the cluster stays %s and was to move by %s", *row.API.Status, by)
+		s.fail("the cluster stays %s; it must leave this state by %s", *row.API.Status, by)
 	}
 }
 
-// checkEmpty checks that a deleted site leaves no rows, and counts its events.
+// checkEmpty checks that no rows of a deleted site are left, and counts its events.
 func (s *site) checkEmpty() {
 	if s.fault != "" || s.over {
 		return
@@ -123,6 +123,6 @@ func (s *site) checkEmpty() {
 		s.fail("%v", found)
 	}
 	if events != s.events {
-		s.fail("%d events are in the store and %d were recorded", events, s.events)
+		s.fail("the store has %d events, but %d were recorded", events, s.events)
 	}
 }

@@ -29,8 +29,8 @@ const (
 	walkPool    = "e0000000-0000-4000-8000-000000000002" // of no cluster
 )
 
-// site is the object of a walk: a cluster, its infra-env, an infra-env without cluster, and their
-// hosts. It chooses the validation results of hosts and clusters by itself.
+// site is the subject of a walk: a cluster, its infra-env, an infra-env without cluster, and their
+// hosts. It chooses the validation results of hosts and clusters at random.
 type site struct {
 	e     *Engine
 	tx    *store.Tx
@@ -49,20 +49,20 @@ type site struct {
 	fault   string
 	auditor *audit.Auditor
 	events  int
-	outbox  outbox.Desired // as the cluster's history requires
+	outbox  outbox.Desired // expected entry after the cluster's history
 	history bool           // the cluster has one
 }
 
-// aim is the transition that a walk prefers. Walks take the aims one after the other, so that none
-// depends on chance alone.
+// aim is the transition that a walk prefers. Each walk uses the next aim, so that rare transitions
+// happen as well.
 type aim struct {
 	on      lifecycle.Trigger
 	from    string
 	cluster bool
 }
 
-// spare reports whether the walk aims at the states of a host that waits for a person. These depend
-// on the other hosts.
+// spare reports whether the aim is a state of a host that waits for a user action, which depends on
+// the other hosts.
 func (s *site) spare() bool {
 	return s.aim == aim{lifecycle.OnRefresh, lifecycle.HostPendingUserAction, false}
 }
@@ -98,7 +98,7 @@ func (s *site) validateHost(h *record.Host) validationResult {
 	i := slices.IndexFunc(s.hosts, func(w *walkHost) bool { return w.id == h.API.ID.String() })
 	switch w := s.hosts[i]; {
 	case *h.API.MediaStatus == models.HostMediaStatusDisconnected:
-		return validationResult{validation.Disconnected, "the image is lost."}
+		return validationResult{validation.Disconnected, "the image is not readable."}
 	case !w.inventory:
 		return validationResult{validation.Discovering, "no inventory."}
 	case w.small:
@@ -124,8 +124,8 @@ func (s *site) one(of ...string) string { return of[s.rng.IntN(len(of))] }
 
 func (s *site) chance(percent int) bool { return s.rng.IntN(100) < percent }
 
-// do runs one change.
-func (s *site) do(what string, fn func(*change) error) {
+// runChange runs one change.
+func (s *site) runChange(what string, fn func(*change) error) {
 	if s.fault != "" || s.over {
 		return
 	}
@@ -138,9 +138,9 @@ func (s *site) do(what string, fn func(*change) error) {
 	if err != nil {
 		s.trace = append(s.trace, "    refused: "+err.Error())
 		if fault.KindOf(err) == 0 {
-			s.fail("an error that is no refusal: %v", err)
+			s.fail("an unclassified error: %v", err)
 		}
-		// the store would roll back these writes; inside one transaction the walk ends here
+		// The store would roll these writes back. The walk is one transaction, so it must end here.
 		s.over = c.events > 0
 		return
 	}
@@ -156,11 +156,11 @@ func (s *site) fail(format string, args ...any) {
 	}
 }
 
-// begin writes the first state of a site: a new one, or one in the middle of its lifecycle.
+// begin writes the initial state of a site, which may be new or in the middle of its lifecycle.
 func (s *site) begin() {
 	s.masters = []int{1, 1, 1, 3}[s.rng.IntN(4)]
-	chapter := s.chapter()
-	s.do(fmt.Sprintf("begins with chapter %d", chapter), func(c *change) error {
+	phase := s.phase()
+	s.runChange(fmt.Sprintf("begins with phase %d", phase), func(c *change) error {
 		for id, cluster := range map[strfmt.UUID]strfmt.UUID{walkEnv: walkCluster, walkPool: ""} {
 			c.saveInfraEnv(&record.InfraEnv{API: models.InfraEnv{ID: &id, Name: conv.Pointer("walk"),
 				ClusterID:        cluster,
@@ -171,11 +171,11 @@ func (s *site) begin() {
 		if s.masters == 3 {
 			workers = s.rng.IntN(3)
 		}
-		if s.spare() { // the cluster can do without one host
+		if s.spare() { // the cluster does not need one of the hosts
 			s.masters, workers = 3, 1
 			row.API.ControlPlaneCount = 3
 		}
-		if chapter == 0 {
+		if phase == 0 {
 			c.saveCluster(row)
 			return nil
 		}
@@ -184,11 +184,11 @@ func (s *site) begin() {
 			if i >= s.masters {
 				role = models.HostRoleWorker
 			}
-			if err := s.newHost(c, row, chapter, role); err != nil {
+			if err := s.newHost(c, row, phase, role); err != nil {
 				return err
 			}
 		}
-		s.writeChapter(c, row, chapter)
+		s.writePhase(c, row, phase)
 		c.saveCluster(row)
 		return nil
 	})
@@ -209,9 +209,9 @@ func (s *site) newCluster(c *change) *record.Cluster {
 	}}
 }
 
-// clusterChapters returns the states in which a walk may find its cluster, by chapter. Chapter 0
+// clusterPhases returns the states in which a walk may find its cluster, by phase. Phase 0
 // has no hosts.
-func clusterChapters() [][]string {
+func clusterPhases() [][]string {
 	return [][]string{
 		1: lifecycle.ClusterOpenStates, 2: {lifecycle.ClusterPreparing}, 3: {lifecycle.ClusterInstalling,
 			lifecycle.ClusterPendingUserAction}, 4: {lifecycle.ClusterFinalizing},
@@ -221,8 +221,8 @@ func clusterChapters() [][]string {
 	}
 }
 
-// hostChapters returns the states of the hosts, by chapter.
-func hostChapters() [][]string {
+// hostPhases returns the states of the hosts, by phase.
+func hostPhases() [][]string {
 	return [][]string{
 		1: {lifecycle.HostKnown}, 2: {lifecycle.HostKnown, lifecycle.HostPreparing, lifecycle.HostPreparing,
 			lifecycle.HostPrepared, lifecycle.HostPreparingFailed},
@@ -246,54 +246,54 @@ func hostChapters() [][]string {
 	}
 }
 
-// chapter returns the chapter in which the walk begins. It prefers those in which its aim may
+// phase returns the phase in which the walk begins. It prefers those in which its aim may
 // happen.
-func (s *site) chapter() int {
-	chapters := hostChapters()
+func (s *site) phase() int {
+	phases := hostPhases()
 	if s.aim.cluster {
-		chapters = clusterChapters()
+		phases = clusterPhases()
 	}
 	var fitting []int
-	for i, states := range chapters {
+	for i, states := range phases {
 		if slices.Contains(states, s.aim.from) {
 			fitting = append(fitting, i)
 		}
 	}
 	if len(fitting) == 0 || s.chance(30) {
-		return s.rng.IntN(len(chapters))
+		return s.rng.IntN(len(phases))
 	}
 	return fitting[s.rng.IntN(len(fitting))]
 }
 
-// writeChapter puts the cluster into the first state of the chapter.
-func (s *site) writeChapter(c *change, row *record.Cluster, chapter int) {
-	status := clusterChapters()[chapter]
+// writePhase puts the cluster into the first state of the phase.
+func (s *site) writePhase(c *change, row *record.Cluster, phase int) {
+	status := clusterPhases()[phase]
 	if s.aim.cluster && slices.Contains(status, s.aim.from) {
 		status = []string{s.aim.from}
 	}
 	row.API.Status = conv.Pointer(s.one(status...))
-	if chapter < 2 || chapter == 7 {
+	if phase < 2 || phase == 7 {
 		return
 	}
 	row.Installs, row.API.InstallStartedAt = 1, c.dateTime()
-	row.Preparation = &record.Preparation{ID: "p", StartedAt: c.now, Done: chapter > 2 || s.chance(30)}
-	if chapter == 2 && !row.Preparation.Done {
+	row.Preparation = &record.Preparation{ID: "p", StartedAt: c.now, Done: phase > 2 || s.chance(30)}
+	if phase == 2 && !row.Preparation.Done {
 		if err := record.PendingPreparations.Add(c.tx, walkCluster); err != nil {
 			s.fail("%v", err)
 		}
 	}
-	if chapter == 5 {
+	if phase == 5 {
 		row.Completion, row.IngressCA = &record.Completion{Success: true}, true
 	}
-	if chapter == 4 {
+	if phase == 4 {
 		row.API.Progress.FinalizingStage = lifecycle.FinalizingStages()[s.rng.IntN(7)]
 		row.API.Progress.FinalizingStageStartedAt = c.dateTime()
 		row.IngressCA = s.chance(50)
 	}
 }
 
-// newHost writes a host in a state of the chapter.
-func (s *site) newHost(c *change, row *record.Cluster, chapter int, role models.HostRole) error {
+// newHost writes a host in a state of the phase.
+func (s *site) newHost(c *change, row *record.Cluster, phase int, role models.HostRole) error {
 	w := &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: walkEnv, role: role,
 		inventory: true, polls: s.chance(70)}
 	if s.chance(40) {
@@ -308,7 +308,7 @@ func (s *site) newHost(c *change, row *record.Cluster, chapter int, role models.
 		ProgressStages: []models.HostStage{},
 		CheckedInAt:    c.dateTime(), StatusUpdatedAt: c.dateTime(), StageUpdatedAt: c.dateTime(),
 	}}
-	status := hostChapters()[chapter]
+	status := hostPhases()[phase]
 	aimedAt := len(s.hosts) == 1
 	if s.spare() {
 		aimedAt = role == models.HostRoleWorker
@@ -324,7 +324,7 @@ func (s *site) newHost(c *change, row *record.Cluster, chapter int, role models.
 	}
 	h.API.Status = conv.Pointer(s.one(status...))
 	h.API.ProgressStages = record.HostStages(h, s.masters == 1)
-	joins := chapter == 5 && *h.API.Status != lifecycle.HostInstalled
+	joins := phase == 5 && *h.API.Status != lifecycle.HostInstalled
 	if joins {
 		h.API.Kind, h.API.Role = conv.Pointer(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
 	}
@@ -353,15 +353,16 @@ func (s *site) newHost(c *change, row *record.Cluster, chapter int, role models.
 	return record.HostInfraEnvs.Add(c.tx, w.id+"/"+w.env)
 }
 
-// act runs one step of a walk.
-func (s *site) act() {
+// step runs one step of a walk.
+func (s *site) step() {
 	actions := []func(){
-		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time,
-		s.decide, s.decide, s.decide, s.prepare, s.prepare,
+		s.register, s.register, s.register, s.report, s.report, s.poll, s.changeSettings, s.passTime, s.passTime,
+		s.passTime, s.passTime,
+		s.runUserOperation, s.runUserOperation, s.runUserOperation, s.prepare, s.prepare,
 		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.restart, s.bindOrTake, s.bindOrTake,
 		s.reclaimReply, s.logs, s.remove,
 	}
-	switch aimed := s.aimed(); {
+	switch aimed := s.aimedActions(); {
 	case len(aimed) > 0 && s.chance(35):
 		aimed[s.rng.IntN(len(aimed))]()
 	default:
@@ -369,13 +370,13 @@ func (s *site) act() {
 	}
 }
 
-// aimed returns the actions that may cause the transition of the walk's aim.
-func (s *site) aimed() []func() {
+// aimedActions returns the actions that may cause the transition of the walk's aim.
+func (s *site) aimedActions() []func() {
 	switch s.aim.on {
 	case lifecycle.OnRegister:
 		return []func(){s.register}
 	case lifecycle.OnRefresh:
-		return []func(){s.time, s.time, s.report, s.prepare, s.change, s.poll}
+		return []func(){s.passTime, s.passTime, s.report, s.prepare, s.changeSettings, s.poll}
 	case lifecycle.OnProgress, lifecycle.OnFailure:
 		return []func(){s.progress}
 	case lifecycle.OnMediaLost:
@@ -383,7 +384,7 @@ func (s *site) aimed() []func() {
 	case lifecycle.OnRestart:
 		return []func(){s.restart}
 	case lifecycle.OnInstall, lifecycle.OnCancel, lifecycle.OnReset, lifecycle.OnAddHosts:
-		return []func(){s.decide}
+		return []func(){s.runUserOperation}
 	case lifecycle.OnBind, lifecycle.OnUnbind, lifecycle.OnReclaim:
 		return []func(){s.bindOrTake}
 	case lifecycle.OnReclaimReboot, lifecycle.OnReclaimFailed:
@@ -394,21 +395,21 @@ func (s *site) aimed() []func() {
 	return nil
 }
 
-// any returns a host of the site, or nil.
-func (s *site) any() *walkHost {
+// anyHost returns a host of the site, or nil.
+func (s *site) anyHost() *walkHost {
 	if len(s.hosts) == 0 {
 		return nil
 	}
 	return s.hosts[s.rng.IntN(len(s.hosts))]
 }
 
-// with runs a change on one of the hosts in the store.
-func (s *site) with(what string, fn func(*change, *walkHost, *record.Host) error) {
-	w := s.any()
+// withHost runs a change on one of the hosts in the store.
+func (s *site) withHost(what string, fn func(*change, *walkHost, *record.Host) error) {
+	w := s.anyHost()
 	if w == nil {
 		return
 	}
-	s.do(what+" of "+w.id[len(w.id)-2:], func(c *change) error {
+	s.runChange(what+" of "+w.id[len(w.id)-2:], func(c *change) error {
 		h, err := c.host(w.key())
 		if err != nil {
 			return err
@@ -418,7 +419,7 @@ func (s *site) with(what string, fn func(*change, *walkHost, *record.Host) error
 }
 
 func (s *site) register() {
-	w := s.any()
+	w := s.anyHost()
 	if w == nil || len(s.hosts) < 4 && s.chance(20) {
 		w = &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: s.one(walkEnv, walkPool),
 			role: models.HostRoleMaster}
@@ -431,7 +432,7 @@ func (s *site) register() {
 	if s.chance(10) {
 		env = s.one(walkEnv, walkPool)
 	}
-	s.do("registers: "+w.id[len(w.id)-2:]+" in "+env, func(c *change) error {
+	s.runChange("registers: "+w.id[len(w.id)-2:]+" in "+env, func(c *change) error {
 		h, err := c.registerHost(env, strfmt.UUID(w.id), "agent")
 		if err != nil {
 			return err
@@ -449,7 +450,7 @@ func (s *site) register() {
 }
 
 func (s *site) report() {
-	s.with("reports", func(c *change, w *walkHost, h *record.Host) error {
+	s.withHost("reports", func(c *change, w *walkHost, h *record.Host) error {
 		w.inventory, w.small = !s.chance(5), s.chance(15)
 		s.e.recordContact(w.key())
 		c.saveHost(h)
@@ -459,7 +460,7 @@ func (s *site) report() {
 }
 
 func (s *site) poll() {
-	s.with("polls", func(c *change, w *walkHost, h *record.Host) error {
+	s.withHost("polls", func(c *change, w *walkHost, h *record.Host) error {
 		w.polls = s.chance(60)
 		s.e.recordContact(w.key())
 		h.API.CheckedInAt = c.dateTime()
@@ -469,17 +470,17 @@ func (s *site) poll() {
 	})
 }
 
-// change changes settings of a person.
-func (s *site) change() {
-	s.do("is described anew", func(c *change) error {
+// changeSettings changes settings of the user.
+func (s *site) changeSettings() {
+	s.runChange("is updated", func(c *change) error {
 		s.lacks, s.fails = s.chance(25), s.chance(25)
 		c.settleCluster(walkCluster)
 		return nil
 	})
 }
 
-// time lets time pass: minutes in which hosts poll, or hours in which none does.
-func (s *site) time() {
+// passTime moves the clock: by minutes in which hosts poll, or by hours without polls.
+func (s *site) passTime() {
 	waits := []time.Duration{time.Second, time.Minute, 3 * time.Minute, 8 * time.Minute, 12 * time.Minute,
 		25 * time.Minute, 45 * time.Minute, 65 * time.Minute, 100 * time.Minute, 6 * time.Hour, 25 * time.Hour}
 	wait := waits[s.rng.IntN(len(waits))]
@@ -489,11 +490,11 @@ func (s *site) time() {
 		}
 	}
 	s.trace = append(s.trace, "    passes: "+wait.String())
-	s.pass(s.clock.Now().Add(wait))
+	s.advance(s.clock.Now().Add(wait))
 }
 
-// pass moves the clock forward and handles the deadlines on the way.
-func (s *site) pass(until time.Time) {
+// advance moves the clock forward and handles the deadlines on the way.
+func (s *site) advance(until time.Time) {
 	for s.fault == "" && !s.over {
 		next, ok, err := record.StateDeadlines.Next(s.tx)
 		if err != nil {
@@ -524,7 +525,7 @@ func (s *site) handleDue() {
 	if err != nil {
 		s.fail("%v", err)
 	}
-	s.do(fmt.Sprintf("is due: %v", due), func(c *change) error {
+	s.runChange(fmt.Sprintf("due: %v", due), func(c *change) error {
 		for _, deadline := range due {
 			if err := c.handleDeadline(deadline); err != nil {
 				return err
@@ -534,17 +535,17 @@ func (s *site) handleDue() {
 	})
 }
 
-// decide runs an operation of a person on the cluster or on one of its hosts.
-func (s *site) decide() {
+// runUserOperation runs a user's operation on the cluster or on one of its hosts.
+func (s *site) runUserOperation() {
 	switch s.rng.IntN(8) {
 	case 0, 1, 2:
-		s.do("install", func(c *change) error { return c.installCluster(walkCluster) })
+		s.runChange("install", func(c *change) error { return c.installCluster(walkCluster) })
 	case 3:
-		s.do("cancel", func(c *change) error { return c.endInstallation(walkCluster, lifecycle.OnCancel) })
+		s.runChange("cancel", func(c *change) error { return c.endInstallation(walkCluster, lifecycle.OnCancel) })
 	case 4:
-		s.do("reset", func(c *change) error { return c.endInstallation(walkCluster, lifecycle.OnReset) })
+		s.runChange("reset", func(c *change) error { return c.endInstallation(walkCluster, lifecycle.OnReset) })
 	case 5:
-		s.do("add hosts", func(c *change) error {
+		s.runChange("add hosts", func(c *change) error {
 			row, err := c.cluster(walkCluster)
 			if err != nil {
 				return err
@@ -555,7 +556,7 @@ func (s *site) decide() {
 	default:
 		on := lifecycle.Trigger(s.one(string(lifecycle.OnInstall), string(lifecycle.OnInstall),
 			string(lifecycle.OnReset)))
-		s.with(string(on), func(c *change, _ *walkHost, h *record.Host) error {
+		s.withHost(string(on), func(c *change, _ *walkHost, h *record.Host) error {
 			if _, err := c.triggerHost(h, on, ""); err != nil {
 				return err
 			}
@@ -568,7 +569,7 @@ func (s *site) decide() {
 // prepare reports a result of the preparation of an installation.
 func (s *site) prepare() {
 	if s.chance(40) {
-		s.do("openshift-install ends", func(c *change) error {
+		s.runChange("openshift-install ends", func(c *change) error {
 			row, err := c.cluster(walkCluster)
 			if err != nil || row.Preparation == nil || *row.API.Status != lifecycle.ClusterPreparing {
 				return err
@@ -583,7 +584,7 @@ func (s *site) prepare() {
 		})
 		return
 	}
-	s.with("checks end", func(c *change, w *walkHost, h *record.Host) error {
+	s.withHost("checks end", func(c *change, w *walkHost, h *record.Host) error {
 		switch s.rng.IntN(8) {
 		case 0:
 			h.DiskOK, h.DiskError = false, "The disk is broken."
@@ -602,7 +603,7 @@ func (s *site) prepare() {
 }
 
 func (s *site) progress() {
-	s.with("progress", func(c *change, w *walkHost, h *record.Host) error {
+	s.withHost("progress", func(c *change, w *walkHost, h *record.Host) error {
 		s.e.recordContact(w.key())
 		stages := h.API.ProgressStages
 		if len(stages) == 0 {
@@ -623,14 +624,17 @@ func (s *site) progress() {
 func (s *site) finish() {
 	switch s.rng.IntN(3) {
 	case 0:
-		s.do("completion", func(c *change) error { return c.completeInstallation(walkCluster, s.chance(80), "") })
+		s.runChange("completion", func(c *change) error {
+			return c.completeInstallation(walkCluster, s.chance(80),
+				"")
+		})
 	case 1:
-		s.do("finalizing stage", func(c *change) error {
+		s.runChange("finalizing stage", func(c *change) error {
 			return c.finalizingProgress(walkCluster,
 				lifecycle.FinalizingStages()[s.rng.IntN(7)])
 		})
 	default:
-		s.do("ingress certificate", func(c *change) error {
+		s.runChange("ingress certificate", func(c *change) error {
 			row, err := c.cluster(walkCluster)
 			if err != nil {
 				return err
@@ -644,7 +648,7 @@ func (s *site) finish() {
 }
 
 func (s *site) loseMedia() {
-	s.with("loses its image", func(c *change, _ *walkHost, h *record.Host) error {
+	s.withHost("loses its image", func(c *change, _ *walkHost, h *record.Host) error {
 		c.saveHost(h)
 		c.settleLater(h)
 		return c.applyEffect(h, &steps.Effect{Step: models.StepTypeInventory, MediaDisconnected: true})
@@ -652,11 +656,11 @@ func (s *site) loseMedia() {
 }
 
 func (s *site) restart() {
-	s.with("is restarted", func(c *change, _ *walkHost, h *record.Host) error { return c.restartHost(h) })
+	s.withHost("is restarted", func(c *change, _ *walkHost, h *record.Host) error { return c.restartHost(h) })
 }
 
 func (s *site) bindOrTake() {
-	s.with("bind or take", func(c *change, w *walkHost, h *record.Host) error {
+	s.withHost("bind or take", func(c *change, w *walkHost, h *record.Host) error {
 		if h.API.ClusterID == nil {
 			return c.bindHost(w.env, w.id, walkCluster)
 		}
@@ -666,7 +670,7 @@ func (s *site) bindOrTake() {
 }
 
 func (s *site) reclaimReply() {
-	s.with("fetches its image", func(c *change, _ *walkHost, h *record.Host) error {
+	s.withHost("fetches its image", func(c *change, _ *walkHost, h *record.Host) error {
 		c.saveHost(h)
 		c.settleLater(h)
 		worked := s.chance(50)
@@ -676,7 +680,7 @@ func (s *site) reclaimReply() {
 }
 
 func (s *site) logs() {
-	s.with("sends logs", func(c *change, _ *walkHost, h *record.Host) error {
+	s.withHost("sends logs", func(c *change, _ *walkHost, h *record.Host) error {
 		h.API.LogsInfo = models.LogsState(s.one(string(models.LogsStateRequested), string(models.LogsStateCollecting),
 			string(models.LogsStateCompleted)))
 		h.API.LogsStartedAt = c.dateTime()
@@ -690,7 +694,7 @@ func (s *site) logs() {
 
 // remove deletes a host if that is allowed.
 func (s *site) remove() {
-	s.with("deletion", func(c *change, w *walkHost, h *record.Host) error {
+	s.withHost("deletion", func(c *change, w *walkHost, h *record.Host) error {
 		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
 			lifecycle.HostPrepared), *h.API.Status) {
 			return conflict("Host %s is %s.", w.id, *h.API.Status)
@@ -699,8 +703,8 @@ func (s *site) remove() {
 	})
 }
 
-// fallSilent ends the walk: only time passes, until no deadline is left.
-func (s *site) fallSilent() {
+// waitForDeadlines ends the walk: time passes without any other event until no deadline is left.
+func (s *site) waitForDeadlines() {
 	for _, w := range s.hosts {
 		w.polls = false
 	}
@@ -719,12 +723,12 @@ func (s *site) fallSilent() {
 		s.moveTo(next)
 		s.handleDue()
 	}
-	s.fail("the deadlines never end")
+	s.fail("deadlines are left")
 }
 
-// forgetAll deletes the remaining objects and checks that nothing is left of them.
-func (s *site) forgetAll() {
-	s.do("is deleted", func(c *change) error {
+// deleteAll deletes the remaining objects and checks that no row of them is left.
+func (s *site) deleteAll() {
+	s.runChange("is deleted", func(c *change) error {
 		row, err := c.cluster(walkCluster)
 		if err != nil {
 			return err

@@ -34,8 +34,8 @@ const walkSteps = 10
 // errWalkOver rolls back the writes of a walk, so that each walk begins with an empty store.
 var errWalkOver = errors.New("the walk is over")
 
-// enoughWalks is the number of walks that covers every transition of the tables. mostWalks is the
-// upper bound if a transition is rare.
+// enoughWalks is the usual number of walks that cover every transition of the tables. mostWalks is
+// the maximum.
 const enoughWalks, mostWalks = 10_000, 40_000
 
 // TestRandomWalks runs random histories of the state machines. Each walk is a small site (see
@@ -110,10 +110,10 @@ func (s *site) run() {
 		if s.fault != "" || s.over {
 			return
 		}
-		s.act()
+		s.step()
 	}
-	s.fallSilent()
-	s.forgetAll()
+	s.waitForDeadlines()
+	s.deleteAll()
 }
 
 // coverage counts the transitions taken and the states reached.
@@ -150,7 +150,7 @@ func counters[S any](l *lifecycle.Machine[S]) map[taken]*atomic.Int64 {
 	return all
 }
 
-// watch counts the rows that the engine's tables take.
+// watch counts the transitions that the engine takes.
 func (c *coverage) watch(e *Engine) {
 	e.hosts = e.hosts.Observed(func(row int, from string) { c.hosts[taken{row, from}].Add(1) })
 	e.clusters = e.clusters.Observed(func(row int, from string) { c.clusters[taken{row, from}].Add(1) })

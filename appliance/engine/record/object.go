@@ -48,8 +48,8 @@ func (o *Object) Note(tx *store.Tx, index store.Index, id string, of Object) err
 	return nil
 }
 
-// Forget takes the row's object out of the index, when the row is deleted.
-func (o Object) Forget(tx *store.Tx, index store.Index, id string) error {
+// Unindex removes the object of a deleted row from the index.
+func (o Object) Unindex(tx *store.Tx, index store.Index, id string) error {
 	if o.Key == "" {
 		return nil
 	}

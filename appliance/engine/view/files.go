@@ -35,8 +35,8 @@ func (r *Reader) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, e
 }
 
 // OpenGenerated opens a file that a cluster's installation generates. The caller closes it. Until
-// the file exists, it is rejected with kind Conflict. Until the kubeconfig has the ingress
-// certificate, OpenGenerated returns the one without it.
+// the file exists, it fails with kind Conflict. Until the kubeconfig has the ingress certificate,
+// OpenGenerated returns the one without it.
 func (r *Reader) OpenGenerated(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
 	row, err := record.ReadCluster(r.db, id)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Reader) FileNames(id, directory string) ([]string, error) {
 }
 
 // OpenHostIgnition opens a host's own Ignition config, which the installer on the host downloads.
-// It is rejected with kind Conflict until the config is generated.
+// It fails with kind Conflict until the config is generated.
 func (r *Reader) OpenHostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
 	var clusterID, name string
 	err := r.db.View(func(tx *store.Tx) error {

@@ -48,7 +48,7 @@ func (r *Reader) CodeOfImage(infraEnvID string) (code string, expires time.Time,
 }
 
 // RecipeDigest returns the digest of an infra-env's recipe, or "" if the recipe is not frozen. It
-// is fast enough to compare the digest at each request.
+// is cheap enough for a call at each request.
 func (r *Reader) RecipeDigest(infraEnvID string) (string, error) {
 	row, err := record.ReadInfraEnv(r.db, infraEnvID)
 	if err != nil {
