@@ -10,7 +10,7 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// The architectures, as named by the API of the Assisted Installer and by release payloads.
+// The architectures, with the names of the Assisted Installer's API and of release payloads.
 const (
 	X86_64  = "x86_64"
 	AArch64 = "aarch64"
@@ -18,7 +18,7 @@ const (
 	S390X   = "s390x"
 )
 
-// ArchitectureError reports that a base ISO has another architecture than the requested one.
+// ArchitectureError reports that a base ISO is for another architecture than the requested one.
 type ArchitectureError struct {
 	Path       string
 	Have, Want string
@@ -52,10 +52,9 @@ func (b *Base) Require(arch string) error {
 	return nil
 }
 
-// architecture returns the architecture of an ISO. It reads the header of the kernel, and if that
-// is not enough the directory tree. The tree depends on how machines boot: s390x from one combined
-// image, ppc64le with Open Firmware from boot/grub, x86_64 with isolinux and EFI, aarch64 with EFI
-// only.
+// architecture returns the architecture of an ISO. It reads the header of the kernel. If that does
+// not identify the architecture, it uses the boot files: s390x has one combined image, ppc64le Open
+// Firmware's boot/grub, x86_64 isolinux and EFI, aarch64 EFI only.
 func architecture(r io.ReaderAt, v *iso9660.Volume) string {
 	if v.Find("images/cdboot.img") != nil || v.Find("generic.ins") != nil {
 		return S390X
@@ -77,8 +76,8 @@ func architecture(r io.ReaderAt, v *iso9660.Volume) string {
 }
 
 // kernelArchitecture returns the architecture in the header of a kernel. Kernels with an EFI stub
-// start with a PE header (Linux Documentation/arch/x86/boot.rst and arch/arm64/booting.rst); an
-// arm64 kernel may be compressed by gzip. ppc64le kernels are ELF files.
+// start with a PE header (Linux Documentation/arch/x86/boot.rst and arch/arm64/booting.rst). An
+// arm64 kernel may be compressed with gzip. ppc64le kernels are ELF files.
 func kernelArchitecture(r io.Reader) string {
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(r, head[:512])

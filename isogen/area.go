@@ -10,42 +10,43 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// ErrNoEmbedArea is returned for an ISO without an embed area for an Ignition config.
+// ErrNoEmbedArea reports that an ISO has no embed area for an Ignition config.
 var ErrNoEmbedArea = errors.New("it has no Ignition embed area (coreos/igninfo.json, images/ignition.img or a " +
 	"coreiso+ header)")
 
-// EmbedAreaError reports a wrong description of the embed area, or of the areas for kernel
-// arguments, in an ISO.
+// EmbedAreaError reports that an ISO describes its embed area, or its areas for kernel arguments,
+// incorrectly.
 type EmbedAreaError struct {
-	Where   string // the description: a path in the ISO or the name of the header
+	Where   string // location of the description: a path in the ISO or the name of the header
 	Problem string
 }
 
 func (e *EmbedAreaError) Error() string {
-	return fmt.Sprintf("its description of an embed area, %s, is wrong: %s", e.Where, e.Problem)
+	return fmt.Sprintf("the description of an embed area in %s is wrong: %s", e.Where, e.Problem)
 }
 
-// area is the embed area of an ISO: the space reserved for a packed payload.
+// area is the embed area of an ISO, the space reserved for a packed payload.
 type area struct {
 	offset, length int64 // bytes
 
 	where  string         // the description of the area
-	file   *iso9660.Entry // the file that contains the area; nil if there is none
-	name   string         // the path of that file in the ISO
-	header bool           // the ISO also has a coreiso+ header with the position
-	info   *iso9660.Entry // coreos/igninfo.json if it contains the length, else nil
+	file   *iso9660.Entry // file that contains the area, or nil
+	name   string         // path of that file in the ISO
+	header bool           // the ISO also has a coreiso+ header with the area's position
+	info   *iso9660.Entry // entry of coreos/igninfo.json if that file contains the area's length, else nil
 }
 
-// whole reports whether the area is a whole file. Such an area can be moved.
+// whole reports whether the area is a whole file. Only such an area can be moved.
 func (a area) whole() bool {
 	return a.file != nil && a.offset == a.file.Offset && a.length == a.file.Size && !a.file.Split
 }
 
-// maxDescription is the maximum size of a JSON description in an ISO. Real ones are below 1 KiB.
+// maxDescription is the maximum size of a JSON description in an ISO. Descriptions of published
+// ISOs are smaller than 1 KiB.
 const maxDescription = 64 << 10
 
-// The header in the last 24 bytes of the system area of images of 2020 and 2021: a mark, the offset
-// and the length of the area, both 64-bit little-endian.
+// Header in the last 24 bytes of the system area of ISOs of 2020 and 2021: a mark, then the offset
+// and the length of the area (64 bits, little-endian).
 const (
 	headerMark   = "coreiso+"
 	headerOffset = 32744
@@ -59,7 +60,7 @@ const (
 )
 
 // findAreas finds the embed area and the areas for kernel arguments. It returns an error if they
-// overlap anything else.
+// overlap other parts of the ISO.
 func findAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (area, *kernelArgumentAreas, error) {
 	a, err := findArea(r, v, size)
 	if err != nil {
@@ -72,8 +73,8 @@ func findAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (area, *kernelArgum
 	return a, k, checkAreas(v, a, k)
 }
 
-// findArea finds the embed area in the places that coreos-installer reads, and then by the header
-// that coreos-installer used before.
+// findArea finds the embed area as coreos-installer does. If that fails, it uses the header that
+// older versions of coreos-installer used.
 func findArea(r io.ReaderAt, v *iso9660.Volume, size int64) (area, error) {
 	header := make([]byte, headerLength)
 	if _, err := r.ReadAt(header, headerOffset); err != nil {
@@ -106,8 +107,8 @@ func findArea(r io.ReaderAt, v *iso9660.Volume, size int64) (area, error) {
 	return a, nil
 }
 
-// describe reads coreos/igninfo.json: the file that contains the area and, if the area is only a
-// part of the file, its offset and length in it.
+// describe reads coreos/igninfo.json. It names the file that contains the area. If the area is only
+// a part of the file, it also contains the area's offset and length.
 func (a *area) describe(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) error {
 	a.where = areaDescription
 	var info struct {
@@ -139,7 +140,7 @@ func (a *area) describe(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) erro
 	return nil
 }
 
-// checkAreas returns an error if an area overlaps anything else.
+// checkAreas returns an error if an area overlaps another part of the ISO.
 func checkAreas(v *iso9660.Volume, a area, k *kernelArgumentAreas) error {
 	taken := slices.Clone(v.Structures)
 	if v.BootCatalog != 0 {
@@ -163,7 +164,7 @@ func checkAreas(v *iso9660.Volume, a area, k *kernelArgumentAreas) error {
 	return nil
 }
 
-// checkOverlaps returns an error if an area overlaps a taken range or several files. Hard links
+// checkOverlaps returns an error if an area overlaps a used range or several files. Hard links
 // count as one file.
 func checkOverlaps(v *iso9660.Volume, taken []iso9660.Range, where string, offset, length int64) error {
 	wrong := func(what string) error {

@@ -34,8 +34,8 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// Base is an open live ISO. It is indexed once and never copied. Its methods may be called by
-// several goroutines at once.
+// Base is an open live ISO. Open indexes it once; its content is never copied. Its methods are safe
+// for concurrent use.
 type Base struct {
 	path         string
 	file         *os.File
@@ -45,18 +45,18 @@ type Base struct {
 	architecture string
 	volume       *iso9660.Volume
 	area         area
-	kargs        *kernelArgumentAreas // nil if there are none
+	kargs        *kernelArgumentAreas // nil if the base has none
 	boots        []string
-	identity     string      // hex SHA-256 that distinguishes this file from others
-	sum          *digest     // of the whole file
-	minimal      minimalOnce // indexed at the first use
-	tails        sync.Pool   // of *[tailSize]byte, buffers of readers
+	identity     string      // SHA-256 in hex that distinguishes this file from others
+	sum          *digest     // digest of the whole file
+	minimal      minimalOnce // indexed at its first use
+	tails        sync.Pool   // buffers of readers: *[tailSize]byte
 }
 
-// Open opens and indexes the live ISO at path. It takes milliseconds regardless of the size: it
-// reads the directory tree and the descriptions of the embed areas, but not the contents.
+// Open opens and indexes the live ISO at path. It takes milliseconds for any size, because it reads
+// only the directory tree and the descriptions of the embed areas.
 //
-// An error names the file, the problem and the remedy in one sentence. It wraps iso9660.ErrNotISO,
+// An error is one sentence with the file, the problem and the remedy. It wraps iso9660.ErrNotISO,
 // *iso9660.TruncatedError, *iso9660.FormatError, ErrNoEmbedArea, *EmbedAreaError or an error of the
 // operating system.
 func Open(path string) (*Base, error) {
@@ -120,10 +120,10 @@ func remedy(err error) string {
 	return "check the disk it lies on"
 }
 
-// identify returns the identity of the file, which enters the ETags of its images. It is a hash of
-// the file's size and modification time, the volume descriptors and the position of every file;
-// these include the name and the times of the build. Hashing the whole gigabyte would delay the
-// start by more than a second.
+// identify returns the identity of the file, which is part of the ETags of its images. It hashes
+// the file's size and modification time, the volume descriptors and the position of every file.
+// These contain the name and the times of the build. Hashing the whole file would delay the start
+// by more than a second per gigabyte.
 func identify(r io.ReaderAt, info os.FileInfo, v *iso9660.Volume) (string, error) {
 	h := sha256.New()
 	head := make([]byte, min(info.Size(), 20*iso9660.SectorSize))
@@ -141,8 +141,8 @@ func identify(r io.ReaderAt, info os.FileInfo, v *iso9660.Volume) (string, error
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Close closes the file. Afterwards images of this base cannot be read, except by readers that are
-// sending.
+// Close closes the file. Afterwards, images of this base cannot be read, except by readers that are
+// sending data.
 func (b *Base) Close() error { return b.file.Close() }
 
 // Path returns the path given to Open.
@@ -154,8 +154,8 @@ func (b *Base) Size() int64 { return b.size }
 // VolumeID returns the volume identifier, such as "rhcos-9.6.20250523-0".
 func (b *Base) VolumeID() string { return b.volumeID }
 
-// Version returns the CoreOS build in the volume identifier, such as "9.6.20250523-0", or "" if the
-// identifier is not one of CoreOS.
+// Version returns the CoreOS build in the volume identifier, such as "9.6.20250523-0". It returns
+// "" for an identifier that is not one of CoreOS.
 func (b *Base) Version() string {
 	for _, product := range []string{"rhcos-", "fedora-coreos-", "scos-"} {
 		if version, ok := strings.CutPrefix(b.volumeID, product); ok {
@@ -165,13 +165,13 @@ func (b *Base) Version() string {
 	return ""
 }
 
-// SHA256 returns the digest of the whole file in hex. The first call reads the file, about a second
-// per gigabyte. Concurrent calls wait for it; later calls return at once. If ctx ends, SHA256
-// returns its error.
+// SHA256 returns the digest of the whole file in hex. The first call reads the file, which takes
+// about a second per gigabyte. Concurrent calls wait for the result. Later calls return
+// immediately. If ctx ends, SHA256 returns the error of ctx.
 func (b *Base) SHA256(ctx context.Context) (string, error) {
 	return b.sum.of(ctx, func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.file, 0, b.size)) })
 }
 
-// EmbedAreaSize returns the size of the embed area in bytes. A larger packed payload is moved to
-// the end of the image if Info reports that the area is relocatable.
+// EmbedAreaSize returns the size of the embed area in bytes. A larger packed payload is placed at
+// the end of the image, if Info reports that the area is relocatable.
 func (b *Base) EmbedAreaSize() int64 { return b.area.length }

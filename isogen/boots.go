@@ -8,15 +8,15 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// boots returns the ways in which machines can boot an ISO: as a CD by the El Torito boot catalog,
-// as a USB disk by the partition tables that isohybrid writes to the system area.
+// boots returns the methods by which machines can boot an ISO: as a CD with the El Torito boot
+// catalog, or as a USB disk with the partition tables that isohybrid writes to the system area.
 func boots(r io.ReaderAt, v *iso9660.Volume, architecture string) []string {
 	names := []string{}
 	for _, e := range v.BootEntries(r) {
 		switch {
 		case e.Platform == iso9660.UEFI:
 			names = append(names, "UEFI CD")
-		case architecture == S390X: // El Torito has no platform number for it
+		case architecture == S390X: // El Torito defines no platform number for s390x
 			names = append(names, "s390x CD")
 		case e.Platform == iso9660.BIOS:
 			names = append(names, "BIOS CD")
@@ -43,7 +43,7 @@ const (
 	gptHeader         = diskSector
 	gptPartitions     = 2 * diskSector
 	gptPartitionSize  = 128
-	gptPartitionsRead = 8 // isohybrid writes two or three
+	gptPartitionsRead = 8 // isohybrid writes two or three partitions
 )
 
 // efiSystemPartition is the type of an EFI system partition in a GPT, in the byte order of the
@@ -51,8 +51,8 @@ const (
 var efiSystemPartition = []byte{0x28, 0x73, 0x2A, 0xC1, 0x1F, 0xF8, 0xD2, 0x11, 0xBA, 0x4B, 0x00, 0xA0, 0xC9,
 	0x3E, 0xC9, 0x3B}
 
-// partitions reads the MBR and the GPT. bios reports whether there are a boot program and an active
-// partition, uefi whether there is an EFI system partition.
+// partitions reads the MBR and the GPT. bios reports whether the MBR has a boot program and an
+// active partition, uefi whether the GPT has an EFI system partition.
 func partitions(r io.ReaderAt) (bios, uefi bool) {
 	b := make([]byte, gptPartitions+gptPartitionsRead*gptPartitionSize)
 	if n, err := r.ReadAt(b, 0); n < len(b) && err != nil {

@@ -56,8 +56,8 @@ func ConfigImage(p Payload) (*Image, error) {
 }
 
 // AwaitConfigImage returns the base with a unit that reads the config from a drive with a
-// ConfigImage. The unit waits up to ten minutes for the drive and reports that on the console. The
-// image is the same for every config.
+// ConfigImage. The unit waits for the drive for up to ten minutes and shows the remaining time on
+// the console. The image does not depend on the config.
 func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
 	packed, err := Archive([]File{
 		{Path: "usr/local/bin/landfall-config-image", Mode: 0o755, Data: []byte(configImageScript)},
@@ -78,9 +78,8 @@ func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
 	return newImage(b, layout, b.segments(layout)), nil
 }
 
-// configImageUnit runs when devices can appear, and before the units that read the files of the
-// config image (coreos/fedora-coreos-config, dracut modules 35coreos-ignition and
-// 35coreos-network).
+// configImageUnit runs after udev starts and before the units that read the files of the config
+// image (coreos/fedora-coreos-config, dracut modules 35coreos-ignition and 35coreos-network).
 const configImageUnit = `[Unit]
 Description=Take the configuration over from the config image
 ConditionPathExists=/etc/initrd-release
@@ -96,14 +95,14 @@ StandardError=journal+console
 ExecStart=/usr/local/bin/landfall-config-image
 `
 
-// configImageOrder makes a unit of CoreOS start configImageUnit. A link would have the same effect,
-// but payloads have no links.
+// configImageOrder makes a unit of CoreOS start configImageUnit. A symbolic link would have the
+// same effect, but payloads cannot contain links.
 const configImageOrder = `[Unit]
 Requires=landfall-config-image.service
 After=landfall-config-image.service
 `
 
-// configImageScript unpacks the config image with the program by which the live system unpacks its
+// configImageScript unpacks the config image with the program that the live system uses for its
 // root file system: bsdtar, or cpio in older releases.
 const configImageScript = `#!/bin/sh
 set -eu

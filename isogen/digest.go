@@ -10,7 +10,7 @@ import (
 )
 
 // digest is a SHA-256 that is computed once, in the goroutine of the first caller. Other callers
-// wait for it. If the first caller gives up, the next one starts again.
+// wait for the result. If the first caller is canceled, the next caller computes the digest.
 type digest struct {
 	lock chan struct{} // holds one item while the digest is computed
 	sum  atomic.Pointer[string]
@@ -18,7 +18,7 @@ type digest struct {
 
 func newDigest() *digest { return &digest{lock: make(chan struct{}, 1)} }
 
-// of returns the digest in hex of the content of the reader that open returns.
+// of returns, in hex, the digest of the content of the reader that open returns.
 func (d *digest) of(ctx context.Context, open func() io.ReadCloser) (string, error) {
 	if sum := d.sum.Load(); sum != nil {
 		return *sum, nil

@@ -17,7 +17,7 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// ErrNoPayload is returned for an ISO with an empty embed area, as published.
+// ErrNoPayload reports that the embed area of an ISO is empty, as in a published ISO.
 var ErrNoPayload = errors.New("no Ignition config is embedded in the ISO")
 
 // Limits for reading an embed area, in bytes; maxFiles is a number of files.
@@ -30,20 +30,20 @@ const (
 // Embedding is the content that was added to a published ISO.
 type Embedding struct {
 	Payload
-	Area      EmbedArea // the position of the payload
-	Packed    int64     // the size of the packed payload, bytes
-	Relocated bool      // the payload is at the end of the image because it was larger than the area
-	// Maker is the program that packed the payload, as far as the format shows it: "Landfall",
-	// "coreos-installer", …; else "".
+	Area      EmbedArea // position of the payload
+	Packed    int64     // size of the packed payload in bytes
+	Relocated bool      // the payload is at the end of the image, because it was larger than the area
+	// Maker is the program that packed the payload: "Landfall", "coreos-installer", …, or "" if the
+	// format does not show it.
 	Maker                  string
-	KernelArguments        string // the command line in the areas; "" if there are none
-	DefaultKernelArguments string // the command line as published
+	KernelArguments        string // command line in the areas, or ""
+	DefaultKernelArguments string // command line as published
 }
 
-// Embedded reads the content that was embedded in an ISO of size bytes by any program: any number
-// of cpio archives, each plain or compressed by gzip, xz or zstd, with zero bytes between and after
-// them. The last copy of a path wins, as in the kernel. If there is no payload, Embedded returns
-// ErrNoPayload together with the other fields.
+// Embedded reads the content that any program embedded in an ISO of size bytes. The embed area may
+// contain several cpio archives, each plain or compressed with gzip, xz or zstd, with zero bytes
+// between and after them. If a path occurs several times, the last file is used, as by the kernel.
+// Without a payload, Embedded returns ErrNoPayload and the other fields.
 func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
@@ -77,7 +77,7 @@ func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	return e, nil
 }
 
-// lastFile reports whether no file lies behind the area.
+// lastFile reports whether no file follows the area.
 func lastFile(v *iso9660.Volume, a area) bool {
 	for e := range v.All() {
 		if e.Offset+e.Size > a.offset+a.length {
@@ -87,8 +87,9 @@ func lastFile(v *iso9660.Volume, a area) bool {
 	return true
 }
 
-// maker returns the program that packed a payload, by the compression: coreos-installer uses xz,
-// the image service of the Assisted Installer gzip, and Landfall gzip with its name in the header.
+// maker determines the program that packed a payload from the compression: coreos-installer uses
+// xz, the image service of the Assisted Installer gzip, and Landfall gzip with its name in the
+// header.
 func maker(packed []byte) string {
 	packed = bytes.TrimLeft(packed, "\x00")
 	switch {
@@ -103,7 +104,7 @@ func maker(packed []byte) string {
 	return ""
 }
 
-// unpack reads the payload in an embed area. It also returns the number of used bytes.
+// unpack reads the payload in an embed area. It also returns the number of bytes read.
 func unpack(area []byte) (*Payload, int64, error) {
 	files := map[string]File{}
 	budget := maxUnpacked
@@ -138,8 +139,7 @@ func unpack(area []byte) (*Payload, int64, error) {
 	return p, used, nil
 }
 
-// decompress decompresses the stream at the start of b. It also returns the bytes behind the
-// stream.
+// decompress decompresses the stream at the start of b. It also returns the bytes after the stream.
 func decompress(b []byte, limit int) (data, rest []byte, err error) {
 	var format string
 	switch {
@@ -153,17 +153,17 @@ func decompress(b []byte, limit int) (data, rest []byte, err error) {
 		format = "zstd"
 		data, rest, err = unzstd(b, limit)
 	default:
-		return nil, nil, fmt.Errorf("its contents are neither cpio nor gzip, xz or zstd (they begin with %x)",
+		return nil, nil, fmt.Errorf("the content is neither cpio nor gzip, xz or zstd (it begins with %x)",
 			b[:min(len(b), 6)])
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("the %s stream in it cannot be unpacked: %w", format, err)
+		return nil, nil, fmt.Errorf("the %s stream cannot be unpacked: %w", format, err)
 	}
 	return data, rest, nil
 }
 
 func gunzip(b []byte, limit int) (data, rest []byte, err error) {
-	in := bytes.NewReader(b) // an io.ByteReader, of which gzip reads no byte behind the stream
+	in := bytes.NewReader(b) // gzip reads no byte after the stream from an io.ByteReader
 	z, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, nil, err
@@ -188,7 +188,7 @@ func unzstd(b []byte, limit int) (data, rest []byte, err error) {
 	return data, b[end:], err
 }
 
-// zstdEnd returns the length of the zstd frame at the start of b. It follows the headers of the
+// zstdEnd returns the length of the zstd frame at the start of b. It reads the headers of the
 // blocks (RFC 8878, 3.1.1).
 func zstdEnd(b []byte) (int, error) {
 	var h zstd.Header
@@ -206,7 +206,7 @@ func zstdEnd(b []byte) (int, error) {
 		block := int(b[end]) | int(b[end+1])<<8 | int(b[end+2])<<16
 		last = block&1 == 1
 		size := block >> 3
-		if block>>1&3 == 1 { // one byte, repeated
+		if block>>1&3 == 1 { // a single byte, repeated
 			size = 1
 		}
 		end += 3 + size
@@ -228,7 +228,9 @@ func readLimited(r io.Reader, limit int) ([]byte, error) {
 	return b, err
 }
 
-func errTooMuch(limit int) error { return fmt.Errorf("it unpacks to more than %d bytes", limit) }
+func errTooMuch(limit int) error {
+	return fmt.Errorf("the payload unpacks to more than %d bytes", limit)
+}
 
 // archiveMark is the start of each member of a newc cpio archive, with or without checksums.
 var archiveMark = []byte("07070")
@@ -236,8 +238,8 @@ var archiveMark = []byte("07070")
 // trailer is the name of the last member of a cpio archive.
 const trailer = "TRAILER!!!"
 
-// unarchive reads the cpio archive at the start of b and adds its files. It returns the bytes
-// behind the archive.
+// unarchive reads the cpio archive at the start of b and adds its files to files. It returns the
+// bytes after the archive.
 func unarchive(b []byte, files map[string]File) (rest []byte, err error) {
 	in := bytes.NewReader(b)
 	archive := cpio.NewReader(in)
@@ -249,14 +251,14 @@ func unarchive(b []byte, files map[string]File) (rest []byte, err error) {
 			return rest, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("its cpio archive is cut short or damaged: %w", err)
+			return nil, fmt.Errorf("the cpio archive is cut short or damaged: %w", err)
 		}
 		name := strings.TrimRight(h.Name, "\x00")
 		if name == trailer {
 			return rest, nil
 		}
 		if h.Size < 0 || h.Size > int64(len(rest)) {
-			return nil, fmt.Errorf("its cpio archive is cut short in %q", name)
+			return nil, fmt.Errorf("the cpio archive is cut short in %q", name)
 		}
 		if err := readMember(archive, h, name, files); err != nil {
 			return nil, err
@@ -270,21 +272,21 @@ func readMember(archive io.Reader, h *cpio.Header, name string, files map[string
 		return nil
 	}
 	if !fs.ValidPath(clean) || strings.ContainsRune(clean, 0) {
-		return fmt.Errorf("its cpio archive has the path %q, which leads out of the root: do not use this ISO", name)
+		return fmt.Errorf("the cpio archive has the path %q, which leads out of the root: do not use this ISO", name)
 	}
 	switch h.Mode & cpio.ModeType {
 	case cpio.ModeDir:
 		return nil
 	case cpio.ModeRegular:
 	default:
-		return fmt.Errorf("its cpio archive has %q, which is neither a file nor a directory", name)
+		return fmt.Errorf("the cpio archive has %q, which is neither a file nor a directory", name)
 	}
 	if len(files) == maxFiles {
-		return fmt.Errorf("its cpio archive has more than %d files", maxFiles)
+		return fmt.Errorf("the cpio archive has more than %d files", maxFiles)
 	}
 	data, err := io.ReadAll(archive)
 	if err != nil {
-		return fmt.Errorf("reading %s out of its cpio archive: %w", name, err)
+		return fmt.Errorf("reading %s out of the cpio archive: %w", name, err)
 	}
 	files[clean] = File{Path: clean, Mode: fs.FileMode(h.Mode.Perm()), Data: data}
 	return nil

@@ -116,7 +116,7 @@ func TestEmbedded_refusals(t *testing.T) {
 		says string
 	}{
 		"what is no archive": {[]byte("hello"),
-			"neither cpio nor gzip, xz or zstd (they begin with 68656c6c6f)"},
+			"neither cpio nor gzip, xz or zstd (it begins with 68656c6c6f)"},
 		"what is no archive, gzip'ed": {gzipped(t, []byte("hello, hello")), "cut short or damaged"},
 		"a path out of the root": {gzipped(t, archive(t, "../../etc/passwd", "x")),
 			`"../../etc/passwd", which leads out of the root: do not use this ISO`},
@@ -127,11 +127,11 @@ func TestEmbedded_refusals(t *testing.T) {
 			`"etc/link", which is neither a file nor a directory`},
 		"a gzip stream cut short": {gzipped(t, good)[:40], "unexpected EOF"},
 		"an xz stream cut short": {xzipped(t, good)[:60],
-			"the xz stream in it cannot be unpacked: it does not end"},
-		"an xz stream of odd filters": {odd, "it has a form that the kernel does not unpack"},
-		"an xz stream with an error":  {broken, "the xz stream in it cannot be unpacked"},
+			"the xz stream cannot be unpacked: the stream is truncated"},
+		"an xz stream of odd filters": {odd, "the kernel does not support the format of the stream"},
+		"an xz stream with an error":  {broken, "the xz stream cannot be unpacked"},
 		"a zstd stream cut short": {zstded(t, good)[:40],
-			"the zstd stream in it cannot be unpacked: unexpected EOF"},
+			"the zstd stream cannot be unpacked: unexpected EOF"},
 		"an archive without its end": {gzipped(t, good[:len(good)-124]), "cut short or damaged"},
 		"an archive cut in a file":   {gzipped(t, good[:140]), `cut short in "config.ign"`},
 		"a file of a negative size":  {gzipped(t, negative), `cut short in "config.ign"`},
@@ -147,7 +147,7 @@ func TestEmbedded_decompressionIsLimited(t *testing.T) {
 	zeros := make([]byte, 1<<20)
 	for _, packed := range [][]byte{gzipped(t, zeros), xzipped(t, zeros), zstded(t, zeros)} {
 		_, _, err := decompress(packed, len(zeros)-1)
-		require.ErrorContains(t, err, "it unpacks to more than")
+		require.ErrorContains(t, err, "the payload unpacks to more than")
 		_, _, err = decompress(packed, len(zeros))
 		require.NoError(t, err)
 	}
@@ -190,7 +190,7 @@ func TestEmbedded_tooManyFiles(t *testing.T) {
 		many = append(many, one...)
 	}
 	_, _, err := unpack(append(many, empty...))
-	require.ErrorContains(t, err, "its cpio archive has more than 65536 files")
+	require.ErrorContains(t, err, "the cpio archive has more than 65536 files")
 }
 
 func TestEmbedded_realInitrds(t *testing.T) {

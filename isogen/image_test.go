@@ -208,11 +208,11 @@ func TestReader_baseChangedInPlace(t *testing.T) {
 	r := image.NewReader()
 	_, err := io.ReadAll(r)
 	require.ErrorContains(t, err,
-		path+" is not what it was when it was opened: it was written to: download the image again")
+		path+" was changed after it was opened: the file was modified: download the image again")
 	_, err = r.WriteTo(io.Discard)
-	require.ErrorContains(t, err, "it was written to")
+	require.ErrorContains(t, err, "the file was modified")
 	_, err = image.SHA256(t.Context())
-	require.ErrorContains(t, err, "it was written to")
+	require.ErrorContains(t, err, "the file was modified")
 }
 
 func TestCopyN_baseTruncatedMeanwhile(t *testing.T) {
@@ -221,7 +221,7 @@ func TestCopyN_baseTruncatedMeanwhile(t *testing.T) {
 	require.NoError(t, os.Truncate(path, 50_000))
 	_, err := r.WriteTo(io.Discard)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.ErrorContains(t, err, path+" is not what it was")
+	require.ErrorContains(t, err, path+" was changed after it was opened")
 	require.NoError(t, r.Close())
 }
 

@@ -11,27 +11,27 @@ type Info struct {
 	EmbedArea       EmbedArea           `json:"embed_area"`
 	KernelArguments KernelArgumentAreas `json:"kernel_arguments"`
 	Minimal         bool                `json:"minimal"`                  // Minimal can generate images
-	MinimalReason   string              `json:"minimal_reason,omitempty"` // why Minimal cannot
-	NetworkBoot     bool                `json:"network_boot"`             // it has kernel, initrd and rootfs
+	MinimalReason   string              `json:"minimal_reason,omitempty"` // reason why Minimal cannot
+	NetworkBoot     bool                `json:"network_boot"`             // the base has kernel, initrd and rootfs
 	NetworkReason   string              `json:"network_boot_reason,omitempty"`
-	// Boots lists the ways in which machines can boot it: "BIOS CD", "BIOS USB", "UEFI CD",
-	// "UEFI USB", …
+	// Boots lists the methods by which machines can boot the base: "BIOS CD", "BIOS USB", "UEFI
+	// CD", "UEFI USB", …
 	Boots []string `json:"boots"`
 }
 
 // EmbedArea is the space for the payload in a base.
 type EmbedArea struct {
 	File        string `json:"file"`        // the file that contains the area, "" if there is none
-	Offset      int64  `json:"offset"`      // in the ISO, bytes
+	Offset      int64  `json:"offset"`      // offset in the ISO in bytes
 	Length      int64  `json:"length"`      // bytes
 	Relocatable bool   `json:"relocatable"` // a larger payload is placed at the end of the image
 }
 
 // KernelArgumentAreas is the space for kernel arguments in a base.
 type KernelArgumentAreas struct {
-	Size    int64    `json:"size"`    // of each area, bytes; 0 if there are none
-	Default string   `json:"default"` // the command line as published
-	Files   []string `json:"files"`   // the files that contain an area
+	Size    int64    `json:"size"`    // size of each area in bytes; 0 if the base has none
+	Default string   `json:"default"` // command line as published
+	Files   []string `json:"files"`   // files that contain an area
 }
 
 // public returns the exported form of an area.
@@ -66,7 +66,7 @@ func (b *Base) Info() Info {
 func (b *Base) missingForNetworkBoot() string {
 	for _, names := range [][]string{{"vmlinuz", "kernel.img"}, {"initrd.img"}, {"rootfs.img"}} {
 		if !slices.ContainsFunc(names, func(name string) bool { return b.volume.Find("images/pxeboot/"+name) != nil }) {
-			return "there is no images/pxeboot/" + names[0] + " in it"
+			return "the ISO does not contain images/pxeboot/" + names[0]
 		}
 	}
 	return ""

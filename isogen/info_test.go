@@ -60,7 +60,7 @@ func TestInfo_missingFilesForNetworkBoot(t *testing.T) {
 	for _, file := range []string{"vmlinuz", "initrd.img", "rootfs.img"} {
 		info := open(t, write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/" + file: nil}})).Info()
 		require.False(t, info.NetworkBoot)
-		require.Equal(t, "there is no images/pxeboot/"+file+" in it", info.NetworkReason)
+		require.Equal(t, "the ISO does not contain images/pxeboot/"+file+"", info.NetworkReason)
 	}
 }
 

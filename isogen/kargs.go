@@ -11,16 +11,16 @@ import (
 // Operation is the kind of edit of the base's default command line.
 type Operation string
 
-// The operations, as named by the API of the Assisted Installer.
+// The operations, with the names of the Assisted Installer's API.
 const (
 	Append  Operation = "append"
 	Delete  Operation = "delete"
 	Replace Operation = "replace"
 )
 
-// KernelArgument is an edit of the command line of the live system. The rules are those of
-// coreos-installer: deletions are applied first, then additions, then replacements, regardless of
-// the given order. An argument to delete or replace may be missing.
+// KernelArgument is an edit of the live system's command line. The rules are those of
+// coreos-installer: deletions are applied first, then additions, then replacements. An argument to
+// delete or replace may be missing.
 type KernelArgument struct {
 	Operation Operation
 	Value     string // an argument such as "quiet" or "key=value"; for Replace "key=old=new"
@@ -28,18 +28,18 @@ type KernelArgument struct {
 
 // KernelArgumentError reports why kernel arguments cannot be written to the images of a base.
 type KernelArgumentError struct {
-	Argument string // the invalid value, "" if the problem is all values together
-	Area     string // the file whose area is too small, "" if that is not the problem
-	Needed   int64  // the size of the command line with its end, bytes; 0 if that is not the problem
-	Had      int64  // the size of the area, bytes; 0 if that is not the problem
+	Argument string // the invalid value; "" if the problem concerns all values
+	Area     string // the file whose area is too small; "" for other problems
+	Needed   int64  // size of the command line with its end character in bytes; 0 for other problems
+	Had      int64  // size of the area in bytes; 0 for other problems
 	Problem  string // a sentence
 }
 
 func (e *KernelArgumentError) Error() string { return e.Problem }
 
 // KernelArguments returns the base's default command line after the given edits. It does not check
-// the length. The error is a *KernelArgumentError if an argument is invalid, or if the base does
-// not contain its default command line, as those of OpenShift 4.6.
+// the length. It returns a *KernelArgumentError if an argument is invalid or the base does not
+// contain its default command line, like bases of OpenShift 4.6.
 func (b *Base) KernelArguments(args ...KernelArgument) (string, error) {
 	for _, a := range args {
 		if err := a.check(); err != nil {
@@ -54,16 +54,16 @@ func (b *Base) KernelArguments(args ...KernelArgument) (string, error) {
 	return edit(b.kargs.standard, args), nil
 }
 
-// CheckKernelArguments returns the *KernelArgumentError that Full would return for the arguments:
-// an argument is invalid, a boot loader would misread it, the base has no areas, or the arguments
-// are too long.
+// CheckKernelArguments returns the *KernelArgumentError that Full would return: an argument is
+// invalid, a boot loader would misread an argument, the base has no areas, or the arguments are too
+// long.
 func (b *Base) CheckKernelArguments(args ...KernelArgument) error {
 	_, err := b.commandLine(args)
 	return err
 }
 
-// commandLine returns the command line for the areas of an image; "" if the base has no areas and
-// there are no edits.
+// commandLine returns the command line for the areas of an image. It returns "" if the base has no
+// areas and there are no edits.
 func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	if b.kargs == nil && len(args) == 0 {
 		return "", nil
@@ -72,7 +72,7 @@ func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if line == b.kargs.current { // in place already; it may fill its area completely
+	if line == b.kargs.current { // unchanged; the line may fill its area completely
 		return line, nil
 	}
 	for _, a := range args {
@@ -115,7 +115,8 @@ func (a KernelArgument) check() error {
 }
 
 // checkSyntax returns an error for a value that GRUB would not pass to the kernel unchanged (GRUB
-// manual, "Quoting"). isolinux would pass it, but the areas of both have the same content.
+// manual, "Quoting"). isolinux passes all values, but the areas of both boot loaders have the same
+// content.
 func (a KernelArgument) checkSyntax() error {
 	wrong := func(c rune, remedy string) error {
 		return &KernelArgumentError{Argument: a.Value,
@@ -138,12 +139,12 @@ func (a KernelArgument) checkSyntax() error {
 	return nil
 }
 
-// edit applies the edits to a command line. As in coreos-installer, a value is matched as text
-// between blanks, so it may consist of several consecutive arguments.
+// edit applies edits to a command line. As in coreos-installer, a value is matched as text between
+// blanks. It may therefore contain several consecutive arguments.
 func edit(line string, args []KernelArgument) string {
 	line = " " + line + " "
 	substitute := func(old, new string) {
-		for old != new && strings.Contains(line, old) { // a blank is shared by two matches
+		for old != new && strings.Contains(line, old) { // two matches may share a blank
 			line = strings.ReplaceAll(line, old, new)
 		}
 	}

@@ -231,12 +231,12 @@ func TestKernelArgumentAreas_badDescription(t *testing.T) {
 		says string
 	}{
 		"no JSON":                     {"{", "unexpected end of JSON input"},
-		"no size":                     {describe(0, "x", good), "areas of 0 bytes; 1 to 2048 are possible"},
-		"a negative size":             {describe(-1, "x", good), "areas of -1 bytes"},
-		"a size above the limit":      {describe(2049, "x", good), "areas of 2049 bytes; 1 to 2048 are possible"},
+		"no size":                     {describe(0, "x", good), "the areas have 0 bytes; the supported sizes are 1 to 2048"},
+		"a negative size":             {describe(-1, "x", good), "the areas have -1 bytes"},
+		"a size above the limit":      {describe(2049, "x", good), "the areas have 2049 bytes; the supported sizes are 1 to 2048"},
 		"a size above 64 bits":        {`{"size": 18446744073709551616}`, "cannot unmarshal number"},
 		"a default that does not fit": {describe(2, "xyz", good), "the default arguments have 3 bytes, the areas 2"},
-		"no areas":                    {describe(10, "x"), "0 areas; 1 to 64 are possible"},
+		"no areas":                    {describe(10, "x"), "0 areas; 1 to 64 are supported"},
 		"a file that is not there":    {describe(10, "x", area{"path": "nowhere"}), `there is no file "nowhere"`},
 		"a directory":                 {describe(10, "x", area{"path": "images"}), `there is no file "images"`},
 		"no file":                     {describe(10, "x", area{}), `there is no file ""`},
@@ -253,11 +253,11 @@ func TestKernelArgumentAreas_badDescription(t *testing.T) {
 		"an area in the embed area": {describe(10, "x", area{"path": "images/ignition.img", "offset": 0}),
 			"overlap the Ignition embed area"},
 		"areas that differ": {describe(10, "x", good, area{"path": "images/different.img", "offset": 0}),
-			`its areas differ: "different" in images/different.img, "\x00`},
+			`the areas differ: "different" in images/different.img, "\x00`},
 		"an area that contains no text": {describe(10, "x", area{"path": "images/pxeboot/rootfs.img", "offset": 0}),
 			"contains no text"},
-		"a description of a megabyte":    {strings.Repeat(" ", 1<<20), "it is not a small file"},
-		"more areas than anything needs": {describe(1, "x", make([]area, 65)...), "65 areas; 1 to 64 are possible"},
+		"a description of a megabyte":    {strings.Repeat(" ", 1<<20), "the description is too large or not a file"},
+		"more areas than anything needs": {describe(1, "x", make([]area, 65)...), "65 areas; 1 to 64 are supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, skeleton.ISO{Replace: map[string][]byte{
@@ -284,13 +284,13 @@ func TestKernelArgumentAreas_badHeader(t *testing.T) {
 		value []byte
 		says  string
 	}{
-		"no size":                  {1, make([]byte, 8), "areas of 0 bytes; 1 to 2048 are possible"},
-		"a size of exabytes":       {1, outside, "1 to 2048 are possible"},
-		"a negative size":          {1, bytes.Repeat([]byte{0xFF}, 8), "areas of -1 bytes"},
+		"no size":                  {1, make([]byte, 8), "the areas have 0 bytes; the supported sizes are 1 to 2048"},
+		"a size of exabytes":       {1, outside, "the supported sizes are 1 to 2048"},
+		"a negative size":          {1, bytes.Repeat([]byte{0xFF}, 8), "the areas have -1 bytes"},
 		"a default outside":        {2, outside, "are outside of the ISO, which has"},
 		"an area outside":          {3, outside, "are outside of the ISO, which has"},
 		"an area at minus one":     {4, bytes.Repeat([]byte{0xFF}, 8), "1139 bytes at -1 are outside"},
-		"no areas":                 {3, make([]byte, 16), "it lists no areas"},
+		"no areas":                 {3, make([]byte, 16), "the header lists no areas"},
 		"an area in the directory": {3, []byte{0, 0x80 + 32, 0, 0, 0, 0, 0, 0}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

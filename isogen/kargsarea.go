@@ -14,11 +14,11 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// kernelArgumentAreas are the spaces in an ISO that are reserved for kernel arguments. Each boot
-// loader's configuration contains one. All have the same content.
+// kernelArgumentAreas are the areas in an ISO that are reserved for kernel arguments. The
+// configuration of each boot loader contains one area. All areas have the same content.
 type kernelArgumentAreas struct {
-	where    string // the description of the areas
-	size     int64  // of each, bytes
+	where    string // location of the description
+	size     int64  // size of each area in bytes
 	standard string // the command line as published
 	current  string // the command line in the areas
 	list     []kernelArgumentArea
@@ -37,9 +37,9 @@ const (
 	maxKernelArgumentAreas = 64
 )
 
-// The header in the system area of images of 2021, before the header of the embed area: a mark, the
-// size of the areas, the offset of the default command line, and the offsets of up to six areas,
-// all 64-bit little-endian.
+// Header in the system area of images of 2021, before the header of the embed area. It contains a
+// mark, the size of the areas, the offset of the default command line, and the offsets of up to six
+// areas (64 bits, little-endian).
 const (
 	kargsMark         = "coreKarg"
 	kargsHeaderOffset = headerOffset - kargsHeaderLength
@@ -62,7 +62,7 @@ func (k *kernelArgumentAreas) inScripts() bool {
 	return slices.ContainsFunc(k.list, func(a kernelArgumentArea) bool { return a.end == '\n' })
 }
 
-// patches returns the patches that write a command line to the areas. It must fit.
+// patches returns the patches that write a command line to the areas. The line must fit.
 func (k *kernelArgumentAreas) patches(line string) []extent {
 	if k == nil || line == k.current {
 		return nil
@@ -77,9 +77,9 @@ func (k *kernelArgumentAreas) patches(line string) []extent {
 	return patches
 }
 
-// findKernelArgumentAreas finds the areas in the places that coreos-installer reads:
-// coreos/kargs.json, and if it is missing the header. It returns nil if the ISO has neither, as
-// ISOs before 2021 and some of s390x.
+// findKernelArgumentAreas finds the areas as coreos-installer does: with coreos/kargs.json or, if
+// that file is missing, with the header. It returns nil if the ISO has neither, like ISOs from
+// before 2021 and some ISOs for s390x.
 func findKernelArgumentAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (*kernelArgumentAreas, error) {
 	var k kernelArgumentAreas
 	if e := v.Find(kargsDescription); e != nil {
@@ -111,11 +111,11 @@ func (k *kernelArgumentAreas) readDescription(r io.ReaderAt, v *iso9660.Volume, 
 	k.size, k.standard = info.Size, strings.TrimSpace(info.Default)
 	switch {
 	case k.size < 1 || k.size > maxKernelArguments:
-		return k.wrong("areas of %d bytes; 1 to %d are possible", k.size, maxKernelArguments)
+		return k.wrong("the areas have %d bytes; the supported sizes are 1 to %d", k.size, maxKernelArguments)
 	case int64(len(info.Default)) > k.size:
 		return k.wrong("the default arguments have %d bytes, the areas %d", len(info.Default), k.size)
 	case len(info.Files) == 0 || len(info.Files) > maxKernelArgumentAreas:
-		return k.wrong("%d areas; 1 to %d are possible", len(info.Files), maxKernelArgumentAreas)
+		return k.wrong("the ISO has %d areas; 1 to %d are supported", len(info.Files), maxKernelArgumentAreas)
 	}
 	for _, f := range info.Files {
 		file := v.Find(f.Path)
@@ -155,7 +155,7 @@ func (k *kernelArgumentAreas) readHeader(r io.ReaderAt, v *iso9660.Volume, size 
 	k.where = kargsHeader
 	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(header[8*i:])) }
 	if k.size = number(1); k.size < 1 || k.size > maxKernelArguments {
-		return true, k.wrong("areas of %d bytes; 1 to %d are possible", k.size, maxKernelArguments)
+		return true, k.wrong("the areas have %d bytes; the supported sizes are 1 to %d", k.size, maxKernelArguments)
 	}
 	inside := func(offset int64) error {
 		if offset < 0 || offset > size-k.size {
@@ -177,12 +177,12 @@ func (k *kernelArgumentAreas) readHeader(r io.ReaderAt, v *iso9660.Volume, size 
 		k.list = append(k.list, kernelArgumentArea{file: name, offset: number(i), end: '\n', pad: '#'})
 	}
 	if len(k.list) == 0 {
-		return true, k.wrong("it lists no areas")
+		return true, k.wrong("the header lists no areas")
 	}
 	return true, nil
 }
 
-// readAreas reads the command line in the areas, which must be the same in all.
+// readAreas reads the command line in the areas. All areas must contain the same line.
 func (k *kernelArgumentAreas) readAreas(r io.ReaderAt) error {
 	slices.SortFunc(k.list, func(a, b kernelArgumentArea) int { return cmp.Compare(a.offset, b.offset) })
 	for i, a := range k.list {
@@ -191,7 +191,7 @@ func (k *kernelArgumentAreas) readAreas(r io.ReaderAt) error {
 			return err
 		}
 		if i > 0 && line != k.current {
-			return k.wrong("its areas differ: %q in %s, %q in %s", k.current, k.list[0].file, line, a.file)
+			return k.wrong("the areas differ: %q in %s, %q in %s", k.current, k.list[0].file, line, a.file)
 		}
 		k.current = line
 	}
@@ -214,7 +214,7 @@ func (k *kernelArgumentAreas) read(r io.ReaderAt, a kernelArgumentArea) (string,
 // readJSON reads a small JSON description in an ISO.
 func readJSON(r io.ReaderAt, e *iso9660.Entry, where string, into any) error {
 	if e.Dir || e.Size > maxDescription {
-		return &EmbedAreaError{where, "it is not a small file"}
+		return &EmbedAreaError{where, "the description is too large or not a file"}
 	}
 	b := make([]byte, e.Size)
 	if n, err := r.ReadAt(b, e.Offset); n < len(b) {

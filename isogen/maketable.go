@@ -39,9 +39,9 @@ func MakeTable(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	return t.encode()
 }
 
-// tableMaker returns the maker string of a table, which names this program and the ISO. The ISO is
-// identified by a digest of its size and its structures; these contain the name and the times of
-// the build and the position of every file.
+// tableMaker returns the maker string of a table: the names of this program and of the ISO. The ISO
+// is identified by a digest of its size and structures. These contain the name and the times of the
+// build and the position of every file.
 func tableMaker(r io.ReaderAt, size int64, v *iso9660.Volume) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, size)
@@ -53,18 +53,18 @@ func tableMaker(r io.ReaderAt, size int64, v *iso9660.Volume) (string, error) {
 	return fmt.Sprintf("landfall %x", h.Sum(nil)), nil
 }
 
-// cut removes a range of sectors from an ISO. Positions are those in the live ISO.
+// cut describes an ISO without a range of sectors. Positions are those in the live ISO.
 type cut struct {
 	r          io.ReaderAt
 	size       int64            // of the live ISO, bytes
 	start, end int64            // the removed range, bytes
-	changed    map[int64][]byte // the sectors that differ, by number
+	changed    map[int64][]byte // changed sectors by number
 }
 
 func cutRootfs(ctx context.Context, r io.ReaderAt, size int64, v *iso9660.Volume) (*table, error) {
 	rootfs := v.Find(rootfsPath)
 	if rootfs == nil || rootfs.Dir || rootfs.Size == 0 {
-		return nil, noTable("it has no " + rootfsPath)
+		return nil, noTable("the ISO has no " + rootfsPath)
 	}
 	c := &cut{r: r, size: size, start: rootfs.Offset, end: wholeSectors(rootfs.Offset + rootfs.Size),
 		changed: map[int64][]byte{}}
@@ -86,26 +86,26 @@ func cutRootfs(ctx context.Context, r io.ReaderAt, size int64, v *iso9660.Volume
 }
 
 func noTable(reason string) error {
-	return &NoMinimalError{Reason: "no table can be generated for it: " + reason,
-		Remedy: "use a full image, or a live ISO that carries its own table, as those since the end of 2021 do"}
+	return &NoMinimalError{Reason: "no table can be generated for this ISO: " + reason,
+		Remedy: "use a full image, or a live ISO that contains a table (published since the end of 2021)"}
 }
 
-// check returns an error for a layout with positions that this package cannot adapt.
+// check returns an error for a layout whose positions this package cannot adapt.
 func (c *cut) check(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 	if c.size%iso9660.SectorSize != 0 || c.end > c.size {
-		return noTable("its size is not a whole number of sectors")
+		return noTable("the size of the ISO is not a whole number of sectors")
 	}
 	for _, s := range v.Structures {
 		if s.Offset+s.Size > c.start {
-			return noTable(fmt.Sprintf("%s lies behind its root file system", s.What))
+			return noTable(fmt.Sprintf("%s lies after the root file system", s.What))
 		}
 	}
 	if v.BootCatalog >= c.start {
-		return noTable("its boot catalog lies behind its root file system")
+		return noTable("the boot catalog lies after the root file system")
 	}
 	for _, e := range v.BootEntries(c.r) {
 		if e.Offset >= c.start {
-			return noTable("a boot loader lies behind its root file system")
+			return noTable("a boot loader lies after the root file system")
 		}
 	}
 	for _, tree := range append([]*iso9660.Volume{v}, v.Supplementary...) {
@@ -123,7 +123,7 @@ func (c *cut) check(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 		return err
 	}
 	if bytes.HasPrefix(head[512:], []byte("PM")) || bytes.HasPrefix(head[2048:], []byte("PM")) {
-		return noTable("it has an Apple partition map")
+		return noTable("the ISO has an Apple partition map")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (c *cut) change(at int64, data []byte) error {
 	return nil
 }
 
-// moved returns the position in the minimal ISO of a position in the live ISO.
+// moved converts a position in the live ISO to the position in the minimal ISO.
 func (c *cut) moved(at int64) int64 {
 	switch {
 	case at >= c.end:
@@ -193,8 +193,8 @@ func (c *cut) moveFiles(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 	return nil
 }
 
-// The sizes of the parts of partition tables, in bytes. Numbers in partition tables are
-// little-endian and in blocks.
+// Sizes of the parts of partition tables in bytes. Numbers in partition tables are little-endian
+// and count blocks.
 const (
 	block        = 512
 	systemArea   = 16 * iso9660.SectorSize
@@ -231,7 +231,7 @@ func (c *cut) movePartitions() error {
 	return c.change(0, mbr)
 }
 
-// moveTablePartitions adapts the GUID partition table and its copy at the end, if present (UEFI
+// moveTablePartitions adapts the GUID partition table and, if present, its copy at the end (UEFI
 // specification, 5.3.2 and 5.3.3).
 func (c *cut) moveTablePartitions() error {
 	header, err := c.read(block, block)
@@ -259,11 +259,11 @@ func (c *cut) moveTable(at int64, header []byte) error {
 	array := binary.LittleEndian.Uint64(header[entriesAt:])
 	if length < gptHeaderMin || length > block || each < gptEntryMin || each > maxGPTEntry || count*each > maxGPT ||
 		array > uint64(c.size/block) {
-		return noTable("its partition table is damaged")
+		return noTable("the partition table is damaged")
 	}
-	// The first array is in the system area, its copy behind all files. No other edit changes them.
+	// The first array is in the system area, its copy after all files. No other edit changes them.
 	if first := int64(array) * block; at == block && first+count*each > systemArea || at != block && first < c.end {
-		return noTable("its partition table lies among its files")
+		return noTable("the partition table lies between files")
 	}
 	entries, err := c.read(int64(array)*block, count*each)
 	if err != nil {
@@ -315,7 +315,7 @@ func (c *cut) moveHeaders() error {
 	return c.change(kargsHeaderOffset, area)
 }
 
-// clearTable empties the space for a table, so that the table can be written there afterwards.
+// clearTable clears the space for a table, so that the table can be written later.
 func (c *cut) clearTable(v *iso9660.Volume) error {
 	e := v.Find(tablePath)
 	if e == nil || e.Dir || e.Size > maxTable {

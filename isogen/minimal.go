@@ -17,41 +17,42 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// NoMinimalError reports why no minimal image of a base can be generated.
+// NoMinimalError reports why no minimal image can be generated for a base.
 type NoMinimalError struct {
-	Reason string // a clause such as "it has no table for one"
+	Reason string // a clause such as "the ISO has no root file system"
 	Remedy string // a clause with the advice
 }
 
 func (e *NoMinimalError) Error() string {
-	return fmt.Sprintf("there is no minimal image of this base ISO: %s: %s", e.Reason, e.Remedy)
+	return fmt.Sprintf("this base ISO has no minimal image: %s: %s", e.Reason, e.Remedy)
 }
 
 // tablePath is the path of the table for the minimal ISO in a live ISO.
 const tablePath = "coreos/miniso.dat"
 
-// TablePath returns the path of the table for the minimal ISO of a base that does not contain one:
-// a file beside the base at path.
+// TablePath returns the path of the file, beside a base, with the table for its minimal ISO. The
+// file is used for a base that does not contain a table.
 func TablePath(path string) string { return path + ".miniso" }
 
-// The kernel arguments that select the root file system of a live system: on the medium with a
-// volume identifier, or from a URL.
+// Kernel arguments that select the root file system of a live system: the volume identifier of a
+// medium, or a URL.
 const (
 	liveArgument   = "coreos.liveiso="
 	rootfsArgument = "coreos.live.rootfs_url="
 )
 
-// minimal is the minimal ISO of a base, before a payload and kernel arguments are put into it.
+// minimal is the minimal ISO of a base, without a payload and without edited kernel arguments.
 type minimal struct {
-	table       *table
-	where       string // the path of the table
-	layout      []extent
-	iso         *Base    // the index: tree, embed area, areas for kernel arguments; it has no file
+	table  *table
+	where  string // path of the table
+	layout []extent
+	// index of the tree, the embed area and the areas for kernel arguments; the index has no file
+	iso         *Base
 	description []extent // patches of the description of kernel arguments
 }
 
-// minimalOnce is the minimal ISO of a base, indexed at the first use: decompressing the table would
-// make Open slow.
+// minimalOnce is the minimal ISO of a base. It is indexed at its first use, because decompressing
+// the table would make Open slow.
 type minimalOnce struct {
 	sync.Mutex
 	done  bool
@@ -59,10 +60,10 @@ type minimalOnce struct {
 	err   error
 }
 
-// Minimal returns the image without a root file system. The live system fetches that from rootfsURL
-// (http, https or tftp). The image has 100 to 150 MB instead of more than a gigabyte, and boots in
-// every way in which the base boots. Payload, arguments and errors are those of Full. In addition,
-// a *NoMinimalError reports that the base does not support it.
+// Minimal returns the image without a root file system. The live system downloads the root file
+// system from rootfsURL (http, https or tftp). The image has 100 to 150 MB and boots by every
+// method by which the base boots. Payload, arguments and errors are those of Full. In addition, a
+// *NoMinimalError reports that the base has no minimal image.
 //
 // The layout comes from the table in coreos/miniso.dat of the base, or from the table that
 // MakeTable wrote beside the base.
@@ -84,7 +85,7 @@ func (b *Base) Minimal(p Payload, rootfsURL string, args ...KernelArgument) (*Im
 }
 
 // rootfsKernelArgument returns the kernel argument with the URL of the root file system. It quotes
-// only a URL that GRUB would split, because isolinux passes quotes on to the kernel.
+// the URL only if GRUB would split it, because isolinux passes quotes to the kernel.
 func rootfsKernelArgument(rootfsURL string) (KernelArgument, error) {
 	u, err := url.Parse(rootfsURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "tftp" ||
@@ -100,7 +101,7 @@ func rootfsKernelArgument(rootfsURL string) (KernelArgument, error) {
 }
 
 // VerifyMinimal reads the minimal ISO of the base, without a payload, and compares its SHA-256 with
-// that in the table. It returns a *TableError if they differ: then the base was changed after it
+// the SHA-256 in the table. If they differ, it returns a *TableError: the base was changed after it
 // was published, or the file is damaged.
 func (b *Base) VerifyMinimal(ctx context.Context) error {
 	m, err := b.minimalISO()
@@ -120,7 +121,7 @@ func (b *Base) VerifyMinimal(ctx context.Context) error {
 }
 
 // MakeTable generates the table for the minimal ISO of the base and writes it to TablePath, where
-// later calls of Open find it. It takes about a second. It does nothing if there is a table.
+// Open finds it. It takes about a second. It does nothing if the base has a table.
 func (b *Base) MakeTable(ctx context.Context) error {
 	if err := errors.Join(b.Intact(), b.allowsMinimal()); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (b *Base) MakeTable(ctx context.Context) error {
 		return err
 	}
 	if err := writeFile(TablePath(b.path), data); err != nil {
-		return fmt.Errorf("cannot keep the table for the minimal ISO beside the base ISO: %w", err)
+		return fmt.Errorf("cannot write the table for the minimal ISO beside the base ISO: %w", err)
 	}
 	b.minimal.Lock()
 	b.minimal.done = false
@@ -172,7 +173,7 @@ func (b *Base) minimalISO() (*minimal, error) {
 	return b.minimal.found, b.minimal.err
 }
 
-// cannotMinimal returns the reason why there is no minimal image; "" if there is one.
+// cannotMinimal returns the reason why the base has no minimal image, or "".
 func (b *Base) cannotMinimal() string {
 	_, err := b.minimalISO()
 	var none *NoMinimalError
@@ -185,13 +186,13 @@ func (b *Base) cannotMinimal() string {
 	return err.Error()
 }
 
-// allowsMinimal returns a *NoMinimalError if the base has no minimal image even with a table.
+// allowsMinimal returns a *NoMinimalError if the base cannot have a minimal image, with any table.
 func (b *Base) allowsMinimal() error {
 	if e := b.volume.Find(rootfsPath); e == nil || e.Dir || e.Size == 0 {
-		return &NoMinimalError{"it has no root file system itself", "use the live ISO of a CoreOS release"}
+		return &NoMinimalError{"the ISO has no root file system", "use the live ISO of a CoreOS release"}
 	}
 	if b.kargs == nil {
-		return &NoMinimalError{"it has no areas for kernel arguments, which would have to contain the URL of the " +
+		return &NoMinimalError{"the ISO has no areas for kernel arguments, which must contain the URL of the " +
 			"root file " +
 			"system is", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
 	}
@@ -218,16 +219,16 @@ func (b *Base) findMinimal() (*minimal, error) {
 	return m, nil
 }
 
-// findTable reads the table in the base, or else the table beside it.
+// findTable reads the table in the base. If that fails, it reads the table beside the base.
 func (b *Base) findTable() (t *table, where string, err error) {
-	inside := errors.New("it has no " + tablePath)
+	inside := errors.New("the ISO has no " + tablePath)
 	if e := b.volume.Find(tablePath); e != nil && !e.Dir {
 		data := make([]byte, min(e.Size, maxTable))
 		if n, err := b.file.ReadAt(data, e.Offset); n < len(data) {
 			return nil, "", b.readError(err)
 		}
 		if len(bytes.Trim(data, "\x00")) == 0 {
-			inside = errors.New("its " + tablePath + " is empty")
+			inside = errors.New("the file " + tablePath + " is empty")
 		} else if t, err := parseTable(data, b.size); err == nil {
 			return t, tablePath, nil
 		} else {
@@ -246,8 +247,8 @@ func (b *Base) findTable() (t *table, where string, err error) {
 	return t, where, nil
 }
 
-// tableBeside reads a table that MakeTable wrote. It returns an error if the table is for another
-// base.
+// tableBeside reads a table that MakeTable wrote. It returns an error if the table belongs to
+// another base.
 func (b *Base) tableBeside(path string) (*table, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -266,13 +267,13 @@ func (b *Base) tableBeside(path string) (*table, error) {
 		return nil, b.readError(err)
 	}
 	if t.maker != maker {
-		return nil, &TableError{path, "it was made for another base ISO"}
+		return nil, &TableError{path, "the table was made for another base ISO"}
 	}
 	return t, nil
 }
 
-// indexMinimal indexes the minimal ISO in r, as Open does for a base. It removes the medium from
-// the default command line.
+// indexMinimal indexes the minimal ISO in r, as Open indexes a base. It removes the medium from the
+// default command line.
 func (b *Base) indexMinimal(size int64, r *Reader) (*Base, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
@@ -283,7 +284,7 @@ func (b *Base) indexMinimal(size int64, r *Reader) (*Base, error) {
 		return nil, err
 	}
 	if m.kargs == nil {
-		return nil, errors.New("it has no areas for kernel arguments")
+		return nil, errors.New("the ISO has no areas for kernel arguments")
 	}
 	m.kargs.standard = withoutLive(m.kargs.standard)
 	return m, nil
@@ -301,8 +302,8 @@ func withoutLive(line string) string {
 }
 
 // shortenedDefault returns the patch that removes the medium from the default command line in
-// coreos/kargs.json. coreos-installer restores that default when arguments are reset, and a live
-// system with the medium in its command line would wait for it. The file keeps its length.
+// coreos/kargs.json. Otherwise coreos-installer would restore that default when arguments are
+// reset, and the live system would wait for the medium. The length of the file does not change.
 func shortenedDefault(r io.ReaderAt, v *iso9660.Volume) ([]extent, error) {
 	e := v.Find(kargsDescription)
 	if e == nil || e.Dir || e.Size > maxDescription {

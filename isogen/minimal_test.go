@@ -190,9 +190,9 @@ func TestMakeTable_besideBase(t *testing.T) {
 	_, err := base.Minimal(payload, rootfsURL)
 	var none *isogen.NoMinimalError
 	require.ErrorAs(t, err, &none)
-	require.Equal(t, "there is no minimal image of this base ISO: its coreos/miniso.dat is empty: import the base "+
+	require.Equal(t, "this base ISO has no minimal image: the file coreos/miniso.dat is empty: import the base "+
 		"ISO with a table made for it, or use a full image", err.Error())
-	require.Equal(t, "its coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a full "+
+	require.Equal(t, "the file coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a full "+
 		"image", base.Info().MinimalReason)
 
 	require.NoError(t, base.MakeTable(t.Context()))
@@ -214,7 +214,7 @@ func TestMakeTable_besideBase(t *testing.T) {
 		require.NoError(t, os.WriteFile(isogen.TablePath(other), table, 0o600))
 		_, err = open(t, other).Minimal(payload, rootfsURL)
 		require.ErrorAs(t, err, &none)
-		require.ErrorContains(t, err, "it was made for another base ISO: remove that file and generate the table again")
+		require.ErrorContains(t, err, "the table was made for another base ISO: remove that file and generate the table again")
 		require.NoError(t, open(t, other).MakeTable(t.Context()))
 		_, err = open(t, other).Minimal(payload, rootfsURL)
 		require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestMakeTable_besideBase(t *testing.T) {
 		base := open(t, gone)
 		require.NoError(t, os.RemoveAll(filepath.Dir(gone)))
 		require.ErrorContains(t, base.MakeTable(t.Context()),
-			"cannot keep the table for the minimal ISO beside the base ISO")
+			"cannot write the table for the minimal ISO beside the base ISO")
 	})
 }
 
@@ -242,8 +242,8 @@ func TestMinimal_unsupportedBases(t *testing.T) {
 		"no areas for kernel arguments": {skeleton.ISO{Age: skeleton.Age2020}, "no areas for kernel arguments",
 			"no areas for kernel arguments"},
 		"no root file system": {skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/rootfs.img": nil}},
-			"no root file system itself", "no root file system itself"},
-		"no table": {skeleton.ISO{Age: skeleton.Age2021}, "it has no coreos/miniso.dat", ""},
+			"the ISO has no root file system", "the ISO has no root file system"},
+		"no table": {skeleton.ISO{Age: skeleton.Age2021}, "the ISO has no coreos/miniso.dat", ""},
 		"a damaged table": {skeleton.ISO{Replace: map[string][]byte{
 			"coreos/miniso.dat": []byte("MINISO\x00\x00\x07")}}, "version 7 of the format", ""},
 	} {

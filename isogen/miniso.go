@@ -51,20 +51,20 @@ func (e *TableError) Error() string {
 
 // table describes the content of a minimal ISO.
 type table struct {
-	maker   string       // the program that wrote it
+	maker   string       // name of the program that wrote the table
 	ranges  []tableRange // by position in the minimal ISO
 	between []byte       // the bytes of the minimal ISO outside the ranges
 	size    int64        // of the minimal ISO, bytes
 	sum     [sha256.Size]byte
 }
 
-// tableRange is a part of the live ISO that the minimal ISO contains, in bytes.
+// tableRange is a part of the live ISO that the minimal ISO contains. Its fields are in bytes.
 type tableRange struct {
 	minimal, full, length int64
 }
 
-// errTruncated is returned for a table that ends before it is complete.
-var errTruncated = errors.New("it is truncated")
+// errTruncated reports that a table is truncated.
+var errTruncated = errors.New("the table is truncated")
 
 // tableDecoder decodes a table from its start.
 type tableDecoder struct{ rest []byte }
@@ -78,8 +78,8 @@ func (d *tableDecoder) bytes(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// number reads a number. A value below 251 is one byte; larger values follow a byte 251, 252 or 253
-// as 2, 4 or 8 bytes.
+// number decodes a number. A value below 251 is one byte. Larger values have 2, 4 or 8 bytes after
+// a byte 251, 252 or 253.
 func (d *tableDecoder) number() (uint64, error) {
 	b, err := d.bytes(1)
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *tableDecoder) number() (uint64, error) {
 	case 253:
 		width = 8
 	case 254, 255:
-		return 0, fmt.Errorf("it has a number that starts with the byte %d", b[0])
+		return 0, fmt.Errorf("a number starts with the unsupported byte %d", b[0])
 	}
 	var wide [8]byte
 	if b, err = d.bytes(width); err != nil {
@@ -106,23 +106,23 @@ func (d *tableDecoder) number() (uint64, error) {
 	return binary.LittleEndian.Uint64(wide[:]), nil
 }
 
-// parseTable reads a table for the minimal ISO of a live ISO of fullSize bytes. It ignores the
-// bytes behind the table in b, such as the rest of the reserved space. Its memory is limited by the
+// parseTable parses a table for the minimal ISO of a live ISO of fullSize bytes. It ignores the
+// bytes of b after the table, such as the rest of the reserved space. Its memory is limited by the
 // length of b and by maxBetween.
 func parseTable(b []byte, fullSize int64) (*table, error) {
 	if len(b) > maxTable {
-		return nil, fmt.Errorf("it has %d bytes, more than the %d that are allowed", len(b), maxTable)
+		return nil, fmt.Errorf("the table has %d bytes; the limit is %d", len(b), maxTable)
 	}
 	d := tableDecoder{b}
 	if mark, err := d.bytes(uint64(len(tableMark))); err != nil || string(mark) != tableMark {
-		return nil, errors.New("it does not start with the mark of a table")
+		return nil, errors.New("the mark at the start of the table is missing")
 	}
 	version, err := d.number()
 	if err != nil {
 		return nil, err
 	}
 	if version != tableVersion {
-		return nil, fmt.Errorf("it has version %d of the format, only %d is known", version, tableVersion)
+		return nil, fmt.Errorf("the table has version %d of the format; only version %d is supported", version, tableVersion)
 	}
 	length, err := d.number()
 	if err != nil {
@@ -151,8 +151,8 @@ func parseTable(b []byte, fullSize int64) (*table, error) {
 	return t, t.unpack(packed)
 }
 
-// parseRanges reads the ranges. They must be ordered and disjoint in the minimal ISO, and within
-// the live ISO.
+// parseRanges parses the ranges. In the minimal ISO, they must be ordered and disjoint. In the live
+// ISO, they must lie within the ISO.
 func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 	count, err := d.number()
 	if err != nil {
@@ -182,7 +182,7 @@ func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 			return fmt.Errorf("%d bytes at sector %d of the live ISO are outside of it: it has %d bytes", n[2],
 				n[1], fullSize)
 		case r.minimal < end:
-			return fmt.Errorf("its ranges are out of order or overlap at sector %d of the minimal ISO", n[0])
+			return fmt.Errorf("the ranges are out of order or overlap at sector %d of the minimal ISO", n[0])
 		}
 		end = r.minimal + r.length
 		t.ranges = append(t.ranges, r)
@@ -190,12 +190,12 @@ func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 	return nil
 }
 
-// unpack decompresses the bytes outside the ranges. They must fill the gaps between the ranges; the
-// rest follows the last range.
+// unpack decompresses the bytes outside the ranges. They fill the gaps between the ranges; the rest
+// follows the last range.
 func (t *table) unpack(packed []byte) error {
 	b, _, err := unxz(packed, maxBetween)
 	if err != nil {
-		return fmt.Errorf("its compressed part cannot be unpacked: %w", err)
+		return fmt.Errorf("the compressed part cannot be unpacked: %w", err)
 	}
 	covered, end := int64(0), int64(0)
 	for _, r := range t.ranges {
@@ -204,11 +204,11 @@ func (t *table) unpack(packed []byte) error {
 	}
 	t.size = covered + int64(len(b))
 	if t.size < end {
-		return fmt.Errorf("its compressed part has %d bytes, its ranges leave room for %d at least",
+		return fmt.Errorf("the compressed part has %d bytes, but the ranges leave gaps of at least %d",
 			len(b), end-covered)
 	}
 	if t.size%iso9660.SectorSize != 0 {
-		return fmt.Errorf("it is for a minimal ISO of %d bytes, which are not whole sectors", t.size)
+		return fmt.Errorf("the size of the minimal ISO, %d bytes, is not a whole number of sectors", t.size)
 	}
 	t.between = b
 	return nil

@@ -69,13 +69,13 @@ func TestTable_damagedAndHostile(t *testing.T) {
 		table []byte
 		want  string
 	}{
-		"nothing":                     {nil, "does not start with the mark of a table"},
-		"zeros":                       {make([]byte, 16384), "does not start with the mark of a table"},
+		"nothing":                     {nil, "the mark at the start of the table is missing"},
+		"zeros":                       {make([]byte, 16384), "the mark at the start of the table is missing"},
 		"another version":             {head(2), "version 2 of the format"},
-		"no number":                   {head(255), "starts with the byte 255"},
+		"no number":                   {head(255), "starts with the unsupported byte 255"},
 		"a long name of its maker":    {head(1, 253, 255, 255, 255, 255, 255, 255, 255, 255), "truncated"},
 		"more ranges than bytes":      {head(1, 0, 253, 255, 255, 255, 255, 255, 255, 255, 127, 0), "truncated"},
-		"too large":                   {make([]byte, maxTable+1), "more than the 1048576"},
+		"too large":                   {make([]byte, maxTable+1), "the limit is 1048576"},
 		"a range behind the live ISO": {edit(func(t *table) { t.ranges[1].full = liveSize }), "outside of it"},
 		"a range beyond all numbers":  {edit(func(t *table) { t.ranges[1].full = 1 << 62 }), "outside of it"},
 		"a range across its end":      {edit(func(t *table) { t.ranges[1].length = 2049 }), "outside of it"},
@@ -83,9 +83,9 @@ func TestTable_damagedAndHostile(t *testing.T) {
 		"overlapping ranges":          {edit(func(t *table) { t.ranges[0].length = 2049 }), "overlap at sector 2"},
 		"ranges out of order": {edit(func(t *table) { t.ranges[0], t.ranges[1] = t.ranges[1], t.ranges[0] }),
 			"out of order"},
-		"gaps that nothing fills": {edit(func(t *table) { t.between = t.between[:2047] }), "leave room for 2048"},
+		"gaps that nothing fills": {edit(func(t *table) { t.between = t.between[:2047] }), "leave gaps of at least 2048"},
 		"half a sector at the end": {edit(func(t *table) { t.between = t.between[:len(t.between)-1] }),
-			"whole sectors"},
+			"whole number of sectors"},
 		"an xz bomb":   {with(xzBomb(good[packed:])), "unpacks to more than 16777216 bytes"},
 		"no xz stream": {with(make([]byte, 400)), "cannot be unpacked"},
 	} {

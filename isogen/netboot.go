@@ -12,18 +12,18 @@ import (
 // NetworkBootError reports that a base lacks a file for network boot.
 type NetworkBootError struct {
 	Path string // the path of the base
-	File string // the path of the missing file in the ISO
+	File string // path of the missing file in the ISO
 }
 
 func (e *NetworkBootError) Error() string {
-	return fmt.Sprintf("machines cannot boot from the base ISO %s over the network: there is no %s in it: use the "+
+	return fmt.Sprintf("machines cannot boot from the base ISO %s over the network: the ISO does not contain %s: use the "+
 		"live ISO of a CoreOS release, as it was published", e.Path, e.File)
 }
 
 // Kernel returns the kernel of the live system as an image.
 func (b *Base) Kernel() (*Image, error) {
-	// Up to about OpenShift 4.18, s390x has the kernel under the other name. Some images have both;
-	// then the first one is a placeholder.
+	// Until about OpenShift 4.18, s390x has the kernel under the other name. Some images have both
+	// names; the first file is then a placeholder.
 	names := []string{"images/pxeboot/vmlinuz", "images/pxeboot/kernel.img"}
 	if b.architecture == S390X {
 		names[0], names[1] = names[1], names[0]
@@ -37,7 +37,7 @@ func (b *Base) Rootfs() (*Image, error) { return b.fileImage("rootfs", rootfsPat
 const initrdPath = "images/pxeboot/initrd.img"
 
 // Initrd returns the initial RAM file system of the live system, followed by the archive of the
-// payload. The kernel unpacks one over the other. The only limit is MaxPayload.
+// payload. The kernel unpacks both into the same root. The only limit is MaxPayload.
 func (b *Base) Initrd(p Payload) (*Image, error) {
 	e, err := b.networkFile(initrdPath)
 	if err != nil {
@@ -58,12 +58,12 @@ func (b *Base) Initrd(p Payload) (*Image, error) {
 	return newImage(b, layout, []Segment{{"initrd", 0, start}, {"config", start, start + int64(len(packed))}}), nil
 }
 
-// InsFile returns generic.ins, which makes s390x load kernel, initrd and parameters from an FTP
-// server or the service console.
+// InsFile returns generic.ins. It makes s390x load kernel, initrd and parameters from an FTP server
+// or the service console.
 func (b *Base) InsFile() (*Image, error) { return b.fileImage("boot loader", "generic.ins") }
 
-// InitrdAddrSize returns the content of images/initrd.addrsize on s390x for the Initrd of the
-// payload: the load address and the length of the initrd, two 64-bit big-endian numbers.
+// InitrdAddrSize returns the content of images/initrd.addrsize for the Initrd of the payload (s390x
+// only): the load address and the length of the initrd, two 64-bit big-endian numbers.
 func (b *Base) InitrdAddrSize(p Payload) (*Image, error) {
 	e, err := b.networkFile("images/initrd.addrsize")
 	if err != nil {
@@ -104,12 +104,12 @@ func (b *Base) fileImage(segment string, paths ...string) (*Image, error) {
 }
 
 // networkArguments are the kernel arguments of the Assisted Installer for network boot
-// (openshift/assisted-service, iPXE script). The last one is for the installed system.
+// (openshift/assisted-service, iPXE script). The last argument is for the installed system.
 const networkArguments = "random.trust_cpu=on rd.luks.options=discard ignition.firstboot " +
 	"ignition.platform.id=metal console=tty1 console=ttyS1,115200n8 " +
 	`coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`
 
-// NetworkBoot describes from where a machine loads its live system.
+// NetworkBoot contains the URLs from which a machine loads its live system.
 type NetworkBoot struct {
 	KernelURL, InitrdURL, RootfsURL string
 	Arguments                       []KernelArgument // edits of the command line, as for Full
@@ -151,13 +151,13 @@ func IPXEScript(n NetworkBoot) (string, error) {
 			&KernelArgumentError{Problem: "the kernel arguments contain ${, which has a special meaning in iPXE: " +
 				"leave it out"}
 	}
-	// Kernels that are EFI programs find their initrd by the argument initrd=.
+	// A kernel that is an EFI program finds its initrd with the argument initrd=.
 	return fmt.Sprintf("#!ipxe\ninitrd --name initrd %s\nkernel %s initrd=initrd %s\nboot\n", n.InitrdURL, n.KernelURL,
 		line), nil
 }
 
-// IPXEChain returns the iPXE script that requests the same URL again with the MAC address of the
-// machine. So the server can make an installed machine continue with its disk (ipxe_script_type
+// IPXEChain returns the iPXE script that requests the same URL again, with the MAC address of the
+// machine. The server can then tell an installed machine to boot from its disk (ipxe_script_type
 // boot-order-control).
 func IPXEChain(scriptURL string) (string, error) {
 	if err := checkScriptURL(scriptURL); err != nil {
@@ -170,8 +170,8 @@ func IPXEChain(scriptURL string) (string, error) {
 	return fmt.Sprintf("#!ipxe\nchain %s%smac=${net0/mac}\n", scriptURL, separator), nil
 }
 
-// GRUBMenu returns the menu with which GRUB, started over the network, boots the live system. GRUB
-// supports only http URLs. Ports other than 80 need GRUB 2.12 or the GRUB of a Red Hat
+// GRUBMenu returns the menu for a GRUB that was started over the network. The menu boots the live
+// system. GRUB supports only http URLs. Ports other than 80 need GRUB 2.12 or the GRUB of a Red Hat
 // distribution.
 func GRUBMenu(title string, n NetworkBoot) (string, error) {
 	line, err := n.CommandLine()
@@ -202,7 +202,7 @@ func GRUBMenu(title string, n NetworkBoot) (string, error) {
 		kernel, line, initrd), nil
 }
 
-// grubPath returns a URL in the form of GRUB: (http,host)/path.
+// grubPath converts a URL to the form of GRUB: (http,host)/path.
 func grubPath(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" {

@@ -16,8 +16,8 @@ import (
 // configPath is the path of Ignition's config in the initial RAM file system.
 const configPath = "config.ign"
 
-// packerName is the file name in the gzip header of packed payloads. It marks them as packed by
-// this package; programs and the kernel ignore it.
+// packerName is the file name in the gzip header of packed payloads. It identifies payloads that
+// this package packed. Other programs and the kernel ignore it.
 const packerName = "landfall"
 
 // Payload is the content that an image adds to its base: files of the initial RAM file system of
@@ -30,7 +30,7 @@ type Payload struct {
 // File is a file of a Payload.
 type File struct {
 	Path string      // relative to the root, such as etc/coreos-firstboot-network/eth0.nmconnection
-	Mode fs.FileMode // permission bits; 0 stands for 0644
+	Mode fs.FileMode // permission bits; 0 means 0644
 	Data []byte
 }
 
@@ -38,15 +38,14 @@ type File struct {
 type TooLargeError struct {
 	Packed int64 // size after compression, bytes
 	Limit  int64 // available space, bytes
-	// File is the file of the base that contains the embed area and prevents a larger one; "" if
-	// Limit is MaxPayload.
+	// File is the file of the base whose position limits the embed area; "" if Limit is MaxPayload.
 	File string
 }
 
 func (e *TooLargeError) Error() string {
-	limit := fmt.Sprintf("an image carries at most %d", e.Limit)
+	limit := fmt.Sprintf("an image can contain at most %d", e.Limit)
 	if e.File != "" {
-		limit = fmt.Sprintf("the base ISO's embed area has %d and cannot grow, being a part of %s", e.Limit, e.File)
+		limit = fmt.Sprintf("the base ISO's embed area has %d and cannot grow, because it is a part of %s", e.Limit, e.File)
 	}
 	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, %s: shorten the ignition "+
 		"override, the CA bundle or the static network configuration", e.Packed, limit)
@@ -61,9 +60,9 @@ func (p Payload) pack() ([]byte, error) {
 }
 
 // Archive returns an archive that the kernel unpacks over the initial RAM file system: a newc cpio
-// (Linux Documentation/driver-api/early-userspace/buffer-format.rst), compressed by gzip. The same
-// files give the same bytes, independent of time and order. Archive returns a *TooLargeError above
-// MaxPayload.
+// (Linux Documentation/driver-api/early-userspace/buffer-format.rst), compressed with gzip. Equal
+// files result in equal bytes, independent of time and order. Archive returns a *TooLargeError
+// above MaxPayload.
 func Archive(files []File) ([]byte, error) {
 	files, err := ordered(files)
 	if err != nil {
@@ -109,13 +108,13 @@ func checkSizes(packed, unpacked int64) error {
 	case packed > MaxPayload:
 		return &TooLargeError{Packed: packed, Limit: MaxPayload}
 	case unpacked > maxUnpacked:
-		return fmt.Errorf("the Ignition config and its files have %d bytes, an image carries at most %d: shorten the "+
+		return fmt.Errorf("the Ignition config and its files have %d bytes, an image can contain at most %d: shorten the "+
 			"ignition override, the CA bundle or the static network configuration", unpacked, maxUnpacked)
 	}
 	return nil
 }
 
-// counter is a writer that counts the bytes written.
+// counter is a writer that counts bytes.
 type counter struct {
 	to io.Writer
 	n  int64
@@ -157,8 +156,8 @@ func ordered(files []File) ([]File, error) {
 	return files, nil
 }
 
-// makeParents adds the parent directories of a path. The kernel drops a file whose directory does
-// not come before it.
+// makeParents adds the parent directories of a path. The kernel drops a file if its directory does
+// not precede it.
 func makeParents(archive *cpio.Writer, made map[string]bool, name string) error {
 	dir := path.Dir(name)
 	if made[dir] {

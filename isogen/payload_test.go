@@ -12,7 +12,7 @@ func TestArchive_sizeLimits(t *testing.T) {
 	var large *TooLargeError
 	require.ErrorAs(t, checkSizes(MaxPayload+1, 0), &large)
 	require.EqualValues(t, MaxPayload, large.Limit)
-	require.ErrorContains(t, large, "take 67108865 bytes compressed, an image carries at most 67108864: shorten")
+	require.ErrorContains(t, large, "take 67108865 bytes compressed, an image can contain at most 67108864: shorten")
 	require.ErrorContains(t, checkSizes(1, maxUnpacked+1),
-		"have 134217729 bytes, an image carries at most 134217728: shorten")
+		"have 134217729 bytes, an image can contain at most 134217728: shorten")
 }

@@ -7,16 +7,16 @@ import (
 	"os"
 )
 
-// Reader reads an image. ReadAt may be called by several goroutines at once, the other methods by
-// one.
+// Reader reads an image. ReadAt is safe for concurrent use. The other methods must be called by one
+// goroutine.
 type Reader struct {
 	image *Image
 	err   error // if set, returned by every read
 	pos   int64
-	own   *os.File // the base with its own file position, for the system's file-to-socket copy
+	own   *os.File // the base, opened again with its own file position for the system's file-to-socket copy
 }
 
-// zeros follows the payload in the embed area. It is only read.
+// zeros fills the embed area after the payload. It must not be changed.
 var zeros [32 << 10]byte
 
 // ReadAt implements io.ReaderAt.
@@ -35,7 +35,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 			return n, err
 		}
 	}
-	if err := r.image.Intact(); err != nil { // the bytes may be those of a changed file
+	if err := r.image.Intact(); err != nil { // the bytes may come from a changed file
 		return 0, err
 	}
 	if n < len(p) {
@@ -44,7 +44,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readExtent fills p from offset off, up to the end of the extent there.
+// readExtent fills p from offset off, up to the end of the extent.
 func (r *Reader) readExtent(p []byte, off int64) (int, error) {
 	e := r.image.at(off)
 	skip := off - e.start
@@ -101,11 +101,11 @@ func (r *Reader) WriteTo(w io.Writer) (int64, error) {
 	return r.CopyN(w, max(0, r.image.size-r.pos))
 }
 
-// CopyN copies n bytes from the current position, or fewer with io.EOF at the end of the image.
-// Ranges of the base are passed to w's ReadFrom as an *io.LimitedReader over an *os.File. So if w
-// is a TCP connection, or an http.ResponseWriter on one, the kernel copies them from the page cache
-// (sendfile). If the base was changed meanwhile, the error is a *BaseError, and w has not received
-// all bytes.
+// CopyN copies n bytes from the current position, or fewer with io.EOF at the end of the image. It
+// passes ranges of the base to w's ReadFrom as an *io.LimitedReader over an *os.File. If w is a TCP
+// connection, or an http.ResponseWriter on one, the kernel copies them from the page cache
+// (sendfile). If the base is changed during the copy, CopyN returns a *BaseError, and w does not
+// receive all bytes.
 func (r *Reader) CopyN(w io.Writer, n int64) (written int64, err error) {
 	if r.err != nil {
 		return 0, r.err
@@ -125,7 +125,7 @@ func (r *Reader) CopyN(w io.Writer, n int64) (written int64, err error) {
 	return written, nil
 }
 
-// copyExtent copies n bytes from the current position, all of them in e.
+// copyExtent copies n bytes from the current position. All of them must lie in e.
 func (r *Reader) copyExtent(w io.Writer, e extent, n int64) (int64, error) {
 	skip := r.pos - e.start
 	if e.base {
@@ -139,15 +139,15 @@ func (r *Reader) copyExtent(w io.Writer, e extent, n int64) (int64, error) {
 	return int64(k), err
 }
 
-// Sizes for copying a range of the base, in bytes: the tail is copied through memory, the part
-// before it by the system in chunks.
+// Sizes for copying a range of the base in bytes. The system copies the range in chunks, except the
+// tail, which is copied through memory.
 const (
 	tailSize  = 32 << 10
 	chunkSize = 16 << 20
 )
 
-// copyBase copies a range of the base. It holds the tail back until it has checked that the file
-// has not changed. So a client that has received all bytes has received the right ones.
+// copyBase copies a range of the base. It sends the tail only after it has checked that the file
+// has not changed. A client that receives all bytes has therefore received the correct bytes.
 func (r *Reader) copyBase(w io.Writer, from, n int64) (written int64, err error) {
 	for n-written > tailSize {
 		k, err := r.copyChunk(w, from+written, min(chunkSize, n-written-tailSize))
@@ -194,8 +194,8 @@ func (r *Reader) copyChunk(w io.Writer, from, n int64) (int64, error) {
 	return k, err
 }
 
-// ownFile opens the base again for this reader. It returns nil if the path leads to another file
-// now; the bytes are then read from the shared file.
+// ownFile opens the base again for this reader. It returns nil if the path now refers to another
+// file. The bytes are then read from the shared file.
 func (r *Reader) ownFile() *os.File {
 	if r.own == nil {
 		r.own = r.image.base.reopen()
@@ -213,7 +213,7 @@ func (r *Reader) Close() error {
 	return f.Close()
 }
 
-// reopen opens the path of the base again; nil if it leads to another file.
+// reopen opens the path of the base again. It returns nil if the path refers to another file.
 func (b *Base) reopen() *os.File {
 	f, err := os.Open(b.path)
 	if err != nil {
@@ -230,25 +230,25 @@ func (b *Base) reopen() *os.File {
 	return nil
 }
 
-// BaseError reports that the base ISO could be read when it was opened, but cannot or must not be
-// read any more.
+// BaseError reports that the base ISO was readable when it was opened, but was changed or failed
+// later.
 type BaseError struct {
 	Path string
 	Err  error
 }
 
 func (e *BaseError) Error() string {
-	return fmt.Sprintf("the base ISO %s is not what it was when it was opened: %v: download the image again, and "+
+	return fmt.Sprintf("the base ISO %s was changed after it was opened: %v: download the image again, and "+
 		"replace a base ISO by renaming the new file over it", e.Path, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *BaseError) Unwrap() error { return e.Err }
 
-var errChanged = errors.New("it was written to")
+var errChanged = errors.New("the file was modified")
 
-// Intact returns a *BaseError if the file was changed after it was indexed. Its images cannot be
-// read then: open the path again.
+// Intact returns a *BaseError if the file was changed after it was indexed. Its images can then not
+// be read: open the path again.
 func (b *Base) Intact() error {
 	info, err := b.file.Stat()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 const MaxPayload = 64 << 20
 
 // embed returns the patches that add a packed payload to the base: in the embed area if it fits,
-// else at the end of the image. An area that is only a part of a file cannot be moved, as in the
-// combined boot image of s390x; embed then returns a *TooLargeError.
+// otherwise at the end of the image. An area that is only a part of a file cannot be moved, such as
+// the area in the combined boot image of s390x. embed then returns a *TooLargeError.
 func (b *Base) embed(packed []byte) ([]extent, error) {
 	size := int64(len(packed))
 	switch {
@@ -57,7 +57,7 @@ func (b *Base) embed(packed []byte) ([]extent, error) {
 }
 
 // relocatedDescription returns the patch that removes the length of the area from
-// coreos/igninfo.json, if it is there. Without a length, the area is the whole file.
+// coreos/igninfo.json, if the file contains it. Without a length, the area is the whole file.
 func (b *Base) relocatedDescription() ([]extent, error) {
 	if b.area.info == nil {
 		return nil, nil
@@ -67,8 +67,8 @@ func (b *Base) relocatedDescription() ([]extent, error) {
 		return nil, fmt.Errorf("describing the embed area: %w", err)
 	}
 	blanks := int(b.area.info.Size) - len(data)
-	if blanks < 0 { // possible only if JSON can encode the name in a shorter way
-		return nil, &EmbedAreaError{areaDescription, "there is no space to rewrite it"}
+	if blanks < 0 { // only if JSON can encode the name in fewer bytes
+		return nil, &EmbedAreaError{areaDescription, "the file is too small for the new description"}
 	}
 	return []extent{patch(b.area.info.Offset, append(data, strings.Repeat(" ", blanks)...))}, nil
 }

@@ -109,5 +109,5 @@ func TestRelocation_areaInsideFileCannotMove(t *testing.T) {
 	require.EqualValues(t, areaSize, large.Limit)
 	require.Greater(t, large.Packed, int64(larger))
 	require.ErrorContains(t, err,
-		"the base ISO's embed area has 32768 and cannot grow, being a part of images/cdboot.img: shorten")
+		"the base ISO's embed area has 32768 and cannot grow, because it is a part of images/cdboot.img: shorten")
 }

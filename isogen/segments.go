@@ -8,7 +8,7 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// Segment is a named part of an image. It is used to report which parts a client has read.
+// Segment is a named part of an image. Segments are used to report which parts a client has read.
 type Segment struct {
 	// Name is "boot loader", "directory", "kernel", "initrd", "config", "rootfs", "boot image"
 	// (s390x: kernel and initrd in one) or "other".
@@ -20,8 +20,8 @@ type Segment struct {
 // with the same name are one segment. The slice is shared and must not be changed.
 func (i *Image) Segments() []Segment { return i.segments }
 
-// segments returns the segments of an image of the base. A layout that is longer than the base has
-// the payload at its end.
+// segments returns the segments of an image of the base. If the layout is longer than the base, it
+// ends with the payload.
 func (b *Base) segments(layout []extent) []Segment {
 	size := layout[len(layout)-1].end()
 	config := Segment{Name: "config", Start: b.area.offset, End: b.area.offset + b.area.length}
@@ -32,7 +32,7 @@ func (b *Base) segments(layout []extent) []Segment {
 	parts := []Segment{config}
 	add := func(name string, start, length int64) {
 		end := start + length
-		if start < config.End && config.Start < end { // the file contains the config or is the config
+		if start < config.End && config.Start < end { // the file contains the config, or is the config
 			parts = append(parts, Segment{name, start, config.Start})
 			start = config.End
 		}
@@ -76,8 +76,8 @@ func segmentName(path string) string {
 	return "other"
 }
 
-// joinSegments returns contiguous segments from 0 to size for parts that may overlap and have any
-// order.
+// joinSegments returns contiguous segments from 0 to size for parts that may overlap and may be in
+// any order.
 func joinSegments(parts []Segment, size int64) []Segment {
 	slices.SortStableFunc(parts, func(a, b Segment) int { return cmp.Compare(a.Start, b.Start) })
 	var run []Segment
@@ -95,7 +95,7 @@ func joinSegments(parts []Segment, size int64) []Segment {
 	}
 	parts = slices.DeleteFunc(parts, func(p Segment) bool { return p.End <= p.Start })
 	for i, p := range parts {
-		end := wholeSectors(p.End) // the rest of the sector is empty, or the config
+		end := wholeSectors(p.End) // the rest of the sector is empty, or contains the config
 		if i+1 < len(parts) && parts[i+1].Start >= p.End {
 			end = min(end, parts[i+1].Start)
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// unxz decompresses the xz stream at the start of b, to at most limit bytes. It also returns the
-// bytes behind the stream.
+// unxz decompresses the xz stream at the start of b, up to limit bytes. It also returns the bytes
+// after the stream.
 //
 // The header of a block may request a dictionary of up to 4 GiB, which the decoder would allocate.
-// A dictionary larger than the uncompressed block is never used, so unxz reduces it in the headers.
-// The chunks contain their uncompressed sizes, so data above the limit is refused before
-// decompression.
+// A dictionary never needs to be larger than the uncompressed block, so unxz reduces it in the
+// headers. The chunks contain their uncompressed sizes, so unxz rejects data above the limit before
+// decompressing it.
 func unxz(b []byte, limit int) (data, rest []byte, err error) {
 	w := xzWalk{in: bytes.Clone(b)}
 	if err := w.stream(); err != nil {
@@ -42,14 +42,14 @@ type xzWalk struct {
 	unpacked int64 // uncompressed size of the blocks so far, bytes
 }
 
-// errXZForm is returned for streams that the kernel does not support and xz does not write by
+// errXZForm reports a stream that the kernel does not support and that xz does not write by
 // default.
-var errXZForm = errors.New("it has a form that the kernel does not unpack")
+var errXZForm = errors.New("the kernel does not support the format of the stream")
 
 // take returns the next n bytes.
 func (w *xzWalk) take(n int) ([]byte, error) {
 	if n > len(w.in)-w.at {
-		return nil, fmt.Errorf("it does not end: %w", io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("the stream is truncated: %w", io.ErrUnexpectedEOF)
 	}
 	b := w.in[w.at : w.at+n]
 	w.at += n
@@ -86,7 +86,7 @@ func (w *xzWalk) stream() error {
 	}
 }
 
-// block parses a block and reduces its dictionary to the minimum.
+// block parses a block and reduces its dictionary to the minimum size.
 func (w *xzWalk) block(checkSize int) error {
 	header, err := w.take((int(w.in[w.at]) + 1) * 4)
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *xzWalk) chunks() (unpacked int64, err error) {
 			}
 			packed = int(binary.BigEndian.Uint16(sizes)) + 1
 			if control >= 0xC0 {
-				packed++ // new properties
+				packed++ // new properties follow
 			}
 		}
 		if _, err := w.take(packed); err != nil {
@@ -181,14 +181,15 @@ func (w *xzWalk) index() error {
 func (w *xzWalk) number() (uint64, error) {
 	v, n := binary.Uvarint(w.in[w.at:min(len(w.in), w.at+9)])
 	if n <= 0 {
-		return 0, fmt.Errorf("it does not end: %w", io.ErrUnexpectedEOF)
+		return 0, fmt.Errorf("the stream is truncated: %w", io.ErrUnexpectedEOF)
 	}
 	w.at += n
 	return v, nil
 }
 
 // xzDictionaryAt returns the index of the byte with the dictionary size in the header of a block
-// (sections 3.1 and 5.3.1); -1 if the block has other filters than a single LZMA2 filter.
+// (sections 3.1 and 5.3.1). It returns -1 if the block has filters other than a single LZMA2
+// filter.
 func xzDictionaryAt(block []byte) int {
 	if len(block) < 8 || block[1]&0x03 != 0 {
 		return -1

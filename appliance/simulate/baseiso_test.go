@@ -57,7 +57,7 @@ func TestWriteBaseISO_eachArchitecture(t *testing.T) {
 func TestWriteBaseISO_failureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, err := simulate.WriteBaseISO(filepath.Join(dir, "a.iso"), simulate.BaseISO{Architecture: "vax"})
-	require.ErrorContains(t, err, `no skeleton of a live ISO for the architecture "vax"`)
+	require.ErrorContains(t, err, `no skeleton of a live ISO exists for the architecture "vax"`)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)

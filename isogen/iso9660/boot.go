@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// Platform is the platform of a boot entry, by the numbers of El Torito.
+// Platform is the platform of a boot entry, with the numbers of El Torito.
 type Platform byte
 
-// The platforms. Images for machines without a number in El Torito use that of BIOS.
+// The platforms. Images for machines without a number in El Torito use the number of BIOS.
 const (
 	BIOS Platform = 0x00
 	UEFI Platform = 0xEF
@@ -17,13 +17,13 @@ const (
 // BootEntry is an entry of the boot catalog.
 type BootEntry struct {
 	Platform Platform
-	Offset   int64 // start of the boot image, bytes
+	Offset   int64 // start of the boot image in bytes
 	Size     int64 // number of bytes that the firmware loads; boot images are often larger
 }
 
-// BootEntries returns the bootable entries of the El Torito boot catalog (El Torito 1.0, section 2;
-// the platform of UEFI is from the UEFI specification, 13.3.2.1). It returns none if there is no
-// valid catalog.
+// BootEntries returns the bootable entries of the El Torito boot catalog, or none if the catalog is
+// missing or invalid (El Torito 1.0, section 2; the platform of UEFI is defined in the UEFI
+// specification, 13.3.2.1).
 func (v *Volume) BootEntries(r io.ReaderAt) []BootEntry {
 	if v.BootCatalog == 0 {
 		return nil

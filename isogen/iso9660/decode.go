@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// decoder is the state of reading an image, with its limits.
+// decoder reads an image within the limits of this package.
 type decoder struct {
 	r          io.ReaderAt
 	size       int64
@@ -17,7 +17,7 @@ type decoder struct {
 	entries    int
 	bytes      int64
 
-	// The state for the current volume:
+	// The fields below are the state for the current volume.
 	seen   map[int64]bool // offsets of the directories read so far
 	joliet bool           // names are UCS-2
 	suspAt int            // bytes to skip at the start of each system use field (LEN_SKP of SUSP)
@@ -27,7 +27,7 @@ func (d *decoder) note(offset, size int64, what string) {
 	d.structures = append(d.structures, Range{offset, size, what})
 }
 
-// read returns n bytes at an offset. Errors name the structure what.
+// read returns n bytes at an offset. Errors contain the name of the structure.
 func (d *decoder) read(off, n int64, what string) ([]byte, error) {
 	if off < 0 || n < 0 || off > d.size-n {
 		return nil, &TruncatedError{Size: d.size, Want: off + n, What: what}
@@ -50,14 +50,14 @@ const (
 	terminator          = 255
 )
 
-// descriptors returns the volume descriptors: the primary one first, the terminator last.
+// descriptors returns the volume descriptors, from the primary descriptor to the terminator.
 func (d *decoder) descriptors() (all [][]byte, err error) {
 	for i := range int64(maxDescriptors) {
 		at := int64(descriptorStart + i*SectorSize)
 		if i == 0 && d.size < at+SectorSize {
-			return nil, fmt.Errorf("%w: it has only %d bytes", ErrNotISO, d.size)
+			return nil, fmt.Errorf("%w: the file has only %d bytes", ErrNotISO, d.size)
 		}
-		b, err := d.read(at, SectorSize, "its volume descriptors")
+		b, err := d.read(at, SectorSize, "the volume descriptors")
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (d *decoder) walk(dir *Entry, path string, depth int) error {
 	case depth > maxDepth:
 		return &FormatError{dir.Record, what + " is nested too deeply"}
 	case d.seen[dir.Offset]:
-		return &FormatError{dir.Record, what + " leads back to a directory met before"}
+		return &FormatError{dir.Record, what + " is contained in itself"}
 	case d.bytes+dir.Size > maxDirectoryBytes:
 		return &FormatError{dir.Record, what + " is too large"}
 	}
@@ -161,9 +161,9 @@ func (d *decoder) walk(dir *Entry, path string, depth int) error {
 
 // list reads the records of a directory into its children.
 func (d *decoder) list(dir *Entry, b []byte, path string) error {
-	var open *Entry // a file whose next record continues it
+	var open *Entry // a file that the next record continues
 	for i := 0; i < len(b); {
-		if b[i] == 0 { // the rest of the sector is empty: records do not cross sectors
+		if b[i] == 0 { // records do not cross sectors: the rest of the sector is empty
 			i = (i/SectorSize + 1) * SectorSize
 			continue
 		}
@@ -185,7 +185,7 @@ func (d *decoder) list(dir *Entry, b []byte, path string) error {
 		if open != nil {
 			if rec.offset != open.Offset+open.Size {
 				return &FormatError{at, "the file /" + join(path, open.Name) +
-					" lies in several places, which is not supported"}
+					" has several parts, which is not supported"}
 			}
 			open.Size += rec.size
 			open.Split = true
@@ -223,7 +223,7 @@ func (d *decoder) entry(rec record, at int64) (*Entry, error) {
 		name = strings.TrimSuffix(name, ".")
 	}
 	if name == "" || strings.ContainsAny(name, "/\x00") {
-		return nil, &FormatError{at, fmt.Sprintf("%q is no file name", name)}
+		return nil, &FormatError{at, fmt.Sprintf("%q is not a valid file name", name)}
 	}
 	e.Name = name
 	return e, nil

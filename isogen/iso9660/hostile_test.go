@@ -100,13 +100,13 @@ func TestOpen_damagedJoliet(t *testing.T) {
 		says   string
 	}{
 		"a directory that is the root": {dir.Record + 2, le32(joliet.Root.Offset / 2048),
-			"/coreos leads back to a directory met before"},
-		"a directory behind the end":     {dir.Record + 2, le32(1 << 30), "where the directory /coreos needs"},
+			"/coreos is contained in itself"},
+		"a directory behind the end":     {dir.Record + 2, le32(1 << 30), "but the directory /coreos needs"},
 		"a directory of gigabytes":       {dir.Record + 10, le32(3 << 30), "the directory /coreos is too large"},
-		"a file behind the end":          {file.Record + 2, le32(1 << 30), "where the file /coreos/igninfo.json needs"},
+		"a file behind the end":          {file.Record + 2, le32(1 << 30), "but the file /coreos/igninfo.json needs"},
 		"another block size":             {joliet.Descriptor + 128, []byte{0, 4}, "the logical block size is 1024"},
-		"a volume larger than the image": {joliet.Descriptor + 80, le32(1 << 31), "where the volume needs"},
-		"a name with a slash":            {file.Record + 33, []byte("\x00/"), "is no file name"},
+		"a volume larger than the image": {joliet.Descriptor + 80, le32(1 << 31), "but the volume needs"},
+		"a name with a slash":            {file.Record + 33, []byte("\x00/"), "is not a valid file name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bytes.Clone(good)

@@ -138,7 +138,7 @@ func TestOpen_fileInSeveralRecords(t *testing.T) {
 
 	binary.LittleEndian.PutUint32(b[second.Record+2:], 1)
 	_, err := iso9660.Open(bytes.NewReader(b), int64(len(b)))
-	require.ErrorContains(t, err, "/a.img lies in several places")
+	require.ErrorContains(t, err, "/a.img has several parts")
 }
 
 // TestOpen_damagedVolume damages one structure at a time.
@@ -153,13 +153,13 @@ func TestOpen_damagedVolume(t *testing.T) {
 		says   string
 	}{
 		"a directory that holds itself": {two.Record + 2, le32(one.Offset / 2048),
-			"/one/two leads back to a directory met before"},
+			"/one/two is contained in itself"},
 		"a directory that is the root": {one.Record + 2, le32(v.Root.Offset / 2048),
-			"leads back to a directory met before"},
-		"a directory behind the end":         {one.Record + 2, le32(1 << 30), "where the directory /one needs"},
+			"is contained in itself"},
+		"a directory behind the end":         {one.Record + 2, le32(1 << 30), "but the directory /one needs"},
 		"a directory of gigabytes":           {one.Record + 10, le32(3 << 30), "the directory /one is too large"},
-		"a file behind the end":              {x.Record + 2, le32(1 << 30), "where the file /one/two/x needs"},
-		"a file with too many bytes":         {x.Record + 10, le32(1 << 30), "where the file /one/two/x needs"},
+		"a file behind the end":              {x.Record + 2, le32(1 << 30), "but the file /one/two/x needs"},
+		"a file with too many bytes":         {x.Record + 10, le32(1 << 30), "but the file /one/two/x needs"},
 		"a record without a length":          {x.Record, []byte{1}, "impossible length"},
 		"a record that leaves its directory": {x.Record, []byte{255}, ""},
 		"a record without a name":            {x.Record + 32, []byte{0}, "impossible length"},
@@ -169,7 +169,7 @@ func TestOpen_damagedVolume(t *testing.T) {
 		"no primary descriptor": {16 * 2048, []byte{2},
 			"the first volume descriptor is not the primary one"},
 		"another block size":            {16*2048 + 128, []byte{0, 4}, "the logical block size is 1024"},
-		"a volume larger than the file": {16*2048 + 80, le32(1 << 31), "where the volume needs 4398046511104"},
+		"a volume larger than the file": {16*2048 + 80, le32(1 << 31), "but the volume needs 4398046511104"},
 		"no mark":                       {16*2048 + 1, []byte("NSR02"), "no CD001 mark"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 // maxContinuations is the maximum number of continuation areas of a record.
 const maxContinuations = 16
 
-// suspSkip returns the number of bytes to skip at the start of every system use field. It is in the
-// SP entry of the root directory's own record (SUSP 5.3).
+// suspSkip returns the number of bytes to skip at the start of every system use field. The number
+// is in the SP entry of the root directory's own record (SUSP 5.3).
 func suspSkip(b []byte) int {
 	if len(b) >= 7 && string(b[:2]) == "SP" && b[4] == 0xBE && b[5] == 0xEF {
 		return int(b[6])
@@ -18,7 +18,7 @@ func suspSkip(b []byte) int {
 }
 
 // rockRidgeName returns the name in the NM entries of a system use field and of its continuation
-// areas (RRIP 4.1.4, SUSP 5.1); "" if there are none.
+// areas, or "" (RRIP 4.1.4, SUSP 5.1).
 func (d *decoder) rockRidgeName(b []byte, record int64) (string, error) {
 	b = b[min(d.suspAt, len(b)):]
 	var name []byte

@@ -16,35 +16,35 @@ import (
 	"strings"
 )
 
-// SectorSize is the size of a logical sector and block, in bytes. ISO 9660 allows other block
-// sizes. No live image uses them, and this package does not support them.
+// SectorSize is the size of a logical sector and block in bytes. ISO 9660 allows other block sizes,
+// but no live image uses them, and this package does not support them.
 const SectorSize = 2048
 
 // descriptorStart is the offset of the volume descriptors in bytes. The system area is before it.
 const descriptorStart = 16 * SectorSize
 
-// The limits protect the reader's time and memory from a damaged or hostile volume. A live image
+// Limits that protect the reader's time and memory from damaged or malicious volumes. A live image
 // has about 30 entries.
 const (
 	maxDescriptors    = 64
 	maxEntries        = 1 << 16
 	maxDepth          = 32
-	maxDirectoryBytes = 16 << 20 // continuation areas included
+	maxDirectoryBytes = 16 << 20 // includes continuation areas
 	maxName           = 255      // bytes of a Rock Ridge name, the limit of Linux
 )
 
-// ErrNotISO is returned for data without ISO 9660 volume descriptors.
+// ErrNotISO reports data without ISO 9660 volume descriptors.
 var ErrNotISO = errors.New("not an ISO 9660 image")
 
 // TruncatedError reports that an image is shorter than its structures require.
 type TruncatedError struct {
-	Size int64  // actual size, bytes
-	Want int64  // required size, bytes
-	What string // the structure that exceeds the image
+	Size int64  // actual size in bytes
+	Want int64  // required size in bytes
+	What string // structure that ends after the image
 }
 
 func (e *TruncatedError) Error() string {
-	return fmt.Sprintf("it has %d bytes where %s needs %d", e.Size, e.What, e.Want)
+	return fmt.Sprintf("the file has %d bytes, but %s needs %d", e.Size, e.What, e.Want)
 }
 
 // FormatError reports an invalid structure.
@@ -57,16 +57,16 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("damaged at byte %d: %s", e.Offset, e.Problem)
 }
 
-// Volume is a volume of an image. Open returns the primary one.
+// Volume is a volume of an image. Open returns the primary volume.
 type Volume struct {
 	ID         string // volume identifier without padding
 	Size       int64  // bytes; the image may be longer
 	Descriptor int64  // offset of the volume descriptor, bytes
 	Root       *Entry
 
-	// In the primary volume only:
+	// The fields below are set in the primary volume only.
 	Supplementary []*Volume // the same files under other names: Joliet, ISO 9660:1999
-	BootCatalog   int64     // offset of the El Torito boot catalog, bytes; 0 if there is none
+	BootCatalog   int64     // offset of the El Torito boot catalog in bytes, or 0
 	// Structures are the parts of the image that are not files: the system area, descriptors, path
 	// tables, directories.
 	Structures []Range
@@ -85,7 +85,7 @@ func (r Range) Overlaps(offset, size int64) bool {
 
 // Entry is a file or a directory.
 type Entry struct {
-	Name     string // Rock Ridge name if there is one, else the plain name without its version
+	Name     string // Rock Ridge name; without one, the plain name without its version
 	Dir      bool
 	Offset   int64    // start of the contents, bytes
 	Size     int64    // bytes
@@ -128,8 +128,8 @@ func Open(r io.ReaderAt, size int64) (*Volume, error) {
 	return v, nil
 }
 
-// Find returns the entry at a slash-separated path, or nil. Letter case is ignored. If the image
-// has only plain names, the path is matched in its 8.3 form ("igninfo.json" finds IGNINFO.JSO).
+// Find returns the entry at a slash-separated path, or nil. It ignores case. In an image that has
+// only plain names, it matches the 8.3 form of the path ("igninfo.json" finds IGNINFO.JSO).
 func (v *Volume) Find(path string) *Entry {
 	e := v.Root
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
@@ -171,8 +171,8 @@ func plainName(name string) string {
 	return clean(base, 8) + "." + clean(ext, 3)
 }
 
-// Links returns all entries, of the volume and of the supplementary ones, with the contents of the
-// file e: e itself, its Joliet entry, hard links. Each record is returned once.
+// Links returns all entries with the contents of the file e, in all trees: e itself, its Joliet
+// entry and hard links. It returns each record once.
 func (v *Volume) Links(e *Entry) []*Entry {
 	var links []*Entry
 	seen := map[int64]bool{}
@@ -201,8 +201,7 @@ func (v *Volume) Files() iter.Seq2[string, *Entry] {
 	}
 }
 
-// FileAt returns the first file that contains a whole range of bytes, and its path; nil if there is
-// none.
+// FileAt returns the first file that contains a range of bytes, and its path, or nil.
 func (v *Volume) FileAt(offset, size int64) (*Entry, string) {
 	for path, e := range v.Files() {
 		if offset >= e.Offset && offset+size <= e.Offset+e.Size {

@@ -14,19 +14,19 @@ import (
 
 // Image describes a volume for Write.
 type Image struct {
-	VolumeID string    // at most 32 characters, of which Joliet uses 16
-	Time     time.Time // of the volume and of all files
+	VolumeID string    // at most 32 characters; Joliet uses the first 16
+	Time     time.Time // time of the volume and of all files
 	System   []byte    // contents of the system area, at most 32 KiB
-	Files    []File    // the files; their directories are created
+	Files    []File    // the files; their directories are created automatically
 	Joliet   bool      // add a second tree, with Joliet names
-	Boot     []Boot    // entries of the El Torito boot catalog; none: there is no catalog
+	Boot     []Boot    // entries of the El Torito boot catalog; nil: no catalog
 }
 
 // File is a file of an Image.
 type File struct {
 	Path string // relative, such as images/ignition.img
 	Data []byte
-	Link string // path of an earlier file with the same contents; Data is ignored then
+	Link string // path of an earlier file with the same contents; Data is then ignored
 }
 
 // Boot is an entry of the boot catalog.
@@ -35,8 +35,8 @@ type Boot struct {
 	File     string // path of the boot image
 }
 
-// Write writes a level 1 volume with Rock Ridge names. The same description gives the same bytes.
-// It is meant for small images whose contents are in memory.
+// Write writes a level 1 volume with Rock Ridge names. Equal descriptions result in equal bytes.
+// Write is meant for small images whose contents are in memory.
 func Write(w io.Writer, img Image) error {
 	if len(img.VolumeID) > 32 {
 		return fmt.Errorf("the volume identifier %q has more than 32 characters", img.VolumeID)
@@ -73,7 +73,7 @@ type tree struct {
 	joliet    bool
 	root      *node
 	dirs      []*node // in path table order: by level, parent, name
-	pathTable uint32  // sector of the little-endian one; the big-endian one follows
+	pathTable uint32  // sector of the little-endian table; the big-endian table follows
 	tableSize int     // bytes
 }
 
@@ -209,7 +209,7 @@ func (l *layout) place() {
 	l.sectors = next
 }
 
-// place assigns sectors to the structures of the tree and returns the sector behind them.
+// place assigns sectors to the structures of the tree. It returns the sector after them.
 func (t *tree) place(next uint32, stamp time.Time) uint32 {
 	t.root.parent = t.root
 	t.dirs = []*node{t.root}
@@ -325,7 +325,7 @@ func (l *layout) bootCatalog() []byte {
 		c := l.contents[boot.File]
 		load := min((len(c.data)+511)/512, 0xFFFF)
 		if boot.Platform == BIOS {
-			load = 4 // as boot loaders request; they load the rest themselves
+			load = 4 // boot loaders request this size and load the rest themselves
 		}
 		b[at] = 0x88
 		binary.LittleEndian.PutUint16(b[at+6:], uint16(load))
@@ -362,7 +362,7 @@ func (t *tree) table(order binary.ByteOrder) []byte {
 	return b.Bytes()
 }
 
-// records returns the contents of a directory. A record never crosses a sector boundary.
+// records returns the contents of a directory. A record must not cross a sector boundary.
 func (n *node) records(t time.Time, joliet bool) []byte {
 	var b []byte
 	put := func(rec []byte) {
@@ -381,7 +381,7 @@ func (n *node) records(t time.Time, joliet bool) []byte {
 	}
 	self := n.attributes()
 	if n.parent == n {
-		// SP announces system use fields, ER declares them as Rock Ridge (SUSP 5.3, 5.5).
+		// SP declares system use fields, ER declares them to be Rock Ridge (SUSP 5.3, 5.5).
 		self = slices.Concat([]byte("SP\x07\x01\xbe\xef\x00"), self, []byte("ER\x12\x01\x0a\x00\x00\x01RRIP_1991A"))
 	}
 	put(n.record(t, "\x00", self))

@@ -1,6 +1,6 @@
-// Package plain generates discovery images in the simplest way: it reads a whole ISO into memory
+// Package plain generates discovery images with a simple method: it reads a whole ISO into memory
 // and overwrites bytes at positions that it finds itself. It shares no code with package isogen.
-// Tests compare its images with those of isogen and of the appliance.
+// Tests compare its images with the images of isogen and of the appliance.
 package plain
 
 import (
@@ -48,8 +48,8 @@ func (b ISO) put(at, v int) {
 	binary.BigEndian.PutUint32(b[at+4:], uint32(v))
 }
 
-// record returns the offset of the directory record of a file, in the tree of the volume descriptor
-// in the given sector; -1 if there is none. Names are those of the tree, without versions.
+// record returns the offset of the directory record of a file, or -1. It searches the tree of the
+// volume descriptor in the given sector. The names are those of the tree, without versions.
 func (b ISO) record(descriptor int, names ...string) int {
 	at := descriptor*sector + 156
 	for _, name := range names {
@@ -73,8 +73,8 @@ func (b ISO) record(descriptor int, names ...string) int {
 	return at
 }
 
-// File returns the position of a file with a plain name in the primary tree; at is -1 if there is
-// none.
+// File returns the position of a file with a plain name in the primary tree. at is -1 if the file
+// does not exist.
 func (b ISO) File(name string) (at, size int) {
 	name = strings.NewReplacer(".json", ".JSO").Replace(name)
 	r := b.record(16, strings.Split(name, "/")...)

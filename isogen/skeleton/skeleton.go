@@ -1,6 +1,6 @@
 // Package skeleton writes ISOs with the structure of a CoreOS live ISO: all directories,
-// descriptions and embed areas, and placeholders for the large files. They are meant for rehearsals
-// and tests; they do not boot.
+// descriptions and embed areas, and placeholders for the large files. The ISOs are meant for
+// rehearsals and tests. They cannot boot.
 package skeleton
 
 import (
@@ -26,17 +26,16 @@ const (
 	DefaultRootFS    = 6 << 20
 )
 
-// The sizes of an area for kernel arguments and of the table for the minimal ISO, as in current
-// images.
+// Sizes of an area for kernel arguments and of the table for the minimal ISO, as in current images.
 const (
 	kargsArea = 1139
 	tableSize = 16 << 10
 )
 
-// The ages of live ISOs, by the month of the first image with that format. Before the newest age,
-// areas for kernel arguments had no end and pad. Before 2023 there was no igninfo.json. Before 2022
-// headers in the system area contained the positions of the areas, at first as the only
-// description.
+// The ages of live ISOs, named by the month of the first image with the format. Before Newest,
+// areas for kernel arguments had no end and pad. Before 2023, igninfo.json did not exist. Before
+// 2022, headers in the system area contained the positions of the areas. At first, these headers
+// were the only description.
 const (
 	Age2020      = "2020-09" // no areas for kernel arguments
 	Age2021      = "2021-01" // areas for kernel arguments, described by the header only
@@ -46,25 +45,25 @@ const (
 	Newest       = "2023-07"
 )
 
-// ISO describes an image. A zero field means the default.
+// ISO describes an image. A zero field selects the default.
 type ISO struct {
-	Age          string            // one of the ages, by default Newest; older ones are for x86_64 only
+	Age          string            // one of the ages; the default is Newest; older ages exist for x86_64 only
 	VolumeID     string            // DefaultVolumeID
 	Architecture string            // "x86_64", "aarch64", "ppc64le" or "s390x"; x86_64
 	EmbedSize    int               // of images/ignition.img, bytes; DefaultEmbedSize
 	RootFSSize   int               // of images/pxeboot/rootfs.img, bytes; DefaultRootFS
 	Replace      map[string][]byte // files to replace or add, by path; nil removes a file
-	Links        map[string]string // hard links: path to the path of the file
+	Links        map[string]string // hard links: path -> path of the file
 	// System is the content of the system area; nil: partition tables and headers of the age
 	System   []byte
-	Trailing int // zero bytes behind the volume
+	Trailing int // zero bytes after the volume
 
-	// Table returns the table for the minimal ISO of the image in r, like isogen.MakeTable; nil
-	// leaves the space for the table empty.
+	// Table returns the table for the minimal ISO of the image in r, like isogen.MakeTable. If it
+	// is nil, the space for the table stays empty.
 	Table func(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error)
 }
 
-// The position of the embed area in the combined boot image of s390x: behind kernel, parameters and
+// Position of the embed area in the combined boot image of s390x, after kernel, parameters and
 // initrd.
 const (
 	cdbootFile   = "images/cdboot.img"
@@ -78,7 +77,7 @@ const (
 	efiPartition = "images/efiboot.img"
 )
 
-// Write writes the image. The same description gives the same bytes.
+// Write writes the image. Equal descriptions result in equal bytes.
 func Write(w io.Writer, iso ISO) error {
 	if iso.VolumeID == "" {
 		iso.VolumeID = DefaultVolumeID
@@ -186,7 +185,7 @@ func (iso ISO) files() (map[string][]byte, error) {
 		k.Size = len(area)
 		k.Files = []kernelArgumentArea{{Path: cdbootFile, Offset: cdbootParams, End: "\x00", Pad: "\x00"}}
 	default:
-		return nil, fmt.Errorf("there is no skeleton of a live ISO for the architecture %q", iso.Architecture)
+		return nil, fmt.Errorf("no skeleton of a live ISO exists for the architecture %q", iso.Architecture)
 	}
 	embed := map[string]any{"file": cdbootFile, "offset": cdbootOffset, "length": iso.EmbedSize}
 	if files[cdbootFile] == nil {
@@ -204,7 +203,7 @@ func (iso ISO) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// makeOlder removes the files that an age did not have yet.
+// makeOlder removes the files that did not exist at an age.
 func (iso ISO) makeOlder(files map[string][]byte) {
 	if iso.Age < Age2023 {
 		delete(files, "coreos/igninfo.json")
@@ -232,8 +231,8 @@ type kernelArguments struct {
 	Files   []kernelArgumentArea `json:"files"`
 	Size    int                  `json:"size"` // of every area, bytes
 
-	plain bool // leave out end and pad
-	none  bool // make no areas
+	plain bool // omit end and pad
+	none  bool // no areas
 }
 
 type kernelArgumentArea struct {
@@ -243,8 +242,9 @@ type kernelArgumentArea struct {
 	Path   string `json:"path"`
 }
 
-// in returns a boot loader's configuration with an area for kernel arguments, and records its
-// position. An area is the arguments, one end character and padding; the mark follows it.
+// in returns a boot loader's configuration with an area for kernel arguments, and records the
+// area's position. An area consists of the arguments, one end character and padding. The mark
+// follows.
 func (k *kernelArguments) in(path, head, tail string) []byte {
 	if k.none {
 		return []byte(head + k.Default + "\n" + tail)
@@ -271,7 +271,7 @@ const (
 	isolinuxTail = "\nmenu separator\nmenu end\n"
 )
 
-// kernel returns only the header of a kernel: a PE file for the given machine.
+// kernel returns the header of a kernel, without a body: a PE file for the given machine.
 func kernel(machine uint16) []byte {
 	b := noise(64<<10, 1)
 	clear(b[:512])
@@ -282,10 +282,10 @@ func kernel(machine uint16) []byte {
 	return b
 }
 
-// noise returns incompressible bytes, the same ones for the same seed.
+// noise returns incompressible bytes. Equal seeds result in equal bytes.
 func noise(size int, seed byte) []byte {
 	b := make([]byte, size)
-	// ChaCha8 never fails and fills everything.
+	// ChaCha8 never fails and always fills the whole slice.
 	if n, err := rand.NewChaCha8([32]byte{seed}).Read(b); err != nil || n != size {
 		return nil
 	}

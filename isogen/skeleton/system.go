@@ -14,8 +14,8 @@ const systemArea = 16 * iso9660.SectorSize
 // defaultArguments is the file with the published kernel arguments in images of 2021.
 const defaultArguments = ".cmdline"
 
-// system returns the system area of an image: partition tables for USB disks since 2022, headers
-// with the positions of the embed areas before. Only x86_64 has either.
+// system returns the system area of an image: since 2022 partition tables for USB disks, before
+// 2022 headers with the positions of the embed areas. Only x86_64 has either.
 func (iso ISO) system(img iso9660.Image) ([]byte, error) {
 	if iso.Architecture != "" && iso.Architecture != "x86_64" {
 		return nil, nil
@@ -46,7 +46,8 @@ func positions(img iso9660.Image) (*iso9660.Volume, error) {
 	return iso9660.Open(bytes.NewReader(b.kept), b.size)
 }
 
-// head is a writer that keeps the start of the image, with the directories, and counts the rest.
+// head is a writer that keeps the start of the image, which contains the directories, and counts
+// the other bytes.
 type head struct {
 	kept []byte
 	size int64
@@ -79,8 +80,8 @@ func headers(b []byte, v *iso9660.Volume, age string) {
 		isolinux.Offset+int64(len(isolinuxHead)))
 }
 
-// partitionTables writes an MBR and a GPT like isohybrid: one partition for the whole image,
-// another for the EFI system partition.
+// partitionTables writes an MBR and a GPT, like isohybrid: one partition for the whole image, one
+// for the EFI system partition.
 func partitionTables(b []byte, size, esp, espSize int64) {
 	const sector = 512
 	copy(b, "\xeb\xfe\x90\x90") // an endless loop

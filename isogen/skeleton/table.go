@@ -12,8 +12,8 @@ import (
 
 const tableFile = "coreos/miniso.dat"
 
-// addTable adds the table for the minimal ISO. The table is made from the finished image, in which
-// the space for the table is empty.
+// addTable adds the table for the minimal ISO. The table describes the finished image, in which the
+// space for the table is still empty.
 func (iso ISO) addTable(img iso9660.Image) error {
 	at := slices.IndexFunc(img.Files, func(f iso9660.File) bool { return f.Path == tableFile })
 	if iso.Table == nil || at < 0 {
@@ -37,7 +37,7 @@ func (iso ISO) addTable(img iso9660.Image) error {
 	return nil
 }
 
-// pieces is a written image, as the slices that were written. It does not copy them.
+// pieces is a written image, stored as the slices that were written. It does not copy them.
 type pieces struct {
 	list []piece
 	size int64

@@ -164,7 +164,7 @@ func TestBase_modifiedIsNotServed(t *testing.T) {
 	server := serve(t, &source{image: build(t, b, "config")})
 	require.NoError(t, os.Chtimes(b.Path(), modified, modified))
 	response, body := do(t, server, http.MethodGet, path)
-	requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
+	requireProblem(t, response, body, http.StatusServiceUnavailable, "was changed after it was opened")
 }
 
 // TestDownload_keepsItsRevision changes the infra-env after a part of its image was read.

@@ -261,7 +261,7 @@ func TestBase_changedIsNeverMixed(t *testing.T) {
 	other := build(t, base(t), "config")
 	src.set(other)
 	response, body := get(t, server, path, "bmc", "10-19")
-	requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
+	requireProblem(t, response, body, http.StatusServiceUnavailable, "was changed after it was opened")
 	require.Equal(t, 1, src.failed, "the source checks the base")
 	response, _ = get(t, server, path, "bmc", "0-9")
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)

@@ -99,7 +99,7 @@ func TestSender_baseChanges(t *testing.T) {
 			lines.await(t, "cancelled because the base ISO was changed")
 			require.Equal(t, 1, src.failed)
 			response, body := get(t, server, path, "another", "")
-			requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
+			requireProblem(t, response, body, http.StatusServiceUnavailable, "was changed after it was opened")
 		})
 	}
 }
