@@ -11,8 +11,8 @@ import (
 )
 
 // BareMetalHost is a discovered host for which openshift-install wrote a BareMetalHost object. The
-// object gets the discovered hardware and is marked as externally provisioned, so that the cluster
-// neither inspects nor provisions the host.
+// object receives the discovered hardware and is marked as externally provisioned, so that the
+// cluster neither inspects nor provisions the host.
 type BareMetalHost struct {
 	// Name is the host name.
 	Name string
@@ -80,8 +80,8 @@ func newBareMetalHosts(hosts []BareMetalHost) *bareMetalHosts {
 	return &bareMetalHosts{free}
 }
 
-// isBareMetalHost reports whether a file contains a BareMetalHost object, by the name that the
-// installer gives it.
+// isBareMetalHost reports whether a file contains a BareMetalHost object. It recognizes the name
+// that the installer gives the file.
 func isBareMetalHost(path string) bool {
 	return strings.Contains(path, "openshift-cluster-api_hosts") || strings.Contains(path,
 		"openshift-cluster-api_arbiter_hosts")
@@ -128,8 +128,8 @@ func (b *bareMetalHosts) edit(path string, file map[string]any) error {
 	return nil
 }
 
-// take removes and returns the host with the given name, or else the first host with the role in
-// the name of the object.
+// take removes and returns the host with the given name. If no host has the name, it takes the
+// first host with the role in the name of the object.
 func (b *bareMetalHosts) take(name, path string) (BareMetalHost, error) {
 	i := slices.IndexFunc(b.free, func(h BareMetalHost) bool { return h.Name == name })
 	if i < 0 {
@@ -151,7 +151,7 @@ func (b *bareMetalHosts) take(name, path string) (BareMetalHost, error) {
 	return host, nil
 }
 
-// section returns a mapping in a mapping and creates it if it is missing.
+// section returns a mapping within a mapping. It creates a missing mapping.
 func section(n *yaml.Node, name string) *yaml.Node {
 	if s := field(n, name); s != nil {
 		if s.Kind != yaml.MappingNode {

@@ -16,8 +16,8 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// The paths of files on a machine that booted a discovery image. The agent, the installer and their
-// containers depend on some of them.
+// Paths of files on a machine that booted a discovery image. The agent, the installer and their
+// containers depend on some of these paths.
 const (
 	// ServiceCAPath is the CA of the service's certificate, passed to the agent as --cacert.
 	ServiceCAPath = "/etc/assisted-service/service-ca-cert.crt"
@@ -26,8 +26,7 @@ const (
 	TrustBundlePath = "/etc/pki/ca-trust/source/anchors/site-trust-bundle.pem"
 	// PullSecretPath contains the registry credentials of podman.
 	PullSecretPath = "/root/.docker/config.json"
-	// RegistriesConfPath and PolicyPath are read by podman and other programs that use
-	// containers/image.
+	// podman and other programs that use containers/image read RegistriesConfPath and PolicyPath.
 	RegistriesConfPath = "/etc/containers/registries.conf"
 	PolicyPath         = "/etc/containers/policy.json"
 
@@ -83,8 +82,8 @@ func (p Proxy) bypass(service string) Proxy {
 	return p
 }
 
-// environment returns the variables in upper and lower case, because programs read one or the
-// other.
+// environment returns the variables in upper and lower case, because some programs read only one of
+// them.
 func (p Proxy) environment() []string {
 	var env []string
 	direct := strings.Join(p.direct(), ",")
@@ -111,38 +110,41 @@ type DiscoveryConfig struct {
 	// PullSecret is the JSON with the credentials of registries.
 	PullSecret string
 
-	// ServiceCA (PEM) is the CA of ServiceURL's certificate; empty if the system trusts it already.
+	// ServiceCA (PEM) is the CA of ServiceURL's certificate. It is empty if the system already
+	// trusts the certificate.
 	ServiceCA []byte
 	// TrustBundle (PEM) is added to the trusted CAs of the system: the CA of the mirror and other
 	// CAs of the site.
 	TrustBundle []byte
-	// RegistriesConf (TOML, version 2) redirects pulls to the mirror; empty keeps that of the
-	// image.
+	// RegistriesConf (TOML, version 2) redirects pulls to the mirror. If it is empty, the file of
+	// the image is kept.
 	RegistriesConf []byte
-	// PolicyJSON replaces the signature policy of the image; empty keeps it.
+	// PolicyJSON replaces the signature policy of the image. If it is empty, the policy of the
+	// image is kept.
 	PolicyJSON []byte
 
-	// Proxy is used for hosts outside the site. The host of ServiceURL is reached directly even if
-	// Proxy.No does not contain it.
+	// Proxy is used for hosts outside the site. The machine connects to the host of ServiceURL
+	// directly, even if Proxy.No does not contain it.
 	Proxy Proxy
 	// SSHKeys are public keys for the user core, one or more lines each.
 	SSHKeys []string
-	// NTPSources are names or addresses of time servers. If there are any, the machine uses only
-	// them and those from DHCP.
+	// NTPSources are names or addresses of time servers. If the list is not empty, the machine uses
+	// only these servers and the servers from DHCP.
 	NTPSources []string
 	// StaticNetwork contains the network of machines without DHCP.
 	StaticNetwork []HostNetwork
 	// OpenshiftVersion ("4.20", "4.20.3") is the version of the live system; "" means a current
-	// one.
+	// version.
 	OpenshiftVersion string
-	// Overrides is an Ignition config that is merged into the result; "" for none.
+	// Overrides is an Ignition config that is merged into the result, or "".
 	Overrides string
 }
 
-// Discovery returns the Ignition config of a discovery image, of spec 3.1.0 or the version of the
-// overrides if that is higher. Equal inputs give equal bytes, and so equal images.
+// Discovery returns the Ignition config of a discovery image. Its spec version is 3.1.0, or the
+// version of the overrides if that is higher. Equal inputs result in equal bytes, and therefore in
+// equal images.
 //
-// An error is a sentence about the invalid field. Invalid overrides give a *ConfigError with the
+// An error is a sentence about the invalid field. Invalid overrides return a *ConfigError with the
 // position.
 func Discovery(c DiscoveryConfig) ([]byte, error) {
 	if err := c.check(); err != nil {
@@ -173,8 +175,8 @@ func Discovery(c DiscoveryConfig) ([]byte, error) {
 	return raw, validateOwn(config)
 }
 
-// validateOwn is Validate for a config that this package has built. It does not parse the text
-// again for positions and unused keys, which would take most of the time.
+// validateOwn validates a config that this package has built. Unlike Validate, it does not parse
+// the text again to find positions and unused keys, which would take most of the time.
 func validateOwn(config types.Config) error {
 	for _, e := range validate.ValidateWithContext(config, nil).Entries {
 		if e.Kind.IsFatal() {
@@ -209,7 +211,7 @@ func (c DiscoveryConfig) check() error {
 	}
 	for _, s := range c.NTPSources {
 		if s == "" || strings.ContainsAny(s, " \t\r\n,#") {
-			return fmt.Errorf("the NTP source %q must be one host name or address", s)
+			return fmt.Errorf("the NTP source %q must be a single host name or address", s)
 		}
 	}
 	for _, v := range c.Proxy.environment() {
@@ -220,8 +222,8 @@ func (c DiscoveryConfig) check() error {
 	return nil
 }
 
-// agentService returns the unit that starts the agent. Its start includes the pull of the image. So
-// the start time-out is long, but a stalled pull ends.
+// agentService returns the unit that starts the agent. The start time-out is long, because the
+// start includes the pull of the image. A stalled pull still ends.
 func (c DiscoveryConfig) agentService() string {
 	var b strings.Builder
 	b.WriteString("[Unit]\nDescription=Agent of the Assisted Installer\nWants=network-online.target\n")
@@ -269,9 +271,9 @@ func (c DiscoveryConfig) files() []types.File {
 	return files
 }
 
-// chronyConf returns a configuration without the public pool of the image, which a disconnected
-// site cannot reach. The clock may be stepped at any time, because a wrong clock makes certificates
-// invalid.
+// chronyConf returns a configuration without the public time servers of the image, which a
+// disconnected site cannot reach. The clock may be stepped at any time, because a wrong clock makes
+// certificates invalid.
 func chronyConf(sources []string) string {
 	if len(sources) == 0 {
 		return ""
@@ -328,7 +330,7 @@ func enabledUnit(name, contents string) types.Unit {
 	return types.Unit{Name: name, Enabled: util.BoolToPtr(true), Contents: util.StrToPtr(contents)}
 }
 
-// newFile returns a file of root that replaces an existing file.
+// newFile returns a file owned by root that replaces an existing file.
 func newFile(path string, mode int, data []byte) types.File {
 	return types.File{
 		Node: types.Node{Path: path, Overwrite: util.BoolToPtr(true),

@@ -115,7 +115,7 @@ func TestDiscovery_refusals(t *testing.T) {
 		"a service CA without PEM": {func(c *DiscoveryConfig) { c.ServiceCA = []byte("abc") },
 			"service CA contains no PEM certificate"},
 		"two NTP sources in one": {func(c *DiscoveryConfig) { c.NTPSources = []string{"a,b"} },
-			`NTP source "a,b" must be one host name`},
+			`NTP source "a,b" must be a single host name`},
 		"a proxy of two lines": {func(c *DiscoveryConfig) { c.Proxy.HTTP = "http://a\nb" },
 			"proxy settings must be single lines"},
 		"an override that is no JSON": {func(c *DiscoveryConfig) { c.Overrides = "{\n \"ignition\": }" },
@@ -124,7 +124,7 @@ func TestDiscovery_refusals(t *testing.T) {
 			`Ignition override: $.ignition.version: is missing`},
 		"an override of spec 2": {
 			func(c *DiscoveryConfig) { c.Overrides = `{"ignition":{"version":"2.2.0"}}` },
-			`$.ignition.version: is "2.2.0"; versions 3.0.0 to 3.6.0 can be used`},
+			`$.ignition.version: is "2.2.0"; the supported versions are 3.0.0 to 3.6.0`},
 		"an override with a wrong type": {func(c *DiscoveryConfig) {
 			c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","mode":"0644"}]}}`
 		},
@@ -161,7 +161,7 @@ func TestReadDiscovery_refusals(t *testing.T) {
 		"an agent without URL": {unit("[Service]\nExecStart=/a --infra-env-id 1 --agent-version x"),
 			"--url is missing"},
 		"no command":           {unit("[Service]\n"), "has no ExecStart"},
-		"an open quote":        {unit("[Service]\nExecStart=/a \"--url"), "never closed"},
+		"an open quote":        {unit("[Service]\nExecStart=/a \"--url"), "is not closed"},
 		"a flag without value": {unit("[Service]\nExecStart=/a --url"), "--url has no value"},
 		"a missing CA file": {
 			unit("[Service]\nExecStart=/a --url u --infra-env-id 1 --agent-version x --cacert /ca"),

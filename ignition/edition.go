@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Edition identifies the output of [Discovery] and [InitrdFiles]: programs with the same edition
-// generate the same bytes for the same [DiscoveryConfig]. It is a digest of sample configs that use
-// all features.
+// Edition identifies the output of [Discovery] and [InitrdFiles]. Programs with the same edition
+// generate the same bytes for the same [DiscoveryConfig]. The edition is a digest of sample configs
+// that use all features.
 func Edition() (string, error) { return edition() }
 
 var edition = sync.OnceValues(func() (string, error) {
@@ -18,11 +18,11 @@ var edition = sync.OnceValues(func() (string, error) {
 	for _, config := range samples() {
 		text, err := Discovery(config)
 		if err != nil {
-			return "", fmt.Errorf("make a sample discovery config: %w", err)
+			return "", fmt.Errorf("generate a sample discovery config: %w", err)
 		}
 		files, err := InitrdFiles(config)
 		if err != nil && !errors.As(err, new(*InitrdNetworkError)) {
-			return "", fmt.Errorf("make sample files: %w", err)
+			return "", fmt.Errorf("generate sample files: %w", err)
 		}
 		sum.Write(text)
 		for _, f := range files {

@@ -32,10 +32,10 @@ import (
 type ConfigError struct {
 	// Config is the name of the config in messages: "config", "override", "merged config".
 	Config string
-	// Where is a JSON path ("$.storage.files.0.path") or a position in the text ("line 3,
-	// column 14"); "" for the whole config.
+	// Where is a JSON path ("$.storage.files.0.path") or a position in the text ("line 3, column
+	// 14"). "" means the whole config.
 	Where string
-	// Problem is the rest of the sentence.
+	// Problem is the part of the sentence after the subject.
 	Problem string
 }
 
@@ -47,7 +47,7 @@ func (e *ConfigError) Error() string {
 }
 
 // Validate returns a *ConfigError if a machine would reject the config. Warnings of Ignition, such
-// as that for an unused key, are not errors.
+// as warnings about unused keys, are not errors.
 func Validate(config []byte) error {
 	_, _, err := read("config", config, 0)
 	return err
@@ -62,10 +62,10 @@ func Version(config []byte) (string, error) {
 	return s.version, nil
 }
 
-// Merge merges override into base by the rules of Ignition: files by path, units and users by name;
-// lists without a key are appended. The result has the higher version of the two. It is validated,
-// because two valid configs can give an invalid one. The errors are *ConfigError; they name the
-// invalid config: base, override or merged config.
+// Merge merges override into base by the rules of Ignition: files by path, units and users by name.
+// Lists without a key are appended. The result has the higher of the two versions. Merge validates
+// the result, because merging two valid configs can result in an invalid config. Errors are
+// *ConfigError with the name of the invalid config: base, override or merged config.
 func Merge(base, override []byte) ([]byte, error) {
 	bs, err := specOf("config", base)
 	if err != nil {
@@ -94,15 +94,15 @@ func Merge(base, override []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// spec is one version of Ignition's config, with its parser and types. Values are passed as any,
-// because each version has its own Go type.
+// spec is one version of Ignition's config format, with its parser and types. Values are passed as
+// any, because each version has its own Go type.
 type spec struct {
 	minor   int
 	version string
 	// parse parses a config of this or a lower version and translates it to this version.
 	parse func(raw []byte) (any, report.Report, error)
-	// shape only decodes JSON into the types of this version. Its error names a value of the wrong
-	// type better than that of parse.
+	// shape decodes JSON into the types of this version, without validation. For a value of the
+	// wrong type, its error is more precise than the error of parse.
 	shape  func(raw []byte) error
 	merge  func(parent, child any) any
 	encode func(config any) ([]byte, error)
@@ -125,7 +125,7 @@ func newSpec[T any](minor int, parse func([]byte) (T, report.Report, error), mer
 // specs returns the supported versions, lowest first. The index is the minor version.
 func specs() []spec {
 	return []spec{
-		newSpec(0, v3_0.Parse, v3_0.Merge), // the first version: no lower one to translate
+		newSpec(0, v3_0.Parse, v3_0.Merge), // the first version, without a lower version to translate
 		newSpec(1, v3_1.ParseCompatibleVersion, v3_1.Merge),
 		newSpec(2, v3_2.ParseCompatibleVersion, v3_2.Merge),
 		newSpec(3, v3_3.ParseCompatibleVersion, v3_3.Merge),
@@ -136,8 +136,8 @@ func specs() []spec {
 }
 
 // experimental makes a spec that the library calls "-experimental" read and write the released
-// version number. The newest openshift-install writes 3.6.0, which is what the experimental types
-// of the library describe.
+// version number. The newest openshift-install writes 3.6.0, and the experimental types of the
+// library describe that version.
 func experimental(s spec) spec {
 	const suffix = "-experimental"
 	parse, encode := s.parse, s.encode
@@ -160,7 +160,7 @@ func experimental(s spec) spec {
 	return s
 }
 
-// read parses raw by the version that it declares, or by the minor version atLeast if that is
+// read parses raw with the version that it declares, or with the minor version atLeast if that is
 // higher.
 func read(what string, raw []byte, atLeast int) (any, spec, error) {
 	s, err := specOf(what, raw)
@@ -196,7 +196,7 @@ func specOf(what string, raw []byte) (spec, error) {
 	}
 	if version == "" {
 		return spec{}, &ConfigError{Config: what, Where: "$.ignition.version",
-			Problem: `is missing; name the spec version that the config follows, for example "3.2.0"`}
+			Problem: `is missing; give the spec version of the config, for example "3.2.0"`}
 	}
 	all := specs()
 	for _, s := range all {
@@ -205,7 +205,7 @@ func specOf(what string, raw []byte) (spec, error) {
 		}
 	}
 	return spec{}, &ConfigError{Config: what, Where: "$.ignition.version",
-		Problem: fmt.Sprintf("is %q; versions %s to %s can be used", version, all[0].version, all[len(all)-1].version)}
+		Problem: fmt.Sprintf("is %q; the supported versions are %s to %s", version, all[0].version, all[len(all)-1].version)}
 }
 
 func declaredVersion(raw []byte) (string, error) {

@@ -9,17 +9,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// keyfileSpace is the name space of the UUIDs of connections. Equal descriptions get equal UUIDs.
+// keyfileSpace is the name space of the UUIDs of connections. Equal descriptions result in equal
+// UUIDs.
 var keyfileSpace = uuid.MustParse("f1c2ab2e-5d0c-5a0e-9a39-6a8a5c4d2f10")
 
-// noTimeout makes NetworkManager wait for DHCP and routers without a time-out, as nmstate does; in
-// seconds. A switch with slow spanning tree must not leave a machine without an address.
+// noTimeout, in seconds, makes NetworkManager wait for DHCP and routers without a time-out, like
+// nmstate. A switch with slow spanning tree must not leave a machine without an address.
 const noTimeout = "2147483647"
 
 // keyfiles returns the description of a host as connections of NetworkManager, one file per
 // interface. It returns a fault if keyfiles do not support a field. NICs are identified by MAC
-// address. So the files have no effect on other machines if [hostState.byMAC] is true. Format:
-// https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
+// address, so if [hostState.byMAC] returns true, the files have no effect on other machines.
+// Format: https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
 func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *NetworkFault) {
 	names := s.resolverLinks()
 	if s.beyond != nil {
@@ -46,7 +47,8 @@ func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *
 	return files, nil
 }
 
-// resolverLinks returns the interfaces that get the name servers of IPv4 (false) and IPv6 (true).
+// resolverLinks returns the interfaces to which the name servers of IPv4 (false) and IPv6 (true)
+// are assigned.
 func (s *hostState) resolverLinks() map[bool]*link {
 	chosen := make(map[bool]*link)
 	without := func(field string, what any) {
@@ -93,7 +95,7 @@ func (w *keyfileWriter) section(name string) {
 	w.text.WriteString("[" + name + "]\n")
 }
 
-// set writes a key unless its value is "".
+// set writes a key. It does nothing if the value is "".
 func (w *keyfileWriter) set(key, value string) {
 	if value == "" {
 		return
@@ -131,7 +133,7 @@ func given(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// connectionTypes are the names of NetworkManager that differ from those of nmstate.
+// connectionTypes maps nmstate's names of interface types to different names of NetworkManager.
 var connectionTypes = map[string]string{"linux-bridge": "bridge"}
 
 func (w *keyfileWriter) connection(prefix string, l *link) []byte {
@@ -144,12 +146,12 @@ func (w *keyfileWriter) connection(prefix string, l *link) []byte {
 		w.set("interface-name", l.name)
 	}
 	w.set("autoconnect", "true")
-	w.set("autoconnect-priority", "1") // higher than that of the default connections of the live system
+	w.set("autoconnect-priority", "1") // above the priority of the live system's default connections
 	if l.lldp != "" {
 		w.set("lldp", map[string]string{"true": "1", "false": "0"}[l.lldp])
 	}
 	if l.controller != nil {
-		// The old names of controller and port-type, which all releases support.
+		// These are the old names of controller and port-type. All releases support them.
 		w.set("master", w.uuid(l.controller))
 		w.set("slave-type", orElse(connectionTypes[l.controller.kind], l.controller.kind))
 	}
@@ -225,8 +227,8 @@ func (w *keyfileWriter) card(name string) string {
 	return ""
 }
 
-// vlan writes a VLAN. Its base interface is given by the UUID of its connection. A NIC without a
-// connection is given by its MAC address, in the section [ethernet], or by its name.
+// vlan writes a VLAN. Its base interface is identified by the UUID of the connection. A NIC without
+// a connection is identified by its MAC address, in the section [ethernet], or by its name.
 func (w *keyfileWriter) vlan(l *link) {
 	if l.kind != "vlan" {
 		return
@@ -267,8 +269,8 @@ func (w *keyfileWriter) family(l *link, v6 bool) {
 	}
 }
 
-// dynamic writes how settings from DHCP and routers are used. The DHCP client id is the MAC
-// address, as in most reservations. It is the same in the live system and after the installation.
+// dynamic writes the use of settings from DHCP and routers. The DHCP client id is the MAC address,
+// as in most reservations. It stays the same after the installation.
 func (w *keyfileWriter) dynamic(f *family, v6 bool) {
 	w.set("route-table", positive(f.table))
 	w.set("route-metric", given(f.metric))
@@ -326,7 +328,7 @@ func (w *keyfileWriter) resolver(v6 bool) {
 	w.list("dns", servers)
 	w.list("dns-search", dns.search)
 	w.list("dns-options", dns.options)
-	switch { // a higher priority than servers from DHCP on other interfaces
+	switch { // higher priority than servers from DHCP on other interfaces
 	case len(servers) == 0:
 	case dns.servers[0].Is6() == v6:
 		w.set("dns-priority", "40")

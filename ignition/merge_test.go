@@ -64,7 +64,7 @@ func TestValidate_refusals(t *testing.T) {
 		"two values": {`{"ignition":{"version":"3.1.0"}} x`, "line 1, column 34: is not JSON"},
 		"a number for version": {`{"ignition":{"version":3}}`,
 			"$.ignition.version (line 1, column 24): is a JSON number where a string is expected"},
-		"a release to come":    {string(config("3.7.0", "")), `is "3.7.0"; versions 3.0.0 to 3.6.0 can be used`},
+		"a release to come":    {string(config("3.7.0", "")), `is "3.7.0"; the supported versions are 3.0.0 to 3.6.0`},
 		"an experimental spec": {string(config("3.6.0-experimental", "")), `is "3.6.0-experimental"`},
 		"a bad unit": {string(config("3.1.0", `,"systemd":{"units":[{"name":"x","contents":"[Unit]"}]}`)),
 			"$.systemd.units.0.name: invalid systemd unit extension"},

@@ -16,13 +16,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HostNetwork is the network description of a machine, an element of static_network_config in the
+// HostNetwork is the network description of a machine: an element of static_network_config in the
 // API.
 type HostNetwork struct {
 	// YAML is an nmstate state (interfaces, routes, dns-resolver, …). It may contain logical names
 	// of NICs.
 	YAML string
-	// Interfaces maps logical names to NICs. A machine that has one of the NICs is this machine.
+	// Interfaces maps logical names to NICs. The description applies to the machine that has one of
+	// the NICs.
 	Interfaces []NetworkInterface
 }
 
@@ -37,13 +38,13 @@ const (
 	staticNetworkPath = "/usr/local/bin/static-network"
 	staticNetworkDir  = "/etc/assisted/network"
 	systemConnections = "/etc/NetworkManager/system-connections/"
-	// coreos-copy-firstboot-network.service of CoreOS copies files from there.
+	// coreos-copy-firstboot-network.service of CoreOS copies files from this directory.
 	firstbootNetwork    = "etc/coreos-firstboot-network/"
 	initrdUnits         = "etc/systemd/system/"
 	livePXERootfsDropIn = initrdUnits + "coreos-livepxe-rootfs.service.d/10-proxy.conf"
 )
 
-// The script that finds the settings of its machine, and the units that start it: before
+// The script that finds the settings of its machine, and the units that start it. It runs before
 // NetworkManager for keyfiles, after NetworkManager for nmstate policies, and in the initial RAM
 // file system.
 var (
@@ -61,16 +62,16 @@ var (
 type form int
 
 const (
-	byMAC     form = iota + 1 // keyfiles in NetworkManager's directory; no effect on other machines
+	byMAC     form = iota + 1 // keyfiles in NetworkManager's directory that have no effect on other machines
 	byScript                  // keyfiles in one directory per machine, from which a script copies
-	byNmstate                 // nmstate policies, likewise, for fields that keyfiles do not support
+	byNmstate                 // nmstate policies in one directory per machine, for fields that keyfiles do not support
 )
 
 // networkPlan contains the settings of all machines of an infra-env, in the simplest form that
 // supports all of them.
 type networkPlan struct {
 	form   form
-	beyond *NetworkFault // why the form is not keyfiles
+	beyond *NetworkFault // reason why the form is not keyfiles
 	hosts  []plannedHost
 }
 
@@ -78,14 +79,14 @@ type plannedHost struct {
 	HostNetwork
 	cards []NetworkInterface
 	state *hostState
-	// files are keyfiles without a prefix. beyond is the first field that keyfiles do not support;
-	// if it is not nil, there are no files.
+	// files are keyfiles without a prefix. beyond is the first field that keyfiles do not support.
+	// If beyond is not nil, files is empty.
 	files  []File
 	beyond *NetworkFault
 }
 
-// planNetwork checks the descriptions and selects the form. Its error is the *[NetworkFault] of the
-// first invalid host.
+// planNetwork checks the descriptions and selects the form of the settings. Its error is the
+// *[NetworkFault] of the first invalid host.
 func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, nil)
 	for _, fault := range faults {
@@ -96,9 +97,9 @@ func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, er
 	return plan, nil
 }
 
-// surveyNetwork is planNetwork, but it continues after a fault and returns one fault or nil per
-// host. Live systems of 4.18 and newer have the nmstate service that applies policies. Older ones
-// support only keyfiles.
+// surveyNetwork checks the descriptions like planNetwork, but continues after a fault. It returns
+// one fault or nil per host. Live systems of 4.18 and newer have the nmstate service that applies
+// policies. Older live systems support only keyfiles.
 func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) (*networkPlan, []*NetworkFault) {
 	plan := &networkPlan{form: byMAC, hosts: make([]plannedHost, len(hosts))}
 	faults := make([]*NetworkFault, len(hosts))
@@ -129,7 +130,8 @@ func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) (
 	return plan, faults
 }
 
-// eachHost calls do for each host, on all cores, and returns when all calls have returned.
+// eachHost calls do for each host, in parallel on all cores, and returns when all calls have
+// returned.
 func eachHost(n int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -223,10 +225,10 @@ func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion s
 }
 
 // InitrdNetworkError reports that the static network of a machine cannot be configured in the
-// initial RAM file system, which has no nmstate. Minimal images need the network there to fetch the
-// rest of the system.
+// initial RAM file system, which has no nmstate. Minimal images need the network there to download
+// the rest of the system.
 type InitrdNetworkError struct {
-	Fault *NetworkFault // the field and the host that keyfiles do not support
+	Fault *NetworkFault // field and host that keyfiles do not support
 }
 
 func (e *InitrdNetworkError) Error() string {
@@ -235,9 +237,8 @@ func (e *InitrdNetworkError) Error() string {
 }
 
 // InitrdFiles returns the files that minimal images and network boot add to the initial RAM file
-// system: the static network, and the proxy for fetching the rest of the live system. Their paths
-// are relative to the root. With an *InitrdNetworkError, InitrdFiles returns the files without the
-// static network.
+// system: the static network, and the proxy for downloading the rest of the live system. Paths are
+// relative to the root. With an *InitrdNetworkError, InitrdFiles returns the other files.
 func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 	var files []File
 	if env := c.Proxy.bypass(c.ServiceURL).environment(); len(env) > 0 {
@@ -266,7 +267,7 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 		network = append(network,
 			File{Path: staticNetworkPath, Mode: 0o755, Data: []byte(staticNetworkScript)},
 			File{Path: initrdUnits + staticNetworkUnit, Mode: 0o644, Data: []byte(initrdService)},
-			// It has the effect of a link in initrd.target.wants.
+			// The drop-in has the same effect as a link in initrd.target.wants.
 			File{Path: initrdUnits + "initrd.target.d/static-network.conf", Mode: 0o644,
 				Data: []byte("[Unit]\nWants=" + staticNetworkUnit + "\n")},
 		)
@@ -277,9 +278,9 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 	return append(files, network...), err
 }
 
-// NetworkFiles returns the static network of machines in the layout of the Assisted Installer:
-// under etc/assisted/network, one directory per machine with its MAC addresses and either its
-// nmstate policy, for OpenShift 4.18 and newer, or its keyfiles.
+// NetworkFiles returns the static network of machines in the layout of the Assisted Installer: one
+// directory per machine under etc/assisted/network. The directory contains the machine's MAC
+// addresses, and its nmstate policy (OpenShift 4.18 and newer) or its keyfiles.
 func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) {
 	plan, err := planNetwork(hosts, openshiftVersion)
 	if err != nil {
@@ -326,7 +327,7 @@ func (h HostNetwork) cards() ([]NetworkInterface, *NetworkFault) {
 	return cards, nil
 }
 
-// macTable returns mac_interface.ini for the script on the host: MAC=name lines, sorted.
+// macTable returns mac_interface.ini for the script on the host: sorted lines of the form MAC=name.
 func macTable(cards []NetworkInterface) []byte {
 	var lines []string
 	for _, c := range cards {
@@ -337,7 +338,7 @@ func macTable(cards []NetworkInterface) []byte {
 }
 
 // nmPolicy returns a state with logical names as an nmstate policy: each NIC is captured by its MAC
-// address, and the state refers to the capture. It changes the given state. Format:
+// address, and the state refers to the capture. nmPolicy modifies the given state. Format:
 // https://nmstate.io/features/nmpolicy.html
 func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
 	for _, in := range field(desired, "interfaces").Content {
@@ -386,7 +387,7 @@ func rename(n *yaml.Node, key string, captures map[string]string) {
 	}
 }
 
-// setDefault adds name: false to an address family without that field: nmstate would otherwise keep
+// setDefault adds name: false to an address family without that field. Otherwise nmstate would keep
 // the setting of the live system.
 func setDefault(family *yaml.Node, names ...string) {
 	if family == nil || family.Kind != yaml.MappingNode {
@@ -403,8 +404,8 @@ func appendField(n *yaml.Node, name string, value *yaml.Node) {
 	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
 }
 
-// older reports whether an OpenShift version such as "4.17" or "4.17.3-rc.1" is below major.minor.
-// An empty or unknown version counts as current.
+// older reports whether an OpenShift version such as "4.17" or "4.17.3-rc.1" is older than
+// major.minor. An empty or unknown version is treated as current.
 func older(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

@@ -11,11 +11,11 @@ import (
 type Claim struct {
 	Owner string // a clause such as "which is the API VIP of cluster demo"
 	// MACs are the MAC addresses of the machine that owns the address, in upper case. Another
-	// description of the same machine may have the address, too.
+	// description of the same machine may use the address too.
 	MACs []string
 }
 
-// Claims contains addresses that hosts must not use.
+// Claims contains the addresses that hosts must not use, with their owners.
 type Claims map[netip.Addr]Claim
 
 // owners maps MAC addresses and IP addresses to hosts, to find duplicates.
@@ -34,7 +34,7 @@ func newOwners(taken Claims) *owners {
 	return &owners{taken: taken, macs: make(map[string]int), addresses: make(map[netip.Addr]ownedAddress)}
 }
 
-// take adds the addresses of a host. It returns a fault if an address is taken.
+// take adds the addresses of a host. It returns a fault if an address has another owner.
 func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 	for _, c := range host.cards {
 		if first, taken := o.macs[c.MAC]; taken {
@@ -69,13 +69,13 @@ func addressField(l *link, v6 bool, i int) string {
 // is internal and may have the same addresses on all machines.
 func (l *link) reachesOthers() bool { return l.kind != "linux-bridge" || len(l.bridge.ports) > 0 }
 
-// StaticAddress is an address that a description gives to a host.
+// StaticAddress is an address that a description assigns to a host.
 type StaticAddress struct {
 	Host      int // index of the description
 	Interface string
-	Field     string // where it is said
+	Field     string // field that contains the address
 	Address   netip.Prefix
-	MACs      []string // of the host's cards, in upper case
+	MACs      []string // MAC addresses of the host's NICs, in upper case
 }
 
 // addresses returns the addresses that other machines can reach.

@@ -2,27 +2,27 @@ package ignition
 
 import "fmt"
 
-// NetworkPreview is the result of the network descriptions of an infra-env.
+// NetworkPreview describes how the network descriptions of an infra-env are applied.
 type NetworkPreview struct {
 	// Way is the form of the settings: "keyfiles" that identify NICs by MAC address, keyfiles that
 	// a "script" copies, or a "policy" for nmstate.
 	Way string
-	// Beyond is the first field that keyfiles do not support; nil unless Way is "policy". Minimal
-	// images and network boot need keyfiles.
+	// Beyond is the first field that keyfiles do not support. It is nil unless Way is "policy".
+	// Minimal images and network boot need keyfiles.
 	Beyond *NetworkFault
 	Hosts  []HostPreview
 }
 
-// HostPreview is the result for one host.
+// HostPreview describes how the network description of one host is applied.
 type HostPreview struct {
 	Fault     *NetworkFault // nil if the description is valid
-	Beyond    *NetworkFault // the first field that keyfiles do not support; nil if there is none
+	Beyond    *NetworkFault // first field that keyfiles do not support, or nil
 	Addresses []StaticAddress
-	Files     []File // keyfiles by name, or the policy; none with a fault
+	Files     []File // keyfiles by name, or the policy; empty if the description has a fault
 }
 
-// PreviewNetwork returns the result of network descriptions, with the faults of all hosts. The
-// hosts must not use taken addresses.
+// PreviewNetwork returns the preview of network descriptions, with the faults of all hosts. Hosts
+// must not use taken addresses.
 func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) (*NetworkPreview, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, taken)
 	preview := &NetworkPreview{Way: map[form]string{byMAC: "keyfiles", byScript: "script",
@@ -57,7 +57,8 @@ func StaticAddresses(hosts []HostNetwork) []StaticAddress {
 	return all
 }
 
-// CheckNetwork returns an error for an invalid description, or for one with a taken address.
+// CheckNetwork returns an error for an invalid description, or for a description with a taken
+// address.
 func CheckNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) error {
 	_, faults := surveyNetwork(hosts, openshiftVersion, taken)
 	for _, fault := range faults {

@@ -19,7 +19,7 @@ type hostState struct {
 	routes     []route
 	rules      []rule
 	dns        resolver
-	// beyond is the first field that keyfiles do not support; nil if there is none.
+	// beyond is the first field that keyfiles do not support, or nil.
 	beyond *NetworkFault
 }
 
@@ -94,7 +94,7 @@ type family struct {
 	enabled, dhcp, autoconf           bool
 	addresses                         []netip.Prefix
 	autoDNS, autoRoutes, autoGateway  string
-	table, metric                     int64 // of dynamic routes; -1 if not given
+	table, metric                     int64 // of dynamic routes; -1 if not set
 	clientID, duid, genMode, hostname string
 	sendHostname, token               string
 }
@@ -117,7 +117,7 @@ const beyondKeyfiles = "is not supported by NetworkManager's keyfiles"
 // keyfileKinds are the types of interfaces that keyfiles support.
 var keyfileKinds = []string{"ethernet", "802-3-ethernet", "bond", "vlan", "linux-bridge"}
 
-// The keys of nmstate, by their parent. An error about an unknown key suggests a similar one.
+// The keys of nmstate by parent. For an unknown key, the error suggests a similar key.
 const (
 	stateKeys = "interfaces routes route-rules dns-resolver hostname ovs-db ovn description version capture " +
 		"desiredState"
@@ -150,7 +150,7 @@ const (
 		"multicast-startup-query-interval stp vlan-protocol vlan-default-pvid"
 )
 
-// parseState reads a state. It returns a fault for a state that no machine could apply.
+// parseState parses a state. It returns a fault for a state that no machine could apply.
 func parseState(text string, cards []NetworkInterface) (*hostState, *NetworkFault) {
 	document, fault := readDocument(text)
 	if fault != nil {
@@ -172,7 +172,7 @@ type stateParser struct {
 	fault *NetworkFault
 }
 
-// refuse records a fault, if it is the first one. A line of 0 is looked up.
+// refuse stores the first fault. If the line is 0, refuse finds the line of the path.
 func (p *stateParser) refuse(path string, line int, format string, args ...any) {
 	if p.fault == nil {
 		p.fault = p.state.fault(path, line, fmt.Sprintf(format, args...))
@@ -227,8 +227,8 @@ func (p *stateParser) parse(root value) {
 	}
 }
 
-// config visits the desired configuration. It skips the running configuration, which nmstate also
-// shows.
+// config visits the desired configuration. It skips the running configuration, which nmstate's
+// output also contains.
 func (p *stateParser) config(v value, visit func(v value)) {
 	v.fields(configKeys, func(name string, v value) bool {
 		if name == "config" {
@@ -344,7 +344,7 @@ func (l *link) readEthernet(v value) {
 	}
 }
 
-// The flags NMVlanFlags of NetworkManager. The first is the default of Linux.
+// The flags NMVlanFlags of NetworkManager. The first flag is set by default in Linux.
 const (
 	vlanReorderHeaders = 1 << iota
 	vlanGVRP
@@ -386,7 +386,7 @@ func (l *link) readVLAN(v value) {
 	})
 }
 
-// familyOf reports for each key of only one address family whether that is IPv6.
+// familyOf contains the keys that exist for one address family only. The value is true for IPv6.
 var familyOf = map[string]bool{"autoconf": true, "dhcp-duid": true, "addr-gen-mode": true, "token": true,
 	"dhcp-client-id": false}
 
@@ -477,7 +477,7 @@ func readDUID(v value) string {
 	}
 }
 
-// readToken reads the lower 64 bits of an IPv6 address; the upper ones are those of the network.
+// readToken reads the lower 64 bits of an IPv6 address. The upper 64 bits are those of the network.
 func readToken(v value) string {
 	text := v.text()
 	if text == "" || text == "::" {

@@ -41,7 +41,7 @@ func (p *stateParser) check(cards []NetworkInterface) {
 		}
 		c.links[l.name] = l
 	}
-	// The loop adds interfaces that are ports without a description.
+	// The loop adds interfaces for ports without a description.
 	for _, l := range slices.Clone(p.state.interfaces) {
 		if l.up {
 			c.link(l)
@@ -76,8 +76,8 @@ func (l *link) family(v6 bool) *family {
 	return l.v4
 }
 
-// known reports whether a name is that of a described interface, of a NIC with a MAC address, or
-// one that Linux gives to NICs.
+// known reports whether a name is that of a described interface or of a NIC with a MAC address, or
+// a name that Linux gives to NICs.
 func (c *stateChecker) known(name string) bool {
 	return c.links[name] != nil || c.macs[name] != "" || physicalName.MatchString(name)
 }
@@ -201,8 +201,8 @@ func (c *stateChecker) vlan(l *link) {
 	c.tagged[place] = l
 }
 
-// port checks the controller that an interface names, and links them if the controller does not
-// list the port.
+// port checks the controller that an interface names. It links both if the controller does not list
+// the port.
 func (c *stateChecker) port(l *link) {
 	if l.controller == nil && l.controlledBy != "" {
 		controller := c.links[l.controlledBy]
@@ -296,8 +296,8 @@ func (c *stateChecker) route(r route) {
 	}
 }
 
-// rules assigns each rule to the interface with which it is activated: the first one with a route
-// in its table, else that of the name servers.
+// rules assigns each rule to the interface with which it is activated: the first interface with a
+// route in the rule's table, or else the interface of the name servers.
 func (c *stateChecker) rules() {
 	type table struct {
 		v6 bool
@@ -356,12 +356,13 @@ func (s *hostState) byMAC() bool {
 			return false
 		}
 	}
-	// A rule with an incoming interface needs the name on the machine, which the script inserts.
+	// A rule with an incoming interface needs the interface's name on the machine, which the script
+	// inserts.
 	return !slices.ContainsFunc(s.rules, func(r rule) bool { return r.incoming != "" })
 }
 
-// supportsDNS reports whether an interface can have name servers of a family. NetworkManager does
-// not support them on an interface with only link-local addresses.
+// supportsDNS reports whether name servers of a family can be assigned to an interface.
+// NetworkManager ignores them on an interface that has only link-local addresses.
 func (l *link) supportsDNS(v6 bool) bool {
 	if !l.up || l.controller != nil {
 		return false
@@ -370,8 +371,8 @@ func (l *link) supportsDNS(v6 bool) bool {
 	return method != "disabled" && method != "link-local"
 }
 
-// resolverLink returns the interface that gets the name servers of a family: that of the default
-// route, else one with static addresses, else any.
+// resolverLink returns the interface to which the name servers of a family are assigned: the
+// interface of the default route, else an interface with static addresses, else any interface.
 func (s *hostState) resolverLink(v6 bool) *link {
 	for _, r := range s.routes {
 		if r.destination.Bits() == 0 && r.destination.Addr().Is6() == v6 && r.table == mainTable {

@@ -19,11 +19,11 @@ var bondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcas
 // bondOption describes the valid values and modes of a bond option. NetworkManager ignores an
 // option that is invalid in a mode, or rejects the whole connection.
 type bondOption struct {
-	from, to int64    // limits of a number; both 0 if it is not a number
+	from, to int64    // limits of a number; both are 0 for other options
 	names    []string // names of the kernel's values 0, 1, …
 	numbers  bool     // NetworkManager uses the numbers instead of the names
 	modes    []string
-	read     func(v value) string // for other values
+	read     func(v value) string // reads other values
 }
 
 var (
@@ -158,7 +158,7 @@ func (l *link) readBondOptions(v value) {
 	}
 }
 
-// value returns an option in the spelling of NetworkManager: the kernel's numbers become names,
+// value returns an option in the spelling of NetworkManager: numbers of the kernel become names,
 // except for options with numbers set.
 func (o bondOption) value(v value) string {
 	if o.read != nil {
@@ -212,8 +212,8 @@ func (l *link) checkBondOptions(at map[string]value) {
 	}
 }
 
-// bridgeNumbers are the numeric options of a bridge: the key in a keyfile and the limits that
-// NetworkManager checks.
+// bridgeNumbers contains the numeric options of a bridge: the key in a keyfile and the limits that
+// NetworkManager enforces.
 var bridgeNumbers = map[string]struct {
 	key      string
 	from, to int64
@@ -233,7 +233,7 @@ var bridgeNumbers = map[string]struct {
 	"vlan-default-pvid":                 {"vlan-default-pvid", 0, 4094},
 }
 
-// readBridge reads a Linux bridge. Other types of interfaces have a section of the same name.
+// readBridge reads a Linux bridge. Other types of interfaces have a section with the same name.
 func (l *link) readBridge(v value, kind *yaml.Node) bool {
 	if kind == nil || kind.Value != "linux-bridge" {
 		return false
@@ -277,7 +277,7 @@ func (l *link) readBridgeOption(name string, v value) bool {
 		l.set(name, text)
 	case "vlan-protocol":
 		l.set(name, map[string]string{"802.1q": "802.1Q", "802.1ad": "802.1ad"}[v.oneOf("802.1q", "802.1ad")])
-	case "gc-timer", "hello-timer": // counters of the kernel, shown by nmstate
+	case "gc-timer", "hello-timer": // counters of the kernel, which nmstate prints
 	case "stp":
 		l.readSTP(v)
 	default:

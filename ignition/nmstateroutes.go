@@ -16,8 +16,8 @@ type route struct {
 	gateway       netip.Addr // optional
 	source        netip.Addr // optional
 	via           string     // interface
-	metric, table int64      // by default 0 and mainTable
-	weight, cwnd  int64      // 0 if not given
+	metric, table int64      // 0 and mainTable by default
+	weight, cwnd  int64      // 0 if not set
 }
 
 // rule is a routing rule: it selects the routing table for packets.
@@ -26,14 +26,14 @@ type rule struct {
 	v6              bool
 	from, to        netip.Prefix // optional
 	priority, table int64
-	mark, mask      int64 // -1 if not given
+	mark, mask      int64 // -1 if not set
 	incoming        string
 	action          string
-	suppress        int64 // -1 if not given
-	on              *link // the interface with which the rule is activated
+	suppress        int64 // -1 if not set
+	on              *link // interface with which the rule is activated
 }
 
-// firstRulePriority is the first priority that nmstate gives to rules without a priority.
+// firstRulePriority is the first priority that nmstate assigns to rules without a priority.
 const firstRulePriority = 30000
 
 func (p *stateParser) route(v value) {
@@ -214,7 +214,8 @@ func (r route) settings() (text, options string) {
 	return text, strings.Join(all, ",")
 }
 
-// setting returns a rule in the form of nm-settings-keyfile(5), which uses the words of ip-rule(8).
+// setting returns a rule in the form of nm-settings-keyfile(5), which uses the keywords of
+// ip-rule(8).
 func (r rule) setting() string {
 	words := []string{"priority", strconv.FormatInt(r.priority, 10)}
 	prefix := func(word string, p netip.Prefix) {

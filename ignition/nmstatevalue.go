@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The limits of a network description. A host with a hundred interfaces stays far below them.
+// Limits of a network description. A host with a hundred interfaces stays far below them.
 const (
 	networkYAMLLimit  = 1 << 20 // bytes
 	networkDepthLimit = 32      // nested mappings and lists
@@ -22,20 +22,20 @@ const (
 	networkCardLimit  = 1000    // NICs with a logical name
 )
 
-// NetworkFault reports why the network description of a machine is invalid, or why it cannot have
-// the simplest form.
+// NetworkFault reports why the network description of a machine is invalid, or why it needs a more
+// complex form of settings.
 type NetworkFault struct {
 	Host    int    // index of the description, from 0
 	Field   string // such as "interfaces[0].ipv4.address[1].ip"; "" for the whole description
 	Line    int    // of the host's YAML, from 1; 0 if there is none
-	Problem string // the sentence without its subject
+	Problem string // sentence without its subject
 }
 
 func (f *NetworkFault) Error() string {
 	return fmt.Sprintf("host %d: %s", f.Host, f.Sentence())
 }
 
-// Sentence returns the problem without the host.
+// Sentence returns the problem as a sentence, without the host.
 func (f *NetworkFault) Sentence() string {
 	switch {
 	case f.Field == "":
@@ -46,11 +46,12 @@ func (f *NetworkFault) Sentence() string {
 	return fmt.Sprintf("%s (line %d) %s", f.Field, f.Line, f.Problem)
 }
 
-// yamlLine matches the line number in an error of the YAML library, which is only in its text.
+// yamlLine matches the line number in an error of the YAML library. The number is available only in
+// the error's text.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// readDocument reads a description as one mapping. Aliases and merge keys are replaced by copies of
-// their targets.
+// readDocument parses a description as one mapping. Aliases and merge keys are replaced by copies
+// of their targets.
 func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	whole := func(format string, args ...any) *NetworkFault {
 		return &NetworkFault{Problem: fmt.Sprintf(format, args...)}
@@ -82,8 +83,8 @@ func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	return r.root, r.fault
 }
 
-// unreadable returns the fault for invalid YAML. It checks for a tab, which is the most common
-// cause and the hardest to see.
+// unreadable returns the fault for invalid YAML. It checks for tabs, because they are the most
+// common cause and hard to see.
 func unreadable(text string, err error) *NetworkFault {
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		number, numberErr := strconv.Atoi(m[1])
@@ -123,7 +124,7 @@ func (r *documentReader) refuse(n *yaml.Node, name, problem string) {
 	}
 }
 
-// check checks the limits and the keys. A node counts once for each alias of it.
+// check checks the limits and the keys. A node counts once for each alias that refers to it.
 func (r *documentReader) check(n *yaml.Node, depth int) {
 	r.nodes++
 	switch {
@@ -169,7 +170,7 @@ func (r *documentReader) checkKeys(n *yaml.Node) {
 	}
 }
 
-// pathOf returns the path of a node from n. It searches the node itself before its aliases.
+// pathOf returns the path from n to a node. It searches the node itself before its aliases.
 func pathOf(n, wanted *yaml.Node, path string) (string, bool) {
 	if n == wanted {
 		return path, true
@@ -220,7 +221,7 @@ func (r *documentReader) expand(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// merge adds the fields of a merge key ("<<") that the mapping does not have:
+// merge adds the fields of a merge key ("<<") that the mapping does not contain:
 // https://yaml.org/type/merge.html
 func (r *documentReader) merge(out, value *yaml.Node, own map[string]bool) {
 	from := r.expand(value)
@@ -249,8 +250,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// lineOf returns the line of a field such as "interfaces[1].vlan.id", or of its nearest existing
-// parent.
+// lineOf returns the line of a field such as "interfaces[1].vlan.id". If the field does not exist,
+// it returns the line of the nearest existing parent.
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for path != "" {
@@ -311,7 +312,7 @@ func (v value) empty() bool {
 }
 
 // fields visits the fields of a mapping. If visit returns false for a field that is not empty, the
-// field is either misspelt or not supported by keyfiles. keys are all keys of nmstate in this
+// field is either misspelt or not supported by keyfiles. keys contains all keys of nmstate in this
 // mapping.
 func (v value) fields(keys string, visit func(name string, v value) bool) {
 	if v.empty() {
@@ -336,8 +337,8 @@ func (v value) fields(keys string, visit func(name string, v value) bool) {
 	}
 }
 
-// nearest returns the key that is most similar to a name; "" if the name is a key or no key is
-// similar.
+// nearest returns the key that is most similar to a name. It returns "" if the name is a key or no
+// key is similar.
 func nearest(name string, keys []string) string {
 	if len(name) > 40 || slices.Contains(keys, name) {
 		return ""
@@ -351,8 +352,8 @@ func nearest(name string, keys []string) string {
 	return found
 }
 
-// distance returns the number of insertions, deletions, replacements and swaps of neighbouring
-// letters that turn one text into the other (optimal string alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of adjacent letters
+// that convert one text to the other (optimal string alignment).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -393,7 +394,7 @@ func (v value) each(visit func(v value)) {
 	}
 }
 
-// text reads a scalar without control characters, so that it fits in a line of a keyfile.
+// text reads a scalar without control characters, so that it fits into a line of a keyfile.
 func (v value) text() string {
 	if v.node.Kind != yaml.ScalarNode {
 		v.refuse("must be a single value")
@@ -406,7 +407,7 @@ func (v value) text() string {
 	return v.node.Value
 }
 
-// word reads a scalar without blanks, commas and semicolons, so that it fits in a list.
+// word reads a scalar without blanks, commas and semicolons, so that it fits into a list.
 func (v value) word() string {
 	text := v.text()
 	if v.p.fault == nil && (text == "" || strings.ContainsAny(text, " ,;=\\")) {
@@ -430,7 +431,8 @@ func (v value) number(from, to int64) int64 {
 	return n
 }
 
-// truth reads a boolean in the spellings of nmstate and returns it in that of NetworkManager.
+// truth reads a boolean in the spelling of nmstate and returns it in the spelling of
+// NetworkManager.
 func (v value) truth() string {
 	switch text := v.text(); strings.ToLower(text) {
 	case "true", "yes", "on", "1", "y":

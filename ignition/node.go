@@ -11,7 +11,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// File is a file of root that a config writes on a host. It replaces an existing file.
+// File is a file, owned by root, that a config writes on a host. It replaces an existing file.
 type File struct {
 	Path string
 	// Mode contains the permissions, such as 0o644.
@@ -19,24 +19,24 @@ type File struct {
 	Data []byte
 }
 
-// HostEdits contains the differences between the config of a host and that of its role.
+// HostEdits contains the differences between the config of a host and the config of its role.
 type HostEdits struct {
 	// Hostname is written to /etc/hostname.
 	Hostname string
-	// NodeIPHint is an address in the network for the kubelet; "" lets the kubelet choose. For a
-	// single node it is the network address of the first machine network.
+	// NodeIPHint is an address in the kubelet's network; "" lets the kubelet choose. For a
+	// single-node cluster, it is the network address of the first machine network.
 	NodeIPHint string
 	Files      []File
-	// MachineConfigPool is the pool whose config a worker fetches instead of that of the pool
-	// worker.
+	// MachineConfigPool is the pool whose config a worker downloads instead of the config of the
+	// pool worker.
 	MachineConfigPool string
-	// Overrides is an Ignition config that is merged into the result; "" for none.
+	// Overrides is an Ignition config that is merged into the result, or "".
 	Overrides string
 }
 
-// HostConfig returns the config that the installer writes for a host: that of its role (master.ign,
-// worker.ign, arbiter.ign) with the edits. It keeps the version of the role's config unless the
-// overrides have a higher one.
+// HostConfig returns the config that the installer writes for a host: the config of its role
+// (master.ign, worker.ign, arbiter.ign) with the edits. The result has the version of the role's
+// config, or the version of the overrides if that is higher.
 func HostConfig(role []byte, edits HostEdits) ([]byte, error) {
 	if edits.Hostname == "" || strings.ContainsAny(edits.Hostname, " \t\r\n/") {
 		return nil, fmt.Errorf("the host name %q cannot be written to /etc/hostname", edits.Hostname)
@@ -65,8 +65,8 @@ func HostConfig(role []byte, edits HostEdits) ([]byte, error) {
 
 // RoleEdits contains the additions to the config of a role.
 type RoleEdits struct {
-	// ServiceCA (PEM) is the CA with which the installer and the controller verify the service;
-	// empty for none.
+	// ServiceCA (PEM) is the CA with which the installer and the controller verify the service, or
+	// empty.
 	ServiceCA []byte
 	// IPv6 makes the host keep the DHCPv6 identity that it had during discovery.
 	IPv6 bool
@@ -74,8 +74,8 @@ type RoleEdits struct {
 	Files []File
 }
 
-// EditRole edits master.ign, worker.ign or arbiter.ign of openshift-install. The config keeps its
-// version.
+// EditRole edits master.ign, worker.ign or arbiter.ign of openshift-install. It does not change the
+// version of the config.
 func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 	var files []File
 	if len(edits.ServiceCA) > 0 {
@@ -90,10 +90,10 @@ func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 
 // BootstrapEdits describes the installation of a bootstrap config.
 type BootstrapEdits struct {
-	// SingleNode reports a control plane of one host, which bootstraps in place.
+	// SingleNode reports that the control plane has one host, which bootstraps in place.
 	SingleNode bool
-	// Hosts are the hosts of the platform baremetal; none leaves the BareMetalHost objects of the
-	// installer unchanged.
+	// Hosts are the hosts of the platform baremetal. If the list is empty, the BareMetalHost
+	// objects of the installer are unchanged.
 	Hosts []BareMetalHost
 }
 
@@ -133,7 +133,7 @@ func EditBootstrap(bootstrap []byte, edits BootstrapEdits) ([]byte, error) {
 	})
 }
 
-// addFiles merges files into a config without raising its version.
+// addFiles merges files into a config. It does not raise the version of the config.
 func addFiles(config []byte, files []File) ([]byte, error) {
 	version, err := Version(config)
 	if err != nil {
@@ -202,7 +202,7 @@ func appendToContents(file map[string]any) {
 	}
 }
 
-// usePool changes the pointer config of a worker to the config of another pool.
+// usePool replaces the pool in the pointer config of a worker.
 func usePool(raw []byte, pool string) ([]byte, error) {
 	config, err := decodeTree(raw)
 	if err != nil {

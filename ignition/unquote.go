@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// unquote splits a value in a unit file into words, as systemd does: quotes around whole words, C
-// escapes, %% for a percent sign and, in commands, $$ for a dollar sign and the prefixes of the
-// program (systemd.service(5)). Other specifiers and variables are errors, because their values are
-// known only on the running machine.
+// unquote splits a value in a unit file into words, as systemd does. It supports quotes around
+// whole words, C escapes, %% for a percent sign and, in commands, $$ for a dollar sign and the
+// prefixes of the program (systemd.service(5)). Other specifiers and variables are errors, because
+// only the running machine can expand them.
 func unquote(value string, command bool) ([]string, error) {
 	var words []string
 	for rest := strings.TrimLeft(value, " \t\n"); rest != ""; rest = strings.TrimLeft(rest, " \t\n") {
@@ -51,7 +51,7 @@ func unquoteWord(s string, command bool) (word, rest string, err error) {
 			i += n
 		case c == '%' || (c == '$' && command):
 			if i+1 >= len(s) || s[i+1] != c {
-				return "", "", fmt.Errorf("a single %q stands for something that only the running machine knows", c)
+				return "", "", fmt.Errorf("the specifier or variable %q can be expanded only on the running machine", c)
 			}
 			b.WriteByte(c)
 			i += 2
@@ -61,7 +61,7 @@ func unquoteWord(s string, command bool) (word, rest string, err error) {
 		}
 	}
 	if quote != 0 {
-		return "", "", fmt.Errorf("a quote %q is never closed", quote)
+		return "", "", fmt.Errorf("the quote %q is not closed", quote)
 	}
 	return b.String(), "", nil
 }

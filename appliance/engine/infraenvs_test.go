@@ -364,7 +364,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 		}, `no_proxy has "192.0.2.0/24 10.0.0.1"`, false},
 		"an invalid override": {
 			func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = `{"ignition":{"version":"9.9.9"}}` },
-			`is "9.9.9"; versions 3.0.0 to`, false},
+			`is "9.9.9"; the supported versions are 3.0.0 to`, false},
 		"a kernel argument without a value": {func(p *models.InfraEnvCreateParams) {
 			p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "a"}, {Operation: "append"}}
 		}, "Kernel argument 1 needs an operation", false},
