@@ -21,6 +21,24 @@ type Field[D any] struct {
 	get func(description *D) (any, error)
 	// changeOnly excludes the field from [create]: the constructor sets it for new objects.
 	changeOnly bool
+	// object relates the field to the text of the same name in the spec of the Kubernetes object.
+	object objectText
+}
+
+// objectText is the relation of a field to a text of the same name in the spec of a Kubernetes
+// object.
+type objectText int
+
+const (
+	notInObject   objectText = iota // the spec has no such text, or the controller converts it
+	emptyClears                     // an empty text in the spec clears the field
+	emptyDefaults                   // an empty text in the spec leaves the field to the engine
+)
+
+// inObject returns a field that the Kubernetes controllers copy from and to the object's spec.
+func inObject[D any](relation objectText, f Field[D]) Field[D] {
+	f.object = relation
+	return f
 }
 
 // text returns a field that holds a text.

@@ -45,10 +45,10 @@ func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
 	params := &models.InfraEnvCreateParams{
 		Name: &in.name, PullSecret: &in.pullSecret, OpenshiftVersion: in.version,
 		CPUArchitecture: in.spec.CPUArchitecture, ImageType: in.imageType,
-		SSHAuthorizedKey: &in.spec.SSHAuthorizedKey, AdditionalTrustBundle: in.spec.AdditionalTrustBundle,
-		IgnitionConfigOverride: in.spec.IgnitionConfigOverride, Proxy: proxyParams(in.spec.Proxy),
+		Proxy:           proxyParams(in.spec.Proxy),
 		KernelArguments: kernelArguments(in.spec.KernelArguments), StaticNetworkConfig: in.networks,
 	}
+	description.CreateInfraEnvFromObject(params, in.spec)
 	if sources := timeServers(in.spec); sources != "" {
 		params.AdditionalNtpSources = &sources
 	}
@@ -63,7 +63,7 @@ func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
 // unchanged.
 func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
 	params := description.InfraEnvUpdateParams(in.create())
-	params.AdditionalTrustBundle = &in.spec.AdditionalTrustBundle // an empty one clears the field
+	description.UpdateInfraEnvFromObject(params, in.spec)
 	if params.KernelArguments == nil {
 		params.KernelArguments = models.KernelArguments{}
 	}

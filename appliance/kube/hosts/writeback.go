@@ -9,6 +9,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/kube/objects/agentinstall"
 )
@@ -161,16 +162,7 @@ func commaList(text string) []string {
 // writeBackInfraEnv copies changes of an infra-env that were made over REST or in the browser into
 // its InfraEnv's spec. Fields that the spec leaves to the engine stay empty.
 func writeBackInfraEnv(spec *agentinstall.InfraEnvSpec, env *view.InfraEnv) (changed bool) {
-	set := func(to *string, value string) {
-		if strings.TrimSpace(*to) != strings.TrimSpace(value) {
-			*to, changed = value, true
-		}
-	}
-	set(&spec.SSHAuthorizedKey, env.SSHAuthorizedKey)
-	set(&spec.AdditionalTrustBundle, env.AdditionalTrustBundle)
-	if env.IgnitionConfigOverride != "" {
-		set(&spec.IgnitionConfigOverride, env.IgnitionConfigOverride)
-	}
+	changed = description.CopyInfraEnvToObject(spec, env.InfraEnv)
 	if env.Type != nil && spec.ImageType != "" && imageTypeOf(spec, "") != *env.Type {
 		spec.ImageType, changed = string(*env.Type), true
 	}

@@ -1,0 +1,56 @@
+package description
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+)
+
+// CreateInfraEnvFromObject copies the texts of an InfraEnv object's spec to a create request. The
+// spec is a pointer to a struct whose texts have the names of the fields.
+func CreateInfraEnvFromObject(params *models.InfraEnvCreateParams, spec any) {
+	for _, f := range infraEnvFields {
+		if f.object != notInObject {
+			give(params, f.Name, given(spec, f.Name))
+		}
+	}
+}
+
+// UpdateInfraEnvFromObject copies the texts of an InfraEnv object's spec to an update. An empty text
+// clears its field, except for fields that an empty text leaves to the engine.
+func UpdateInfraEnvFromObject(params *models.InfraEnvUpdateParams, spec any) {
+	for _, f := range infraEnvFields {
+		text := objectTextOf(spec, f.Name)
+		if f.object == emptyClears || f.object == emptyDefaults && text.String() != "" {
+			give(params, f.Name, text.String())
+		}
+	}
+}
+
+// CopyInfraEnvToObject copies the texts of an infra-env to the spec of its object. It reports whether
+// the spec changed. Texts that differ only in white space around them stay unchanged, and so do
+// texts that the spec leaves to the engine if the infra-env has none.
+func CopyInfraEnvToObject(spec any, env *models.InfraEnv) (changed bool) {
+	described := &InfraEnv{API: *env}
+	for _, f := range infraEnvFields {
+		if f.object == notInObject {
+			continue
+		}
+		value, err := f.get(described)
+		if err != nil {
+			panic("the text " + f.Name + " of an infra-env can't be read: " + err.Error())
+		}
+		text, now := objectTextOf(spec, f.Name), value.(string)
+		if f.object == emptyDefaults && now == "" || strings.TrimSpace(text.String()) == strings.TrimSpace(now) {
+			continue
+		}
+		text.SetString(now)
+		changed = true
+	}
+	return changed
+}
+
+func objectTextOf(spec any, name string) reflect.Value {
+	return reflect.ValueOf(spec).Elem().FieldByName(name)
+}
