@@ -9,8 +9,8 @@ import (
 	"landfall/store"
 )
 
-// cleanUp runs once an hour. It schedules a refresh of rows that AMS has not shown for long, and
-// removes journal entries and closed subscriptions after their retention.
+// cleanUp runs once an hour. It schedules a refresh of subscriptions that were not read from AMS
+// for a day, and deletes old journal entries and old closed subscriptions.
 func (r *Relay) cleanUp(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	due := !now.Before(r.cleanupAt)
@@ -49,7 +49,7 @@ func (r *Relay) cleanUp(ctx context.Context, now time.Time) {
 		err = r.options.DB.Update(ctx, func(tx *store.Tx) error { return deleteRows(tx, old, ended) })
 	}
 	if err != nil && ctx.Err() == nil {
-		r.options.Logger.Warn("Old journal entries of AMS could not be removed.", "error", err)
+		r.options.Logger.Warn("Old journal entries of AMS could not be deleted.", "error", err)
 	}
 }
 

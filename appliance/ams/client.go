@@ -47,7 +47,7 @@ type Call struct {
 
 // ClientOptions configures a client.
 type ClientOptions struct {
-	URL         string // of the API, without a path
+	URL         string // URL of the API, without a path
 	TokenURL    string
 	Transport   http.RoundTripper
 	Credentials Credentials
@@ -77,17 +77,17 @@ func NewClient(options ClientOptions) *Client {
 	}
 }
 
-// Skew returns how far AMS's clock is ahead of the local clock, according to the last answer.
+// Skew returns AMS's clock minus the local clock, according to the last answer.
 func (c *Client) Skew() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.skew
 }
 
-// TokenUntil returns the expiry of the access token; zero without a token.
+// TokenUntil returns the expiry time of the access token, or the zero time without a token.
 func (c *Client) TokenUntil() time.Time { return c.tokens.validUntil() }
 
-// pace waits until the rate limit allows one more call.
+// pace waits until the rate limit allows another call.
 func (c *Client) pace(ctx context.Context) error {
 	delay := c.limiter.ReserveN(c.clock.Now(), 1).DelayFrom(c.clock.Now())
 	if delay <= 0 {
@@ -101,8 +101,8 @@ func (c *Client) pace(ctx context.Context) error {
 	}
 }
 
-// call sends a request to AMS. If AMS rejects the token, call fetches a new token and tries once
-// more.
+// call sends a request to AMS. If AMS rejects the token, call fetches a new token and repeats the
+// request once.
 func (c *Client) call(ctx context.Context, op, method, path string, body any) (*answer, error) {
 	var text []byte
 	if body != nil {
@@ -149,11 +149,12 @@ func (c *Client) send(ctx context.Context, op, method, path, token string, body 
 		}
 	}
 	c.watch(done)
-	c.log.DebugContext(ctx, "AMS was asked.", "op", op, "status", done.Status, "operation", operation, "error", err)
+	c.log.DebugContext(ctx, "A call to AMS ended.", "op", op, "status", done.Status, "operation", operation, "error",
+		err)
 	return got, err
 }
 
-// check returns a *CallError for an answer that is not a success.
+// check returns a *CallError unless the HTTP status is a success.
 func (c *Client) check(op string, got *answer) error {
 	if got.status >= 200 && got.status < 300 {
 		return nil
@@ -212,18 +213,18 @@ func classOf(got *answer) Class {
 func describe(status int, failure *CallError, reason string) string {
 	switch {
 	case failure.Class == Intercepted:
-		return fmt.Sprintf("A server other than AMS answers (HTTP %d in a foreign format): is there a captive "+
-			"portal or a proxy's page?", status)
+		return fmt.Sprintf("A server other than AMS answered (HTTP %d in a foreign format); check for a captive "+
+			"portal or a proxy's page.", status)
 	case reason != "":
 		return strings.TrimSuffix(reason, ".") + "."
 	}
-	return fmt.Sprintf("AMS answered %d %s and nothing else.", status, http.StatusText(status))
+	return fmt.Sprintf("AMS answered %d %s without an error text.", status, http.StatusText(status))
 }
 
-// longestWait limits the wait that AMS may request.
+// longestWait is the longest wait that an answer of AMS can cause.
 const longestWait = time.Hour
 
-// retryAfter parses both forms of the Retry-After header; 0 if there is none.
+// retryAfter parses both forms of the Retry-After header. It returns 0 if the header is missing.
 func retryAfter(text string, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
@@ -240,7 +241,7 @@ func intercepted(op string, got *answer) *CallError {
 		&CallError{Class: Intercepted}, "")}
 }
 
-// wireRow has the fields of a subscription that Landfall uses. The rest stays in the raw JSON.
+// wireRow has the fields of a subscription that Landfall uses. The raw JSON keeps the other fields.
 type wireRow struct {
 	ID                string `json:"id"`
 	Kind              string `json:"kind"`
@@ -309,7 +310,7 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 	return Account{wire.ID, wire.Username, wire.OrganizationID, wire.Organization.Name}, nil
 }
 
-// Get reads a subscription; nil if it is gone.
+// Get reads a subscription. It returns nil if the subscription does not exist.
 func (c *Client) Get(ctx context.Context, id string) (*Row, error) {
 	got, err := c.call(ctx, "get", http.MethodGet, accountsRoot+"/subscriptions/"+url.PathEscape(id), nil)
 	if failure, ok := errors.AsType[*CallError](err); ok && failure.Class == Missing {
@@ -328,8 +329,8 @@ func (c *Client) Get(ctx context.Context, id string) (*Row, error) {
 	return &row, nil
 }
 
-// Search finds the subscriptions with the cluster's ID or, if it is known, the cluster's own
-// external ID. Deprovisioned subscriptions are left out.
+// Search finds the subscriptions with the cluster's ID or, if it is not empty, with the cluster's
+// own external ID. It leaves out deprovisioned subscriptions.
 func (c *Client) Search(ctx context.Context, clusterID, externalID string) ([]Row, error) {
 	search := "cluster_id = '" + clusterID + "'"
 	if externalID != "" {
@@ -360,7 +361,7 @@ func (c *Client) Search(ctx context.Context, clusterID, externalID string) ([]Ro
 	return rows, nil
 }
 
-// Create requests a subscription for a new cluster. The returned row may hold nothing but its ID.
+// Create requests a subscription for a new cluster. The returned row may contain only the ID.
 func (c *Client) Create(ctx context.Context, account, clusterID, displayName string) (*Row, error) {
 	got, err := c.call(ctx, "create", http.MethodPost, accountsRoot+"/cluster_authorizations", map[string]any{
 		"account_username": account, "product_category": assistedInstall, "product_id": "OCP", "cluster_id": clusterID,
@@ -379,20 +380,20 @@ func (c *Client) Create(ctx context.Context, account, clusterID, displayName str
 	}
 	if wire.Allowed != nil && !*wire.Allowed {
 		return nil, &CallError{Class: Forbidden, Op: "create", HTTP: got.status, Quota: true,
-			Text: fmt.Sprintf("AMS does not allow the cluster: the quota is short of %s.",
+			Text: fmt.Sprintf("AMS does not allow the cluster: the quota lacks %s.",
 				resourceNames(wire.ExcessResources))}
 	}
 	row, ok := readRow(wire.Subscription)
 	if !ok {
 		return nil, &CallError{Class: Failing, Op: "create", HTTP: got.status,
-			Text: "AMS answered without the subscription that it may have made."}
+			Text: "AMS answered without a subscription, which it may have created."}
 	}
 	return &row, nil
 }
 
 func resourceNames(resources []json.RawMessage) string {
 	if len(resources) == 0 {
-		return "something that it does not name"
+		return "an unnamed resource"
 	}
 	text, err := json.Marshal(resources)
 	if err != nil {
@@ -401,7 +402,7 @@ func resourceNames(resources []json.RawMessage) string {
 	return string(text)
 }
 
-// Update sends the non-empty fields of a subscription, and its status unless that is empty.
+// Update sends the non-empty fields of a subscription and, if it is not empty, the status.
 func (c *Client) Update(ctx context.Context, id string, fields outbox.Fields, status string) (*Row, error) {
 	body := struct {
 		Kind string `json:"kind"`
@@ -419,7 +420,7 @@ func (c *Client) Update(ctx context.Context, id string, fields outbox.Fields, st
 	return &row, nil
 }
 
-// Delete removes a subscription. A subscription that is already gone is no error.
+// Delete deletes a subscription. It succeeds if the subscription does not exist.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	got, err := c.call(ctx, "delete", http.MethodDelete, accountsRoot+"/subscriptions/"+url.PathEscape(id), nil)
 	if failure, ok := errors.AsType[*CallError](err); ok && failure.Class == Missing {

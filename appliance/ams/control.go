@@ -12,13 +12,14 @@ import (
 	"landfall/store"
 )
 
-// ErrNothing is returned for an order about a cluster that AMS needs no report about.
+// ErrNothing is returned for an order about a cluster that is not reported to AMS.
 var ErrNothing = fault.Sentinel(fault.NotFound, "there is nothing to report to AMS about this cluster")
 
 // ErrPaused is returned for an order that the state of the relay does not allow.
 var ErrPaused = fault.Sentinel(fault.Conflict, "the relay is not waiting for a confirmation")
 
-// Connect ends all waits. For the given time it also allows a relay with ByHand to connect.
+// Connect makes the relay retry immediately. It also permits a relay with ByHand to connect for the
+// given time.
 func (r *Relay) Connect(span time.Duration) {
 	r.mu.Lock()
 	now := r.options.Clock.Now()
@@ -34,7 +35,7 @@ func (r *Relay) Connect(span time.Duration) {
 	r.wakeUp()
 }
 
-// Retry reports a cluster again, whatever the reason for its stop was.
+// Retry ends a stop of a cluster, whatever the reason for the stop, and sends its changes again.
 func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
 	return r.order(ctx, clusterID, by, "is reported to AMS again.", "retry",
 		func(_ *outbox.Desired, recorded *outbox.Recorded) error {
@@ -64,12 +65,12 @@ func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
 		})
 }
 
-// Leave accepts the state that AMS has. Nothing is reported until the cluster changes again.
+// Leave accepts the state in AMS. The relay sends nothing until the cluster changes again.
 func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 	return r.order(ctx, clusterID, by, "keeps the state that AMS has.", "leave",
 		func(d *outbox.Desired, recorded *outbox.Recorded) error {
 			recorded.Stop, recorded.Generation, recorded.Acked = nil, d.Generation, d.Fields
-			recorded.Note = "AMS's state was accepted by " + by + "."
+			recorded.Note = "The state in AMS was accepted by " + by + "."
 			if d.Phase == outbox.Absent || !d.DeletedAt.IsZero() {
 				recorded.Closed, recorded.ClosedAt = closedLeft, r.options.Clock.Now().UTC()
 			}
@@ -78,19 +79,19 @@ func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 }
 
 // ErrEdit is returned for values that AMS does not accept.
-var ErrEdit = fault.Sentinel(fault.Invalid, "AMS does not accept this")
+var ErrEdit = fault.Sentinel(fault.Invalid, "AMS does not accept the value")
 
 const longestName = 255 // bytes
 
-// Edit reports other values than the cluster has, until the next edit. An empty field stands for
-// the cluster's own value. The cluster's own external ID cannot be edited, because its metrics are
-// found by it.
+// Edit overrides values that are sent to AMS, until the next edit. An empty field restores the
+// cluster's own value. The cluster's own external ID cannot be edited, because AMS assigns the
+// cluster's metrics by it.
 func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error {
 	switch address, err := url.Parse(fields.ConsoleURL); {
 	case fields.ExternalClusterID != "":
-		return fmt.Errorf("%w: the id that a cluster gave itself stays", ErrEdit)
+		return fmt.Errorf("%w: the cluster's own ID cannot be edited", ErrEdit)
 	case len(fields.DisplayName) > longestName:
-		return fmt.Errorf("%w: the name has %d bytes; at most %d are taken", ErrEdit, len(fields.DisplayName),
+		return fmt.Errorf("%w: the name has %d bytes; at most %d are allowed", ErrEdit, len(fields.DisplayName),
 			longestName)
 	case fields.ConsoleURL != "" && (err != nil || address.Scheme != "https" && address.Scheme != "http" ||
 		address.Host == ""):
@@ -98,7 +99,7 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 			fields.ConsoleURL)
 	}
 	now := r.options.Clock.Now().UTC()
-	what := "gets other values in AMS than its own."
+	what := "gets edited values in AMS."
 	if fields == (outbox.Fields{}) {
 		what = "gets its own values in AMS again."
 	}
@@ -121,8 +122,9 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 	return r.ordered(clusterID, err)
 }
 
-// Reverify marks all subscriptions after the store was restored from a backup: until a person has
-// decided, Landfall neither recreates what is missing in AMS nor overwrites what differs.
+// Reverify marks all subscriptions after the store was restored from a backup. Until a person
+// decides, Landfall neither recreates subscriptions that are missing in AMS nor overwrites values
+// that differ.
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
@@ -142,8 +144,8 @@ func (r *Relay) Reverify(ctx context.Context) error {
 	return err
 }
 
-// Accept ends a pause that a person decides: the site reports for the new organization, or from
-// this machine.
+// Accept ends a pause that only a person can end. The site then reports for the new organization,
+// or from this machine.
 func (r *Relay) Accept(ctx context.Context) error {
 	r.mu.Lock()
 	state := r.state
@@ -165,20 +167,20 @@ func (r *Relay) Accept(ctx context.Context) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("%w: it is %s", ErrPaused, state)
+		return fmt.Errorf("%w: its state is %s", ErrPaused, state)
 	}
 	r.Connect(0)
 	return nil
 }
 
-// resendAll reports every cluster again, to another organization.
+// resendAll sends every cluster again, to another organization.
 func (r *Relay) resendAll(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
 			if d.Phase == outbox.Absent {
 				return nil
 			}
-			return outbox.PutDesired(tx, id, d) // unchanged, but waiting again
+			return outbox.PutDesired(tx, id, d) // unchanged, but queued again
 		})
 	})
 	if err != nil {
@@ -188,7 +190,7 @@ func (r *Relay) resendAll(ctx context.Context) error {
 	return err
 }
 
-// order executes a manual order about one cluster and writes an event with the name of the person.
+// order executes a manual order about a cluster and writes an event with the name of the person.
 func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired,
 	*outbox.Recorded) error) error {
 	states := &dbState{r.options.DB, r.options.Clusters}
@@ -197,7 +199,7 @@ func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn fu
 		Entry: entry}, fn))
 }
 
-// ordered schedules a cluster after a stored order.
+// ordered schedules a cluster after its order was stored.
 func (r *Relay) ordered(clusterID string, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNothing

@@ -16,7 +16,7 @@ import (
 	"landfall/store"
 )
 
-// leaseFor is the time that a courier has before the relay takes over.
+// leaseFor is the duration of a courier's lease. After it, the relay reports the clusters itself.
 const leaseFor = 7 * 24 * time.Hour
 
 // trustedKeys stores the keys whose receipts are accepted, by their fingerprint.
@@ -100,17 +100,17 @@ func (r *Relay) rescan() error {
 
 // Imported counts the receipts of one import.
 type Imported struct {
-	Applied int `json:"told"`    // receipts with news
-	Already int `json:"already"` // receipts without news
+	Applied int `json:"told"`    // receipts that changed the recorded state
+	Already int `json:"already"` // receipts that were imported before
 	Stopped int `json:"stopped"` // clusters that need attention
 	Unknown int `json:"unknown"` // clusters that this site does not have
 }
 
-// ErrUntrusted is returned for receipts that are signed with an untrusted key.
+// ErrUntrusted is returned for receipts with the signature of an untrusted key.
 var ErrUntrusted = fault.Sentinel(fault.Conflict, "the receipts are signed with a key that this site does not trust")
 
-// ImportReceipts imports a courier's receipts. An unknown key is trusted if trust is its
-// fingerprint.
+// ImportReceipts imports a courier's receipts. A key that is not trusted yet becomes trusted if its
+// fingerprint is trust.
 func (r *Relay) ImportReceipts(ctx context.Context, from io.Reader, trust string) (Imported, error) {
 	came, err := r.receive(ctx, from, trust)
 	r.options.Metrics.courier(Receipts, err)
@@ -125,10 +125,10 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 	h := file.Header
 	fingerprint := h.Key.Fingerprint()
 	if h.Site != r.options.Key.Public().Fingerprint() {
-		return Imported{}, refuseFile("it belongs to an export of another site (%s)", h.Site)
+		return Imported{}, refuseFile("it answers an export of another site (%s)", h.Site)
 	}
 	if h.APIURL != r.options.URL {
-		return Imported{}, refuseFile("it is for %s, and this site reports to %s", h.APIURL, r.options.URL)
+		return Imported{}, refuseFile("it is for %s, but this site reports to %s", h.APIURL, r.options.URL)
 	}
 	var came Imported
 	err = r.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -139,19 +139,20 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 			}
 		}
 		if !trustedKeys.Exists(tx, fingerprint) {
-			return fmt.Errorf("%w: it is %s; compare it with what landfall ams push showed, and import with --trust %s",
+			return fmt.Errorf("%w: the key is %s; compare it with the output of landfall ams push, and import with "+
+				"--trust %s",
 				ErrUntrusted, fingerprint, fingerprint)
 		}
 		return nil
 	})
 	for i := 0; err == nil && i < len(file.Entries); i++ {
-		err = r.take(ctx, h.Export, &file.Entries[i], &came)
+		err = r.applyReceipt(ctx, h.Export, &file.Entries[i], &came)
 	}
 	return came, errors.Join(err, r.rescan())
 }
 
-// take applies one receipt. Applying it again changes nothing.
-func (r *Relay) take(ctx context.Context, export string, receipt *CourierEntry, came *Imported) error {
+// applyReceipt applies a receipt. Applying it again changes nothing.
+func (r *Relay) applyReceipt(ctx context.Context, export string, receipt *CourierEntry, came *Imported) error {
 	carried := receipt.Recorded
 	outcome := func() {}
 	note := Note{Subscription: carried.SubscriptionID, Entry: &JournalEntry{

@@ -191,10 +191,10 @@ func TestCourier_faults(t *testing.T) {
 				require.Len(s, strings.Split(err.Error(), "\n"), 1, "one sentence")
 			}
 			requireRefused([]byte("hello"), "not written by landfall")
-			requireRefused(file[:len(file)/2], "damaged or cut off")
+			requireRefused(file[:len(file)/2], "damaged or truncated")
 			requireRefused(repack(s, file, func(text string) string {
 				return strings.Replace(text, `"display_name":"one"`, `"display_name":"two"`, 1)
-			}), "altered")
+			}), "does not match its digest")
 			requireRefused(repack(s, file, func(text string) string {
 				return strings.Replace(text, `"version":1`,
 					`"version":2`, 1)

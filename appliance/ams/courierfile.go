@@ -17,10 +17,9 @@ import (
 	"landfall/appliance/sitekey"
 )
 
-// A courier file consists of gzip-compressed lines of JSON. The first line is the header. Then
-// comes one line for each cluster. The last line is the trailer with the number of these lines, the
-// SHA-256 of all lines before it and a signature of that digest. The file holds no token, no pull
-// secret and no data of hosts.
+// A courier file consists of gzip-compressed lines of JSON: a header, a line for each cluster, and
+// a trailer. The trailer contains the number of clusters, the SHA-256 of all lines before it and a
+// signature of that digest. The file contains no token, no pull secret and no data of hosts.
 
 const (
 	courierFormat  = "landfall.ams.courier"
@@ -34,8 +33,8 @@ type CourierKind string
 
 // The kinds of courier files.
 const (
-	Export   CourierKind = "export"   // from a site: the waiting clusters
-	Receipts CourierKind = "receipts" // back to the site: the outcomes
+	Export   CourierKind = "export"   // from a site: the queued clusters
+	Receipts CourierKind = "receipts" // back to the site: the results
 )
 
 // CourierHeader is the first line of a courier file.
@@ -54,8 +53,8 @@ type CourierHeader struct {
 	Entries        int            `json:"entries"`
 }
 
-// CourierEntry is a cluster in a courier file: its desired and recorded state at the export, and
-// its recorded state in the receipts.
+// CourierEntry is a cluster in a courier file. An export contains its desired and recorded state;
+// receipts contain the new recorded state.
 type CourierEntry struct {
 	ClusterID string          `json:"cluster_id"`
 	Desired   outbox.Desired  `json:"desired"`
@@ -104,15 +103,15 @@ func WriteCourier(w io.Writer, key *sitekey.Key, file CourierFile) error {
 	return nil
 }
 
-// ErrCourier is the class of errors for a rejected courier file. Its text is a sentence.
+// ErrCourier is the class of errors about a rejected courier file.
 var ErrCourier = fault.Sentinel(fault.Invalid, "the courier file is rejected")
 
 func refuseFile(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrCourier}, args...)...)
 }
 
-// ReadCourier reads a courier file of the given kind. It rejects a file that is cut off, altered,
-// of another kind or of a newer version. The caller decides whether the key is trusted.
+// ReadCourier reads a courier file of the given kind. It rejects a file that is truncated, altered,
+// of another kind or of a newer version. The caller checks whether the key is trusted.
 func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
@@ -120,7 +119,7 @@ func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(zip, maxCourier))
 	if err != nil {
-		return nil, refuseFile("it is damaged or cut off (%v); copy it again", err)
+		return nil, refuseFile("it is damaged or truncated (%v); copy it again", err)
 	}
 	body := bytes.TrimSuffix(text, []byte("\n"))
 	end := bytes.LastIndexByte(body, '\n') + 1
@@ -135,12 +134,12 @@ func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 	switch h := file.Header; {
 	case h.Version > courierVersion:
 		return nil,
-			refuseFile("its version is %d and this program knows versions up to %d; use the newer program here too",
+			refuseFile("its version is %d, but this program supports versions up to %d; update this program",
 				h.Version, courierVersion)
 	case h.Kind != kind:
 		return nil,
-			refuseFile("it holds %s, and %s are expected: an export is for landfall ams push, receipts are for "+
-				"landfall ams import", h.Kind, kind)
+			refuseFile("it contains %s; expected %s: landfall ams push reads an export, "+
+				"landfall ams import reads receipts", h.Kind, kind)
 	}
 	var trailer courierTrailer
 	if err := json.Unmarshal(body[end:], &trailer); err != nil || trailer.SHA256 == "" {
@@ -148,7 +147,7 @@ func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 	}
 	sum := sha256.Sum256(text[:end])
 	if hex.EncodeToString(sum[:]) != trailer.SHA256 {
-		return nil, refuseFile("it was altered since it was written; copy it again")
+		return nil, refuseFile("its content does not match its digest; copy it again")
 	}
 	if err := file.Header.Key.Verify(courierPurpose, sum[:], trailer.Signature); err != nil {
 		return nil, refuseFile("its signature is not valid; copy it again")
@@ -165,7 +164,7 @@ func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 		file.Entries = append(file.Entries, entry)
 	}
 	if len(file.Entries) != trailer.Count || trailer.Count != file.Header.Entries {
-		return nil, refuseFile("it has %d clusters and should have %d; copy it again", len(file.Entries),
+		return nil, refuseFile("it contains %d clusters instead of %d; copy it again", len(file.Entries),
 			file.Header.Entries)
 	}
 	return file, nil

@@ -19,27 +19,27 @@ import (
 	"landfall/store"
 )
 
-// KeyFile is the name of the key file in the data directory that seals the credentials for AMS. Do
-// not back it up: with the key and the database, anyone can act for the site.
+// KeyFile is the name of the file in the data directory with the key that encrypts the credentials
+// for AMS. Do not back it up: anyone with the key and the database can act as the site.
 const KeyFile = "ams.key"
 
-// CredentialFiles names files with credentials. They are read again for each use. All may be empty.
+// CredentialFiles names files with credentials. They are read at each use. Each field may be empty.
 type CredentialFiles struct {
 	OfflineToken string
 	ClientID     string // the ID itself, not a file
 	ClientSecret string
 }
 
-// CredentialStore holds the credentials: those in the files that the configuration names, or else
-// those that a person entered, sealed in the store.
+// CredentialStore holds the credentials: those in the files that the configuration names or,
+// without such files, those that a person entered. It stores entered credentials encrypted.
 type CredentialStore struct {
 	db    *store.DB
 	key   string // path
 	files CredentialFiles
 }
 
-// NewCredentialStore returns a store of credentials whose key is in the data directory dir. It
-// creates no file yet.
+// NewCredentialStore returns a store of credentials with its key in the data directory dir. It does
+// not create the key file yet.
 func NewCredentialStore(db *store.DB, dir string, files CredentialFiles) *CredentialStore {
 	return &CredentialStore{db, filepath.Join(dir, KeyFile), files}
 }
@@ -53,7 +53,7 @@ type sealed struct {
 // content is the plain text of a sealed secret.
 type content struct {
 	Secret
-	// SHA-256 of the token file's content that the sealed token replaces
+	// SHA-256 of the token file that the stored token replaces
 	Replaces string `json:"replaces,omitempty"`
 }
 
@@ -97,8 +97,8 @@ func (v *CredentialStore) Rotate(ctx context.Context, old, fresh string) error {
 // ErrConfigured is returned for entered credentials if the configuration names files with
 // credentials.
 var ErrConfigured = fault.Sentinel(fault.Conflict,
-	"the configuration names files with the credentials for AMS; change those, or take "+
-		"ams.offline_token_file and ams.client_secret_file out of it")
+	"the configuration names files with the credentials for AMS; change these files, or remove "+
+		"ams.offline_token_file and ams.client_secret_file from the configuration")
 
 // SetCredentials stores entered credentials. Empty ones delete the stored credentials.
 func (v *CredentialStore) SetCredentials(ctx context.Context, secret Secret) error {
@@ -146,7 +146,7 @@ func (v *CredentialStore) open() (content, error) {
 	}
 	key, err := v.loadKey(false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return content{}, nil // restored without its key: the credentials must be entered again
+		return content{}, nil // the database was restored without the key: the credentials must be entered again
 	}
 	if err != nil {
 		return content{}, err
@@ -170,7 +170,7 @@ func (v *CredentialStore) open() (content, error) {
 	return held, nil
 }
 
-// loadKey reads the key file. With create, it makes a missing one.
+// loadKey reads the key file. If create is true, it creates a missing file.
 func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 	text, err := readOwn(v.key)
 	if errors.Is(err, fs.ErrNotExist) && create {
@@ -186,8 +186,8 @@ func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != chacha20poly1305.KeySize {
 		return nil,
-			fmt.Errorf("%s is no key: expected %d hexadecimal digits; restore the right file, or remove it and enter "+
-				"the credentials anew", v.key, 2*chacha20poly1305.KeySize)
+			fmt.Errorf("%s is not a key: expected %d hexadecimal digits; restore the right file, or delete it and "+
+				"enter the credentials again", v.key, 2*chacha20poly1305.KeySize)
 	}
 	return key, nil
 }
@@ -212,14 +212,14 @@ func writeOwn(path string, text []byte) (err error) {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// readOwn reads a file and rejects it if users other than its owner may read it.
+// readOwn reads a file. It rejects a file that other users than its owner may read.
 func readOwn(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o, so others may read it; make it 0600", path, mode)
+		return nil, fmt.Errorf("%s has mode %04o, so other users may read it; set its mode to 0600", path, mode)
 	}
 	return os.ReadFile(path)
 }

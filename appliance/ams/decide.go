@@ -40,28 +40,29 @@ func (r *Row) fields() outbox.Fields {
 	return outbox.Fields{DisplayName: r.DisplayName, ExternalClusterID: r.ExternalClusterID, ConsoleURL: r.ConsoleURL}
 }
 
-// Query is the way in which AMS was read.
+// Query is the kind of read request by which AMS was read.
 type Query int
 
-// Ways to read a cluster's subscription.
+// Kinds of read requests.
 const (
 	NotRead Query = iota
 	ByID
-	BySearch // by cluster_id, and by external_cluster_id if it is known
+	BySearch // by cluster_id and, if it is set, by external_cluster_id
 )
 
-// Observed is AMS's last answer. It holds no deprovisioned rows; they count as gone.
+// Observed is AMS's last answer. It contains no deprovisioned rows; a deprovisioned row counts as
+// deleted.
 type Observed struct {
 	How  Query
 	Rows []Row
 }
 
-// Site identifies the reporting account and says how installed clusters end.
+// Site identifies the reporting account and contains the rules for installed clusters.
 type Site struct {
 	Organization string
 	AccountID    string
 	FinalStatus  string        // Active or Disconnected
-	Quarantine   time.Duration // time until a search is certain to find a created subscription
+	Quarantine   time.Duration // after this time, a search finds every created subscription
 }
 
 // Situation is the complete input of a decision.
@@ -72,8 +73,8 @@ type Situation struct {
 	Observed  Observed
 	Site      Site
 	Now       time.Time
-	Courier   bool // a courier reports: do not overwrite foreign changes
-	Refresh   bool // nothing waits: read the row only
+	Courier   bool // a courier reports: do not overwrite edits of other people
+	Refresh   bool // nothing is queued: only read the row
 }
 
 // Do names the next action for a cluster's subscription.
@@ -82,27 +83,27 @@ type Do string
 // Actions.
 const (
 	Rest    Do = "rest"    // AMS has confirmed everything
-	Read    Do = "look"    // read from AMS: by ID if it is known, else by search
+	Read    Do = "look"    // read from AMS, by ID or else by search
 	Wait    Do = "wait"    // until Action.Until, then decide again
-	Create  Do = "create"  // store the mark, then POST
+	Create  Do = "create"  // store the mark, then send POST
 	Adopt   Do = "adopt"   // record the ID of Action.Row
-	Clear   Do = "clear"   // remove the mark: there is no second subscription
-	DropID  Do = "forget"  // remove the ID: its subscription is gone
+	Clear   Do = "clear"   // delete the mark: there is no second subscription
+	DropID  Do = "forget"  // delete the ID: its subscription no longer exists
 	Update  Do = "update"  // PATCH Action.Patch and Action.Status
 	Delete  Do = "delete"  // DELETE Action.Row
-	Close   Do = "close"   // end for good; Action.Note says how it ended
-	Refuse  Do = "stop"    // Action.Stop says why a person must decide
-	Dispute Do = "quarrel" // a courier found other values than at the export
+	Close   Do = "close"   // end permanently; Action.Note contains the reason
+	Refuse  Do = "stop"    // stop until a person decides; see Action.Stop
+	Dispute Do = "quarrel" // a courier found values that changed since the export
 )
 
-// Ways in which a subscription ends.
+// Results with which a subscription is closed.
 const (
 	closedDeleted = "deleted"
 	closedLeft    = "left"
 	closedNever   = "never"
 )
 
-// Action is the outcome of a decision.
+// Action is the result of a decision.
 type Action struct {
 	Do     Do
 	Rule   int // in the table of docs/ams.md
@@ -110,7 +111,7 @@ type Action struct {
 	Patch  outbox.Fields
 	Status string
 	Acked  outbox.Fields // fields that AMS already has
-	Search bool          // search although the ID is known
+	Search bool          // search even if the ID is set
 	Until  time.Time
 	Stop   string // outbox.Blocked, outbox.Attention
 	Reason string // reason for the stop, a sentence
@@ -118,16 +119,16 @@ type Action struct {
 	Ended  string
 }
 
-// maxCreates limits the creations before a person must decide.
+// maxCreates is the number of POSTs after which a person must decide.
 const maxCreates = 3
 
-// maxQuarantineAge limits the plausible age of a quarantine. Beyond it the clock may have jumped,
-// and the quarantine starts again.
+// maxQuarantineAge is the longest plausible quarantine. After a longer time the clock may have
+// jumped, so the quarantine starts again.
 const maxQuarantineAge = 24 * time.Hour
 
-// Decide returns the next action for a cluster's subscription. It depends on its argument only. The
-// caller executes the action, stores the outcome, and calls Decide again until the action is
-// [Rest], [Wait], [Close] or [Refuse].
+// Decide returns the next action for a cluster's subscription. The result depends only on the
+// argument. The caller executes the action, stores the result, and calls Decide again until the
+// action is [Rest], [Wait], [Close] or [Refuse].
 func Decide(s Situation) Action {
 	switch {
 	case s.Recorded.Closed != "":
@@ -146,7 +147,7 @@ func Decide(s Situation) Action {
 	return s.keep()
 }
 
-// remove ends a subscription that AMS must not keep.
+// remove ends a subscription that must not exist in AMS.
 func (s Situation) remove() Action {
 	r := s.Recorded
 	if r.SubscriptionID == "" && r.Mark == nil {
@@ -176,7 +177,7 @@ func (s Situation) remove() Action {
 		Note: fmt.Sprintf("AMS has the subscription as %s and keeps it.", row.Status)}
 }
 
-// find decides for a cluster whose subscription ID is not known.
+// find decides for a cluster without a recorded subscription ID.
 func (s Situation) find() Action {
 	rows := s.ours()
 	switch {
@@ -196,7 +197,7 @@ func (s Situation) find() Action {
 			return s.notOurs(row)
 		}
 		return Action{Do: Adopt, Rule: 20, Row: row,
-			Note: "The cluster's metrics reached AMS first and made this subscription; its plan, creator and " +
+			Note: "The cluster's metrics reached AMS first and created this subscription; its plan, creator and " +
 				"provenance are not those of an assisted installation."}
 	}
 	if s.Recorded.Mark == nil {
@@ -204,18 +205,18 @@ func (s Situation) find() Action {
 	}
 	if s.Recorded.Mark.Tries >= maxCreates {
 		return s.quarantine(8, Action{Do: Refuse, Rule: 9, Stop: outbox.Attention,
-			Reason: fmt.Sprintf("AMS was asked %d times for a subscription and shows none; search for it there, then "+
-				"try again.", maxCreates)})
+			Reason: fmt.Sprintf("AMS shows no subscription after %d requests to create one; search for it in AMS, "+
+				"then try again.", maxCreates)})
 	}
 	return s.quarantine(8, Action{Do: Create, Rule: 9})
 }
 
-// quarantine returns Wait until a search is certain to find a created subscription, and then the
-// given action.
+// quarantine returns Wait until a search is certain to find a created subscription. Then it returns
+// the given action.
 func (s Situation) quarantine(rule int, then Action) Action {
 	searchedAt := s.Recorded.Mark.SearchedAt
 	if age := s.Now.Sub(searchedAt); searchedAt.IsZero() || age < 0 || age > maxQuarantineAge {
-		searchedAt = s.Now // the first search, or the clock jumped since
+		searchedAt = s.Now // first search, or the clock has jumped
 	}
 	if until := searchedAt.Add(s.Site.Quarantine); s.Now.Before(until) {
 		return Action{Do: Wait, Rule: rule, Until: until}
@@ -223,8 +224,8 @@ func (s Situation) quarantine(rule int, then Action) Action {
 	return then
 }
 
-// surplus chooses one of several subscriptions of a cluster. It deletes a duplicate that only this
-// site can have made.
+// surplus selects one of several subscriptions of a cluster. It deletes a duplicate only if this
+// site must have created it.
 func (s Situation) surplus(rows []Row) Action {
 	order := []string{statusActive, statusStale, statusDisconnected, statusReserved}
 	rank := func(row Row) int {
@@ -237,15 +238,16 @@ func (s Situation) surplus(rows []Row) Action {
 	for i := range rows[1:] {
 		if row := &rows[i+1]; row.Status == statusReserved && s.made(row) {
 			return Action{Do: Delete, Rule: 11, Row: row,
-				Note: "AMS had two subscriptions of this cluster; the later one was deleted."}
+				Note: "AMS had two subscriptions of this cluster; Landfall deleted the later one."}
 		}
 	}
 	return Action{Do: Refuse, Rule: 11, Stop: outbox.Attention, Reason: fmt.Sprintf(
-		"AMS has %d subscriptions of this cluster that were not made here; delete all but %s there, then try again.",
+		"AMS has %d subscriptions of this cluster that another client created; delete all but %s in AMS, then try "+
+			"again.",
 		len(rows), rows[0].ID)}
 }
 
-// made reports whether only this site can have made the row, in a repeated creation.
+// made reports whether this site must have created the row, in a repeated POST.
 func (s Situation) made(row *Row) bool {
 	if slices.Contains(s.Recorded.Former, row.ID) {
 		return true
@@ -255,13 +257,13 @@ func (s Situation) made(row *Row) bool {
 		s.Site.AccountID != ""
 }
 
-// keep updates the known row.
+// keep decides for a cluster with a recorded subscription ID.
 func (s Situation) keep() Action {
 	r := s.Recorded
 	if len(s.Observed.Rows) == 0 {
 		if r.AckedStatus == statusActive || r.AckedStatus == statusDisconnected || r.Reverify {
 			return Action{Do: Refuse, Rule: 13, Stop: outbox.Attention,
-				Reason: "The subscription is gone from AMS; have it created again, or accept that."}
+				Reason: "The subscription is gone from AMS; create it again, or accept its removal."}
 		}
 		return Action{Do: DropID, Rule: 12}
 	}
@@ -272,7 +274,7 @@ func (s Situation) keep() Action {
 	action := Action{Rule: 14, Row: row}
 	switch {
 	case s.Desired.Phase == outbox.Active && row.Status == statusArchived:
-		action.Rule, action.Note = 17, "The subscription is archived in AMS; it is no longer changed."
+		action.Rule, action.Note = 17, "The subscription is archived in AMS; Landfall no longer changes it."
 		return s.finished(action)
 	case s.Desired.Phase == outbox.Active && row.Status == statusReserved:
 		action.Rule, action.Status = 15, cmp.Or(s.Site.FinalStatus, statusActive)
@@ -288,9 +290,9 @@ func (s Situation) keep() Action {
 	return s.delta(action)
 }
 
-// delta adds the fields to send: those that changed here since AMS confirmed them. A field that was
-// edited in AMS since then stays. The relay overwrites a field that changed on both sides; a
-// courier does not.
+// delta adds the fields to send: those that changed here since AMS confirmed them. It keeps a field
+// that was edited in AMS since then. If a field changed on both sides, the relay overwrites it and
+// a courier does not.
 func (s Situation) delta(action Action) Action {
 	acked, shown := s.Recorded.Acked, action.Row.fields()
 	disputed := ""
@@ -302,9 +304,10 @@ func (s Situation) delta(action Action) Action {
 			*ack = wanted
 		case wanted == known && !insist:
 			*ack = known
-			action.Note = cmp.Or(action.Note, fmt.Sprintf("The %s was changed in AMS to %q; it is not overwritten.",
-				name,
-				seen))
+			action.Note = cmp.Or(action.Note,
+				fmt.Sprintf("The %s was changed in AMS to %q; Landfall does not overwrite it.",
+					name,
+					seen))
 		case known != seen && seen != "" && (s.Courier || s.Recorded.Reverify && known != "") && !insist:
 			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be sent; try again to "+
 				"overwrite it, or accept it.", name, seen, known, wanted)
@@ -334,16 +337,15 @@ func (s Situation) delta(action Action) Action {
 	return action
 }
 
-// sent reports whether the value in AMS comes from an earlier PATCH of this site whose answer was
-// lost.
+// sent reports whether this site sent the value earlier in a PATCH without an answer.
 func (s Situation) sent(value string) bool {
 	return value != "" && slices.ContainsFunc(s.Recorded.Unconfirmed, func(f outbox.Fields) bool {
 		return value == f.DisplayName || value == f.ExternalClusterID || value == f.ConsoleURL
 	})
 }
 
-// markExpired reports whether it is time to search for a second subscription, which may exist
-// because an answer was lost.
+// markExpired reports whether to search for a second subscription. It may exist because the answer
+// to a POST was lost.
 func (s Situation) markExpired() bool {
 	mark := s.Recorded.Mark
 	return mark != nil && s.Recorded.SubscriptionID != "" && !s.Now.Before(s.markEnds())
@@ -353,7 +355,8 @@ func (s Situation) markEnds() time.Time {
 	return s.Recorded.Mark.At.Add(markQuarantines * s.Site.Quarantine)
 }
 
-// markQuarantines is the number of quarantines after which a search shows every subscription.
+// markQuarantines is the number of quarantines after which a search certainly finds every
+// subscription.
 const markQuarantines = 4
 
 func (s Situation) clear() Action {
@@ -366,7 +369,7 @@ func (s Situation) clear() Action {
 	return Action{Do: Clear, Rule: 11}
 }
 
-// finished returns Rest, or Close for a subscription whose cluster is deleted.
+// finished returns Rest or, if the cluster is deleted, Close.
 func (s Situation) finished(action Action) Action {
 	action.Do = Rest
 	if s.Recorded.Mark != nil {
@@ -403,7 +406,7 @@ func (s Situation) foreign(row *Row) bool {
 
 func (s Situation) notOurs(row *Row) Action {
 	return Action{Do: Refuse, Rule: 19, Row: row, Stop: outbox.Blocked, Reason: fmt.Sprintf(
-		"Subscription %s in AMS is of cluster %s in organization %s, not of this cluster; nothing is sent until a "+
-			"person has checked it.",
+		"Subscription %s in AMS belongs to cluster %s in organization %s, not to this cluster; Landfall sends "+
+			"nothing until a person has checked it.",
 		row.ID, cmp.Or(row.ClusterID, "(none)"), cmp.Or(row.OrganizationID, "(none)"))}
 }

@@ -79,7 +79,7 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			s.install(late, external2, "late.example.com")
 			s.settle(soon)
 			s.requireRow(late, "Active", map[string]any{"external_cluster_id": external2})
-			require.Contains(s, s.line(late).Note, "made a subscription of their own")
+			require.Contains(s, s.line(late).Note, "created a separate subscription")
 		}},
 		{37, "installed and deleted offline", func(s *site) {
 			s.offline()

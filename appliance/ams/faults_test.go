@@ -274,7 +274,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 			})
 			id := s.register("one")
 			s.relay.step(s.Context())
-			require.Contains(s, s.line(id).Reason, "may have made its subscription")
+			require.Contains(s, s.line(id).Reason, "may have created the subscription")
 			// the cluster can still be changed
 			s.desire(id, func(d *outbox.Desired) { d.DisplayName = "two" })
 			s.fill(nil)
@@ -542,7 +542,7 @@ func TestRelay_answerFaults(t *testing.T) {
 			s.ams.Make("colleague", twice, "b")
 			s.rename(twice, "two")
 			s.settle(soon)
-			s.requireStopped(twice, outbox.Attention, "2 subscriptions of this cluster that were not made here")
+			s.requireStopped(twice, outbox.Attention, "2 subscriptions of this cluster that another client created")
 			require.Len(s, s.ams.RowsOf(twice), 2)
 		}},
 		{51, "the cluster changes during the call", func(s *site) {
@@ -565,7 +565,7 @@ func TestRelay_answerFaults(t *testing.T) {
 			s.settle(soon)
 			s.requireRow(id, "Active", nil)
 			s.requireSent(id)
-			require.Contains(s, s.line(id).Note, "did not take the status Disconnected")
+			require.Contains(s, s.line(id).Note, "rejected the status Disconnected")
 			s.ams.RefuseDisconnected = false
 			other := s.register("two")
 			s.install(other, external2, "two.example.com")

@@ -136,7 +136,7 @@ func (r *Relay) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// seconds returns a time in seconds since 1970; 0 for the zero time.
+// seconds returns a time in seconds since 1970, or 0 for the zero time.
 func seconds(at time.Time) float64 {
 	if at.IsZero() {
 		return 0

@@ -11,17 +11,17 @@ import (
 	"landfall/store"
 )
 
-// Planned lists the calls for a cluster, on the assumption that AMS has not changed since Landfall
-// last read it.
+// Planned lists the calls for a cluster, provided that AMS has not changed since Landfall last read
+// it.
 type Planned struct {
 	ClusterID string   `json:"cluster_id"`
 	Name      string   `json:"name"`
-	Calls     []string `json:"calls"`            // in order; empty if there is nothing to send
-	Reason    string   `json:"reason,omitempty"` // why a person must decide first
+	Calls     []string `json:"calls"`            // in order; empty if no change is queued
+	Reason    string   `json:"reason,omitempty"` // reason why a person must decide first
 }
 
-// Plan returns the calls for the waiting clusters, or for one, without contacting AMS. It takes the
-// same decisions against the last known state of AMS.
+// Plan returns the calls for all queued clusters, or for one cluster, without contacting AMS. It
+// decides by the last recorded state of AMS.
 func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	entries := []CourierEntry{}
 	err := r.options.DB.View(func(tx *store.Tx) error {
@@ -47,8 +47,8 @@ func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	return plans, nil
 }
 
-// PlanPush returns the calls that a push of a courier file would make, against the state of AMS at
-// the export.
+// PlanPush returns the calls that a push of a courier file would make. It decides by the state of
+// AMS at the export.
 func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Planned, error) {
 	plans := make([]Planned, 0, len(file.Entries))
 	for _, one := range file.Entries {
@@ -78,15 +78,15 @@ func planOf(ctx context.Context, t *reconciler, of CourierEntry) (Planned, error
 	case came.state == stopped && stop != nil:
 		plan.Reason = stop.Reason
 	case came.state == leased:
-		plan.Reason = "A courier has it."
+		plan.Reason = "A courier has the cluster."
 	case came.state == waiting && !came.until.IsZero():
-		plan.Reason = "AMS may have made its subscription already; it is looked for until " +
+		plan.Reason = "AMS may have created the subscription already; Landfall searches for it until " +
 			came.until.UTC().Format("15:04:05Z") + " first."
 	}
 	return plan, nil
 }
 
-// dryRun stands in for AMS and for the StateStore of one cluster. It has the last known state of
+// dryRun replaces AMS and the StateStore for one cluster. It contains the last recorded state of
 // AMS and records the calls.
 type dryRun struct {
 	entry CourierEntry
@@ -141,7 +141,7 @@ func (p *dryRun) Search(context.Context, string, string) ([]Row, error) {
 // Create implements api.
 func (p *dryRun) Create(_ context.Context, account, clusterID, name string) (*Row, error) {
 	p.calls = append(p.calls, fmt.Sprintf("create a subscription named %s, for %s", name,
-		cmp.Or(account, "whoever is logged in")))
+		cmp.Or(account, "the logged-in account")))
 	p.row, p.gone = &Row{ID: "(new)", Status: statusReserved, ClusterID: clusterID, PlanCategory: assistedInstall,
 		DisplayName: name}, false
 	made := *p.row

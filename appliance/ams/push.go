@@ -23,14 +23,15 @@ type PushOptions struct {
 	Client    *Client
 	Clock     clockwork.Clock
 	Key       *sitekey.Key // of the pushing machine
-	Progress  string       // file that lets an interrupted push continue
-	Account   string       // owner of new subscriptions; "" for the file's account, or that of the credentials
+	Progress  string       // file that allows an interrupted push to continue
+	Account   string       // owner of new subscriptions; "" for the account in the file or else that of the credentials
 	OnReceipt func(done, all int, entry CourierEntry)
 	Wait      time.Duration // quarantine; 0 for 15 minutes
 }
 
-// Push reports the clusters of a courier file to AMS by the same rules as the relay. It returns the
-// receipts of the clusters it has processed. It may be interrupted at any point and repeated.
+// Push reports the clusters of a courier file to AMS by the rules of the relay. It returns the
+// receipts of the clusters that it has processed. A push may be interrupted at any point and
+// repeated.
 func Push(ctx context.Context, file *CourierFile, options PushOptions) (*CourierFile, error) {
 	if options.Wait == 0 {
 		options.Wait = 15 * time.Minute
@@ -41,8 +42,8 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 	}
 	if want := file.Header.OrganizationID; want != "" && want != account.OrganizationID {
 		return nil,
-			fmt.Errorf("the credentials are of organization %s, and the site's clusters belong to %s; log in to that "+
-				"one", orNone(account.Organization, account.OrganizationID), want)
+			fmt.Errorf("the credentials belong to organization %s, but the site's clusters belong to %s; log in to "+
+				"that one", orNone(account.Organization, account.OrganizationID), want)
 	}
 	states, err := openProgress(options.Progress, file)
 	if err != nil {
@@ -94,8 +95,8 @@ func first(texts ...string) string {
 	return ""
 }
 
-// progressFile is the StateStore of a courier: the entries of the courier file, overlaid with the
-// progress so far, one line of JSON for each update.
+// progressFile is the StateStore of a courier. It contains the entries of the courier file,
+// overlaid with the progress. The file has a line of JSON for each update.
 type progressFile struct {
 	file    *os.File
 	entries map[string]*CourierEntry
@@ -126,8 +127,7 @@ func openProgress(path string, file *CourierFile) (*progressFile, error) {
 	return b, nil
 }
 
-// replay reads the updates of an earlier push of the same file. It ignores a last line that was cut
-// off.
+// replay reads the updates of an earlier push of the same file. It ignores a truncated last line.
 func (b *progressFile) replay(path, export string) error {
 	text, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +198,7 @@ func (b *progressFile) Modify(_ context.Context, clusterID string, _ Note, fn fu
 	return nil
 }
 
-// receipt returns the outcome of an entry.
+// receipt returns the receipt of an entry.
 func (b *progressFile) receipt(was CourierEntry, came result) CourierEntry {
 	receipt := *b.entries[was.ClusterID]
 	r := receipt.Recorded

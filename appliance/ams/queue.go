@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/ams/outbox"
 )
 
-// job is a waiting cluster.
+// job is a queued cluster.
 type job struct {
 	since     time.Time // time of the change
 	next      time.Time
@@ -43,7 +43,7 @@ func (r *Relay) enqueue(id string, since time.Time, refresh bool) {
 	}
 }
 
-// limitWaits shortens waits that exceed their limit because the clock was set back.
+// limitWaits shortens waits that became too long because the clock was set back.
 func (r *Relay) limitWaits(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *Relay) due(now time.Time) []string {
 		}
 		return cmp.Or(x.since.Compare(y.since), cmp.Compare(a, b))
 	}
-	ids := make([]string, 0, batchSize+1) // the first clusters so far, in order: thousands may wait
+	ids := make([]string, 0, batchSize+1) // the first clusters, in order: thousands may wait
 	for id, j := range r.jobs {
 		if j.running || now.Before(j.next) || len(ids) == batchSize && before(ids[batchSize-1], id) < 0 {
 			continue
@@ -101,14 +101,15 @@ func (r *Relay) begin(id string) (refresh bool) {
 	return j.refresh
 }
 
-// finish stores the outcome of an attempt and what its failure says about the connection.
+// finish stores the result of an attempt. From a failure it derives the state of the connection.
 func (r *Relay) finish(ctx context.Context, id string, came result) {
 	r.assessConnection(id, came)
 	if came.failure != nil && came.failure.Class == Throttled && r.overQuota(id, came.failure) {
 		stop := outbox.Stop{
 			Kind: outbox.Blocked, HTTP: came.failure.HTTP, Code: came.failure.Code,
 			OperationID: came.failure.OperationID,
-			Reason:      "AMS refuses because of a limit or quota. The next attempt is in a day: " + came.failure.Text,
+			Reason: "AMS refuses the request because of a limit or quota. The next attempt is in a day: " +
+				came.failure.Text,
 		}
 		stop.RetryAt = r.options.Clock.Now().UTC().Add(quotaRetry)
 		v := &attempt{reconciler: r.reconciler(), id: id}
@@ -118,7 +119,8 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 		}
 	}
 	if came.err != nil && ctx.Err() == nil {
-		r.options.Logger.Error("The outcome of a call to AMS could not be stored; it is read back later.", "cluster",
+		r.options.Logger.Error("The result of a call to AMS could not be stored. The next attempt reads it from AMS.",
+			"cluster",
 			id, "error", came.err)
 	}
 	r.mu.Lock()
@@ -149,8 +151,8 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	}
 }
 
-// overQuota reports whether AMS has refused a creation so often that the reason is a quota and not
-// the rate.
+// overQuota reports whether AMS refused so many POSTs that the reason must be a quota, not a rate
+// limit.
 func (r *Relay) overQuota(id string, failure *CallError) bool {
 	if failure.Op != "create" || failure.RetryAfter > 0 && !failure.Quota {
 		return false
@@ -178,7 +180,7 @@ func (r *Relay) next() time.Time {
 			next = j.next
 		}
 	}
-	now := r.options.Clock.Now() // due clusters have the zero time, which would mean never
+	now := r.options.Clock.Now() // due clusters have the zero time, which means "never" to the caller
 	for _, earliest := range []time.Time{r.silentUntil, now} {
 		if next.Before(earliest) {
 			next = earliest

@@ -24,22 +24,22 @@ type api interface {
 	Delete(ctx context.Context, id string) error
 }
 
-// reconciler brings AMS up to date, one cluster at a time: it decides, acts, stores the outcome,
-// and decides again.
+// reconciler synchronizes one cluster at a time with AMS: it decides, executes the action, stores
+// the result, and decides again.
 type reconciler struct {
 	api      api
 	states   StateStore
 	clock    clockwork.Clock
 	site     Site
 	account  string // owner of new subscriptions
-	identity string // URL and organization that the stored IDs belong to
+	identity string // URL and organization of the stored IDs
 	by       string // relay or courier
 }
 
-// result is the outcome of an attempt on one cluster.
+// result is the result of an attempt on a cluster.
 type result struct {
 	state   progress
-	until   time.Time // of waiting: time of the next attempt; zero for the relay's backoff
+	until   time.Time // time of the next attempt if waiting; zero for the relay's backoff
 	failure *CallError
 	err     error // an error of the local store
 }
@@ -53,11 +53,12 @@ const (
 	leased                  // a courier has the cluster
 )
 
-// maxSteps limits the actions of one attempt. The longest chain of the table is shorter.
+// maxSteps is the maximum number of actions of an attempt. The longest sequence in the table is
+// shorter.
 const maxSteps = 12
 
-// errChanged says that the desired state changed between the decision and the action.
-var errChanged = errors.New("the cluster changed in the meantime")
+// errChanged means that the desired state changed between the decision and the action.
+var errChanged = errors.New("the cluster changed during the call to AMS")
 
 // attempt is the state of one attempt on a cluster.
 type attempt struct {
@@ -70,7 +71,7 @@ type attempt struct {
 	conflicts int
 }
 
-// reconcile brings AMS as close to the desired state of a cluster as is possible now.
+// reconcile sends the changes of a cluster as far as possible now.
 func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) result {
 	v := &attempt{reconciler: t, id: id, refresh: refresh}
 	for range maxSteps {
@@ -98,11 +99,11 @@ func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) res
 		}
 	}
 	return result{state: waiting, failure: &CallError{Class: Failing,
-		Text: "AMS does not show the values that it was sent; they are sent again later."}}
+		Text: "AMS does not show the values that were sent; Landfall sends them again later."}}
 }
 
-// dropForeign removes what was recorded of another AMS or another organization, whose IDs have no
-// meaning here.
+// dropForeign deletes the recorded state of another AMS or another organization. Its IDs are not
+// valid here.
 func (t *reconciler) dropForeign(r *outbox.Recorded) {
 	if r.API == "" || r.API == t.identity || r.Closed != "" {
 		return
@@ -120,7 +121,7 @@ const (
 	byCourier = "courier"
 )
 
-// act executes one action. The second value is true if that ends the attempt.
+// act executes an action. The second result is true if the action ends the attempt.
 func (v *attempt) act(ctx context.Context, action Action) (result, bool) {
 	var err error
 	switch action.Do {
@@ -183,7 +184,7 @@ func (v *attempt) read(ctx context.Context, search bool) error {
 	return nil
 }
 
-// change modifies the recorded state on behalf of the decision.
+// change modifies the recorded state as decided.
 func (v *attempt) change(ctx context.Context, note Note, fn func(*outbox.Recorded)) error {
 	if note.Entry != nil {
 		note.Entry.Cluster, note.Entry.At, note.Entry.Generation, note.Entry.By = v.id, v.clock.Now().UTC(),
@@ -198,7 +199,7 @@ func (v *attempt) change(ctx context.Context, note Note, fn func(*outbox.Recorde
 	})
 }
 
-// storeRemote stores AMS's own object.
+// storeRemote stores the subscription as AMS returned it.
 func (v *attempt) storeRemote(r *outbox.Recorded, row *Row) {
 	if row != nil && row.Status != "" {
 		r.Remote, r.RemoteAt = row.Raw, v.clock.Now().UTC()
@@ -213,7 +214,7 @@ func (v *attempt) rest(ctx context.Context, action Action) result {
 	return result{state: synced, until: action.Until, err: err}
 }
 
-// confirm records that AMS has the current generation.
+// confirm records that AMS has confirmed the current generation.
 func (v *attempt) confirm(r *outbox.Recorded, action Action) {
 	r.Generation = v.d.Generation
 	r.Stop, r.Reverify, r.Note = nil, false, cmp.Or(action.Note, r.Note)
@@ -234,7 +235,7 @@ func (v *attempt) close(ctx context.Context, action Action) result {
 	return result{state: synced, err: err}
 }
 
-// wait records the time of the first search without a result, when the quarantine starts.
+// wait records the time of the first search without a result. The quarantine starts at that time.
 func (v *attempt) wait(ctx context.Context, action Action) result {
 	searchedAt := action.Until.Add(-v.site.Quarantine)
 	if v.r.Mark.SearchedAt.Equal(searchedAt) {
@@ -259,7 +260,8 @@ func (v *attempt) stop(ctx context.Context, stop outbox.Stop, op string) result 
 	return result{state: stopped, until: stop.RetryAt, err: err}
 }
 
-// create stores the mark before the POST, so that after any interruption the next step is a search.
+// create stores the mark before the POST. After an interruption the next step is therefore a
+// search.
 func (v *attempt) create(ctx context.Context) error {
 	before, generation := v.r.Mark, v.d.Generation
 	mark := outbox.Mark{At: v.clock.Now().UTC(), Tries: 1, Account: v.account,
@@ -301,7 +303,7 @@ func (v *attempt) create(ctx context.Context) error {
 	})
 }
 
-// keepMark returns the mark if more than one subscription may have been created.
+// keepMark returns the mark if a second subscription may exist.
 func (v *attempt) keepMark(mark *outbox.Mark) *outbox.Mark {
 	if mark != nil && mark.Tries > 1 {
 		return mark
@@ -313,7 +315,7 @@ func (v *attempt) adopt(ctx context.Context, action Action) error {
 	row := action.Row
 	v.observed = Observed{ByID, []Row{*row}}
 	if v.d.Phase == outbox.Absent {
-		v.observed = Observed{} // a search may lag, so read the row to be deleted by its ID
+		v.observed = Observed{} // search results may be outdated, so read the row by its ID before deleting it
 	}
 	text := "AMS had a subscription of it already: " + row.ID + "."
 	if action.Note != "" {
@@ -344,7 +346,7 @@ func (v *attempt) update(ctx context.Context, action Action) error {
 	if failure, ok := errors.AsType[*CallError](err); ok && action.Status == statusDisconnected &&
 		(failure.Class == Refused || failure.Class == Forbidden) {
 		action.Status, action.Note = statusActive,
-			"AMS did not take the status Disconnected; the subscription is Active instead."
+			"AMS rejected the status Disconnected; the subscription is Active instead."
 		row, err = v.api.Update(ctx, v.r.SubscriptionID, action.Patch, action.Status)
 	}
 	if err != nil {
@@ -358,7 +360,7 @@ func (v *attempt) update(ctx context.Context, action Action) error {
 		Subscription: row.ID, Text: action.Note}}
 	if action.Status != "" && v.d.ExternalClusterID != "" && !v.r.Twin {
 		if err := v.findTwin(ctx, row.ID, &note, &action); err != nil {
-			note.Entry.Text = err.Error() // only a remark, so a failed search is not repeated
+			note.Entry.Text = err.Error() // additional information only, so a failed search is not repeated
 		}
 	}
 	return v.change(ctx, note, func(r *outbox.Recorded) {
@@ -368,12 +370,12 @@ func (v *attempt) update(ctx context.Context, action Action) error {
 	})
 }
 
-// maxUnconfirmed limits the number of stored PATCHes without an answer. Each attempt starts with a
-// read of AMS.
+// maxUnconfirmed is the maximum number of stored PATCHes without an answer. Each attempt starts
+// with a read from AMS.
 const maxUnconfirmed = 8
 
-// recordPatch stores the content of a PATCH before it is sent. If its answer is lost, AMS may show
-// values that it never confirmed; without this record they would look like an edit by a person.
+// recordPatch stores the content of a PATCH before it is sent. If the answer is lost, AMS may show
+// values that it never confirmed. Without this record they would look like an edit by a person.
 func (v *attempt) recordPatch(ctx context.Context, patch outbox.Fields) error {
 	if patch == (outbox.Fields{}) || slices.Contains(v.r.Unconfirmed, patch) {
 		return nil
@@ -384,8 +386,8 @@ func (v *attempt) recordPatch(ctx context.Context, patch outbox.Fields) error {
 	})
 }
 
-// findTwin searches for a subscription that the cluster's metrics created before AMS knew the
-// cluster's external ID.
+// findTwin searches for a subscription that the cluster's metrics created before Landfall sent the
+// cluster's external ID to AMS.
 func (v *attempt) findTwin(ctx context.Context, id string, note *Note, action *Action) error {
 	rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
 	if err != nil {
@@ -393,8 +395,8 @@ func (v *attempt) findTwin(ctx context.Context, id string, note *Note, action *A
 	}
 	for _, row := range rows {
 		if row.ID != id && row.ClusterID != v.id && row.ExternalClusterID == v.d.ExternalClusterID {
-			action.Note = fmt.Sprintf("The cluster's metrics reached AMS first and made a subscription of their own, "+
-				"%s; delete it there.", row.ID)
+			action.Note = fmt.Sprintf("The cluster's metrics reached AMS first and created a separate subscription, "+
+				"%s; delete it in AMS.", row.ID)
 			note.Text += " " + action.Note
 		}
 	}
@@ -414,8 +416,8 @@ func updated(action Action) string {
 	return text[:len(text)-1] + "."
 }
 
-// delete removes a row that is still Reserved when read by its ID. A DELETE may have an empty
-// answer, which any server could have given, so the next read shows the result.
+// delete deletes a row that is still Reserved when read by its ID. A DELETE may have an empty
+// answer, which any server could send. The next read therefore shows the result.
 func (v *attempt) delete(ctx context.Context, action Action) error {
 	row := action.Row
 	if v.observed.How != ByID {
@@ -438,14 +440,14 @@ func (v *attempt) delete(ctx context.Context, action Action) error {
 			r.Former = append(r.Former, row.ID)
 			return
 		}
-		if r.Mark != nil { // there may be another row
+		if r.Mark != nil { // another row may exist
 			r.Former, r.SubscriptionID = append(r.Former, row.ID), ""
 		}
 	})
 }
 
-// failed decides what a call's failure means for the cluster. The relay decides what it means for
-// the connection.
+// failed returns the result of a failed call for the cluster. The relay derives the state of the
+// connection from it.
 func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool) {
 	stop := outbox.Stop{Kind: outbox.Blocked, Reason: failure.Text, HTTP: failure.HTTP, Code: failure.Code,
 		OperationID: failure.OperationID}
@@ -454,7 +456,7 @@ func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool)
 		v.observed = Observed{}
 		return result{}, false
 	case failure.Class == Conflict && failure.Op == "create":
-		stop.Reason = "AMS says that the cluster belongs to another account: " + failure.Text
+		stop.Reason = "According to AMS, the cluster belongs to another account: " + failure.Text
 	case failure.Class == Conflict && v.conflicts == 0:
 		v.conflicts++
 		v.observed = Observed{}
@@ -467,7 +469,7 @@ func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool)
 	case failure.Class == Refused, failure.Class == Strange, failure.Class == Conflict, failure.Class == Missing:
 		stop.Kind = outbox.Dead
 		if failure.Class == Strange {
-			stop.Reason = fmt.Sprintf("AMS answers differently than expected (%d %s): %s", failure.HTTP,
+			stop.Reason = fmt.Sprintf("AMS sent an unexpected answer (%d %s): %s", failure.HTTP,
 				http.StatusText(failure.HTTP), failure.Text)
 		}
 	default:
@@ -478,5 +480,5 @@ func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool)
 	return ended, true
 }
 
-// quotaRetry is the wait after a quota stopped a cluster.
+// quotaRetry is the wait before the next attempt on a cluster that a quota stopped.
 const quotaRetry = 24 * time.Hour

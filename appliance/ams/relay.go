@@ -1,7 +1,7 @@
-// Package ams reports clusters to OpenShift Cluster Manager (AMS): the relay reports over the
-// network when there is a connection, a courier by a file on a USB stick. Both take their decisions
-// with [Decide]; docs/ams.md has its table of rules. The engine never waits for this package: it
-// writes the desired state (package outbox) in its own transactions.
+// Package ams reports clusters to OpenShift Cluster Manager (AMS). The relay reports over the
+// network when there is a connection; a courier carries the reports in a file on a USB stick. Both
+// decide with [Decide]; docs/ams.md contains its table of rules. The engine never waits for this
+// package: it writes the desired state (package outbox) in its own transactions.
 //
 // Design: docs/design.md#offline-first.
 package ams
@@ -26,13 +26,14 @@ import (
 )
 
 const (
-	backoffBase      = 2 * time.Second
-	backoffCap       = time.Hour        // for a cluster
-	probeCap         = 15 * time.Minute // for the connection
-	unreachableLimit = 3                // clusters in a row with broken calls that mean that the connection is down
-	forbiddenLimit   = 5                // clusters in a row with answer 403 that pause the relay
+	backoffBase = 2 * time.Second
+	backoffCap  = time.Hour        // for a cluster
+	probeCap    = 15 * time.Minute // for the connection
+	// number of successive clusters with broken calls after which the relay is offline
+	unreachableLimit = 3
+	forbiddenLimit   = 5 // number of successive clusters with answer 403 after which the relay pauses
 	quotaTries       = 3
-	batchSize        = 64                  // clusters of one step
+	batchSize        = 64                  // clusters for each step
 	retention        = 90 * 24 * time.Hour // of the journal and of closed subscriptions
 	cleanupInterval  = time.Hour
 )
@@ -42,25 +43,25 @@ type Options struct {
 	DB          *store.DB
 	Clusters    Clusters
 	Client      *Client
-	URL         string // of AMS, as in the client
+	URL         string // URL of AMS, as in the client
 	Credentials Credentials
 	Clock       clockwork.Clock
 	Logger      *slog.Logger
 	Account     string        // owner of new subscriptions; "" for the account of the credentials
 	FinalStatus string        // Active or Disconnected
 	Quarantine  time.Duration // 0 for 15 minutes
-	Refresh     time.Duration // age at which AMS's object is read again; 0 for a day
-	Workers     int           // clusters at a time; 0 for 4
+	Refresh     time.Duration // maximum age of the recorded AMS object before it is read again; 0 for a day
+	Workers     int           // clusters that are processed in parallel; 0 for 4
 	ByHand      bool          // connect only for the time that Connect allows
-	Machine     string        // identifies this machine, so that copied data is noticed
+	Machine     string        // ID of this machine, by which copied data is detected
 	Key         *sitekey.Key  // signs courier files
 	Jitter      func(upTo time.Duration) time.Duration
 	Metrics     *Metrics // nil for new metrics
 	Off         bool     // the configuration disables AMS; Run is not called
 }
 
-// Relay brings AMS up to date whenever there is a connection. Changes of clusters only wake it and
-// never wait for it.
+// Relay synchronizes AMS with the site whenever there is a connection. Changes of clusters wake the
+// relay and never wait for it.
 type Relay struct {
 	options Options
 	gauges  relayGauges
@@ -73,7 +74,7 @@ type Relay struct {
 	contact      time.Time // last answer of AMS
 	probeAt      time.Time
 	probes       int
-	silentUntil  time.Time // AMS asked for silence until then
+	silentUntil  time.Time // AMS requested a pause until then
 	connectUntil time.Time // Connect allows a connection until then
 	cleanupAt    time.Time
 	lastStep     time.Time       // wall clock at the last step
@@ -109,8 +110,7 @@ func New(options Options) *Relay {
 	}
 }
 
-// Run brings AMS up to date until the context ends. It returns early only if the store cannot be
-// read.
+// Run synchronizes AMS until the context ends. It returns early only if the store cannot be read.
 func (r *Relay) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -137,7 +137,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// load schedules the waiting clusters and follows later changes.
+// load schedules the queued clusters and follows later changes.
 func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 	if err := r.index(ctx); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 	return nil
 }
 
-// index builds the indexes of a store without them, once.
+// index builds the indexes once, in a store from an earlier release.
 func (r *Relay) index(ctx context.Context) error {
 	indexed := false
 	err := r.options.DB.View(func(tx *store.Tx) error {
@@ -180,7 +180,7 @@ func (r *Relay) index(ctx context.Context) error {
 	return r.options.DB.Update(ctx, outbox.Index)
 }
 
-// scan schedules all waiting clusters and returns the revision of the store.
+// scan schedules all queued clusters and returns the revision of the store.
 func (r *Relay) scan() (revision uint64, err error) {
 	err = r.options.DB.View(func(tx *store.Tx) error {
 		revision = tx.Revision()
@@ -219,7 +219,8 @@ func (r *Relay) wakeUp() {
 	}
 }
 
-// step processes the due clusters and returns the time of the next step; zero to wait for an event.
+// step processes the due clusters and returns the time of the next step, or the zero time to wait
+// for an event.
 func (r *Relay) step(ctx context.Context) time.Time {
 	now := r.options.Clock.Now()
 	r.limitWaits(now)
@@ -241,7 +242,7 @@ func (r *Relay) step(ctx context.Context) time.Time {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		r.options.Logger.Error("The step of the AMS relay failed.", "error", err)
+		r.options.Logger.Error("A step of the AMS relay failed.", "error", err)
 	}
 	return r.next()
 }

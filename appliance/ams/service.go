@@ -29,18 +29,18 @@ type ServiceOptions struct {
 	DataDir       string
 	UserAgent     string
 	URL, TokenURL string
-	Proxy         string // URL; "" for the environment's
+	Proxy         string // URL; "" for the proxy of the environment
 	CABundle      string // file with CA certificates, on top of the system's; "" for none
 	Files         CredentialFiles
 	Account       string // owner of new subscriptions; "" for the account of the credentials
 	FinalStatus   string
 	ByHand        bool          // connect only for the time that Connect allows
 	CallInterval  time.Duration // average time between two calls
-	Disabled      bool          // the configuration disables AMS; Run returns at once
+	Disabled      bool          // the configuration disables AMS; Run returns immediately
 }
 
-// Service is the appliance's connection to AMS, with its credentials and the part of AMS's API that
-// the site serves itself.
+// Service connects the appliance with AMS. It includes the credentials and the part of the AMS API
+// that the site serves itself.
 type Service struct {
 	*Relay
 	*CredentialStore
@@ -82,7 +82,7 @@ func NewService(options ServiceOptions) (*Service, error) {
 	return &Service{relay, credentials, site}, nil
 }
 
-// Run keeps AMS up to date until the context ends. It returns at once if the configuration disables
+// Run synchronizes AMS until the context ends. It returns immediately if the configuration disables
 // AMS.
 func (s *Service) Run(ctx context.Context) error {
 	if s.Relay.options.Off {
@@ -91,8 +91,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return s.Relay.Run(ctx)
 }
 
-// machineID returns an ID of this machine and the data directory. The ID shows whether the data was
-// copied to another place. It is "" if the machine has no ID.
+// machineID returns an ID of this machine and the data directory, or "" if the machine has no ID.
+// Another ID shows that the data was copied.
 func machineID(dataDir string) string {
 	id, err := os.ReadFile("/etc/machine-id")
 	if err != nil || strings.TrimSpace(string(id)) == "" {

@@ -16,13 +16,13 @@ type State string
 const (
 	Off               State = "off"                // disabled by the configuration
 	NoCredentials     State = "no-credentials"     // waits for credentials
-	ByHand            State = "by-hand"            // connects only when a person says so
-	Offline           State = "offline"            // the next attempt follows
+	ByHand            State = "by-hand"            // connects only when a person requests it
+	Offline           State = "offline"            // no connection; the relay tries again
 	Online            State = "online"             //
 	PausedCredentials State = "paused-credentials" // AMS rejects the credentials
 	PausedPermission  State = "paused-permission"  // AMS forbids everything
 	PausedIdentity    State = "paused-identity"    // the credentials belong to another organization than before
-	PausedPerson      State = "paused-person"      // the data was copied: a person decides which machine reports
+	PausedPerson      State = "paused-person"      // the data was copied: a person must decide which machine reports
 )
 
 // Identity is the account for which the site reports. It is set at the first contact.
@@ -47,8 +47,8 @@ func (r *Relay) setIdentity(identity Identity) {
 	r.identity = identity
 }
 
-// ready opens a session with AMS if one is needed. It returns the time of the next attempt and
-// whether there is a session.
+// ready opens a session with AMS if necessary. It returns the time of the next attempt, and whether
+// a session is open.
 func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.mu.Lock()
 	state, probeAt, quiet, window, waiting, refused := r.state, r.probeAt, r.silentUntil, r.connectUntil, len(r.jobs),
@@ -56,7 +56,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.mu.Unlock()
 	switch {
 	case r.options.ByHand && !now.Before(window):
-		r.enter(ByHand, "The site reports to AMS when a person connects it for a while.")
+		r.enter(ByHand, "The site reports to AMS only while a person connects it.")
 		return time.Time{}, false
 	case state == Online && now.Before(quiet):
 		return quiet, false
@@ -96,8 +96,8 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 
 const noCredentials = "There are no credentials for AMS; enter them with landfall ams login or on the page."
 
-// noteMissingCredentials sets the state NoCredentials for a site without waiting clusters. It logs
-// nothing, because sites that never use AMS stay in this state.
+// noteMissingCredentials sets the state NoCredentials if no cluster is queued. It logs nothing,
+// because sites that never use AMS stay in this state.
 func (r *Relay) noteMissingCredentials(ctx context.Context) {
 	secret, err := r.options.Credentials.Secret(ctx)
 	if err != nil || !secret.Empty() {
@@ -108,7 +108,7 @@ func (r *Relay) noteMissingCredentials(ctx context.Context) {
 	r.state, r.problem, r.since = NoCredentials, noCredentials, r.options.Clock.Now()
 }
 
-// errPaused says that a person must decide before a session is opened.
+// errPaused means that a person must decide before a session can be opened.
 var errPaused = errors.New("paused")
 
 // open starts a session and compares the identity with the stored one.
@@ -128,15 +128,15 @@ func (r *Relay) open(ctx context.Context) error {
 	switch {
 	case was == Identity{}:
 	case was.String() != now.String():
-		r.pause(PausedIdentity, "The credentials are of organization "+orNone(now.OrganizationName, now.OrganizationID)+
-			" at "+now.URL+", and this site reported for "+
+		r.pause(PausedIdentity, "The credentials belong to organization "+orNone(now.OrganizationName,
+			now.OrganizationID)+
+			" at "+now.URL+", but this site reported for "+
 			orNone(was.OrganizationName, was.OrganizationID)+" at "+was.URL+
-			" so far; enter credentials of that one, or confirm that the site changes to the new one.")
+			" so far; enter credentials of that organization, or confirm the change to the new one.")
 		return errPaused
 	case was.Machine != "" && now.Machine != "" && was.Machine != now.Machine:
 		r.pause(PausedPerson, "This data comes from another machine, which may still report to AMS; confirm that "+
-			"this one "+
-			"reports from now on.")
+			"this one reports from now on.")
 		return errPaused
 	}
 	if err := r.pin(ctx, now); err != nil {
@@ -182,7 +182,7 @@ func (r *Relay) pause(state State, problem string) {
 	r.probeAt = r.options.Clock.Now()
 }
 
-// lost records the failure of a session and returns the time of the next attempt.
+// lost records that a session failed and returns the time of the next attempt.
 func (r *Relay) lost(ctx context.Context, err error) time.Time {
 	if errors.Is(err, errPaused) || ctx.Err() != nil {
 		return time.Time{}
@@ -221,7 +221,7 @@ func failureText(err error) string {
 	return err.Error()
 }
 
-// backoff returns a random wait up to a limit that doubles with each attempt (full jitter).
+// backoff returns a random wait. Its limit doubles with each attempt (full jitter).
 func (r *Relay) backoff(attempts int, limit time.Duration) time.Duration {
 	upTo := limit
 	if attempts < 20 {
@@ -237,7 +237,7 @@ func (r *Relay) mayContinue() bool {
 	return r.state == Online && !now.Before(r.silentUntil) && (!r.options.ByHand || now.Before(r.connectUntil))
 }
 
-// assessConnection updates the state of the connection after an attempt on one cluster.
+// assessConnection updates the state of the connection after an attempt on a cluster.
 func (r *Relay) assessConnection(id string, came result) {
 	r.options.Metrics.attempted(came)
 	failure := came.failure

@@ -9,7 +9,7 @@ import (
 	"landfall/store"
 )
 
-// JournalEntry records one call that changed something in AMS or was refused, or one manual order.
+// JournalEntry records a manual order, or a call that changed AMS or was refused.
 type JournalEntry struct {
 	Cluster      string    `json:"cluster_id"`
 	At           time.Time `json:"at"`
@@ -24,26 +24,25 @@ type JournalEntry struct {
 	By           string    `json:"by,omitempty"` // relay, courier, or the name of the person
 }
 
-// Note is the event and the journal entry that are written together with a change of the recorded
-// state.
+// Note contains the event and the journal entry that are written in the transaction of a change.
 type Note struct {
 	Text         string        // text of an event of the cluster; "" writes no event
 	Refused      bool          // the event is a warning
-	Subscription string        // new ID of the cluster's subscription; "" keeps the present one
+	Subscription string        // new ID of the cluster's subscription; "" for no change
 	Entry        *JournalEntry // may be nil
 }
 
 // StateStore stores the desired and the recorded state of clusters.
 type StateStore interface {
-	// Load returns the newest state of a cluster. The error is store.ErrNotFound if AMS needs no
-	// report about the cluster.
+	// Load returns the current state of a cluster. The error is store.ErrNotFound if the cluster
+	// has no subscription.
 	Load(ctx context.Context, clusterID string) (outbox.Desired, outbox.Recorded, error)
 	// Modify changes the recorded state and writes the note in one transaction. It may call fn more
 	// than once.
 	Modify(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Recorded) error) error
 }
 
-// journal stores entries under "<time>-<cluster>", so that old entries can be removed as a range.
+// journal stores entries under "<time>-<cluster>", so that a range delete removes old entries.
 var journal = store.NewBucket[JournalEntry]("subscription-journal", 1)
 
 func journalKey(entry *JournalEntry) string {
@@ -80,8 +79,7 @@ func entry(tx *store.Tx, clusterID string) (d outbox.Desired, r outbox.Recorded,
 	return *desired, r, err
 }
 
-// loadRecorded returns the recorded state of a cluster; the zero value before the first call about
-// it.
+// loadRecorded returns the recorded state of a cluster, or the zero value before the first call.
 func loadRecorded(tx *store.Tx, clusterID string) (outbox.Recorded, error) {
 	if !outbox.RecordedRows.Exists(tx, clusterID) {
 		return outbox.Recorded{}, nil

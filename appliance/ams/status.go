@@ -29,10 +29,10 @@ type Status struct {
 	Attention     int       `json:"attention"`
 	Left          int       `json:"left"`
 	OldestWaiting time.Time `json:"oldest_waiting,omitzero"`
-	SecondsLeft   float64   `json:"seconds_left"` // to send what waits, at the permitted rate
+	SecondsLeft   float64   `json:"seconds_left"` // to send all queued changes at the permitted rate
 	Couriers      []Courier `json:"couriers"`     // couriers with a lease
 	Total         int       `json:"total"`        // of the selected clusters
-	// clusters that need attention first, then waiting ones, the longest first
+	// sorted: clusters that need attention, then waiting clusters, the longest waiting first
 	Clusters []ClusterStatus `json:"clusters"`
 }
 
@@ -68,7 +68,7 @@ type ClusterStatus struct {
 	SubscriptionID string    `json:"subscription_id"`
 	State          string    `json:"state"` // waiting, sent, attention, left
 	Since          time.Time `json:"since,omitzero"`
-	// what the cluster waits for, or the reason for its stop
+	// reason for the wait or for the stop
 	Reason       string        `json:"reason,omitempty"`
 	Kind         string        `json:"kind,omitempty"` // kind of the stop: blocked, dead, attention
 	HTTP         int           `json:"http,omitempty"`
@@ -78,7 +78,7 @@ type ClusterStatus struct {
 	RemoteStatus string        `json:"ams_status,omitempty"` // last known status in AMS
 	Confirmed    outbox.Fields `json:"told"`
 	Pending      outbox.Fields `json:"to_tell"`
-	Edited       outbox.Fields `json:"edited"` // values of a person's edit, in place of the cluster's own
+	Edited       outbox.Fields `json:"edited"` // edited values, which replace the cluster's own
 	PendingPhase outbox.Phase  `json:"to_become"`
 	By           string        `json:"by,omitempty"`
 	Attempts     int           `json:"attempts,omitempty"`
@@ -90,7 +90,7 @@ type ClusterStatus struct {
 const callsPerCluster = 3
 
 // Status returns the state of the connection and of the selected clusters. For a single cluster it
-// reads and counts only that one.
+// reads and counts only that cluster.
 func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Lock()
 	s := &Status{
@@ -124,7 +124,7 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	return s, err
 }
 
-// choose returns the selected clusters in order.
+// choose sorts the clusters and keeps the selected ones.
 func (s *Status) choose(of Selection) {
 	s.Clusters = slices.DeleteFunc(s.Clusters, func(c ClusterStatus) bool {
 		return of.State != "" && c.State != of.State || !strings.Contains(c.Name, of.Name)
@@ -165,7 +165,8 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 	stop := r.Stopped(d, now)
 	switch {
 	case r.Closed != "":
-		c.State, c.Since, c.Reason, c.Pending = ClusterLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".",
+		c.State, c.Since, c.Reason, c.Pending = ClusterLeft, r.ClosedAt,
+			"The cluster was deleted; its subscription in AMS was "+r.Closed+".",
 			outbox.Fields{}
 		s.Left++
 	case stop != nil:
@@ -185,7 +186,7 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 	s.Clusters = append(s.Clusters, c)
 }
 
-// addLease counts a cluster that a courier has.
+// addLease counts a cluster in a courier file.
 func (s *Status) addLease(lease *outbox.Lease) {
 	i := slices.IndexFunc(s.Couriers, func(w Courier) bool { return w.Export == lease.Export })
 	if i < 0 {
@@ -195,7 +196,7 @@ func (s *Status) addLease(lease *outbox.Lease) {
 	s.Couriers[i].Clusters++
 }
 
-// waitsFor returns the reason for a cluster's wait.
+// waitsFor returns the reason for a wait.
 func (s *Status) waitsFor(r *outbox.Recorded, j job, now time.Time) string {
 	switch {
 	case r.Lease != nil && now.Before(r.Lease.Until):
@@ -203,10 +204,10 @@ func (s *Status) waitsFor(r *outbox.Recorded, j job, now time.Time) string {
 	case s.State != Online:
 		return cmp.Or(s.Problem, "There is no connection yet.")
 	case r.Mark != nil && r.SubscriptionID == "":
-		return "AMS may have made its subscription without the answer having come through; it is looked for until " +
-			"that is certain."
+		return "AMS may have created the subscription although its answer was lost; Landfall searches for it until " +
+			"this is certain."
 	}
-	return cmp.Or(j.failure, "Its turn comes.")
+	return cmp.Or(j.failure, "The cluster is queued.")
 }
 
 func unless(confirmed, wanted string) string {

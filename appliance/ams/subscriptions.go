@@ -22,9 +22,9 @@ const (
 // ErrNoSubscription is returned for an unknown subscription ID.
 var ErrNoSubscription = fault.Sentinel(fault.NotFound, "there is no such subscription")
 
-// Subscriptions returns the subscriptions of this site's clusters in AMS's JSON format, decoded:
-// AMS's object where it is known, overlaid with the desired state. The member landfall of each
-// reports the confirmed values. If clusterID is not empty, only that cluster is read.
+// Subscriptions returns the subscriptions of this site's clusters as decoded JSON of AMS: the
+// recorded object of AMS, overlaid with the desired state. The member landfall of each contains the
+// confirmation. If clusterID is not empty, only that cluster is read.
 func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error) {
 	status, err := r.Status(ctx, Selection{ClusterID: clusterID})
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[stri
 	return found, err
 }
 
-// Subscription returns one of [Relay.Subscriptions] by AMS's ID or by the provisional ID.
+// Subscription returns one of [Relay.Subscriptions]. id is AMS's ID or the provisional ID.
 func (r *Relay) Subscription(ctx context.Context, id string) (map[string]any, error) {
 	var cluster string
 	err := r.options.DB.View(func(tx *store.Tx) (err error) {
@@ -136,10 +136,11 @@ func accountReference(id string) map[string]any {
 	return map[string]any{"id": id, "kind": "Account", "href": accountsRoot + "/accounts/" + id}
 }
 
-// localName is the user name of the site's account before AMS reports one.
+// localName is the user name of the site's account before the first contact with AMS.
 const localName = "admin"
 
-// Owner returns the account for which the site reports. Before the first contact it has local IDs.
+// Owner returns the account for which the site reports. Before the first contact it contains local
+// IDs.
 func (r *Relay) Owner() local.Owner {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,14 +19,14 @@ type Secret struct {
 	ClientSecret string `json:"client_secret,omitempty"`
 }
 
-// Empty reports whether there are no credentials.
+// Empty reports whether the secret contains no credentials.
 func (s Secret) Empty() bool {
 	return s.OfflineToken == "" && (s.ClientID == "" || s.ClientSecret == "")
 }
 
 // Credentials stores the secret.
 type Credentials interface {
-	// Secret returns the secret; an empty one if there is none.
+	// Secret returns the secret. It is empty without credentials.
 	Secret(ctx context.Context) (Secret, error)
 	// Rotate stores a new refresh token before its first use.
 	Rotate(ctx context.Context, old, fresh string) error
@@ -35,8 +35,8 @@ type Credentials interface {
 // tokenMargin is the remaining validity at which an access token is replaced.
 const tokenMargin = time.Minute
 
-// tokens exchanges the secret for access tokens, which stay in memory. Their validity counts from
-// their receipt, so that a wrong clock does not matter.
+// tokens exchanges the secret for access tokens, which stay in memory. Their lifetime starts at
+// their receipt, so a wrong clock does not matter.
 type tokens struct {
 	url      string
 	exchange *exchange
@@ -63,7 +63,7 @@ func (t *tokens) drop() {
 	t.access, t.until = "", time.Time{}
 }
 
-// held returns the valid access token; "" if there is none.
+// held returns the valid access token, or "".
 func (t *tokens) held() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *tokens) held() string {
 	return t.access
 }
 
-// get returns an access token. It requests a new one if the present one expires soon or was
+// get returns an access token. It requests a new token if the present one expires soon or was
 // rejected.
 func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 	t.refreshLock.Lock()
@@ -88,7 +88,7 @@ func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 	}
 	if secret.Empty() {
 		return "", &CallError{Class: Unauthorized, Op: "token",
-			Text: "There are no credentials for AMS; give them with landfall ams login."}
+			Text: "There are no credentials for AMS; enter them with landfall ams login."}
 	}
 	got, err := t.request(ctx, secret)
 	if err != nil {
@@ -140,13 +140,13 @@ func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 	if got.object && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing &&
 		failure.Class != Throttled {
 		failure.Class = Unauthorized
-		failure.Text = "The credentials for AMS are not taken (" + refusal.Error +
-			"); give new ones with landfall ams login."
+		failure.Text = "AMS rejected the credentials (" + refusal.Error +
+			"); enter new credentials with landfall ams login."
 	}
 	return nil, failure
 }
 
-// Fixed holds credentials in memory only.
+// Fixed holds credentials only in memory.
 type Fixed struct {
 	mu     sync.Mutex
 	secret Secret

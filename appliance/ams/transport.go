@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Limits limits the duration of a single call. The defaults replace zero values.
+// Limits contains the time limits of a call. A zero value means the default.
 type Limits struct {
 	Dial   time.Duration // connection, 10 s
 	TLS    time.Duration // TLS handshake, 10 s
@@ -62,14 +62,15 @@ func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport,
 		address, err := url.Parse(proxy)
 		if err != nil || address.Host == "" {
 			return nil,
-				errors.New("the proxy of AMS is no URL with a host; write one such as http://proxy.example.com:3128")
+				errors.New("the proxy for AMS is not a URL with a host; expected a URL such as " +
+					"http://proxy.example.com:3128")
 		}
 		transport.Proxy = http.ProxyURL(address)
 	}
 	if len(extraCA) > 0 {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
-			pool = x509.NewCertPool() // a machine without certificates trusts only the given ones
+			pool = x509.NewCertPool() // a system without CA certificates trusts only the given ones
 		}
 		if !pool.AppendCertsFromPEM(extraCA) {
 			return nil, errors.New("the CA bundle of AMS has no certificate; expected certificates in PEM")
@@ -84,16 +85,16 @@ type Class string
 
 // Classes of failed calls.
 const (
-	Unreachable  Class = "unreachable"  // no connection, or it broke
+	Unreachable  Class = "unreachable"  // no connection, or a broken connection
 	Intercepted  Class = "intercepted"  // another server answered
 	Unauthorized Class = "unauthorized" // AMS rejects the credentials
 	Forbidden    Class = "forbidden"
 	Missing      Class = "missing"
 	Conflict     Class = "conflict"
 	Throttled    Class = "throttled"
-	Failing      Class = "failing" // AMS's own failure; another attempt may succeed
+	Failing      Class = "failing" // a failure of AMS; another attempt may succeed
 	Refused      Class = "refused" // AMS rejects the request
-	Strange      Class = "strange" // AMS does not know the call
+	Strange      Class = "strange" // AMS does not support the call
 )
 
 // CallError is the error of a failed call.
@@ -104,7 +105,7 @@ type CallError struct {
 	Code        string // AMS's error code
 	Text        string // a sentence
 	OperationID string
-	RetryAfter  time.Duration // 0 if AMS did not say
+	RetryAfter  time.Duration // 0 if AMS sent none
 	Quota       bool          // AMS refuses because of a quota
 	Banned      bool
 	Err         error
@@ -123,7 +124,7 @@ func (e *CallError) Settled() bool {
 	return true
 }
 
-// exchange sends one request and reads its answer. It reads at most maxAnswer bytes and follows no
+// exchange sends a request and reads the answer. It reads at most maxAnswer bytes and follows no
 // redirect.
 type exchange struct {
 	client http.Client
@@ -178,8 +179,8 @@ func (x *exchange) send(ctx context.Context, op, method, address string, header 
 	return got, nil
 }
 
-// unreachable returns the error for a missing answer, with a remedy. It names addresses and never
-// the content of the request.
+// unreachable returns the error for a missing answer, with a remedy. The error contains addresses
+// and never the content of the request.
 func unreachable(op, host string, err error) *CallError {
 	failure := &CallError{Class: Unreachable, Op: op, Err: err}
 	if cause, ok := errors.AsType[*url.Error](err); ok {
@@ -189,8 +190,8 @@ func unreachable(op, host string, err error) *CallError {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &certificate):
-		failure.Text = fmt.Sprintf("%s has a certificate that is not trusted (%v); if it is your own proxy, name its "+
-			"CA under ams.ca_bundle.", host, certificate.Err)
+		failure.Text = fmt.Sprintf("%s has a certificate that is not trusted (%v); if it is your own proxy, add its "+
+			"CA to ams.ca_bundle.", host, certificate.Err)
 		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 			failure.Text = fmt.Sprintf("The certificate of %s is not valid at this machine's time; check the "+
 				"machine's clock.",
@@ -199,9 +200,9 @@ func unreachable(op, host string, err error) *CallError {
 	case errors.As(err, &dns):
 		failure.Text = fmt.Sprintf("The name %s cannot be resolved: there is no connection, or no DNS.", dns.Name)
 	case strings.Contains(err.Error(), "Proxy Authentication Required"):
-		failure.Text = "The proxy asks for a password; write it into ams.proxy."
+		failure.Text = "The proxy requires a password; add it to ams.proxy."
 	case errors.Is(err, context.DeadlineExceeded):
-		failure.Text = fmt.Sprintf("%s does not answer in time.", host)
+		failure.Text = fmt.Sprintf("%s did not answer in time.", host)
 	default:
 		failure.Text = fmt.Sprintf("%s cannot be reached (%v).", host, err)
 	}

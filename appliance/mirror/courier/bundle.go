@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// A filled directory contains the signed list, bundle.json, and in blobs/ each manifest, config and
-// layer once, named by the hexadecimal digits of its digest. A blob that is larger than a part
-// continues in files with the suffixes .1, .2 and so on, so that it fits on a FAT file system.
-// Incomplete files have the suffix .partial.
+// A filled directory contains the signed list, bundle.json, and the subdirectory blobs. The
+// subdirectory contains each manifest, config and layer once, under the hexadecimal digits of its
+// digest. A blob that exceeds the size of a part continues in files with the suffixes .1, .2 and so
+// on, so that the files fit on a FAT file system. Incomplete files have the suffix .partial.
 const (
 	listFile   = "list.txt"
 	bundleFile = "bundle.json"
@@ -24,8 +24,8 @@ const (
 	partial    = ".partial"
 )
 
-// DefaultPart is the default size of parts, bytes: below the limit of 4 GiB for a file on a FAT
-// file system.
+// DefaultPart is the default size of parts in bytes. It is below the file size limit of FAT, which
+// is 4 GiB.
 const DefaultPart = 4<<30 - 1<<20
 
 // bundle is the content of bundle.json.
@@ -35,7 +35,7 @@ type bundle struct {
 	Items   []packed `json:"items"`
 }
 
-// packed is an image in a directory.
+// packed is an image in a filled directory.
 type packed struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
@@ -54,7 +54,7 @@ func openDirectory(dir string, part int64) (*directory, error) {
 		part = DefaultPart
 	}
 	if part < 0 || part >= 4<<30 {
-		return nil, fmt.Errorf("parts of %d bytes are not possible; use a size below 4 GiB", part)
+		return nil, fmt.Errorf("the size of parts is %d bytes; use a size below 4 GiB", part)
 	}
 	return &directory{dir, part}, os.MkdirAll(filepath.Join(dir, blobsDir), 0o755)
 }
@@ -86,13 +86,13 @@ func (f *directory) parts(digest string, whole bool) (count int, size int64, err
 	}
 }
 
-// has reports whether a blob of that size is complete; a negative size matches any.
+// has reports whether a blob of the given size is complete. A negative size matches any.
 func (f *directory) has(digest string, size int64) (bool, error) {
 	count, have, err := f.parts(digest, true)
 	return count > 0 && (size < 0 || have == size), err
 }
 
-// open opens a blob for reading across its parts.
+// open opens a blob for reading. The reader continues from part to part.
 func (f *directory) open(digest string, whole bool) (io.ReadCloser, error) {
 	count, _, err := f.parts(digest, whole)
 	if err != nil {
@@ -131,13 +131,13 @@ func (p *parts) Close() error {
 	return errors.Join(errs...)
 }
 
-// complete gives the files of a completely written blob their final names.
+// complete renames the files of a completely written blob to their final names.
 func (f *directory) complete(digest string) error {
 	count, _, err := f.parts(digest, false)
 	if err != nil {
 		return err
 	}
-	for n := count - 1; n >= 0; n-- { // the first part last, because its name marks the blob as complete
+	for n := count - 1; n >= 0; n-- { // rename the first part last: its name marks the blob as complete
 		if err := os.Rename(f.path(digest, n, false), f.path(digest, n, true)); err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (f *directory) discard(digest string) error {
 	return errors.Join(errs...)
 }
 
-// writer appends to a blob and starts another file when a part is full.
+// writer appends data to a blob. It starts another file when a part is full.
 type writer struct {
 	directory *directory
 	digest    string
@@ -244,8 +244,8 @@ func (f *directory) manifest(digest string) ([]byte, error) {
 const manifestLimit = 8 << 20
 
 func damaged(dir, digest string) error {
-	return fmt.Errorf("%s in %s is damaged: its bytes have another digest; remove the file and fill the directory "+
-		"again",
+	return fmt.Errorf("%s in %s is damaged: its content does not match its digest; delete the file and fill the "+
+		"directory again",
 		digest, dir)
 }
 

@@ -22,22 +22,22 @@ import (
 	"landfall/appliance/release"
 )
 
-// Payloads returns the images of a release payload; *release.Library implements it.
+// Payloads reads the images of a release payload; *release.Library implements it.
 type Payloads interface {
 	Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*release.Payload, error)
 }
 
 // FillOptions configures Fill.
 type FillOptions struct {
-	Client   *mirror.Client // of the connected machine; usually without rules
+	Client   *mirror.Client // client of the connected machine, usually without rules
 	Payloads Payloads       // for lists of a whole release
 	Secret   authn.Keychain
 	Dir      string
 	Part     int64 // bytes; 0 means DefaultPart
-	// Progress gets the current item, the number of finished images and of all images, and the
-	// number of fetched bytes; it may be nil.
+	// Progress receives the current item, the number of finished images, the number of all images,
+	// and the number of fetched bytes. It may be nil.
 	Progress func(doing string, done, total int, bytes int64)
-	// Pause is the delay before an interrupted blob is tried again; 0 means a second.
+	// Pause is the wait before an interrupted blob is requested again; 0 means a second.
 	Pause time.Duration
 }
 
@@ -46,7 +46,7 @@ type Filled struct {
 	Images int   `json:"images"`
 	Blobs  int   `json:"blobs"`
 	Bytes  int64 `json:"bytes"`
-	// Fetched is the number of bytes that this run fetched.
+	// Fetched is the number of bytes that were fetched.
 	Fetched int64 `json:"fetched"`
 }
 
@@ -99,7 +99,7 @@ type filler struct {
 
 func (f *filler) reportProgress() { f.Progress(f.doing, f.done, f.total, f.filled.Fetched) }
 
-// whole returns the items of a whole release, as the release image names them.
+// whole returns the items of a whole release. It reads their names from the release image.
 func (f *filler) whole(ctx context.Context, list *List) ([]Item, error) {
 	payload, err := f.Payloads.Payload(ctx, list.Release, list.Architecture, f.Secret)
 	if err != nil {
@@ -133,8 +133,7 @@ func (f *filler) image(ctx context.Context, item Item) (packed, error) {
 	if got := digestOf(descriptor.Manifest); got != wanted.DigestStr() {
 		return packed{},
 			fmt.Errorf("%s returned a manifest with the digest %s instead of %s; check whether a proxy in between "+
-				"changes "+
-				"responses", endpoint.Ref.Context().Name(), got, item.Source)
+				"changes responses", endpoint.Ref.Context().Name(), got, item.Source)
 	}
 	from, err := f.connect(ctx, endpoint)
 	if err != nil {
@@ -156,7 +155,7 @@ type manifestFile struct {
 }
 
 // parts fetches everything that a manifest refers to. It fetches all images of a list, because
-// registries reject a list if an image of it is missing.
+// registries reject a list if one of its images is missing.
 func (f *filler) parts(ctx context.Context, from *source, data []byte) error {
 	var manifest manifestFile
 	if err := json.Unmarshal(data, &manifest); err != nil {
@@ -186,11 +185,11 @@ func (f *filler) parts(ctx context.Context, from *source, data []byte) error {
 	return nil
 }
 
-// tries limits how often an interrupted blob is continued.
+// tries is the maximum number of requests for a blob that is interrupted.
 const tries = 6
 
-// blob fetches a blob unless it is stored. It continues after an interruption of the connection or
-// of an earlier run.
+// blob fetches a blob unless it is stored. It continues after an interrupted connection or an
+// interrupted run.
 func (f *filler) blob(ctx context.Context, from *source, blob v1.Descriptor) error {
 	digest := blob.Digest.String()
 	if f.seen[digest] {
@@ -216,7 +215,7 @@ func (f *filler) blob(ctx context.Context, from *source, blob v1.Descriptor) err
 	}
 }
 
-// brokenError is an error of a transfer that may succeed if it is continued.
+// brokenError is an error of a transfer that may succeed in another attempt.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
@@ -275,8 +274,8 @@ func (f *filler) hashStored(digest string, sum hash.Hash) (int64, error) {
 	return size, errors.Join(err, in.Close())
 }
 
-// store appends the bytes of in to a blob. It ignores read errors, because the bytes before them
-// are valid.
+// store appends the bytes of in to a blob. It ignores read errors, because the bytes before an
+// error are valid.
 func (f *filler) store(digest string, in io.Reader) (int64, error) {
 	out, err := f.directory.append(digest)
 	if err != nil {
@@ -300,7 +299,7 @@ func (f *filler) store(digest string, in io.Reader) (int64, error) {
 	}
 }
 
-// source is a repository to fetch blobs from.
+// source is a repository from which blobs are fetched.
 type source struct {
 	name   string
 	base   url.URL
@@ -369,7 +368,7 @@ func (s *source) manifest(ctx context.Context, digest string) ([]byte, error) {
 	return data, nil
 }
 
-// blob opens a blob of that size at an offset. continues is false if the registry ignores the
+// blob opens a blob of the given size at an offset. continues is false if the registry ignores the
 // offset.
 func (s *source) blob(ctx context.Context, digest string, offset,
 	size int64) (body io.ReadCloser, continues bool, err error) {

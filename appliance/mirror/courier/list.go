@@ -1,6 +1,6 @@
-// Package courier carries images to a site by hand. The site makes a signed list of the images that
-// its mirror lacks. A connected machine fills a directory with them, and the directory is pushed to
-// the mirror.
+// Package courier carries images to a site by hand. The site creates a signed list of the images
+// that its mirror lacks. A connected machine fills a directory with these images. A machine at the
+// site pushes the directory to the mirror.
 package courier
 
 import (
@@ -26,17 +26,17 @@ const Purpose sitekey.Purpose = "landfall shopping list v1"
 
 // List is a list of images to carry to the site.
 type List struct {
-	// Created is in UTC and has a precision of one second.
+	// Created is a UTC time with a precision of one second.
 	Created time.Time
-	// Release is the pull spec of the release, by digest. Version and Architecture are those of the
-	// release, or "" while they are not known.
+	// Release is the release's pull spec by digest. Version and Architecture describe the release;
+	// they are "" if not known.
 	Release, Version, Architecture string
 	Items                          []Item
-	// Whole is set if the release image itself is missing, so that the list can't name the other
-	// images. Fill then reads their names from the release image and places the images according to
-	// Rules.
+	// Whole is true if the release image itself is missing, so that the list cannot name the other
+	// images. Fill then reads their names from the release image and derives their destinations
+	// from Rules.
 	Whole bool
-	// Rules map source repositories to those of the mirror; required with Whole.
+	// Rules map source repositories to repositories of the mirror. Whole requires them.
 	Rules []Rule
 }
 
@@ -47,13 +47,15 @@ type Rule struct{ Source, Mirror string }
 type Item struct {
 	// Source is the image's original pull spec by digest.
 	Source string
-	// Destination is where the mirror rules look for the image: the mirror's repository with a tag.
+	// Destination is the place of the image according to the mirror rules: a repository of the
+	// mirror with a tag.
 	Destination string
-	// Names are the image's names in the release; none if it does not belong to the release.
+	// Names are the image's names in the release. They are empty if the image does not belong to
+	// the release.
 	Names []string
 	// Bytes is the size of the missing parts; 0 if not known.
 	Bytes int64
-	// Why says in few words what is missing.
+	// Why describes briefly what is missing.
 	Why string
 }
 
@@ -101,7 +103,7 @@ func sign(text []byte, key *sitekey.Key) ([]byte, error) {
 	return fmt.Appendf(text, "%s%s\n", signaturePrefix, base64.StdEncoding.EncodeToString(signature)), nil
 }
 
-// CSV returns the list as a table for people, with the missing bytes of each image.
+// CSV returns the list as a table for people. It includes the missing bytes of each image.
 func (l *List) CSV(key *sitekey.Key) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -121,8 +123,8 @@ func (l *List) CSV(key *sitekey.Key) ([]byte, error) {
 }
 
 // ImageSet returns the list as an ImageSetConfiguration (mirror.openshift.io/v2alpha1) for
-// oc-mirror version 2. It mirrors the whole release again if an image of it is missing, because the
-// mirror rules do not cover the places of additionalImages.
+// oc-mirror version 2. If an image of the release is missing, it mirrors the whole release again:
+// the mirror rules do not cover the destinations of additionalImages.
 func (l *List) ImageSet(key *sitekey.Key) ([]byte, error) {
 	type image struct {
 		Name string `yaml:"name"`
@@ -157,12 +159,11 @@ func (l *List) ImageSet(key *sitekey.Key) ([]byte, error) {
 	return sign(append([]byte(title+" for oc-mirror\n"+l.header()), text...), key)
 }
 
-// ErrNoList is the error of a file that is not a list or is damaged.
+// ErrNoList is the error for a file that is not a list or is damaged.
 var ErrNoList = errors.New("is not a shopping list")
 
-// Parse parses a list in the format of Text and verifies its signature with the key in the list. To
-// make sure that the key is the site's own, compare its fingerprint with the one that the site
-// shows.
+// Parse parses a list in the format of Text. It verifies the signature with the key in the list. To
+// verify the key, compare its fingerprint with the one that the site shows.
 func Parse(data []byte) (*List, sitekey.Public, error) {
 	var key sitekey.Public
 	if !bytes.HasPrefix(data, []byte(title+"\n")) {
@@ -229,7 +230,7 @@ func (l *List) readLine(line string, key *sitekey.Public) (err error) {
 	return nil
 }
 
-// components returns the items of a whole release, with the places that the rules give them.
+// components returns the items of a whole release with their destinations according to the rules.
 func (l *List) components(version, arch string, images map[string]string) ([]Item, error) {
 	var items []Item
 	for tag, source := range images {
@@ -245,7 +246,7 @@ func (l *List) components(version, arch string, images map[string]string) ([]Ite
 		if destination == "" {
 			return nil,
 				fmt.Errorf("the list has no rule for %s (%s), so its destination is not known; add a mirror rule at "+
-					"the site and make a new list", source, tag)
+					"the site and create a new list", source, tag)
 		}
 		items = append(items, Item{Source: source, Destination: destination + ":" + ComponentTag(version, arch, tag),
 			Names: []string{tag}})

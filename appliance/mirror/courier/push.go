@@ -22,27 +22,27 @@ import (
 // PushOptions configures Push.
 type PushOptions struct {
 	Dir string
-	// To is the mirror's address from this machine, host or host:port; "" means the one in the
-	// list.
+	// To is the mirror's address from this machine, as host or host:port; "" means the address in
+	// the list.
 	To       string
-	Client   *mirror.Client // gives the trusted CAs
-	Insecure bool           // plain HTTP, or a certificate of an unknown authority
+	Client   *mirror.Client // contains the trusted CAs
+	Insecure bool           // allows plain HTTP and untrusted certificates
 	Secret   authn.Keychain
-	// Progress gets the current item, the number of finished images and of all images; it may be
-	// nil.
+	// Progress receives the current item, the number of finished images, and the number of all
+	// images. It may be nil.
 	Progress func(doing string, done, total int)
 }
 
 // Pushed is the result of pushing a directory.
 type Pushed struct {
 	Images int   `json:"images"`
-	Blobs  int   `json:"blobs"` // including those that the mirror already had
+	Blobs  int   `json:"blobs"` // including blobs that the mirror already had
 	Bytes  int64 `json:"bytes"`
 }
 
-// Push pushes the images of a filled directory to the places where the site's mirror rules look for
-// them. It skips content that the mirror already has, except manifests: a registry that lost a
-// layer may still have the manifest.
+// Push pushes the images of a filled directory to their destinations according to the site's mirror
+// rules. It skips content that the mirror already has, except manifests: a registry may have lost a
+// layer although it still has the manifest.
 func Push(ctx context.Context, o PushOptions) (*Pushed, error) {
 	from := &directory{dir: o.Dir, part: DefaultPart}
 	b, err := from.readBundle()
@@ -70,7 +70,7 @@ type pusher struct {
 	PushOptions
 	directory *directory
 	pushed    Pushed
-	sent      map[string]bool // key: repository and digest
+	sent      map[string]bool // by repository and digest
 }
 
 func (p *pusher) image(ctx context.Context, item packed) error {
@@ -147,7 +147,7 @@ func (p *pusher) parts(repository name.Repository, data []byte, options []remote
 	return nil
 }
 
-// describeError turns an error of the registry into a sentence.
+// describeError returns an error of the registry as a sentence.
 func describeError(err error, repository name.Repository) error {
 	if err == nil {
 		return nil
@@ -157,7 +157,7 @@ func describeError(err error, repository name.Repository) error {
 	case mirror.ReasonOther, mirror.ReasonStatus:
 		return err
 	case mirror.ReasonUnauthorized:
-		return fmt.Errorf("%s does not accept writes with these credentials (%w); give --pull-secret with an entry "+
+		return fmt.Errorf("%s does not accept writes with these credentials (%w); use --pull-secret with an entry "+
 			"that can write",
 			repository.Name(), err)
 	default:
@@ -165,7 +165,7 @@ func describeError(err error, repository name.Repository) error {
 	}
 }
 
-// rawManifest is a manifest with its original bytes, so that its digest does not change.
+// rawManifest is a manifest with its original bytes, which preserve the digest.
 type rawManifest struct {
 	data []byte
 	kind types.MediaType
@@ -186,7 +186,7 @@ type storedBlob struct {
 // Digest returns the digest of the stored bytes.
 func (b *storedBlob) Digest() (v1.Hash, error) { return b.descriptor.Digest, nil }
 
-// DiffID returns the digest of the stored bytes. The real value is not known, and pushing does not
+// DiffID returns the digest of the stored bytes. The real value is not known, and a push does not
 // need it.
 func (b *storedBlob) DiffID() (v1.Hash, error) { return b.descriptor.Digest, nil }
 

@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// resumptions limits how often reading a blob continues after its transfer was interrupted.
+// resumptions is the maximum number of times that reading a blob continues after an interruption.
 const resumptions = 5
 
 // byteReaders is the number of blobs that are read in parallel.
 const byteReaders = 4
 
-// readAll reads every blob of the held images and checks its digest. It skips blobs that an earlier
-// proof has read.
+// readAll reads every blob of the complete images and verifies its digest. It skips blobs that an
+// earlier proof has read.
 func (s *session) readAll(ctx context.Context, results []Result) error {
 	type job struct {
 		r      *repository
@@ -50,7 +50,7 @@ func (s *session) readAll(ctx context.Context, results []Result) error {
 	s.counting.Unlock()
 
 	var mu sync.Mutex
-	damaged := map[string]string{} // key: repository@digest; value: the description of the damage
+	damaged := map[string]string{} // the description of the damage, by repository@digest
 	var errs []error
 	queue := make(chan job)
 	var group sync.WaitGroup
@@ -106,7 +106,7 @@ func (s *session) markDamaged(results []Result, damaged map[string]string) {
 }
 
 // readBlob reads a whole blob and continues after interruptions. It returns a description of the
-// damage, or "".
+// damage, or "" if the blob is intact.
 func (r *repository) readBlob(ctx context.Context, digest string, size int64) string {
 	sum := sha256.New()
 	read := int64(0)
@@ -115,7 +115,7 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 		if read > 0 {
 			header.Set("Range", fmt.Sprintf("bytes=%d-%d", read, size-1))
 		}
-		response, failed := r.ask(ctx, http.MethodGet, "blobs/"+digest, header)
+		response, failed := r.sendRetrying(ctx, http.MethodGet, "blobs/"+digest, header)
 		if failed != nil {
 			return fmt.Sprintf("%s %s when asked for the bytes of %s.", failed.where, failed.answer, digest)
 		}
@@ -148,7 +148,7 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 	return ""
 }
 
-// counter counts the bytes that are read, for the progress.
+// counter counts the bytes that are read. The progress shows this count.
 type counter struct{ session *session }
 
 func (c counter) Write(p []byte) (int, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// cache remembers for a time which images are complete. A cached image counts only if the mirror
-// still serves its manifest under the same digest.
+// cache stores which images are complete, for a limited time. A cached image is valid only while
+// the mirror serves its manifest under the same digest.
 type cache struct {
 	clock clockwork.Clock
 	keep  time.Duration

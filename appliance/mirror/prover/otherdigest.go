@@ -18,8 +18,8 @@ const (
 )
 
 // findOtherDigests checks whether the mirror has a missing image under a tag with another digest.
-// This happens if a multi-architecture list was copied for one architecture, or if a catalog was
-// filtered: the copy is complete, but no node can pull it by the original digest.
+// The cause is a multi-architecture list that was copied for one architecture, or a filtered
+// catalog. The copy is complete, but no node can pull it by the original digest.
 func (s *session) findOtherDigests(ctx context.Context, results []Result) {
 	lists := map[string][]string{} // by repository
 	for i := range results {
@@ -47,8 +47,7 @@ func (s *session) findOtherDigests(ctx context.Context, results []Result) {
 			}
 			result.Text = fmt.Sprintf("%s has no %s, but its tag %s is %s: a list of several architectures that was "+
 				"copied for one, or an image that was built again, has another digest; mirror the image by its "+
-				"original digest, with "+
-				"all architectures.",
+				"original digest, with all architectures.",
 				r.name(), describe(result.Image), tag, digest)
 			break
 		}
@@ -66,7 +65,7 @@ func (s *session) repositoryNamed(wanted string) *repository {
 	return nil
 }
 
-// likelyTags returns the tags that mirrors usually give an image: VERSION-ARCH-COMPONENT, and
+// likelyTags returns the tags that mirror tools usually give an image: VERSION-ARCH-COMPONENT, and
 // VERSION-ARCH for the release image.
 func likelyTags(tags, names []string) []string {
 	var likely []string
@@ -84,9 +83,9 @@ func likelyTags(tags, names []string) []string {
 	return likely
 }
 
-// tags returns the repository's tags, or none if the registry does not list them.
+// tags returns the repository's tags. It returns none if the registry does not list them.
 func (r *repository) tags(ctx context.Context) []string {
-	response, failed := r.ask(ctx, http.MethodGet, "tags/list", nil)
+	response, failed := r.sendRetrying(ctx, http.MethodGet, "tags/list", nil)
 	if failed != nil {
 		return nil
 	}
@@ -100,7 +99,7 @@ func (r *repository) tags(ctx context.Context) []string {
 
 // digestOf returns the digest of a tag's manifest, or "" if the registry does not report it.
 func (r *repository) digestOf(ctx context.Context, tag string) string {
-	response, failed := r.ask(ctx, http.MethodHead, "manifests/"+tag, http.Header{"Accept": {acceptManifests}})
+	response, failed := r.sendRetrying(ctx, http.MethodHead, "manifests/"+tag, http.Header{"Accept": {acceptManifests}})
 	if failed != nil {
 		return ""
 	}

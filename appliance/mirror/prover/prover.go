@@ -27,10 +27,10 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// Status is the result of checking an image.
+// Status is the result of the check of an image.
 type Status string
 
-// The statuses.
+// Statuses of an image.
 const (
 	Held   Status = "held"
 	NoRule Status = "no-rule" // no rule leads to a mirror
@@ -45,7 +45,7 @@ const (
 	Failed          Status = "failed" // any other failure of the registry
 )
 
-// global reports whether the status is about a registry, not about an image.
+// global reports whether the status concerns a whole registry instead of one image.
 func (v Status) global() bool { return v == Unauthorized || v == BadTLS || v == Unreachable }
 
 // Image is an image to check.
@@ -54,11 +54,11 @@ type Image struct {
 	Ref string `json:"ref"`
 	// Names are the image's names in a release.
 	Names []string `json:"names,omitempty"`
-	// Optional is set if an installation does not need the image.
+	// Optional is true if an installation does not need the image.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Request selects the images and how to check them.
+// Request selects the images and the checks.
 type Request struct {
 	Images []Image
 	// Architectures, in Go's spelling, selects the images of lists; none means all.
@@ -78,21 +78,21 @@ type Request struct {
 
 // Options configures a Prover.
 type Options struct {
-	Client *mirror.Client // gives the rules and the trusted CAs
+	Client *mirror.Client // contains the rules and the trusted CAs
 	// Workers is the number of images that are checked in parallel; 0 means 16.
 	Workers int
-	// CacheFor is how long a complete image with an unchanged manifest counts as checked with its
-	// layers; 0 means 10 minutes.
+	// CacheFor is the time for which a complete image counts as checked if its manifest is
+	// unchanged; 0 means 10 minutes.
 	CacheFor time.Duration
-	// Proven stores which blobs were read completely; nil keeps this until the end of each proof.
+	// Proven stores which blobs were read completely. Nil stores this only during each proof.
 	Proven Proven
 	Clock  clockwork.Clock // nil means the real clock
 	// UserAgent identifies the program to registries.
 	UserAgent string
 }
 
-// Proven stores which blobs were read completely, so that an interrupted proof of bytes continues
-// where it stopped. Keys are repository@digest.
+// Proven stores which blobs were read completely, so that an interrupted proof of bytes can
+// continue. Keys have the form repository@digest.
 type Proven interface {
 	Has(key string) bool
 	Mark(ctx context.Context, key string) error
@@ -120,20 +120,21 @@ func New(options Options) *Prover {
 
 // Progress is the progress of a proof.
 type Progress struct {
-	Images, Total int   // done, and all
-	Requests      int   // sent so far
-	Bytes         int64 // read and verified, in a proof of bytes
-	TotalBytes    int64 // to be read; 0 while it is not known
+	Images, Total int   // images that were checked, and all images
+	Requests      int   // requests that were sent
+	Bytes         int64 // bytes that were read and verified in a proof of bytes
+	TotalBytes    int64 // bytes to read; 0 if the number is not known yet
 }
 
 // Result is the result for one image.
 type Result struct {
 	Image
 	Status Status `json:"verdict"`
-	// Text is a sentence with the problem and its solution. It is empty for images that are held
-	// and for those behind a global fault.
+	// Text describes the problem and its solution in a sentence. It is empty for complete images,
+	// and for images that a fault of the whole registry makes unavailable.
 	Text string `json:"text,omitempty"`
-	// Endpoint is the reference that served the image, or the first one that should have served it.
+	// Endpoint is the reference that served the image or, if none did, the first one in the order
+	// of the rules.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Rule names the rule that leads to Endpoint.
 	Rule string `json:"rule,omitempty"`
@@ -143,11 +144,11 @@ type Result struct {
 	Bytes int64 `json:"bytes,omitempty"`
 	// Missing lists the missing parts.
 	Missing []Part `json:"missing,omitempty"`
-	// Elsewhere is a place in the mirror that has the image although no rule leads there.
+	// Elsewhere is a place in the mirror that has the image although no rule leads to this place.
 	Elsewhere string `json:"elsewhere,omitempty"`
-	// Unsigned is set if the Sigstore signature was requested and is missing.
+	// Unsigned is true if the Sigstore signature was requested and is missing.
 	Unsigned bool `json:"unsigned,omitempty"`
-	// Cached is set if an earlier proof checked the layers and the manifest is unchanged.
+	// Cached is true if an earlier proof checked the layers and the manifest is unchanged.
 	Cached bool `json:"cached,omitempty"`
 
 	parts []Part
@@ -180,15 +181,15 @@ type Report struct {
 	// Warnings are sentences about problems that do not prevent an installation.
 	Warnings []string `json:"warnings"`
 	Requests int      `json:"requests"`
-	// Bytes is the total size of all distinct held blobs.
+	// Bytes is the total size of the distinct blobs of complete images.
 	Bytes int64 `json:"bytes"`
 	// ReadBytes is the number of bytes that were read and verified.
 	ReadBytes int64 `json:"read_bytes,omitempty"`
-	// Blobs is the number of distinct held blobs.
+	// Blobs is the number of distinct blobs of complete images.
 	Blobs int `json:"blobs"`
 }
 
-// Gaps returns the number of images that would make an installation fail.
+// Gaps returns the number of unavailable images that an installation needs.
 func (r *Report) Gaps() int {
 	gaps := 0
 	for i := range r.Results {
@@ -202,7 +203,7 @@ func (r *Report) Gaps() int {
 // Complete reports whether the mirror holds everything that an installation needs.
 func (r *Report) Complete() bool { return r.Gaps() == 0 && len(r.Results) > 0 }
 
-// Summary returns the result as a sentence.
+// Summary returns the result in a sentence.
 func (r *Report) Summary() string {
 	gaps := r.Gaps()
 	if gaps == 0 {
@@ -221,8 +222,8 @@ func (r *Report) Summary() string {
 	return fmt.Sprintf("%d of %d images are not available; the first: %s", gaps, len(r.Results), first)
 }
 
-// Prove checks the requested images. The report contains the problems of the mirror; the error is
-// that of the context or of Options.Proven. progress may be nil; calls to it never overlap.
+// Prove checks the requested images. Problems of the mirror are part of the report; the error is
+// that of the context or of Options.Proven. progress may be nil; its calls never overlap.
 func (p *Prover) Prove(ctx context.Context, request Request, progress func(Progress)) (*Report, error) {
 	started := p.options.Clock.Now()
 	s := newSession(p, request, progress)
@@ -260,8 +261,8 @@ func (p *Prover) Prove(ctx context.Context, request Request, progress func(Progr
 	return report, ctx.Err()
 }
 
-// prove finds the first endpoint that serves the image's manifest, as a node does, and checks the
-// other parts there.
+// prove finds the first endpoint that serves the image's manifest, in the order of a node. It
+// checks the other parts at this endpoint.
 func (s *session) prove(ctx context.Context, image Image) Result {
 	result := Result{Image: image}
 	ref, err := name.ParseReference(image.Ref)
@@ -299,7 +300,7 @@ func (s *session) prove(ctx context.Context, image Image) Result {
 	return result
 }
 
-// judge sets the status of an image by the parts that an endpoint serves.
+// setStatus sets the status of an image from the parts that an endpoint serves.
 func (s *session) setStatus(ctx context.Context, result *Result, r *repository, got *outcome) {
 	for _, blob := range got.blobs {
 		result.Bytes += blob.Bytes
@@ -327,7 +328,7 @@ func (s *session) setStatus(ctx context.Context, result *Result, r *repository, 
 }
 
 // endpoints returns the mirrors of an image in the order of the nodes. It includes the image's own
-// source only at a site without rules, or if the rules map the source to another place.
+// source only at a site without rules, or if the rules map the source to another location.
 func (s *session) endpoints(ref name.Reference) []mirror.Endpoint {
 	endpoints := s.rules.Endpoints(ref)
 	if len(s.rules.List()) == 0 {
@@ -338,7 +339,7 @@ func (s *session) endpoints(ref name.Reference) []mirror.Endpoint {
 	})
 }
 
-// withoutRule sets the status and the text of an image that no rule leads to a mirror.
+// withoutRule sets the status and the text of an image for which no rule leads to a mirror.
 func (s *session) withoutRule(result *Result, ref name.Reference) {
 	explained, err := s.rules.Explain(result.Ref)
 	kind := "tag"
@@ -348,8 +349,7 @@ func (s *session) withoutRule(result *Result, ref name.Reference) {
 	if err == nil && explained.Rule != nil && len(explained.Rule.Mirrors) > 0 {
 		result.Status, result.Rule = TagRule, fmt.Sprintf("%q in %s", explained.Rule.Prefix, explained.Rule.Origin)
 		result.Text = fmt.Sprintf("%s is referenced by %s, but the mirrors of the rule for %s (%s) do not apply to "+
-			"such references; "+
-			"%s.",
+			"such references; %s.",
 			describe(result.Image), kind, explained.Rule.Prefix, explained.Rule.Origin, tagAdvice(kind))
 		return
 	}
@@ -365,7 +365,7 @@ func tagAdvice(kind string) string {
 	return "add an ImageDigestMirrorSet"
 }
 
-// describe returns an image's names in the release with its pull spec.
+// describe returns an image's pull spec with its names in the release.
 func describe(image Image) string {
 	if len(image.Names) == 0 {
 		return image.Ref
@@ -390,7 +390,7 @@ func missingText(result *Result, r *repository) string {
 		describe(result.Image), strings.Join(counted, " and "), result.Missing[0].Digest)
 }
 
-// sentence returns the outcome of the request for an image as a sentence.
+// sentence returns the result of the request for an image as a sentence.
 func (s *session) sentence(image Image, got *outcome) string {
 	if got.fault == MissingManifest {
 		return fmt.Sprintf("%s has no %s; mirror it there.", got.where, describe(image))
@@ -420,7 +420,7 @@ func (s *session) report(results []Result) *Report {
 	}
 	if unsigned > 0 {
 		report.Warnings = append(report.Warnings,
-			fmt.Sprintf("%d of %d images have no Sigstore signature (a tag sha256-….sig) beside them. Clusters whose "+
+			fmt.Sprintf("%d of %d images have no Sigstore signature (a tag sha256-….sig). Clusters whose "+
 				"ClusterImagePolicy requires signatures will not run them.", unsigned, len(results)))
 	}
 	if len(optional) > 0 {

@@ -30,12 +30,12 @@ type host struct {
 	name string
 
 	mu       sync.Mutex
-	down     *outcome  // the registry can't be used; there are no further attempts
-	timeouts int       // requests without an answer, or with a server error
-	pause    time.Time // the registry asked for a pause until then
+	down     *outcome  // the registry cannot be used; no further requests follow
+	timeouts int       // number of requests without an answer or with a server error
+	pause    time.Time // the registry requested a pause until then
 }
 
-// timeoutsAllowed is the number of requests without an answer or with a server error after which a
+// timeoutsAllowed is the number of requests without a response or with a server error after which a
 // registry counts as unreachable.
 const timeoutsAllowed = 3
 
@@ -47,7 +47,7 @@ type repository struct {
 
 	connecting sync.Mutex
 	client     *http.Client // nil before the first use
-	refused    *outcome     // set if credentials are missing or wrong
+	refused    *outcome     // set if the credentials are missing or wrong
 
 	mu    sync.Mutex
 	blobs map[string]*blobCheck
@@ -57,16 +57,16 @@ type blobCheck struct {
 	done chan struct{}
 	held bool
 	size int64
-	got  *outcome // set if the blob was not found for another reason than that it is missing
+	got  *outcome // set if the request for the blob failed for another reason than a missing blob
 }
 
 func (r *repository) name() string { return r.endpoint.Ref.Context().Name() }
 
-// outcome is the result of requesting an image or a part of it.
+// outcome is the result of a request for an image or a part of it.
 type outcome struct {
 	err      error
 	fault    Status // "" without err
-	where    string // the host or repository that the fault concerns
+	where    string // the host or repository with the fault
 	answer   string // the registry's answer in words
 	advice   string
 	digest   string
@@ -114,7 +114,8 @@ func (r *repository) image(ctx context.Context, ref name.Reference, request Requ
 
 // manifest fetches a manifest and computes its digest. It records damage in got.
 func (r *repository) manifest(ctx context.Context, identifier string, got *outcome) ([]byte, *outcome) {
-	response, failed := r.ask(ctx, http.MethodGet, "manifests/"+identifier, http.Header{"Accept": {acceptManifests}})
+	response, failed := r.sendRetrying(ctx, http.MethodGet, "manifests/"+identifier,
+		http.Header{"Accept": {acceptManifests}})
 	if failed != nil {
 		return nil, failed
 	}
@@ -240,7 +241,7 @@ func (r *repository) blob(ctx context.Context, part Part) *blobCheck {
 		return check
 	}
 	defer close(check.done)
-	response, failed := r.ask(ctx, http.MethodHead, "blobs/"+part.Digest, nil)
+	response, failed := r.sendRetrying(ctx, http.MethodHead, "blobs/"+part.Digest, nil)
 	if failed != nil {
 		if failed.fault != MissingManifest {
 			check.got = failed
@@ -260,7 +261,7 @@ func (r *repository) blob(ctx context.Context, part Part) *blobCheck {
 	return check
 }
 
-// count records blobs that an earlier proof found.
+// count adds blobs that an earlier proof found.
 func (r *repository) count(blobs []Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,7 +276,8 @@ func (r *repository) count(blobs []Part) {
 
 // has reports whether the registry serves a manifest under its digest.
 func (r *repository) has(ctx context.Context, identifier string) bool {
-	response, failed := r.ask(ctx, http.MethodHead, "manifests/"+identifier, http.Header{"Accept": {acceptManifests}})
+	response, failed := r.sendRetrying(ctx, http.MethodHead, "manifests/"+identifier,
+		http.Header{"Accept": {acceptManifests}})
 	if failed != nil {
 		return false
 	}
@@ -291,16 +293,18 @@ func (r *repository) signed(ctx context.Context, digest string) bool {
 	return r.has(ctx, strings.Replace(digest, ":", "-", 1)+".sig")
 }
 
-// Limits for repeated requests: passingTries after a temporary failure, laterTries after an answer
-// that asks to try later.
+// The maximum numbers of requests: passingTries after a temporary failure, laterTries after a
+// response that requests a later attempt.
 const (
 	passingTries = 3
 	laterTries   = 10
 	longestPause = time.Minute
 )
 
-// ask sends a request and repeats it after temporary failures. The response has status 200 or 206.
-func (r *repository) ask(ctx context.Context, method, path string, header http.Header) (*http.Response, *outcome) {
+// sendRetrying sends a request and repeats it after temporary failures. The response has status 200
+// or 206.
+func (r *repository) sendRetrying(ctx context.Context, method, path string,
+	header http.Header) (*http.Response, *outcome) {
 	for passing, later := 1, 1; ; {
 		if err := r.host.wait(ctx, r.session.prover); err != nil {
 			return nil, r.failed(err)
@@ -342,7 +346,7 @@ func (r *repository) send(ctx context.Context, client *http.Client, method, path
 	for key, values := range header {
 		request.Header[key] = values
 	}
-	request.Header.Set("Accept-Encoding", "identity") // lengths and digests refer to the stored bytes
+	request.Header.Set("Accept-Encoding", "identity") // sizes and digests refer to the stored bytes
 	r.session.countRequest()
 	response, err := client.Do(request)
 	if err != nil {
@@ -354,14 +358,14 @@ func (r *repository) send(ctx context.Context, client *http.Client, method, path
 	return response, nil
 }
 
-// wantsPause reports whether a registry asks for a pause.
+// wantsPause reports whether a registry requests a pause.
 func wantsPause(response *http.Response) bool {
 	return response != nil && (response.StatusCode == http.StatusTooManyRequests ||
 		response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "")
 }
 
-// retryAfter returns the pause that a registry asks for (in seconds or as a date), or otherwise if
-// it asks for none.
+// retryAfter returns the pause that a registry requests, in seconds or as a date. Without such a
+// request it returns otherwise.
 func retryAfter(response *http.Response, now time.Time, otherwise time.Duration) time.Duration {
 	wait := otherwise
 	if response != nil {
@@ -383,7 +387,7 @@ func (h *host) leaveAlone(until time.Time) {
 	}
 }
 
-// wait waits until the pause that a registry asked for is over.
+// wait waits until the requested pause is over.
 func (h *host) wait(ctx context.Context, p *Prover) error {
 	for {
 		h.mu.Lock()
@@ -444,8 +448,8 @@ func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 	return r.client, nil
 }
 
-// failed classifies an error. It remembers errors of the whole registry, so that there are no
-// further requests.
+// failed classifies an error. It stores errors of the whole registry, so that no further requests
+// follow.
 func (r *repository) failed(err error) *outcome {
 	worded := mirror.Failed(r.endpoint.Ref.Name(), r.endpoint, err, r.session.request.Secret)
 	attempt := worded.Attempts[0]
@@ -466,7 +470,7 @@ func (r *repository) failed(err error) *outcome {
 			got.fault, got.where = Failed, r.name()
 			return got
 		}
-		got.fault, got.advice = Unreachable, "look at its log"
+		got.fault, got.advice = Unreachable, "read its log"
 	}
 	r.describeRedirect(got, err)
 	switch {
@@ -482,7 +486,7 @@ func (r *repository) failed(err error) *outcome {
 }
 
 func (r *repository) refuse(got *outcome) {
-	if r.connecting.TryLock() { // connect, which holds the lock, records its own refusal
+	if r.connecting.TryLock() { // connect holds the lock and records its own failure
 		r.refused = got
 		r.connecting.Unlock()
 	}
@@ -495,8 +499,8 @@ func (h *host) timedOut() int {
 	return h.timeouts
 }
 
-// describeRedirect corrects the texts if the failure is not the registry's own, but that of the
-// token server or storage that it redirects to.
+// describeRedirect changes the texts if the token server or the storage failed, to which the
+// registry redirects.
 func (r *repository) describeRedirect(got *outcome, err error) {
 	var at *url.Error
 	if !errors.As(err, &at) {
@@ -512,6 +516,5 @@ func (r *repository) describeRedirect(got *outcome, err error) {
 	}
 	got.answer = fmt.Sprintf("refers to %s for %s, which %s", address.Host, what, got.answer)
 	got.advice = fmt.Sprintf("make %s reachable and trusted from here and from the nodes, or configure the registry "+
-		"with "+
-		"another server", address.Host)
+		"with another server", address.Host)
 }

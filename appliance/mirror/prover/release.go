@@ -21,16 +21,17 @@ type Payloads interface {
 // ReleaseRequest selects the release to check, and the kind of cluster.
 type ReleaseRequest struct {
 	PullSpec string
-	// Architecture is that of the hosts, in RPM's or Go's spelling; "" or multi means all of the
-	// release.
+	// Architecture is the architecture of the hosts, in RPM's or Go's spelling. "" and multi mean
+	// all architectures of the release.
 	Architecture string
-	// Platform is the cluster's (baremetal, none, vsphere, nutanix, external); "" if not known.
+	// Platform is the cluster's platform (baremetal, none, vsphere, nutanix, external), or "" if it
+	// is not known.
 	Platform string
 	Secret   authn.Keychain
 	Client   *mirror.Client // as in Request
-	// Also lists images beside those of the release, such as the site's own agent.
+	// Also lists images that are not part of the release, such as the site's own agent.
 	Also []string
-	// Signatures, Bytes and Fresh are those of Request.
+	// Signatures, Bytes and Fresh are passed to Request.
 	Signatures, Bytes, Fresh bool
 }
 
@@ -41,17 +42,16 @@ type ReleaseReport struct {
 	Digest       string `json:"digest,omitempty"`
 	Version      string `json:"version,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
-	// Unread is set if the release image itself is not available, so that its components are not
-	// known.
+	// Unread is true if the release image is not available, so that its components are not known.
 	Unread bool `json:"unread,omitempty"`
 }
 
 // ReleaseImageName is the name of the release image in a report.
 const ReleaseImageName = "release image"
 
-// Release checks the release image and, if it is held, all images that it refers to. The error is
-// that of the context, of reading the payload, or of Options.Proven; the report contains the
-// problems of the mirror.
+// Release checks the release image and then all images that it refers to. The error is that of the
+// context, of reading the payload, or of Options.Proven. Problems of the mirror are part of the
+// report.
 func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseRequest,
 	progress func(Progress)) (*ReleaseReport, error) {
 	own := Image{Ref: request.PullSpec, Names: []string{ReleaseImageName}}
@@ -96,9 +96,9 @@ func architectures(arch string) []string {
 	return []string{architecture.Of(arch).Go()}
 }
 
-// Components returns the images of a payload, each once. An image is optional if no node of a
-// cluster on this platform runs it. The list of optional images is short on purpose: checking an
-// unnecessary image costs little, but missing a necessary one costs an installation.
+// Components returns the images of a payload without duplicates. An image is optional if no node of
+// a cluster on this platform runs it. The list of optional images is short on purpose: the check of
+// an unnecessary image costs little, but a missing image makes an installation fail.
 func Components(images map[string]string, platform string) []Image {
 	var list []Image
 	at := map[string]int{}

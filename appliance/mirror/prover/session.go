@@ -12,7 +12,7 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// session is the state of one proof: the registries and blobs that it has checked.
+// session is the state of a proof: the registries and blobs that it has checked.
 type session struct {
 	prover  *Prover
 	request Request
@@ -21,7 +21,7 @@ type session struct {
 	mu           sync.Mutex
 	hosts        map[string]*host
 	repositories map[string]*repository
-	found        map[string]*outcome // the global faults, by place
+	found        map[string]*outcome // faults of whole registries or repositories, by place
 
 	counting sync.Mutex
 	done     Progress
@@ -74,7 +74,7 @@ func (s *session) repository(e mirror.Endpoint) *repository {
 	return r
 }
 
-// noteFault keeps the first outcome of each global fault, for its text.
+// noteFault stores the first outcome of each global fault. Its text describes the fault.
 func (s *session) noteFault(got *outcome) {
 	if !got.fault.global() {
 		return
@@ -88,8 +88,8 @@ func (s *session) noteFault(got *outcome) {
 
 func faultKey(got *outcome) string { return string(got.fault) + " " + got.where }
 
-// faults returns the global faults with the number of images behind each. Refusals by several
-// repositories of a registry are one fault.
+// faults returns the global faults with the number of images that each makes unavailable. It
+// combines the authorization errors of several repositories of a registry into one fault.
 func (s *session) faults(results []Result) []Fault {
 	type group struct {
 		got   *outcome
@@ -132,7 +132,7 @@ func belongsTo(ref, where string) bool {
 	return ok && (rest == "" || strings.ContainsAny(rest[:1], "/:@"))
 }
 
-// totals returns the number of distinct held blobs and their total size.
+// totals returns the number of distinct blobs of complete images and their total size.
 func (s *session) totals() (blobs int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,20 +151,20 @@ func (s *session) totals() (blobs int, bytes int64) {
 	return blobs, bytes
 }
 
-// remember adds a complete image to the cache.
+// cacheImage adds a complete image to the cache.
 func (s *session) cacheImage(r *repository, got *outcome) {
 	if !got.cached && got.byDigest {
 		s.prover.cache.put(cacheKey(r, got.digest, s.request), got.blobs)
 	}
 }
 
-// elsewhereTries limits the number of other places that are checked for an image whose repository
-// has no rule.
+// elsewhereTries is the maximum number of other places that are checked for an image whose
+// repository has no rule.
 const elsewhereTries = 8
 
-// findElsewhere searches for images without a rule and for missing images in the other repositories
-// that the rules know. It searches for one image of each repository and then tries the found place
-// for the others.
+// findElsewhere searches the other repositories in the rules for images without a rule and for
+// missing images. It searches for one image of each repository and then checks the place of this
+// image for the others.
 func (s *session) findElsewhere(ctx context.Context, results []Result) {
 	places := map[string]*repository{} // by source repository; nil if none was found
 	for i := range results {
@@ -217,8 +217,8 @@ func (s *session) searchElsewhere(ctx context.Context, ref name.Digest, endpoint
 	return nil
 }
 
-// candidates returns places that may have an image: the mirrors of other rules, and the image's
-// path below their hosts.
+// candidates returns places that may contain an image: the mirrors of other rules, and the image's
+// path on their hosts.
 func (s *session) candidates(ref name.Digest) []mirror.Endpoint {
 	var found []mirror.Endpoint
 	add := func(location string, insecure bool) {
@@ -231,7 +231,7 @@ func (s *session) candidates(ref name.Digest) []mirror.Endpoint {
 			func(e mirror.Endpoint) bool { return e.Ref.Name() == at.Name() }) {
 			return
 		}
-		found = append(found, mirror.Endpoint{Ref: at, Insecure: insecure, Rule: "looked for elsewhere"})
+		found = append(found, mirror.Endpoint{Ref: at, Insecure: insecure, Rule: "search in other repositories"})
 	}
 	rules := s.rules.List()
 	for _, rule := range rules {

@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/sitekey"
 )
 
-// shoppingList lists the images that a proof found missing, with their destinations. It leaves out
-// images that the mirror holds but no rule leads to: for them, a rule is missing.
+// shoppingList lists the images that a proof found missing, with their destinations. It omits
+// images that the mirror holds without a rule that leads to them: these images need a rule.
 func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.List {
 	list := &courier.List{
 		Created: report.Started.Truncate(time.Second), Release: byDigest(report.PullSpec, report.Digest),
@@ -52,7 +52,8 @@ func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.Li
 	return list
 }
 
-// byDigest returns the release's name by digest, or the pull spec if the digest is not known.
+// byDigest returns the release's pull spec by digest. It returns pullSpec if the digest is not
+// known.
 func byDigest(pullSpec, digest string) string {
 	if ref, err := name.ParseReference(pullSpec); err == nil && digest != "" {
 		return ref.Context().Name() + "@" + digest
@@ -60,8 +61,8 @@ func byDigest(pullSpec, digest string) string {
 	return pullSpec
 }
 
-// destination returns the repository that the rules try first. For an image without a rule, it
-// returns the image's path at the first mirror.
+// destination returns the first repository according to the rules. For an image without a rule, it
+// returns the image's path on the first mirror.
 func destination(result *prover.Result, digest name.Digest, rules *mirror.Rules) string {
 	if repository, _, ok := strings.Cut(result.Endpoint, "@"); ok {
 		return repository
@@ -86,7 +87,7 @@ func itemTag(report *prover.ReleaseReport, result *prover.Result, digest name.Di
 	return courier.ComponentTag(report.Version, report.Architecture, result.Names[0])
 }
 
-// render returns a signed list in a format, and the name of its file.
+// render returns a signed list in the given format, and its file name.
 func render(list *courier.List, format string, key *sitekey.Key) (string, []byte, error) {
 	date := list.Created.Format("20060102-150405")
 	switch format {

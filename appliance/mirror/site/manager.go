@@ -19,7 +19,7 @@ import (
 	"landfall/store"
 )
 
-// Manager shows and changes the mirror rules for people and for the Kubernetes controllers.
+// Manager shows and changes the mirror rules, for the console and for the Kubernetes controllers.
 type Manager struct {
 	rules  *Rules
 	db     *store.DB
@@ -28,17 +28,17 @@ type Manager struct {
 	log    *slog.Logger
 }
 
-// NewManager returns a Manager of rules. It calls wake, unless that is nil, after each change of
-// the rules.
+// NewManager returns a Manager of rules. After each change of the rules it calls wake, which may be
+// nil.
 func NewManager(rules *Rules, e *engine.Engine, wake func()) *Manager {
 	return &Manager{rules: rules, db: rules.db, engine: e, wake: wake, log: rules.log}
 }
 
-// Import adds an import to a level, or replaces the import of that name, and puts it into effect.
+// Import adds an import to a level and applies it. It replaces an import of the same name.
 func (m *Manager) Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) error {
 	if name = strings.TrimSpace(name); name == "" || strings.ContainsAny(name, "/\x00\r\n") || len(name) > 128 {
-		return fault.New(fault.Invalid, "%q can't be the name of an import; give one without slashes, such as "+
-			"that of the folder", name)
+		return fault.New(fault.Invalid, "%q can't be the name of an import; use a name without slashes, such as "+
+			"that of the directory", name)
 	}
 	if err := m.checkLevel(level); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (m *Manager) Remove(ctx context.Context, level mirror.Level, name string) e
 	return m.change(ctx, level, name, nil)
 }
 
-// SetMirror makes rules the import of a level and name, or removes that import if rules is nil. It
-// changes nothing if the import has the same files already, because each change rebuilds images.
+// SetMirror stores rules as the import of a level and name, or removes this import if rules is nil.
+// It does nothing if the files are unchanged, because each change rebuilds images.
 func (m *Manager) SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error {
 	held, err := m.rules.find(level, name)
 	switch {
@@ -141,25 +141,26 @@ func (m *Manager) FollowDeletions(ctx context.Context) error {
 	return nil
 }
 
-// Read makes an import of an uploaded file.
+// Read creates an import from an uploaded file.
 func (*Manager) Read(name string, content io.Reader) (*mirror.Import, error) {
 	return mirror.Collect(name, content)
 }
 
-// ReadFiles makes an import of the uploaded files of a directory.
+// ReadFiles creates an import from the uploaded files of a directory.
 func (*Manager) ReadFiles(name string, files []mirror.Document) (*mirror.Import, error) {
 	return mirror.CollectFiles(name, files)
 }
 
-// Model describes the mirror rules of a level, with those of the levels below.
+// Model describes the mirror rules of a level, including the rules of lower levels.
 type Model struct {
 	mirror.Level
 	Rules       []mirror.Rule          `json:"rules"`
 	Holes       []mirror.Hole          `json:"holes"`
 	Catalogs    []mirror.CatalogSource `json:"catalogs"`
 	Signatures  []string               `json:"signatures"`  // digests of releases
-	Authorities []mirror.Authority     `json:"authorities"` // of the CA bundle
-	// Imports lists those of all levels, the oldest first. A later import overrides an earlier one.
+	Authorities []mirror.Authority     `json:"authorities"` // CAs of the CA bundle
+	// Imports lists the imports of all levels, the oldest first. A later import overrides an
+	// earlier one.
 	Imports    []Import `json:"imports"`
 	Configured []string `json:"configured"` // files that the configuration names
 	Problem    string   `json:"problem,omitempty"`
@@ -224,7 +225,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// Explain tells where an image is pulled from at a level.
+// Explain reports from where an image is pulled at a level.
 func (m *Manager) Explain(level mirror.Level, image string) (*mirror.Explanation, error) {
 	if err := m.checkLevel(level); err != nil {
 		return nil, err
@@ -236,12 +237,12 @@ func (m *Manager) Explain(level mirror.Level, image string) (*mirror.Explanation
 	return explained, nil
 }
 
-// Later returns the objects of the mirror rules, as YAML documents, that a cluster can only be
-// given after its installation.
+// Later returns the objects of the mirror rules that a cluster can receive only after its
+// installation, as YAML documents.
 func (m *Manager) Later(clusterID string) ([]byte, error) { return m.engine.MirrorLater(clusterID) }
 
-// checkLevel returns an error if a level names both a cluster and an infra-env, or one that does
-// not exist.
+// checkLevel returns an error if a level names both a cluster and an infra-env, or an object that
+// does not exist.
 func (m *Manager) checkLevel(level mirror.Level) (err error) {
 	switch {
 	case level.Cluster != "" && level.InfraEnv != "":

@@ -22,7 +22,8 @@ import (
 	"landfall/store"
 )
 
-// Proofs carries out the proofs that people order and proves each cluster that becomes ready.
+// Proofs runs the proofs that people start, and proves the mirror for each cluster that becomes
+// ready.
 type Proofs struct {
 	*Prover
 	engine *engine.Engine
@@ -31,7 +32,7 @@ type Proofs struct {
 	key    *sitekey.Key // signs shopping lists
 
 	running sync.WaitGroup
-	ctx     context.Context // ends with the appliance
+	ctx     context.Context // canceled when the appliance stops
 	cancel  context.CancelFunc
 }
 
@@ -57,7 +58,7 @@ func (p *Proofs) Close() {
 	p.running.Wait()
 }
 
-// ProofRequest says what to prove: a release, or the release of a cluster.
+// ProofRequest selects the release to prove, directly or by a cluster.
 type ProofRequest struct {
 	Release      string `json:"release,omitempty"` // version or pull spec
 	Architecture string `json:"cpu_architecture,omitempty"`
@@ -67,7 +68,7 @@ type ProofRequest struct {
 	Fresh        bool   `json:"fresh,omitempty"`       // ignore recent results
 }
 
-// Start begins a proof in the background.
+// Start starts a proof in the background.
 func (p *Proofs) Start(_ context.Context, wanted ProofRequest) (*Proof, error) {
 	request, err := p.request(wanted)
 	if err != nil {
@@ -101,8 +102,8 @@ func (p *Proofs) request(wanted ProofRequest) (request prover.ReleaseRequest, er
 	return request, err
 }
 
-// secret returns the given pull secret or, if that is empty, the appliance's own; nil if there is
-// none.
+// secret returns the given pull secret, or the appliance's own if given is empty. It returns nil if
+// neither exists.
 func (p *Proofs) secret(given string) (authn.Keychain, error) {
 	secret, err := p.known.Keychain(given)
 	if err != nil {
@@ -111,8 +112,8 @@ func (p *Proofs) secret(given string) (authn.Keychain, error) {
 	return secret, nil
 }
 
-// pullSpec returns the pull spec and the architecture of a release that is named by its version or
-// its pull spec.
+// pullSpec returns the pull spec and the architecture of a release. wanted is its version or its
+// pull spec.
 func (p *Proofs) pullSpec(wanted, arch string) (string, string, error) {
 	if _, err := name.ParseReference(wanted, name.StrictValidation); err == nil {
 		return wanted, arch, nil
@@ -130,8 +131,8 @@ func (p *Proofs) pullSpec(wanted, arch string) (string, string, error) {
 		"pull spec of its release image.", wanted)
 }
 
-// Contents returns the releases that the doctor looks for in the mirror: the release of a cluster,
-// or all releases of the configuration, with the appliance's own pull secret.
+// Contents returns the releases that the mirror must hold according to the doctor: the release of a
+// cluster, or all configured releases with the appliance's own pull secret.
 func (p *Proofs) Contents(clusterID string) ([]doctor.MirroredRelease, error) {
 	of := func(label string, request prover.ReleaseRequest, client *mirror.Client) doctor.MirroredRelease {
 		return doctor.MirroredRelease{Name: label, Anonymous: request.Secret == nil,
@@ -168,7 +169,7 @@ func (p *Proofs) Contents(clusterID string) ([]doctor.MirroredRelease, error) {
 }
 
 // List returns the shopping list of a proof, which names the images that the mirror lacks. Later
-// proofs of the release count how many of them have arrived.
+// proofs of the release count the images of this list that the mirror has received.
 func (p *Proofs) List(id, format string) (string, []byte, error) {
 	proof, err := p.Proof(id)
 	if err != nil {
@@ -201,8 +202,8 @@ func (p *Proofs) AcceptGaps(ctx context.Context, clusterID string, accept bool) 
 	return p.engine.AcceptMirrorGaps(ctx, clusterID, accept)
 }
 
-// FollowClusters proves the mirror for each cluster that becomes ready, once for each release and
-// set of rules, until the context ends.
+// FollowClusters proves the mirror for each cluster that becomes ready, until the context ends. It
+// proves each combination of release and rules once.
 func (p *Proofs) FollowClusters(ctx context.Context) error {
 	const prefix = "/clusters/"
 	for from := p.db.Revision(); ctx.Err() == nil; from = p.db.Revision() {
@@ -226,7 +227,8 @@ func (p *Proofs) FollowClusters(ctx context.Context) error {
 	return nil
 }
 
-// proveIfReady proves the mirror for a cluster that waits for a person to start its installation.
+// proveIfReady proves the mirror for a cluster that is ready for a person to start the
+// installation.
 func (p *Proofs) proveIfReady(ctx context.Context, id string) error {
 	ready, err := p.engine.ReadyToInstall(id)
 	if err != nil || !ready {

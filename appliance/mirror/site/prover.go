@@ -23,7 +23,7 @@ import (
 	"landfall/store"
 )
 
-// maxProofs is the number of proofs that are kept, until the appliance stops.
+// maxProofs is the number of proofs that stay in memory.
 const maxProofs = 20
 
 // Reasons for a proof.
@@ -40,7 +40,7 @@ const (
 	ProofFailed  = "failed"
 )
 
-// Proof is one proof that the mirror holds a release, or the report of what it lacks.
+// Proof is a check of whether the mirror holds a release.
 type Proof struct {
 	ID        string    `json:"id"`
 	Release   string    `json:"release"` // pull spec
@@ -48,15 +48,15 @@ type Proof struct {
 	Why       string    `json:"why"` // ordered, ready, install
 	State     string    `json:"state"`
 	Started   time.Time `json:"started"`
-	// Message is the result in a sentence.
+	// Message describes the result in a sentence.
 	Message    string `json:"message,omitempty"`
 	Complete   bool   `json:"complete"`
 	Gaps       int    `json:"gaps"`
-	Images     int    `json:"images"` // checked, of Total
+	Images     int    `json:"images"` // images that were checked, of Total
 	Total      int    `json:"total"`
 	BytesRead  int64  `json:"bytes_read,omitempty"`
 	BytesTotal int64  `json:"bytes_total,omitempty"`
-	// Arrived counts the images of an earlier list that the mirror holds now, of Awaited.
+	// Arrived is the number of images of an earlier list that the mirror holds now, of Awaited.
 	Arrived int                   `json:"arrived,omitempty"`
 	Awaited int                   `json:"awaited,omitempty"`
 	Report  *prover.ReleaseReport `json:"report,omitempty"`
@@ -82,8 +82,8 @@ type Prover struct {
 
 	mu     sync.Mutex
 	proofs []*Proof                     // the newest first
-	listed map[string][]string          // by pull spec of a release: the images of its last shopping list
-	proven map[string][sha256.Size]byte // by cluster: the state (see noteProven) of its last proof
+	listed map[string][]string          // images of the last shopping list, by pull spec of the release
+	proven map[string][sha256.Size]byte // digest of release and rules of the last proof (see noteProven), by cluster
 }
 
 // NewProver returns a Prover without proofs.
@@ -97,7 +97,8 @@ func NewProver(options ProverOptions) *Prover {
 	}
 }
 
-// requestOf returns what a cluster's installation pulls, with the CAs that its nodes will trust.
+// requestOf returns the request for the images of a cluster's installation, with the CAs that its
+// nodes trust.
 func (p *Prover) requestOf(source engine.InstallSource) (prover.ReleaseRequest, error) {
 	secret, err := mirror.ParsePullSecret(source.PullSecret)
 	if err != nil {
@@ -125,7 +126,7 @@ func (p *Prover) begin(proof *Proof) {
 	}
 }
 
-// run carries out a proof that has begun.
+// run runs a proof that begin has added.
 func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRequest,
 	progress func(done, total int)) (*prover.ReleaseReport, error) {
 	if request.Client != nil {
@@ -159,13 +160,14 @@ func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRe
 	proof.Images, proof.Total, proof.Gaps, proof.Complete = len(report.Results), len(report.Results), report.Gaps(),
 		report.Complete()
 	p.countArrived(proof, report)
-	p.log.Info("The mirror was proven.", "release", report.PullSpec, "images", len(report.Results), "gaps", proof.Gaps,
+	p.log.Info("Proof of the mirror completed.", "release", report.PullSpec, "images", len(report.Results), "gaps",
+		proof.Gaps,
 		"requests", report.Requests, "took", report.Took.Round(time.Millisecond))
 	return report, nil
 }
 
 // countArrived counts the images of the release's last shopping list that the mirror holds now. It
-// drops the list when all have arrived. The caller holds p.mu.
+// drops the list when the mirror holds all of them. The caller holds p.mu.
 func (p *Prover) countArrived(proof *Proof, report *prover.ReleaseReport) {
 	awaited := p.listed[report.PullSpec]
 	held := map[string]bool{}
@@ -206,8 +208,8 @@ func (p *Prover) Proof(id string) (*Proof, error) {
 			return &shown, nil
 		}
 	}
-	return nil, fault.New(fault.NotFound, "There is no proof %s; only the last %d are remembered, and none of an "+
-		"earlier start.", id, maxProofs)
+	return nil, fault.New(fault.NotFound, "There is no proof %s; the appliance keeps the last %d proofs until it "+
+		"stops.", id, maxProofs)
 }
 
 // ProveMirror implements engine.MirrorProver: it proves the images that an installation pulls. A
@@ -237,7 +239,7 @@ func (p *Prover) prove(ctx context.Context, source engine.InstallSource, reason 
 		Summary: sentence.Close(report.Summary())}, nil
 }
 
-// mirrored reports whether a rule of the cluster leads from its release to a mirror.
+// mirrored reports whether a rule of the cluster maps its release to a mirror.
 func (p *Prover) mirrored(source engine.InstallSource) bool {
 	ref, err := name.ParseReference(source.Release)
 	if err != nil {
@@ -247,8 +249,8 @@ func (p *Prover) mirrored(source engine.InstallSource) bool {
 		func(e mirror.Endpoint) bool { return !e.Source })
 }
 
-// noteProven records the release and the rules by which a cluster is proven. It reports whether the
-// last proof of the cluster was of the same release and rules.
+// noteProven records the release and the rules of a cluster's proof. It reports whether the
+// previous proof of the cluster had the same release and rules.
 func (p *Prover) noteProven(source engine.InstallSource) bool {
 	rules := p.rules.At(mirror.Level{Cluster: source.ClusterID})
 	state := sha256.Sum256([]byte(source.Release + "\n" + string(rules.RegistriesConf())))
@@ -266,10 +268,10 @@ func (p *Prover) dropProven(clusterID string) {
 	delete(p.proven, clusterID)
 }
 
-// blobProofLifetime is how long a blob that was read in full counts as proven.
+// blobProofLifetime is the time for which a blob that was read completely counts as proven.
 const blobProofLifetime = 7 * 24 * time.Hour
 
-// blobProofs are the times at which blobs were read in full, by repository and digest.
+// blobProofs stores the times at which blobs were read completely, by repository and digest.
 var blobProofs = store.NewBucket[time.Time]("mirror-bytes", 1)
 
 // provenBlobs implements prover.Proven with the store.
@@ -280,7 +282,7 @@ type provenBlobs struct {
 
 func blobKey(key string) string { return strings.ReplaceAll(key, "/", "|") }
 
-// Has reports whether a blob was read in full within blobProofLifetime.
+// Has reports whether a blob was read completely within blobProofLifetime.
 func (b *provenBlobs) Has(key string) bool {
 	known := false
 	if err := b.db.View(func(tx *store.Tx) error {
@@ -293,7 +295,7 @@ func (b *provenBlobs) Has(key string) bool {
 	return known
 }
 
-// Mark records that a blob was read in full.
+// Mark records that a blob was read completely.
 func (b *provenBlobs) Mark(ctx context.Context, key string) error {
 	now := b.clock.Now().UTC()
 	return b.db.Update(ctx, func(tx *store.Tx) error { return blobProofs.Put(tx, blobKey(key), &now) })

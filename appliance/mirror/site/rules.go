@@ -1,8 +1,9 @@
-// Package site keeps the mirror rules of an appliance and proves what the site's mirror holds.
+// Package site holds the mirror rules of an appliance and proves that the site's mirror holds the
+// releases.
 //
-// [Rules] and [Prover] need no engine: the engine asks them where images are pulled from and
-// whether the mirror holds a release. [Manager] and [Proofs] are made with an engine and carry out
-// the operations of people and of the Kubernetes controllers.
+// [Rules] and [Prover] need no engine; the engine calls them to find the places of images and to
+// check that the mirror holds a release. [Manager] and [Proofs] need an engine. They carry out the
+// requests of people and of the Kubernetes API.
 package site
 
 import (
@@ -23,7 +24,7 @@ import (
 	"landfall/store"
 )
 
-// importRows are the imports of mirror rules, by level and name: see importKey.
+// importRows stores the imports of mirror rules by level and name; see importKey.
 var importRows = store.NewBucket[importRow]("mirror-imports", 1)
 
 type importRow struct {
@@ -32,8 +33,8 @@ type importRow struct {
 	Import   mirror.Import `json:"import"`
 }
 
-// importKey returns the key of an import: its name for an import of the appliance, with the object
-// in front of the name otherwise. Names have no slashes.
+// importKey returns the key of an import. It is the name for an import of the appliance; otherwise
+// the object precedes the name. Names contain no slashes.
 func importKey(level mirror.Level, name string) string {
 	switch {
 	case level.Cluster != "":
@@ -52,25 +53,25 @@ type RulesOptions struct {
 	Logger  *slog.Logger
 }
 
-// Rules holds the mirror rules in effect: those of the configuration and, over them, the imports of
+// Rules holds the current mirror rules: those of the configuration, overridden by the imports of
 // the appliance, of infra-envs and of clusters.
 type Rules struct {
 	configured mirror.Sources
 	db         *store.DB
-	client     *mirror.Client // follows the rules of the appliance
+	client     *mirror.Client // uses the rules of the appliance
 	options    mirror.ClientOptions
 	clock      clockwork.Clock
 	log        *slog.Logger
 
 	changes sync.Mutex // serializes changes of the rules
 	mu      sync.RWMutex
-	problem string                          // why imports are not used, a sentence
-	own     map[mirror.Level]*mirror.Rules  // the imports of one cluster or infra-env alone
+	problem string                          // reason why imports are not used, as a sentence
+	own     map[mirror.Level]*mirror.Rules  // imports of each cluster and infra-env
 	layered map[mirror.Level]*mirror.Client // created on first use, dropped when rules change
 }
 
-// NewRules reads the rules of the configuration, which must be correct, and the imports. It leaves
-// out imports that no longer fit the configuration, and reports that in [Model].Problem.
+// NewRules reads the rules of the configuration, which must be valid, and the imports. It omits
+// imports that contradict the configuration, and reports this in [Model].Problem.
 func NewRules(options RulesOptions) (*Rules, error) {
 	configured, err := mirror.Read(options.Files)
 	if err != nil {
@@ -104,7 +105,7 @@ func NewRules(options RulesOptions) (*Rules, error) {
 	return r, nil
 }
 
-// levelsOf lists the clusters and infra-envs that have imports of their own.
+// levelsOf lists the clusters and infra-envs that have imports.
 func levelsOf(imports []NamedImport) []mirror.Level {
 	var levels []mirror.Level
 	for _, imported := range imports {
@@ -115,7 +116,7 @@ func levelsOf(imports []NamedImport) []mirror.Level {
 	return levels
 }
 
-// parse parses the imports of one level; at the appliance's level, together with the configuration.
+// parse parses the imports of a level. At the appliance's level it includes the configuration.
 func (r *Rules) parse(imports []NamedImport, level mirror.Level) (*mirror.Rules, error) {
 	var sources mirror.Sources
 	if level == (mirror.Level{}) {
@@ -166,8 +167,7 @@ func (r *Rules) find(level mirror.Level, name string) (held *mirror.Import, err 
 	return held, err
 }
 
-// change stores an import, or deletes it if added is nil, and puts the rules of its level into
-// effect.
+// change stores an import, or deletes it if added is nil, and applies the rules of its level.
 func (r *Rules) change(ctx context.Context, level mirror.Level, name string, added *mirror.Import) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -202,8 +202,8 @@ func (r *Rules) change(ctx context.Context, level mirror.Level, name string, add
 	return nil
 }
 
-// use puts the rules of a level into effect. A cluster or infra-env without imports (own is false)
-// follows the rules of the levels below.
+// use applies the rules of a level. A cluster or infra-env without imports (own is false) uses the
+// rules of the lower levels.
 func (r *Rules) use(level mirror.Level, rules *mirror.Rules, own bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,17 +222,17 @@ func (r *Rules) use(level mirror.Level, rules *mirror.Rules, own bool) {
 	clear(r.layered)
 }
 
-// Client returns the client that follows the rules of the appliance.
+// Client returns the client with the rules of the appliance.
 func (r *Rules) Client() *mirror.Client { return r.client }
 
-// CABundle returns the CA certificates (PEM) that the appliance itself trusts at present.
+// CABundle returns the CA certificates (PEM) that the appliance itself currently trusts.
 func (r *Rules) CABundle() []byte { return r.client.Rules().CABundle() }
 
 // At returns the rules of a level.
 func (r *Rules) At(level mirror.Level) *mirror.Rules { return r.clientAt(level).Rules() }
 
-// clientAt returns the client that follows the rules of a level. The rules of the cluster override
-// those of the infra-env, and these override those of the appliance.
+// clientAt returns the client with the rules of a level. The rules of the cluster override those of
+// the infra-env, which override those of the appliance.
 func (r *Rules) clientAt(level mirror.Level) *mirror.Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,7 +249,7 @@ func (r *Rules) clientAt(level mirror.Level) *mirror.Client {
 	client := r.layered[level]
 	if client == nil {
 		rules, err := mirror.Layered(r.client.Rules(), infraEnv, cluster)
-		if err != nil { // each of them was parsed by itself
+		if err != nil { // each level was parsed separately before
 			r.log.Error("The mirror rules can't be combined. Only those of the appliance are used.", "level", level,
 				"error", err)
 			return r.client
@@ -263,8 +263,8 @@ func (r *Rules) clientAt(level mirror.Level) *mirror.Client {
 // Close closes idle connections to the mirror.
 func (r *Rules) Close() { r.client.CloseIdleConnections() }
 
-// Access returns the function that tells the engine how it reaches the images of a level: with the
-// rules in effect at each call.
+// Access returns the function by which the engine accesses the images of a level. Each call of it
+// uses the current rules.
 func Access(rules *Rules, releases *release.Library) func(mirror.Level) engine.ImageAccess {
 	return func(level mirror.Level) engine.ImageAccess {
 		client := rules.clientAt(level)
@@ -274,7 +274,7 @@ func Access(rules *Rules, releases *release.Library) func(mirror.Level) engine.I
 	}
 }
 
-// operatorCatalogs returns the operator catalogs that came with the rules.
+// operatorCatalogs returns the operator catalogs that the rules contain.
 func operatorCatalogs(rules *mirror.Rules) []operator.Source {
 	var documents [][]byte
 	for _, object := range rules.Objects() {
