@@ -232,7 +232,7 @@ func TestBadInput_hostName(t *testing.T) {
 		"my_host":               `The host name "my_host" cannot be used: the part "my_host" has the character '_'`,
 		"Host":                  "use only lower-case letters, digits and hyphens",
 		"a..b":                  "is empty, remove the extra dot",
-		"localhost":             "give the host a name of its own",
+		"localhost":             "give the host another name",
 		strings.Repeat("a", 64): "use at most 63",
 	} {
 		requireRefusal(t, call(t, http.MethodPatch, hosts+"/"+id, object{"host_name": name}), http.StatusBadRequest,

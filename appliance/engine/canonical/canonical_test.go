@@ -14,7 +14,7 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// anything returns a value of any type with random content.
+// anything sets a value of any type to random content.
 func anything(r *rand.Rand, v reflect.Value) {
 	switch at := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -69,7 +69,7 @@ func anything(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// alter changes one field of a value, at any depth.
+// alter changes one field of a value at any depth.
 func alter(r *rand.Rand, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer && !v.IsNil() && r.IntN(3) > 0:
@@ -94,7 +94,7 @@ func requireEncodedAsJSON[T any](t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &kept))
 		before := encode(nil, &value)
-		require.Equal(t, before, encode(nil, &kept), "what is read back has the same encoding: %s", text)
+		require.Equal(t, before, encode(nil, &kept), "the decoded value has the same encoding: %s", text)
 		for range 5 {
 			alter(r, reflect.ValueOf(&kept).Elem())
 			altered, err := json.Marshal(&kept)
@@ -112,7 +112,7 @@ func requireEncodedAsJSON[T any](t *testing.T) {
 	require.NotZero(t, same)
 }
 
-// inputKinds has fields of all kinds, also of those that today's inputs do not use.
+// inputKinds has fields of all kinds, including kinds that present inputs do not use.
 type inputKinds struct {
 	Flag     *bool                `json:"flag,omitempty"`
 	Share    float64              `json:"share"`

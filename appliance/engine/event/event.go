@@ -1,7 +1,7 @@
 // Package event holds the events of clusters, infra-envs and hosts: their names, sentences, keys
-// and rows, the index that finds them, and the limits of how many are written and kept.
+// and rows. It also has the index of events, and the limits of their number and size.
 //
-// The engine writes an event in the transaction of the change that it is about.
+// The engine writes an event in the transaction of the change that the event describes.
 //
 // Design: docs/design.md#limits-of-events.
 package event
@@ -22,14 +22,14 @@ import (
 // Rows holds the events by their keys; see [Key].
 var Rows = store.NewBucket[models.Event]("events", 1)
 
-// Event is a record for people. Its name is for programs, and so are its properties.
+// Event is a message for users. Programs use its name and properties.
 type Event struct {
 	Name     string
 	Severity string // info, warning, error, critical
 	Message  string
 	Category string // "" means user
 	Props    Props
-	RawProps string // JSON; if it is not "", it replaces Props
+	RawProps string // JSON; replaces Props unless it is empty
 	Cluster  *strfmt.UUID
 	InfraEnv *strfmt.UUID
 	Host     *strfmt.UUID
@@ -46,8 +46,8 @@ func (p Props) json() (string, error) {
 	return string(text), err
 }
 
-// Row returns the event as it is stored. Request is the id of the request that caused it, "" for
-// none.
+// Row returns the event in the format of the store. Request is the id of the request that caused
+// it, or "".
 func (ev *Event) Row(at time.Time, request string) (*models.Event, error) {
 	props, err := ev.Props.json()
 	if err != nil {
@@ -72,13 +72,13 @@ func (ev *Event) Level() slog.Level {
 	return slog.LevelInfo
 }
 
-// Subject is an object that an event is about.
+// Subject is an object that an event describes.
 type Subject struct {
 	Kind string // cluster, infra_env or host
 	ID   string
 }
 
-// Subjects returns the event's cluster, infra-env and host, without those that it lacks.
+// Subjects returns the cluster, infra-env and host of the event. Missing subjects are left out.
 func (ev *Event) Subjects() []Subject {
 	var subjects []Subject
 	for _, s := range [...]struct {
@@ -92,5 +92,5 @@ func (ev *Event) Subjects() []Subject {
 	return subjects
 }
 
-// noun returns the subject's kind as texts spell it.
+// noun returns the subject's kind as in texts for users.
 func (s Subject) noun() string { return strings.ReplaceAll(s.Kind, "_", "-") }

@@ -10,30 +10,30 @@ import (
 	"landfall/store"
 )
 
-// Filter selects events. An empty field selects all of them.
+// Filter selects events. An empty field selects all events.
 type Filter struct {
 	ClusterID, InfraEnvID string
 	HostIDs               []string
 	Severities            []string
-	Categories            []string // none means user
-	Message               string   // a part of the message, in any case
-	// ClusterLevel selects the events of the cluster itself, and DeletedHosts those of deleted
-	// hosts. These two and HostIDs together select the events that any of them selects.
+	Categories            []string // an empty list means user
+	Message               string   // a part of the message; case is ignored
+	// ClusterLevel selects the events of the cluster itself. DeletedHosts selects those of deleted
+	// hosts. An event is selected if HostIDs or one of these selects it.
 	ClusterLevel, DeletedHosts bool
 	Descending                 bool
-	Limit, Offset              int // Limit 0 means all
+	Limit, Offset              int // a Limit of 0 selects all events
 }
 
-// Page is a page of events. Total and BySeverity count all selected events; BySeverity also counts
-// those of other severities.
+// Page is a page of events. Total and BySeverity are counts of all selected events. BySeverity
+// ignores the filter's severities.
 type Page struct {
 	Events     []*models.Event
 	Total      int
 	BySeverity map[string]int
 }
 
-// Select returns the page of events that a filter selects, the oldest first unless the filter is
-// descending. HostExists reports whether the host of a key exists.
+// Select returns a page of the selected events, the oldest first unless the filter is descending.
+// HostExists reports whether the host with a key exists.
 func (x *Index) Select(tx *store.Tx, filter Filter, hostExists func(key string) bool) (*Page, error) {
 	var all []*models.Event
 	deleted := func(ev *models.Event) bool {
@@ -68,7 +68,7 @@ func (x *Index) Select(tx *store.Tx, filter Filter, hostExists func(key string) 
 	return filter.page(all), nil
 }
 
-// page returns the page of the selected events that the filter asks for.
+// page returns the requested page of the selected events.
 func (f *Filter) page(all []*models.Event) *Page {
 	page := &Page{BySeverity: make(map[string]int)}
 	for _, ev := range all {
@@ -91,7 +91,7 @@ func (f *Filter) page(all []*models.Event) *Page {
 	return page
 }
 
-// subject returns the id for which the index has the fewest events that may match; "" for none.
+// subject returns the id with the fewest events in the index that may match, or "".
 func (f *Filter) subject() string {
 	switch {
 	case len(f.HostIDs) == 1 && !f.ClusterLevel && !f.DeletedHosts:
@@ -102,7 +102,7 @@ func (f *Filter) subject() string {
 	return f.ClusterID
 }
 
-// matchesHost reports whether HostIDs, ClusterLevel or DeletedHosts select an event.
+// matchesHost reports whether HostIDs, ClusterLevel or DeletedHosts select the event.
 func (f *Filter) matchesHost(ev *models.Event, deleted func(*models.Event) bool) bool {
 	if ev.HostID == nil {
 		return f.ClusterLevel
@@ -110,8 +110,8 @@ func (f *Filter) matchesHost(ev *models.Event, deleted func(*models.Event) bool)
 	return slices.Contains(f.HostIDs, ev.HostID.String()) || f.DeletedHosts && deleted(ev)
 }
 
-// matches reports whether the filter selects an event. It does not check the severity, because a
-// page counts all severities.
+// matches reports whether the filter selects the event. It ignores the severity, because a page
+// counts all severities.
 func (f *Filter) matches(ev *models.Event, deleted func(*models.Event) bool) bool {
 	is := func(id *strfmt.UUID, want string) bool { return want == "" || id != nil && id.String() == want }
 	if !is(ev.ClusterID, f.ClusterID) || !is(ev.InfraEnvID, f.InfraEnvID) {

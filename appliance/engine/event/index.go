@@ -9,18 +9,18 @@ import (
 	"landfall/store"
 )
 
-// ID identifies and orders events: the revision of the store at which an event was written, and the
-// number of events that the same change wrote before it.
+// ID identifies and orders events. It consists of the revision of the store at which the event was
+// written, and the number of earlier events of the same change.
 type ID struct {
 	Revision uint64
 	Number   int
 }
 
-// String returns the beginning of the event's key. IDs sort as their strings do.
+// String returns the prefix of the event's key. The strings sort like the IDs.
 func (id ID) String() string { return fmt.Sprintf("%016x-%04x", id.Revision, id.Number) }
 
-// Key returns the key of an event's row, "<id>/<subject>/<subject>": the ids of its cluster, its
-// infra-env and its host, without those that it lacks. So an index of events needs their keys only.
+// Key returns the key of an event's row, "<id>/<subject>/<subject>". The subjects are the ids of
+// its cluster, infra-env and host. Therefore an index of events needs only their keys.
 func Key(id ID, subjects []Subject) string {
 	var key strings.Builder
 	key.WriteString(id.String())
@@ -42,29 +42,29 @@ func ParseKey(key string) (id ID, subjects []string, err error) {
 		id.Number = int(n)
 	}
 	if err != nil {
-		return id, nil, fmt.Errorf("the key %q is not the key of an event: %w", key, err)
+		return id, nil, fmt.Errorf("parse the event key %q: %w", key, err)
 	}
 	return id, strings.Split(rest, "/"), nil
 }
 
-// Index finds the events of a cluster, an infra-env or a host. It is in memory and is updated when
-// it is read. In the store, it would cost each change a page for each subject of each event. The
-// zero Index is ready to use.
+// Index finds the events of a cluster, an infra-env or a host. It is held in memory and updated
+// when it is read. In the store, each change would have to write a page for each subject of each
+// event. The zero Index is ready to use.
 type Index struct {
 	mu        sync.Mutex
 	last      string // the newest key in the index
 	bySubject map[string][]ID
 }
 
-// Reset empties the index, after events were removed. It is built again when it is read.
+// Reset clears the index after events were removed. The next read builds it again.
 func (x *Index) Reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.last, x.bySubject = "", nil
 }
 
-// Of returns the events of a subject, the oldest first. Some may have been removed since, or be
-// newer than the transaction.
+// Of returns the events of a subject, the oldest first. Some may have been removed, or may be newer
+// than the transaction.
 func (x *Index) Of(tx *store.Tx, subject string) ([]ID, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

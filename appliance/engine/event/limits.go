@@ -12,18 +12,20 @@ import (
 	"landfall/store"
 )
 
-// A repeated failure must not fill the disk with events, nor drive out the events that matter. So
-// each host, infra-env and cluster has a budget of events: a burst, and then a number per hour. The
-// events beyond the budget are left out. One event says that this begins, and another one how many
-// were left out. Critical events are never left out. The size of the kept events is limited too,
-// per object and in total. The oldest are removed first, and an event says so.
+// Repeated failures must not fill the disk with events or displace important events. Each host,
+// infra-env and cluster therefore has a budget: a burst of events, and then a number of events per
+// hour. Events beyond the budget are left out. One event reports the start of this period, and
+// another one the number of events that were left out. Critical events are always written.
+//
+// The size of the stored events is also limited, per object and in total. The oldest events are
+// removed first, and an event reports their number.
 
-// Limits bounds the events that are written and kept.
+// Limits limits the number and size of events.
 type Limits struct {
 	Burst   int   // consecutive events of one host, infra-env or cluster
 	PerHour int   // events per hour after the burst
-	Each    int64 // bytes that are kept of one host, infra-env or cluster
-	All     int64 // bytes that are kept in total
+	Each    int64 // stored bytes of one host, infra-env or cluster
+	All     int64 // stored bytes in total
 }
 
 // OrDefaults returns the limits with the defaults for zero fields.
@@ -33,21 +35,21 @@ func (l Limits) OrDefaults() Limits {
 	return l
 }
 
-// Budgets holds the partly spent budgets by the id of their object. They are in memory only: after
+// Budgets holds the partly spent budgets by the id of their object. They are only in memory: after
 // a restart, all budgets are full. The zero Budgets is ready to use.
 type Budgets struct {
 	mu   sync.Mutex
 	held map[string]Budget
 }
 
-// Budget is what an object has spent of its budget at a time.
+// Budget is the spent part of an object's budget at a time.
 type Budget struct {
-	spent float64 // events of the burst
+	spent float64 // spent events of the burst
 	at    time.Time
 	left  int // events left out since then
 }
 
-// of returns a budget at the present time.
+// of returns the budget of a subject at the present time.
 func (b *Budgets) of(subject string, now time.Time, perHour int) Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +64,7 @@ func (b *Budgets) of(subject string, now time.Time, perHour int) Budget {
 	return budget
 }
 
-// Store keeps the budgets that a committed change has drawn upon.
+// Store stores the budgets that a committed change has used.
 func (b *Budgets) Store(drawn map[string]Budget) {
 	if len(drawn) == 0 {
 		return
@@ -88,9 +90,9 @@ func (b *Budgets) DropFull(now time.Time, perHour int) {
 	}
 }
 
-// Admit reports whether an event is written. The notice, if any, is an event to write before it: it
-// says that events are left out from now on, or how many were. Drawn holds the budgets that the
-// change has drawn upon so far; it is made if need be.
+// Admit reports whether an event is written. The notice, if not nil, is an event to write first: it
+// reports that events are left out from now on, or how many were left out. Drawn holds the budgets
+// that the change has used so far. Admit creates it when necessary.
 func (b *Budgets) Admit(drawn *map[string]Budget, limits *Limits, now time.Time, ev *Event,
 	subjects []Subject) (admitted bool, notice *Event) {
 	if ev.Severity == models.EventSeverityCritical || len(subjects) == 0 {
@@ -115,7 +117,8 @@ func (b *Budgets) Admit(drawn *map[string]Budget, limits *Limits, now time.Time,
 			" that some are left out until there are fewer.", nil)
 	}
 	left := budget.left
-	// Events are written again when there is some room, not one at a time.
+	// Events are admitted again when an eighth of the burst is available, to avoid notices for
+	// single events.
 	if left > 0 && budget.spent > float64(limits.Burst)*7/8 {
 		budget.left++
 		(*drawn)[about.ID] = budget
@@ -130,13 +133,13 @@ func (b *Budgets) Admit(drawn *map[string]Budget, limits *Limits, now time.Time,
 		" were left out; now they are written again.", Props{"count": left})
 }
 
-// notice returns an event about events of the same subjects that were left out.
+// notice returns an event about left-out events with the same subjects.
 func (ev *Event) notice(severity, message string, props Props) *Event {
 	return &Event{Name: LeftOut, Severity: severity, Message: message, Props: props,
 		Cluster: ev.Cluster, InfraEnv: ev.InfraEnv, Host: ev.Host}
 }
 
-// RemovedNotice returns the event about removed events, without its subjects.
+// RemovedNotice returns the event about removed events. The caller adds its subjects.
 func RemovedNotice(count int) Event {
 	return Event{Name: Removed, Severity: models.EventSeverityInfo, Props: Props{"count": count},
 		Message: countOf(count) + " were removed, the oldest, so that they do not fill the disk."}
@@ -149,8 +152,8 @@ func countOf(n int) string {
 	return strconv.Itoa(n) + " events"
 }
 
-// Excess returns the keys of the events to remove, by the id of the last of their subjects. Each
-// size is reduced to 7/8 of its limit, so that removals are rare.
+// Excess returns the keys of the events to remove, by the id of their last subject. Each size is
+// reduced to 7/8 of its limit, so that removals are rare.
 func Excess(tx *store.Tx, limits Limits) (map[string][]string, error) {
 	type kept struct {
 		key, about string

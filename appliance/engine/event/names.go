@@ -1,7 +1,7 @@
 package event
 
-// Names of events. They are those of the Assisted Installer, so that programs find them. A name
-// that is marked "ours" has no counterpart there.
+// Names of events. They are those of the Assisted Installer, because other programs use them. Names
+// marked "ours" have no counterpart there.
 const (
 	ClusterRegistered       = "cluster_registration_succeeded"
 	ClusterDeregistered     = "cluster_deregistered"
@@ -73,7 +73,7 @@ const (
 	ManifestDeleted      = "custom_manifest_deleted"
 	MirrorProven         = "mirror_proven"             // ours: the mirror has all images of an installation
 	MirrorGaps           = "mirror_gaps_found"         // ours: the mirror lacks images
-	MirrorGapsAccepted   = "mirror_gaps_accepted"      // ours: a person accepted the gaps
+	MirrorGapsAccepted   = "mirror_gaps_accepted"      // ours: a user accepted the gaps
 	OperatorsSelected    = "cluster_operators_updated" // ours
 	Degraded             = "cluster_degraded_OLM_operators_failed"
 	SubscriptionUpdated  = "cluster_subscription_updated" // ours

@@ -9,13 +9,13 @@ import (
 	"landfall/appliance/fault"
 )
 
-// Limits of an event that another program reports, in bytes.
+// Limits for events from other programs, in bytes.
 const (
-	reportedMessageLimit = 4096 // the Assisted Installer's
+	reportedMessageLimit = 4096 // as in the Assisted Installer
 	reportedPropsLimit   = 64 << 10
 )
 
-// CheckReported checks an event that another program reports.
+// CheckReported checks an event from another program.
 func CheckReported(reported *models.Event) error {
 	switch {
 	case len(conv.Value(reported.Message)) > reportedMessageLimit:

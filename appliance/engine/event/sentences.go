@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// The functions of this file return the events that follow from new states, from replies of hosts
-// and from rejected requests. The caller adds their subjects.
+// The functions of this file return the events for new states, replies of hosts and rejected
+// requests. The caller adds the subjects.
 
 func info(name string, props Props, format string, args ...any) Event {
 	return Event{Name: name, Severity: models.EventSeverityInfo, Message: fmt.Sprintf(format, args...), Props: props}
@@ -25,7 +25,7 @@ func warning(name string, props Props, format string, args ...any) Event {
 		Props: props}
 }
 
-// OfHostState returns the events of a host that entered a state.
+// OfHostState returns the events for a host that entered a state.
 func OfHostState(host, from, to string) []Event {
 	reset := func() Event { return info(HostReset, nil, "Host %s: the installation was reset.", host) }
 	switch to {
@@ -45,7 +45,7 @@ func OfHostState(host, from, to string) []Event {
 }
 
 // OfDisks returns an event for each disk that a host's installation wipes, and for each bootable
-// disk that it keeps. Wiped and kept are ids of disks.
+// disk that it keeps. Wiped and kept are the ids of disks.
 func OfDisks(host string, inv *models.Inventory, wiped, kept []string) []Event {
 	var events []Event
 	for _, id := range wiped {
@@ -68,8 +68,8 @@ func OfDisks(host string, inv *models.Inventory, wiped, kept []string) []Event {
 	return events
 }
 
-// OfOperators returns the event with the operators that a late stage of a cluster's installation
-// may wait for; false if there are none.
+// OfOperators returns an event about the operators for which a late stage of a cluster's
+// installation may wait. The second value is false if there are none.
 func OfOperators(cluster *models.Cluster) (Event, bool) {
 	var unavailable []string
 	for _, operator := range cluster.MonitoredOperators {
@@ -86,8 +86,7 @@ func OfOperators(cluster *models.Cluster) (Event, bool) {
 		report), true
 }
 
-// OfChecks returns the events about the results of a host's checks before its installation that
-// differ from the facts known so far.
+// OfChecks returns the events for results of a host's checks that differ from the stored facts.
 func OfChecks(host string, known *inventory.Facts, effect *steps.Effect) []Event {
 	var events []Event
 	for _, image := range effect.Images {
@@ -120,27 +119,27 @@ func OfChecks(host string, known *inventory.Facts, effect *steps.Effect) []Event
 	return events
 }
 
-// OfUpgrade returns the event about an agent that is told to upgrade itself to an image.
+// OfUpgrade returns the event for an agent that gets the step to upgrade itself to an image.
 func OfUpgrade(host, image string) Event {
 	return info(UpgradeStarted, Props{"agent_image": image},
 		"Host %s: the agent is told to pull %s and to restart with it.", host, image)
 }
 
-// rejections holds the name and the beginning of the text of the events about rejected requests, by
-// the API's id of the operation.
+// rejections holds the event name and the first clause of the message for rejected requests, by the
+// API's id of the operation.
 var rejections = map[string][2]string{
 	"v2DeregisterCluster":  {DeregisterFailed, "The cluster could not be deleted"},
 	"V2CancelInstallation": {CancelFailed, "The installation could not be cancelled"},
 	"v2ResetCluster":       {ResetFailed, "The cluster could not be reset"},
 	"DeregisterInfraEnv":   {InfraEnvDeregisterFailed, "The infra-env could not be deleted"},
 	"v2RegisterHost":       {HostRegistrationFailed, "A host could not register"},
-	"BindHost":             {BindFailed, "The host could not be given to a cluster"},
-	"UnbindHost":           {UnbindFailed, "The host could not be taken from its cluster"},
+	"BindHost":             {BindFailed, "The host could not be bound to a cluster"},
+	"UnbindHost":           {UnbindFailed, "The host could not be unbound from its cluster"},
 	"v2ResetHost":          {HostResetFailed, "The host could not be reset"},
 }
 
-// OfRejection returns the event about a request that was rejected because of the state of its
-// object; false if such a request has no event.
+// OfRejection returns the event for a request that was rejected because of the state of its object.
+// The second value is false if such requests have no event.
 func OfRejection(operation string, reason error) (Event, bool) {
 	texts, ok := rejections[operation]
 	if !ok {

@@ -12,25 +12,25 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Keys of the groups of hosts that reach all addresses of a family, across routers.
+// Keys of the groups of hosts that can reach all addresses of a family, also across routers.
 const (
 	IPv4Group = "IPv4"
 	IPv6Group = "IPv6"
 )
 
-// Groups holds the groups of hosts that reach each other. It is the content of a cluster's
+// Groups holds the groups of connected hosts. It is the content of a cluster's
 // connectivity_majority_groups.
 type Groups struct {
-	// MajorityGroups holds the hosts that reach one another, by network ("192.168.1.0/24", within
-	// the network) and by family ("IPv4", "IPv6", across routers). A network without a group has an
-	// empty list.
+	// MajorityGroups holds groups of connected hosts by network and by address family. The key
+	// "192.168.1.0/24" is for connections within the network, and "IPv4" and "IPv6" are for
+	// connections across routers. A network without a group has an empty list.
 	MajorityGroups map[string][]strfmt.UUID `json:"majority_groups"`
-	// L3ConnectedAddresses holds the addresses of each host that all other hosts reach.
+	// L3ConnectedAddresses holds the addresses of each host that all other hosts can reach.
 	L3ConnectedAddresses map[strfmt.UUID][]string `json:"l3_connected_addresses"`
 }
 
-// ParseGroups parses connectivity_majority_groups. It returns nil for "": the groups are not formed
-// yet.
+// ParseGroups parses connectivity_majority_groups. For "" it returns nil: the groups have not been
+// formed yet.
 func ParseGroups(text string) (*Groups, error) {
 	if text == "" {
 		return nil, nil
@@ -42,7 +42,7 @@ func ParseGroups(text string) (*Groups, error) {
 	return &g, nil
 }
 
-// JSON returns the groups as the API shows them. Equal groups give the same text.
+// JSON returns the groups in the format of the API. Equal groups have equal texts.
 func (g *Groups) JSON() (string, error) {
 	b, err := json.Marshal(g)
 	if err != nil {
@@ -52,8 +52,8 @@ func (g *Groups) JSON() (string, error) {
 }
 
 // MajorityGroups forms groups from the hosts' connectivity reports. Two hosts are connected if each
-// reports the other as reached. A group is a set of at least smallest hosts that are all connected
-// with one another.
+// reports that it reached the other. In a group, all hosts are connected with each other. A group
+// has at least smallest hosts.
 func MajorityGroups(hosts []*inventory.Host, smallest int) *Groups {
 	hosts = slices.Clone(hosts)
 	slices.SortFunc(hosts, func(a, b *inventory.Host) int { return compareText(string(a.ID()), string(b.ID())) })
@@ -89,8 +89,8 @@ func compareText(a, b string) int {
 	}
 }
 
-// reachesWithin reports whether a remote host answered inside a network. The agent's scan sometimes
-// misses IPv6 neighbour discovery, so for IPv6 an answered ping counts as well.
+// reachesWithin reports whether a remote host responded inside a network. The agent's scan
+// sometimes misses IPv6 neighbour discovery, so a response to a ping is enough for IPv6.
 func reachesWithin(network netip.Prefix, r *models.ConnectivityRemoteHost) bool {
 	for _, l2 := range r.L2Connectivity {
 		if l2.Successful && contains(network, l2.RemoteIPAddress) {
@@ -113,7 +113,7 @@ func contains(network netip.Prefix, text string) bool {
 	return err == nil && network.Contains(ip.WithZone(""))
 }
 
-// reachesAllOf reports whether every address of a family of the remote host answered.
+// reachesAllOf reports whether all addresses of a family of the remote host responded.
 func reachesAllOf(addresses []netip.Addr, v6 bool, r *models.ConnectivityRemoteHost) bool {
 	some := false
 	for _, ip := range addresses {
@@ -146,11 +146,10 @@ func addressesByHost(hosts []*inventory.Host) map[strfmt.UUID][]netip.Addr {
 	return all
 }
 
-// fullMesh finds a large set of hosts that are all connected with one another. It removes the host
+// fullMesh finds a large set of hosts that are all connected with each other. It removes the host
 // with the fewest connections until only connected hosts remain. Then it adds the removed hosts
-// that are connected with all remaining ones. If the network is split into islands, or some hosts
-// are cut off, the result is the largest set. The time is quadratic in the number of hosts for
-// every shape of the network.
+// that are connected with all remaining ones. In a partitioned network the result is the largest
+// set. The time is quadratic in the number of hosts for every shape of the network.
 func fullMesh(hosts []*inventory.Host, smallest int, reaches func(*models.ConnectivityRemoteHost) bool) []strfmt.UUID {
 	connected := connections(hosts, reaches)
 	in := make([]bool, len(hosts))
@@ -205,7 +204,8 @@ func fullMesh(hosts []*inventory.Host, smallest int, reaches func(*models.Connec
 	return group
 }
 
-// connections is the matrix of connected hosts. Two hosts are connected if both reached the other.
+// connections returns the matrix of connected hosts. Two hosts are connected if both reached each
+// other.
 func connections(hosts []*inventory.Host, reaches func(*models.ConnectivityRemoteHost) bool) [][]bool {
 	index := make(map[strfmt.UUID]int, len(hosts))
 	for i, h := range hosts {
@@ -232,7 +232,7 @@ func connections(hosts []*inventory.Host, reaches func(*models.ConnectivityRemot
 	return reached
 }
 
-// reachedByAll returns for each host its addresses that every other host reached by ping, sorted.
+// reachedByAll returns the addresses of each host that all other hosts reached by ping, sorted.
 func reachedByAll(hosts []*inventory.Host) map[strfmt.UUID][]string {
 	counts := make(map[strfmt.UUID]map[string]int)
 	for _, h := range hosts {
@@ -274,9 +274,9 @@ func reachedByAll(hosts []*inventory.Host) map[strfmt.UUID][]string {
 	return all
 }
 
-// Collisions finds addresses that more than one machine answers for: one interface of one host saw
-// them with different MAC addresses. The result is the content of a cluster's ip_collisions: MAC
-// addresses by IP address, sorted.
+// Collisions finds addresses that several machines use: one interface of a host received responses
+// with different MAC addresses. The result is the content of a cluster's ip_collisions: sorted MAC
+// addresses by IP address.
 func Collisions(hosts []*inventory.Host) map[string][]string {
 	found := make(map[string][]string)
 	for _, h := range hosts {
@@ -305,8 +305,8 @@ func Collisions(hosts []*inventory.Host) map[string][]string {
 	return found
 }
 
-// FreeAddress reports whether an IPv4 address is free. It is free if all hosts that listed the free
-// addresses of its network list it. Without any list the result is unverified.
+// FreeAddress reports whether an IPv4 address is free: all hosts that reported free addresses of
+// its network list it. The result is unverified if no host did.
 func FreeAddress(ip netip.Addr, network netip.Prefix, hosts []*inventory.Host) models.VipVerification {
 	result := models.VipVerificationUnverified
 	for _, h := range hosts {

@@ -5,22 +5,23 @@ import (
 	"strings"
 )
 
-// Maximum lengths of DNS names (RFC 1035, 2.3.4). A cluster's name is shorter, because it becomes
+// Maximum lengths of DNS names (RFC 1035, 2.3.4). The name of a cluster is shorter, because it is
 // part of longer labels.
 const (
 	maxLabel       = 63
 	maxName        = 255
 	maxClusterName = 54
-	// longestRecord is the longest name below the cluster's domain that an installation needs.
+	// longestRecord is the longest name relative to the cluster's domain that an installation
+	// needs.
 	longestRecord = "alertmanager-main-openshift-monitoring.apps."
 )
 
-// CheckClusterName returns what is wrong with the name of a cluster, as one sentence, or "" for a
-// valid name. The name becomes a label of the cluster's DNS names (RFC 1123, 2.1).
+// CheckClusterName returns a sentence about the fault in the name of a cluster, or "" for a valid
+// name. The name becomes a label of the cluster's DNS names (RFC 1123, 2.1).
 func CheckClusterName(name string) string {
 	switch {
 	case name == "":
-		return "The cluster has no name: give one, it becomes part of the cluster's DNS names."
+		return "The cluster has no name: give one, which becomes part of the cluster's DNS names."
 	case len(name) > maxClusterName:
 		return fmt.Sprintf("The cluster name %q has %d characters: use at most %d.", name, len(name), maxClusterName)
 	}
@@ -30,11 +31,11 @@ func CheckClusterName(name string) string {
 	return ""
 }
 
-// CheckBaseDomain returns what is wrong with the base domain of a cluster, as one sentence, or ""
-// for a valid domain.
+// CheckBaseDomain returns a sentence about the fault in the base domain of a cluster, or "" for a
+// valid domain.
 func CheckBaseDomain(domain string) string {
 	if domain == "" {
-		return "The cluster has no base domain: give the DNS domain that its names are in, as in example.com."
+		return "The cluster has no base domain: give the DNS domain of its names, such as example.com."
 	}
 	if len(domain)+len(longestRecord)+maxClusterName > maxName {
 		return fmt.Sprintf("The base domain %q has %d characters: use at most %d, so that the cluster's names fit "+
@@ -57,9 +58,9 @@ func CheckBaseDomain(domain string) string {
 	return ""
 }
 
-// CheckHostname returns what is wrong with a host name, as one sentence, or "" for a valid name. A
-// name has at most 63 characters and consists of lower-case DNS labels. Names of the loopback
-// interface are invalid: a host without a name has one of them.
+// CheckHostname returns a sentence about the fault in a host name, or "" for a valid name. A name
+// has at most 63 characters and consists of lower-case DNS labels. Names of the loopback interface
+// are invalid, because hosts without a name report them.
 func CheckHostname(name string) string {
 	switch {
 	case name == "":
@@ -70,7 +71,7 @@ func CheckHostname(name string) string {
 	switch name {
 	case "localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6",
 		"localhost6.localdomain6":
-		return fmt.Sprintf("The host name %q means the machine itself: give the host a name of its own.", name)
+		return fmt.Sprintf("The host name %q denotes the local machine: give the host another name.", name)
 	}
 	for _, label := range strings.Split(name, ".") {
 		if fault := labelFault(label); fault != "" {
@@ -80,7 +81,7 @@ func CheckHostname(name string) string {
 	return ""
 }
 
-// labelFault returns what is wrong with one DNS label, as the end of a sentence.
+// labelFault returns the fault of a DNS label as the end of a sentence, or "".
 func labelFault(label string) string {
 	switch {
 	case label == "":

@@ -19,7 +19,8 @@ func id(n int) strfmt.UUID { return strfmt.UUID(fmt.Sprintf("host-%02d", n)) }
 
 func address(n int) string { return fmt.Sprintf("192.168.1.%d", 10+n) }
 
-// connectedHosts returns n hosts in one network; reaches reports which of them are connected.
+// connectedHosts returns n hosts in one network. The function reaches reports which of them are
+// connected.
 func connectedHosts(n int, reaches func(from, to int) bool) []*inventory.Host {
 	hosts := make([]*inventory.Host, n)
 	for from := range hosts {
@@ -62,9 +63,9 @@ func TestMajorityGroups(t *testing.T) {
 	}{
 		{"all", 5, func(_, _ int) bool { return true }, ids(0, 1, 2, 3, 4)},
 		{"none", 5, func(_, _ int) bool { return false }, ids()},
-		{"two are no majority", 2, func(_, _ int) bool { return true }, ids()},
-		{"one is cut off", 4, func(from, to int) bool { return from != 2 && to != 2 }, ids(0, 1, 3)},
-		{"one is seen and does not see", 4, func(from, _ int) bool { return from != 1 }, ids(0, 2, 3)},
+		{"two hosts are not a majority", 2, func(_, _ int) bool { return true }, ids()},
+		{"one host is disconnected", 4, func(from, to int) bool { return from != 2 && to != 2 }, ids(0, 1, 3)},
+		{"one host is reached but does not reach others", 4, func(from, _ int) bool { return from != 1 }, ids(0, 2, 3)},
 		{"two islands", 7, func(from, to int) bool { return (from < 3) == (to < 3) }, ids(3, 4, 5, 6)},
 		{"a ring", 6, func(from, to int) bool { d := (from - to + 6) % 6; return d == 1 || d == 5 }, ids()},
 	}
@@ -222,10 +223,10 @@ func TestCheckHostPrefix(t *testing.T) {
 		hostPrefix, host int
 		says             string
 	}{
-		{"10.128.0.0/14", 23, 500, ""}, {"10.128.0.0/14", 23, 513, "512 pieces"}, {"10.128.0.0/22", 23, 1, ""},
+		{"10.128.0.0/14", 23, 500, ""}, {"10.128.0.0/14", 23, 513, "512 parts"}, {"10.128.0.0/22", 23, 1, ""},
 		{"10.128.0.0/22", 23, 2, "need 4"}, {"10.128.0.0/14", 26, 3, "128 addresses"},
 		{"10.128.0.0/14", 0, 3, "positive"},
-		{"fd01::/48", 64, 5000, ""}, {"10.128.0.0/24", 23, 3, "1 pieces"},
+		{"fd01::/48", 64, 5000, ""}, {"10.128.0.0/24", 23, 3, "1 parts"},
 	} {
 		fault := CheckHostPrefix(netip.MustParsePrefix(tt.network), tt.hostPrefix, tt.host)
 		require.Equal(t, tt.says == "", fault == "", fault)
@@ -251,7 +252,7 @@ func TestCheckNames(t *testing.T) {
 		{CheckBaseDomain, long + ".example", "at most 63"}, {CheckBaseDomain, strings.Repeat("a.", 100) + "b",
 			"characters"},
 		{CheckHostname, "node-1.site.example", ""}, {CheckHostname, "", "no name"},
-		{CheckHostname, "localhost", "itself"}, {CheckHostname, "Node", `'N'`},
+		{CheckHostname, "localhost", "the local machine"}, {CheckHostname, "Node", `'N'`},
 		{CheckHostname, long, "at most 63"}, {CheckHostname, "a b", `' '`},
 	} {
 		fault := tt.check(tt.name)
@@ -324,17 +325,18 @@ func TestNodeAddresses(t *testing.T) {
 		host("c", "10.0.0.13/24")}
 	found := NodeAddresses(plain, reached(plain), true)
 	require.Equal(t, "10.0.0.12/24", found["b"].String(),
-		"b is in the network of the others, so it can't be known by its better route")
+		"b is in the network of the others, so the address of its better route is unsuitable")
 	require.Len(t, found, 3)
-	require.Nil(t, NodeAddresses(plain, reached(plain), false), "nobody has IPv6")
-	require.Nil(t, NodeAddresses(plain, nil, true), "nobody has reported yet")
+	require.Nil(t, NodeAddresses(plain, reached(plain), false), "no host has IPv6")
+	require.Nil(t, NodeAddresses(plain, nil, true), "no host has reported yet")
 
 	apart := []*inventory.Host{host("a", "10.0.0.11/24", "10.1.0.11/24"), host("b", "10.1.0.12/24", "10.2.0.12/24"),
 		host("c", "10.2.0.13/24", "10.0.0.13/24")}
-	require.Nil(t, NodeAddresses(apart, reached(apart), true), "each is where another is not to be known")
+	require.Nil(t, NodeAddresses(apart, reached(apart), true),
+		"each address is in a network with another address of another host")
 
 	two := []*inventory.Host{host("a", "10.0.0.11/24", "10.1.0.11/24"), host("b", "10.0.0.12/24", "10.1.0.12/24")}
 	found = NodeAddresses(two, reached(two), true)
-	require.Equal(t, "10.1.0.11/24", found["a"].String(), "the route with the smaller metric")
-	require.Equal(t, "10.1.0.12/24", found["b"].String(), "and both in one network")
+	require.Equal(t, "10.1.0.11/24", found["a"].String(), "the address of the route with the smaller metric")
+	require.Equal(t, "10.1.0.12/24", found["b"].String(), "both addresses are in one network")
 }

@@ -11,23 +11,23 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// mostTries limits the search of NodeAddresses. A site whose networks need more tries gets no
-// suggestion.
+// mostTries limits the search of NodeAddresses. If a site needs more tries, it gets no suggestion.
 const mostTries = 100_000
 
-// nodeAddress is an address that the node of a host could have.
+// nodeAddress is a possible address of a host's node.
 type nodeAddress struct {
 	prefix netip.Prefix
 	metric int32
 	others []netip.Prefix // the host's other networks
 }
 
-// NodeAddresses chooses the address of each host's node, with its network, for clusters whose
-// description does not select one of several networks. All other hosts reach such an address, and
-// its interface has a default route; lower metrics are preferred. No node's address may lie in a
-// network in which another host has an address other than its node's. That host would answer from
-// there, and etcd rejects a peer whose address is not the one in its certificate. The result is nil
-// if some host has no such address.
+// NodeAddresses chooses the node address of each host, with its network. It serves clusters whose
+// description does not select one of several networks. All other hosts can reach the address, and
+// its interface has a default route. Lower metrics are preferred.
+//
+// A network of a node address must not contain other addresses of another host. That host would use
+// such an address as source, and etcd rejects a peer whose address is not in its certificate. The
+// result is nil if a host has no suitable address.
 func NodeAddresses(hosts []*inventory.Host, groups *Groups, v4 bool) map[strfmt.UUID]netip.Prefix {
 	if groups == nil || len(groups.L3ConnectedAddresses) != len(hosts) {
 		return nil
@@ -78,7 +78,7 @@ func (a nodeAddress) collides(b nodeAddress) bool {
 		within(b.prefix.Addr()))
 }
 
-// nodeAddressesOf returns the addresses that a host's node could have, the best first.
+// nodeAddressesOf returns the possible addresses of a host's node, the best first.
 func nodeAddressesOf(h *inventory.Host, reached []string, v4 bool) []nodeAddress {
 	if h.Inventory == nil {
 		return nil
@@ -107,7 +107,7 @@ func nodeAddressesOf(h *inventory.Host, reached []string, v4 bool) []nodeAddress
 
 // defaultMetric returns the metric of the default route over an interface.
 func defaultMetric(routes []*models.Route, nic string, v4 bool) (int32, bool) {
-	const afInet, afInet6 = 2, 10 // as the agent numbers families
+	const afInet, afInet6 = 2, 10 // the agent's numbers of address families
 	family := int32(afInet6)
 	if v4 {
 		family = afInet

@@ -1,8 +1,8 @@
-// Package network computes with a cluster's networks: the networks of the hosts, the hosts that
-// reach each other, overlapping prefixes, and the validity of names and ranges in requests.
+// Package network computes with the networks of a cluster: the networks of the hosts, groups of
+// connected hosts, and overlapping prefixes. It also validates names and ranges in requests.
 //
-// All functions are pure. Prefixes are net/netip values. Texts that are no prefixes are rejected in
-// requests and ignored in agents' reports.
+// All functions are pure. Prefixes are net/netip values. Invalid prefixes are rejected in requests
+// and ignored in agents' reports.
 package network
 
 import (
@@ -17,7 +17,8 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Networks returns the networks in which a host has an address: masked, each once, IPv4 first.
+// Networks returns the networks in which a host has an address: masked, without repetition, IPv4
+// first.
 func Networks(inv *models.Inventory) []netip.Prefix {
 	if inv == nil {
 		return nil
@@ -38,8 +39,8 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// HostNetworks groups hosts by their networks, as host_networks of a cluster shows them. Networks
-// are ordered by address, hosts keep the given order.
+// HostNetworks groups hosts by network, in the format of a cluster's host_networks. Networks are
+// ordered by address. Hosts keep the given order.
 func HostNetworks(hosts []*inventory.Host) []*models.HostNetwork {
 	members := make(map[netip.Prefix][]strfmt.UUID)
 	var order []netip.Prefix
@@ -59,8 +60,8 @@ func HostNetworks(hosts []*inventory.Host) []*models.HostNetwork {
 	return list
 }
 
-// NetworkOf finds the network of an address from the addresses of the hosts. For a virtual IP it is
-// the cluster's machine network.
+// NetworkOf returns the network of an address, based on the addresses of the hosts. The network of
+// a VIP is the cluster's machine network.
 func NetworkOf(ip netip.Addr, hosts []*inventory.Host) (netip.Prefix, bool) {
 	for _, h := range hosts {
 		for _, p := range Networks(h.Inventory) {
@@ -72,8 +73,8 @@ func NetworkOf(ip netip.Addr, hosts []*inventory.Host) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// AddressIn returns the first address of the host inside a network, and the interface that has it.
-// It returns false if there is none.
+// AddressIn returns the first address of the host inside a network, and its interface. The last
+// value is false if there is none.
 func AddressIn(network netip.Prefix, inv *models.Inventory) (netip.Addr, *models.Interface, bool) {
 	if inv == nil {
 		return netip.Addr{}, nil, false
@@ -88,8 +89,8 @@ func AddressIn(network netip.Prefix, inv *models.Inventory) (netip.Addr, *models
 	return netip.Addr{}, nil, false
 }
 
-// MachineNetworks returns the cluster's machine networks as prefixes. It skips texts that are no
-// prefixes; CheckRange rejects them earlier.
+// MachineNetworks returns the cluster's machine networks. It skips invalid prefixes, which
+// CheckRange rejects.
 func MachineNetworks(c *models.Cluster) []netip.Prefix {
 	return prefixes(len(c.MachineNetworks), func(i int) string {
 		if c.MachineNetworks[i] == nil {
@@ -129,7 +130,7 @@ func prefixes(n int, text func(int) string) []netip.Prefix {
 	return list
 }
 
-// Overlap finds the first two prefixes, one of each list, that share addresses.
+// Overlap returns the first two overlapping prefixes, one of each list.
 func Overlap(a, b []netip.Prefix) (x, y netip.Prefix, found bool) {
 	for _, p := range a {
 		for _, q := range b {
@@ -176,8 +177,8 @@ func lastOf(network netip.Prefix) netip.Addr {
 	return last
 }
 
-// RoomFor reports whether an IPv4 network has addresses for hosts and both virtual IPs besides its
-// network and broadcast address. A single node needs no virtual IPs.
+// RoomFor reports whether an IPv4 network has enough addresses for the hosts and both VIPs, in
+// addition to its network and broadcast address. A single node needs no VIPs.
 func RoomFor(hosts int, network netip.Prefix) bool {
 	free := network.Addr().BitLen() - network.Bits()
 	if free >= 32 {
@@ -189,7 +190,7 @@ func RoomFor(hosts int, network netip.Prefix) bool {
 	return 1<<free >= hosts+4
 }
 
-// Range kinds for CheckRange.
+// Kinds of ranges for CheckRange.
 const (
 	MachineRange       = "machine network"
 	SNOMachineRange    = "machine network of a single node"
@@ -198,9 +199,9 @@ const (
 	hostBitsForCluster = 7
 )
 
-// CheckRange returns what is wrong with a range in a request, as one sentence, or "" for a valid
-// range. The kind determines the minimum size: 128 addresses for pods and services, 16 for
-// machines, 4 behind an external load balancer, 2 for a single node.
+// CheckRange returns a sentence about the fault of a requested range, or "" for a valid range. The
+// kind determines the minimum size: 128 addresses for pods and services, 16 for machines, 4 behind
+// an external load balancer, 2 for a single node.
 func CheckRange(kind, text string) string {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -224,9 +225,9 @@ func CheckRange(kind, text string) string {
 	return ""
 }
 
-// CheckHostPrefix returns what is wrong with dividing a cluster network into one part for each
-// host, as one sentence, or "" for a valid host prefix. Each host needs at least 128 addresses, and
-// there must be room for at least four hosts (one for a single node).
+// CheckHostPrefix returns a sentence about the fault in a host prefix, or "" for a valid one. The
+// host prefix divides a cluster network into one part per host. A part needs at least 128
+// addresses. There must be parts for at least four hosts, or for one on a single node.
 func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 	bits := cluster.Addr().BitLen()
 	if hostPrefix < 1 {
@@ -244,7 +245,8 @@ func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 	}
 	pieces := uint64(1) << min(63, max(0, hostPrefix-cluster.Bits()))
 	if uint64(need) > pieces {
-		return fmt.Sprintf("Cluster network %s can be cut into %d pieces of /%d and the hosts need %d: use a larger "+
+		return fmt.Sprintf("Cluster network %s can be divided into %d parts of /%d, but the hosts need %d: use a "+
+			"larger "+
 			"network or a longer host prefix.",
 			cluster, pieces, hostPrefix, need)
 	}

@@ -1,5 +1,6 @@
-// Package recipe makes image recipes: the inputs of the discovery images of an infra-env except the
-// base ISO. It is pure; the engine freezes a recipe in the transaction that changes its infra-env.
+// Package recipe makes image recipes: all inputs of the discovery images of an infra-env except the
+// base ISO. The functions are pure. The engine freezes a recipe in the transaction that changes its
+// infra-env.
 //
 // Design: docs/design.md#images-as-lists-of-extents.
 package recipe
@@ -24,45 +25,45 @@ import (
 	"landfall/ignition"
 )
 
-// Recipe is an image recipe. Equal recipes with equal base ISOs result in equal images, on any
-// machine.
+// Recipe is an image recipe. Equal recipes with equal base ISOs result in equal images.
 type Recipe struct {
 	InfraEnvID       string `json:"infra_env_id"`
-	Name             string `json:"name"`              // of the infra-env
+	Name             string `json:"name"`              // name of the infra-env
 	OpenshiftVersion string `json:"openshift_version"` // selects the base ISO
 	CPUArchitecture  string `json:"cpu_architecture"`  // spelling of the API
-	// Type is the kind of image at the infra-env's download URL. All kinds can be made.
+	// Type is the kind of the image at the infra-env's download URL. The recipe is valid for all
+	// kinds.
 	Type     models.ImageType `json:"type"`
-	Ignition []byte           `json:"ignition"` // the discovery config, the same for all kinds
+	Ignition []byte           `json:"ignition"` // the discovery ignition config of all kinds
 	// Files are added to the initial RAM disk of minimal images and of network boot, which need the
 	// network before Ignition runs. Full images do not need them.
 	Files []ignition.File `json:"files,omitempty"`
-	// WithoutNetwork is the reason why Files do not set up the static network of the machines, or
-	// "". Minimal images can't be made then, and machines that boot over the network use DHCP until
-	// the whole system is loaded.
+	// WithoutNetwork is the reason why Files lack the static network of the machines, or "". If it
+	// is set, minimal images cannot be made. Machines that boot over the network then use DHCP
+	// until the whole system is loaded.
 	WithoutNetwork  string                 `json:"without_network,omitempty"`
 	KernelArguments models.KernelArguments `json:"kernel_arguments,omitempty"`
-	// Digest is the SHA-256, in hex, of all fields above except the infra-env's id and name.
+	// Digest is the SHA-256 of all fields above except the infra-env's id and name, in hex.
 	Digest string `json:"digest"`
 	// Modified is the time in UTC when the recipe was frozen. The infra-env's updated_at is not
-	// before it.
+	// earlier.
 	Modified time.Time `json:"-"`
 }
 
-// Inputs are the inputs of a recipe.
+// Inputs holds the inputs of a recipe.
 type Inputs struct {
 	InfraEnv   *models.InfraEnv
 	Agent      string // pull spec
-	Token      string // with which the agent authenticates
+	Token      string // authenticates the agent
 	PullSecret string
 	ServiceURL string
 	ServiceCA  []byte // PEM
 	// RegistriesConf and MirrorCAs are the mirror rules of the infra-env.
-	RegistriesConf []byte // nil: no rules
+	RegistriesConf []byte // nil if there are no rules
 	MirrorCAs      []byte // PEM
 }
 
-// discoveryConfig returns the content of the discovery config.
+// discoveryConfig returns the content of the discovery ignition config.
 func (i *Inputs) discoveryConfig() (ignition.DiscoveryConfig, error) {
 	env := i.InfraEnv
 	config := ignition.DiscoveryConfig{
@@ -82,8 +83,8 @@ func (i *Inputs) discoveryConfig() (ignition.DiscoveryConfig, error) {
 	return config, err
 }
 
-// Fingerprint returns a digest over the inputs and the version of the code that writes configs. It
-// costs much less than to make the recipe.
+// Fingerprint returns a digest of the inputs and of the version of the code that writes configs. It
+// is much cheaper than making the recipe.
 func (i *Inputs) Fingerprint() (string, error) {
 	config, err := i.discoveryConfig()
 	if err != nil {
@@ -98,7 +99,7 @@ func (i *Inputs) Fingerprint() (string, error) {
 		*env.Name})
 }
 
-// New makes a recipe. Errors of kind Invalid say which input is wrong.
+// New makes a recipe. Errors of kind Invalid name the wrong input.
 func New(inputs *Inputs) (*Recipe, error) {
 	config, err := inputs.discoveryConfig()
 	if err != nil {
@@ -131,14 +132,14 @@ func New(inputs *Inputs) (*Recipe, error) {
 	return made, err
 }
 
-// ComputeDigest returns the digest of the recipe's fields; see Recipe.Digest.
+// ComputeDigest returns the digest of the recipe's fields, see [Recipe.Digest].
 func (r Recipe) ComputeDigest() (string, error) {
 	r.InfraEnvID, r.Name, r.Digest = "", "", ""
 	return Digest(r)
 }
 
-// StaticNetworkFiles returns the files of the machines' static network in the Assisted Installer's
-// format, with paths relative to the root. There are none if all machines use DHCP.
+// StaticNetworkFiles returns the files of the machines' static networks in the Assisted Installer's
+// format. The paths are relative to the root. The list is empty if all machines use DHCP.
 func StaticNetworkFiles(env *models.InfraEnv) ([]ignition.File, error) {
 	network, err := description.StaticNetwork(env)
 	if err != nil || len(network) == 0 {
@@ -165,7 +166,7 @@ func Digest(value any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// lines returns the lines of a text that are not blank.
+// lines returns the non-blank lines of a text.
 func lines(text string) []string {
 	var kept []string
 	for line := range strings.Lines(text) {
@@ -176,7 +177,7 @@ func lines(text string) []string {
 	return kept
 }
 
-// commaList returns the different items of a comma-separated list.
+// commaList returns the items of a comma-separated list without repetitions.
 func commaList(list string) []string {
 	var kept []string
 	for part := range strings.SplitSeq(list, ",") {

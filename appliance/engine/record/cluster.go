@@ -12,32 +12,35 @@ import (
 	"landfall/store"
 )
 
-// Cluster is a cluster with what belongs to it and is not shown.
+// Cluster is the row of a cluster, with data that the API does not show.
 type Cluster struct {
-	API         models.Cluster `json:"api"` // without hosts and validations
-	PullSecret  string         `json:"pull_secret,omitempty"`
-	Release     *Release       `json:"release,omitempty"`     // set when the payload was resolved
-	Preparation *Preparation   `json:"preparation,omitempty"` // the installer's run of the current installation
-	InfraID     string         `json:"infra_id,omitempty"`
-	IngressCA   bool           `json:"ingress_ca,omitempty"` // the kubeconfig holds the ingress certificate
-	Completion  *Completion    `json:"completion,omitempty"`
-	Installs    int            `json:"installs,omitempty"` // times Install was pressed
-	UISettings  string         `json:"ui_settings,omitempty"`
-	// of the address that a DHCP server gave, as dhclient keeps it
+	API        models.Cluster `json:"api"` // without hosts and validations
+	PullSecret string         `json:"pull_secret,omitempty"`
+	Release    *Release       `json:"release,omitempty"` // set when the release payload was resolved
+	// the run of openshift-install for the current installation
+	Preparation *Preparation `json:"preparation,omitempty"`
+	InfraID     string       `json:"infra_id,omitempty"`
+	// whether the kubeconfig has the ingress certificate
+	IngressCA  bool        `json:"ingress_ca,omitempty"`
+	Completion *Completion `json:"completion,omitempty"`
+	Installs   int         `json:"installs,omitempty"` // number of started installations
+	UISettings string      `json:"ui_settings,omitempty"`
+	// lease of the API VIP from a DHCP server, in the format of dhclient
 	APILease     string `json:"api_lease,omitempty"`
 	IngressLease string `json:"ingress_lease,omitempty"`
-	// the CatalogSources and OperatorHubs of its manifests
+	// CatalogSources and OperatorHubs in the cluster's manifests
 	Catalogs []catalog.ManifestObject `json:"catalogs,omitempty"`
 	Object   Object                   `json:"object,omitzero"`
-	// its machine network is the one that its VIPs or hosts have
+	// whether the machine network is derived from the VIPs or hosts
 	Follows bool `json:"machine_network_follows,omitempty"`
 
-	MirrorGapsAccepted bool `json:"mirror_gaps_accepted,omitempty"` // it is installed although the mirror lacks images
+	// whether the cluster is installed although the mirror lacks images
+	MirrorGapsAccepted bool `json:"mirror_gaps_accepted,omitempty"`
 }
 
-// Release names what a cluster's release payload holds that hosts are told of.
+// Release holds the contents of a cluster's release payload that hosts need.
 type Release struct {
-	Image      string `json:"image"` // by digest, in its original repository
+	Image      string `json:"image"` // by digest, in the original repository
 	Agent      string `json:"agent"`
 	Installer  string `json:"installer"`
 	Controller string `json:"controller"`
@@ -53,14 +56,14 @@ type Preparation struct {
 	Failed    string    `json:"failed,omitempty"` // the reason, as a sentence
 }
 
-// Completion is what the controller in the cluster reported at the end.
+// Completion is the final report of the controller in the cluster.
 type Completion struct {
 	At      time.Time `json:"at"`
 	Success bool      `json:"success"`
 	Error   string    `json:"error,omitempty"`
 }
 
-// Describe changes the description of a cluster as requested.
+// Describe applies a requested change to the description of the cluster.
 func (row *Cluster) Describe(params *models.V2ClusterUpdateParams) error {
 	described := &description.Cluster{API: row.API, PullSecret: row.PullSecret, MachineNetworkDerived: row.Follows}
 	if err := described.Update(params); err != nil {
@@ -79,7 +82,7 @@ func (row *Cluster) Describe(params *models.V2ClusterUpdateParams) error {
 	return description.CheckFeatures(&row.API)
 }
 
-// ClusterHostKeys lists the keys of a cluster's hosts in order.
+// ClusterHostKeys returns the keys of a cluster's hosts in order.
 func ClusterHostKeys(tx *store.Tx, clusterID string) ([]string, error) {
 	var keys []string
 	prefix := clusterID + "/"

@@ -7,7 +7,8 @@ import (
 	"landfall/store"
 )
 
-// DeleteFiles deletes all files of a cluster; removeGenerated those that its installation made.
+// DeleteFiles deletes all files of a cluster. removeGenerated deletes only the files that its
+// installation generated.
 func DeleteFiles(tx *store.Tx, id string) error {
 	return deleteFilesIf(tx, id, func(string) bool { return true })
 }

@@ -20,31 +20,32 @@ import (
 // HostKey returns the key of a host, <infra-env id>/<host id>.
 func HostKey(h *Host) string { return h.API.InfraEnvID.String() + "/" + h.API.ID.String() }
 
-// Host is a host without what its agent reported and without the outcome of its validations,
-// which are large and change by themselves: see facts.go and record/validations.go.
+// Host is the row of a host. The agent's reports and the validation results are rows of their own,
+// because they are large and change independently: see reports.go and validations.go.
 type Host struct {
 	API         models.Host `json:"api"`
-	Hostname    string      `json:"hostname,omitempty"`  // that the host calls itself
-	ImagesOK    bool        `json:"images_ok,omitempty"` // all images were pulled in this preparation
+	Hostname    string      `json:"hostname,omitempty"`  // reported by the host
+	ImagesOK    bool        `json:"images_ok,omitempty"` // whether all images were pulled in this preparation
 	ImagesError string      `json:"images_error,omitempty"`
-	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
-	DiskError   string      `json:"disk_error,omitempty"`
-	Object      Object      `json:"object,omitzero"`
-	// the store's revision when what its agent has said was altered last
+	// whether the installation disk was measured and is fast enough
+	DiskOK    bool   `json:"disk_ok,omitempty"`
+	DiskError string `json:"disk_error,omitempty"`
+	Object    Object `json:"object,omitzero"`
+	// revision of the store at which the agent's reports last changed
 	Reported uint64 `json:"reported,omitempty"`
 
-	// Restarting is when it was said that the machine is restarted to boot a newer image; zero once
-	// its agent registered again.
+	// Restarting is the time at which a restart of the machine into a newer image was announced. It
+	// is zero once the agent has registered again.
 	Restarting time.Time `json:"restarting,omitzero"`
 
 	// Token for the machine config server, for a host that joins an installed cluster.
 	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`
 	EndpointHeaders map[string]string `json:"ignition_endpoint_headers,omitempty"`
 
-	// of a host that joins an installed cluster in which somebody looks after it
+	// state of a host that joins an installed cluster which the appliance watches
 	Joining *Joining `json:"joining,omitempty"`
 
-	// with the password, which the API does not show
+	// includes the password, which the API does not show
 	Fencing *models.FencingCredentialsParams `json:"fencing,omitempty"`
 }
 
@@ -53,13 +54,13 @@ func (h *Host) IsDay2() bool {
 	return h.API.Kind != nil && *h.API.Kind == models.HostKindAddToExistingClusterHost
 }
 
-// IsRestarting tells whether the machine is being restarted, so that its agent counts for nothing
-// until it registers again.
+// IsRestarting reports whether the machine is restarting. Its agent is then ignored until it
+// registers again.
 func (h *Host) IsRestarting() bool { return !h.Restarting.IsZero() }
 
-// SetFencing sets the credentials with which the other node of a cluster of two nodes without an
-// arbiter turns this host off. The password is stored beside the part of a host that the API shows,
-// and is only written to the install-config.
+// SetFencing sets the BMC credentials of this host for fencing. The other node of a cluster of two
+// nodes without an arbiter powers the host off with them. The password is stored outside of the
+// API's part of the row, and is written only to the install-config.
 func (h *Host) SetFencing(requested *models.FencingCredentialsParams) error {
 	if requested == nil {
 		return nil
@@ -72,14 +73,14 @@ func (h *Host) SetFencing(requested *models.FencingCredentialsParams) error {
 	return nil
 }
 
-// JoiningStages lists the stages of a joining host in a cluster that is not followed: no one
-// reports the stages after its restart.
+// JoiningStages lists the stages of a joining host in a cluster that the appliance does not watch.
+// Stages after the restart are not reported.
 func JoiningStages(h *Host) []models.HostStage {
 	stages := HostStages(h, false)
 	return stages[:slices.Index(stages, models.HostStageRebooting)+1]
 }
 
-// headerName is the form of an HTTP header's name (RFC 9110, token).
+// headerName matches the name of an HTTP header (RFC 9110, token).
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // SetEndpoint stores a host's credentials for the machine config server. An empty token and an
@@ -130,9 +131,9 @@ func HostStages(h *Host, singleNode bool) []models.HostStage {
 		models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
 }
 
-// JoinCluster makes a registering host part of its cluster, or a joining host if the cluster is
-// installed. A joining host is a worker, and the host of a single node is its control plane, until
-// a person changes the role.
+// JoinCluster makes a registering host part of its cluster. If the cluster is installed, the host
+// is a joining host. Its role is worker, and that of the host of a single node is master, until a
+// user changes it.
 func (h *Host) JoinCluster(cluster *models.Cluster) {
 	h.API.Kind = hostKind(cluster)
 	role := models.HostRoleAutoAssign

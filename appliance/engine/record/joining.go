@@ -10,16 +10,17 @@ import (
 	"landfall/store"
 )
 
-// JoiningHosts is the index of the hosts that have restarted and are awaited in their clusters.
+// JoiningHosts is the index of joining hosts that have restarted and are not nodes of their
+// clusters yet.
 var JoiningHosts = store.NewIndex("hosts-joining") // <infra-env id>/<host id>
 
-// Joining is the state of a host in the cluster that it joins.
+// Joining is the progress of a host in the cluster that it joins.
 type Joining struct {
-	Started time.Time `json:"started"` // start of its installation, UTC
-	// its restart from disk, as reported by its installer
+	Started time.Time `json:"started"` // start of the installation, UTC
+	// restart from disk, as reported by the installer
 	Restarted time.Time            `json:"restarted,omitzero"`
-	Approved  []CertificateRequest `json:"approved,omitempty"` // requests of this host, oldest first
-	// last check of the requests that changed something
+	Approved  []CertificateRequest `json:"approved,omitempty"` // approved requests of this host, oldest first
+	// time of the last check of the requests that changed this record
 	Attempted time.Time      `json:"attempted,omitzero"`
 	Problem   JoiningProblem `json:"problem,omitzero"`
 }
@@ -27,19 +28,19 @@ type Joining struct {
 // CertificateRequest is an approved certificate request of a kubelet.
 type CertificateRequest struct {
 	Name string `json:"name"`
-	// a serving certificate; else a client certificate for the cluster's API
+	// true for a serving certificate, false for a client certificate of the cluster's API
 	Serving    bool      `json:"serving,omitempty"`
 	ApprovedAt time.Time `json:"approved_at"`
 }
 
-// JoiningProblem is the reason why a host can't be followed into its cluster. The zero value means
-// no problem.
+// JoiningProblem is the reason why the appliance cannot watch a host in its cluster. The zero value
+// means no problem.
 type JoiningProblem struct {
 	Reason  string `json:"reason,omitempty"`  // one word, in CamelCase
-	Message string `json:"message,omitempty"` // one sentence: what was tried, and what a person can do
+	Message string `json:"message,omitempty"` // one sentence with the problem and the remedy
 }
 
-// IsAwaited reports whether the host has restarted and is awaited in the cluster that it joins.
+// IsAwaited reports whether the host has restarted and is not a node of its cluster yet.
 func (h *Host) IsAwaited() bool {
 	return h.Joining != nil && h.IsDay2() && h.API.ClusterID != nil &&
 		slices.Contains([]string{lifecycle.HostInstallingInProgress,
@@ -47,7 +48,7 @@ func (h *Host) IsAwaited() bool {
 		lifecycle.AfterReboot(h.API.Progress.CurrentStage) && h.API.Progress.CurrentStage != models.HostStageDone
 }
 
-// Facts returns the facts about a joining host that its state machine reads.
+// Facts returns the facts about a joining host that the state machine reads.
 func (j *Joining) Facts() lifecycle.JoiningFacts {
 	facts := lifecycle.JoiningFacts{Followed: true, Problem: j.Problem.Message}
 	for _, request := range j.Approved {

@@ -7,22 +7,22 @@ import (
 	"landfall/store"
 )
 
-// Object is what describes a row of the engine in another API, and how much of it the row has
-// followed.
+// Object refers to the object of another API that describes a row. It also records which state of
+// the object has been applied.
 type Object struct {
 	Key        string `json:"key,omitempty"`        // <namespace>/<name>
-	Generation int64  `json:"generation,omitempty"` // of the object's spec, that was acted on last
-	Digest     string `json:"digest,omitempty"`     // of whatever else was acted on with it; only its maker reads it
+	Generation int64  `json:"generation,omitempty"` // generation of the object's spec that was applied last
+	Digest     string `json:"digest,omitempty"`     // digest of other applied inputs; only the writer reads it
 }
 
-// Indexes from objects to rows; keys are <namespace>/<name>/<id>.
+// Indexes from objects to rows. The keys are <namespace>/<name>/<id>.
 var (
 	ClusterObjects  = store.NewIndex("clusters-by-object")
 	InfraEnvObjects = store.NewIndex("infra-envs-by-object")
 	HostObjects     = store.NewIndex("hosts-by-object") // the id is <infra-env id>/<host id>
 )
 
-// Note puts an object on a row. What the note leaves out stays.
+// Note records an object in a row. Empty fields of the note keep their values.
 func (o *Object) Note(tx *store.Tx, index store.Index, id string, of Object) error {
 	held := *o
 	if of.Key != "" && of.Key != held.Key {
@@ -65,9 +65,8 @@ func NoteAll(o *Object, tx *store.Tx, index store.Index, id string, of []Object)
 	return nil
 }
 
-// NoteClusterObject notes the object that describes a cluster, or how much of it the cluster has
-// followed. Fields that the note leaves empty stay. A missing cluster is rejected with kind
-// NotFound.
+// NoteClusterObject records the object that describes a cluster, or its applied state. Empty fields
+// keep their values. A missing cluster is rejected with kind NotFound.
 func NoteClusterObject(tx *store.Tx, id string, of Object) error {
 	row, err := Clusters.Get(tx, id)
 	if err != nil {

@@ -26,7 +26,7 @@ func read[T any](db *store.DB, rows store.Bucket[T], noun, id string) (*T, error
 	return row, err
 }
 
-// missing gives the error of a missing row the kind NotFound. Other errors stay.
+// missing returns an error of kind NotFound for a missing row. Other errors are returned unchanged.
 func missing(err error, noun, id string) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return fault.New(fault.NotFound, "There is no %s %s.", noun, id)

@@ -14,8 +14,8 @@ import (
 	"landfall/store"
 )
 
-// What is kept, and under which keys. The API's own types are kept as they are; what the API does
-// not show lies beside them.
+// The buckets, indexes and files of the engine, with the form of their keys. Rows contain the API's
+// own types, next to fields that the API does not show.
 var (
 	Clusters  = store.NewBucket[Cluster]("clusters", 1).Cached()    // <cluster id>
 	InfraEnvs = store.NewBucket[InfraEnv]("infra-envs", 1).Cached() // <infra-env id>
@@ -36,15 +36,15 @@ var (
 	Recipes             = store.NewFiles("recipes")               // <infra-env id>
 )
 
-// ClusterStatuses reads of a cluster's row no more than its status, for what is asked at each
-// change of it.
+// ClusterStatuses reads only the status from the rows of clusters. It is read at each change of a
+// cluster.
 var ClusterStatuses = store.NewBucket[struct {
 	API struct {
 		Status string `json:"status"`
 	} `json:"api"`
 }]("clusters", 1)
 
-// InfraEnv is an infra-env with what belongs to it and is not shown.
+// InfraEnv is the row of an infra-env, with data that the API does not show.
 type InfraEnv struct {
 	API        models.InfraEnv `json:"api"`
 	PullSecret string          `json:"pull_secret,omitempty"`
@@ -54,8 +54,8 @@ type InfraEnv struct {
 	Code       ImageCode       `json:"code,omitzero"`
 }
 
-// Payload remembers a resolved release payload, so that hosts can boot while the registry is
-// away.
+// Payload stores a resolved release payload, so that hosts can boot while the registry is
+// unavailable.
 type Payload struct {
 	Image   string            `json:"image"`
 	Digest  string            `json:"digest"`
@@ -70,7 +70,7 @@ type RecipeState struct {
 	Inputs string `json:"inputs,omitempty"` // fingerprint of its inputs
 }
 
-// RecipeOrigin is the fingerprint of the inputs that all recipes share, as of the last refresh.
+// RecipeOrigin is the fingerprint of the inputs that all recipes share, at the last refresh.
 type RecipeOrigin struct {
 	Digest string `json:"digest"` // see sharedInputs
 }
@@ -78,12 +78,13 @@ type RecipeOrigin struct {
 // RecipeOriginKey is the key of the only [recipeOrigin].
 const RecipeOriginKey = "all"
 
-// ImageCode is the unguessable part of an infra-env's short image URL. The short URL is for
-// management controllers that accept neither long URLs nor query strings.
+// ImageCode is the unguessable part of an infra-env's short image URL. The short URL is for BMCs
+// that accept neither long URLs nor query strings.
 type ImageCode struct {
 	Code    string    `json:"code,omitempty"` // "" if it was revoked
 	Expires time.Time `json:"expires,omitzero"`
-	Given   bool      `json:"given,omitempty"` // a code was given once, so a revoked one is not replaced automatically
+	// a code was created before, so a revoked code is not replaced automatically
+	Given bool `json:"given,omitempty"`
 }
 
 func (c ImageCode) IsExpired(now time.Time) bool {

@@ -8,8 +8,8 @@ import (
 	"landfall/store"
 )
 
-// The parts of what an agent reports, each a row of its own: one that changes does not rewrite the
-// others.
+// The parts of an agent's reports. Each part is a row of its own, so that a change of one part does
+// not rewrite the others.
 const (
 	PartInventory     = "inventory"
 	PartConnectivity  = "connectivity"
@@ -22,8 +22,7 @@ const (
 	PartDisks         = "disks"
 )
 
-// Part returns the field of the reports that a row holds, or nil for a row of another program's
-// making.
+// Part returns the field of the reports that a row holds. It returns nil for an unknown row.
 func Part(reports *inventory.Reports, name string) *string {
 	switch name {
 	case PartInventory:
@@ -48,7 +47,7 @@ func Part(reports *inventory.Reports, name string) *string {
 	return nil
 }
 
-// LoadReports returns the reports of a host's agent as the agent sent them.
+// LoadReports returns the reports of a host's agent.
 func LoadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 	var reports inventory.Reports
 	err := Reports.Each(tx, key+"/", func(row string, text *json.RawMessage) error {
@@ -70,7 +69,7 @@ func DeleteReports(tx *store.Tx, key string) error {
 	return err
 }
 
-// PutReport writes one part of what a host's agent has said.
+// PutReport writes one part of the reports of a host's agent.
 func PutReport(tx *store.Tx, key, part, text string) error {
 	row := rowOf(text)
 	return Reports.Put(tx, key+"/"+part, &row)

@@ -10,11 +10,11 @@ import (
 	"landfall/store"
 )
 
-// Pull secrets lie sealed in the store, in the rows of clusters and infra-envs, and so do all files
-// that installations generate: they hold pull secrets, private keys and passwords. They are sealed
-// when they are written and opened where they are used, so that the database and its backups hold
-// none in clear. Rows that were written before there was a key are sealed when they are written
-// next.
+// Pull secrets are sealed in the rows of clusters and infra-envs. All files that installations
+// generate are also sealed, because they contain pull secrets, private keys and passwords. They are
+// sealed when they are written and unsealed when they are used, so that the database and its
+// backups contain no clear text. Rows from before the key existed are sealed when they are next
+// written.
 
 // OpenSecret returns the clear text of a pull secret in a row.
 func OpenSecret(secrets *sitekey.Box, sealed string) (string, error) {
@@ -26,16 +26,16 @@ func OpenSecret(secrets *sitekey.Box, sealed string) (string, error) {
 	return secret, nil
 }
 
-// ReplaceSecret returns the value of a row's pull secret after an update. An equal secret keeps its
-// sealed form.
+// ReplaceSecret returns the new value of a row's pull secret. If the secret does not change, its
+// sealed form is kept.
 func ReplaceSecret(secrets *sitekey.Box, held, wanted string) string {
 	if open, err := secrets.Open(held); err == nil && open == wanted {
 		return held
 	}
-	return wanted // it may be the held value itself
+	return wanted // possibly the stored value itself
 }
 
-// Seal seals the pull secret of a row that is about to be written.
+// Seal seals the pull secret of a row before it is written.
 func Seal(secrets *sitekey.Box, secret *string) (err error) {
 	*secret, err = secrets.Seal(*secret)
 	return err
@@ -44,14 +44,14 @@ func Seal(secrets *sitekey.Box, secret *string) (err error) {
 // memoryFile is the opened content of a file.
 type memoryFile struct{ *bytes.Reader }
 
-// FileOf returns content as a file that is open for reading.
+// FileOf returns a file that is open for reading and has the given content.
 func FileOf(content []byte) io.ReadSeekCloser { return memoryFile{bytes.NewReader(content)} }
 
 // Close implements io.Closer.
 func (memoryFile) Close() error { return nil }
 
-// OpenSealed opens a file for reading, and unseals it if need be; the description is then of what
-// was sealed, but for the digest.
+// OpenSealed opens a file for reading, and unseals its content if it is sealed. The returned
+// description is that of the clear text, except for the digest.
 func OpenSealed(db *store.DB, secrets *sitekey.Box, files store.Files,
 	key string) (io.ReadSeekCloser, store.FileInfo, error) {
 	file, info, err := files.Open(db, key)

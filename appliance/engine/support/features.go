@@ -7,10 +7,10 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// TwoNodesWithFencing is a feature that is newer than the models of the API.
+// TwoNodesWithFencing is a feature that the models of the API lack.
 const TwoNodesWithFencing models.FeatureSupportLevelID = "TNF"
 
-// More features that are newer than the models of the API.
+// More features that the models of the API lack.
 const (
 	idTNF                                          = TwoNodesWithFencing
 	idCilium          models.FeatureSupportLevelID = "CILIUM_NETWORK_TYPE"
@@ -22,7 +22,7 @@ const (
 	idOpenShiftLogged models.FeatureSupportLevelID = "OPENSHIFT_LOGGING"
 )
 
-// Short names for values that occur often in the tables.
+// Short names for frequent values of the tables.
 const (
 	arm   = models.ArchitectureSupportLevelIDARM64ARCHITECTURE
 	ibmZ  = models.ArchitectureSupportLevelIDS390XARCHITECTURE
@@ -53,8 +53,8 @@ type (
 	platforms = []models.PlatformType
 )
 
-// features returns the table of all features. It is built once, because clusters are checked
-// against it at each change.
+// features returns the table of all features. It is built once, because each change of a cluster is
+// checked against it.
 var features = sync.OnceValue(func() []feature {
 	return slices.Concat(topologies(), networking(), networkTypes(), platformTable(), operators())
 })
@@ -160,7 +160,7 @@ func networking() []feature {
 	}
 }
 
-// networkTypes returns the network plug-ins of pods. A cluster has one of them.
+// networkTypes returns the network plug-ins. A cluster has one of them.
 func networkTypes() []feature {
 	all := []feature{
 		{id: models.FeatureSupportLevelIDOVNNETWORKTYPE}, {id: models.FeatureSupportLevelIDSDNNETWORKTYPE,

@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// operators returns the optional operators of clusters, as features.
+// operators returns the optional operators as features.
 func operators() []feature {
 	clouds := platforms{models.PlatformTypeVsphere, models.PlatformTypeNutanix}
 	preview := models.SupportLevelDevPreview
@@ -78,7 +78,7 @@ func operators() []feature {
 	}
 }
 
-// Operators returns the names of all optional operators in order.
+// Operators returns the names of all optional operators in alphabetical order.
 func Operators() []string {
 	var names []string
 	for _, operator := range operators() {
@@ -91,8 +91,9 @@ func Operators() []string {
 // Bundle is a set of operators that are selected together.
 type Bundle = operator.Bundle
 
-// Bundles returns the bundles with the operators for clusters that use the given features. With a
-// query it returns only the bundles whose operators are all supported, apart from those in lacking.
+// Bundles returns the bundles, with the operators for clusters that use the given features. With a
+// query, it returns only bundles whose operators are all supported. The operators in lacking are
+// not considered.
 func Bundles(q *Query, using, lacking []models.FeatureSupportLevelID) []Bundle {
 	found := []Bundle{}
 	for _, bundle := range bundles(using) {
@@ -110,8 +111,8 @@ func Bundles(q *Query, using, lacking []models.FeatureSupportLevelID) []Bundle {
 	return found
 }
 
-// BundleByID returns a bundle regardless of the support of its operators, or false for an unknown
-// id.
+// BundleByID returns a bundle, whether or not its operators are supported. The second value is
+// false for an unknown id.
 func BundleByID(id string, using []models.FeatureSupportLevelID) (Bundle, bool) {
 	all := bundles(using)
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.ID == id })
@@ -131,8 +132,8 @@ func hasAny(b Bundle, lacking []models.FeatureSupportLevelID) bool {
 	})
 }
 
-// fits reports whether all of the operators are supported in a cluster that a query describes and
-// that uses the features.
+// fits reports whether all operators are supported in clusters that match a query and use the
+// features.
 func fits(names []string, q Query, using, lacking []models.FeatureSupportLevelID) bool {
 	for _, f := range Features(q, lacking) {
 		if f.Operator == "" || !slices.Contains(names, f.Operator) {
@@ -146,7 +147,7 @@ func fits(names []string, q Query, using, lacking []models.FeatureSupportLevelID
 	return true
 }
 
-// IsOperator reports whether an optional operator has that name.
+// IsOperator reports whether an optional operator has this name.
 func IsOperator(name string) bool {
 	return slices.Contains(Operators(), strings.TrimSpace(name))
 }

@@ -20,9 +20,9 @@ import (
 
 // Query describes the clusters for which a support level is requested.
 type Query struct {
-	Version      string              // OpenShift's, "4.19" or "4.19.3"
+	Version      string              // version of OpenShift, "4.19" or "4.19.3"
 	Architecture string              // x86_64, aarch64 or arm64, ppc64le, s390x, multi
-	Platform     models.PlatformType // "" for any
+	Platform     models.PlatformType // "" for all platforms
 	External     string              // name of the external platform
 }
 
@@ -32,14 +32,14 @@ type Feature struct {
 	Level             models.SupportLevel
 	Reason            models.IncompatibilityReason
 	Incompatibilities []models.FeatureSupportLevelID
-	Operator          string // the operator's name; "" for other features
+	Operator          string // the operator's name, or ""
 	Dependencies      []models.FeatureSupportLevelID
 }
 
-// external is the name of Oracle's platform.
+// oracle is the name of Oracle's external platform.
 const oracle = "oci"
 
-// minor is an OpenShift version without its patch number. It is ordered.
+// minor is an OpenShift version without its patch number. Its values are ordered.
 type minor struct{ major, minor int }
 
 func (m minor) before(version string) bool {
@@ -63,11 +63,11 @@ func parseMinor(version string) (minor, bool) {
 	return minor{major, second}, err1 == nil && err2 == nil
 }
 
-// versionForm matches versions such as 4.19, 4.19.3 and 4.20.0-rc.1.
+// versionForm matches OpenShift versions such as 4.19, 4.19.3 and 4.20.0-rc.1.
 var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+)?(-[0-9A-Za-z.-]+)?$`)
 
-// Check rejects a query with an invalid version, an architecture that the version does not support,
-// or a platform that is not available for both. The error is a sentence.
+// Check rejects a query with an invalid version. It also rejects an architecture or platform that
+// the version does not support. The error is a sentence.
 func (q Query) Check() error {
 	if err := CheckVersion(q.Version); err != nil {
 		return err
@@ -92,16 +92,16 @@ func (q Query) Check() error {
 	return fmt.Errorf("there is no platform %q", q.Platform)
 }
 
-// CheckVersion rejects a text that is no OpenShift version. The error is a sentence.
+// CheckVersion rejects an invalid OpenShift version. The error is a sentence.
 func CheckVersion(version string) error {
 	if !versionForm.MatchString(version) {
-		return fmt.Errorf("the OpenShift version %q is none, such as 4.19 or 4.19.3", version)
+		return fmt.Errorf("the OpenShift version %q is invalid; give a version such as 4.19 or 4.19.3", version)
 	}
 	return nil
 }
 
-// CheckUse returns an error if a cluster of the query's version, architecture and platform can't
-// use the features: one is not available there, or two exclude each other. The error is a sentence.
+// CheckUse returns an error if a cluster that matches the query cannot use the features: one of
+// them is not available, or two exclude each other. The error is a sentence.
 func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 	open := q
 	open.Platform = ""
@@ -123,7 +123,7 @@ func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 	return nil
 }
 
-// name returns the name of a feature for people, if it is an operator.
+// name returns the title of an operator, or the id of another feature.
 func name(id models.FeatureSupportLevelID) string {
 	for _, o := range operator.All() {
 		if o.Feature == id {
@@ -133,7 +133,7 @@ func name(id models.FeatureSupportLevelID) string {
 	return string(id)
 }
 
-// because returns the part of the query for which a feature is not available.
+// because returns the advice for the part of the query that excludes a feature.
 func because(reason models.IncompatibilityReason) string {
 	switch reason {
 	case models.IncompatibilityReasonPlatform:
@@ -150,7 +150,7 @@ func available(level models.SupportLevel) bool {
 	return level != models.SupportLevelUnavailable && level != models.SupportLevelUnsupported
 }
 
-// PlatformFeature returns the feature of a platform, or "" if there is none.
+// PlatformFeature returns the feature of a platform, or "".
 func PlatformFeature(platform models.PlatformType, external string) models.FeatureSupportLevelID {
 	switch platform {
 	case models.PlatformTypeBaremetal:
@@ -170,13 +170,13 @@ func PlatformFeature(platform models.PlatformType, external string) models.Featu
 	return ""
 }
 
-// KnownArchitecture reports whether an architecture exists.
+// KnownArchitecture reports whether the API has an architecture.
 func KnownArchitecture(name string) bool { return architectureID(name) != "" }
 
 func architectureID(name string) models.ArchitectureSupportLevelID {
 	a := architecture.Of(name)
 	if name != a.API() && name != a.RPM() {
-		return "" // the spelling of Go, which the API does not have
+		return "" // Go's spelling, which the API does not use
 	}
 	switch a {
 	case architecture.X86:
@@ -224,8 +224,8 @@ func Architectures(version string) models.SupportLevels {
 }
 
 // Features returns the level of each feature for a query, ordered by id. If the query names a
-// platform, the result lacks the levels of platforms; otherwise it lacks that of platform-managed
-// networking. The features in lacking are unavailable regardless of the table.
+// platform, the result lacks the features of platforms. Otherwise it lacks platform-managed
+// networking. The features in lacking are always unavailable.
 func Features(q Query, lacking []models.FeatureSupportLevelID) []Feature {
 	var found []Feature
 	supported := available(architectureLevel(architectureID(q.Architecture), q.Version))
@@ -269,8 +269,8 @@ type feature struct {
 	operator string
 	needs    []models.FeatureSupportLevelID // operators that it depends on
 
-	normal models.SupportLevel            // the default; "" is supported
-	since  string                         // the first OpenShift version that has it, "" for any
+	normal models.SupportLevel            // the default level; "" means supported
+	since  string                         // the first OpenShift version with it, or ""
 	until  string                         // the first version without it
 	levels map[string]models.SupportLevel // exceptions by version
 
@@ -282,9 +282,10 @@ type feature struct {
 	with         map[models.ArchitectureSupportLevelID]models.SupportLevel // exceptions by architecture
 
 	against       []models.FeatureSupportLevelID            // features that exclude it
-	againstBefore map[string][]models.FeatureSupportLevelID // before a version
+	againstBefore map[string][]models.FeatureSupportLevelID // features that exclude it before a version
 
-	special func(Query) (models.SupportLevel, models.IncompatibilityReason, bool) // evaluated first
+	// evaluated before the other fields
+	special func(Query) (models.SupportLevel, models.IncompatibilityReason, bool)
 }
 
 // level returns the support level of a feature.

@@ -73,7 +73,7 @@ func TestFeatures(t *testing.T) {
 			none, byPlatform},
 		{"LOKI", Query{Version: "4.16", Architecture: "x86_64"}, none, byVersion},
 		{"SELF_NODE_REMEDIATION", Query{Version: "4.16", Architecture: "x86_64"}, tech, ""},
-		// nothing is supported: the version does not have the architecture
+		// The version does not support the architecture, so no feature is supported.
 		{"SNO", Query{Version: "4.9", Architecture: "arm64"}, none, ""},
 	} {
 		got, reason := level(c.query, c.id)
@@ -87,13 +87,13 @@ func TestFeatures_incompatibilityIsMutual(t *testing.T) {
 	for _, f := range features() {
 		table[f.id] = slices.Concat(append(slices.Collect(maps.Values(f.againstBefore)), f.against)...)
 	}
-	// The Assisted Installer's own tables have these only in one direction.
+	// The Assisted Installer's tables have these exclusions in one direction only.
 	oneSided := map[models.FeatureSupportLevelID][]models.FeatureSupportLevelID{
 		models.FeatureSupportLevelIDLVM: {vipAllocation, clusterManaged},
 	}
 	for id, against := range table {
 		for _, other := range against {
-			require.Contains(t, table, other, "%s names a feature of the table", id)
+			require.Contains(t, table, other, "%s excludes a feature that is not in the table", id)
 			if !slices.Contains(oneSided[id], other) {
 				require.Contains(t, table[other], id, "%s is against %s", id, other)
 			}
@@ -117,14 +117,14 @@ func TestArchitectures(t *testing.T) {
 func TestQueryCheck_invalid(t *testing.T) {
 	require.NoError(t, Query{Version: "4.19", Architecture: "aarch64", Platform: "baremetal"}.Check())
 	for says, q := range map[string]Query{
-		`"four" is none`: {Version: "four", Architecture: "x86_64"},
+		`"four" is invalid`:                        {Version: "four", Architecture: "x86_64"},
 		"not available for the architecture s390x": {Version: "4.11", Architecture: "s390x"},
 		"not available for the architecture z80":   {Version: "4.11", Architecture: "z80"},
 		"the platform nutanix is not available":    {Version: "4.19", Architecture: "arm64", Platform: "nutanix"},
 		"the platform external is not available": {Version: "4.13", Architecture: "x86_64", Platform: "external",
 			External: "oci"},
-		`there is no platform "moon"`:            {Version: "4.19", Architecture: "x86_64", Platform: "moon"},
-		`the OpenShift version "4.19.x" is none`: {Version: "4.19.x", Architecture: "x86_64"},
+		`there is no platform "moon"`:               {Version: "4.19", Architecture: "x86_64", Platform: "moon"},
+		`the OpenShift version "4.19.x" is invalid`: {Version: "4.19.x", Architecture: "x86_64"},
 	} {
 		require.ErrorContains(t, q.Check(), says)
 	}

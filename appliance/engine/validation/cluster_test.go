@@ -182,7 +182,7 @@ func clusterFaults() []fault[ClusterInput] {
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "fd02::/112" }},
 		{"a network without a range", NetworksSameAddressFamilies, Pending, PendingForInput, "Waiting",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
-		{"a cluster network that is too small", NetworkPrefixValid, Failure, Insufficient, "2 pieces",
+		{"a cluster network that is too small", NetworkPrefixValid, Failure, Insufficient, "2 parts",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "10.128.0.0/22" }},
 		{"an invalid host prefix", NetworkPrefixValid, Failure, Insufficient, "positive",
 			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].HostPrefix = 0 }},
