@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// registerInterval is the agent's wait between two attempts to register (its --interval).
+	// registerInterval is the agent's delay between two attempts to register (its --interval).
 	registerInterval = time.Minute
-	// incompatibleInterval is its wait after a registration without a runner command.
+	// incompatibleInterval is the delay after a registration without a runner command.
 	incompatibleInterval = time.Hour
 )
 
@@ -23,17 +23,19 @@ const (
 const (
 	exitFailed    = -1  // the step could not run, or its arguments were invalid
 	exitNoImage   = 2   // an image could not be pulled
-	exitLostMedia = 256 // the discovery image cannot be read any more
+	exitLostMedia = 256 // the discovery image can no longer be read
 	exitStopped   = 143 // the step's container was stopped
 )
 
-// FrozenError is an agent that has stopped after a refusal, until a reboot.
+// FrozenError reports that an agent has stopped, after a rejected request, until the next reboot.
 type FrozenError struct{ Err error }
 
-// Error returns the refusal.
-func (e *FrozenError) Error() string { return fmt.Sprintf("its agent froze until a reboot: %v", e.Err) }
+// Error returns the rejection.
+func (e *FrozenError) Error() string {
+	return fmt.Sprintf("the agent stopped until the next reboot: %v", e.Err)
+}
 
-// Unwrap returns the refusal.
+// Unwrap returns the rejection.
 func (e *FrozenError) Unwrap() error { return e.Err }
 
 // agent registers the host and runs the runner, repeatedly, until the host is shut down. If known
@@ -61,7 +63,7 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 			if command.RetrySeconds > 0 {
 				again = time.Duration(command.RetrySeconds) * time.Second
 			}
-			s.group.log.Warn("the command for the next-step runner cannot be used", "host", s.machine.hostname,
+			s.group.log.Warn("invalid command for the next-step runner", "host", s.machine.hostname,
 				"error", err)
 			if err := s.group.pause(ctx, again); err != nil {
 				return err
@@ -75,7 +77,7 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// resumeAgent continues the installer, if it was running before the group was started again, and
+// resumeAgent continues the installer, if it was running before the group was restarted, and then
 // the runner.
 func (s *system) resumeAgent(ctx context.Context, known *models.Host) error {
 	s.markRegistered()
@@ -96,8 +98,8 @@ func decodeRunner(command *models.HostRegistrationResponseAO1NextStepRunnerComma
 	return &request, decodeArguments("next step runner", command.Args, 1, &request)
 }
 
-// register tries to register until it succeeds. The result is nil if the appliance names no runner.
-// The error is a *verdict for a refusal that freezes the agent.
+// register tries to register until it succeeds. The result is nil if the appliance returns no
+// runner command. The error is a *hostResult if a rejection freezes the agent.
 func (s *system) register(ctx context.Context) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
 	times := 1
 	if _, twice := s.fault(RegisterTwice); twice {
@@ -117,7 +119,7 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 			status == http.StatusConflict:
 			return nil, s.freeze(err)
 		default:
-			s.group.log.Debug("not registered", "host", s.machine.hostname, "error", err)
+			s.group.log.Debug("registration failed", "host", s.machine.hostname, "error", err)
 			if err := s.group.rest(ctx, registrationWait(status)); err != nil {
 				return nil, err
 			}
@@ -128,9 +130,9 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 	return registered.NextStepRunnerCommand, nil
 }
 
-// registrationWait returns the agent's wait after a failed registration. The agent's HTTP client
-// repeats a request without an answer, or with 503, within seconds; after other refusals the agent
-// waits for its interval.
+// registrationWait returns the agent's delay after a failed registration. The agent's HTTP client
+// repeats a request within seconds if there is no response or the status is 503. After other
+// rejections, the agent waits for its interval.
 func registrationWait(status int) time.Duration {
 	if status == 0 || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
 		return jitter(6 * time.Second)
@@ -144,8 +146,8 @@ func (s *system) freeze(err error) error {
 	return &hostResult{Err: frozen}
 }
 
-// runner polls for instructions and executes them until the appliance ends the agent (nil) or an
-// error occurs.
+// runner polls for instructions and executes them. It returns nil when the appliance ends the
+// agent.
 func (s *system) runner(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	var steps sync.WaitGroup
@@ -168,7 +170,7 @@ func (s *system) runner(ctx context.Context) error {
 			if statusOf(err) == http.StatusNotFound {
 				return s.freeze(err)
 			}
-			s.group.log.Debug("no instructions", "host", s.machine.hostname, "error", err)
+			s.group.log.Debug("poll for instructions failed", "host", s.machine.hostname, "error", err)
 			if err := s.group.rest(ctx, waiting.delay()); err != nil {
 				return err
 			}
@@ -182,8 +184,8 @@ func (s *system) runner(ctx context.Context) error {
 				number := checks
 				steps.Go(func() { sent.runLatest(number, func() { s.step(running, sent, step) }) })
 			case models.StepTypeInstall:
-				// The appliance repeats the step until it has the installer's first report, even if
-				// a fast installer has already finished.
+				// The appliance repeats the step until it receives the installer's first report,
+				// even if a fast installer has already finished.
 				if installing || !s.installStep.CompareAndSwap(false, true) {
 					continue
 				}
@@ -204,8 +206,8 @@ func (s *system) runner(ctx context.Context) error {
 		s.polls.Add(1)
 		if instructions.PostStepAction != nil && *instructions.PostStepAction == models.StepsPostStepActionExit {
 			if n := s.installing(); n != nil {
-				// The host leaves its installation. It comes back as after a reboot, without the
-				// installer.
+				// The host leaves its installation. It registers again without the installer, as
+				// after a reboot.
 				n.stop()
 				<-n.done
 			}
@@ -234,8 +236,8 @@ func (s *system) isUpgraded() bool {
 	return s.upgraded
 }
 
-// sentReplies holds, by type of step, the last outputs that were sent or are being sent. The same
-// output is not sent twice.
+// sentReplies contains, by type of step, the last outputs that were sent or are being sent. An
+// output is not sent twice in a row.
 type sentReplies struct {
 	mu      sync.Mutex
 	outputs map[models.StepType]string
@@ -244,9 +246,9 @@ type sentReplies struct {
 	check            int // number of the last connectivity check
 }
 
-// runLatest runs a connectivity check after the running one has ended, or not at all if a later one
-// has run since. A real host's check ends long before the next one starts; a simulated host at many
-// times the speed would report outdated neighbours.
+// runLatest runs a connectivity check after the current check has ended. It does nothing if a later
+// check has run. A real host's check ends long before the next check starts. A simulated host with
+// a high speed would otherwise report outdated neighbours.
 func (r *sentReplies) runLatest(check int, run func()) {
 	r.connectivityLock.Lock()
 	defer r.connectivityLock.Unlock()
@@ -256,7 +258,8 @@ func (r *sentReplies) runLatest(check int, run func()) {
 	}
 }
 
-// claim reports whether an output must be sent: the same output is neither sent nor being sent.
+// claim reports whether an output must be sent. It returns false if the same output was sent last
+// or is being sent.
 func (r *sentReplies) claim(step models.StepType, output string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,7 +270,7 @@ func (r *sentReplies) claim(step models.StepType, output string) bool {
 	return true
 }
 
-// release withdraws a claim whose output was not accepted.
+// release withdraws a claim after the appliance rejected the output.
 func (r *sentReplies) release(step models.StepType, output string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -299,7 +302,7 @@ func answered(response any) outcome {
 	return outcome{output: string(output)}
 }
 
-// step executes one step and replies.
+// step executes a step and sends the reply.
 func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step) {
 	var out outcome
 	if s.mediaLost() {
@@ -319,7 +322,7 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 		if reply.ExitCode == 0 {
 			sent.release(reply.StepType, reply.Output)
 		}
-		s.group.log.Debug("reply not taken", "host", s.machine.hostname, "step", step.StepID, "error", err)
+		s.group.log.Debug("reply rejected", "host", s.machine.hostname, "step", step.StepID, "error", err)
 		return
 	}
 	s.emit(Event{Kind: EventStep, Info: string(step.StepType)})
@@ -327,7 +330,7 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 	case step.StepType == models.StepTypeInventory:
 		s.cutLink("")
 	case step.StepType == models.StepTypeRebootForReclaim && reply.ExitCode == 0:
-		s.power(&reboot{into: fromImage, reason: "it is reclaimed for another cluster"})
+		s.power(&reboot{into: fromImage, reason: "the host is reclaimed for another cluster"})
 	}
 }
 

@@ -26,13 +26,13 @@ import (
 	"landfall/ignition"
 )
 
-// freeAddressLimit is the number of free addresses that the agent reports of one network.
+// freeAddressLimit is the maximum number of free addresses that the agent reports per network.
 const freeAddressLimit = 8000
 
 // pullRate is the rate of image pulls in bytes per second.
 const pullRate = 120e6
 
-// logsTime is the time that a host needs to gather its logs.
+// logsTime is the time that a host needs to collect its logs.
 const logsTime = 10 * time.Second
 
 // arguments is a model of a step's arguments.
@@ -40,20 +40,20 @@ type arguments interface {
 	Validate(strfmt.Registry) error
 }
 
-// decodeArguments parses the arguments of a step as the agent does: the expected number of
-// arguments, the first one JSON of a valid model.
+// decodeArguments parses the arguments of a step like the agent: it checks the number of arguments,
+// and decodes the first argument as JSON of a valid model.
 func decodeArguments(name string, args []string, count int, into arguments) error {
 	if len(args) != count {
-		return fmt.Errorf("%s takes %d arguments, given were %d: %q", name, count, len(args), args)
+		return fmt.Errorf("%s requires %d arguments, but got %d: %q", name, count, len(args), args)
 	}
 	if into == nil {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(args[0]), into); err != nil {
-		return fmt.Errorf("%s cannot read its argument %q: %w", name, args[0], err)
+		return fmt.Errorf("%s cannot parse the argument %q: %w", name, args[0], err)
 	}
 	if err := into.Validate(strfmt.Default); err != nil {
-		return fmt.Errorf("%s finds its argument %q wrong: %w", name, args[0], err)
+		return fmt.Errorf("%s rejects the argument %q: %w", name, args[0], err)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func decodeArguments(name string, args []string, count int, into arguments) erro
 func (s *system) perform(ctx context.Context, step *models.Step) outcome {
 	perform, known := s.steps()[step.StepType]
 	if !known {
-		return failed(exitFailed, fmt.Errorf("there is no action for a step of type %q", step.StepType))
+		return failed(exitFailed, fmt.Errorf("steps of type %q are not supported", step.StepType))
 	}
 	return perform(ctx, step.Args)
 }
@@ -94,7 +94,7 @@ func (s *system) takeInventory(_ context.Context, args []string) outcome {
 		return failed(exitFailed, err)
 	}
 	if !strfmt.IsUUID(args[0]) {
-		return failed(exitFailed, fmt.Errorf("inventory takes the host's id, which is a UUID, not %q", args[0]))
+		return failed(exitFailed, fmt.Errorf("inventory requires the host's id, a UUID, not %q", args[0]))
 	}
 	return answered(s.machine.inventory())
 }
@@ -116,7 +116,7 @@ func (s *system) checkConnectivity(_ context.Context, args []string) outcome {
 	return answered(report)
 }
 
-// checkRemote tries every address of a remote host from the one connected interface.
+// checkRemote tries every address of a remote host from the only connected interface.
 func (s *system) checkRemote(remote *models.ConnectivityCheckHost) *models.ConnectivityRemoteHost {
 	reached := &models.ConnectivityRemoteHost{
 		HostID: remote.HostID, L2Connectivity: []*models.L2Connectivity{}, L3Connectivity: []*models.L3Connectivity{},
@@ -150,8 +150,8 @@ func (s *system) checkRemote(remote *models.ConnectivityCheckHost) *models.Conne
 	return reached
 }
 
-// canReach reports whether an address is in the host's network and neither this host nor the remote
-// one is isolated.
+// canReach reports whether a remote address is reachable: it is in the host's network, and neither
+// host is isolated.
 func (s *system) canReach(remote strfmt.UUID, address string) bool {
 	if _, isolated := s.fault(Isolated); isolated {
 		return false
@@ -165,8 +165,7 @@ func (s *system) canReach(remote strfmt.UUID, address string) bool {
 	return err == nil && s.group.Network.Contains(ip)
 }
 
-// taken returns the addresses of the site that answer: those of the gateway and of the group's
-// hosts.
+// usedAddresses returns the addresses of the site that respond: the gateway and the group's hosts.
 func (s *system) usedAddresses() map[netip.Addr]bool {
 	usedAddresses := map[netip.Addr]bool{s.machine.gateway: true, s.machine.address.Addr(): true}
 	s.group.mu.Lock()
@@ -187,7 +186,7 @@ func (s *system) findFreeAddresses(_ context.Context, args []string) outcome {
 	for _, network := range request {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil || prefix.Masked() != prefix || !prefix.Addr().Is4() {
-			return failed(exitFailed, fmt.Errorf("%q is no IPv4 network", network))
+			return failed(exitFailed, fmt.Errorf("%q is not an IPv4 network", network))
 		}
 		free := []strfmt.IPv4{}
 		for address := prefix.Addr(); prefix.Contains(address) &&
@@ -225,8 +224,8 @@ func (s *system) synchronizeTime(_ context.Context, args []string) outcome {
 	return answered(response)
 }
 
-// resolveDomains simulates the site's DNS. It knows the names that a cluster needs and the names of
-// hosts outside the cluster. It has no wildcard below the cluster's name.
+// resolveDomains simulates the site's DNS. The DNS contains the names that a cluster needs and the
+// names of hosts outside the cluster. It has no wildcard below the cluster's name.
 func (s *system) resolveDomains(ctx context.Context, args []string) outcome {
 	var request models.DomainResolutionRequest
 	if err := decodeArguments("domain resolution", args, 1, &request); err != nil {
@@ -256,7 +255,7 @@ func (s *system) addressesOf(ctx context.Context, name string) []netip.Addr {
 	}
 	address, err := netip.ParseAddr(s.resolve(name))
 	if err != nil {
-		return nil // there is none
+		return nil // the name does not exist
 	}
 	return []netip.Addr{address}
 }
@@ -267,7 +266,7 @@ func (s *system) resolve(name string) string {
 	}
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
-	router := s.machine.gateway.String() // also the site's load balancer
+	router := s.machine.gateway.String() // the gateway is also the site's load balancer
 	switch {
 	case strings.HasPrefix(name, "api.") || strings.HasPrefix(name, "api-int."):
 		return firstOf(s.vips[models.VipTypeAPI], router)
@@ -312,8 +311,8 @@ func (s *system) checkTang(_ context.Context, args []string) outcome {
 	return answered(response)
 }
 
-// checkAPIVip answers for the machine config server of an existing cluster, of which this site has
-// only the address.
+// checkAPIVip returns the response of an existing cluster's machine config server. The site
+// simulates only the address of that cluster.
 func (s *system) checkAPIVip(_ context.Context, args []string) outcome {
 	var request models.APIVipConnectivityRequest
 	if err := decodeArguments("api vip connectivity check", args, 1, &request); err != nil {
@@ -348,15 +347,15 @@ func (s *system) addVIP(vip *models.VerifyVip) {
 	s.vips[vip.VipType] = string(vip.Vip)
 }
 
-// allocateLeases simulates the site's DHCP server. A MAC always gets the same address, near the end
-// of the network.
+// allocateLeases simulates the site's DHCP server. A MAC address always gets the same IP address,
+// near the end of the network.
 func (s *system) allocateLeases(_ context.Context, args []string) outcome {
 	var request models.DhcpAllocationRequest
 	if err := decodeArguments("dhcp leases", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
 	if !slices.ContainsFunc(s.machine.nics, func(n nic) bool { return n.name == *request.Interface && n.linked }) {
-		return failed(exitFailed, fmt.Errorf("the host has no linked interface %q", *request.Interface))
+		return failed(exitFailed, fmt.Errorf("the host has no connected interface %q", *request.Interface))
 	}
 	api, ingress := s.lease(request.APIVipMac.String(), 1), s.lease(request.IngressVipMac.String(), 2)
 	return answered(models.DhcpAllocationResponse{
@@ -386,7 +385,7 @@ func (s *system) checkDiskSpeed(ctx context.Context, args []string) outcome {
 		return failed(exitFailed, err)
 	}
 	if _, err := strconv.ParseFloat(args[1], 64); err != nil {
-		return failed(exitFailed, fmt.Errorf("disk performance takes a time-out in seconds, not %q", args[1]))
+		return failed(exitFailed, fmt.Errorf("disk performance requires a time-out in seconds, not %q", args[1]))
 	}
 	response := models.DiskSpeedCheckResponse{Path: *request.Path, IoSyncDuration: ordinarySync}
 	if _, exists := s.machine.disk(*request.Path); !exists {
@@ -407,18 +406,18 @@ func (s *system) gatherLogs(ctx context.Context, args []string) outcome {
 	if err := decodeArguments("logs gather", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
-	s.group.watch(*request.ClusterID, s.api) // later changes, such as a reset, come from the operator
+	s.group.watch(*request.ClusterID, s.api) // later changes, such as a reset, are made by the operator
 	if err := s.sendLogs(ctx, *request.ClusterID); err != nil {
 		return failed(exitFailed, err)
 	}
 	return outcome{}
 }
 
-// sendLogs gathers the host's logs, uploads them and reports the progress.
+// sendLogs collects the host's logs, uploads them and reports the progress.
 func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 	report := func(state models.LogsState) {
 		if err := s.api.hostLogsProgress(ctx, s.ref, state); err != nil {
-			s.group.log.Debug("state of the logs not taken", "host", s.machine.hostname, "error", err)
+			s.group.log.Debug("report of the state of the logs failed", "host", s.machine.hostname, "error", err)
 		}
 	}
 	report(models.LogsStateRequested)
@@ -444,7 +443,7 @@ func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 	return nil
 }
 
-// archiveLogs packs files into a tar.gz.
+// archiveLogs packs files into a tar.gz archive.
 func archiveLogs(at time.Time, files map[string]string) ([]byte, error) {
 	var packed bytes.Buffer
 	compressed := gzip.NewWriter(&packed)
@@ -503,7 +502,7 @@ func (s *system) fetch(ctx context.Context, address string) error {
 		return &RequestError{Operation: "download " + address, Err: err}
 	}
 	if response.StatusCode != http.StatusOK {
-		err := errors.Join(fmt.Errorf("the answer was %s", response.Status), response.Body.Close())
+		err := errors.Join(fmt.Errorf("the response was %s", response.Status), response.Body.Close())
 		return &RequestError{Operation: "download " + address, Status: response.StatusCode, Err: err}
 	}
 	_, err = io.Copy(io.Discard, response.Body)
@@ -521,7 +520,7 @@ func (s *system) rebootForReclaim(_ context.Context, args []string) outcome {
 	return outcome{}
 }
 
-// checkImages pulls each image and reports the result, as podman on the host does with the
+// checkImages pulls each image and reports the result, like podman on the host with the
 // registries.conf of the discovery config.
 func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	var request models.ContainerImageAvailabilityRequest
@@ -536,7 +535,7 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 		response.Images = append(response.Images, checked)
 		size, err := s.pull(ctx, image)
 		if err != nil {
-			s.group.log.Warn("image not available", "host", s.machine.hostname, "image", image, "error", err)
+			s.group.log.Warn("image could not be pulled", "host", s.machine.hostname, "image", image, "error", err)
 			code = exitNoImage
 			continue
 		}
@@ -549,8 +548,8 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	return out
 }
 
-// pull requests an image's manifest from the places that the host's registries.conf names, as
-// podman does, and returns the image's size in bytes. It does not fetch layers.
+// pull requests an image's manifest from the registries in the host's registries.conf, like podman.
+// It returns the image's size in bytes. It does not download layers.
 func (s *system) pull(ctx context.Context, image string) (int64, error) {
 	if _, none := s.fault(NoImage); none {
 		return 0, fmt.Errorf("image %s is not available (fault no-image)", image)
@@ -573,8 +572,8 @@ func (s *system) pull(ctx context.Context, image string) (int64, error) {
 	return imageSize(found), nil
 }
 
-// imageSize returns the size of everything that a manifest names. An object that is not an image
-// manifest counts with its own size.
+// imageSize returns the total size of the objects in a manifest. For an object that is not an image
+// manifest, it returns the object's own size.
 func imageSize(found *remote.Descriptor) int64 {
 	var manifest struct {
 		Config struct{ Size int64 }
@@ -591,7 +590,7 @@ func imageSize(found *remote.Descriptor) int64 {
 	return size
 }
 
-// registries returns a client that reaches registries with the given registries.conf and CAs.
+// registries returns a client for registries with the given registries.conf and CAs.
 func (c *HostGroup) registries(conf, bundle []byte) (*mirror.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// BaseISO describes a generated live ISO. Zero fields have defaults.
+// BaseISO describes a generated live ISO. Zero fields select defaults.
 type BaseISO struct {
 	VolumeID     string // such as "rhcos-9.6.20250523-0", at most 32 characters
 	Architecture string // "x86_64", "aarch64", "ppc64le" or "s390x"
-	RootFSSize   int    // random bytes in place of the live system
+	RootFSSize   int    // number of random bytes in place of the live system
 }
 
-// WriteBaseISO writes an ISO with the structure of a CoreOS live ISO that does not boot. Simulated
-// sites install from it. WriteBaseISO returns the file's SHA-256 in hex. The same description
-// always gives the same file. The file gets its name when it is complete.
+// WriteBaseISO writes an ISO with the structure of a CoreOS live ISO. The ISO cannot boot;
+// simulated sites install from it. WriteBaseISO returns the file's SHA-256 in hex. Equal
+// descriptions result in equal files. The file gets its name after it is complete.
 func WriteBaseISO(path string, iso BaseISO) (sum string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".base-*.iso")
 	if err != nil {
@@ -31,7 +31,7 @@ func WriteBaseISO(path string, iso BaseISO) (sum string, err error) {
 		if err != nil {
 			err = fmt.Errorf("write the base ISO %s: %w", path, err)
 			if e := os.Remove(f.Name()); e != nil {
-				err = fmt.Errorf("%w; and the unfinished file stays: %w", err, e)
+				err = fmt.Errorf("%w; the incomplete file could not be removed: %w", err, e)
 			}
 		}
 	}()

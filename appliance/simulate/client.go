@@ -25,42 +25,42 @@ import (
 )
 
 const (
-	// requestTimeout limits the time until an answer begins, in real time.
+	// requestTimeout limits the time until a response starts, in real time.
 	requestTimeout = time.Minute
-	// connectionsPerHost limits the connections of a whole group. More hosts share them.
+	// connectionsPerHost limits the connections of a whole group. Its hosts share them.
 	connectionsPerHost = 256
-	// errorBodyLimit is the number of bytes of a refusal that are read for its reason.
+	// errorBodyLimit limits the part of an error response that is read for its reason, in bytes.
 	errorBodyLimit = 16 << 10
 )
 
-// RequestError is a refused or unanswered request.
+// RequestError reports a request that was rejected or got no response.
 type RequestError struct {
 	// Operation describes the request.
 	Operation string
-	// Status is the HTTP status of the refusal; 0 if there was no answer.
+	// Status is the HTTP status of the response; 0 if there was no response.
 	Status int
-	// Reason is the text of the refusal; may be empty.
+	// Reason is the text of the response; it may be empty.
 	Reason string
 	// Err is the cause.
 	Err error
 }
 
-// Error returns the request and the answer.
+// Error returns the request and the response.
 func (e *RequestError) Error() string {
 	switch {
 	case e.Status == 0:
-		return fmt.Sprintf("%s: no answer: %v", e.Operation, e.Err)
+		return fmt.Sprintf("%s: no response: %v", e.Operation, e.Err)
 	case e.Reason != "":
-		return fmt.Sprintf("%s: the appliance answered %d: %s", e.Operation, e.Status, e.Reason)
+		return fmt.Sprintf("%s: the appliance returned %d: %s", e.Operation, e.Status, e.Reason)
 	default:
-		return fmt.Sprintf("%s: the appliance answered %d: %v", e.Operation, e.Status, e.Err)
+		return fmt.Sprintf("%s: the appliance returned %d: %v", e.Operation, e.Status, e.Err)
 	}
 }
 
 // Unwrap returns the cause.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// statusOf returns the HTTP status in an error; 0 if there is none.
+// statusOf returns the HTTP status in an error, or 0.
 func statusOf(err error) int {
 	var refused *RequestError
 	if errors.As(err, &refused) {
@@ -70,8 +70,8 @@ func statusOf(err error) int {
 }
 
 // connection is a connection to one appliance with one token. Hosts with the same token share it.
-// It uses the generated clients directly; the upstream client that combines them as interfaces
-// would link all their operations.
+// It uses the generated clients directly, because the upstream client that combines them as
+// interfaces would link all their operations.
 type connection struct {
 	installer *installer.Client
 	operator  *operators.Client
@@ -82,8 +82,8 @@ type connection struct {
 // basePath is the path of the API (the upstream client's DefaultBasePath).
 const basePath = "/api/assisted-install"
 
-// newConnection prepares requests to the appliance at base, its root URL. The agent sends the token
-// as X-Secret-Key.
+// newConnection returns a connection to the appliance at base, its root URL. The agent sends the
+// token as X-Secret-Key.
 func newConnection(base *url.URL, token string, transport http.RoundTripper) *connection {
 	carrier := &carrier{base: transport, token: token}
 	runtime := client.New(base.Host, strings.TrimRight(base.Path, "/")+basePath, []string{base.Scheme})
@@ -97,7 +97,7 @@ func newConnection(base *url.URL, token string, transport http.RoundTripper) *co
 }
 
 // newTransport returns the transport that all hosts of a group share. It trusts the given CA (PEM)
-// in addition to the system's.
+// in addition to the system's CAs.
 func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) {
 	if base == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -118,7 +118,7 @@ func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) 
 		return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
 	}
 	if !pool.AppendCertsFromPEM([]byte(ca)) {
-		return nil, errors.New("the certificate authority in the discovery config is not PEM")
+		return nil, errors.New("the CA certificate in the discovery config is not PEM")
 	}
 	transport = transport.Clone()
 	if transport.TLSClientConfig == nil {
@@ -128,8 +128,8 @@ func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) 
 	return transport, nil
 }
 
-// carrier sends the requests of all hosts. It adds the agent's headers, keeps the status and reason
-// of a refusal, and drops a request whose host has no link.
+// carrier sends the requests of all hosts. It adds the agent's headers, stores the status and
+// reason of a rejection, and drops a request if the host's link is down.
 type carrier struct {
 	base  http.RoundTripper
 	token string
@@ -166,8 +166,8 @@ func closeBody(body io.ReadCloser) error {
 	return body.Close()
 }
 
-// readReason reads the text of a refusal (models.Error, models.InfraError or plain text) and
-// returns a body that can be read again.
+// readReason reads the text of an error response (models.Error, models.InfraError or plain text).
+// It returns a body that can be read again.
 func readReason(body io.ReadCloser) (io.ReadCloser, string) {
 	text, err := io.ReadAll(io.LimitReader(body, errorBodyLimit))
 	rest := struct {
@@ -194,7 +194,7 @@ type answer struct {
 	reason string
 }
 
-// call runs one request of the generated client and converts its error to a RequestError.
+// call runs a request of the generated client and converts its error to a RequestError.
 func call(ctx context.Context, operation string, do func(context.Context) error) error {
 	var answer answer
 	err := do(context.WithValue(ctx, answerKey{}, &answer))
@@ -206,7 +206,7 @@ func call(ctx context.Context, operation string, do func(context.Context) error)
 
 type linkKey struct{}
 
-// link is a host's network link, which a fault can cut for a while.
+// link is a host's network link. A fault can cut it temporarily.
 type link struct {
 	clock clockwork.Clock
 
@@ -234,7 +234,7 @@ type hostRef struct {
 
 func (c *connection) imageURL(ctx context.Context, infraEnv strfmt.UUID) (string, error) {
 	var found string
-	err := call(ctx, "ask for the discovery image's address", func(ctx context.Context) error {
+	err := call(ctx, "request the discovery image's URL", func(ctx context.Context) error {
 		response, err := c.installer.GetInfraEnvDownloadURL(ctx,
 			&installer.GetInfraEnvDownloadURLParams{InfraEnvID: infraEnv})
 		if err == nil && response.Payload.URL != nil {
@@ -245,12 +245,12 @@ func (c *connection) imageURL(ctx context.Context, infraEnv strfmt.UUID) (string
 	if err != nil || found != "" {
 		return found, err
 	}
-	return "", errors.New("ask for the discovery image's address: the appliance answered without one")
+	return "", errors.New("request the discovery image's URL: the response contains no URL")
 }
 
 func (c *connection) host(ctx context.Context, ref hostRef) (*models.Host, error) {
 	var found *models.Host
-	err := call(ctx, "ask for the host", func(ctx context.Context) error {
+	err := call(ctx, "read the host", func(ctx context.Context) error {
 		response, err := c.installer.V2GetHost(ctx, &installer.V2GetHostParams{InfraEnvID: ref.infraEnv,
 			HostID: ref.host})
 		if err == nil {
@@ -281,7 +281,7 @@ func (c *connection) instructions(ctx context.Context, ref hostRef, agentImage s
 	hostTime time.Time) (*models.Steps, error) {
 	var steps *models.Steps
 	timestamp := hostTime.Unix()
-	err := call(ctx, "ask for instructions", func(ctx context.Context) error {
+	err := call(ctx, "poll for instructions", func(ctx context.Context) error {
 		response, err := c.installer.V2GetNextSteps(ctx, &installer.V2GetNextStepsParams{
 			InfraEnvID: ref.infraEnv, HostID: ref.host, DiscoveryAgentVersion: &agentImage, Timestamp: &timestamp,
 		})
@@ -339,7 +339,7 @@ func (c *connection) credentials(ctx context.Context, cluster strfmt.UUID, name 
 func (c *connection) cluster(ctx context.Context, id strfmt.UUID, withHosts bool) (*models.Cluster, error) {
 	var found *models.Cluster
 	exclude := !withHosts
-	err := call(ctx, "ask for the cluster", func(ctx context.Context) error {
+	err := call(ctx, "read the cluster", func(ctx context.Context) error {
 		response, err := c.installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: id,
 			ExcludeHosts: &exclude})
 		if err == nil {
@@ -353,7 +353,7 @@ func (c *connection) cluster(ctx context.Context, id strfmt.UUID, withHosts bool
 func (c *connection) clusterHosts(ctx context.Context, id strfmt.UUID, role models.HostRole) (models.HostList, error) {
 	var found models.HostList
 	wanted := string(role)
-	err := call(ctx, "ask for the cluster's hosts", func(ctx context.Context) error {
+	err := call(ctx, "read the cluster's hosts", func(ctx context.Context) error {
 		response, err := c.installer.ListClusterHosts(ctx, &installer.ListClusterHostsParams{ClusterID: id,
 			Role: &wanted})
 		if err == nil {
@@ -427,7 +427,7 @@ func (c *connection) ingressCertificate(ctx context.Context, cluster strfmt.UUID
 
 func (c *connection) completeInstallation(ctx context.Context, cluster strfmt.UUID,
 	completion *models.CompletionParams) error {
-	return call(ctx, "report the installation's end", func(ctx context.Context) error {
+	return call(ctx, "report the result of the installation", func(ctx context.Context) error {
 		_, err := c.installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: cluster,
 			CompletionParams: completion})
 		return err
@@ -436,7 +436,7 @@ func (c *connection) completeInstallation(ctx context.Context, cluster strfmt.UU
 
 func (c *connection) operators(ctx context.Context, cluster strfmt.UUID) (models.MonitoredOperatorsList, error) {
 	var found models.MonitoredOperatorsList
-	err := call(ctx, "ask for the monitored operators", func(ctx context.Context) error {
+	err := call(ctx, "read the monitored operators", func(ctx context.Context) error {
 		response, err := c.operator.V2ListOfClusterOperators(ctx,
 			&operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
 		if err == nil {

@@ -23,8 +23,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Times of a node at speed 1, from its restart until it has fetched its configuration, has joined,
-// and is ready; and the time that a cluster's operators need.
+// Durations at speed 1: of a node, from its restart until it has downloaded its configuration, has
+// joined, and is ready; and of the installation of a cluster's operators.
 const (
 	ignitionTime    = 30 * time.Second
 	configuredTime  = bootTime
@@ -35,9 +35,9 @@ const (
 	watchInterval   = 10 * time.Second
 	reportInterval  = 30 * time.Second
 	failureGrace    = 3 * time.Minute // until the logs of failed hosts arrive
-	failureFloor    = 20 * pollFloor  // agents poll no faster than this at any speed
+	failureFloor    = 20 * pollFloor  // lower limit at any speed: agents do not poll more often
 	failurePolls    = 2               // the first poll may have been answered before the failure
-	endGrace        = 5 * time.Minute // for a cluster to continue without the lost hosts
+	endGrace        = 5 * time.Minute // time for a cluster to continue without the failed hosts
 	certificateLife = 2 * 365 * 24 * time.Hour
 )
 
@@ -48,9 +48,9 @@ const (
 )
 
 // cluster is the group's part in the installation of a cluster. It watches the cluster in the API.
-// If the cluster's bootstrap host belongs to this group, it reports the nodes' stages (as the
-// bootstrap and then the controller do) and finishes the installation. Its state can be read back
-// from the API, so that a restarted group continues.
+// If the bootstrap host belongs to this group, it reports the nodes' stages (like the bootstrap
+// host, then the controller) and finishes the installation. Its state can be restored from the API,
+// so that a restarted group continues.
 type cluster struct {
 	group *HostGroup
 	id    strfmt.UUID
@@ -60,11 +60,11 @@ type cluster struct {
 	controllerUp chan struct{}
 	runs         bool
 
-	// restarted holds the time of each host's observed restart into its disk, failed the time since
-	// when it is in error.
+	// restarted contains the time when each host was observed to restart into its disk. failed
+	// contains the time since when each host is in error.
 	restarted map[strfmt.UUID]time.Time
 	failed    map[strfmt.UUID]failure
-	// restartedIn holds the last handled state of each host of the group.
+	// restartedIn contains the last handled state of each host of the group.
 	restartedIn map[strfmt.UUID]string
 	// idleSince is the time since when all hosts of the group are done.
 	idleSince time.Time
@@ -75,7 +75,7 @@ type cluster struct {
 	finished   chan struct{}
 }
 
-// watch starts to follow a cluster, unless the group already follows it.
+// watch starts watching a cluster. It does nothing if the group already watches the cluster.
 func (c *HostGroup) watch(id strfmt.UUID, api *connection) *cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *HostGroup) unwatch(cl *cluster) {
 	delete(c.clusters, cl.id)
 }
 
-// run follows the cluster until nothing is left to do for it.
+// run watches the cluster until no work is left.
 func (cl *cluster) run(ctx context.Context) {
 	defer cl.group.unwatch(cl)
 	defer cl.finalizing.Wait()
@@ -110,10 +110,10 @@ func (cl *cluster) run(ctx context.Context) {
 	}
 }
 
-// tick reads the cluster once and reports whether that was the last time.
+// tick reads the cluster once. It returns true if no further read is needed.
 func (cl *cluster) tick(ctx context.Context) bool {
 	epochs := cl.group.epochs()
-	// a controller that ends during the read must not be started again by it
+	// If the controller ends during the read, it must not be started again.
 	finalizing := cl.isFinalizing()
 	state, err := cl.api.cluster(ctx, cl.id, true)
 	if err != nil {
@@ -140,10 +140,10 @@ func (cl *cluster) tick(ctx context.Context) bool {
 	return cl.over(state)
 }
 
-// lost handles a failed read. It gives up a cluster only if the appliance repeatedly does not know
-// it.
+// lost handles a failed read. It gives up the cluster only after the appliance has repeatedly
+// returned 404.
 func (cl *cluster) lost(err error, epochs map[strfmt.UUID]int) bool {
-	cl.group.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
+	cl.group.log.Debug("reading the cluster failed", "cluster_id", string(cl.id), "error", err)
 	if statusOf(err) != http.StatusNotFound {
 		return false
 	}
@@ -153,14 +153,14 @@ func (cl *cluster) lost(err error, epochs map[strfmt.UUID]int) bool {
 	}
 	for id, epoch := range epochs {
 		if h := cl.group.otherHost(id); h.isUpFromDisk() {
-			h.sendCommand(&hostResult{Err: fmt.Errorf("its cluster %s is gone: %w", cl.id, err)}, epoch)
+			h.sendCommand(&hostResult{Err: fmt.Errorf("the cluster %s no longer exists: %w", cl.id, err)}, epoch)
 		}
 	}
 	return true
 }
 
-// leads reports whether this group reports for the cluster's nodes: it has the bootstrap host, on
-// which the controller starts.
+// leads reports whether this group reports for the cluster's nodes. It does if it contains the
+// bootstrap host, on which the controller starts.
 func (cl *cluster) leads(state *models.Cluster) bool {
 	for _, h := range state.Hosts {
 		if h.Bootstrap && h.ID != nil {
@@ -170,8 +170,7 @@ func (cl *cluster) leads(state *models.Cluster) bool {
 	return false
 }
 
-// assess returns the order for a host of the group that follows from the cluster's state; nil if
-// there is none.
+// assess returns the command for a host of the group that follows from the cluster's state, or nil.
 func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) error {
 	status, clusterStatus := conv.Value(h.Status), conv.Value(state.Status)
 	onDisk := ours.isUpFromDisk()
@@ -187,8 +186,8 @@ func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) err
 		}
 	case models.HostStatusResetting, models.HostStatusResettingPendingUserAction,
 		models.HostStatusUnbindingPendingUserAction:
-		// Once for each of these states if the host runs the image: an early registration leaves
-		// the host in the state.
+		// This happens once per state for a host that runs the image, because a host that registers
+		// early stays in the state.
 		if onDisk || cl.restartedIn[*h.ID] != status {
 			return &reboot{into: fromImage, reason: "the operator restarts it for a new installation"}
 		}
@@ -208,22 +207,22 @@ func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) err
 	return cl.assessFailure(state, h, ours)
 }
 
-// failure holds the time since when a host is in error and the number of answered polls at that
-// time.
+// failure contains the time since when a host is in error, and the number of its answered polls at
+// that time.
 type failure struct {
 	at    time.Time
 	polls int64
 }
 
-// assessFailure gives up a host that is in error, or whose cluster is, after the time for its logs
-// and after its agent had a chance to send them.
+// assessFailure ends a host that is in error, or whose cluster is in error. It waits until the host
+// had time to send its logs.
 func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *host) error {
 	var reason error
 	switch {
 	case conv.Value(h.Status) == models.HostStatusError:
-		reason = fmt.Errorf("its installation failed: %s", conv.Value(h.StatusInfo))
+		reason = fmt.Errorf("the host's installation failed: %s", conv.Value(h.StatusInfo))
 	case conv.Value(state.Status) == models.ClusterStatusError:
-		reason = fmt.Errorf("its cluster's installation failed: %s", conv.Value(state.StatusInfo))
+		reason = fmt.Errorf("the cluster's installation failed: %s", conv.Value(state.StatusInfo))
 	default:
 		return nil
 	}
@@ -241,7 +240,7 @@ func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *ho
 	return &hostResult{Err: reason}
 }
 
-// over reports whether nothing is left to watch.
+// over reports whether no work is left.
 func (cl *cluster) over(state *models.Cluster) bool {
 	switch conv.Value(state.Status) {
 	case models.ClusterStatusInstalled:
@@ -260,8 +259,8 @@ func (cl *cluster) over(state *models.Cluster) bool {
 	return now.Sub(cl.idleSince) >= cl.group.scaled(endGrace)
 }
 
-// reportNodes reports the stages that restarted nodes have reached. First the bootstrap does this,
-// then the controller; both report the same stages.
+// reportNodes reports the stages that restarted nodes have reached. The bootstrap host reports
+// first, then the controller. Both report the same stages.
 func (cl *cluster) reportNodes(ctx context.Context, state *models.Cluster) {
 	if conv.Value(state.Kind) == models.ClusterKindAddHostsCluster {
 		return
@@ -294,7 +293,7 @@ func countMasters(state *models.Cluster) int {
 	return masters
 }
 
-// reportNode reports the stages that one node has reached by now.
+// reportNode reports the stages that a node has reached.
 func (cl *cluster) reportNode(ctx context.Context, h *models.Host, single bool) {
 	switch conv.Value(h.Status) {
 	case models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction,
@@ -315,7 +314,7 @@ func (cl *cluster) reportNode(ctx context.Context, h *models.Host, single bool) 
 			return
 		}
 		if err := cl.api.progress(ctx, hostRef{infraEnv: h.InfraEnvID, host: *h.ID}, next, ""); err != nil {
-			cl.group.log.Debug("stage not taken", "host", h.RequestedHostname, "stage", string(next), "error", err)
+			cl.group.log.Debug("stage rejected", "host", h.RequestedHostname, "stage", string(next), "error", err)
 			return
 		}
 		h.Progress.CurrentStage = next
@@ -330,7 +329,8 @@ func failAt(ours *host) (Fault, bool) {
 	return ours.fault(FailAt)
 }
 
-// announce sends the event of a reported stage. Of a node of another group only the ID is known.
+// announce sends the event of a reported stage. If the node belongs to another group, only its ID
+// is known.
 func (cl *cluster) announce(h *models.Host, ours *host, stage models.HostStage) {
 	event := Event{Kind: EventStage, ClusterID: cl.id, Stage: stage, HostID: *h.ID, Hostname: h.RequestedHostname}
 	if ours != nil {
@@ -340,12 +340,13 @@ func (cl *cluster) announce(h *models.Host, ours *host, stage models.HostStage) 
 	cl.group.emit(event)
 }
 
-// nextStage returns the node's next stage if it is due.
+// nextStage returns the node's next stage if its time has come.
 func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	stage := stageOf(h)
 	since, known := cl.restarted[*h.ID]
 	if !known {
-		// A node that was further when the group was restarted counts from there.
+		// If the node had passed this stage before the group was restarted, the time counts from
+		// this stage.
 		since = cl.group.Clock.Now().Add(-cl.group.scaled(reachedAfter(stage)))
 		cl.restarted[*h.ID] = since
 	}
@@ -389,13 +390,13 @@ func reachedAfter(stage models.HostStage) time.Duration {
 	return 0
 }
 
-// stuckAt reports whether a node should have reached the stage by now but has not.
+// stuckAt reports whether a node should have reached the stage but has not.
 func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
 	since, known := cl.restarted[*h.ID]
 	return known && cl.group.Clock.Since(since) > cl.group.scaled(reachedAfter(stage)+failureGrace)
 }
 
-// finalize lets the controller finish the installation as soon as the cluster is finalizing.
+// finalize lets the controller finish the installation when the cluster is finalizing.
 func (cl *cluster) finalize(ctx context.Context, state *models.Cluster) {
 	if conv.Value(state.Status) != models.ClusterStatusFinalizing {
 		return
@@ -431,11 +432,11 @@ func (cl *cluster) stopFinalizing() {
 	}
 }
 
-// controller does the work of the controller in the cluster from the state finalizing on.
+// controller does the work of the controller in the cluster, starting with the state finalizing.
 type controller struct {
 	*cluster
 	version string
-	// reached is the finalizing stage to continue from.
+	// reached is the finalizing stage from which the controller continues.
 	reached models.FinalizingStage
 }
 
@@ -461,7 +462,7 @@ func (c *controller) finish(ctx context.Context) {
 	}
 	c.group.emit(Event{Kind: EventCompleted, ClusterID: c.id, Info: completion.ErrorInfo})
 	if err := c.sendLogs(ctx); err != nil && ctx.Err() == nil {
-		c.group.log.Warn("the controller's logs were not taken", "cluster_id", string(c.id), "error", err)
+		c.group.log.Warn("the controller's logs were rejected", "cluster_id", string(c.id), "error", err)
 	}
 }
 
@@ -495,21 +496,21 @@ func (c *controller) postInstall(ctx context.Context) error {
 	return c.enter(ctx, models.FinalizingStageDone)
 }
 
-// forever repeats a request without limit, as the controller does.
+// forever repeats a request without limit, like the real controller.
 func (c *controller) forever(ctx context.Context, request func() error) error {
 	for {
 		err := request()
 		if err == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		c.group.log.Debug("the controller's report was not taken", "cluster_id", string(c.id), "error", err)
+		c.group.log.Debug("the controller's report was rejected", "cluster_id", string(c.id), "error", err)
 		if err := c.group.rest(ctx, reportInterval); err != nil {
 			return err
 		}
 	}
 }
 
-// enter reports a finalizing stage, unless the cluster has already reached it.
+// enter reports a finalizing stage. It does nothing if the cluster has already reached the stage.
 func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) error {
 	if slices.Index(finalizingStages(), stage) < slices.Index(finalizingStages(), c.reached) {
 		return nil
@@ -518,8 +519,7 @@ func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) er
 	return c.forever(ctx, func() error { return c.api.finalizingStage(ctx, c.id, stage) })
 }
 
-// checkKubeconfig downloads the kubeconfig that the controller works with and checks that it
-// belongs to a cluster.
+// checkKubeconfig downloads the controller's kubeconfig and checks that it belongs to a cluster.
 func (c *controller) checkKubeconfig(ctx context.Context) error {
 	var text bytes.Buffer
 	err := c.group.retry(ctx, func() error {
@@ -548,7 +548,7 @@ func (c *controller) checkKubeconfig(ctx context.Context) error {
 	return nil
 }
 
-// operators returns the built-in operators of every cluster and the operators that OLM adds.
+// operators returns the built-in operators of every cluster and the cluster's OLM operators.
 func (c *controller) operators(ctx context.Context) (builtin, olm []string, err error) {
 	var monitored models.MonitoredOperatorsList
 	err = c.forever(ctx, func() (err error) {
@@ -567,7 +567,7 @@ func (c *controller) operators(ctx context.Context) (builtin, olm []string, err 
 	return builtin, olm, err
 }
 
-// bringUp reports operators as progressing, a few times, and then as available.
+// bringUp reports operators as progressing several times, and then as available.
 func (c *controller) bringUp(ctx context.Context, names []string) error {
 	for step := 1; step <= operatorSteps && len(names) > 0; step++ {
 		if err := c.group.pause(ctx, operatorStep); err != nil {
@@ -608,7 +608,7 @@ func (c *controller) sendLogs(ctx context.Context) error {
 }
 
 // ingressCertificate returns the certificate of the cluster's ingress. A simulated cluster API uses
-// the same authority, so that kubeconfigs trust it.
+// the same CA, so that kubeconfigs trust it.
 func (c *controller) ingressCertificate() (string, error) {
 	if c.group.Spokes != nil {
 		return string(c.group.Spokes.CA()), nil
@@ -616,11 +616,11 @@ func (c *controller) ingressCertificate() (string, error) {
 	return ingressAuthority(c.group.Clock.Now())
 }
 
-// ingressAuthority creates a certificate authority like the cluster's ingress operator, in PEM.
+// ingressAuthority creates a CA like that of the cluster's ingress operator, in PEM.
 func ingressAuthority(now time.Time) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return "", fmt.Errorf("make the ingress certificate's key: %w", err)
+		return "", fmt.Errorf("generate the key of the ingress certificate: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: fmt.Sprintf("ingress-operator@%d",
@@ -630,7 +630,7 @@ func ingressAuthority(now time.Time) (string, error) {
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return "", fmt.Errorf("make the ingress certificate: %w", err)
+		return "", fmt.Errorf("create the ingress certificate: %w", err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})), nil
 }

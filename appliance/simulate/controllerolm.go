@@ -20,7 +20,7 @@ const (
 	csvTimedOut = "Waiting for operator timed out"
 )
 
-// bringUpOLM installs the operators of OLM in the order of the real controller's stages: it waits
+// bringUpOLM installs the OLM operators in the order of the real controller's stages. It waits
 // until they exist, applies the custom resources from the appliance, and waits until each operator
 // is ready or has failed. A failed operator does not fail the installation.
 func (c *controller) bringUpOLM(ctx context.Context, names []string) error {
@@ -85,8 +85,8 @@ func (c *controller) untilStageTimedOut(ctx context.Context, stage models.Finali
 	}
 }
 
-// applyCustomResources downloads the file of custom resources and reads it as the real controller
-// and oc do.
+// applyCustomResources downloads the file with custom resources and parses it like the real
+// controller and oc.
 func (c *controller) applyCustomResources(ctx context.Context, names []string) error {
 	var text bytes.Buffer
 	err := c.forever(ctx, func() error {
@@ -98,7 +98,7 @@ func (c *controller) applyCustomResources(ctx context.Context, names []string) e
 	}
 	var manifests []struct{ Name, Content string }
 	if err := json.Unmarshal(text.Bytes(), &manifests); err != nil {
-		return fmt.Errorf("custom_manifests.json is no list of manifests: %w", err)
+		return fmt.Errorf("custom_manifests.json is not a list of manifests: %w", err)
 	}
 	for _, manifest := range manifests {
 		if !slices.Contains(names, manifest.Name) {
@@ -115,7 +115,7 @@ func (c *controller) applyCustomResources(ctx context.Context, names []string) e
 	return nil
 }
 
-// readObjects checks that a text is YAML documents of Kubernetes objects, at least one.
+// readObjects checks that a text contains YAML documents of Kubernetes objects, at least one.
 func readObjects(text []byte) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for count := 0; ; count++ {
@@ -129,7 +129,7 @@ func readObjects(text []byte) error {
 		case errors.Is(err, io.EOF) && count > 0:
 			return nil
 		case errors.Is(err, io.EOF):
-			return errors.New("there is no object")
+			return errors.New("the YAML contains no object")
 		case err != nil:
 			return err
 		case object.APIVersion == "" || object.Kind == "" || object.Metadata.Name == "":

@@ -11,31 +11,32 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// FaultKind names a fault of a simulated host, in the notation of ParseFaults.
+// FaultKind is the name of a fault of a simulated host, in the notation of ParseFaults.
 type FaultKind string
 
 // Faults of simulated hosts.
 const (
-	// SlowDisk makes the installation disk need 47 ms for a sync; a control-plane host may need 10.
+	// SlowDisk slows a sync of the installation disk down to 47 ms. The limit for a control-plane
+	// host is 10 ms.
 	SlowDisk FaultKind = "slow-disk"
-	// SmallDisk leaves the host a single disk of 20 GB.
+	// SmallDisk gives the host a single disk of 20 GB.
 	SmallDisk FaultKind = "small-disk"
-	// LowMemory leaves the host 4 GiB of memory.
+	// LowMemory gives the host 4 GiB of memory.
 	LowMemory FaultKind = "low-memory"
-	// SlowCPU leaves the host one core of 800 MHz.
+	// SlowCPU gives the host one core of 800 MHz.
 	SlowCPU FaultKind = "slow-cpu"
 	// DuplicateHostname makes the host report the name of the group's first host.
 	DuplicateHostname FaultKind = "duplicate-hostname"
-	// NoDNS makes every name unknown.
+	// NoDNS makes all name lookups fail.
 	NoDNS FaultKind = "no-dns"
-	// NoNTP makes every time server unreachable.
+	// NoNTP makes all time servers unreachable.
 	NoNTP FaultKind = "no-ntp"
-	// ClockSkew sets the host's clock ahead (or behind, when negative) by Duration.
+	// ClockSkew sets the host's clock ahead by Duration, or back if Duration is negative.
 	ClockSkew FaultKind = "clock-skew"
-	// LostLink disconnects the host for Duration: once after its first inventory and once while its
+	// LostLink disconnects the host twice for Duration: after its first inventory and while its
 	// disk is written.
 	LostLink FaultKind = "lost-link"
-	// Isolated lets the host reach the appliance but no other host.
+	// Isolated blocks the traffic between the host and other hosts, but not to the appliance.
 	Isolated FaultKind = "isolated"
 	// PacketLoss drops Percent of the packets between this host and the others.
 	PacketLoss FaultKind = "packet-loss"
@@ -47,23 +48,23 @@ const (
 	LostMedia FaultKind = "lost-media"
 	// RegisterTwice makes the agent register twice at each boot.
 	RegisterTwice FaultKind = "register-twice"
-	// WrongBootOrder makes the host boot the discovery image once more after the installation, in
-	// place of its disk.
+	// WrongBootOrder makes the host boot the discovery image again after the installation, instead
+	// of its disk.
 	WrongBootOrder FaultKind = "wrong-boot-order"
-	// FailAt ends the host's installation at Stage. For a stage before the reboot, the installer
-	// reports the failure. A node that does not reach a later stage reports nothing, like a real
-	// one.
+	// FailAt ends the host's installation at Stage. If the stage is before the reboot, the
+	// installer reports the failure. A node that does not reach a later stage reports nothing, like
+	// a real node.
 	FailAt FaultKind = "fail-at"
-	// OperatorFails makes Operator, which is installed with the cluster, fail.
+	// OperatorFails makes Operator fail, which is installed with the cluster.
 	OperatorFails FaultKind = "operator-fails"
 	// OperatorStuck keeps Operator from becoming ready until the appliance reports a time-out.
 	OperatorStuck FaultKind = "operator-stuck"
 )
 
-// Fault is a fault of one host, or of all.
+// Fault is a fault of one host or of all hosts.
 type Fault struct {
 	Kind FaultKind
-	// Host is the number of the only affected host, as in host-2; 0 for all.
+	// Host is the number of the affected host, as in host-2; 0 means all hosts.
 	Host int
 	// Duration is the argument of ClockSkew, LostLink and HighLatency.
 	Duration time.Duration
@@ -75,7 +76,7 @@ type Fault struct {
 	Operator string
 }
 
-// Faults are the faults of a group. The zero value has none.
+// Faults contains the faults of a group. The zero value has none.
 type Faults []Fault
 
 // faultSyntax describes the notation of a fault: the name of its argument ("" for none) and its
@@ -101,8 +102,8 @@ func faultSyntaxes() map[FaultKind]faultSyntax {
 }
 
 // ParseFaults parses a text such as "slow-disk,host=2:clock-skew=90s,fail-at=Rebooting": faults
-// separated by commas, each for all hosts or, after "host=N:", for one. Stages have the names of
-// the API, in any case, with spaces or dashes.
+// separated by commas. A fault applies to all hosts or, after "host=N:", to one host. Stages have
+// the names of the API, in any case, with spaces or dashes.
 func ParseFaults(text string) (Faults, error) {
 	var faults Faults
 	for _, item := range strings.Split(text, ",") {
@@ -137,21 +138,21 @@ func parseFault(item string) (Fault, error) {
 	syntax, known := faultSyntaxes()[fault.Kind]
 	switch {
 	case !known:
-		return fault, fmt.Errorf("unknown fault %q: the faults known are %s", name, strings.Join(KnownFaults(), ", "))
+		return fault, fmt.Errorf("unknown fault %q: the faults are %s", name, strings.Join(KnownFaults(), ", "))
 	case syntax.read == nil && given:
-		return fault, fmt.Errorf("fault %s takes no value, but %q was given", fault.Kind, argument)
+		return fault, fmt.Errorf("fault %s does not take a value, but got %q", fault.Kind, argument)
 	case syntax.read == nil:
 		return fault, nil
 	case !given:
 		return fault, fmt.Errorf("fault %s needs a value: write %s=%s", fault.Kind, fault.Kind, syntax.argument)
 	}
 	if err := syntax.read(&fault, strings.TrimSpace(argument)); err != nil {
-		return fault, fmt.Errorf("fault %s has a wrong value: %w", fault.Kind, err)
+		return fault, fmt.Errorf("fault %s has an invalid value: %w", fault.Kind, err)
 	}
 	return fault, nil
 }
 
-// KnownFaults returns every fault in the notation of ParseFaults, sorted.
+// KnownFaults returns all faults in the notation of ParseFaults, sorted.
 func KnownFaults() []string {
 	var known []string
 	for kind, syntax := range faultSyntaxes() {
@@ -193,8 +194,8 @@ func (f Fault) String() string {
 	return text
 }
 
-// find returns a host's fault of the given kind. A fault of this host alone takes precedence over
-// one of all hosts.
+// find returns a host's fault of the given kind. A fault of this host takes precedence over a fault
+// of all hosts.
 func (f Faults) find(kind FaultKind, host int) (Fault, bool) {
 	var found *Fault
 	for i := range f {
@@ -214,7 +215,7 @@ func (f Faults) find(kind FaultKind, host int) (Fault, bool) {
 func readFaultDuration(fault *Fault, argument string) error {
 	duration, err := time.ParseDuration(argument)
 	if err != nil {
-		return fmt.Errorf("%q is no duration such as 90s or 5m", argument)
+		return fmt.Errorf("%q is not a duration such as 90s or 5m", argument)
 	}
 	if duration < 0 && fault.Kind != ClockSkew {
 		return fmt.Errorf("%q is negative", argument)
@@ -226,7 +227,7 @@ func readFaultDuration(fault *Fault, argument string) error {
 func readFaultPercent(fault *Fault, argument string) error {
 	percent, err := strconv.ParseFloat(strings.TrimSuffix(argument, "%"), 64)
 	if err != nil || percent < 0 || percent > 100 {
-		return fmt.Errorf("%q is no percentage between 0 and 100", argument)
+		return fmt.Errorf("%q is not a percentage between 0 and 100", argument)
 	}
 	fault.Percent = percent
 	return nil
@@ -234,10 +235,10 @@ func readFaultPercent(fault *Fault, argument string) error {
 
 func readFaultOperator(fault *Fault, argument string) error {
 	if argument == "" || strings.ContainsAny(argument, " /") {
-		return fmt.Errorf("%q is no name of an operator such as cnv", argument)
+		return fmt.Errorf("%q is not the name of an operator such as cnv", argument)
 	}
 	if fault.Host != 0 {
-		return errors.New("an operator is the cluster's and not a host's; leave out host=N")
+		return errors.New("the fault concerns an operator of the cluster, not a host; omit host=N")
 	}
 	fault.Operator = argument
 	return nil
@@ -248,7 +249,7 @@ func (f Faults) ofOperator(kind FaultKind, name string) bool {
 	return slices.ContainsFunc(f, func(fault Fault) bool { return fault.Kind == kind && fault.Operator == name })
 }
 
-// faultStages returns the stages at which an installation can fail, in their order.
+// faultStages returns the stages at which an installation can fail, in order.
 func faultStages() []models.HostStage {
 	return []models.HostStage{
 		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk,
@@ -268,5 +269,5 @@ func readFaultStage(fault *Fault, argument string) error {
 		}
 		known = append(known, string(stage))
 	}
-	return fmt.Errorf("%q is no stage of an installation; the stages are %s", argument, strings.Join(known, ", "))
+	return fmt.Errorf("%q is not a stage of an installation; the stages are %s", argument, strings.Join(known, ", "))
 }

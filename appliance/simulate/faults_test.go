@@ -47,13 +47,13 @@ func TestParseFaults(t *testing.T) {
 func TestParseFaults_errors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"slow-dsk":           `unknown fault "slow-dsk": the faults known are clock-skew=DURATION, duplicate-hostname, fail-at=STAGE, `,
-		"slow-disk=2":        `fault slow-disk takes no value, but "2" was given`,
+		"slow-dsk":           `unknown fault "slow-dsk": the faults are clock-skew=DURATION, duplicate-hostname, fail-at=STAGE, `,
+		"slow-disk=2":        `fault slow-disk does not take a value, but got "2"`,
 		"clock-skew":         `fault clock-skew needs a value: write clock-skew=DURATION`,
-		"clock-skew=soon":    `fault clock-skew has a wrong value: "soon" is no duration such as 90s or 5m`,
-		"lost-link=-1s":      `fault lost-link has a wrong value: "-1s" is negative`,
-		"packet-loss=101":    `fault packet-loss has a wrong value: "101" is no percentage between 0 and 100`,
-		"fail-at=Lunch":      `fault fail-at has a wrong value: "Lunch" is no stage of an installation; the stages are Starting installation, `,
+		"clock-skew=soon":    `fault clock-skew has an invalid value: "soon" is not a duration such as 90s or 5m`,
+		"lost-link=-1s":      `fault lost-link has an invalid value: "-1s" is negative`,
+		"packet-loss=101":    `fault packet-loss has an invalid value: "101" is not a percentage between 0 and 100`,
+		"fail-at=Lunch":      `fault fail-at has an invalid value: "Lunch" is not a stage of an installation; the stages are Starting installation, `,
 		"host=two:slow-disk": `fault "host=two:slow-disk" does not name its host: write host=N:FAULT with N from 1`,
 		"host=0:slow-disk":   `does not name its host`,
 		"host=2":             `does not name its host`,

@@ -13,27 +13,27 @@ import (
 	"landfall/ignition"
 )
 
-// Guest is a host with a real or emulated machine. A program on the machine is its agent, its
-// installer and, after the boot from disk, its cluster's controller. Set the fields before Run.
+// Guest is a host on a real or emulated machine. It acts as the machine's agent, as its installer
+// and, after the boot from disk, as the controller of its cluster. Set the fields before Run.
 type Guest struct {
-	// ID is the host's ID, which the appliance recognizes.
+	// ID is the host's ID. The appliance identifies the host by it.
 	ID strfmt.UUID
 	// Config is the config that Ignition found.
 	Config *ignition.Discovered
 	// Inventory describes the machine.
 	Inventory *models.Inventory
-	// WriteImage writes the installed system to the disk with the given path in the inventory.
+	// WriteImage writes the installed system to a disk. The path is that of the inventory.
 	WriteImage func(ctx context.Context, path string) error
-	// Speed and Logger have the meaning of a HostGroup's.
+	// Speed and Logger have the same meaning as in HostGroup.
 	Speed  float64
 	Logger *slog.Logger
-	// Observer has the meaning of a HostGroup's.
+	// Observer has the same meaning as in HostGroup.
 	Observer func(Event)
 }
 
-// Run runs one boot of the machine, from the discovery image or from its disk, and reports whether
-// the machine must be restarted afterwards. That is not the case once its cluster is installed. The
-// error is a final failure.
+// Run runs one boot of the machine, from the discovery image or from its disk. It reports whether
+// the machine must be restarted afterwards. This is false when its cluster is installed. The error
+// is a final failure.
 func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	h, err := g.host()
 	if err != nil {
@@ -61,25 +61,25 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	}
 	if end == nil {
 		h.group.finish(h, nil)
-		h.group.controllers.Wait() // they end with the cluster's installation
+		h.group.controllers.Wait() // the controllers end with the cluster's installation
 	}
 	return false, end
 }
 
-// fromOwnDisk runs a host that has booted from its disk and can ask only the appliance for its
-// state.
+// fromOwnDisk runs a host that has booted from its disk. It reads the host's state only from the
+// appliance.
 func (h *host) fromOwnDisk(ctx context.Context) error {
 	known, up, err := h.resume(ctx)
 	if err != nil {
 		return err
 	}
 	if up != fromDisk {
-		return errors.New("the machine is up from its disk, but the appliance has not installed it")
+		return errors.New("the machine booted from its disk, but the appliance did not install it")
 	}
 	return h.onDisk(ctx, known)
 }
 
-// host makes the machine the only one of a group.
+// host returns a host for the machine, in a group of its own.
 func (g *Guest) host() (*host, error) {
 	m, err := machineOf(g.ID, g.Inventory)
 	if err != nil {
@@ -108,15 +108,15 @@ func machineOf(id strfmt.UUID, inventory *models.Inventory) (machine, error) {
 		}
 		address, err := netip.ParsePrefix(card.IPV4Addresses[0])
 		if err != nil {
-			return machine{}, fmt.Errorf("the network card %s has the address %q, which is none: %w", card.Name,
+			return machine{}, fmt.Errorf("the NIC %s has the invalid address %q: %w", card.Name,
 				card.IPV4Addresses[0], err)
 		}
 		m.address = address
-		// the first one is the host's
+		// the host uses the first NIC
 		m.nics = append([]nic{{name: card.Name, mac: card.MacAddress, linked: card.HasCarrier}}, m.nics...)
 	}
 	if !m.address.IsValid() {
-		return machine{}, errors.New("no network card of the machine has an IPv4 address")
+		return machine{}, errors.New("no NIC of the machine has an IPv4 address")
 	}
 	for _, route := range inventory.Routes {
 		if gateway, err := netip.ParseAddr(route.Gateway); err == nil && !gateway.IsUnspecified() {

@@ -61,7 +61,7 @@ func TestGuest_installedAcrossBoots(t *testing.T) {
 	}
 
 	_, err := guest.Run(testContext(t), true)
-	require.EqualError(t, err, "the machine is up from its disk, but the appliance has not installed it")
+	require.EqualError(t, err, "the machine booted from its disk, but the appliance did not install it")
 	restart, err := guest.Run(testContext(t), false)
 	require.NoError(t, err)
 	require.True(t, restart)
@@ -96,5 +96,5 @@ func TestGuest_withoutNetwork(t *testing.T) {
 	guest := newAppliance(t).guest()
 	guest.Inventory.Interfaces = guest.Inventory.Interfaces[:1]
 	_, err := guest.Run(testContext(t), false)
-	require.EqualError(t, err, "no network card of the machine has an IPv4 address")
+	require.EqualError(t, err, "no NIC of the machine has an IPv4 address")
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Hardware describes a simulated host. Zero fields have the values of DefaultHardware.
+// Hardware describes the hardware of simulated hosts. Zero fields have the values of
+// DefaultHardware.
 type Hardware struct {
 	// CPUs is the number of cores.
 	CPUs int
@@ -20,22 +21,22 @@ type Hardware struct {
 	// Disks is the number of disks, and DiskBytes the size of each.
 	Disks     int
 	DiskBytes int64
-	// Architecture is x86_64 or aarch64, the kernel's spelling.
+	// Architecture is x86_64 or aarch64, in the kernel's spelling.
 	Architecture string
-	// Manufacturer is the manufacturer in the firmware. Platforms recognize their virtual machines
+	// Manufacturer is the manufacturer in the firmware. Platforms identify their virtual machines
 	// by it.
 	Manufacturer string
 }
 
-// Planned describes a host before it exists. Zero fields are generated.
+// Planned contains the planned properties of a host. Zero fields are generated.
 type Planned struct {
 	Hostname string
-	MAC      string       // of the first network card
+	MAC      string       // of the first NIC
 	Address  netip.Prefix // in the machine network, IPv4
 	Hardware Hardware
 }
 
-// planned returns the description of the host with the given number; the zero value for most.
+// planned returns the planned properties of the host with the given number, or the zero value.
 func (c *HostGroup) planned(number int) Planned {
 	if i := number - max(c.First, 1); i >= 0 && i < len(c.Planned) {
 		return c.Planned[i]
@@ -54,13 +55,13 @@ const (
 	ordinaryCPUMHz  = 2900
 	slowSyncMillis  = 47
 	ordinarySync    = 2
-	firstAddress    = 10 // hosts have the network's addresses from the tenth on; the first is the gateway's
+	firstAddress    = 10 // hosts use addresses from the tenth; the first address is the gateway's
 	ordinaryMTU     = 1500
 	ordinarySpeed   = 25_000
-	addressFamilyV4 = 2 // AF_INET, the number in routes
+	addressFamilyV4 = 2 // AF_INET, the address family in routes
 )
 
-// DefaultHardware returns hardware that fits every role.
+// DefaultHardware returns hardware that meets the requirements of every role.
 func DefaultHardware() Hardware {
 	return Hardware{CPUs: 16, MemoryBytes: 64 * gib, Disks: 2, DiskBytes: 480 * gb, Architecture: "x86_64",
 		Manufacturer: "Landfall"}
@@ -68,7 +69,7 @@ func DefaultHardware() Hardware {
 
 func (h Hardware) withDefaults() Hardware { return h.or(DefaultHardware()) }
 
-// or fills zero fields from defaults.
+// or replaces zero fields with defaults.
 func (h Hardware) or(defaults Hardware) Hardware {
 	if h.CPUs == 0 {
 		h.CPUs = defaults.CPUs
@@ -91,8 +92,8 @@ func (h Hardware) or(defaults Hardware) Hardware {
 	return h
 }
 
-// machine is the hardware of one host. It is the same for the same seed, infra-env and number, so
-// that the appliance recognizes a host that boots again, also in another process.
+// machine is the hardware of one host. It depends only on the seed, the infra-env and the number.
+// The appliance therefore recognizes a host that boots again, even in another process.
 type machine struct {
 	id       string
 	number   int
@@ -104,7 +105,7 @@ type machine struct {
 	disks    []disk
 	hardware Hardware
 	cpuMHz   float64
-	// described is the inventory of an existing machine; nil for a generated one.
+	// described is the inventory of an existing machine, or nil for a generated machine.
 	described *models.Inventory
 }
 
@@ -163,7 +164,7 @@ func newMachine(c *HostGroup, number int) (machine, error) {
 	return m, nil
 }
 
-// fingerprint returns a pseudo-random number that is the same for the same words.
+// fingerprint returns a pseudo-random number that depends only on the words.
 func fingerprint(words ...string) uint64 {
 	sum := fnv.New64a()
 	for _, word := range words {
@@ -197,7 +198,7 @@ func hostAddress(network netip.Prefix, number int) (netip.Prefix, netip.Addr, er
 	offset := uint64(firstAddress + number - 1)
 	if offset >= room {
 		return netip.Prefix{}, netip.Addr{},
-			fmt.Errorf("network %s is too small for a simulated host number %d: it would need address %d of it; use "+
+			fmt.Errorf("network %s is too small for simulated host %d, which needs the network's address %d; use "+
 				"a larger network",
 				network, number, offset)
 	}
@@ -271,7 +272,7 @@ func (m machine) inventoryDisks() []*models.Disk {
 	return disks
 }
 
-// smart returns smartctl's report of a healthy disk, with the few fields that are used.
+// smart returns smartctl's report of a healthy disk, with only the fields that are read.
 func smart(d disk) string {
 	return fmt.Sprintf(
 		`{"json_format_version":[1,0],"device":{"name":"/dev/%s","type":"nvme","protocol":"NVMe"},"serial_number":%q,"smart_status":{"passed":true}}`,

@@ -17,8 +17,8 @@ import (
 // Times of a host at speed 1.
 const (
 	bootTime = 90 * time.Second
-	// wrongBootTime is the time until somebody notices that a host with WrongBootOrder booted from
-	// the wrong device.
+	// wrongBootTime is the time until the operator notices that a host with WrongBootOrder booted
+	// from the wrong device.
 	wrongBootTime = 10 * time.Minute
 )
 
@@ -37,33 +37,33 @@ type host struct {
 	ref     hostRef
 	link    *link
 
-	// orders passes orders of the cluster's watcher (controller.go) to the host: a *reboot or a
-	// *verdict.
+	// commands passes commands of the cluster's watcher (controller.go) to the host: a *reboot or a
+	// *hostResult.
 	commands chan error
 
 	mu sync.Mutex
-	// disc is the image in the host's drive; nil if the host fetches the infra-env's image by
+	// disc is the image in the host's drive. It is nil if the host downloads the infra-env's image
 	// itself.
 	disc *media
 	// write, if set, writes the installed system to the disk with the given path.
 	write func(ctx context.Context, path string) error
-	// agentImage is the agent's version, which an upgrade changes.
+	// agentImage is the agent's version. An upgrade changes it.
 	agentImage string
-	// vips are the verified virtual addresses by type. The site's DNS answers with them.
+	// vips contains the verified virtual addresses by type. The site's DNS resolves them.
 	vips map[models.VipType]string
 	// disk is true while the host runs from its disk.
 	disk bool
-	// standings counts the times that the host became visible to the appliance: it registered or
-	// booted from its disk. The host is steady from then until its restart.
+	// bootEpoch is incremented each time the host becomes visible to the appliance: it registers or
+	// boots from its disk. steady is true from then until the host's next restart.
 	bootEpoch int
 	steady    bool
-	// bootedWrong is set after WrongBootOrder had its effect. linkCuts holds the occasions of
-	// LostLink that had theirs.
+	// bootedWrong is set after WrongBootOrder took effect. linkCuts contains the occasions at which
+	// LostLink took effect.
 	bootedWrong bool
 	linkCuts    map[models.HostStage]bool
 
-	// polls counts the answered polls whose steps were started, gathering those that are gathering
-	// logs now.
+	// polls counts the answered polls whose steps were started. gathering counts the running steps
+	// that collect logs.
 	polls, gathering atomic.Int64
 }
 
@@ -75,7 +75,7 @@ func newHost(c *HostGroup, m machine) *host {
 	}
 }
 
-// reboot ends the present boot of a host.
+// reboot ends the current boot of a host.
 type reboot struct {
 	into   medium
 	reason string
@@ -83,7 +83,7 @@ type reboot struct {
 
 func (r *reboot) Error() string { return fmt.Sprintf("the host reboots into %s: %s", r.into, r.reason) }
 
-// verdict ends a host: installed (Err nil) or failed.
+// hostResult ends a host: installed (Err is nil) or failed.
 type hostResult struct{ Err error }
 
 func (v *hostResult) Error() string {
@@ -95,7 +95,7 @@ func (v *hostResult) Error() string {
 
 func (v *hostResult) Unwrap() error { return v.Err }
 
-// run runs the host until it is installed (nil) or has failed.
+// run runs the host until it is installed (nil) or fails.
 func (h *host) run(ctx context.Context) error {
 	ctx = context.WithValue(ctx, linkKey{}, h.link)
 	known, up, err := h.resume(ctx)
@@ -132,7 +132,7 @@ func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error
 	}
 }
 
-// finish ends a host. With KeepFailed, a failed host stays until the operator ends the group.
+// finish ends a host. With KeepFailed, a failed host remains until the group's context ends.
 func (h *host) finish(ctx context.Context, err error) error {
 	if err != nil && h.group.KeepFailed && ctx.Err() == nil {
 		h.emit(Event{Kind: EventFailed, Info: err.Error()})
@@ -141,9 +141,9 @@ func (h *host) finish(ctx context.Context, err error) error {
 	return err
 }
 
-// resume finds the host's state from an earlier run of the group, because machines keep their power
-// when a simulator ends. A host in an installation continues it. It does not register again, since
-// the appliance would take that for a reboot.
+// resume restores the host's state from an earlier run of the group: when a simulator ends, its
+// machines stay on. A host in an installation continues it. It does not register again, because the
+// appliance would interpret that as a reboot.
 func (h *host) resume(ctx context.Context) (*models.Host, medium, error) {
 	operator := newConnection(h.group.base, "", h.group.transport)
 	var known *models.Host
@@ -177,7 +177,7 @@ func stageOf(known *models.Host) models.HostStage {
 	return known.Progress.CurrentStage
 }
 
-// isAfterReboot reports whether only a host that booted from its disk has the stage.
+// isAfterReboot reports whether a host can be in the stage only after it booted from its disk.
 func isAfterReboot(stage models.HostStage) bool {
 	switch stage {
 	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring,
@@ -187,8 +187,8 @@ func isAfterReboot(stage models.HostStage) bool {
 	return false
 }
 
-// onDisk runs a host that booted from its disk. It sends nothing itself; its cluster's controller
-// reports for it.
+// onDisk runs a host that booted from its disk. The host sends no requests; its cluster's
+// controller reports for it.
 func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 	if known != nil && known.ClusterID != nil {
 		connection, err := h.reconnect(ctx)
@@ -198,7 +198,7 @@ func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 		h.group.watch(*known.ClusterID, connection)
 	}
 	if h.bootsImageAgain() {
-		return &reboot{into: fromImage, reason: "its boot order is wrong"}
+		return &reboot{into: fromImage, reason: "the boot order is wrong"}
 	}
 	h.upFromDisk(true)
 	defer h.upFromDisk(false)
@@ -210,8 +210,8 @@ func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// reconnect finds the appliance for a host that booted from its disk before the group ran. The
-// address is still in the image.
+// reconnect finds the appliance for a host that booted from its disk before the group was started.
+// It reads the address from the image.
 func (h *host) reconnect(ctx context.Context) (*connection, error) {
 	inserted, err := h.insert(ctx)
 	if err != nil {
@@ -232,14 +232,14 @@ func (h *host) bootsImageAgain() bool {
 	return true
 }
 
-// system is a host that runs the discovery image: the agent, and the installer beside it.
+// system is a host that runs the discovery image, with the agent and the installer.
 type system struct {
 	*host
 	media *media
 	api   *connection
-	// power ends the system. The cause (a *reboot or *verdict) says what follows.
+	// power ends the system. The cause is a *reboot or a *hostResult.
 	power context.CancelCauseFunc
-	// up is the context of everything that runs while the host is up.
+	// up is the context of everything that runs until the host is shut down.
 	up        context.Context
 	processes sync.WaitGroup
 
@@ -251,8 +251,8 @@ type system struct {
 	upgraded  bool
 }
 
-// live runs one boot from the discovery image until the host reboots (*reboot), ends (*verdict) or
-// the context is done.
+// runDiscovery runs one boot from the discovery image until the host reboots (*reboot), ends
+// (*hostResult) or the context ends.
 func (h *host) runDiscovery(ctx context.Context, known *models.Host) error {
 	inserted, err := h.insert(ctx)
 	if err != nil {
@@ -283,7 +283,7 @@ func (h *host) runDiscovery(ctx context.Context, known *models.Host) error {
 	return context.Cause(up)
 }
 
-// followCommands executes the orders of the watcher of the host's cluster.
+// followCommands executes the commands of the watcher of the host's cluster.
 func (s *system) followCommands() {
 	select {
 	case <-s.up.Done():
@@ -292,25 +292,24 @@ func (s *system) followCommands() {
 	}
 }
 
-// fixBootOrder acts as the operator who notices after a while that a host booted from the wrong
-// device.
+// fixBootOrder acts as an operator who notices that a host booted from the wrong device.
 func (s *system) fixBootOrder() {
 	if err := s.group.pause(s.up, wrongBootTime); err == nil {
-		s.power(&reboot{into: fromDisk, reason: "its boot order was put right"})
+		s.power(&reboot{into: fromDisk, reason: "the boot order was corrected"})
 	}
 }
 
-// stands returns the host's count of standings, for an order that depends on what the appliance
-// reports.
+// currentEpoch returns the host's boot epoch. A command that depends on the state in the appliance
+// carries it.
 func (h *host) currentEpoch() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bootEpoch
 }
 
-// order gives the host an order that follows from the cluster's state. The state is older than the
-// order: a host that has restarted since, or is not yet visible to the appliance again, ignores it.
-// A pending order stays.
+// sendCommand sends the host a command that follows from the cluster's state. That state is older
+// than the command. The host ignores the command if it has restarted since, or if it is not visible
+// to the appliance yet. A pending command is kept.
 func (h *host) sendCommand(command error, epoch int) (accepted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -324,7 +323,7 @@ func (h *host) sendCommand(command error, epoch int) (accepted bool) {
 	return true
 }
 
-// dropCommands drops an order from before the host's restart.
+// dropCommands drops a command from before the host's restart.
 func (h *host) dropCommands() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -352,7 +351,8 @@ func (h *host) now() time.Time {
 	return h.group.Clock.Now().Add(skew.Duration)
 }
 
-// cutLink cuts the host's link if it has that fault and has not lost it on this occasion before.
+// cutLink cuts the host's link if the host has that fault and has not lost its link on this
+// occasion before.
 func (h *host) cutLink(occasion models.HostStage) {
 	lost, has := h.fault(LostLink)
 	h.mu.Lock()
@@ -371,15 +371,15 @@ func (h *host) upFromDisk(up bool) {
 	h.bootEpoch++
 }
 
-// unsettled records that the host is about to register: until then, the appliance's information is
-// old.
+// markRegistering records that the host is about to register. Until then, the appliance's
+// information about the host is outdated.
 func (h *host) markRegistering() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.steady = false
 }
 
-// settled records that the appliance knows that the host runs the discovery image.
+// markRegistered records that the appliance has registered that the host runs the discovery image.
 func (h *host) markRegistered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -393,7 +393,7 @@ func (h *host) isUpFromDisk() bool {
 	return h.disk
 }
 
-// version returns the agent's present version.
+// version returns the agent's current version.
 func (h *host) version() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -406,7 +406,7 @@ func (h *host) upgrade(image string) {
 	h.agentImage = image
 }
 
-// jitter changes a wait by up to a tenth, so that hosts that start together do not poll together.
+// jitter changes a delay by up to a tenth, so that hosts that start together do not poll together.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

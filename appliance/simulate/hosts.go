@@ -32,51 +32,50 @@ import (
 // DefaultNetwork is the network of hosts whose group names none.
 func DefaultNetwork() netip.Prefix { return netip.MustParsePrefix("192.168.100.0/24") }
 
-// pollFloor is the shortest time between two polls at any speed. It keeps a group from becoming a
-// busy loop.
+// pollFloor is the minimum time between two polls at any speed. It prevents a busy loop.
 const pollFloor = 50 * time.Millisecond
 
-// HostGroup is a number of simulated hosts that boot the discovery image of one infra-env. Set the
+// HostGroup is a group of simulated hosts that boot the discovery image of one infra-env. Set the
 // fields before Run and do not change them afterwards.
 type HostGroup struct {
-	// URL is the appliance's address as its operator reaches it, without the API's path. Only the
-	// discovery image comes from it; the hosts use the address in the image.
+	// URL is the appliance's URL from the operator's point of view, without the API's path. Only
+	// the discovery image is downloaded from it. The hosts use the address in the image.
 	URL string
 	// InfraEnvID is the ID of the infra-env.
 	InfraEnvID string
-	// Count is the number of hosts, First the number of the first one, from 1 (0 counts as 1). A
-	// later group for the same infra-env starts with the number after the last.
+	// Count is the number of hosts. First is the number of the first host (0 means 1). A later
+	// group for the same infra-env must start with a number that is not used yet.
 	Count, First int
-	// Speed divides all waiting times; 1 (and 0) is the speed of real hosts.
+	// Speed divides all delays; 1 (and 0) is the speed of real hosts.
 	Speed float64
 	// Faults are the faults of the hosts.
 	Faults Faults
-	// KeepFailed keeps failed hosts until Run's context ends, for the operator's next action, such
-	// as a reset of the cluster. Without it they count as done.
+	// KeepFailed keeps failed hosts until Run's context ends, so that the operator can act, for
+	// example reset the cluster. Without it, failed hosts are done.
 	KeepFailed bool
-	// Clock is the hosts' clock; nil for the real one.
+	// Clock is the hosts' clock; nil means the real clock.
 	Clock clockwork.Clock
-	// Logger logs one line for each event; nil discards them.
+	// Logger logs one line per event; nil discards them.
 	Logger *slog.Logger
-	// HTTP provides the transport of all hosts; nil for a transport of the group's own.
+	// HTTP provides the transport of all hosts; nil means a separate transport.
 	HTTP *http.Client
-	// Seed distinguishes the hosts of two groups for one infra-env. The same seed gives the same
+	// Seed distinguishes the hosts of two groups for one infra-env. Equal seeds result in equal
 	// hosts.
 	Seed uint64
-	// Network is the IPv4 network of the hosts' addresses, which start with the tenth; zero for
-	// DefaultNetwork.
+	// Network is the IPv4 network of the hosts, which use the addresses from the tenth. The zero
+	// value means DefaultNetwork.
 	Network netip.Prefix
 	// Hardware describes the hosts' hardware.
 	Hardware Hardware
-	// Planned describes particular hosts, the first one the host with the number First.
+	// Planned contains properties of individual hosts, beginning with the host that has the number
+	// First.
 	Planned []Planned
-	// Resolve looks up the addresses of a name in the site's DNS; nil simulates a DNS with all
-	// names of a cluster.
+	// Resolve resolves a name in the site's DNS. nil simulates a DNS with all names of a cluster.
 	Resolve func(ctx context.Context, name string) []netip.Addr
-	// Spokes, if set, simulates the APIs of installed clusters: hosts that join a cluster become
-	// nodes there.
+	// Spokes, if set, simulates the APIs of installed clusters. Hosts that join a cluster become
+	// its nodes.
 	Spokes *Spokes
-	// Observer, if set, is called for every event, one at a time. It must not block.
+	// Observer, if set, is called for each event. Calls are not concurrent. It must not block.
 	Observer func(Event)
 
 	transport http.RoundTripper
@@ -93,7 +92,7 @@ type HostGroup struct {
 	clusters    map[strfmt.UUID]*cluster
 	pending     int
 	controllers sync.WaitGroup
-	// life is Run's context, for the controllers, which belong to no host.
+	// life is Run's context. Controllers use it, because they belong to no host.
 	life     context.Context
 	failures []error
 }
@@ -111,11 +110,11 @@ const (
 	EventStep EventKind = "step"
 	// EventStage: the host's installation reached Stage. Info is the progress within it.
 	EventStage EventKind = "stage"
-	// EventRebooted: the host restarted. Info says from which medium.
+	// EventRebooted: the host restarted. Info contains the medium.
 	EventRebooted EventKind = "rebooted"
-	// EventFrozen: the agent stopped until a reboot, like the real one. Info is the reason.
+	// EventFrozen: the agent stopped until a reboot, like a real agent. Info is the reason.
 	EventFrozen EventKind = "frozen"
-	// EventInstalled and EventFailed end a host. Info is the reason of a failure.
+	// EventInstalled and EventFailed end a host. Info is the reason for a failure.
 	EventInstalled EventKind = "installed"
 	EventFailed    EventKind = "failed"
 	// EventFinalizing: the cluster's controller reached the finalizing stage in Info.
@@ -124,7 +123,7 @@ const (
 	EventCompleted EventKind = "completed"
 )
 
-// Event is an event of a host, or of a cluster (then Host is 0).
+// Event is an event of a host, or of a cluster if Host is 0.
 type Event struct {
 	Time      time.Time
 	Kind      EventKind
@@ -136,7 +135,7 @@ type Event struct {
 	Info      string
 }
 
-// HostError is the failure of a host.
+// HostError reports the failure of a host.
 type HostError struct {
 	Host     int
 	Hostname string
@@ -152,9 +151,9 @@ func (e *HostError) Error() string {
 // Unwrap returns the reason.
 func (e *HostError) Unwrap() error { return e.Err }
 
-// Run boots the hosts. It returns when all hosts are installed or have failed and their clusters'
-// controllers have ended. The error joins a HostError for each failed host, and the context's error
-// if the context ended first. Run waits for an appliance that is down.
+// Run boots the hosts. It returns when all hosts are installed or have failed and the controllers
+// of their clusters have ended. The error joins a HostError per failed host, and the context's
+// error if the context ended first. Run waits for an appliance that does not respond.
 func (c *HostGroup) Run(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -185,13 +184,13 @@ func (c *HostGroup) Run(ctx context.Context) error {
 func (c *HostGroup) prepare() error {
 	base, err := url.Parse(c.URL)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return fmt.Errorf("%q is no address of an appliance: write one such as http://127.0.0.1:8090", c.URL)
+		return fmt.Errorf("%q is not the URL of an appliance: use a URL such as http://127.0.0.1:8090", c.URL)
 	}
 	if !strfmt.IsUUID(c.InfraEnvID) {
-		return fmt.Errorf("%q is no id of an infra-env: ids are UUIDs", c.InfraEnvID)
+		return fmt.Errorf("%q is not the id of an infra-env: ids are UUIDs", c.InfraEnvID)
 	}
 	if c.Count < 1 {
-		return fmt.Errorf("a group of %d hosts does nothing: ask for 1 or more", c.Count)
+		return fmt.Errorf("a group cannot have %d hosts: request 1 or more", c.Count)
 	}
 	if c.Speed < 0 {
 		return fmt.Errorf("speed %g is negative: 1 is real time, 60 makes a minute last a second", c.Speed)
@@ -200,7 +199,7 @@ func (c *HostGroup) prepare() error {
 		c.Network = DefaultNetwork()
 	}
 	if !c.Network.Addr().Is4() || c.Network.Bits() > 30 {
-		return fmt.Errorf("network %s is no IPv4 network with room for hosts", c.Network)
+		return fmt.Errorf("network %s is not an IPv4 network with space for hosts", c.Network)
 	}
 	if c.Speed == 0 {
 		c.Speed = 1
@@ -279,12 +278,12 @@ func (c *HostGroup) emit(event Event) {
 
 type connectionKey struct{ url, token, ca string }
 
-// connect returns the connection to an appliance with a token and a CA. Hosts with the same three
+// connect returns the connection to an appliance with a token and a CA. Hosts with equal arguments
 // share it.
 func (c *HostGroup) connect(address, token, ca string) (*connection, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" {
-		return nil, fmt.Errorf("the discovery config names %q as the appliance's address, which is no URL", address)
+		return nil, fmt.Errorf("the appliance's address in the discovery config, %q, is not a URL", address)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,14 +299,14 @@ func (c *HostGroup) connect(address, token, ca string) (*connection, error) {
 	return c.connections[key], nil
 }
 
-// otherHost returns the group's host with the given ID, if any.
+// otherHost returns the group's host with the given ID, or nil.
 func (c *HostGroup) otherHost(id strfmt.UUID) *host {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts[id]
 }
 
-// standings returns the hosts' counts of standings.
+// epochs returns the boot epochs of the hosts.
 func (c *HostGroup) epochs() map[strfmt.UUID]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,15 +317,15 @@ func (c *HostGroup) epochs() map[strfmt.UUID]int {
 	return epochs
 }
 
-// scaled returns the duration of a wait of d in this group.
+// scaled returns the duration of a delay of d in this group.
 func (c *HostGroup) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
 
-// pause waits for a scaled duration. It ends early with the context's cause.
+// pause waits for a scaled duration. If the context ends, it returns the cause.
 func (c *HostGroup) pause(ctx context.Context, d time.Duration) error {
 	return c.wait(ctx, c.scaled(d))
 }
 
-// rest waits between two polls, never less than pollFloor.
+// rest waits between two polls, for pollFloor at least.
 func (c *HostGroup) rest(ctx context.Context, d time.Duration) error {
 	return c.wait(ctx, max(c.scaled(d), pollFloor))
 }
@@ -345,13 +344,14 @@ func (c *HostGroup) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// backoff computes growing random waits up to a limit, different for each host.
+// backoff computes growing random delays up to a limit. They differ between hosts.
 type backoff struct{ next, limit time.Duration }
 
-// agentBackoff is the agent's backoff for polls without an answer.
+// agentBackoff returns the agent's backoff after polls without a response.
 func agentBackoff() *backoff { return &backoff{next: 500 * time.Millisecond, limit: time.Minute} }
 
-// installerBackoff is the installer's and the controller's backoff between attempts of a request.
+// installerBackoff returns the installer's and the controller's backoff between attempts of a
+// request.
 func installerBackoff() *backoff { return &backoff{next: 2 * time.Second, limit: 10 * time.Second} }
 
 func (b *backoff) delay() time.Duration {
@@ -363,8 +363,9 @@ func (b *backoff) delay() time.Duration {
 // missingRetries is the number of the installer's retries after 404, 423 or 425.
 const missingRetries = 10
 
-// retry repeats a request as the installer does: without limit if there is no answer, or 5xx (but
-// not 501), 408 or 429; a few times for 404, 423 and 425; not at all for other refusals.
+// retry repeats a request like the installer. It repeats without limit if there is no response or
+// the status is 5xx (except 501), 408 or 429, and a few times for 404, 423 and 425. It does not
+// repeat after other rejections.
 func (c *HostGroup) retry(ctx context.Context, request func() error) error {
 	waiting := installerBackoff()
 	missing := 0

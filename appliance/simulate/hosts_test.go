@@ -419,7 +419,7 @@ func TestNodeInstaller_invalidIgnition(t *testing.T) {
 	a := newAppliance(t)
 	a.expect, a.badIgnition = 1, true
 	require.ErrorContains(t, a.group(1).Run(testContext(t)),
-		"the host's own ignition config that the appliance sent is none")
+		"the host's own ignition config from the appliance is invalid")
 }
 
 func TestController_badKubeconfig(t *testing.T) {
@@ -427,7 +427,7 @@ func TestController_badKubeconfig(t *testing.T) {
 	a := newAppliance(t)
 	a.expect, a.kubeconfig = 1, "clusters: []\n"
 	err := a.group(1).Run(testContext(t))
-	require.ErrorContains(t, err, "its cluster's installation failed")
+	require.ErrorContains(t, err, "the cluster's installation failed")
 	require.False(t, *a.completion.IsSuccess)
 	require.Contains(t, a.completion.ErrorInfo, "kubeconfig-noingress names no server")
 }
@@ -487,9 +487,9 @@ func TestHostGroup_invalidOptions(t *testing.T) {
 		change func(*HostGroup)
 		want   string
 	}{
-		{func(c *HostGroup) { c.URL = "127.0.0.1:8090" }, "no address of an appliance"},
-		{func(c *HostGroup) { c.InfraEnvID = "7" }, `"7" is no id of an infra-env`},
-		{func(c *HostGroup) { c.Count = 0 }, "a group of 0 hosts"},
+		{func(c *HostGroup) { c.URL = "127.0.0.1:8090" }, "not the URL of an appliance"},
+		{func(c *HostGroup) { c.InfraEnvID = "7" }, `"7" is not the id of an infra-env`},
+		{func(c *HostGroup) { c.Count = 0 }, "a group cannot have 0 hosts"},
 		{func(c *HostGroup) { c.Speed = -1 }, "speed -1 is negative"},
 		{func(c *HostGroup) { c.Network = netip.MustParsePrefix("fd00::/64") }, "no IPv4 network"},
 		{func(c *HostGroup) { c.Network, c.Count = netip.MustParsePrefix("192.0.2.0/28"), 7 },

@@ -17,23 +17,23 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Paths of the objects of a kubelet.
+// Paths of the objects that a kubelet uses.
 const (
 	nodesPath    = "api/v1/nodes"
 	requestsPath = "apis/certificates.k8s.io/v1/certificatesigningrequests"
 	poolsPath    = "apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 )
 
-// Kubelet is the kubelet of a host that joins a cluster. It requests a client certificate, becomes
-// a node after its approval, requests a serving certificate, and is ready after the approval of
-// that. All its state is in the cluster, so that another Kubelet can continue.
+// Kubelet is the kubelet of a host that joins a cluster. It requests a client certificate and
+// becomes a node after its approval. It then requests a serving certificate and becomes ready after
+// its approval. Its whole state is in the cluster, so that another Kubelet can continue.
 type Kubelet struct {
 	Cluster   *Spoke
 	Hostname  string
 	Addresses []string // IP addresses
 }
 
-// Tick does the next step and reports whether the node is ready.
+// Tick does the next step. It reports whether the node is ready.
 func (k Kubelet) Tick() (ready bool, err error) {
 	client, serving := "csr-client-"+k.Hostname, "csr-serving-"+k.Hostname
 	node := k.Cluster.Object(nodesPath, "", k.Hostname)
@@ -55,7 +55,7 @@ func (k Kubelet) Tick() (ready bool, err error) {
 	return true, nil
 }
 
-// Ask creates a certificate request; alter, if set, modifies it.
+// Ask creates a certificate signing request. alter, if set, modifies it.
 func (k Kubelet) Ask(name string, serving bool, alter func(*x509.CertificateRequest)) error {
 	asked := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + k.Hostname,
 		Organization: []string{"system:nodes"}}}
@@ -128,7 +128,7 @@ func (k Kubelet) putNode(ready bool) {
 
 func isReady(node *unstructured.Unstructured) bool { return conditionOf(node, "Ready") == "True" }
 
-// conditionOf returns the status of a condition; "" if there is none.
+// conditionOf returns the status of a condition, or "".
 func conditionOf(u *unstructured.Unstructured, kind string) string {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -141,7 +141,7 @@ func conditionOf(u *unstructured.Unstructured, kind string) string {
 }
 
 // joinNodes runs the kubelets of this group's restarted hosts that join an installed cluster. The
-// controller does not report these hosts; the appliance reads the cluster.
+// controller does not report these hosts, because the appliance reads the cluster.
 func (cl *cluster) joinNodes(state *models.Cluster) {
 	if cl.group.Spokes == nil || conv.Value(state.Kind) != models.ClusterKindAddHostsCluster {
 		return
@@ -175,7 +175,7 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		kubelet := Kubelet{Cluster: spoke, Hostname: h.RequestedHostname,
 			Addresses: []string{ours.machine.address.Addr().String()}}
 		if _, err := kubelet.Tick(); err != nil {
-			cl.group.log.Warn("a kubelet could not ask for its certificate", "host", h.RequestedHostname, "error", err)
+			cl.group.log.Warn("a kubelet could not request its certificate", "host", h.RequestedHostname, "error", err)
 		}
 	}
 }

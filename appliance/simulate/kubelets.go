@@ -18,13 +18,13 @@ import (
 )
 
 // Kubelets runs the kubelets of hosts that join installed clusters and are simulated in another
-// process (landfall simulate hosts), which cannot reach the clusters' APIs. It ignores the hosts of
-// this process's groups.
+// process (landfall simulate hosts), which cannot access the clusters' APIs. It ignores the hosts
+// of groups in this process.
 type Kubelets struct {
 	URL    string // of the appliance
 	Spokes *Spokes
-	Speed  float64         // factor against real hosts
-	Clock  clockwork.Clock // nil for the real one
+	Speed  float64         // factor relative to real hosts
+	Clock  clockwork.Clock // nil means the real clock
 	Logger *slog.Logger
 }
 
@@ -86,7 +86,7 @@ func (k *Kubelets) tick(ctx context.Context, cluster *models.Cluster, h *models.
 		Hostname: h.RequestedHostname, Addresses: addressesOf(h),
 	}
 	if _, err := kubelet.Tick(); err != nil {
-		k.Logger.WarnContext(ctx, "a kubelet could not ask for its certificate", "host", h.RequestedHostname,
+		k.Logger.WarnContext(ctx, "a kubelet could not request its certificate", "host", h.RequestedHostname,
 			"error", err)
 	}
 }
@@ -95,7 +95,7 @@ func (k *Kubelets) tick(ctx context.Context, cluster *models.Cluster, h *models.
 func addressesOf(h *models.Host) []string {
 	var inventory models.Inventory
 	if inventory.UnmarshalBinary([]byte(h.Inventory)) != nil {
-		return nil // the appliance stores no unreadable inventory
+		return nil // the appliance stores only readable inventories
 	}
 	var addresses []string
 	for _, card := range inventory.Interfaces {

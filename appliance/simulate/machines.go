@@ -11,9 +11,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// MachineSet is a set of machines that share a network. They do nothing by themselves: the caller
-// decides when they run and delivers their answers (see appliance/simulate/scenario). Use a
-// MachineSet from one goroutine only.
+// MachineSet is a set of machines that share a network. The machines do not run by themselves: the
+// caller decides when they run, and delivers their replies (see appliance/simulate/scenario). A
+// MachineSet must be used by one goroutine only.
 type MachineSet struct {
 	group    *HostGroup
 	faults   map[int]Faults
@@ -27,20 +27,20 @@ type Machine struct {
 	system *system
 }
 
-// stepKey holds everything, besides the faults of the set, that the answer to a quick step depends
-// on.
+// stepKey contains everything on which the reply to a quick step depends, except the faults of the
+// set.
 type stepKey struct {
 	machine   int
 	step      models.StepType
 	arguments string
 }
 
-// NewMachineSet returns a set for the named site. The same name and seed give the same machines.
+// NewMachineSet returns a set for the named site. Equal names and seeds result in equal machines.
 func NewMachineSet(site string, seed uint64, network netip.Prefix, hardware Hardware) *MachineSet {
 	identity := uuid.NewSHA1(uuid.NameSpaceOID, []byte("landfall simulated site "+site))
 	return &MachineSet{
 		group: &HostGroup{
-			// nothing waits here
+			// These fields are unused, because machines of a set do not wait.
 			InfraEnvID: identity.String(), Seed: seed, Network: network, Hardware: hardware, Speed: math.Inf(1),
 			hosts: map[strfmt.UUID]*host{},
 		},
@@ -48,7 +48,7 @@ func NewMachineSet(site string, seed uint64, network netip.Prefix, hardware Hard
 	}
 }
 
-// Machine returns the machine with the given number (from 1), creating it if necessary.
+// Machine returns the machine with the given number (from 1). It creates the machine if necessary.
 func (r *MachineSet) Machine(number int) (*Machine, error) {
 	if known := r.machines[number]; known != nil {
 		return known, nil
@@ -73,7 +73,7 @@ func (m *Machine) SetFaults(faults Faults) error {
 	return m.build(number)
 }
 
-// build creates the machine with its faults. Its identity stays.
+// build creates the machine with its faults. The machine's identity does not change.
 func (m *Machine) build(number int) error {
 	built, err := newMachine(m.set.group, number)
 	if err != nil {
@@ -88,7 +88,7 @@ func (m *Machine) build(number int) error {
 	return nil
 }
 
-// ID returns the ID that the machine's agent registers with.
+// ID returns the ID with which the machine's agent registers.
 func (m *Machine) ID() string { return m.system.machine.id }
 
 // Name returns the machine's host name.
@@ -100,8 +100,8 @@ func (m *Machine) Faulty() bool { return len(m.set.faults[m.system.machine.numbe
 // Fault returns the machine's fault of the given kind.
 func (m *Machine) Fault(kind FaultKind) (Fault, bool) { return m.system.fault(kind) }
 
-// Answer returns the agent's reply to a step without duration or side effect, such as the inventory
-// or network checks. The second value is false for other steps.
+// Answer returns the agent's reply to a step without duration and side effects, such as the
+// inventory or network checks. It returns false for other steps.
 func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 	switch step.StepType {
 	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses,
@@ -130,7 +130,7 @@ func (m *Machine) DiskSpeed(step *models.Step) *models.StepReply {
 		ExitCode: out.code}
 }
 
-// Images returns the agent's reply to an image availability check: all images are available unless
+// Images returns the agent's reply to an image availability check. All images are available unless
 // the machine has the fault NoImage.
 func (m *Machine) Images(step *models.Step) *models.StepReply {
 	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
@@ -157,14 +157,14 @@ func (m *Machine) Images(step *models.Step) *models.StepReply {
 	return reply
 }
 
-// Installation holds the arguments of an install step.
+// Installation contains the arguments of an install step.
 type Installation struct {
 	Cluster, HostID string
 	Role            models.HostRole
 	Single          bool // the only node of its cluster
 }
 
-// Install parses an install step as the agent does.
+// Install parses an install step like the agent.
 func (m *Machine) Install(step *models.Step) (Installation, error) {
 	var request models.InstallCmdRequest
 	if err := decodeArguments("install", step.Args, 1, &request); err != nil {

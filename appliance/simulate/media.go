@@ -17,8 +17,9 @@ import (
 	"landfall/isogen"
 )
 
-// mediaBlock is the number of bytes of an image that are fetched at once: the structures that lead
-// to the embed area are small and close together. mediaBlocks is the number of cached blocks.
+// mediaBlock is the number of bytes of an image that are downloaded per request. The structures
+// that lead to the embed area are small and close together. mediaBlocks is the number of cached
+// blocks.
 const (
 	mediaBlock  = 64 << 10
 	mediaBlocks = 16
@@ -30,9 +31,9 @@ type media struct {
 	etag   string
 }
 
-// insert finds the discovery image, downloads it and reads the config in its embed area. The
-// group's first host of an image downloads all of it and checks its digest; the others fetch only
-// the ranges that lead to the config.
+// insert finds the discovery image, downloads it and reads the config in its embed area. The first
+// host of a group that uses an image downloads all of it and checks its digest. Other hosts
+// download only the ranges that lead to the config.
 func (h *host) insert(ctx context.Context) (*media, error) {
 	h.mu.Lock()
 	disc := h.disc
@@ -45,7 +46,7 @@ func (h *host) insert(ctx context.Context) (*media, error) {
 		if statusOf(err) != http.StatusPreconditionFailed {
 			return found, err
 		}
-		// The infra-env changed during the read, so the address leads to another image now.
+		// The infra-env changed during the download, so the URL now refers to another image.
 		if err := h.group.rest(ctx, installerBackoff().delay()); err != nil {
 			return nil, err
 		}
@@ -83,7 +84,7 @@ func (h *host) readMedia(ctx context.Context) (*media, error) {
 	return &media{config: config, etag: image.etag}, nil
 }
 
-// firstRead reports whether this is the first read of the image with the given tag.
+// firstRead reports whether this is the first download of the image with the given tag.
 func (c *HostGroup) firstRead(etag string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +95,8 @@ func (c *HostGroup) firstRead(etag string) bool {
 	return true
 }
 
-// image is a discovery image behind HTTP, read by ranges. It implements io.ReaderAt for one user at
-// a time.
+// image is a discovery image that is read by HTTP ranges. It implements io.ReaderAt. It is not safe
+// for concurrent use.
 type image struct {
 	ctx     context.Context
 	group   *HostGroup
@@ -112,7 +113,7 @@ type image struct {
 func (c *HostGroup) openImage(ctx context.Context, from *connection, address string) (*image, error) {
 	resolved, err := from.base.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("the appliance gives %q as the discovery image's address, which is no URL: %w",
+		return nil, fmt.Errorf("the discovery image's address from the appliance, %q, is not a URL: %w",
 			address, err)
 	}
 	i := &image{ctx: ctx, group: c, client: from.http, address: resolved.String(), blocks: map[int64][]byte{}}
@@ -128,7 +129,7 @@ func (c *HostGroup) openImage(ctx context.Context, from *connection, address str
 	return i, err
 }
 
-// request fetches the image or a range of it and passes a good answer to read.
+// request requests the image or a range of it and passes a successful response to read.
 func (i *image) request(ctx context.Context, method, byteRange string, read func(*http.Response) error) error {
 	var answer answer
 	request, err := http.NewRequestWithContext(context.WithValue(ctx, answerKey{}, &answer), method, i.address, nil)
@@ -151,12 +152,12 @@ func (i *image) request(ctx context.Context, method, byteRange string, read func
 		wanted = http.StatusPartialContent
 	}
 	if response.StatusCode != wanted {
-		err := fmt.Errorf("%s of %s was answered with %s instead of %d", method, i.address, response.Status, wanted)
+		err := fmt.Errorf("%s of %s returned %s instead of %d", method, i.address, response.Status, wanted)
 		return errors.Join(&RequestError{Operation: operation, Status: response.StatusCode, Reason: answer.reason,
 			Err: err}, response.Body.Close())
 	}
 	if err := errors.Join(read(response), response.Body.Close()); err != nil {
-		// The answer was cut off, which counts as no answer.
+		// The connection broke, which is treated like a missing response.
 		return &RequestError{Operation: operation, Err: err}
 	}
 	return nil
@@ -208,7 +209,7 @@ func (i *image) readBlocks(p []byte, off int64) error {
 	return nil
 }
 
-// fetch reads one complete range.
+// fetch downloads one complete range.
 func (i *image) fetch(p []byte, off int64) error {
 	if len(p) == 0 {
 		return nil
@@ -222,8 +223,8 @@ func (i *image) fetch(p []byte, off int64) error {
 	})
 }
 
-// download reads the whole image, resuming broken connections, and compares it with the published
-// digest.
+// download downloads the whole image and resumes broken connections. It compares the image with the
+// published digest.
 func (i *image) download(ctx context.Context) error {
 	sum := sha256.New()
 	var done int64
@@ -253,8 +254,8 @@ func (i *image) download(ctx context.Context) error {
 	return nil
 }
 
-// publishedDigest returns the image's SHA-256 in hex, which the appliance serves under the image's
-// path with ".sha256" appended; "" if there is none.
+// publishedDigest returns the image's SHA-256 in hex, or "". The appliance serves it at the image's
+// path with ".sha256" appended.
 func (i *image) publishedDigest(ctx context.Context) (string, error) {
 	address, err := url.Parse(i.address)
 	if err != nil {
@@ -269,7 +270,7 @@ func (i *image) publishedDigest(ctx context.Context) (string, error) {
 			return err
 		})
 		if status := statusOf(err); status >= 400 && status < 500 || status == http.StatusNotImplemented {
-			return nil // nothing published
+			return nil // no digest is published
 		}
 		return err
 	})

@@ -24,7 +24,7 @@ const (
 	writeStepTime     = 5 * time.Second // for each 5 % of the image
 	bootkubeTime      = 3 * time.Minute
 	etcdBootstrapTime = 30 * time.Second
-	shutdownDelay     = time.Minute // "shutdown -r +1", which a single node does without
+	shutdownDelay     = time.Minute // "shutdown -r +1", which a single-node cluster does not use
 	clusterPoll       = 5 * time.Second
 )
 
@@ -37,7 +37,7 @@ const (
 	mastersToWaitFor = 2
 )
 
-// installation holds the arguments of the install step.
+// installation contains the arguments of the install step.
 type installation struct {
 	cluster strfmt.UUID
 	role    models.HostRole
@@ -52,8 +52,8 @@ func resumedInstallation(h *host, known *models.Host) installation {
 	if known.Bootstrap {
 		wanted.role = models.HostRoleBootstrap
 	}
-	// Only a single node waits for bootkube before its disk is written. The API lists its stages in
-	// this order.
+	// Only a single-node cluster waits for bootkube before its disk is written. The API lists its
+	// stages in this order.
 	bootkube := slices.Index(known.ProgressStages, models.HostStageWaitingForBootkube)
 	wanted.single = bootkube >= 0 && bootkube < slices.Index(known.ProgressStages, models.HostStageWritingImageToDisk)
 	return wanted
@@ -66,14 +66,14 @@ type nodeInstaller struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 	result outcome
-	// resume is the stage to continue from. Earlier stages were done by the previous run of the
-	// group.
+	// resume is the stage from which to continue. The previous run of the group completed the
+	// earlier stages.
 	resume models.HostStage
-	// clusterState is the group's part of the host's cluster.
+	// clusterState is the group's part in the installation of the host's cluster.
 	clusterState *cluster
 }
 
-// install runs the installer until its end.
+// install runs the installer until it ends.
 func (s *system) install(ctx context.Context, args []string) outcome {
 	var request models.InstallCmdRequest
 	if err := decodeArguments("install", args, 1, &request); err != nil {
@@ -113,20 +113,20 @@ func (s *system) checkInstallRequest(request *models.InstallCmdRequest) error {
 	if request.InstallerArgs != "" {
 		var installerArgs []string
 		if err := json.Unmarshal([]byte(request.InstallerArgs), &installerArgs); err != nil {
-			return fmt.Errorf("the installer arguments %q are no JSON list: %w", request.InstallerArgs, err)
+			return fmt.Errorf("the installer arguments %q are not a JSON list: %w", request.InstallerArgs, err)
 		}
 	}
 	if gather := request.MustGatherImage; strings.HasPrefix(gather, "{") {
 		var images map[string]string
 		if err := json.Unmarshal([]byte(gather), &images); err != nil {
-			return fmt.Errorf("the must-gather images %q are no JSON map: %w", gather, err)
+			return fmt.Errorf("the must-gather images %q are not a JSON map: %w", gather, err)
 		}
 	}
 	return nil
 }
 
-// startInstaller starts the installer or returns the running one, because a repeated instruction is
-// the same installation.
+// startInstaller starts the installer. If the installer is running, startInstaller returns it,
+// because a repeated instruction means the same installation.
 func (s *system) startInstaller(wanted installation, resume models.HostStage) (*nodeInstaller, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +243,7 @@ func (n *nodeInstaller) run(ctx context.Context) error {
 }
 
 // enter reports a stage and waits for its duration. A resumed installation skips the stages before
-// the one it had reached.
+// the reached stage.
 func (n *nodeInstaller) enter(ctx context.Context, stage models.HostStage, info string, takes time.Duration) error {
 	if n.resume != "" && n.resume != stage {
 		return nil
@@ -256,23 +256,23 @@ func (n *nodeInstaller) enter(ctx context.Context, stage models.HostStage, info 
 	}
 	n.report(ctx, stage, info)
 	if fails {
-		return fmt.Errorf("the installation broke off at the stage %q (fault fail-at)", stage)
+		return fmt.Errorf("the installation was aborted at the stage %q (fault fail-at)", stage)
 	}
 	return n.group.pause(ctx, takes)
 }
 
-// report sends a stage to the appliance. A refusal does not end the installation, as with the real
-// installer.
+// report sends a stage to the appliance. A rejection does not end the installation, as with the
+// real installer.
 func (n *nodeInstaller) report(ctx context.Context, stage models.HostStage, info string) {
 	n.emit(Event{Kind: EventStage, ClusterID: n.cluster, Stage: stage, Info: info})
 	err := n.group.retry(ctx, func() error { return n.api.progress(ctx, n.ref, stage, info) })
 	if err != nil && ctx.Err() == nil {
-		n.group.log.Warn("stage not taken", "host", n.machine.hostname, "stage", string(stage), "error", err)
+		n.group.log.Warn("stage rejected", "host", n.machine.hostname, "stage", string(stage), "error", err)
 	}
 }
 
-// download fetches a file of the cluster, or the host's own ignition config if name is empty, and
-// validates it.
+// download downloads and validates a file of the cluster, or the host's own ignition config if name
+// is empty.
 func (n *nodeInstaller) download(ctx context.Context, name string) error {
 	if n.resume != "" {
 		return nil
@@ -292,7 +292,7 @@ func (n *nodeInstaller) download(ctx context.Context, name string) error {
 		name = "host's own ignition config"
 	}
 	if err := ignition.Validate(config.Bytes()); err != nil {
-		return fmt.Errorf("the %s that the appliance sent is none: %w", name, err)
+		return fmt.Errorf("the %s from the appliance is invalid: %w", name, err)
 	}
 	return nil
 }
@@ -318,7 +318,7 @@ func (n *nodeInstaller) writeImage(ctx context.Context) error {
 	return nil
 }
 
-// waitForMasters makes a worker wait until a server can provide its configuration.
+// waitForMasters makes a worker wait until a control-plane node can serve its configuration.
 func (n *nodeInstaller) waitForMasters(ctx context.Context) error {
 	if err := n.enter(ctx, models.HostStageWaitingForControlPlane, "", 0); err != nil || n.resume != "" {
 		return err
@@ -344,7 +344,8 @@ func (n *nodeInstaller) waitForMasters(ctx context.Context) error {
 	})
 }
 
-// waitAsBootstrap keeps the temporary control plane running until the permanent one is complete.
+// waitAsBootstrap keeps the temporary control plane running until the permanent control plane is
+// complete.
 func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 	if err := n.enter(ctx, models.HostStageWaitingForControlPlane, "waiting for the temporary control plane",
 		etcdBootstrapTime); err != nil {
@@ -379,7 +380,7 @@ func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 			models.LogsStateRequested)
 	})
 	if err != nil && ctx.Err() == nil {
-		n.group.log.Debug("state of the logs not taken", "host", n.machine.hostname, "error", err)
+		n.group.log.Debug("report of the state of the logs failed", "host", n.machine.hostname, "error", err)
 	}
 	return context.Cause(ctx)
 }
@@ -403,7 +404,7 @@ func (n *nodeInstaller) mastersJoined(ctx context.Context) (bool, error) {
 	return others > 0 && joined >= min(others, mastersToWaitFor), nil
 }
 
-// until repeats a check until it succeeds. Refusals count as "not yet", as with the real installer.
+// until repeats a check until it succeeds. A rejection means "not yet", as with the real installer.
 func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error)) error {
 	for {
 		ok, err := reached()
@@ -411,7 +412,7 @@ func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error))
 			return nil
 		}
 		if err != nil {
-			n.group.log.Debug("not known yet", "host", n.machine.hostname, "error", err)
+			n.group.log.Debug("state not available yet", "host", n.machine.hostname, "error", err)
 		}
 		if err := n.group.rest(ctx, clusterPoll); err != nil {
 			return err
@@ -423,7 +424,7 @@ func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error))
 func (n *nodeInstaller) restart(ctx context.Context) error {
 	if n.resume == "" {
 		if err := n.sendLogs(ctx, n.cluster); err != nil && ctx.Err() == nil {
-			n.group.log.Warn("logs not taken", "host", n.machine.hostname, "error", err)
+			n.group.log.Warn("logs rejected", "host", n.machine.hostname, "error", err)
 		}
 	}
 	delay := shutdownDelay
@@ -433,6 +434,6 @@ func (n *nodeInstaller) restart(ctx context.Context) error {
 	if err := n.enter(ctx, models.HostStageRebooting, "", delay); err != nil {
 		return err
 	}
-	n.power(&reboot{into: fromDisk, reason: "it is installed"})
+	n.power(&reboot{into: fromDisk, reason: "the host is installed"})
 	return nil
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// inventory describes the machine and its identity.
+// inventory contains the description of the machine and its identity.
 type inventory struct {
 	*models.Inventory
 	id strfmt.UUID
 }
 
 const (
-	sectorBytes     = 512 // unit of /sys/block, whatever the disk's sector size is
-	addressFamilyV4 = 2   // AF_INET, the number in routes
+	sectorBytes     = 512 // unit of /sys/block, independent of the disk's sector size
+	addressFamilyV4 = 2   // AF_INET, the address family in routes
 )
 
-// readInventory reads the kernel's files about the machine below root.
+// readInventory reads the kernel's description of the machine below root.
 func readInventory(root fs.FS) (*inventory, error) {
 	machine := &kernel{root: root}
 	inv := &inventory{
@@ -50,10 +50,10 @@ func readInventory(root fs.FS) (*inventory, error) {
 	interfaces, cardErr := machine.interfaces()
 	inv.Hostname, inv.Interfaces = hostname, interfaces
 	if err := errors.Join(machine.err, nameErr, cardErr); err != nil {
-		return nil, fmt.Errorf("take the inventory: %w", err)
+		return nil, fmt.Errorf("read the inventory: %w", err)
 	}
 	if !strfmt.IsUUID(inv.id.String()) {
-		return nil, fmt.Errorf("take the inventory: the firmware says %q for the machine's UUID", inv.id)
+		return nil, fmt.Errorf("read the inventory: the firmware reports %q as the machine's UUID", inv.id)
 	}
 	return inv, nil
 }
@@ -64,7 +64,7 @@ type kernel struct {
 	err  error
 }
 
-// text returns the content of a file that must exist.
+// text returns the content of a required file.
 func (k *kernel) text(name string) string {
 	content, err := fs.ReadFile(k.root, name)
 	k.err = errors.Join(k.err, err)
@@ -73,14 +73,14 @@ func (k *kernel) text(name string) string {
 
 func (k *kernel) line(name string) string { return strings.TrimSpace(k.text(name)) }
 
-// number returns the number in a file that must exist.
+// number returns the number in a required file.
 func (k *kernel) number(name string) int64 {
 	n, err := strconv.ParseInt(k.line(name), 10, 64)
 	k.err = errors.Join(k.err, err)
 	return n
 }
 
-// maybe returns the line of a file that not every device has; "" without the file.
+// maybe returns the line of an optional file, or "".
 func (k *kernel) maybe(name string) string {
 	content, err := fs.ReadFile(k.root, name)
 	if err != nil {
@@ -143,7 +143,7 @@ func (k *kernel) disks() []*models.Disk {
 		case strings.HasPrefix(name, "sr"):
 			d.DriveType, d.IsInstallationMedia = models.DriveTypeODD, true
 		case !strings.HasPrefix(name, "vd"):
-			continue // the kernel's own, in memory
+			continue // the kernel's own device in memory
 		}
 		if d.Removable {
 			d.InstallationEligibility = models.DiskInstallationEligibility{NotEligibleReasons: []string{
@@ -192,8 +192,8 @@ func (k *kernel) interfaces() ([]*models.Interface, error) {
 	return interfaces, nil
 }
 
-// routes parses the kernel's table, whose addresses are hexadecimal numbers in the machine's byte
-// order.
+// routes parses the kernel's routing table. Its addresses are hexadecimal numbers in the machine's
+// byte order.
 func (k *kernel) routes() []*models.Route {
 	var routes []*models.Route
 	for line := range strings.Lines(k.text("proc/net/route")) {
@@ -214,7 +214,7 @@ func (k *kernel) routes() []*models.Route {
 func (k *kernel) address(number string) string {
 	raw, err := hex.DecodeString(number)
 	if err != nil || len(raw) != 4 {
-		k.err = errors.Join(k.err, fmt.Errorf("%q is no address of the routing table", number))
+		k.err = errors.Join(k.err, fmt.Errorf("%q is not an address of the routing table", number))
 		return ""
 	}
 	return netip.AddrFrom4([4]byte(binary.LittleEndian.AppendUint32(nil, binary.BigEndian.Uint32(raw)))).String()

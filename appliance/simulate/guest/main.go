@@ -1,8 +1,8 @@
-// Guest stands in for the discovery agent on an emulated machine that has booted an image. It reads
-// the config as the agent's unit has it, registers, reports the inventory, executes steps, and
-// writes the image to the disk for the installation. After a boot from that disk it is the
-// installed node. It ends with status 0 if the machine must be restarted. The config is its only
-// source for the appliance's address.
+// Guest acts as the discovery agent on an emulated machine that has booted an image. It reads the
+// config like the agent's unit, registers, reports the inventory, executes steps, and writes the
+// image to the disk for the installation. After a boot from that disk, it acts as the installed
+// node. It exits with status 0 if the machine must be restarted. It learns the appliance's address
+// only from the config.
 package main
 
 import (
@@ -23,15 +23,15 @@ const stay = 3
 
 func main() {
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
-	config := flag.String("config", "/config.ign", "the config, as Ignition finds it")
-	medium := flag.String("medium", "/dev/sr0", "what the machine is up from")
-	installed := flag.Bool("installed", false, "the medium is the disk that the machine was installed to")
-	speed := flag.Float64("speed", 1, "how much faster than in reality everything goes")
+	config := flag.String("config", "/config.ign", "path of the Ignition config")
+	medium := flag.String("medium", "/dev/sr0", "device from which the machine booted")
+	installed := flag.Bool("installed", false, "the medium is the disk with the installed system")
+	speed := flag.Float64("speed", 1, "factor by which waiting times are shortened")
 	flag.Parse()
 	restart, err := run(context.Background(), log, *config, *medium, *installed, *speed)
 	switch {
 	case err != nil:
-		log.Error("The guest failed.", "error", err)
+		log.Error("The simulated host stopped with an error.", "error", err)
 		os.Exit(1)
 	case !restart:
 		os.Exit(stay)
@@ -52,7 +52,7 @@ func run(ctx context.Context, log *slog.Logger, config, medium string, installed
 	if err != nil {
 		return false, err
 	}
-	log.Info("The config was read.", "appliance", found.ServiceURL, "infra_env", found.InfraEnvID, "id", inventory.id,
+	log.Info("Config read.", "appliance", found.ServiceURL, "infra_env", found.InfraEnvID, "id", inventory.id,
 		"from_disk", installed)
 	guest := &simulate.Guest{
 		ID: inventory.id, Config: found, Inventory: inventory.Inventory, Speed: speed, Logger: log,
@@ -61,7 +61,7 @@ func run(ctx context.Context, log *slog.Logger, config, medium string, installed
 	return guest.Run(ctx, installed)
 }
 
-// copyImage writes the booted image to a disk, which can boot from it like a CD.
+// copyImage writes the booted image to a disk. The disk can then be booted like a CD.
 func copyImage(from, to string) (err error) {
 	source, err := os.Open(from)
 	if err != nil {
@@ -73,7 +73,7 @@ func copyImage(from, to string) (err error) {
 		return fmt.Errorf("write the image: %w", err)
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	// larger pieces than usual: each is a request to an emulated drive
+	// The pieces are larger than usual, because each piece is a request to an emulated drive.
 	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source},
 		make([]byte, 1<<20)); err != nil {
 		return fmt.Errorf("copy %s to %s: %w", from, to, err)

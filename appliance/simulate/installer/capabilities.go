@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// baselines matches names of capability sets: none, all, or those of a version.
+// baselines matches the names of capability sets: None, the current set, or the set of a version.
 var baselines = regexp.MustCompile(`^(None|vCurrent|v4\.[0-9]+)$`)
 
 // checkCapabilities checks the capabilities and the CPU partitioning.

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// problems are errors in an install-config, in the format of Kubernetes' field errors.
+// problems contains errors in an install-config, in the format of Kubernetes' field errors.
 type problems []string
 
 func (p problems) Error() string {
@@ -132,7 +132,7 @@ type namedPrefix struct {
 	prefix netip.Prefix
 }
 
-// checkNetworks returns the valid machine networks.
+// checkNetworks checks the networks and returns the valid machine networks.
 func (c *installConfig) checkNetworks(p *problems) []netip.Prefix {
 	n := c.Networking
 	if n.NetworkType == "OpenShiftSDN" {
@@ -404,8 +404,8 @@ func checkRepository(p *problems, field, text string) {
 	}
 }
 
-// checkTrust reads the bundle as the real program does: its loop ends only at an empty rest, so
-// that anything after the last block, even a blank line, is an error.
+// checkTrust reads the bundle like the real program: its loop ends only when no text is left. So
+// any text after the last block is an error, even a blank line.
 func (c *installConfig) checkTrust(p *problems) {
 	if !slices.Contains([]string{"", "Proxyonly", "Always"}, c.AdditionalTrustBundlePolicy) {
 		p.invalid("additionalTrustBundlePolicy", c.AdditionalTrustBundlePolicy,

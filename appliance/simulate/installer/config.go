@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// installConfig is the install-config from openshift-install's documentation, as far as bare hosts
-// need it. Parts that are copied unchanged stay raw.
+// installConfig contains the fields of openshift-install's documented install-config that bare
+// hosts need. Parts that are copied unchanged stay raw.
 type installConfig struct {
 	APIVersion                  string              `json:"apiVersion"`
 	BaseDomain                  string              `json:"baseDomain"`
@@ -50,7 +50,7 @@ type configNetworking struct {
 	OVNKubernetesConfig json.RawMessage `json:"ovnKubernetesConfig"`
 }
 
-// configCIDR is an entry of machineNetwork or clusterNetwork. Only the second has a HostPrefix.
+// configCIDR is an entry of machineNetwork or clusterNetwork. Only clusterNetwork has a HostPrefix.
 type configCIDR struct {
 	CIDR       string `json:"cidr"`
 	HostPrefix int    `json:"hostPrefix"`
@@ -174,7 +174,7 @@ func (c *installConfig) computeCount() int {
 	return n
 }
 
-// apiHost returns the address of the API for nodes: the first VIP, or else the name.
+// apiHost returns the API's address for nodes: the first VIP, or the API's name.
 func (c *installConfig) apiHost() string {
 	var vips []string
 	switch {
@@ -193,7 +193,8 @@ func (c *installConfig) apiHost() string {
 
 func (c *installConfig) domain() string { return c.Metadata.Name + "." + c.BaseDomain }
 
-// parseInstallConfig parses YAML or JSON strictly, validates it and also returns it as JSON.
+// parseInstallConfig parses YAML or JSON strictly and validates it. It also returns the config as
+// JSON.
 func parseInstallConfig(raw []byte, version release) (*installConfig, []byte, error) {
 	var tree any
 	if err := yaml.Unmarshal(raw, &tree); err != nil {

@@ -55,8 +55,8 @@ func (in *run) ignitionFiles(state *installState, manifests map[string][]byte,
 	return files, nil
 }
 
-// kubeadminPassword returns four groups of five letters and digits, without characters that look
-// alike.
+// kubeadminPassword returns four groups of five letters and digits, without similar-looking
+// characters.
 func kubeadminPassword() string {
 	const alphabet = "ABCDEFGHIJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
 	groups := make([]string, 4)
@@ -66,8 +66,8 @@ func kubeadminPassword() string {
 	return strings.Join(groups, "-")
 }
 
-// pointerConfig points a host of the role to the machine config server. The root CA signs that
-// server's certificate.
+// pointerConfig returns a config that refers a host of the role to the machine config server. The
+// root CA signs that server's certificate.
 func pointerConfig(state *installState, role string) string {
 	source := "https://" + net.JoinHostPort(state.config.apiHost(), "22623") + "/config/" + role
 	return fmt.Sprintf(
@@ -79,7 +79,8 @@ func dataURL(data []byte) string {
 	return "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// bootstrapConfig contains the manifests, the keys and the programs for the first control plane.
+// bootstrapConfig returns a config with the manifests, the keys and the programs for the bootstrap
+// host.
 func (in *run) bootstrapConfig(state *installState, certs *clusterPKI, manifests map[string][]byte,
 	singleNode bool) ([]byte, error) {
 	c := state.config
@@ -171,7 +172,7 @@ func sshKeys(text string) []string {
 	return keys
 }
 
-// clusterPKI holds the certificates of a cluster that are visible from outside.
+// clusterPKI contains the certificates of a cluster that clients and nodes receive.
 type clusterPKI struct {
 	root, localSigner, lbSigner, adminSigner pki.Pair
 	api, machineConfig, admin                pki.Pair
@@ -226,7 +227,7 @@ func (p *clusterPKI) files() map[string][]byte {
 	return all
 }
 
-// kubeconfigFormat takes the CA bundle, domain, cluster name, certificate and key.
+// kubeconfigFormat has five arguments: CA bundle, domain, cluster name, certificate and key.
 const kubeconfigFormat = `clusters:
 - cluster:
     certificate-authority-data: %[1]s
@@ -248,8 +249,8 @@ kind: Config
 apiVersion: v1
 `
 
-// kubeconfig returns the administrator's kubeconfig with a client certificate, before the ingress
-// CA is known.
+// kubeconfig returns the administrator's kubeconfig with a client certificate, without the ingress
+// CA.
 func (p *clusterPKI) kubeconfig(c *installConfig) []byte {
 	encode := base64.StdEncoding.EncodeToString
 	ca := append(bytes.Clone(p.localSigner.Cert), p.lbSigner.Cert...)

@@ -37,18 +37,18 @@ const (
 	envBootstrapIP  = "OPENSHIFT_INSTALL_BOOTSTRAP_NODE_IP"
 )
 
-// Main runs the stand-in and ends the process if a payload's launcher started it. Otherwise it does
+// Main runs the stand-in and exits, if a payload's launcher started the process. Otherwise it does
 // nothing. A program that runs the openshift-install of a simulated payload must call Main first.
 func Main() {
 	if len(os.Args) > 2 && os.Args[0] == launcherProgram && os.Args[1] == installerName {
-		// os.Exit waits a second for race reports in programs with the race detector.
+		// With the race detector, os.Exit would wait a second for race reports.
 		syscall.Exit(runInstaller(os.Args[2], os.Args[3:], os.Environ(), os.Stdout, os.Stderr))
 	}
 }
 
 // runInstaller runs the commands version, create manifests, create ignition-configs and create
-// single-node-ignition-config, each with --dir. The file at path holds the stamp. The exit code is
-// 0, or 1 with a line level=fatal msg="…" on stderr.
+// single-node-ignition-config, each with --dir. The file at path contains the stamp. The exit code
+// is 0, or 1 with a line level=fatal msg="…" on stderr.
 func runInstaller(path string, args []string, env []string, stdout, stderr io.Writer) int {
 	in := &run{env: map[string]string{}, stdout: stdout}
 	for _, e := range env {
@@ -117,7 +117,8 @@ func (in *run) version() error {
 	return err
 }
 
-// releaseImage returns the release image: from the environment, or else from the stamp.
+// releaseImage returns the release image from the environment or, if it is not set there, from the
+// stamp.
 func (in *run) releaseImage() string {
 	image := in.env[envReleaseImage]
 	if image == "" {
@@ -127,7 +128,7 @@ func (in *run) releaseImage() string {
 	return image
 }
 
-// createManifests is the first step. It consumes install-config.yaml.
+// createManifests is the first step. It reads and removes install-config.yaml.
 func (in *run) createManifests() error {
 	state, err := in.loadState()
 	if err != nil {
@@ -168,8 +169,8 @@ func (in *run) createManifests() error {
 	return nil
 }
 
-// createIgnition is the second step. It consumes the manifests of the first step with all later
-// changes. Like the real program, it can also start from an install-config.
+// createIgnition is the second step. It reads and removes the manifests of the first step,
+// including later changes. Like the real program, it can also start from an install-config.
 func (in *run) createIgnition(singleNode bool) error {
 	if _, err := os.Stat(in.path("install-config.yaml")); err == nil {
 		if err := in.createManifests(); err != nil {
@@ -253,7 +254,7 @@ func (in *run) path(name string) string {
 // levelFatal is above slog's own levels, as in the real program's log.
 const levelFatal = slog.LevelError + 4
 
-// logrusStyle writes levels like the real program's logger and omits the time.
+// logrusStyle formats levels like the real program's logger and omits the time.
 func logrusStyle(groups []string, a slog.Attr) slog.Attr {
 	switch {
 	case len(groups) > 0:

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// The openshift-install of a payload is a few lines of text. The kernel runs the interpreter in its
-// first line, /proc/self/exe, which is the program of the process that starts it. Therefore the
-// file has the same bytes in every payload, needs no shell, finds the program at any path, and adds
-// nothing to a site. Main recognizes it by the arguments that the kernel makes of that line.
+// The openshift-install of a payload consists of a few lines of text. The first line names the
+// interpreter /proc/self/exe, which is the program of the process that starts the file. So the file
+// has the same bytes in every payload, needs no shell, finds the program at any path, and adds no
+// files to a site. Main recognizes the arguments that the kernel derives from that line.
 const (
 	launcherProgram = "/proc/self/exe"
 	launcherText    = "#!" + launcherProgram + " " + installerName + "\n" +
@@ -19,8 +19,8 @@ const (
 // it from a payload.
 type releaseStamp struct{ image, version, architecture string }
 
-// launcherPlaces returns the places for the stamp in their order after the text: a NUL, a name, a
-// NUL, a run of X and a NUL, as in the real program.
+// launcherPlaces returns the places for the stamp in the order in which they follow the text: a
+// NUL, a name, a NUL, a run of X and a NUL, as in the real program.
 func launcherPlaces() [3]string {
 	place := func(name string, room int) string {
 		return "\x00_RELEASE_" + name + "_LOCATION_\x00" + strings.Repeat("X", room) + "\x00"
@@ -34,8 +34,8 @@ func Launcher() string {
 	return launcherText + strings.Join(places[:], "") + "\n"
 }
 
-// stampOf reads the stamp of a launcher. Without a stamp, the program counts as a developers'
-// build, like the real one.
+// stampOf reads the stamp of a launcher. Without a stamp, the program is treated as a development
+// build, like the real program.
 func stampOf(launcher string) releaseStamp {
 	values := [...]string{"registry.ci.openshift.org/origin/release:4.20", "unreleased", "linux/" + runtime.GOARCH}
 	at := len(launcherText)

@@ -12,7 +12,7 @@ import (
 // object is a Kubernetes object before its encoding as YAML.
 type object = map[string]any
 
-// Object returns a Kubernetes object with the given members on top of its metadata.
+// Object returns a Kubernetes object with metadata and additional fields.
 func Object(apiVersion, kind, namespace, name string, more object) object {
 	metadata := object{"name": name}
 	if namespace != "" {
@@ -23,8 +23,8 @@ func Object(apiVersion, kind, namespace, name string, more object) object {
 	return all
 }
 
-// manifests returns the files of create manifests: the most significant ones of the real program,
-// under its names.
+// manifests returns the files of create manifests: the most significant files of the real program,
+// with the same names.
 func (in *run) manifests(state *installState) (map[string][]byte, error) {
 	all := map[string]object{}
 	maps.Copy(all, clusterManifests(state))
@@ -196,8 +196,8 @@ func (c *installConfig) roles() []string {
 	return roles
 }
 
-// bareMetalManifests returns a BareMetalHost for each host, masters first, with the empty status of
-// the real program.
+// bareMetalManifests returns a BareMetalHost for each host, masters first, with an empty status
+// like that of the real program.
 func bareMetalManifests(b *configBareMetal) map[string]object {
 	hosts := slices.Clone(b.Hosts)
 	slices.SortStableFunc(hosts, func(x, y configHost) int {

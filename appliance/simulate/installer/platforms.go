@@ -94,7 +94,7 @@ func (e *configExternal) check(p *problems) {
 	}
 }
 
-// check allows vSphere without VIPs: the user's own load balancer has the addresses then.
+// check allows vSphere without VIPs: a user-managed load balancer then has the addresses.
 func (v *configVSphere) check(p *problems) {
 	if (len(v.APIVIPs) == 0) != (len(v.IngressVIPs) == 0) {
 		p.required("platform.vsphere.apiVIPs", "must specify VIPs for both the API and Ingress")
@@ -183,7 +183,7 @@ type release struct{ major, minor int }
 func (in *run) release() release {
 	parts := strings.SplitN(in.stamp.version, ".", 3)
 	if len(parts) < 3 {
-		return release{} // a developers' build has every feature
+		return release{} // a development build has every feature
 	}
 	major, errMajor := strconv.Atoi(parts[0])
 	minor, errMinor := strconv.Atoi(parts[1])
@@ -200,7 +200,7 @@ func (c *installConfig) preview() bool {
 	return c.FeatureSet == "TechPreviewNoUpgrade" || c.FeatureSet == "CustomNoUpgrade"
 }
 
-// checkControlPlane checks the number of control-plane nodes. Two nodes need an arbiter, or fencing
+// checkControlPlane checks the number of control-plane nodes. Two nodes need an arbiter or fencing
 // credentials.
 func (c *installConfig) checkControlPlane(p *problems, version release) {
 	masters, arbiters := c.ControlPlane.count(), c.Arbiter.count()
@@ -289,7 +289,7 @@ func (c *installConfig) checkFencing(p *problems, fencing *configFencing, versio
 	}
 }
 
-// machineManifests returns the manifests by which a cluster on virtual machines creates its
+// machineManifests returns the manifests with which a cluster on virtual machines creates its
 // machines.
 func machineManifests(c *installConfig, infraID string) map[string]object {
 	all := map[string]object{}

@@ -14,10 +14,10 @@ import (
 	"landfall/appliance/simulate/pki"
 )
 
-// stateFile passes the state from the first step to the second.
+// stateFile contains the state that the first step passes to the second.
 const stateFile = ".openshift_install_state.json"
 
-// installState is the state that create manifests leaves for the second step. Its keys in the file
+// installState is the state that create manifests writes for the second step. Its keys in the file
 // are the real program's asset names.
 type installState struct {
 	InstallConfig stateInstallConfig `json:"*installconfig.InstallConfig"`
@@ -62,14 +62,14 @@ func infraID(name string) string {
 
 func randomText(alphabet string, n int) string {
 	b := make([]byte, n)
-	rand.Read(b) // it never returns an error
+	rand.Read(b) // Read never returns an error
 	for i := range b {
 		b[i] = alphabet[int(b[i])%len(alphabet)]
 	}
 	return string(b)
 }
 
-// loadState returns nil if there is no state file.
+// loadState reads the state file. It returns nil if the file does not exist.
 func (in *run) loadState() (*installState, error) {
 	data, err := os.ReadFile(in.path(stateFile))
 	if errors.Is(err, os.ErrNotExist) {

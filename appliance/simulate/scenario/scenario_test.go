@@ -57,7 +57,7 @@ func TestParse_errors(t *testing.T) {
 		"people who never rest": {"days: 1\nsites: [{people: {think: 1s}}]",
 			"s.yaml, line 2: sites[0].people.think: it is 1s; expected at least 1m"},
 		"an unknown fault of hosts": {"days: 1\nsites: [{faults: {hosts: {bad-luck: 1%}}}]",
-			`s.yaml, line 2: sites[0].faults.hosts.bad-luck: unknown fault "bad-luck": the faults known are `},
+			`s.yaml, line 2: sites[0].faults.hosts.bad-luck: unknown fault "bad-luck": the faults are `},
 		"a fault of one host": {"days: 1\nsites: [{faults: {hosts: {'host=2:no-dns': 1%}}}]",
 			"sites[0].faults.hosts.host=2:no-dns: expected one fault, without the number of a host"},
 		"an unknown fault of all": {"days: 1\nsites: [{faults: {clusters: {bad-luck: 1%}}}]",

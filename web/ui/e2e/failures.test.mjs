@@ -214,7 +214,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     await page.getByText('Control plane was not installed').waitFor({ timeout: minute });
     await page
       .getByTestId('why-it-failed')
-      .getByText(/host-2: the installation broke off at the stage "Writing image to disk"/)
+      .getByText(/host-2: the installation was aborted at the stage "Writing image to disk"/)
       .waitFor();
     await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // it links to the internet
     await browser.screenshot('a-failed-installation');
@@ -223,7 +223,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
     const culprit = page.getByRole('row', { name: /host-2/ });
     await culprit.getByRole('button', { name: /Error|Failed/ }).click();
     await page
-      .getByText(/broke off at the stage "Writing image to disk"/)
+      .getByText(/was aborted at the stage "Writing image to disk"/)
       .first()
       .waitFor();
   });
