@@ -51,16 +51,13 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 		invariant string
 	}{
 		"a host in two clusters": {func(tx *store.Tx, s site) error {
-			return record.ClusterHosts.Add(tx,
-				other+"/"+s.h.env+"/"+s.h.id)
+			return record.ClusterHosts.Add(tx, other+"/"+s.h.env+"/"+s.h.id)
 		}, audit.Membership},
 		"a host missing in its cluster's list": {func(tx *store.Tx, s site) error {
-			return record.ClusterHosts.Remove(tx,
-				s.cluster+"/"+s.h.env+"/"+s.h.id)
+			return record.ClusterHosts.Remove(tx, s.cluster+"/"+s.h.env+"/"+s.h.id)
 		}, audit.Membership},
 		"a host in two infra-envs": {func(tx *store.Tx, s site) error {
-			return record.HostInfraEnvs.Add(tx,
-				s.h.id+"/"+other)
+			return record.HostInfraEnvs.Add(tx, s.h.id+"/"+other)
 		}, audit.Membership},
 		"unknown state": {func(tx *store.Tx, s site) error {
 			return host(tx, s, func(h *record.Host) { h.API.Status = conv.Pointer("lost") })
@@ -82,8 +79,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			return record.StateDeadlines.Set(tx, record.ClusterDeadline(other), s.clock.Now().Add(time.Hour))
 		}, audit.Remains},
 		"a preparation in the wrong state": {func(tx *store.Tx, s site) error {
-			return record.PendingPreparations.Add(tx,
-				s.cluster)
+			return record.PendingPreparations.Add(tx, s.cluster)
 		},
 			audit.Exit},
 		"a report without host": {func(tx *store.Tx, s site) error {
@@ -91,16 +87,13 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			return record.Reports.Put(tx, s.h.env+"/"+other+"/inventory", &report)
 		}, audit.Remains},
 		"an index entry of an infra-env without cluster": {func(tx *store.Tx, s site) error {
-			return record.ClusterInfraEnvs.Add(tx,
-				other+"/"+s.h.env)
+			return record.ClusterInfraEnvs.Add(tx, other+"/"+s.h.env)
 		}, audit.Remains},
 		"an index entry without host": {func(tx *store.Tx, s site) error {
-			return record.HostInfraEnvs.Add(tx,
-				other+"/"+s.h.env)
+			return record.HostInfraEnvs.Add(tx, other+"/"+s.h.env)
 		}, audit.Remains},
 		"an image code without infra-env": {func(tx *store.Tx, s site) error {
-			return record.ImageCodes.Add(tx,
-				"abcdefghijklmnop/"+other)
+			return record.ImageCodes.Add(tx, "abcdefghijklmnop/"+other)
 		}, audit.IDs},
 		"outbox entry of an event that did not happen": {func(tx *store.Tx, s site) error {
 			held, err := outbox.DesiredRows.Get(tx, s.cluster)
@@ -111,8 +104,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			return outbox.PutDesired(tx, s.cluster, held)
 		}, audit.Outbox},
 		"a missing outbox entry": {func(tx *store.Tx, s site) error {
-			return outbox.DesiredRows.Delete(tx,
-				s.cluster)
+			return outbox.DesiredRows.Delete(tx, s.cluster)
 		},
 			audit.Outbox},
 		"a duplicate id": {func(tx *store.Tx, s site) error {

@@ -114,8 +114,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 			return err
 		}
 		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
-			lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
-			*row.API.Status) {
+			lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts}, *row.API.Status) {
 			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.",
 				row.API.Name, *row.API.Status)
 		}
@@ -145,8 +144,7 @@ func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 			return err
 		}
 		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling,
-			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing},
-			*row.API.Status) {
+			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing}, *row.API.Status) {
 			return conflict("Cluster %s is %s; cancel the installation before you delete it.", row.API.Name,
 				*row.API.Status)
 		}

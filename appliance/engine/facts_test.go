@@ -42,8 +42,7 @@ func TestReports_visibleAfterCommit(t *testing.T) {
 	}
 	committed := func() (name string) {
 		require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-			name = b.nameIn(newReading(t.Context(), b.Engine, tx),
-				key)
+			name = b.nameIn(newReading(t.Context(), b.Engine, tx), key)
 			return nil
 		}))
 		return name

@@ -10,15 +10,15 @@ import (
 
 // noteFeatures updates the list of features that a cluster uses. Features are derived from the
 // descriptions of the cluster, its infra-envs and its hosts.
-func (c *change) noteFeatures(w *clusterMembers) error {
-	api := &w.row.API
+func (c *change) noteFeatures(m *clusterMembers) error {
+	api := &m.row.API
 	seen := description.ClusterUses(api)
 	named, virtual := 0, []any{}
-	for i, h := range w.records {
+	for i, h := range m.records {
 		if h.API.RequestedHostname != "" {
 			named++
 		}
-		if found := w.hosts[i].Inventory; found != nil && found.SystemVendor != nil && found.SystemVendor.Virtual {
+		if found := m.hosts[i].Inventory; found != nil && found.SystemVendor != nil && found.SystemVendor.Virtual {
 			virtual = append(virtual, h.API.ID.String())
 		}
 	}
@@ -31,7 +31,7 @@ func (c *change) noteFeatures(w *clusterMembers) error {
 		return err
 	}
 	api.FeatureUsage = text
-	c.saveCluster(w.row)
+	c.saveCluster(m.row)
 	return nil
 }
 

@@ -449,8 +449,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 		return err
 	}
 	if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
-		lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
-		*cluster.API.Status) {
+		lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts}, *cluster.API.Status) {
 		return conflict("Cluster %s is %s and accepts no hosts now.", cluster.API.Name, *cluster.API.Status)
 	}
 	if err := description.CheckHostFeatures(&h.API, h.Fencing != nil, &cluster.API); err != nil {

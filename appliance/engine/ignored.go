@@ -45,8 +45,7 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 			return err
 		}
 		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
-			lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
-			*row.API.Status) {
+			lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts}, *row.API.Status) {
 			return invalid("Cluster %s is %s; validations can be ignored before its installation only.", row.API.Name,
 				*row.API.Status)
 		}

@@ -235,8 +235,7 @@ func (c *change) removeInfraEnvs(clusterID string) error {
 	var ids []string
 	prefix := clusterID + "/"
 	if err := record.ClusterInfraEnvs.Keys(c.tx, prefix, func(key string) error {
-		ids = append(ids,
-			strings.TrimPrefix(key, prefix))
+		ids = append(ids, strings.TrimPrefix(key, prefix))
 		return nil
 	}); err != nil {
 		return err

@@ -307,8 +307,7 @@ func (c *change) progress(h *record.Host, progress *models.HostProgress) error {
 	before, from := h.API.Progress, *h.API.Status
 	h.API.Progress = next
 	if _, err := c.triggerHost(h, lifecycle.OnProgress, ""); err != nil ||
-		!slices.Contains(lifecycle.HostInstallingStates,
-			from) {
+		!slices.Contains(lifecycle.HostInstallingStates, from) {
 		h.API.Progress = before // the installation of this host has ended
 		return err
 	}

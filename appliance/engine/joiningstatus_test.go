@@ -123,8 +123,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 			[]string{
 				"has not contacted its cluster after the reboot. The last problem found in its cluster: Its request " +
 					"was denied."}},
-		"kubelet without serving request": {[]JoiningUpdate{approved(false)},
-			lifecycle.HostPendingUserAction,
+		"kubelet without serving request": {[]JoiningUpdate{approved(false)}, lifecycle.HostPendingUserAction,
 			[]string{"client certificate was approved, but it is not a node yet"}},
 		"node not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,
 			Approved: []record.CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,

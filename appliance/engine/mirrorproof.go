@@ -103,8 +103,7 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 				"Cluster %s: gaps in the mirror prevent its installation again.", row.API.Name)
 		}
 		return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityWarning,
-			"Cluster %s: a user accepted that the mirror lacks images.",
-			row.API.Name)
+			"Cluster %s: a user accepted that the mirror lacks images.", row.API.Name)
 	})
 }
 
@@ -144,7 +143,8 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 		}
 		if err := note("Preparing the installation: checking the images in the mirror, %d of %d.", done,
 			total); err != nil {
-			e.options.Logger.Debug("The progress of the proof could not be recorded.", "cluster", id, "error", err)
+			e.options.Logger.Debug("The progress of the mirror check could not be recorded.", "cluster", id, "error",
+				err)
 		}
 	})
 	if err != nil {

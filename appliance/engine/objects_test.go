@@ -147,8 +147,7 @@ func TestObjects_foundByKey(t *testing.T) {
 	})
 
 	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
-		return record.NoteClusterObject(tx, id,
-			record.Object{Key: "other/bench"})
+		return record.NoteClusterObject(tx, id, record.Object{Key: "other/bench"})
 	}))
 	b.rows(func(rows view.Rows) {
 		found, err := rows.ClusterOf("site/bench")

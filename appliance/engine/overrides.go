@@ -128,8 +128,7 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 			return err
 		}
 		if slices.Contains(slices.Concat(lifecycle.HostInstallingStates, []string{lifecycle.HostPreparing,
-			lifecycle.HostPrepared, lifecycle.HostInstalled, lifecycle.HostAdded}),
-			*h.API.Status) {
+			lifecycle.HostPrepared, lifecycle.HostInstalled, lifecycle.HostAdded}), *h.API.Status) {
 			return conflict("Host %s is %s; its installer has its arguments already.", c.hostName(h), *h.API.Status)
 		}
 		h.API.InstallerArgs = string(text)

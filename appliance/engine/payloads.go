@@ -35,9 +35,7 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 		})
 	}); err != nil && ctx.Err() == nil {
 		// The payload can be read again later. A full disk must not prevent hosts from booting.
-		e.options.Logger.Warn("A release payload could not be cached.", "release", payload.Image,
-			"error",
-			err)
+		e.options.Logger.Warn("A release payload could not be cached.", "release", payload.Image, "error", err)
 	}
 	return payload, nil
 }

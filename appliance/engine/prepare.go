@@ -44,7 +44,7 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 	for {
 		unfinished, err := e.unfinishedPreparations()
 		if err != nil {
-			return fmt.Errorf("reading the clusters to prepare: %w", err)
+			return fmt.Errorf("read the clusters to prepare: %w", err)
 		}
 		for id, run := range running {
 			if unfinished[id] != run.id {
@@ -112,8 +112,7 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 	})
 	if recordErr != nil {
 		e.options.Logger.Error("The failure of a preparation could not be recorded.", "cluster", id, "failure",
-			err, "error",
-			recordErr)
+			err, "error", recordErr)
 	}
 }
 
@@ -255,11 +254,11 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		content, err := e.options.Secrets.SealBytes(files[name])
 		if err != nil {
-			return fmt.Errorf("storing %s: %w", name, err)
+			return fmt.Errorf("store %s: %w", name, err)
 		}
 		file, err := e.options.DB.Stage(ctx, bytes.NewReader(content))
 		if err != nil {
-			return fmt.Errorf("storing %s: %w", name, err)
+			return fmt.Errorf("store %s: %w", name, err)
 		}
 		staged[name] = file
 	}

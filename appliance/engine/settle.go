@@ -28,29 +28,29 @@ const settleRounds = 6
 // facts: networks, groups of connected hosts, roles, validations and states. It repeats this until
 // no state changes.
 func (c *change) refreshCluster(id string) error {
-	w, err := c.members(id)
+	m, err := c.members(id)
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	for _, h := range w.records {
+	for _, h := range m.records {
 		// The instructions of each host depend on the reports of the other hosts.
 		c.touchedHosts = append(c.touchedHosts, record.HostKey(h))
 	}
-	if err := errors.Join(c.deriveClusterFields(w), c.noteFeatures(w)); err != nil {
+	if err := errors.Join(c.deriveClusterFields(m), c.noteFeatures(m)); err != nil {
 		return err
 	}
 	for range settleRounds {
-		hostChanged, err := c.refreshHosts(w)
+		hostChanged, err := c.refreshHosts(m)
 		if err != nil {
 			return err
 		}
 		if hostChanged { // the input of the cluster's validations may have changed
-			w.inputs = nil
+			m.inputs = nil
 		}
-		clusterChanged, err := c.refreshState(w)
+		clusterChanged, err := c.refreshState(m)
 		if err != nil {
 			return err
 		}
@@ -67,18 +67,18 @@ func (c *change) members(id string) (*clusterMembers, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &clusterMembers{row: row}
-	if w.records, err = c.hostsOf(id); err != nil {
+	m := &clusterMembers{row: row}
+	if m.records, err = c.hostsOf(id); err != nil {
 		return nil, err
 	}
-	for _, h := range w.records {
+	for _, h := range m.records {
 		host, err := c.inventoryHost(h)
 		if err != nil {
 			return nil, err
 		}
-		w.hosts = append(w.hosts, host)
+		m.hosts = append(m.hosts, host)
 	}
-	return w, nil
+	return m, nil
 }
 
 // clusterMembers is a cluster with its hosts, in the form that the validations read.
@@ -93,21 +93,20 @@ type clusterMembers struct {
 	inputs []byte
 }
 
-func (w *clusterMembers) installing() bool {
+func (m *clusterMembers) installing() bool {
 	return slices.Contains([]string{lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction,
-		lifecycle.ClusterFinalizing, lifecycle.ClusterInstalled},
-		*w.row.API.Status)
+		lifecycle.ClusterFinalizing, lifecycle.ClusterInstalled}, *m.row.API.Status)
 }
 
 // deriveClusterFields sets the fields of a cluster that are derived and not entered: groups of
 // connected hosts, host networks, machine networks of the VIPs, and suggested roles.
-func (c *change) deriveClusterFields(w *clusterMembers) error {
-	api := &w.row.API
-	if w.installing() {
+func (c *change) deriveClusterFields(m *clusterMembers) error {
+	api := &m.row.API
+	if m.installing() {
 		return nil
 	}
-	roles := validation.SuggestRoles(api, w.hosts, c.e.options.Requirements(api.OpenshiftVersion))
-	for _, h := range w.records {
+	roles := validation.SuggestRoles(api, m.hosts, c.e.options.Requirements(api.OpenshiftVersion))
+	for _, h := range m.records {
 		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
 			c.saveHost(h)
 			if err := c.hostEventOf(h, event.Props{"suggested_role": role}, event.HostRole, models.EventSeverityInfo,
@@ -117,47 +116,47 @@ func (c *change) deriveClusterFields(w *clusterMembers) error {
 		}
 	}
 	if schedulable := validation.MastersSchedulable(api,
-		w.hosts); conv.Value(api.SchedulableMastersForcedTrue) != schedulable {
+		m.hosts); conv.Value(api.SchedulableMastersForcedTrue) != schedulable {
 		api.SchedulableMastersForcedTrue = &schedulable
-		c.saveCluster(w.row)
+		c.saveCluster(m.row)
 	}
-	w.groups, w.collisions = network.MajorityGroups(w.hosts, validation.SmallestGroup(api, w.hosts)),
-		network.Collisions(w.hosts)
-	groups, err := w.groups.JSON()
+	m.groups, m.collisions = network.MajorityGroups(m.hosts, validation.SmallestGroup(api, m.hosts)),
+		network.Collisions(m.hosts)
+	groups, err := m.groups.JSON()
 	if err != nil {
 		return err
 	}
-	networks := network.HostNetworks(w.hosts)
+	networks := network.HostNetworks(m.hosts)
 	changed := replace(&api.ConnectivityMajorityGroups, groups)
 	if !slices.EqualFunc(api.HostNetworks, networks, sameHostNetwork) {
 		api.HostNetworks, changed = networks, true
 	}
-	if c.followMachineNetwork(w) {
+	if c.followMachineNetwork(m) {
 		changed = true
 	}
 	if changed {
-		c.saveCluster(w.row)
+		c.saveCluster(m.row)
 	}
 	return nil
 }
 
 // followMachineNetwork sets the machine network of a cluster to the network of its VIPs or hosts,
 // unless the user has set one.
-func (c *change) followMachineNetwork(w *clusterMembers) (changed bool) {
-	api := &w.row.API
-	if len(api.MachineNetworks) > 0 && !w.row.Follows {
+func (c *change) followMachineNetwork(m *clusterMembers) (changed bool) {
+	api := &m.row.API
+	if len(api.MachineNetworks) > 0 && !m.row.Follows {
 		return false
 	}
-	machine, text := machineNetwork(api, w.hosts), ""
+	machine, text := machineNetwork(api, m.hosts), ""
 	if machine.IsValid() {
 		text = machine.String()
 	}
 	// this host may have the network
 	withoutInventory := func(host *inventory.Host) bool { return host.Inventory == nil }
-	if text == api.MachineNetworkCidr || text == "" && slices.ContainsFunc(w.hosts, withoutInventory) {
+	if text == api.MachineNetworkCidr || text == "" && slices.ContainsFunc(m.hosts, withoutInventory) {
 		return false
 	}
-	api.MachineNetworkCidr, w.row.Follows = text, text != ""
+	api.MachineNetworkCidr, m.row.Follows = text, text != ""
 	api.MachineNetworks = []*models.MachineNetwork{}
 	if text != "" {
 		api.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(text), ClusterID: *api.ID}}
@@ -191,17 +190,17 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 }
 
 // refreshHosts validates the hosts of a cluster and runs the trigger refresh on each.
-func (c *change) refreshHosts(w *clusterMembers) (changed bool, err error) {
-	w.inputs = nil
-	for i, h := range w.records {
-		found, err := c.validateHost(h, w.hosts[i], w)
+func (c *change) refreshHosts(m *clusterMembers) (changed bool, err error) {
+	m.inputs = nil
+	for i, h := range m.records {
+		found, err := c.validateHost(h, m.hosts[i], m)
 		if err != nil {
 			return changed, err
 		}
-		s := c.situation(h, &w.row.API, found)
+		s := c.situation(h, &m.row.API, found)
 		// Only a host that waits too long for a user action is expendable.
 		s.Expendable = s.TimedOut && *h.API.Status == lifecycle.HostPendingUserAction &&
-			lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
+			lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostInstalled)
 		transitioned, err := c.transitionHost(h, lifecycle.OnRefresh, s)
 		if err != nil {
 			return changed, err
@@ -212,16 +211,16 @@ func (c *change) refreshHosts(w *clusterMembers) (changed bool, err error) {
 }
 
 func (c *change) runHostValidations(h *record.Host, host *inventory.Host, env *record.InfraEnv,
-	w *clusterMembers) (*validation.Report, error) {
+	m *clusterMembers) (*validation.Report, error) {
 	input := validation.HostInput{
 		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
 		Restarts: h.IsRestarting(), Disabled: c.e.options.DisabledValidations,
 		AgentImage: c.e.options.Images.Agent,
 	}
 	version := env.API.OpenshiftVersion
-	if w != nil {
-		input.Cluster, input.Peers, input.Groups, input.Collisions = &w.row.API, w.hosts, w.groups, w.collisions
-		version = w.row.API.OpenshiftVersion
+	if m != nil {
+		input.Cluster, input.Peers, input.Groups, input.Collisions = &m.row.API, m.hosts, m.groups, m.collisions
+		version = m.row.API.OpenshiftVersion
 	}
 	input.Requirements = c.e.options.Requirements(version)
 	report := validation.Host(input)
@@ -414,18 +413,18 @@ func (c *change) refreshUnbound(key string) error {
 }
 
 // refreshState validates a cluster and runs the trigger refresh on it.
-func (c *change) refreshState(w *clusterMembers) (bool, error) {
-	row := w.row
+func (c *change) refreshState(m *clusterMembers) (bool, error) {
+	row := m.row
 	s := clusterSituation(row)
 	s.Readiness, s.WarnOnly = validation.Ready, c.e.WarnsOnly(&row.API)
 	if slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
-		found, err := c.validateCluster(w)
+		found, err := c.validateCluster(m)
 		if err != nil {
 			return false, err
 		}
 		s.Readiness, s.Failing = found.status, found.failing
 	}
-	countHosts(&s, w)
+	countHosts(&s, m)
 	if limit, ok := c.e.clusterLimit(row); ok {
 		s.TimedOut = !c.now.Before(limit)
 	}
@@ -439,11 +438,11 @@ func (c *change) refreshState(w *clusterMembers) (bool, error) {
 }
 
 // clusterInput returns the input of a cluster's validations.
-func (c *change) clusterInput(w *clusterMembers) (validation.ClusterInput, error) {
-	row := w.row
+func (c *change) clusterInput(m *clusterMembers) (validation.ClusterInput, error) {
+	row := m.row
 	custom, err := c.hasManifests(row.API.ID.String())
 	return validation.ClusterInput{
-		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.options.Requirements(row.API.OpenshiftVersion),
+		Cluster: &row.API, Hosts: m.hosts, Requirements: c.e.options.Requirements(row.API.OpenshiftVersion),
 		PullSecretSet:   row.API.PullSecretSet,
 		MissingCatalogs: c.e.missingCatalogs(row), CustomManifests: custom,
 	}, err
@@ -487,38 +486,38 @@ func clusterSituation(row *record.Cluster) lifecycle.ClusterSituation {
 }
 
 // countHosts adds the states of a cluster's hosts to the cluster's situation.
-func countHosts(s *lifecycle.ClusterSituation, w *clusterMembers) {
-	s.AllPrepared, s.AllDone = len(w.records) > 0, len(w.records) > 0
-	s.EnoughInstalled = lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
-	s.EnoughLeft = lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostPrepared, lifecycle.HostInstalling,
+func countHosts(s *lifecycle.ClusterSituation, m *clusterMembers) {
+	s.AllPrepared, s.AllDone = len(m.records) > 0, len(m.records) > 0
+	s.EnoughInstalled = lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostInstalled)
+	s.EnoughLeft = lifecycle.SufficientHosts(m.rolesAndStates, lifecycle.HostPrepared, lifecycle.HostInstalling,
 		lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction, lifecycle.HostInstalled)
-	for i, h := range w.records {
+	for i, h := range m.records {
 		status := *h.API.Status
 		s.AllPrepared = s.AllPrepared && status == lifecycle.HostPrepared
 		s.AllDone = s.AllDone && (status == lifecycle.HostInstalled || status == lifecycle.HostFailed)
 		switch status {
 		case lifecycle.HostFailed, lifecycle.HostCancelled:
 			if s.HostFailed == "" {
-				s.HostFailed = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
+				s.HostFailed = "host " + m.hosts[i].Name() + ": " + *h.API.StatusInfo
 			}
 		case lifecycle.HostPendingUserAction:
 			s.PendingUserAction = true
 		case lifecycle.HostPreparingFailed:
 			if s.HostNotPreparable == "" {
-				s.HostNotPreparable = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
+				s.HostNotPreparable = "host " + m.hosts[i].Name() + ": " + *h.API.StatusInfo
 			}
 		case lifecycle.HostKnown, lifecycle.HostPreparing, lifecycle.HostPrepared:
 		default:
 			if s.HostNotPrepared == "" {
-				s.HostNotPrepared = "host " + w.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
+				s.HostNotPrepared = "host " + m.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
 			}
 		}
 	}
 }
 
 // rolesAndStates yields the role and the state of each host.
-func (w *clusterMembers) rolesAndStates(yield func(models.HostRole, string) bool) {
-	for _, h := range w.records {
+func (m *clusterMembers) rolesAndStates(yield func(models.HostRole, string) bool) {
+	for _, h := range m.records {
 		if !yield(h.API.Role, *h.API.Status) {
 			return
 		}

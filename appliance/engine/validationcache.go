@@ -29,7 +29,7 @@ type validationResult struct {
 // random walks choose results at random.
 type validator interface {
 	validateHost(h *record.Host) validationResult
-	validateCluster(w *clusterMembers) validationResult
+	validateCluster(m *clusterMembers) validationResult
 }
 
 // cachedValidation is the stored result of validating a host or a cluster, with the digest of its
@@ -44,36 +44,36 @@ type cachedValidation struct {
 // one host does not validate the other hosts again. A result is only used for the same input and
 // the same row.
 type validationCache struct {
-	mu   sync.Mutex
-	held map[string]cachedValidation // by host key or cluster id
+	mu      sync.Mutex
+	results map[string]cachedValidation // by host key or cluster id
 }
 
 func (v *validationCache) get(key string) (cachedValidation, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	found, ok := v.held[key]
+	found, ok := v.results[key]
 	return found, ok
 }
 
 func (v *validationCache) put(key string, found cachedValidation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.held == nil {
-		v.held = make(map[string]cachedValidation)
+	if v.results == nil {
+		v.results = make(map[string]cachedValidation)
 	}
-	v.held[key] = found
+	v.results[key] = found
 }
 
 func (v *validationCache) drop(key string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.held, key)
+	delete(v.results, key)
 }
 
 // validateHost returns the validation result of a host. The validations only run again if their
 // input has changed: the host's record and reports, its contact, its infra-env, its cluster, or the
 // relevant fields of other hosts.
-func (c *change) validateHost(h *record.Host, host *inventory.Host, w *clusterMembers) (validationResult, error) {
+func (c *change) validateHost(h *record.Host, host *inventory.Host, m *clusterMembers) (validationResult, error) {
 	if !lifecycle.Validated(*h.API.Status) {
 		return validationResult{status: validation.Ready}, nil
 	}
@@ -85,13 +85,13 @@ func (c *change) validateHost(h *record.Host, host *inventory.Host, w *clusterMe
 	if err != nil {
 		return validationResult{}, err
 	}
-	inputs := c.inputsOf(h, env, w)
+	inputs := c.inputsOf(h, env, m)
 	if held, ok := c.lastValidation(key); ok && held.inputs == inputs {
 		if row, err := record.Validations.Modified(c.tx, record.HostSubject(key)); err == nil && row == held.revision {
 			return held.result, nil
 		}
 	}
-	report, err := c.runHostValidations(h, host, env, w)
+	report, err := c.runHostValidations(h, host, env, m)
 	if err != nil {
 		return validationResult{}, err
 	}
@@ -125,15 +125,15 @@ var (
 const encodingSize = 4 << 10
 
 // inputsOf returns the digest of the input of a host's validations.
-func (c *change) inputsOf(h *record.Host, env *record.InfraEnv, w *clusterMembers) [sha256.Size]byte {
+func (c *change) inputsOf(h *record.Host, env *record.InfraEnv, m *clusterMembers) [sha256.Size]byte {
 	record := h.API
 	record.UpdatedAt = time.Time{} // changes with every write
 	c.scratch = encodeHost(slices.Grow(c.scratch[:0], encodingSize), &record)
 	c.scratch = binary.LittleEndian.AppendUint64(c.scratch, h.Reported)
 	c.scratch = strconv.AppendBool(strconv.AppendBool(c.scratch, c.connected(h)), h.IsRestarting())
 	c.scratch = encodeInfraEnv(c.scratch, &env.API)
-	if w != nil {
-		c.scratch = append(c.scratch, w.digest()...)
+	if m != nil {
+		c.scratch = append(c.scratch, m.digest()...)
 	}
 	return sha256.Sum256(c.scratch)
 }
@@ -155,39 +155,39 @@ type memberInputs struct {
 }
 
 // digest returns the digest of the input that the validations of all hosts share.
-func (w *clusterMembers) digest() []byte {
-	if w.inputs == nil {
-		inputs := memberInputs{w.row.API, make([]peerInputs, len(w.hosts)), w.groups, w.collisions}
+func (m *clusterMembers) digest() []byte {
+	if m.inputs == nil {
+		inputs := memberInputs{m.row.API, make([]peerInputs, len(m.hosts)), m.groups, m.collisions}
 		inputs.Cluster.UpdatedAt = time.Time{}
-		for i, h := range w.hosts {
+		for i, h := range m.hosts {
 			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials,
 				h.Role(), h.Inventory != nil}
 		}
 		sum := sha256.Sum256(encodeMembers(make([]byte, 0, encodingSize), &inputs))
-		w.inputs = sum[:]
+		m.inputs = sum[:]
 	}
-	return w.inputs
+	return m.inputs
 }
 
 // validateCluster returns the validation result of a cluster. The validations only run again if
 // their input has changed.
-func (c *change) validateCluster(w *clusterMembers) (validationResult, error) {
+func (c *change) validateCluster(m *clusterMembers) (validationResult, error) {
 	if c.e.validator != nil {
-		return c.e.validator.validateCluster(w), nil
+		return c.e.validator.validateCluster(m), nil
 	}
-	key := w.row.API.ID.String()
-	input, err := c.clusterInput(w)
+	key := m.row.API.ID.String()
+	input, err := c.clusterInput(m)
 	if err != nil {
 		return validationResult{}, err
 	}
-	inputs := w.clusterInputs(input)
+	inputs := m.clusterInputs(input)
 	if held, ok := c.lastValidation(key); ok && held.inputs == inputs {
 		if row, err := record.Validations.Modified(c.tx, record.ClusterSubject(key)); err == nil &&
 			row == held.revision {
 			return held.result, nil
 		}
 	}
-	report, err := c.runClusterValidations(w.row, input)
+	report, err := c.runClusterValidations(m.row, input)
 	if err != nil {
 		return validationResult{}, err
 	}
@@ -201,18 +201,18 @@ func (c *change) validateCluster(w *clusterMembers) (validationResult, error) {
 }
 
 // clusterInputs returns the digest of the input of a cluster's validations.
-func (w *clusterMembers) clusterInputs(input validation.ClusterInput) [sha256.Size]byte {
+func (m *clusterMembers) clusterInputs(input validation.ClusterInput) [sha256.Size]byte {
 	text := strconv.AppendBool(nil, input.CustomManifests)
 	text = encodeCatalogs(text, &input.MissingCatalogs)
-	text = append(append(text, w.digest()...), w.members()...)
+	text = append(append(text, m.digest()...), m.members()...)
 	return sha256.Sum256(text)
 }
 
 // members encodes the fields of all hosts that the cluster's validations read. It does not use
 // JSON, which takes longer than the validations.
-func (w *clusterMembers) members() []byte {
+func (m *clusterMembers) members() []byte {
 	var text []byte
-	for i, h := range w.hosts {
+	for i, h := range m.hosts {
 		r := h.Record
 		for _, field := range []string{
 			string(h.ID()), h.Status(), conv.Value(r.Kind), string(r.Role), string(r.SuggestedRole),
@@ -221,7 +221,7 @@ func (w *clusterMembers) members() []byte {
 		} {
 			text = append(append(text, field...), 0)
 		}
-		for _, number := range []int64{r.Timestamp, time.Time(r.CheckedInAt).UnixNano(), int64(w.records[i].Reported)} {
+		for _, number := range []int64{r.Timestamp, time.Time(r.CheckedInAt).UnixNano(), int64(m.records[i].Reported)} {
 			text = binary.LittleEndian.AppendUint64(text, uint64(number))
 		}
 	}

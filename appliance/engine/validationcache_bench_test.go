@@ -25,7 +25,7 @@ func BenchmarkInventoryOfOneHost(b *testing.B) {
 				text, err := json.Marshal(h.inventory())
 				require.NoError(b, err)
 				if !cached {
-					s.validationCache.held = nil
+					s.validationCache.results = nil
 				}
 				require.NoError(b, h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: string(text)}))
 			}

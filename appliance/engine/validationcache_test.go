@@ -22,9 +22,9 @@ import (
 // requireNothingStale validates everything again without the cache. It fails if a row would change.
 func (b *harness) requireNothingStale(clusters []string, pool []*testHost, after string) {
 	b.Helper()
-	held := b.validationCache.held
-	b.validationCache.held = nil
-	defer func() { b.validationCache.held = held }()
+	held := b.validationCache.results
+	b.validationCache.results = nil
+	defer func() { b.validationCache.results = held }()
 	errSeen := errors.New("rolled back")
 	var altered []string
 	err := b.options.DB.Update(b.Context(), func(tx *store.Tx) error {
@@ -79,8 +79,7 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 // randomChange returns a random change of a site.
 func (b *harness) randomChange(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
 	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool {
-		_,
-			err := b.Host(h.env, h.id)
+		_, err := b.Host(h.env, h.id)
 		return err != nil
 	})
 	h := hosts[rng.IntN(len(hosts))]
@@ -102,8 +101,7 @@ func (b *harness) randomChange(rng *rand.Rand, cluster string, hosts []*testHost
 		{"a report of all", func() error { b.reportAll(there); return nil }},
 		{"memory", func() error { h.memory = int64(rng.IntN(3)*32+4) << 30; h.report(); return nil }},
 		{"another manufacturer", func() error {
-			h.maker = *pick("Nutanix", "VMware, Inc.",
-				"Dell Inc.")
+			h.maker = *pick("Nutanix", "VMware, Inc.", "Dell Inc.")
 			h.report()
 			return nil
 		}},

@@ -61,8 +61,7 @@ func (s *site) checkOutbox(row *record.Cluster) {
 		want.ExternalClusterID = id // a reset leaves the id in AMS until another id replaces it
 	}
 	if url := consoleURLIfUp(row); url != "" && slices.Contains([]string{lifecycle.ClusterFinalizing,
-		lifecycle.ClusterInstalled},
-		*row.API.Status) {
+		lifecycle.ClusterInstalled}, *row.API.Status) {
 		want.ConsoleURL = url
 	}
 	if want.MustExist = want.MustExist || slices.Contains([]string{lifecycle.ClusterInstalled,

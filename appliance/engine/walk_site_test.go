@@ -50,7 +50,7 @@ type site struct {
 	auditor *audit.Auditor
 	events  int
 	outbox  outbox.Desired // expected entry after the cluster's history
-	history bool           // the cluster has one
+	history bool           // outbox is set
 }
 
 // aim is the transition that a walk prefers. Each walk uses the next aim, so that rare transitions
@@ -625,8 +625,7 @@ func (s *site) finish() {
 	switch s.rng.IntN(3) {
 	case 0:
 		s.runChange("completion", func(c *change) error {
-			return c.completeInstallation(walkCluster, s.chance(80),
-				"")
+			return c.completeInstallation(walkCluster, s.chance(80), "")
 		})
 	case 1:
 		s.runChange("finalizing stage", func(c *change) error {

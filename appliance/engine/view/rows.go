@@ -113,8 +113,7 @@ func (r Rows) ClusterHosts(id string) ([]*Host, error) {
 func (r Rows) InfraEnvHosts(id string) ([]*Host, error) {
 	var keys []string
 	if err := record.Hosts.Keys(r.tx, id+"/", func(key string) error {
-		keys = append(keys,
-			key)
+		keys = append(keys, key)
 		return nil
 	}); err != nil {
 		return nil, err
