@@ -491,9 +491,9 @@ func TestHostGroup_invalidOptions(t *testing.T) {
 		{func(c *HostGroup) { c.InfraEnvID = "7" }, `"7" is not the id of an infra-env`},
 		{func(c *HostGroup) { c.Count = 0 }, "a group cannot have 0 hosts"},
 		{func(c *HostGroup) { c.Speed = -1 }, "speed -1 is negative"},
-		{func(c *HostGroup) { c.Network = netip.MustParsePrefix("fd00::/64") }, "no IPv4 network"},
+		{func(c *HostGroup) { c.Network = netip.MustParsePrefix("fd00::/64") }, "not an IPv4 network"},
 		{func(c *HostGroup) { c.Network, c.Count = netip.MustParsePrefix("192.0.2.0/28"), 7 },
-			"network 192.0.2.0/28 is too small for a simulated host number 6"},
+			"network 192.0.2.0/28 is too small for simulated host 6"},
 	} {
 		group := HostGroup{URL: good.URL, InfraEnvID: good.InfraEnvID, Count: good.Count}
 		wrong.change(&group)
