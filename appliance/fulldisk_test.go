@@ -141,8 +141,8 @@ func TestFullDisk_databaseKeepsNoPartialChange(t *testing.T) {
 		accepted++
 	}
 	requireRefusal(t, got, http.StatusServiceUnavailable, "no space is left to write "+s.config.DataDir,
-		"nothing of the change was kept", "free space on the file system, then try again")
-	require.Equal(t, first, clusterAt(t, address, first).ID.String(), "reading goes on")
+		"nothing of the change was kept", "free space on its file system, then try again")
+	require.Equal(t, first, clusterAt(t, address, first).ID.String(), "reads still work")
 
 	d.free(t)
 	create(t, clusters, s.newCluster("last"))
@@ -165,7 +165,7 @@ func TestFullDisk_uploads(t *testing.T) {
 	d.fill(t, 64<<10)
 	requireRefusal(t, call(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests",
 		manifest.with(object{"content": big})), http.StatusServiceUnavailable,
-		"no space is left to write "+blobs, "free space on the file system, then try again")
+		"no space is left to write "+blobs, "free space on its file system, then try again")
 	requireNothing(t, address+apiPath+"/clusters/"+id+"/manifests")
 	d.free(t)
 	require.Empty(t, files(t, blobs))
