@@ -19,7 +19,7 @@ func rehearse(t *testing.T, address, cluster string, wanted object) *rehearsal.R
 	path := address + "/api/landfall/v1/clusters/" + cluster + "/rehearsals"
 	report := new(rehearsal.Rehearsal)
 	call(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, report)
-	requireRefusal(t, call(t, http.MethodPost, path, wanted), http.StatusConflict, "is under way; wait for its end")
+	requireRefusal(t, call(t, http.MethodPost, path, wanted), http.StatusConflict, "is already running; wait until it has ended")
 	eventuallySlow(t, "the rehearsal ends", func() bool {
 		now := new(rehearsal.Rehearsal)
 		call(t, http.MethodGet, path+"/"+report.ID, nil).read(t, http.StatusOK, now)
@@ -86,5 +86,5 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 	requireRefusal(t, call(t, http.MethodPost, address+"/api/landfall/v1/clusters/"+id+"/rehearsals",
 		object{"control_planes": 1}), http.StatusBadRequest, "has 3 control-plane nodes, not 1")
 	requireRefusal(t, call(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+id+"/rehearsals/none", nil),
-		http.StatusNotFound, "There is no rehearsal none")
+		http.StatusNotFound, "The rehearsal none")
 }

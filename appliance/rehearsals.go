@@ -15,15 +15,15 @@ import (
 func (a *Appliance) newRehearsals() (*rehearsal.Service, error) {
 	return rehearsal.New(rehearsal.Options{
 		Engine: a.engine, Directories: a.abiHosts, MirrorImports: a.rules.Imports,
-		Examine: func(ctx context.Context, clusterID string) (*doctor.Report, error) {
+		Diagnose: func(ctx context.Context, clusterID string) (*doctor.Report, error) {
 			return a.doctor.Diagnose(ctx, doctor.Request{ClusterID: clusterID})
 		},
 		Start: a.startIsolated, Dir: filepath.Join(a.config.DataDir, "rehearsals"), Logger: a.log,
 	})
 }
 
-// startIsolated starts an appliance with the same configuration that listens on this machine alone
-// and contacts nothing but the site's registry.
+// startIsolated starts an appliance with the same configuration. It listens only on this machine
+// and contacts only the site's registry.
 func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 	logger *slog.Logger) (*rehearsal.Appliance, error) {
 	isolated := a.config

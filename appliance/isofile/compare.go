@@ -15,7 +15,7 @@ import (
 // Difference is one difference between two ISOs.
 type Difference struct {
 	In   string `json:"in"`          // volume, kernel arguments, config, embedded files, files
-	What string `json:"what"`        // a field, a path, an argument
+	What string `json:"what"`        // a field, a path or an argument
 	A    string `json:"a,omitempty"` // "" if it is missing there
 	B    string `json:"b,omitempty"`
 }
@@ -95,8 +95,8 @@ func configFields(i *File) (map[string]string, error) {
 	return fields, nil
 }
 
-// flatten names an element of a list by its path or name, if it has one. So an inserted element
-// does not change the names of the elements after it.
+// flatten adds the fields of a value by their paths. It identifies a list element by its own path
+// or name, if it has one, so that an inserted element does not change the paths of later elements.
 func flatten(path string, value any, fields map[string]string) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -125,8 +125,8 @@ func elementName(n int, element any) string {
 	return fmt.Sprint(n)
 }
 
-// shown returns a text of a config for display. Contents and long texts may be secret, so they are
-// replaced by their digest.
+// shown returns a text in a config for display. It replaces contents and long texts by their
+// digest, because they may be secret.
 func shown(path, text string) string {
 	const longest = 64
 	secret := strings.HasSuffix(path, "source") || strings.HasSuffix(path, "contents") ||
@@ -152,8 +152,8 @@ func embeddedFields(i *File) map[string]string {
 	return fields
 }
 
-// isoFields returns the ISOs' own files without the embed area. It computes digests only of files
-// that both ISOs have with the same size.
+// isoFields returns the files of both ISOs, without the embed area. It computes digests only for
+// files that have the same size in both ISOs.
 func isoFields(ctx context.Context, a, b *File, progress func(total int64) io.Writer) (
 	ofA, ofB map[string]string, err error) {
 	sizesA, sizesB := fileSizes(a), fileSizes(b)

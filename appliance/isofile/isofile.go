@@ -24,7 +24,7 @@ type Inspection struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256,omitempty"`
 	*isogen.Info
-	Problem   string     `json:"problem,omitempty"`    // reason why it is no base for images
+	Problem   string     `json:"problem,omitempty"`    // reason why the ISO cannot be a base ISO
 	RootfsURL string     `json:"rootfs_url,omitempty"` // from which a minimal image fetches its root file system
 	Kargs     string     `json:"command_line"`         // of the kernel; "" if unknown
 	Embedded  *Embedding `json:"embedded"`             // null if nothing is embedded
@@ -53,16 +53,16 @@ type EmbeddedFile struct {
 
 // File is an open ISO.
 type File struct {
-	name     string // in texts: its path, or "standard input"
+	name     string // its path or "standard input", for messages
 	file     *os.File
 	size     int64
 	info     *isogen.Info
-	problem  string // reason why it is no base for images; it may be a config image
+	problem  string // reason why the ISO cannot be a base ISO; it may be a config image
 	volume   *iso9660.Volume
 	embedded *isogen.Embedding
 }
 
-// Open opens the ISO at path. Texts call it name.
+// Open opens the ISO at path. name is its name in messages.
 func Open(path, name string) (_ *File, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -74,11 +74,11 @@ func Open(path, name string) (_ *File, err error) {
 			err = errors.Join(err, file.Close())
 		}
 	}()
-	if i.size, err = file.Seek(0, io.SeekEnd); err != nil { // a disk has no size in its Stat
+	if i.size, err = file.Seek(0, io.SeekEnd); err != nil { // Stat does not return the size of a disk
 		return nil, fmt.Errorf("open the ISO: %w", err)
 	}
 	if i.volume, err = iso9660.Open(file, i.size); err != nil {
-		return nil, fmt.Errorf("%s can't be read as an ISO: %w", name, err)
+		return nil, fmt.Errorf("%s is not a readable ISO: %w", name, err)
 	}
 	i.embedded, err = isogen.Embedded(file, i.size)
 	if err != nil && !errors.Is(err, isogen.ErrNoPayload) && !errors.Is(err, isogen.ErrNoEmbedArea) {
@@ -102,8 +102,7 @@ func (i *File) Close() error {
 // Size returns the size of the ISO in bytes.
 func (i *File) Size() int64 { return i.size }
 
-// Digest returns the SHA-256 of the whole file. Each byte that it reads is also written to
-// progress.
+// Digest returns the SHA-256 of the whole file. It also writes the bytes that it reads to progress.
 func (i *File) Digest(ctx context.Context, progress io.Writer) (string, error) {
 	return sumOf(io.TeeReader(&reader{ctx, io.NewSectionReader(i.file, 0, i.size)}, progress))
 }
@@ -116,7 +115,7 @@ func sumOf(r io.Reader) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Inspect describes the ISO. Its SHA-256 is left out, because it takes about a second per gigabyte.
+// Inspect describes the ISO without its SHA-256, which takes about a second per gigabyte.
 func (i *File) Inspect() *Inspection {
 	report := &Inspection{File: i.name, Info: i.info, Problem: i.problem}
 	e := i.embedded
@@ -178,13 +177,13 @@ func (i *File) Config() ([]byte, error) {
 // KernelArguments returns the kernel's command line.
 func (i *File) KernelArguments() (string, error) {
 	if i.embedded == nil || i.embedded.KernelArguments == "" {
-		return "", fmt.Errorf("%s has no areas for kernel arguments", i.name)
+		return "", fmt.Errorf("%s has no embed areas for kernel arguments", i.name)
 	}
 	return i.embedded.KernelArguments, nil
 }
 
-// BootFile returns the content and the size of the kernel, the initrd or the rootfs. Reading ends
-// with an error when the context ends.
+// BootFile returns the content and the size of the kernel, the initrd or the rootfs. The reader
+// fails after the context has ended.
 func (i *File) BootFile(ctx context.Context, name string) (io.Reader, int64, error) {
 	for _, path := range bootFiles(name) {
 		if entry := i.volume.Find(path); entry != nil && !entry.Dir && entry.Size > 0 {
@@ -194,7 +193,7 @@ func (i *File) BootFile(ctx context.Context, name string) (io.Reader, int64, err
 	return nil, 0, fmt.Errorf("%s has no %s", i.name, name)
 }
 
-// reader ends a long read when its context ends.
+// reader is a reader that fails after its context has ended.
 type reader struct {
 	ctx context.Context
 	r   io.Reader
@@ -215,7 +214,7 @@ func (i *File) Extract(dir string, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the directory to extract to: %w", err)
 	}
-	root, err := os.OpenRoot(dir) // the paths come from the ISO
+	root, err := os.OpenRoot(dir) // the paths come from the ISO and are not trusted
 	if err != nil {
 		return err
 	}

@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// These constants limit the garbage in the process. The heap of an idle appliance is about 10 MiB.
-// Letting it grow to several times that size saves a busy appliance a sixth of its work. Several
-// times the heap of a site with a thousand hosts would be too much for a laptop.
+// These constants limit the garbage in the heap. The heap of an idle appliance is about 10 MiB. If
+// it may grow to several times this size, a busy appliance needs a sixth less CPU time. At a site
+// with a thousand hosts, several times the heap would be too much for a laptop.
 const (
 	maxGarbagePercent = 300      // of the live heap
 	minGarbagePercent = 50       // of the live heap, even above garbageLimit
 	garbageLimit      = 72 << 20 // bytes, unless minGarbagePercent allows more
 )
 
-// TuneCollector adapts the garbage collector of this process to an appliance until stop is called.
-// After each collection it sets the percentage (see debug.SetGCPercent) by the size of the live
+// TuneCollector tunes the garbage collector of this process until stop is called. After each
+// collection, it sets the percentage (see debug.SetGCPercent) according to the size of the live
 // heap. Do not call it if the environment sets GOGC.
 func TuneCollector() (stop func()) {
 	before := debug.SetGCPercent(maxGarbagePercent)

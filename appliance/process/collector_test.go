@@ -27,10 +27,10 @@ func TestTuneCollector_afterEachCollection(t *testing.T) {
 	require.Equal(t, maxGarbagePercent, percent())
 	much := make([]byte, 190<<20)
 	require.Eventually(t, func() bool { runtime.GC(); return percent() < 60 }, 10*time.Second, time.Millisecond,
-		"a hundred and ninety MiB are alive")
+		"190 MiB are live")
 	runtime.KeepAlive(much)
 	require.Eventually(t, func() bool { runtime.GC(); return percent() > 60 }, 10*time.Second, time.Millisecond,
-		"they are not any more")
+		"the 190 MiB are garbage")
 	stop()
 	require.Equal(t, before, percent())
 }

@@ -1,6 +1,6 @@
-// Package process keeps the process of an appliance small and quick: it returns memory to the
-// system when the appliance is idle, tunes the garbage collector and adds threads for waiting disk
-// access.
+// Package process tunes the process of an appliance. It returns memory to the operating system when
+// the appliance is idle, tunes the garbage collector, and adds threads for code that waits for
+// disks.
 //
 // Design: docs/design.md#idle-memory.
 package process
@@ -17,23 +17,23 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// An idle process returns the memory that it used while it was busy: garbage and the collector's
-// reserve, pooled buffers, and pages of the program and of the database that were read once.
+// An idle process returns memory that it no longer needs: garbage and the collector's reserve,
+// pooled buffers, and pages of the program and the database that were read only once.
 const (
-	checkInterval  = 3 * time.Second // between two checks whether the process is idle
+	checkInterval  = 3 * time.Second // between two idle checks
 	idleAllocation = 64 << 20        // bytes; a process that allocates more in an interval is busy
-	// worthwhileGrowth is how much the process must have grown since memory was last returned, in
-	// bytes. The memory that it still needs comes back at once, and is less than that.
+	// worthwhileGrowth is the growth in bytes since the last release after which another release is
+	// worthwhile. It is more than the process reads again immediately after a release.
 	worthwhileGrowth = 24 << 20
 )
 
-// Releaser is a component that holds memory which it can return to the system, such as the store.
+// Releaser is a component, such as the store, that can return memory to the operating system.
 type Releaser interface {
 	ReleaseMemory() error
 }
 
-// KeepSmall returns memory of the process and of held to the system whenever the process is idle,
-// until the context ends.
+// KeepSmall returns memory of the process and of held to the operating system whenever the process
+// is idle, until the context ends.
 func KeepSmall(ctx context.Context, held Releaser, clock clockwork.Clock, logger *slog.Logger) {
 	ticker := clock.NewTicker(checkInterval)
 	defer ticker.Stop()
@@ -46,17 +46,17 @@ func KeepSmall(ctx context.Context, held Releaser, clock clockwork.Clock, logger
 		}
 		if now := resident(); u.releaseDue(allocated(), now) {
 			if err := releaseMemory(held); err != nil {
-				logger.Debug("Some unused memory could not be returned to the system.", "error", err)
+				logger.Debug("Unused memory could not be returned to the operating system.", "error", err)
 			}
 			u.least = resident()
-			logger.Debug("The appliance returned unused memory to the system.", "before", now, "after", u.least)
+			logger.Debug("Unused memory returned to the operating system.", "before", now, "after", u.least)
 		}
 	}
 }
 
-// usage decides when memory is returned.
+// usage records the memory usage and decides when to return memory.
 type usage struct {
-	allocated uint64 // bytes that the process had ever allocated at the last check
+	allocated uint64 // total bytes that the process had allocated at the last check
 	least     int64  // smallest resident size in bytes since memory was last returned
 }
 
@@ -70,12 +70,12 @@ func (u *usage) releaseDue(allocated uint64, resident int64) bool {
 
 func releaseMemory(held Releaser) error {
 	err := held.ReleaseMemory()
-	runtime.GC() // pooled objects survive the first collection and go with the second one
+	runtime.GC() // pooled objects survive the first collection; the second one frees them
 	debug.FreeOSMemory()
 	return errors.Join(err, releaseProgramPages())
 }
 
-// allocated returns how many bytes the process has ever allocated.
+// allocated returns the total number of bytes that the process has allocated.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgramPages returns the pages of this program's file that only its start needed: some
-// tens of MiB of code and constants, which count as memory of the process although nothing reads
-// them again. The system reads released pages from the page cache again when the program needs
-// them. Pages that were ever written to stay; a loader writes to constants before it makes them
-// read-only.
+// releaseProgramPages releases the pages of this program's file that only the start needed: tens of
+// MiB of code and constants, which count as memory of the process. If the program needs a page
+// again, the kernel reads it from the page cache. Modified pages are not released; the loader
+// modifies constants before it makes them read-only.
 func releaseProgramPages() error {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -60,12 +59,12 @@ func addresses(text string) (from, to uint64, err error) {
 	return from, to, err
 }
 
-// resident returns the resident size of the process in bytes, or 0 if it can't be read. The second
+// resident returns the resident size of the process in bytes, or 0 if it cannot be read. The second
 // field of proc_pid_statm(5) counts pages.
 func resident() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		return 0 // a process of size 0 never returns memory
+		return 0 // with size 0, the process never returns memory
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {

@@ -14,7 +14,7 @@ func TestReleaseProgramPages_programGoesOn(t *testing.T) {
 		status, err := os.ReadFile("/proc/self/status")
 		require.NoError(t, err)
 		found := regexp.MustCompile(`RssFile:\s+(\d+) kB`).FindSubmatch(status)
-		require.NotNil(t, found, "the kernel says how much of a file is resident since Linux 4.5")
+		require.NotNil(t, found, "since Linux 4.5, the kernel reports the resident size of files")
 		kibibytes, err := strconv.Atoi(string(found[1]))
 		require.NoError(t, err)
 		return kibibytes
@@ -22,5 +22,5 @@ func TestReleaseProgramPages_programGoesOn(t *testing.T) {
 	before := resident()
 	require.NoError(t, releaseProgramPages())
 	require.Less(t, resident(), before)
-	require.NoError(t, releaseProgramPages(), "again, with what it needed since")
+	require.NoError(t, releaseProgramPages(), "a second release")
 }

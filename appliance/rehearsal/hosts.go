@@ -17,27 +17,27 @@ import (
 
 // simulatedHosts are the hosts of a rehearsal.
 type simulatedHosts struct {
-	origin   string // of the list of hosts, for people
+	origin   string // origin of the list of hosts, for users
 	network  netip.Prefix
 	hosts    []simulate.Planned
 	settings []abi.Host // name, role and credentials of each host
 }
 
-// simulatedHosts returns the hosts of a rehearsal. They are those that have reported; or else those
-// in the agent-based installer directory from which the cluster was created, or in the static
-// networks of its infra-env; or else a number of hosts of each role.
+// simulatedHosts returns the hosts of a rehearsal. They are copies of the registered hosts. Without
+// registered hosts, they come from the cluster's agent-based installer directory, from the static
+// networks of its infra-env, or from the number of hosts of each role in the request.
 func (s *Service) simulatedHosts(cluster *models.Cluster, request Request) (*simulatedHosts, error) {
 	h := &simulatedHosts{network: machineNetwork(cluster)}
 	if !h.network.IsValid() {
 		return nil, fault.New(fault.Schema,
-			"Cluster %s has no IPv4 machine network, and simulated hosts have IPv4 addresses only; prove its mirror "+
-				"(landfall mirror prove) and look at its site (landfall doctor) instead.", cluster.Name)
+			"Cluster %s has no IPv4 machine network, but simulated hosts have only IPv4 addresses; check its mirror "+
+				"(landfall mirror prove) and its site (landfall doctor) instead.", cluster.Name)
 	}
-	if err := s.reported(h, cluster); err != nil || len(h.hosts) > 0 {
+	if err := s.addRegistered(h, cluster); err != nil || len(h.hosts) > 0 {
 		return h, err
 	}
 	if request == (Request{}) {
-		if err := s.described(h, cluster); err != nil || len(h.hosts) > 0 {
+		if err := s.addDescribed(h, cluster); err != nil || len(h.hosts) > 0 {
 			return h, err
 		}
 		if cluster.ControlPlaneCount == 2 {
@@ -63,15 +63,16 @@ func (s *Service) simulatedHosts(cluster *models.Cluster, request Request) (*sim
 		}
 	}
 	if len(h.hosts) == 0 || len(h.hosts) > maxHosts {
-		return nil, fault.New(fault.Invalid, "A rehearsal has 1 to %d hosts, not %d.", maxHosts, len(h.hosts))
+		return nil, fault.New(fault.Invalid, "A rehearsal supports 1 to %d hosts, not %d.", maxHosts, len(h.hosts))
 	}
 	return h, h.complete(cluster)
 }
 
-// maxHosts bounds the hosts of a rehearsal: more of them prove nothing more.
+// maxHosts is the maximum number of hosts of a rehearsal. More hosts would not make the result more
+// meaningful.
 const maxHosts = 200
 
-// add adds a host. One without a MAC address gets one.
+// add adds a host. It generates a MAC address for a host without one.
 func (h *simulatedHosts) add(planned simulate.Planned, settings abi.Host) {
 	if planned.MAC == "" {
 		planned.MAC = fmt.Sprintf("52:54:00:ff:%02x:%02x", len(h.hosts)>>8, len(h.hosts)&0xff)
@@ -80,8 +81,8 @@ func (h *simulatedHosts) add(planned simulate.Planned, settings abi.Host) {
 	h.hosts, h.settings = append(h.hosts, planned), append(h.settings, settings)
 }
 
-// reported adds the cluster's hosts that have reported their hardware.
-func (s *Service) reported(h *simulatedHosts, cluster *models.Cluster) error {
+// addRegistered adds the cluster's hosts that have reported their inventory.
+func (s *Service) addRegistered(h *simulatedHosts, cluster *models.Cluster) error {
 	for _, host := range cluster.Hosts {
 		found, err := s.engine.HostHardware(host.InfraEnvID.String(), host.ID.String())
 		if err != nil {
@@ -120,13 +121,13 @@ func (s *Service) reported(h *simulatedHosts, cluster *models.Cluster) error {
 		}
 		h.add(planned, settings)
 	}
-	h.origin = "the hosts that have reported"
+	h.origin = "the registered hosts"
 	return h.complete(cluster)
 }
 
-// described adds the hosts in the cluster's agent-based installer directory and in the static
+// addDescribed adds the hosts in the cluster's agent-based installer directory and in the static
 // networks of its infra-env.
-func (s *Service) described(h *simulatedHosts, cluster *models.Cluster) error {
+func (s *Service) addDescribed(h *simulatedHosts, cluster *models.Cluster) error {
 	directoryHosts, err := s.directories.Hosts(cluster.ID.String())
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (s *Service) described(h *simulatedHosts, cluster *models.Cluster) error {
 	}
 	h.origin = "the static networks of its infra-env"
 	for _, host := range directoryHosts {
-		h.origin = "the agent-based installer directory from which it was created"
+		h.origin = "its agent-based installer directory"
 		h.add(simulate.Planned{MAC: host.MACs[0], Address: networks[host.MACs[0]]},
 			abi.Host{Hostname: host.Hostname, Role: host.Role, Fencing: host.Fencing, Hints: host.Hints,
 				Where: host.Where})
@@ -170,7 +171,7 @@ func (s *Service) described(h *simulatedHosts, cluster *models.Cluster) error {
 	return h.complete(cluster)
 }
 
-// addressIn returns the first address in an nmstate description that is in a network.
+// addressIn returns the first address in an nmstate document that belongs to a network.
 func addressIn(description string, network netip.Prefix) netip.Prefix {
 	var state struct {
 		Interfaces []struct {
@@ -195,8 +196,8 @@ func addressIn(description string, network netip.Prefix) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// complete completes the hosts: an unused address for each host without one, BMC credentials if the
-// cluster has two nodes without an arbiter, and the manufacturer that identifies the platform.
+// complete fills in missing data of the hosts: an unused address, BMC credentials if the cluster
+// has two nodes without an arbiter, and the manufacturer that identifies the platform.
 func (h *simulatedHosts) complete(cluster *models.Cluster) error {
 	taken := map[netip.Addr]bool{}
 	for _, vip := range cluster.APIVips {
@@ -213,7 +214,7 @@ func (h *simulatedHosts) complete(cluster *models.Cluster) error {
 		taken[host.Address.Addr()] = true
 	}
 	next := h.network.Masked().Addr()
-	for range 9 { // gateways are among the first
+	for range 9 { // the first addresses may belong to gateways
 		next = next.Next()
 	}
 	arbiters := slices.ContainsFunc(h.settings,
@@ -225,7 +226,7 @@ func (h *simulatedHosts) complete(cluster *models.Cluster) error {
 			for next = next.Next(); taken[next]; next = next.Next() {
 			}
 			if !h.network.Contains(next) {
-				return fault.New(fault.Invalid, "The machine network %s has no room for %d hosts.", h.network,
+				return fault.New(fault.Invalid, "The machine network %s has too few addresses for %d hosts.", h.network,
 					len(h.hosts))
 			}
 			h.hosts[i].Address = netip.PrefixFrom(next, h.network.Bits())
@@ -243,8 +244,8 @@ func (h *simulatedHosts) complete(cluster *models.Cluster) error {
 	return nil
 }
 
-// machineNetwork returns the IPv4 network of a cluster's hosts: the stated one or a guess. It is
-// invalid if the cluster has no IPv4 network.
+// machineNetwork returns the IPv4 network of a cluster's hosts: the configured network, or a
+// default. It returns an invalid prefix if the cluster has no IPv4 network.
 func machineNetwork(cluster *models.Cluster) netip.Prefix {
 	for _, n := range cluster.MachineNetworks {
 		if prefix, err := netip.ParsePrefix(string(n.Cidr)); err == nil && prefix.Addr().Is4() {

@@ -44,11 +44,11 @@ type result struct {
 	warning bool
 }
 
-// run runs the steps until one fails. It examines the site in any case.
+// run runs the steps until one fails. It always runs the check of the site.
 func (r *run) run(ctx context.Context) {
 	log := r.service.log.With("rehearsal", r.report.ID, "cluster", r.report.ClusterID)
-	log.Info("A rehearsal begins.", "hosts", len(r.hosts.hosts))
-	r.step("site", func() (result, error) { return r.examine(ctx) })
+	log.Info("Rehearsal started.", "hosts", len(r.hosts.hosts))
+	r.step("site", func() (result, error) { return r.checkSite(ctx) })
 	err := r.inAppliance(ctx, func(ctx context.Context, a *Appliance) error {
 		return (&applianceRun{run: r, appliance: a}).steps(ctx)
 	})
@@ -63,10 +63,10 @@ func (r *run) run(ctx context.Context) {
 	for _, step := range report.Steps {
 		report.Passed = report.Passed && step.Result != Failed
 	}
-	log.Info("A rehearsal ended.", "passed", report.Passed, "seconds", report.Seconds)
+	log.Info("Rehearsal ended.", "passed", report.Passed, "seconds", report.Seconds)
 }
 
-// step runs one step, reports its result and returns whether it succeeded.
+// step runs one step, reports its result, and returns whether the step succeeded.
 func (r *run) step(name string, do func() (result, error)) bool {
 	begin := time.Now()
 	r.service.mu.Lock()
@@ -90,15 +90,15 @@ func (r *run) step(name string, do func() (result, error)) bool {
 	return err == nil
 }
 
-// examine lets the doctor examine the site.
-func (r *run) examine(ctx context.Context) (result, error) {
-	report, err := r.service.options.Examine(ctx, r.report.ClusterID)
+// checkSite runs the doctor's checks of the site.
+func (r *run) checkSite(ctx context.Context) (result, error) {
+	report, err := r.service.options.Diagnose(ctx, r.report.ClusterID)
 	if err != nil {
 		return result{}, err
 	}
 	counts := map[doctor.Status]int{}
 	var worst []string
-	advice := "Look at it with landfall doctor --cluster " + r.report.ClusterID + "."
+	advice := "For details, run landfall doctor --cluster " + r.report.ClusterID + "."
 	for _, finding := range report.Findings {
 		if counts[finding.Status]++; finding.Status == doctor.Red || finding.Status == doctor.Amber {
 			worst = append(worst, finding.Subject+": "+finding.Result)
@@ -107,8 +107,8 @@ func (r *run) examine(ctx context.Context) (result, error) {
 			advice = finding.Advice
 		}
 	}
-	message := fmt.Sprintf("Names, clocks, registries, addresses: %d good, %d can't be told from here, %d doubtful, "+
-		"%d bad.", counts[doctor.Green], counts[doctor.Unknown], counts[doctor.Amber], counts[doctor.Red])
+	message := fmt.Sprintf("Names, clocks, registries, addresses: %d green, %d unknown, %d amber, %d red.",
+		counts[doctor.Green], counts[doctor.Unknown], counts[doctor.Amber], counts[doctor.Red])
 	if len(worst) > 0 {
 		message += " " + sentence.Close(strings.Join(worst[:min(len(worst), 3)], "; "))
 	}
@@ -169,7 +169,7 @@ func (r *applianceRun) steps(ctx context.Context) error {
 	return nil
 }
 
-// resolve asks the DNS of this machine.
+// resolve resolves a name with this machine's DNS.
 func resolve(ctx context.Context, name string) []netip.Addr {
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	if err != nil {
@@ -181,7 +181,7 @@ func resolve(ctx context.Context, name string) []netip.Addr {
 	return addresses
 }
 
-// describe copies the cluster with its mirror rules, and sets what the hosts become.
+// describe copies the cluster with its mirror rules, and sets the names and roles of the hosts.
 func (r *applianceRun) describe(ctx context.Context) (_ result, err error) {
 	site := r.service
 	if r.infraEnv, err = r.appliance.Engine.CopyCluster(ctx, site.engine, r.report.ClusterID); err != nil {
@@ -208,11 +208,11 @@ func (r *applianceRun) describe(ctx context.Context) (_ result, err error) {
 		}
 	}
 	r.appliance.ExpectHosts(r.infraEnv, r.report.ClusterID, r.hosts.settings)
-	return result{message: fmt.Sprintf("The cluster is described for OpenShift %s on %s.", r.cluster.OpenshiftVersion,
+	return result{message: fmt.Sprintf("The cluster was copied with OpenShift %s on %s.", r.cluster.OpenshiftVersion,
 		*r.cluster.Platform.Type)}, nil
 }
 
-// checkImage checks that the discovery image can be made.
+// checkImage checks that the discovery image can be built.
 func (r *applianceRun) checkImage(ctx context.Context) (result, error) {
 	recipe, err := r.appliance.Engine.Recipe(ctx, r.infraEnv)
 	if err != nil {
@@ -226,7 +226,8 @@ func (r *applianceRun) checkImage(ctx context.Context) (result, error) {
 		}
 		base, err = r.appliance.Bases.Find(recipe.OpenshiftVersion, recipe.CPUArchitecture)
 	}
-	return result{message: fmt.Sprintf("The config of %d KiB fits %s.", len(recipe.Ignition)>>10, base.VolumeID())}, nil
+	return result{message: fmt.Sprintf("The discovery config (%d KiB) fits into %s.", len(recipe.Ignition)>>10,
+		base.VolumeID())}, nil
 }
 
 // pause waits for pollInterval. It returns false if the rehearsal ends.
@@ -241,7 +242,7 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// poll reads the cluster until reached returns true or an error.
+// poll reads the cluster periodically until reached returns true or an error.
 func (r *applianceRun) poll(ctx context.Context, reached func(*models.Cluster) (bool, error)) error {
 	for {
 		cluster, err := r.appliance.Engine.Cluster(r.report.ClusterID)
@@ -257,8 +258,8 @@ func (r *applianceRun) poll(ctx context.Context, reached func(*models.Cluster) (
 	}
 }
 
-// stuckError returns the error of a cluster that makes no progress: its own status, and each
-// different status of its hosts.
+// stuckError returns the error of a cluster without progress. It contains the status of the cluster
+// and each different status of its hosts.
 func stuckError(cluster *models.Cluster) error {
 	reasons := []string{conv.Value(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {
@@ -267,7 +268,7 @@ func stuckError(cluster *models.Cluster) error {
 			reasons = append(reasons, info)
 		}
 	}
-	return &stepError{strings.Join(reasons, " "), "Change what is said above, and rehearse again."}
+	return &stepError{strings.Join(reasons, " "), "Correct these problems, and rehearse again."}
 }
 
 // waitReady waits until all hosts have booted and passed their validations.
@@ -293,7 +294,7 @@ func (r *applianceRun) waitReady(ctx context.Context) (result, error) {
 		"machine's DNS.", plural(len(r.hosts.hosts), "host"))}, err
 }
 
-// proveMirror asks the site's registry for every image.
+// proveMirror requests every image from the site's registry.
 func (r *applianceRun) proveMirror(ctx context.Context) (result, error) {
 	source, err := r.appliance.Engine.InstallSource(r.report.ClusterID)
 	if err != nil {
@@ -308,17 +309,17 @@ func (r *applianceRun) proveMirror(ctx context.Context) (result, error) {
 	case err != nil:
 		return result{}, err
 	case proof.Images == 0:
-		return result{"The release does not come from a mirror, and nothing of it was proven.", true}, nil
+		return result{"The release does not come from a mirror; its images were not checked.", true}, nil
 	case !proof.Complete && private.MirrorGapsAccepted:
-		return result{proof.Summary + " It is accepted.", true}, nil
+		return result{proof.Summary + " The gaps are accepted.", true}, nil
 	case !proof.Complete:
 		return result{}, &stepError{proof.Summary, "landfall mirror prove --cluster " + r.report.ClusterID +
-			" --list list.txt writes what to bring."}
+			" --list list.txt lists the missing images."}
 	}
-	return result{message: fmt.Sprintf("All of %d images, with every layer, are in the mirror.", proof.Images)}, nil
+	return result{message: fmt.Sprintf("The mirror contains all %d images with all layers.", proof.Images)}, nil
 }
 
-// prepare starts the installation and waits for the installer of the release.
+// prepare starts the installation and waits for the release's openshift-install.
 func (r *applianceRun) prepare(ctx context.Context) (result, error) {
 	if _, err := r.appliance.Engine.InstallCluster(ctx, r.report.ClusterID); err != nil {
 		return result{}, err
@@ -328,12 +329,12 @@ func (r *applianceRun) prepare(ctx context.Context) (result, error) {
 		case models.ClusterStatusPreparingForInstallation:
 			return false, nil
 		case models.ClusterStatusReady, models.ClusterStatusInsufficient, models.ClusterStatusError:
-			return false, &stepError{c.LastInstallationPreparation.Reason, "Change what it names, and rehearse again."}
+			return false, &stepError{c.LastInstallationPreparation.Reason, "Correct this problem, and rehearse again."}
 		}
 		return true, nil
 	})
-	return result{message: "The installer of the release took the install-config and the manifests; the hosts have " +
-		"the release's images."}, err
+	return result{message: "The release's openshift-install accepted the install-config and the manifests; the hosts " +
+		"have pulled the release's images."}, err
 }
 
 // checkFiles validates the ignition configs that the installer generated.
@@ -360,7 +361,7 @@ func (r *applianceRun) checkFiles() (result, error) {
 		}
 		configs++
 	}
-	return result{message: fmt.Sprintf("%s are valid, one for each host among them.",
+	return result{message: fmt.Sprintf("%s are valid, including one for each host.",
 		plural(configs, "ignition config"))}, nil
 }
 

@@ -1,7 +1,7 @@
-// Package rehearsal rehearses the installation of a cluster: every step but the boot of real
-// machines. A rehearsal copies the cluster into an isolated appliance, lets simulated hosts install
-// it there, and reports each step. The isolated appliance has a data directory of its own, which is
-// removed afterwards, listens on this machine alone and sends nothing to AMS.
+// Package rehearsal rehearses the installation of a cluster: all steps except for the boot of real
+// machines. A rehearsal copies the cluster into an isolated appliance, installs it there with
+// simulated hosts, and reports each step. The isolated appliance has its own data directory, which
+// is removed at the end. It listens only on this machine and sends nothing to AMS.
 package rehearsal
 
 import (
@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// timeout bounds a rehearsal. Its longest step is openshift-install, which has a time-out of
-	// its own.
+	// timeout limits a rehearsal. The longest step is openshift-install, which has its own
+	// time-out.
 	timeout = 20 * time.Minute
-	// unchangedTimeout is the time after which simulated hosts that are not ready, and whose state
-	// has not changed, count as failed. They report everything within seconds.
+	// unchangedTimeout is the time after which simulated hosts that are not ready count as failed
+	// if their state has not changed. They report all data within seconds.
 	unchangedTimeout = 20 * time.Second
 	// pollInterval is the time between two reads of the copied cluster.
 	pollInterval = 100 * time.Millisecond
-	// keptRehearsals is the number of rehearsals that are kept in memory.
+	// keptRehearsals is the number of reports in memory.
 	keptRehearsals = 8
-	// speed divides the waiting times of the simulated hosts.
+	// speed is the factor by which the simulated hosts are faster than real ones.
 	speed = 1000
 )
 
@@ -47,16 +47,16 @@ type Options struct {
 	Directories Directories
 	// MirrorImports lists the imported mirror rules of all levels, the oldest first.
 	MirrorImports func() ([]site.NamedImport, error)
-	// Examine lets the doctor examine the site for a cluster.
-	Examine func(ctx context.Context, clusterID string) (*doctor.Report, error)
+	// Diagnose runs the doctor's checks of the site for a cluster.
+	Diagnose func(ctx context.Context, clusterID string) (*doctor.Report, error)
 	// Start starts an isolated appliance with the given data directory.
 	Start func(ctx context.Context, dataDir string, logger *slog.Logger) (*Appliance, error)
-	// Dir is the parent of the data directories. It must not be used for anything else.
+	// Dir is the parent of the data directories. It must contain nothing else.
 	Dir    string
 	Logger *slog.Logger
 }
 
-// Directories has the hosts in the agent-based installer directories of clusters.
+// Directories returns the hosts in the agent-based installer directories of clusters.
 type Directories interface {
 	// Hosts returns the hosts in the directory from which a cluster was created.
 	Hosts(clusterID string) ([]abi.Host, error)
@@ -67,7 +67,7 @@ type Appliance struct {
 	Engine *engine.Engine
 	Bases  *osimage.Library
 	Prover engine.MirrorProver
-	URL    string // on this machine
+	URL    string // URL on this machine
 	// ImportMirror imports mirror rules.
 	ImportMirror func(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 	// ExpectHosts sets the names, roles and credentials of the hosts of an infra-env.
@@ -76,8 +76,8 @@ type Appliance struct {
 	Run func(ctx context.Context) error
 }
 
-// Request is a request for a rehearsal. It has the number of hosts, in case neither the hosts have
-// reported nor a directory or static networks describe them.
+// Request is a request for a rehearsal. The numbers of hosts apply only if the cluster has no
+// registered hosts, and neither a directory nor static networks describe them.
 type Request struct {
 	ControlPlanes int `json:"control_planes,omitempty"`
 	Workers       int `json:"workers,omitempty"`
@@ -97,14 +97,14 @@ type Rehearsal struct {
 	ClusterID string    `json:"cluster_id"`
 	Cluster   string    `json:"cluster"`
 	Release   string    `json:"release"`
-	Shape     string    `json:"shape"` // the number of hosts, and the origin of their list
+	Shape     string    `json:"shape"` // the number of hosts, and the origin of the list of hosts
 	State     string    `json:"state"` // running or done
 	Doing     string    `json:"doing,omitempty"`
 	Started   time.Time `json:"started"`
 	Seconds   float64   `json:"seconds"`
 	Passed    bool      `json:"passed"`
 	Steps     []Step    `json:"steps"`
-	// NotProven lists what only real hosts can prove.
+	// NotProven lists the properties that only an installation with real hosts can prove.
 	NotProven []string `json:"not_proven"`
 }
 
@@ -114,7 +114,7 @@ type Step struct {
 	Result  string  `json:"verdict"`
 	Seconds float64 `json:"seconds"`
 	Message string  `json:"said"`
-	Advice  string  `json:"do,omitempty"` // for the person, if the step failed
+	Advice  string  `json:"do,omitempty"` // for the user, if the step failed
 }
 
 const (
@@ -129,7 +129,7 @@ type Service struct {
 	options     Options
 	log         *slog.Logger
 	group       sync.WaitGroup
-	ctx         context.Context // of all rehearsals
+	ctx         context.Context // parent context of all rehearsals
 	cancel      context.CancelFunc
 
 	mu      sync.Mutex
@@ -139,7 +139,7 @@ type Service struct {
 // New returns a service. It removes the data of rehearsals that a killed process left behind.
 func New(options Options) (*Service, error) {
 	if err := os.RemoveAll(options.Dir); err != nil {
-		return nil, fmt.Errorf("remove the remains of a rehearsal: %w", err)
+		return nil, fmt.Errorf("remove the data of an earlier rehearsal: %w", err)
 	}
 	s := &Service{engine: options.Engine, directories: options.Directories, options: options, log: options.Logger}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -159,7 +159,8 @@ func (s *Service) Start(_ context.Context, clusterID string, request Request) (*
 		return nil, err
 	}
 	if status := *cluster.Status; status == models.ClusterStatusInstalled || status == models.ClusterStatusAddingHosts {
-		return nil, fault.New(fault.Conflict, "Cluster %s is %s; its installation can't be rehearsed.",
+		return nil, fault.New(fault.Conflict,
+			"Cluster %s is in the state %s, in which its installation cannot be rehearsed.",
 			cluster.Name, status)
 	}
 	hosts, err := s.simulatedHosts(cluster, request)
@@ -169,7 +170,7 @@ func (s *Service) Start(_ context.Context, clusterID string, request Request) (*
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.reports) > 0 && s.reports[0].State == running {
-		return nil, fault.New(fault.Conflict, "A rehearsal of cluster %s is under way; wait for its end.",
+		return nil, fault.New(fault.Conflict, "A rehearsal of cluster %s is already running; wait until it has ended.",
 			s.reports[0].Cluster)
 	}
 	report := &Rehearsal{
@@ -177,15 +178,16 @@ func (s *Service) Start(_ context.Context, clusterID string, request Request) (*
 		State: running, Started: time.Now().UTC(),
 		Shape: fmt.Sprintf("%s, by %s", plural(len(hosts.hosts), "host"), hosts.origin), Steps: []Step{},
 		NotProven: []string{
-			"that machines boot the image, their cards, disks and firmware", "static networks on real cards",
-			"what operators do in the running cluster",
+			"that machines boot the image", "network interfaces, disks and firmware",
+			"static networks on real interfaces",
+			"the operators in the running cluster",
 		},
 	}
 	s.reports = append([]*Rehearsal{report}, s.reports...)
 	s.reports = s.reports[:min(len(s.reports), keptRehearsals)]
 	s.group.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(s.ctx, timeout,
-			fmt.Errorf("the rehearsal was not done after %s", timeout))
+			fmt.Errorf("the rehearsal did not end within %s", timeout))
 		defer cancel()
 		r := &run{service: s, report: report, cluster: cluster, hosts: hosts,
 			dir: filepath.Join(s.options.Dir, report.ID)}
@@ -194,7 +196,7 @@ func (s *Service) Start(_ context.Context, clusterID string, request Request) (*
 	return snapshot(report), nil
 }
 
-// Rehearsal returns the present report of a rehearsal.
+// Rehearsal returns the current report of a rehearsal.
 func (s *Service) Rehearsal(clusterID, id string) (*Rehearsal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +205,9 @@ func (s *Service) Rehearsal(clusterID, id string) (*Rehearsal, error) {
 			return snapshot(report), nil
 		}
 	}
-	return nil, fault.New(fault.NotFound, "There is no rehearsal %s of cluster %s; the last %d since the start of the "+
-		"appliance are kept.", id, clusterID, keptRehearsals)
+	return nil, fault.New(fault.NotFound,
+		"The rehearsal %s of cluster %s does not exist; the appliance keeps the last %d reports until it restarts.",
+		id, clusterID, keptRehearsals)
 }
 
 // snapshot returns a copy of a report.

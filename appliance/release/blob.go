@@ -21,16 +21,16 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// fruitlessAttempts is the number of consecutive attempts without a byte after which a download
-// fails.
+// maxAttemptsWithoutData is the number of consecutive attempts without received data after which a
+// download fails.
 const maxAttemptsWithoutData = 3
 
-// stallLimit is the longest time without data from a registry.
+// stallLimit is the maximum time without data from a registry.
 const stallLimit = time.Minute
 
 var errStalled = fmt.Errorf("the registry sent nothing for %s", stallLimit)
 
-// copyBuffer is the size of one copy step, and thus of one step of progress, in bytes.
+// copyBuffer is the size in bytes of one copy step, and thus of one progress report.
 const copyBuffer = 256 << 10
 
 // DigestError reports that the content of a registry's blob does not match its digest.
@@ -41,15 +41,15 @@ func (e *DigestError) Error() string {
 		e.Blob, e.From, e.Got)
 }
 
-// refusedError is an answer for which a retry is useless.
+// refusedError is the error of a response that a retry cannot change.
 type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
 func (e *refusedError) Unwrap() error { return e.err }
 
-// download stores a complete and verified blob in the cache and returns its path. It resumes an
-// earlier attempt, also one of another process, if the registry supports ranges. progress gets the
-// number of bytes that are present.
+// download stores a complete and verified blob in the cache and returns its path. If the registry
+// supports ranges, it resumes an earlier attempt, even one of an earlier process. It calls progress
+// with the number of stored bytes.
 func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret authn.Keychain, blob v1.Descriptor,
 	progress func(int64)) (string, error) {
 	if blob.Digest.Algorithm != "sha256" {
@@ -64,8 +64,9 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 	err = d.into(ctx, path, l)
 	var damaged *DigestError
 	if errors.As(err, &damaged) && d.resumed {
-		// The data of an earlier attempt may be damaged: start over, once.
-		l.log.Warn("A resumed download was damaged and starts again.", "blob", blob.Digest.String(), "from",
+		// The data of an earlier attempt may be damaged: restart once.
+		l.log.Warn("The data of a resumed download was damaged. The download restarts.", "blob", blob.Digest.String(),
+			"from",
 			served.Ref.Name())
 		err = d.into(ctx, path, l)
 	}
@@ -75,7 +76,7 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 	return path, nil
 }
 
-// blobClient returns a client for the endpoint's registry with the user of the secret.
+// blobClient returns a client for the endpoint's registry with the credentials of the secret.
 func blobClient(ctx context.Context, served mirror.Endpoint, base http.RoundTripper,
 	secret authn.Keychain) (*http.Client, error) {
 	repository, auth := served.Ref.Context(), authn.Anonymous
@@ -99,7 +100,7 @@ type blobDownload struct {
 	secret   authn.Keychain
 	blob     v1.Descriptor
 	progress func(int64)
-	resumed  bool // the file held something before
+	resumed  bool // the file had data before
 }
 
 func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err error) {
@@ -111,8 +112,8 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 		if closeErr := file.Close(); err == nil {
 			err = diskError(closeErr)
 		}
-		// An interrupted download stays for a resumption. A damaged one, or one that fills the
-		// disk, is removed.
+		// The data of an interrupted download is kept. Damaged data, and data that fills the disk,
+		// is removed.
 		var damaged *DigestError
 		var full *DiskFullError
 		if errors.As(err, &damaged) || errors.As(err, &full) {
@@ -149,7 +150,7 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 			return fmt.Errorf("the download of a layer stopped at %d of %d bytes after %d attempts: %w", have,
 				d.blob.Size, fruitless, mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret))
 		}
-		l.log.Warn("A download was interrupted and continues.", "blob", d.blob.Digest.String(), "from",
+		l.log.Warn("A download was interrupted and is resumed.", "blob", d.blob.Digest.String(), "from",
 			d.served.Ref.Name(),
 			"have", have, "size", d.blob.Size, "error", err)
 		if err := l.pause(ctx, time.Duration(fruitless)*time.Second); err != nil {
@@ -163,7 +164,7 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 	return nil
 }
 
-// existing reads the data that an earlier attempt left in the file.
+// existing hashes the data of an earlier attempt in the file.
 func (d *blobDownload) existing(file *os.File, sum hash.Hash) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -258,7 +259,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, diskError(err)
 }
 
-// pause waits d on the Library's clock, or until ctx ends.
+// pause waits for d by the Library's clock, or until ctx ends.
 func (l *Library) pause(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return ctx.Err()

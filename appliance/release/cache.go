@@ -20,7 +20,7 @@ import (
 //
 //	installers/<key>/openshift-install, openshift-install.sha256   complete and synced
 //	installers/.new-<key>/                                         being written
-//	partial/<sha256 of a blob>                                     a download to be resumed
+//	partial/<sha256 of a blob>                                     an interrupted download
 //	work/<random>/                                                 a run of openshift-install
 const (
 	installerFile = "openshift-install"
@@ -70,7 +70,8 @@ func (l *Library) removeUnfinished() error {
 	return nil
 }
 
-// cached returns the cached installer of the key if it is unaltered. An altered one is removed.
+// cached returns the cached installer of the key if its digest is correct. Otherwise, it removes
+// the installer.
 func (l *Library) cached(key string) (*Installer, error) {
 	dir := filepath.Join(l.installersDir(), key)
 	want, err := os.ReadFile(filepath.Join(dir, sumFile))
@@ -86,7 +87,7 @@ func (l *Library) cached(key string) (*Installer, error) {
 		return nil, err
 	}
 	if got != inst.SHA256 {
-		l.log.Warn("The cached openshift-install is damaged and is extracted again.", "path", inst.Path)
+		l.log.Warn("The cached openshift-install was damaged and is extracted again.", "path", inst.Path)
 		return nil, os.RemoveAll(dir)
 	}
 	now := l.clock.Now()
@@ -106,7 +107,7 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// keep syncs the directory dir of a finished installer and renames it.
+// store syncs the directory of a complete installer and renames it to its key.
 func (l *Library) store(dir, key string) error {
 	if err := syncDir(dir); err != nil {
 		return err
@@ -132,9 +133,9 @@ type kept struct {
 	size int64
 }
 
-// evict removes the least recently used installers until the cache is within its limit. Installers
-// in use stay and may exceed it. Only the running extraction calls it, when it has no download
-// left.
+// evict removes the least recently used installers until the cache is within its limit. It keeps
+// installers in use, so the cache may exceed the limit. Only the running extraction calls evict,
+// after its downloads.
 func (l *Library) evict() error {
 	if l.limit == 0 {
 		return nil
@@ -143,7 +144,7 @@ func (l *Library) evict() error {
 	defer l.mu.Unlock()
 	all, err := l.keptFiles()
 	if err != nil {
-		return fmt.Errorf("measure the release cache: %w", err)
+		return fmt.Errorf("determine the size of the release cache: %w", err)
 	}
 	var total int64
 	for _, k := range all {
@@ -158,9 +159,9 @@ func (l *Library) evict() error {
 			continue
 		}
 		if err := os.RemoveAll(k.path); err != nil {
-			return fmt.Errorf("make room in the release cache: %w", err)
+			return fmt.Errorf("remove an installer from the release cache: %w", err)
 		}
-		l.log.Info("An installer was removed from the release cache.", "path", k.path, "bytes", k.size)
+		l.log.Info("Installer removed from the release cache.", "path", k.path, "bytes", k.size)
 		total -= k.size
 	}
 	return nil

@@ -20,21 +20,21 @@ import (
 // (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
 const catalogLabel = "operators.operatorframework.io.index.configs.v1"
 
-// catalogFileLimit limits the size of one file of a catalog in bytes. The largest of Red Hat's
-// files have a tenth of it.
+// catalogFileLimit limits the size of one file of a catalog in bytes. The largest files of Red
+// Hat's catalogs reach a tenth of the limit.
 const catalogFileLimit = 512 << 20
 
-// NotCatalogError reports that an image is no file-based catalog of operators.
+// NotCatalogError reports that an image is not a file-based catalog of operators.
 type NotCatalogError struct{ Image string }
 
 func (e *NotCatalogError) Error() string {
-	return fmt.Sprintf("the image %s is no catalog of operators: it lacks the label %s", e.Image, catalogLabel)
+	return fmt.Sprintf("the image %s is not a catalog of operators: it has no label %s", e.Image, catalogLabel)
 }
 
-// Catalog holds the requested packages of a catalog of operators. Packages that the catalog lacks
-// are absent.
+// Catalog holds the requested packages of a catalog of operators. Packages that the catalog does
+// not contain are absent.
 type Catalog struct {
-	ServedBy string // the image where it was read
+	ServedBy string // the image from which the catalog was read
 	Packages map[string]*CatalogPackage
 }
 
@@ -74,8 +74,8 @@ func (p *CatalogPackage) Channels() []string {
 	return names
 }
 
-// Head returns the newest bundle of a channel with all images that it needs. "" stands for the
-// default channel. The last value is false if there is no such channel.
+// Head returns the newest bundle of a channel and all its images. "" means the default channel. The
+// last result is false if the channel does not exist.
 func (p *CatalogPackage) Head(channel string) (bundle string, images []string, ok bool) {
 	if channel == "" {
 		channel = p.DefaultChannel
@@ -100,7 +100,8 @@ func (p *CatalogPackage) Head(channel string) (bundle string, images []string, o
 }
 
 // Catalog reads a catalog of operators through the mirror. Errors are sentences with the image: a
-// *mirror.ImageError if no endpoint provided it, and a *NotCatalogError if it is no catalog.
+// *mirror.ImageError if no endpoint provided the image, and a *NotCatalogError if the image is not
+// a catalog.
 func (l *Library) Catalog(ctx context.Context, image string, secret authn.Keychain,
 	packages []string) (*Catalog, error) {
 	desc, served, err := l.mirror.Get(ctx, image, secret)
@@ -131,7 +132,7 @@ func (l *Library) Catalog(ctx context.Context, image string, secret authn.Keycha
 			return nil, fmt.Errorf("read the catalog %s (from %s): %w", image, catalog.ServedBy, err)
 		}
 		if len(catalog.Packages) == len(packages) {
-			break // a catalog's files are in one layer
+			break // all files of a catalog are in one layer
 		}
 	}
 	return catalog, nil
@@ -162,7 +163,7 @@ func (c *Catalog) readLayer(layer v1.Layer, root string, packages []string, remo
 	return errors.Join(err, blob.Close())
 }
 
-// decoder reads one of the two formats of a catalog's files, in which objects follow each other.
+// decoder decodes the objects in a catalog file, which is a sequence of JSON or YAML objects.
 type decoder interface{ Decode(any) error }
 
 func (c *Catalog) readFile(name string, content io.Reader, packages []string) error {
@@ -215,7 +216,8 @@ func (c *Catalog) add(blob catalogBlob, packages []string) {
 	}
 }
 
-// Holds requests an image through the mirror without reading it. Nil means that the mirror has it.
+// Holds requests an image through the mirror without reading its content. It returns nil if the
+// mirror has the image.
 func (l *Library) Holds(ctx context.Context, image string, secret authn.Keychain) error {
 	_, _, err := l.mirror.Get(ctx, image, secret)
 	return err

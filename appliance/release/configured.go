@@ -12,20 +12,19 @@ import (
 // Image is a release image that the configuration names.
 type Image struct {
 	OpenshiftVersion string
-	CPUArchitecture  string // multi for a payload of several architectures
+	CPUArchitecture  string // multi for a payload with several architectures
 	URL              string // pull spec
 }
 
-// Known holds the releases that the configuration names and the pull secret by which the appliance
-// itself reads them.
+// ConfiguredReleases holds the releases in the configuration, and the pull secret with which the
+// appliance itself reads them.
 type ConfiguredReleases struct {
 	Releases       []Image
-	PullSecretFile string // "": none
+	PullSecretFile string // "" for none
 }
 
-// Keychain returns the credentials of the given pull secret or, if that is empty, of the
-// appliance's own. It returns nil if there is neither, and a [*PullSecretError] for a malformed
-// secret.
+// Keychain returns the credentials in the given pull secret or, if it is empty, in the appliance's
+// own. Without both, it returns nil. For a malformed secret, the error is a [*PullSecretError].
 func (k ConfiguredReleases) Keychain(given string) (authn.Keychain, error) {
 	if given == "" && k.PullSecretFile != "" {
 		data, err := os.ReadFile(k.PullSecretFile)
@@ -44,7 +43,7 @@ func (k ConfiguredReleases) Keychain(given string) (authn.Keychain, error) {
 	return secret, nil
 }
 
-// PullSecretError is a pull secret that can't be parsed.
+// PullSecretError reports that a pull secret cannot be parsed.
 type PullSecretError struct{ Err error }
 
 func (e *PullSecretError) Error() string { return e.Err.Error() }

@@ -28,30 +28,30 @@ const (
 type GenerateRequest struct {
 	ReleaseImage  string // the release's own pull spec by digest (Payload.Image), never a mirror's
 	InstallConfig []byte // YAML or JSON
-	// "manifests/<name>" or "openshift/<name>" -> content; it replaces generated manifests, and
-	// empty content is skipped
+	// Manifests maps "manifests/<name>" or "openshift/<name>" to a manifest's content. It replaces
+	// generated manifests; empty content is skipped.
 	Manifests   map[string][]byte
 	SingleNode  bool   // bootstrap in place
-	BootstrapIP string // of the bootstrap host in the primary machine network; "" leaves it to the program
-	Invoker     string // who installs, as the cluster will tell
+	BootstrapIP string // of the bootstrap host in the primary machine network; "" lets openshift-install choose
+	Invoker     string // name of the installing program, which the cluster reports
 
-	// WithoutMachines leaves out the manifests by which the cluster would create control-plane and
+	// WithoutMachines omits the manifests with which the cluster would create control-plane and
 	// worker machines.
 	WithoutMachines bool
 }
 
 // Generated holds the output of openshift-install.
 type Generated struct {
-	Files       map[string][]byte // by the names above; ArbiterIgnition only if there is one
+	Files       map[string][]byte // by the names above; ArbiterIgnition only if openshift-install generated one
 	ClusterName string
 	ClusterID   string // UUID
 	InfraID     string // cluster name and five characters
 }
 
-// Generate runs openshift-install for an installation: manifests, the manifests and patches of the
-// request on top of them, ignition configs. It uses a private directory and removes it in any case.
-// If the program fails, the error is a *RunError. If ctx ends, the program and its children are
-// killed.
+// Generate runs openshift-install for an installation: it creates the manifests, adds the request's
+// manifests and patches, and creates the ignition configs. It uses a private directory and always
+// removes it. If openshift-install fails, the error is a *RunError. If ctx ends, the program and
+// its children are killed.
 func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateRequest) (_ *Generated, err error) {
 	if err := checkManifestNames(req.Manifests); err != nil {
 		return nil, err
@@ -93,7 +93,8 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	return collect(dir, req)
 }
 
-// environment returns the environment of the program: of the appliance's own it has only PATH.
+// environment returns the environment variables of openshift-install. It passes only PATH of the
+// appliance's own environment.
 func environment(dir string, req GenerateRequest) []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
@@ -108,7 +109,7 @@ func environment(dir string, req GenerateRequest) []string {
 	return env
 }
 
-// checkManifestNames rejects names that lead out of the two directories that the program reads.
+// checkManifestNames rejects names outside of the two directories that openshift-install reads.
 func checkManifestNames(manifests map[string][]byte) error {
 	for name := range manifests {
 		folder, base := path.Split(name)
@@ -119,8 +120,8 @@ func checkManifestNames(manifests map[string][]byte) error {
 	return nil
 }
 
-// removeMachines deletes the manifests of machines. The instructions for existing hosts require
-// this.
+// removeMachines deletes the manifests of machines, as the documentation for user-provisioned hosts
+// requires.
 func removeMachines(dir string) error {
 	for _, pattern := range []string{
 		"*_openshift-cluster-api_master-machines-*.yaml", "*_openshift-cluster-api_worker-machineset-*.yaml",
@@ -155,8 +156,8 @@ func layManifests(dir string, manifests map[string][]byte) error {
 	return nil
 }
 
-// collect reads the program's results. A single node has one ignition config for everything: those
-// of the roles become empty, in the version of the bootstrap config.
+// collect reads the output of openshift-install. A single node needs only the bootstrap config; the
+// ignition configs of the roles become empty configs of the same version.
 func collect(dir string, req GenerateRequest) (*Generated, error) {
 	sources := map[string]string{
 		BootstrapIgnition: "bootstrap.ign", MasterIgnition: "master.ign", WorkerIgnition: "worker.ign",
@@ -171,7 +172,7 @@ func collect(dir string, req GenerateRequest) (*Generated, error) {
 	for name, source := range sources {
 		data, err := os.ReadFile(filepath.Join(dir, source))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("openshift-install succeeded but created no %s", source)
+			return nil, fmt.Errorf("openshift-install succeeded but did not create %s", source)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the output of openshift-install: %w", err)
@@ -186,7 +187,7 @@ func collect(dir string, req GenerateRequest) (*Generated, error) {
 		return nil, fmt.Errorf("read metadata.json of openshift-install: %w", err)
 	}
 	if metadata.ClusterID == "" || metadata.InfraID == "" {
-		return nil, errors.New("metadata.json of openshift-install lacks clusterID or infraID")
+		return nil, errors.New("metadata.json of openshift-install has no clusterID or no infraID")
 	}
 	g.ClusterName, g.ClusterID, g.InfraID = metadata.ClusterName, metadata.ClusterID, metadata.InfraID
 	return g, nil

@@ -160,10 +160,10 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 		"fatal": {
 			`echo 'level=info msg="Consuming"' >&2; echo 'level=fatal msg="failed: \"x\" is bad"' >&2; exit 3`,
 			3, "create manifests", `failed: "x" is bad`},
-		"without a word": {`exit 1`, 1, "create manifests", "it failed without a word"},
+		"without output": {`exit 1`, 1, "create manifests", "it failed without output"},
 		"second step":    {`[ "$2" = manifests ] && exit 0; echo boom; exit 7`, 7, "create ignition-configs", "boom"},
 		"a signal": {`echo dying; kill -9 $$`, -1, "create manifests",
-			"ended by signal: killed; the last it said: dying"},
+			"ended by signal: killed; the end of its output: dying"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := l.Generate(context.Background(), script(t, c.script), GenerateRequest{})
@@ -180,14 +180,14 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 		require.ErrorContains(t, err, "openshift-install create manifests: cannot be started: ")
 	})
 	for missing, says := range map[string]string{
-		"bootstrap.ign": "created no bootstrap.ign", "auth/kubeconfig": "created no auth/kubeconfig",
-		"metadata.json": "created no metadata.json",
+		"bootstrap.ign": "did not create bootstrap.ign", "auth/kubeconfig": "did not create auth/kubeconfig",
+		"metadata.json": "did not create metadata.json",
 	} {
 		_, err := l.Generate(context.Background(), script(t, good+`; rm "$4/`+missing+`"`), GenerateRequest{})
 		require.ErrorContains(t, err, says)
 	}
 	_, err := l.Generate(context.Background(), script(t, good+`; echo '{}' > "$4/metadata.json"`), GenerateRequest{})
-	require.ErrorContains(t, err, "lacks clusterID or infraID")
+	require.ErrorContains(t, err, "has no clusterID or no infraID")
 }
 
 func TestGenerate_manifestNames(t *testing.T) {
@@ -230,7 +230,7 @@ func TestGenerate_canceled(t *testing.T) {
 	cancel()
 	err := <-failed
 	require.ErrorIs(t, err, context.Canceled)
-	require.EqualError(t, err, "openshift-install create manifests: stopped before its end")
+	require.EqualError(t, err, "openshift-install create manifests: stopped before it was done")
 	requireGone(t, pids)
 	nothingUnfinished(t, l)
 }
@@ -241,7 +241,7 @@ func TestGenerate_timeout(t *testing.T) {
 	_, err := l.Generate(context.Background(), inst, GenerateRequest{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.EqualError(t, err,
-		"openshift-install create manifests: not finished after 1s and stopped; the last it said: waiting")
+		"openshift-install create manifests: stopped because it was not done after 1s; the end of its output: waiting")
 	requireGone(t, pids)
 	nothingUnfinished(t, l)
 }
@@ -269,7 +269,7 @@ func TestGenerate_endlessOutput(t *testing.T) {
 func TestGenerate_noOutputFiles(t *testing.T) {
 	l := newSite(t).library()
 	_, err := l.Generate(context.Background(), script(t, `exit 0`), GenerateRequest{})
-	require.ErrorContains(t, err, "openshift-install succeeded but created no ")
+	require.ErrorContains(t, err, "openshift-install succeeded but did not create ")
 	nothingUnfinished(t, l)
 }
 
@@ -285,7 +285,7 @@ func TestSummarize(t *testing.T) {
 			"two"},
 		"a message of many lines": {"level=fatal msg=one\nlevel=fatal msg=two", "one; two"},
 		"a panic":                 {"panic: oh\n\ngoroutine 1 [running]:\nmain.main()\n", "main.main()"},
-		"nothing":                 {"\n\n", "it failed without a word"},
+		"nothing":                 {"\n\n", "it failed without output"},
 		"only info":               {"level=info msg=hello", "hello"},
 		"too long":                {"level=fatal msg=" + long + "end", "… " + long[:summaryLimit-3] + "end"},
 	} {

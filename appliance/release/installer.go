@@ -20,10 +20,10 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// maxLinks is the maximal number of links that are followed to a file in an image.
+// maxLinks is the maximum number of links on the path to a file in an image.
 const maxLinks = 16
 
-// Installer is a payload's openshift-install on the local disk, stamped with the payload's image
+// Installer is a payload's openshift-install on the local disk, which contains the payload's image
 // and version.
 type Installer struct {
 	Path   string
@@ -35,14 +35,14 @@ type Installer struct {
 type UnsupportedInstallerError struct{ Version, Reason string }
 
 func (e *UnsupportedInstallerError) Error() string {
-	return fmt.Sprintf("the openshift-install of release %s cannot run here: %s", e.Version, e.Reason)
+	return fmt.Sprintf("the openshift-install of release %s does not run on this machine: %s", e.Version, e.Reason)
 }
 
-// source names the payload image and path of an openshift-install for this machine.
+// source names the payload image and the path of an openshift-install for this machine.
 type source struct{ tag, path, arch string }
 
-// sourceOf follows the layout of `oc adm release extract --command`. Before 4.16 the program is
-// linked against the libraries of its RHEL, which the machine of a static appliance may lack.
+// sourceOf follows the layout of `oc adm release extract --command`. Before 4.16, openshift-install
+// is linked against libraries of RHEL, which the appliance's machine may lack.
 func sourceOf(p *Payload, goos, goarch string) (source, error) {
 	major, minor, err := majorMinor(p.Version)
 	if err != nil {
@@ -50,7 +50,7 @@ func sourceOf(p *Payload, goos, goarch string) (source, error) {
 	}
 	if major < 4 || major == 4 && minor < 16 {
 		return source{}, &UnsupportedInstallerError{p.Version,
-			"before 4.16 it needs the libraries of a RHEL host; install 4.16 or newer"}
+			"before 4.16, it needs the libraries of a RHEL host; install 4.16 or newer"}
 	}
 	if goos == "linux" && (p.Multi || architecture.Of(p.Architecture).Go() == goarch) {
 		return source{TagInstaller, "usr/bin/" + installerFile, architecture.Of(goarch).RPM()}, nil
@@ -66,9 +66,9 @@ func sourceOf(p *Payload, goos, goarch string) (source, error) {
 }
 
 // Installer returns the payload's openshift-install from the cache or the registry. Concurrent
-// callers share one extraction, which runs until the last of them has given up. progress (may be
-// nil) gets the fetched bytes and the total, which may grow. It is called from other goroutines and
-// must return quickly.
+// callers share one extraction, which is canceled when the context of the last caller ends.
+// progress (may be nil) is called with the fetched bytes and the total, which may grow. It is
+// called from other goroutines and must return quickly.
 //
 // The file stays until release is called. Errors: *MissingImageError, *UnsupportedInstallerError,
 // *DigestError, *DiskFullError, and those of the registry.
@@ -103,10 +103,10 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 	return f.installer, sync.OnceFunc(func() { l.releaseUse(key) }), nil
 }
 
-// flight is one extraction that several callers may wait for.
+// sharedExtraction is one extraction on which several callers may wait.
 type sharedExtraction struct {
 	done      chan struct{}
-	installer *Installer // these two are set when done is closed
+	installer *Installer // installer and err are set before done is closed
 	err       error
 	cancel    context.CancelFunc
 
@@ -117,8 +117,8 @@ type sharedExtraction struct {
 	have, total int64
 }
 
-// join adds the caller to the extraction for the key, starting it if needed, and to the installer's
-// users. leave removes the caller; the last one to leave cancels the extraction.
+// join adds the caller to the extraction for the key, which it starts if necessary, and to the
+// installer's users. leave removes the caller; the last one to leave cancels the extraction.
 func (l *Library) join(ctx context.Context, key string, progress func(done, total int64),
 	work func(context.Context, func(done, total int64)) (*Installer, error)) (f *sharedExtraction, leave func()) {
 	l.mu.Lock()
@@ -142,8 +142,8 @@ func (l *Library) join(ctx context.Context, key string, progress func(done, tota
 	return f, func() { f.leave(id) }
 }
 
-// start begins an extraction with the values of ctx and the lifetime of the Library. l.mu must be
-// held.
+// start starts an extraction with the values of ctx and the lifetime of the Library. The caller
+// holds l.mu.
 func (l *Library) start(ctx context.Context, key string, work func(context.Context,
 	func(done, total int64)) (*Installer, error)) *sharedExtraction {
 	f := &sharedExtraction{done: make(chan struct{}), listeners: map[int]func(done, total int64){}}
@@ -165,14 +165,14 @@ func (l *Library) start(ctx context.Context, key string, work func(context.Conte
 	return f
 }
 
-// ending reports whether all callers have given up, so that a new caller must not join.
+// ending reports whether all callers have left. A new caller must then not join.
 func (f *sharedExtraction) ending() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waiting == 0
 }
 
-// leave removes a caller from the extraction and cancels it if that was the last one.
+// leave removes a caller from the extraction. If no callers remain, it cancels the extraction.
 func (f *sharedExtraction) leave(id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,7 +191,7 @@ func (f *sharedExtraction) report(have, total int64) {
 	}
 }
 
-// put ends one use of an installer.
+// releaseUse ends one use of an installer.
 func (l *Library) releaseUse(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,8 +200,8 @@ func (l *Library) releaseUse(key string) {
 	}
 }
 
-// obtain returns the cached installer or extracts it. One extraction runs at a time, so unfinished
-// data in the cache belongs to it or to no one.
+// obtain returns the cached installer or extracts it. Only one extraction runs at a time, so
+// unfinished data in the cache belongs to it or is left over.
 func (l *Library) obtain(ctx context.Context, key string, p *Payload, from source, spec string, secret authn.Keychain,
 	progress func(done, total int64)) (*Installer, error) {
 	inst, err := l.cached(key)
@@ -219,7 +219,7 @@ func (l *Library) obtain(ctx context.Context, key string, p *Payload, from sourc
 	}
 	desc, served, err := l.mirror.Get(ctx, spec, secret)
 	if err != nil {
-		return nil, err // a sentence that names the image
+		return nil, err // the error names the image
 	}
 	img, err := imageFor(spec, desc, from.arch)
 	if err != nil {
@@ -235,7 +235,7 @@ func (l *Library) obtain(ctx context.Context, key string, p *Payload, from sourc
 	if err != nil {
 		return nil, err
 	}
-	l.log.Info("openshift-install was extracted.", "version", p.Version, "image", spec, "from", served.Ref.Name(),
+	l.log.Info("openshift-install extracted.", "version", p.Version, "image", spec, "from", served.Ref.Name(),
 		"path", inst.Path)
 	if err := x.removeBlobs(); err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func (l *Library) finish(path string, p *Payload) error {
 	}
 	missing, err := stamp(file, p)
 	if len(missing) > 0 {
-		l.log.Warn("openshift-install has no placeholders for the release's data. It gets the data from its "+
+		l.log.Warn("openshift-install has no placeholders for the release's data. It reads the data from its "+
 			"environment.", "version",
 			p.Version, "missing", missing)
 	}
@@ -300,8 +300,8 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// extraction finds one file in an image. It fetches layers from the last one down and no more than
-// needed.
+// extraction finds one file in an image. It fetches layers from the last one down, and no more
+// layers than necessary.
 type extraction struct {
 	library  *Library
 	served   mirror.Endpoint
@@ -310,7 +310,7 @@ type extraction struct {
 	progress func(done, total int64)
 
 	blobs       map[int]string // layer -> its file
-	have, total int64          // of the layers fetched so far
+	have, total int64          // bytes of the layers fetched so far
 }
 
 // write copies the file at name in the image to a new file at target.
@@ -326,8 +326,9 @@ func (x *extraction) write(ctx context.Context, name, target string) error {
 	return fmt.Errorf("%s in %s: too many links", name, x.served.Ref.Name())
 }
 
-// find searches the file from the last layer down. It either writes the file to target, or returns
-// the target of a link on the way, which must be searched from the last layer again.
+// find searches the layers for a file, from the last layer down. It either writes the file to
+// target, or returns the target of a link in its path, for which the search must restart at the
+// last layer.
 func (x *extraction) find(ctx context.Context, wanted, target string) (next string, err error) {
 	removed := newWhiteouts()
 	for i := range slices.Backward(x.layers) {
@@ -346,7 +347,7 @@ func (x *extraction) find(ctx context.Context, wanted, target string) (next stri
 			return "", fmt.Errorf("%s was removed from %s by layer %s", wanted, x.served.Ref.Name(), x.layers[i].Digest)
 		}
 	}
-	return "", fmt.Errorf("%s holds no %s", x.served.Ref.Name(), wanted)
+	return "", fmt.Errorf("%s does not contain %s", x.served.Ref.Name(), wanted)
 }
 
 // layer fetches a layer unless it is cached.
@@ -399,7 +400,7 @@ func searchLayer(ctx context.Context, blob, wanted, target string,
 	return found, next, err
 }
 
-// linkTarget returns the name in the image to which a link leads, or "" for other entries. Hard
+// linkTarget returns the target of a link as a name in the image, or "" for other entries. Hard
 // links are relative to the root, symbolic links to their own directory.
 func linkTarget(e entry) string {
 	switch {
@@ -422,7 +423,7 @@ func writeEntry(e entry, target string) error {
 	return diskError(errors.Join(err, file.Close()))
 }
 
-// contextReader ends a long read when its context ends.
+// contextReader is a reader that fails after its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -89,8 +89,8 @@ func TestInstaller_locationsInTheImage(t *testing.T) {
 		"removed, then come back": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", "")), layer(t, program)},
 			"new"},
 		"not at all": {[]v1.Layer{layer(t, file("usr/bin/oc", "oc"))},
-			"!holds no usr/bin/openshift-install"},
-		"a link to nothing": {[]v1.Layer{layer(t, symlink(installerPath, "/opt/tool"))}, "!holds no opt/tool"},
+			"!does not contain usr/bin/openshift-install"},
+		"a link to nothing": {[]v1.Layer{layer(t, symlink(installerPath, "/opt/tool"))}, "!does not contain opt/tool"},
 		"links in a ring": {[]v1.Layer{layer(t, symlink(installerPath, "b"),
 			symlink("usr/bin/b", "openshift-install"))}, "!too many links"},
 		"a name out of the image": {[]v1.Layer{layer(t, file("../../"+installerPath, "new"))}, "new"},
@@ -167,8 +167,8 @@ func TestInstaller_imageForThisMachine(t *testing.T) {
 	}
 	_, _, err := newSite(t).library().Installer(context.Background(), p("4.15.40", "x86_64", false), nil, nil)
 	require.EqualError(t, err,
-		"the openshift-install of release 4.15.40 cannot run here: before 4.16 it needs the libraries of a RHEL "+
-			"host; install 4.16 or newer")
+		"the openshift-install of release 4.15.40 does not run on this machine: before 4.16, it needs the libraries "+
+			"of a RHEL host; install 4.16 or newer")
 }
 
 func TestInstaller_resumesAfterAnInterruption(t *testing.T) {

@@ -28,7 +28,8 @@ func (e entry) regular() bool { return e.header.Typeflag == tar.TypeReg }
 // scanLayer calls visit for each entry of a layer from a registry. It reads the blob to its end, so
 // that a verifying reader can check the digest. An empty blob is an empty layer.
 //
-// A layer with an extreme compression ratio is rejected: it is made to fill disks or to cost time.
+// A layer with an extreme compression ratio is rejected, because it is meant to fill disks or waste
+// time.
 func scanLayer(blob io.Reader, visit func(entry) error) error {
 	packed := &countingReader{Reader: blob}
 	unpacked, err := decompress(packed)
@@ -57,18 +58,18 @@ func scanLayer(blob io.Reader, visit func(entry) error) error {
 	return err
 }
 
-// Limits of the compression ratio: programs compress to a half or a third, logs to a twentieth.
-// Layers below the floor, in bytes, are always accepted.
+// Limits of the compression ratio. Programs compress to a half or a third, logs to a twentieth.
+// Layers smaller than the floor, in bytes, are always accepted.
 const (
 	packedAtMost = 250
 	packedFloor  = 64 << 20
 )
 
-// errBomb is the error for a layer with an extreme compression ratio.
-var errCompressionRatio = fmt.Errorf("it unpacks to more than %d times its size, unlike any layer of a release; mirror the "+
-	"image again", packedAtMost)
+// errCompressionRatio is the error of a layer with an extreme compression ratio.
+var errCompressionRatio = fmt.Errorf("the layer unpacks to more than %d times its size, unlike any layer of a "+
+	"release; mirror the image again", packedAtMost)
 
-// counted counts the bytes that are read through it.
+// countingReader counts the bytes that are read through it.
 type countingReader struct {
 	io.Reader
 	n int64
@@ -80,7 +81,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded fails when the unpacked data exceeds the allowed ratio.
+// ratioReader fails when the unpacked data exceeds the allowed ratio.
 type ratioReader struct {
 	io.Reader
 	packed *countingReader
@@ -116,16 +117,16 @@ func decompress(blob io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(buffered), nil
 }
 
-// cleanName makes a tar name relative to the image's root. Names that lead out of it end at the
+// cleanName makes a tar name relative to the image's root. A name cannot refer to files above the
 // root.
 func cleanName(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
-// whiteouts collects the removals of upper layers by the OCI image specification: ".wh.<name>"
-// removes a name and everything below it, ".wh..wh..opq" everything in its directory, and a file
-// that replaces a directory hides its content. A removal does not affect its own layer, so a layer
-// is recorded completely before lower layers are searched.
+// whiteouts collects the removals in upper layers (OCI image specification): ".wh.<name>" removes a
+// name and everything below it, ".wh..wh..opq" everything in its directory, and a file that
+// replaces a directory hides its content. A removal does not affect its own layer, so a layer is
+// recorded completely before lower layers are searched.
 type whiteouts struct {
 	names   map[string]bool
 	opaque  map[string]bool

@@ -20,17 +20,19 @@ import (
 )
 
 // TagMachineOSImages is the payload image with the live ISO, coreos/coreos-<arch>.iso, and its
-// digest in a file with the suffix .sha256. Payloads before 4.10 lack it. Those of OpenShift 5 also
-// have an ISO of RHEL 10, coreos/coreos10-<arch>.iso, which takes precedence.
+// digest in a file with the suffix .sha256. Payloads before 4.10 do not contain this image.
+// Payloads of OpenShift 5 also contain an ISO of RHEL 10, coreos/coreos10-<arch>.iso, which takes
+// precedence.
 const TagMachineOSImages = "machine-os-images"
 
 // maxSumFile limits the size of the digest file in bytes.
 const maxSumFile = 4 << 10
 
-// LiveISO writes the payload's live ISO to the writer that begin returns; begin gets the size in
-// bytes. It returns the digest (hex) that the payload has for the ISO, or "". The layer is streamed
-// from the registry and not stored. If the connection breaks, the stream resumes by ranges. A layer
-// that does not match its digest ends in an error after all of it was written.
+// LiveISO writes the payload's live ISO to the writer that begin returns; it calls begin with the
+// size in bytes. It returns the digest (hex) of the ISO in the payload, or "". The layer is
+// streamed from the registry and not stored. If the connection breaks, range requests resume the
+// stream. If the layer does not match its digest, LiveISO returns an error after it has written the
+// whole ISO.
 //
 // Errors: *MissingImageError, *DigestError, those of the registry, and those of begin and its
 // writer.
@@ -67,7 +69,7 @@ func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain
 				return "", fmt.Errorf("read the live ISO of release %s: %w", p.Version, err)
 			}
 			if x.found {
-				l.log.Info("A live ISO was read from a release.", "version", p.Version, "architecture", p.Architecture,
+				l.log.Info("Live ISO read from a release.", "version", p.Version, "architecture", p.Architecture,
 					"file", name, "from", served.Ref.Name())
 				return x.sum, nil
 			}
@@ -86,7 +88,7 @@ func isoNames(p *Payload) []string {
 	return []string{name}
 }
 
-// isoExtraction extracts the ISO and its digest from one layer.
+// isoExtraction extracts the ISO and its digest file from one layer.
 type isoExtraction struct {
 	name  string
 	begin func(size int64) (io.Writer, error)
@@ -126,9 +128,9 @@ type blobStream struct {
 	sum      hash.Hash
 
 	have      int64
-	fruitless int // tries in a row that brought nothing
+	fruitless int // consecutive attempts without data
 	body      io.ReadCloser
-	cancel    context.CancelCauseFunc // of the request whose body is read
+	cancel    context.CancelCauseFunc // cancels the request whose body is read
 	attempt   context.Context
 	stall     clockwork.Timer
 }
@@ -179,7 +181,7 @@ func (s *blobStream) open() error {
 	}
 	s.body = response.Body
 	if response.StatusCode == http.StatusOK && s.have > 0 {
-		// The registry does not support ranges: skip the part that was read.
+		// The registry does not support ranges: skip the part that was read before.
 		if _, err := io.CopyN(io.Discard, s.body, s.have); err != nil {
 			return err
 		}
@@ -187,7 +189,7 @@ func (s *blobStream) open() error {
 	return nil
 }
 
-// again decides whether to retry, and waits before a retry.
+// again returns nil if the request may be retried, after a delay. Otherwise, it returns the error.
 func (s *blobStream) again(err error) error {
 	if s.attempt != nil && errors.Is(context.Cause(s.attempt), errStalled) {
 		err = errStalled

@@ -10,18 +10,18 @@ import (
 )
 
 // openshift-install has three placeholders for text, each a NUL, a name, a NUL, a run of X and a
-// NUL. A program that extracts it from a payload writes the value and a NUL over the beginning of
-// the placeholder, as `oc adm release extract` does. An unchanged placeholder marks a development
-// build.
+// NUL. A program that extracts openshift-install from a payload overwrites the beginning of the
+// placeholder with the value and a NUL, as `oc adm release extract` does. An unchanged placeholder
+// marks a development build.
 var markers = []string{"_RELEASE_IMAGE_LOCATION_", "_RELEASE_VERSION_LOCATION_", "_RELEASE_ARCHITECTURE_LOCATION_"}
 
-// shortestMarker is the minimal number of X in a placeholder. The program also contains the name
-// alone, for comparison.
+// shortestMarker is the minimum number of X in a placeholder. The program also contains the bare
+// name, for comparison.
 const shortestMarker = 16
 
 // stamp writes the payload's image, version and architecture into the first of each placeholder in
-// the file. It returns the names of missing placeholders, which are no error: the program reads its
-// environment instead.
+// the file. It returns the names of missing placeholders. They are no error, because the program
+// reads its environment instead.
 func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	values := []string{p.Image, p.Version, "linux/" + architecture.Of(p.Architecture).Go()}
 	if p.Multi {
@@ -30,7 +30,7 @@ func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	for i, marker := range markers {
 		offset, room, err := findMarker(file, marker)
 		if err != nil {
-			return nil, fmt.Errorf("look for %s: %w", marker, err)
+			return nil, fmt.Errorf("search for %s: %w", marker, err)
 		}
 		if room == 0 {
 			missing = append(missing, marker)
@@ -46,8 +46,8 @@ func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	return missing, nil
 }
 
-// findMarker returns the offset and size of the first placeholder with the name. A size of 0 means
-// that there is none.
+// findMarker returns the offset and the size of the first placeholder with the name. The size is 0
+// without a placeholder.
 func findMarker(r io.ReaderAt, marker string) (offset int64, room int, err error) {
 	const window, longest = 1 << 20, 4096
 	start := []byte("\x00" + marker + "\x00")

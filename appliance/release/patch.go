@@ -28,15 +28,15 @@ type PatchOperation struct {
 	Value yaml.Node `yaml:"value,omitempty"`
 }
 
-// ParsePatch parses a patch. It rejects a patch that no manifest could accept, with an error that
-// names the invalid operation.
+// ParsePatch parses a patch. It rejects a patch that cannot apply to any manifest; the error names
+// the invalid operation.
 func ParsePatch(text []byte) (Patch, error) {
 	var patch Patch
 	if err := yaml.Unmarshal(text, &patch); err != nil {
-		return nil, fmt.Errorf("it is not a list of operations with op, path and value (RFC 6902): %w", err)
+		return nil, fmt.Errorf("the patch is not a list of operations with op, path and value (RFC 6902): %w", err)
 	}
 	if len(patch) == 0 {
-		return nil, errors.New("it has no operation")
+		return nil, errors.New("the patch has no operation")
 	}
 	for i, operation := range patch {
 		if err := operation.check(); err != nil {
@@ -120,9 +120,9 @@ func (o PatchOperation) apply(document any) (any, error) {
 	case "replace":
 		return edit(document, tokens(*o.Path), replaced(value))
 	}
-	held, err := find(document, tokens(*o.Path))
-	if err == nil && !reflect.DeepEqual(held, value) {
-		err = fmt.Errorf("the value is %v", held)
+	actual, err := find(document, tokens(*o.Path))
+	if err == nil && !reflect.DeepEqual(actual, value) {
+		err = fmt.Errorf("the value is %v", actual)
 	}
 	return document, err
 }
@@ -141,28 +141,28 @@ func tokens(pointer string) []string {
 
 func find(value any, path []string) (any, error) {
 	for _, token := range path {
-		switch held := value.(type) {
+		switch actual := value.(type) {
 		case map[string]any:
-			inner, ok := held[token]
+			inner, ok := actual[token]
 			if !ok {
-				return nil, fmt.Errorf("there is no %q", token)
+				return nil, fmt.Errorf("%q does not exist", token)
 			}
 			value = inner
 		case []any:
-			at, err := index(token, len(held)-1)
+			at, err := index(token, len(actual)-1)
 			if err != nil {
 				return nil, err
 			}
-			value = held[at]
+			value = actual[at]
 		default:
-			return nil, fmt.Errorf("there is nothing below %q", token)
+			return nil, fmt.Errorf("%q has no members", token)
 		}
 	}
 	return value, nil
 }
 
-// editor changes one element of an object or a list, selected by a token. list returns the changed
-// list; root returns the replacement of the whole document.
+// editor changes one element of an object or a list, which a token selects. list returns the
+// changed list; root returns the replacement of the whole document.
 type editor struct {
 	object func(map[string]any, string) error
 	list   func([]any, string) ([]any, error)
@@ -175,32 +175,32 @@ func edit(value any, path []string, how editor) (any, error) {
 		return how.root()
 	}
 	token := path[0]
-	switch held := value.(type) {
+	switch actual := value.(type) {
 	case map[string]any:
-		held = maps.Clone(held)
+		actual = maps.Clone(actual)
 		if len(path) == 1 {
-			return held, how.object(held, token)
+			return actual, how.object(actual, token)
 		}
-		inner, ok := held[token]
+		inner, ok := actual[token]
 		if !ok {
-			return nil, fmt.Errorf("there is no %q", token)
+			return nil, fmt.Errorf("%q does not exist", token)
 		}
 		changed, err := edit(inner, path[1:], how)
-		held[token] = changed
-		return held, err
+		actual[token] = changed
+		return actual, err
 	case []any:
-		held = slices.Clone(held)
+		actual = slices.Clone(actual)
 		if len(path) == 1 {
-			return how.list(held, token)
+			return how.list(actual, token)
 		}
-		at, err := index(token, len(held)-1)
+		at, err := index(token, len(actual)-1)
 		if err != nil {
 			return nil, err
 		}
-		held[at], err = edit(held[at], path[1:], how)
-		return held, err
+		actual[at], err = edit(actual[at], path[1:], how)
+		return actual, err
 	}
-	return nil, fmt.Errorf("there is nothing below %q", token)
+	return nil, fmt.Errorf("%q has no members", token)
 }
 
 func index(token string, last int) (int, error) {
@@ -213,16 +213,16 @@ func index(token string, last int) (int, error) {
 
 func added(value any) editor {
 	return editor{
-		object: func(held map[string]any, token string) error { held[token] = value; return nil },
-		list: func(held []any, token string) ([]any, error) {
+		object: func(actual map[string]any, token string) error { actual[token] = value; return nil },
+		list: func(actual []any, token string) ([]any, error) {
 			if token == "-" {
-				return append(held, value), nil
+				return append(actual, value), nil
 			}
-			at, err := index(token, len(held))
+			at, err := index(token, len(actual))
 			if err != nil {
 				return nil, err
 			}
-			return slices.Insert(held, at, value), nil
+			return slices.Insert(actual, at, value), nil
 		},
 		root: func() (any, error) { return value, nil },
 	}
@@ -230,20 +230,20 @@ func added(value any) editor {
 
 func replaced(value any) editor {
 	return editor{
-		object: func(held map[string]any, token string) error {
-			if _, ok := held[token]; !ok {
-				return fmt.Errorf("there is no %q", token)
+		object: func(actual map[string]any, token string) error {
+			if _, ok := actual[token]; !ok {
+				return fmt.Errorf("%q does not exist", token)
 			}
-			held[token] = value
+			actual[token] = value
 			return nil
 		},
-		list: func(held []any, token string) ([]any, error) {
-			at, err := index(token, len(held)-1)
+		list: func(actual []any, token string) ([]any, error) {
+			at, err := index(token, len(actual)-1)
 			if err != nil {
 				return nil, err
 			}
-			held[at] = value
-			return held, nil
+			actual[at] = value
+			return actual, nil
 		},
 		root: func() (any, error) { return value, nil },
 	}
@@ -251,26 +251,26 @@ func replaced(value any) editor {
 
 func removed() editor {
 	return editor{
-		object: func(held map[string]any, token string) error {
-			if _, ok := held[token]; !ok {
-				return fmt.Errorf("there is no %q", token)
+		object: func(actual map[string]any, token string) error {
+			if _, ok := actual[token]; !ok {
+				return fmt.Errorf("%q does not exist", token)
 			}
-			delete(held, token)
+			delete(actual, token)
 			return nil
 		},
-		list: func(held []any, token string) ([]any, error) {
-			at, err := index(token, len(held)-1)
+		list: func(actual []any, token string) ([]any, error) {
+			at, err := index(token, len(actual)-1)
 			if err != nil {
 				return nil, err
 			}
-			return slices.Delete(held, at, at+1), nil
+			return slices.Delete(actual, at, at+1), nil
 		},
-		root: func() (any, error) { return nil, errors.New("a patch can't remove the whole manifest") },
+		root: func() (any, error) { return nil, errors.New("a patch cannot remove the whole manifest") },
 	}
 }
 
-// applyPatches applies the patches in the two directories to their manifests and removes the
-// patches, because the installer would read them as manifests. The patches of a manifest are
+// applyPatches applies the patches in the two directories to their manifests. It then removes the
+// patches, because openshift-install would read them as manifests. The patches of a manifest are
 // applied in the order of their names. A manifest in openshift takes precedence over one in
 // manifests.
 func applyPatches(dir string) error {
@@ -318,5 +318,6 @@ func applyPatch(dir, file string) error {
 		}
 		return errors.Join(os.WriteFile(target, changed, 0o600), os.Remove(file))
 	}
-	return fmt.Errorf("there is no manifest %s, neither from openshift-install nor among the added ones", name)
+	return fmt.Errorf("the manifest %s exists neither in the output of openshift-install nor among the added manifests",
+		name)
 }

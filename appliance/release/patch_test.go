@@ -59,13 +59,13 @@ func TestParsePatch_rejectedInput(t *testing.T) {
 
 func TestPatch_doesNotFit(t *testing.T) {
 	for patch, says := range map[string]string{
-		"- {op: replace, path: /b, value: 1}": `operation 1 (replace /b): there is no "b"`,
+		"- {op: replace, path: /b, value: 1}": `operation 1 (replace /b): "b" does not exist`,
 		"- {op: remove, path: /a/7}":          `the list has no index "7"`,
-		"- {op: add, path: /a/0/x, value: 1}": `there is nothing below "x"`,
-		"- {op: add, path: /x/y, value: 1}":   `there is no "x"`,
+		"- {op: add, path: /a/0/x, value: 1}": `"x" has no members`,
+		"- {op: add, path: /x/y, value: 1}":   `"x" does not exist`,
 		"- {op: test, path: /a/0, value: 2}":  "the value is 1",
-		"- {op: move, from: /x, path: /a}":    `there is no "x"`,
-		"- {op: remove, path: ''}":            "can't remove the whole manifest",
+		"- {op: move, from: /x, path: /a}":    `"x" does not exist`,
+		"- {op: remove, path: ''}":            "cannot remove the whole manifest",
 	} {
 		parsed, err := ParsePatch([]byte(patch))
 		require.NoError(t, err, patch)

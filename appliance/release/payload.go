@@ -40,20 +40,20 @@ const (
 // 100 KiB, boot images 60 KiB.
 const manifestLimit = 32 << 20
 
-// Payload holds the metadata of a release image. It is shared between callers and must not be
-// altered.
+// Payload holds the metadata of a release image. Callers share it and must not change it.
 type Payload struct {
-	PullSpec     string // as it was asked for
-	Image        string // repository@digest in the release's own repository, whichever mirror served it
-	Digest       string // of the image, or of the list when the payload is Multi
-	Version      string // as release-metadata says, such as 4.20.8
-	Architecture string // x86_64, aarch64, ppc64le or s390x: the one that was read
+	PullSpec     string // as the caller requested it
+	Image        string // repository@digest in the release's own repository, even if a mirror served the image
+	Digest       string // of the image; of the index if the payload is Multi
+	Version      string // from release-metadata, such as 4.20.8
+	Architecture string // x86_64, aarch64, ppc64le or s390x: the architecture that was read
 	Multi        bool   // the payload serves several architectures
-	OSVersion    string // of the CoreOS boot images of Architecture, "" when the payload names none
-	// the same of each stream (rhel-9, rhel-10) that the payload has, nil when it has but one
+	OSVersion    string // of the CoreOS boot images for Architecture; "" if the payload names none
+	// OSStreams maps each CoreOS stream (rhel-9, rhel-10) to its OS version; nil if the payload has
+	// only one stream.
 	OSStreams map[string]string
 	Images    map[string]string // payload tag -> pull spec
-	ServedBy  string            // the reference that answered: a mirror's, or the source's
+	ServedBy  string            // the reference from which the payload was read: a mirror's or the source's
 }
 
 // Component returns the pull spec of the payload image with the tag, or a *MissingImageError.
@@ -70,8 +70,8 @@ func (p *Payload) Agent() (string, error) { return p.Component(TagAgent) }
 // HostInstaller returns the image that installs a host. The agent starts it.
 func (p *Payload) HostInstaller() (string, error) { return p.Component(TagHostInstaller) }
 
-// Controller returns the image that watches the new cluster from inside and approves its hosts'
-// certificates.
+// Controller returns the image of the controller that runs in the new cluster and approves its
+// hosts' certificate requests.
 func (p *Payload) Controller() (string, error) { return p.Component(TagController) }
 
 // MissingImageError reports that a release has no image with a tag.
@@ -82,7 +82,7 @@ func (e *MissingImageError) Error() string {
 		e.Version, e.Release, e.Tag)
 }
 
-// NotReleaseError reports that an image is no release payload.
+// NotReleaseError reports that an image is not a release payload.
 type NotReleaseError struct{ Image, Reason string }
 
 func (e *NotReleaseError) Error() string {
@@ -98,15 +98,15 @@ type ArchitectureError struct {
 }
 
 func (e *ArchitectureError) Error() string {
-	return fmt.Sprintf("%s is for %s, not for %s; choose a release image of that architecture or a "+
-		"multi-architecture one", e.Image, strings.Join(e.Have, ", "), e.Want)
+	return fmt.Sprintf("%s is for %s, not for %s; choose a release image for this architecture or a "+
+		"multi-architecture image", e.Image, strings.Join(e.Have, ", "), e.Want)
 }
 
 type payloadKey struct{ digest, arch string }
 
 // Payload reads the release at pullSpec for an architecture (x86_64 or amd64). With "" or multi it
-// returns an architecture of the release, preferably x86_64. Releases that were read before are
-// returned from memory, without the registry if pullSpec has a digest. Errors: *NotReleaseError,
+// returns an architecture of the release, preferably x86_64. Releases that were read before come
+// from memory; if pullSpec has a digest, the registry is not contacted. Errors: *NotReleaseError,
 // *ArchitectureError, and those of the registry.
 func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*Payload, error) {
 	ref, err := name.ParseReference(pullSpec)
@@ -123,7 +123,7 @@ func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret aut
 	}
 	desc, served, err := l.mirror.Get(ctx, pullSpec, secret)
 	if err != nil {
-		return nil, err // a sentence that names the image
+		return nil, err // the error names the image
 	}
 	key := payloadKey{desc.Digest.String(), arch}
 	if p := l.knownPayload(key, pullSpec); p != nil {
@@ -139,7 +139,7 @@ func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret aut
 	if err := p.read(desc, arch); err != nil {
 		return nil, fmt.Errorf("read release %s (from %s): %w", pullSpec, p.ServedBy, err)
 	}
-	l.log.Info("A release was read.", "release", p.Image, "version", p.Version, "architecture", p.Architecture,
+	l.log.Info("Release read.", "release", p.Image, "version", p.Version, "architecture", p.Architecture,
 		"images",
 		len(p.Images), "from", p.ServedBy)
 	l.mu.Lock()
@@ -231,8 +231,8 @@ func (p *Payload) readReferences(data []byte) error {
 	return nil
 }
 
-// readMetadata reads cincinnati-metadata-v0. Its version takes precedence over the ImageStream's
-// name.
+// readMetadata reads release-metadata (cincinnati-metadata-v0). Its version takes precedence over
+// the ImageStream's name.
 func (p *Payload) readMetadata(data []byte) error {
 	if data != nil {
 		var metadata struct{ Version string }
@@ -253,7 +253,7 @@ func (p *Payload) readMetadata(data []byte) error {
 
 // readBootImages reads the OS versions from the ConfigMap coreos-bootimages. Its data.stream is the
 // CoreOS stream metadata of the default stream as a JSON string. Since 4.22, data.streams has the
-// metadata of each stream by name. Payloads before 4.8 have none.
+// metadata of each stream by name. Payloads before 4.8 do not contain the ConfigMap.
 func (p *Payload) readBootImages(data []byte) error {
 	if data == nil {
 		return nil
@@ -290,13 +290,13 @@ type streamMetadata struct {
 	}
 }
 
-// metal returns the version of the bare metal images of an architecture.
+// metal returns the version of the bare-metal images for an architecture.
 func (s streamMetadata) metal(arch string) string {
 	return s.Architectures[arch].Artifacts["metal"].Release
 }
 
-// imageFor returns the image of the architecture from an index; other references are images
-// already. For an index, "" selects x86_64 or else the first entry.
+// imageFor returns the image for the architecture from an index. For a plain image, it returns the
+// image. In an index, "" selects x86_64 or, without it, the first entry.
 func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, error) {
 	if !desc.MediaType.IsIndex() {
 		return desc.Image()
@@ -334,8 +334,8 @@ func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, err
 	return index.Image(digest)
 }
 
-// readFiles reads small files of an image, beginning with its last layer and no further than
-// needed. The result lacks files that the image does not have or that an upper layer removed.
+// readFiles reads small files of an image, from the last layer down and no more layers than
+// necessary. The result omits files that the image does not contain or that an upper layer removed.
 func readFiles(img v1.Image, names ...string) (map[string][]byte, error) {
 	layers, err := img.Layers()
 	if err != nil {
@@ -351,8 +351,8 @@ func readFiles(img v1.Image, names ...string) (map[string][]byte, error) {
 		if len(missing) == 0 {
 			break
 		}
-		// oc writes a payload into one layer: once image-references is found, lower layers do not
-		// belong to it.
+		// oc writes a payload into one layer. Layers below the one with image-references do not
+		// belong to the payload.
 		if found[imageReferencesFile] != nil {
 			break
 		}

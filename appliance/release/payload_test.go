@@ -111,7 +111,7 @@ func TestPayload_readErrors(t *testing.T) {
 		says  string
 	}{
 		"another architecture": {image(t, "arm64", boot("")), "x86_64",
-			"is for aarch64, not for x86_64; choose a release image of that architecture"},
+			"is for aarch64, not for x86_64; choose a release image for this architecture"},
 		"boot images that are no YAML": {image(t, "amd64", boot("a: b: c")), "x86_64",
 			"read " + coreOSBootImagesFile},
 		"boot images whose stream is broken": {image(t, "amd64", boot("data:\n  stream: '{'")), "x86_64",

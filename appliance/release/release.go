@@ -3,7 +3,7 @@
 //
 // A payload is an image whose last layer holds release-manifests/: the list of all component images
 // by digest, the version, and the CoreOS boot images. Data is stored by the digest of the payload,
-// so a release that was read once needs no registry again.
+// so a release is read from the registry only once.
 //
 // Design: docs/design.md#repeatable-preparations.
 package release
@@ -22,31 +22,31 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// DefaultCommandTimeout limits one run of openshift-install. The program needs seconds; the rest is
+// DefaultCommandTimeout limits one run of openshift-install. A run takes seconds; the limit allows
 // for slow disks.
 const DefaultCommandTimeout = 10 * time.Minute
 
 // Options configures a Library. Mirror, CacheDir and Logger are required.
 type Options struct {
-	Mirror         *mirror.Client  // leads to every image
-	CacheDir       string          // everything kept on disk lies here; used by one Library at a time
-	CacheLimit     int64           // bytes of extracted installers and unfinished downloads; 0: no limit
-	CommandTimeout time.Duration   // for one run of openshift-install; 0: DefaultCommandTimeout
-	Clock          clockwork.Clock // waits between attempts; nil: the real one
+	Mirror         *mirror.Client  // locates all images
+	CacheDir       string          // directory of all files; only one Library may use it at a time
+	CacheLimit     int64           // bytes of extracted installers and unfinished downloads; 0 for no limit
+	CommandTimeout time.Duration   // for one run of openshift-install; 0 for DefaultCommandTimeout
+	Clock          clockwork.Clock // for delays between attempts; nil for the real clock
 	Logger         *slog.Logger
 }
 
-// Library holds the releases that this appliance has read: their metadata in memory, their
-// openshift-install on disk.
+// Library caches the releases that this appliance has read: the metadata in memory, and the
+// openshift-install programs on disk.
 type Library struct {
 	*state
-	mirror *mirror.Client // leads to every image
+	mirror *mirror.Client // locates all images
 }
 
-// Through returns the same library with other mirror rules for further reads.
+// WithMirror returns the same library with other mirror rules for further reads.
 func (l *Library) WithMirror(client *mirror.Client) *Library { return &Library{l.state, client} }
 
-// shelf is the state that all views of a library share.
+// state is the state that all views of a library share.
 type state struct {
 	dir     string
 	limit   int64
@@ -54,20 +54,20 @@ type state struct {
 	clock   clockwork.Clock
 	log     *slog.Logger
 
-	ctx     context.Context // ends when the Library is closed; extractions run under it
+	ctx     context.Context // ends when the Library is closed; the parent context of extractions
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	extracting chan struct{} // holds one token while an extraction writes to the cache
+	extracting chan struct{} // semaphore: holds one token while an extraction writes to the cache
 
 	mu          sync.Mutex
 	payloads    map[payloadKey]*Payload
-	inUse       map[string]int               // installer key -> holders
-	extractions map[string]*sharedExtraction // installer key -> extraction under way
+	inUse       map[string]int               // installer key -> number of users
+	extractions map[string]*sharedExtraction // installer key -> running extraction
 }
 
 // New opens the cache in o.CacheDir. It removes unfinished data of an earlier process, except for
-// downloads, which are resumed.
+// downloads, which can be resumed.
 func New(o Options) (*Library, error) {
 	if o.CommandTimeout == 0 {
 		o.CommandTimeout = DefaultCommandTimeout
@@ -75,7 +75,7 @@ func New(o Options) (*Library, error) {
 	if o.Clock == nil {
 		o.Clock = clockwork.NewRealClock()
 	}
-	dir, err := filepath.Abs(o.CacheDir) // programs are run elsewhere
+	dir, err := filepath.Abs(o.CacheDir) // programs run in other working directories
 	if err != nil {
 		return nil, fmt.Errorf("open the release cache: %w", err)
 	}
@@ -99,7 +99,8 @@ func New(o Options) (*Library, error) {
 	return l, nil
 }
 
-// Close cancels running extractions and waits for them. Installers in use stay on disk.
+// Close cancels running extractions and waits for them. It does not remove installers from the
+// disk.
 func (l *Library) Close() error {
 	l.cancel()
 	l.running.Wait()

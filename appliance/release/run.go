@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// outputTail is the number of bytes that are kept of a run's output: its end, which has the
-	// reason.
+	// outputTail is the number of bytes that are kept from the end of a run's output, which
+	// contains the reason of a failure.
 	outputTail = 32 << 10
 	// summaryLimit limits RunError.Summary in bytes.
 	summaryLimit = 2 << 10
-	// killDelay is the longest time that the descendants of a killed program may keep its output
-	// open.
+	// killDelay is the maximum time for which the child processes of a killed program may keep its
+	// output open.
 	killDelay = 5 * time.Second
 	busyTries = 20
 	busyDelay = 20 * time.Millisecond
@@ -30,9 +30,9 @@ const (
 // RunError reports that openshift-install failed.
 type RunError struct {
 	Step     string // such as "create manifests"
-	ExitCode int    // -1 when it was killed
-	Summary  string // the reason in the program's own words
-	Output   string // the end of what it printed
+	ExitCode int    // -1 if the program was killed
+	Summary  string // the reason in the program's output
+	Output   string // the end of the output
 	Err      error  // context.DeadlineExceeded, context.Canceled or the *exec.ExitError
 }
 
@@ -51,8 +51,8 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	step := strings.Join(args, " ")
 	limited, cancel := context.WithTimeout(ctx, r.library.timeout)
 	defer cancel()
-	// The kernel kills the child when the thread that started it ends, so this goroutine keeps its
-	// thread until the child has ended.
+	// The kernel kills the child when the thread that started it ends. This goroutine therefore
+	// keeps its thread until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var output tail
@@ -60,8 +60,8 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	began := r.library.clock.Now()
 	err := cmd.Start()
 	for try := 0; errors.Is(err, syscall.ETXTBSY) && try < busyTries; try++ {
-		// Another program that this process starts at the same moment may briefly hold the
-		// descriptor by which this file was written.
+		// A concurrently started child process may briefly hold the file descriptor with which this
+		// file was written.
 		if err = r.library.pause(limited, busyDelay); err != nil {
 			break
 		}
@@ -71,16 +71,17 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	if err == nil {
 		err = wait(cmd)
 	}
-	r.library.log.Info("openshift-install has ended.", "step", step, "took", r.library.clock.Since(began), "error", err)
+	r.library.log.Info("openshift-install ended.", "step", step, "took", r.library.clock.Since(began), "error", err)
 	if err == nil {
 		return nil
 	}
 	failure := &RunError{Step: step, ExitCode: -1, Output: output.String(), Err: err}
 	switch {
 	case ctx.Err() != nil:
-		failure.Summary, failure.Err = "stopped before its end", ctx.Err()
+		failure.Summary, failure.Err = "stopped before it was done", ctx.Err()
 	case limited.Err() != nil:
-		failure.Summary, failure.Err = fmt.Sprintf("not finished after %s and stopped; the last it said: %s",
+		failure.Summary, failure.Err = fmt.Sprintf("stopped because it was not done after %s; the end of its "+
+			"output: %s",
 			r.library.timeout, summarize(failure.Output)), limited.Err()
 	case cmd.ProcessState == nil:
 		failure.Summary = "cannot be started: " + err.Error()
@@ -88,13 +89,13 @@ func (r *run) command(ctx context.Context, args ...string) error {
 		failure.ExitCode, failure.Summary = cmd.ProcessState.ExitCode(), summarize(failure.Output)
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && failure.ExitCode == -1 {
-			failure.Summary = fmt.Sprintf("ended by %s; the last it said: %s", exit, failure.Summary)
+			failure.Summary = fmt.Sprintf("ended by %s; the end of its output: %s", exit, failure.Summary)
 		}
 	}
 	return failure
 }
 
-// wait returns when a program has ended, and kills the processes that it left running.
+// wait waits until a program has ended and kills its remaining child processes.
 func wait(cmd *exec.Cmd) error {
 	var left error
 	if awaitExit(cmd.Process.Pid) == nil {
@@ -104,7 +105,7 @@ func wait(cmd *exec.Cmd) error {
 		return err
 	}
 	if left != nil && !errors.Is(left, syscall.ESRCH) {
-		return fmt.Errorf("end the processes that it left running: %w", left)
+		return fmt.Errorf("end the remaining child processes: %w", left)
 	}
 	return nil
 }
@@ -123,8 +124,8 @@ func (r *run) prepare(ctx context.Context, output *tail, args []string) *exec.Cm
 // quotes, or with colors FATAL ….
 var logLine = regexp.MustCompile(`(?:^|\s)level=(\w+) msg=(.*)$`)
 
-// summarize returns the reason in a run's output: the last fatal message, else the last error, else
-// the last line.
+// summarize returns the reason of a failure from a run's output: the last fatal message, or the
+// last error, or the last line.
 func summarize(output string) string {
 	var reason, lastLine string
 	rank := 0
@@ -164,7 +165,7 @@ func summarize(output string) string {
 		reason = lastLine
 	}
 	if reason == "" {
-		return "it failed without a word"
+		return "it failed without output"
 	}
 	reason = strings.Join(strings.Fields(reason), " ")
 	if len(reason) > summaryLimit {

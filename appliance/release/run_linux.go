@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processAttributes puts a program at the head of a group of its own, to be killed whole, and has
-// the kernel kill it when the appliance dies without the chance to.
+// processAttributes starts a program in its own process group, so that the whole group can be
+// killed. The kernel kills the program if the appliance's process ends first.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitExit returns when a program has ended. Its status can still be asked for, and until then its
-// number is nobody else's.
+// awaitExit waits until a program has ended, but does not reap it. Its exit status can still be
+// read, and its process ID is not reused.
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

@@ -4,9 +4,10 @@ package release
 
 import "syscall"
 
-// processAttributes puts a program at the head of a group of its own, to be killed whole.
+// processAttributes starts a program in its own process group, so that the whole group can be
+// killed.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitExit can't be done here: what a program leaves behind is ended when its output is not let go
-// of.
+// awaitExit is not supported on this operating system. Remaining child processes are killed only if
+// they keep the output open.
 func awaitExit(int) error { return syscall.ENOSYS }
