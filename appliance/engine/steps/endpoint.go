@@ -15,10 +15,10 @@ import (
 
 const ignitionPointerVersion = "3.1.0"
 
-// MachineConfigServer returns where a host that joins an installed cluster gets its ignition
-// config: the endpoint that a person set, else the cluster's machine config server, on the port
-// that fits whether its certificate is known. It is empty while the address of the API is not
-// known.
+// MachineConfigServer returns the endpoint that provides the ignition config of a joining host: the
+// endpoint that a user set, or else the cluster's machine config server. Its port depends on
+// whether its certificate is available. The endpoint is empty while the address of the API is
+// unknown.
 func MachineConfigServer(cluster *models.Cluster, host *inventory.Host) IgnitionEndpoint {
 	pool := host.Record.MachineConfigPoolName
 	if pool == "" {
@@ -50,7 +50,7 @@ func MachineConfigServer(cluster *models.Cluster, host *inventory.Host) Ignition
 	return endpoint
 }
 
-// Pointer returns an ignition config that only refers to the endpoint.
+// Pointer returns an ignition config that only references the endpoint.
 func (endpoint IgnitionEndpoint) Pointer() ([]byte, error) {
 	type object map[string]any
 	var headers []object

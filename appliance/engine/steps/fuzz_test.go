@@ -13,10 +13,10 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// Each step's reply has its own fuzz target, with seeds in testdata/fuzz. For any reply, the parser
-// does not panic. It rejects the reply with one sentence, or returns reports that can be parsed
-// again. The consumers of the parsed facts (groups, networks, validations, the next steps) do not
-// panic either.
+// Each step's reply has its own fuzz target, with seeds in testdata/fuzz. The parser must not
+// panic. It must reject a reply with one sentence, or return reports that can be parsed again. The
+// consumers of the parsed facts (groups, networks, validations, the next steps) must not panic
+// either.
 
 func FuzzInventory(f *testing.F) {
 	fuzzReply(f, models.StepTypeInventory, smallInventory, `{"cpu":{},"memory":{},"disks":[null,{"drive_type":"Multipath","holders":"a,,b"},{"drive_type":"iSCSI","iscsi":{}}],
@@ -86,7 +86,8 @@ func TestApply_deeplyNestedReply(t *testing.T) {
 			continue
 		}
 		for _, opening := range []string{"[", `{"a":`, `{"disks":[`, `{"remote_hosts":[`} {
-			_, err := Apply(&models.StepReply{StepType: kind, Output: strings.Repeat(opening, 1_000_000)}, heard())
+			_, err := Apply(&models.StepReply{StepType: kind, Output: strings.Repeat(opening, 1_000_000)},
+				replySituation())
 			require.Error(t, err, "%s %s", kind, opening)
 		}
 	}
@@ -99,20 +100,20 @@ func fuzzReply(f *testing.F, kind models.StepType, seeds ...string) {
 	f.Add(seeds[0], int64(1))
 	f.Add("", int64(exitMediaGone))
 	f.Fuzz(func(t *testing.T, output string, code int64) {
-		s := heard()
+		s := replySituation()
 		e, err := Apply(&models.StepReply{StepType: kind, Output: output, Error: output, ExitCode: code}, s)
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
 		}
 		read, err := inventory.Parse(e.Merge(inventory.Reports{}))
-		require.NoError(t, err, "what is kept can be read again")
+		require.NoError(t, err, "the stored reports can be parsed again")
 		useFacts(t, s, read)
 		useFacts(t, s, understood(s, e))
 	})
 }
 
-// understood holds the facts of a host that a reply changes in memory.
+// understood returns the facts of a host after a reply.
 func understood(s Situation, e *Effect) *inventory.Facts {
 	facts := *s.Host.Facts
 	if e.Inventory != nil {
@@ -139,7 +140,7 @@ func understood(s Situation, e *Effect) *inventory.Facts {
 	return &facts
 }
 
-// useFacts calls all consumers of a host's facts.
+// useFacts passes a host's facts to all consumers.
 func useFacts(t *testing.T, s Situation, facts *inventory.Facts) {
 	in := situation()
 	in.Host = inventory.NewHost(s.Host.Record, facts)
@@ -162,7 +163,7 @@ func useFacts(t *testing.T, s Situation, facts *inventory.Facts) {
 		s.Host.Record.Status = &state
 		answer, err := For(in)
 		require.NotNil(t, answer)
-		if err != nil { // an inventory without disks or interfaces omits steps
+		if err != nil { // without disks or interfaces, some steps cannot be made
 			require.NotEmpty(t, err.Error())
 		}
 	}

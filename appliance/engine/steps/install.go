@@ -14,9 +14,9 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// installStep returns the install step. If something is missing that the agent or the installer
-// would reject, it returns an error with a sentence for each, so that no host starts an
-// installation that can't work.
+// installStep returns the install step. If the agent or the installer would reject the step, the
+// function returns an error with a sentence for each fault. So no host starts an installation that
+// cannot succeed.
 func installStep(in Input) (*models.Step, error) {
 	if err := checkInstall(in); err != nil {
 		return nil, err
@@ -81,9 +81,9 @@ func checkInstall(in Input) error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	switch disk := h.InstallationDisk(); {
 	case h.Inventory == nil:
-		fault("host %s cannot be installed: its inventory is not known", h.Name())
+		fault("host %s cannot be installed: its inventory is missing", h.Name())
 	case disk == nil:
-		fault("host %s cannot be installed: its installation disk %q is not in the host", h.Name(),
+		fault("host %s cannot be installed: the host lacks its installation disk %q", h.Name(),
 			h.InstallationDiskPath())
 	case !strings.HasPrefix(h.InstallationDiskPath(), "/dev/"):
 		fault("host %s cannot be installed: its installation disk %q is not a path below /dev", h.Name(),
@@ -104,14 +104,14 @@ func checkInstall(in Input) error {
 		fault("host %s cannot be installed: the release has no machine-config-operator image", h.Name())
 	}
 	if runsFromDisk(h) && in.Images.CoreOS == "" {
-		fault("host %s cannot be installed: it runs from its disk and the release's CoreOS image is not known",
+		fault("host %s cannot be installed: it runs from its disk, and the release's CoreOS image is unknown",
 			h.Name())
 	}
 	return errors.Join(faults...)
 }
 
-// skipsReboot reports whether the first boot may already be the final one. That needs OpenShift
-// 4.15, and does not work on mainframes and on device mapper disks.
+// skipsReboot reports whether the first boot may be the final one. That requires OpenShift 4.15,
+// and does not work on mainframes and device mapper disks.
 func skipsReboot(h *inventory.Host, c *models.Cluster) bool {
 	disk := h.InstallationDisk()
 	mapped := disk != nil && strings.HasPrefix(strings.TrimPrefix(disk.Path, "/dev/"), "dm-")
@@ -119,8 +119,8 @@ func skipsReboot(h *inventory.Host, c *models.Cluster) bool {
 		!mapped
 }
 
-// mustGather returns the must-gather images: OpenShift's own alone as a pull spec, several as a
-// JSON map.
+// mustGather returns the must-gather images: a pull spec if there is only OpenShift's own, or else
+// a JSON map.
 func mustGather(images map[string]string) (string, error) {
 	if len(images) == 0 {
 		return "", nil
@@ -135,8 +135,8 @@ func mustGather(images map[string]string) (string, error) {
 	return string(b), nil
 }
 
-// proxy returns the proxy for the installer on the host, or nil. The cluster itself is never
-// reached through a proxy.
+// proxy returns the proxy for the installer on the host, or nil. The cluster itself is always
+// reached without a proxy.
 func proxy(c *models.Cluster) *models.Proxy {
 	if c.HTTPProxy == "" && c.HTTPSProxy == "" {
 		return nil
@@ -166,14 +166,14 @@ func proxy(c *models.Cluster) *models.Proxy {
 	return p
 }
 
-// keepsPartitions reports whether arguments of coreos-installer save partitions of the installation
+// keepsPartitions reports whether arguments of coreos-installer keep partitions of the installation
 // disk.
 func keepsPartitions(args string) bool {
 	return strings.Contains(args, "--save-partlabel") || strings.Contains(args, "--save-partindex")
 }
 
-// installerArgs returns the arguments of coreos-installer: those from the host's description, and
-// those that the disk and the network need on the first boot.
+// installerArgs returns the arguments of coreos-installer: those of the host's description, and
+// those for the first boot with its disk and network.
 func installerArgs(in Input) ([]string, error) {
 	var args []string
 	if given := in.Host.Record.InstallerArgs; given != "" {
@@ -196,7 +196,7 @@ func installerArgs(in Input) ([]string, error) {
 	case !known && in.Host.Day2():
 		return args, nil
 	case !known:
-		return nil, fmt.Errorf("host %s cannot be installed: the machine network of the cluster is not known",
+		return nil, fmt.Errorf("host %s cannot be installed: the machine network of the cluster is unknown",
 			in.Host.Name())
 	}
 	method := dhcpMethod(primary.Addr().Is6(), network.DualStack(in.Cluster))
@@ -209,8 +209,7 @@ func installerArgs(in Input) ([]string, error) {
 	return args, nil
 }
 
-// diskArgs adds the kernel arguments with which the first boot finds disks behind RAID, multipath
-// and iSCSI.
+// diskArgs adds the kernel arguments for a first boot from RAID, multipath and iSCSI disks.
 func diskArgs(args []string, h *inventory.Host, dhcp bool) ([]string, error) {
 	disk := h.InstallationDisk()
 	var err error
@@ -236,7 +235,7 @@ func iscsiArgs(args []string, disk *models.Disk, h *inventory.Host, dhcp bool) (
 		return args, nil
 	}
 	if disk.Iscsi == nil {
-		return nil, fmt.Errorf("host %s cannot be installed: the address it uses for iSCSI disk %s is not known",
+		return nil, fmt.Errorf("host %s cannot be installed: its address for iSCSI disk %s is unknown",
 			h.Name(), disk.Name)
 	}
 	ip, err := netip.ParseAddr(disk.Iscsi.HostIPAddress)

@@ -68,7 +68,7 @@ func TestInstallStep_byHost(t *testing.T) {
 		}, func(t *testing.T, r models.InstallCmdRequest) {
 			require.JSONEq(t, `["--append-karg","quiet","--copy-network"]`, r.InstallerArgs)
 		}},
-		{"a static network that a person asked to copy", func(in *Input) {
+		{"a static network that a user requested to copy", func(in *Input) {
 			in.InfraEnv.StaticNetworkConfig, in.Host.Record.InstallerArgs = "[{}]", `["--copy-network"]`
 		}, func(t *testing.T, r models.InstallCmdRequest) {
 			require.JSONEq(t, `["--copy-network"]`, r.InstallerArgs)
@@ -122,7 +122,7 @@ func TestInstallStep_byHost(t *testing.T) {
 				require.Equal(t, "site.example,localhost,127.0.0.1,.svc,.cluster.local,api-int.harbour.site.example",
 					*r.Proxy.NoProxy)
 			}},
-		{"a proxy for nothing", func(in *Input) {
+		{"a proxy without URLs", func(in *Input) {
 			in.Cluster.HTTPSProxy, in.Cluster.NoProxy = "http://proxy:3128",
 				" * "
 		},
@@ -139,8 +139,11 @@ func TestInstallStep_byHost(t *testing.T) {
 
 func TestInstallStep_missingInput(t *testing.T) {
 	for says, change := range map[string]func(*Input){
-		"inventory is not known": func(in *Input) { in.Host.Inventory = nil },
-		"is not in the host":     func(in *Input) { in.Host.Record.InstallationDiskID = "/dev/disk/by-id/gone" },
+		"inventory is missing": func(in *Input) { in.Host.Inventory = nil },
+		"lacks its installation disk": func(
+			in *Input) {
+			in.Host.Record.InstallationDiskID = "/dev/disk/by-id/gone"
+		},
 		"not a path below /dev": func(in *Input) {
 			in.Host.Record.InstallationDiskID,
 				in.Host.Inventory.Disks[0].ID = "sda", "sda"
@@ -163,7 +166,7 @@ func TestInstallStep_missingInput(t *testing.T) {
 			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Iscsi = models.DriveTypeISCSI,
 				&models.Iscsi{HostIPAddress: "10.9.9.9"}
 		},
-		"address it uses for iSCSI": func(in *Input) { in.Host.Inventory.Disks[0].DriveType = models.DriveTypeISCSI },
+		"its address for iSCSI": func(in *Input) { in.Host.Inventory.Disks[0].DriveType = models.DriveTypeISCSI },
 	} {
 		t.Run(says, func(t *testing.T) {
 			in := installation()
@@ -179,5 +182,5 @@ func TestInstallStep_singleNodeNetwork(t *testing.T) {
 	in := installation()
 	in.Cluster.MachineNetworks, in.Cluster.ControlPlaneCount = nil, 1
 	in.Host.Record.Bootstrap = true
-	require.Contains(t, install(t, in).InstallerArgs, "ip=52-54-00-00-00-02:dhcp", "the first of its networks")
+	require.Contains(t, install(t, in).InstallerArgs, "ip=52-54-00-00-00-02:dhcp", "the first network")
 }

@@ -14,106 +14,109 @@ import (
 	"landfall/appliance/engine/pagetest"
 )
 
-var updatePage = flag.Bool("update", false, "write docs/steps.md anew")
+var updatePage = flag.Bool("update", false, "write docs/steps.md from the tables")
 
-// explained holds the explanation of a step that the tables and the tests can't give.
-type explained struct{ sent, reply string }
+// explanation explains a step: when it is sent, and the effect of its reply.
+type explanation struct{ sent, reply string }
 
-func explanations() map[models.StepType]explained {
-	return map[models.StepType]explained{
+func explanations() map[models.StepType]explanation {
+	return map[models.StepType]explanation{
 		models.StepTypeInventory: {
 			"always",
-			"`Inventory` is kept without what the model does not know, its disks judged; the installation disk is " +
-				"the one chosen before, else the best; hosts and cluster are validated",
+			"`Inventory` is stored, with validated disks and without fields that the model lacks. The selected " +
+				"installation disk is kept if it is eligible; otherwise the best disk is selected. The host and its " +
+				"cluster are validated",
 		},
 		models.StepTypeConnectivityCheck: {
-			"while another host of the cluster is there with an inventory",
-			"`ConnectivityReport` is kept; the majority groups, MTU, latency and packet loss follow from it",
+			"if another host of the cluster has an inventory",
+			"`ConnectivityReport` is stored. It determines the majority groups and the results for MTU, latency and " +
+				"packet loss",
 		},
 		models.StepTypeFreeNetworkAddresses: {
-			"while the host has an IPv4 network of at most 1024 addresses",
-			"`FreeNetworksAddresses` is kept; what is not free cannot become a VIP",
+			"if the host has an IPv4 network of at most 1024 addresses",
+			"`FreeNetworksAddresses` is stored. Only free addresses can become VIPs",
 		},
 		models.StepTypeDhcpLeaseAllocate: {
-			"while the cluster gets its VIPs by DHCP and has a machine network that the host is in; the MAC " +
-				"addresses are made of the cluster's id, and the leases that there are go along",
-			"`DhcpAllocationResponse` sets both VIPs and leases, when both lie in the machine network, differ, and " +
-				"the leases are dhclient's",
+			"if the cluster gets its VIPs by DHCP and the host is in its machine network. The step has MAC addresses " +
+				"that follow from the cluster's id, and the present leases",
+			"`DhcpAllocationResponse` sets both VIPs and leases. The VIPs must differ and be in the machine network, " +
+				"and the leases must have the format of dhclient",
 		},
 		models.StepTypeNtpSynchronizer: {
-			"always, with the cluster's NTP sources, else the infra-env's",
-			"`NtpSynchronizationResponse` is kept; it only warns",
+			"always, with the NTP sources of the cluster, or else of the infra-env",
+			"`NtpSynchronizationResponse` is stored. Its validation only warns",
 		},
 		models.StepTypeDomainResolution: {
-			"while the cluster has a base domain: api, api-int, an application, and a name that nobody has, with and " +
-				"without a dot",
-			"`DomainResolutionResponse` is kept",
+			"if the cluster has a base domain, with the names api, api-int, an application, and a missing name with " +
+				"and without a final dot",
+			"`DomainResolutionResponse` is stored",
 		},
 		models.StepTypeVerifyVips: {
-			"while the cluster has VIPs of its own",
-			"`VerifyVipsResponse`: the outcome is noted at each VIP it names",
+			"if the cluster manages its own VIPs",
+			"`VerifyVipsResponse`: the result is stored with each VIP",
 		},
 		models.StepTypeTangConnectivityCheck: {
-			"while the host's disk will be unlocked by Tang: as the cluster is described, or as the ignition config " +
-				"says that a joining host has got",
-			"`TangConnectivityResponse` is kept; when the step failed, its error is",
+			"if Tang servers unlock the host's disk, according to the cluster's description or to the ignition config " +
+				"of a joining host",
+			"`TangConnectivityResponse` is stored. If the step failed, its error is stored",
 		},
 		models.StepTypeAPIVipConnectivityCheck: {
-			"to hosts that join, once the cluster's address or ignition endpoint is known; with its CA, token and " +
+			"to joining hosts, when the cluster's address or ignition endpoint is known, with its CA, token and " +
 				"headers",
-			"`APIVipConnectivityResponse` is kept, with the ignition config that the host gets",
+			"`APIVipConnectivityResponse` is stored, with the downloaded ignition config",
 		},
 		models.StepTypeInstallationDiskSpeedCheck: {
-			"until the installation disk was measured; never where partitions are to be kept or the host runs from " +
-				"the disk. A second argument is the time-out in seconds",
-			"`DiskSpeedCheckResponse` is kept; slower than the role's limit is told, a failure makes the host " +
-				"insufficient until another disk is chosen. An empty output means that it is still running",
+			"until the installation disk was measured, but never if partitions must be kept or the host runs from " +
+				"the disk. The second argument is the time-out in seconds",
+			"`DiskSpeedCheckResponse` is stored. A disk slower than the role's limit causes an event. A failure makes " +
+				"the host insufficient until another disk is selected. An empty output means that the measurement " +
+				"is still running",
 		},
 		models.StepTypeContainerImageAvailability: {
-			"for the images of the installation that were not tried; for all, in another order, from the second " +
-				"attempt on, because an agent does not repeat an answer",
-			"`ContainerImageAvailabilityResponse` is added to what is known; what was pulled before a failure " +
-				"counts. An empty output means that it is still running",
+			"for the images of the installation that the host has not pulled yet. From the second attempt on it has " +
+				"all images in another order, because an agent does not repeat an equal reply",
+			"`ContainerImageAvailabilityResponse` is added to the stored results, including the images that were " +
+				"pulled before a failure. An empty output means that the check is still running",
 		},
 		models.StepTypeInstall: {
-			"once all is there that the agent and the installer need; `docs/compatibility.md` and `install_test.go` " +
-				"say what it carries",
-			"nothing is said by an output; a failure fails the host, unless the installer was found running",
+			"when all input for the agent and the installer is available; see `docs/compatibility.md` and " +
+				"`install_test.go` for the arguments",
+			"the output is ignored. After a failure the host is in error, unless the installer is already running",
 		},
 		models.StepTypeLogsGather: {
-			"until the logs have come; the bootstrap host fetches those of the other control-plane hosts",
-			"nothing; the logs come by their own upload",
+			"until the logs have arrived. The bootstrap host also collects the logs of the other control-plane hosts",
+			"ignored; the logs are uploaded separately",
 		},
-		models.StepTypeStopInstallation: {"always", "nothing"},
+		models.StepTypeStopInstallation: {"always", "ignored"},
 		models.StepTypeUpgradeAgent: {
-			"alone, in place of all others, while the agent is of another image and nothing is being installed",
-			"`UpgradeAgentResponse`: a failure is told; the agent that starts registers anew",
+			"as the only step, if the agent has another image and no installation is in progress",
+			"`UpgradeAgentResponse`: a failure causes an event. The new agent registers again",
 		},
 		models.StepTypeDownloadBootArtifacts: {
 			"always, with the URLs of kernel, initrd and root file system",
-			"any output: the host restarts next; a failure leaves the restart to a person",
+			"after any output the host restarts. After a failure, a user must restart the host",
 		},
-		models.StepTypeRebootForReclaim: {"always; the agent ends itself after it",
-			"nothing; a failure leaves the restart to a person"},
+		models.StepTypeRebootForReclaim: {"always; the agent stops after it",
+			"ignored. After a failure, a user must restart the host"},
 	}
 }
 
 func stepsPage(t *testing.T) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("# What agents are told to do, and what their answers do\n")
-	line("Generated from the tables of `appliance/engine/steps` and its tests by `make docs`; do not edit. A host " +
-		"that asks gets the steps of its state, which its agent runs side by side, " +
-		"and is told when to ask again. A step's arguments are checked against the request's model as the agent " +
-		"checks them (`TestFor_stepsOfEachState`).\n")
+	line("# The steps of agents and their replies\n")
+	line("Generated from the tables of `appliance/engine/steps` and its tests by `make docs`; do not edit. An agent " +
+		"polls for the steps of its host's state and runs them in parallel. The response also has the interval to " +
+		"the next poll. `TestFor_stepsOfEachState` checks the arguments of each step against the model of the " +
+		"request, as the agent does.\n")
 	line("## Steps by state\n")
 	for _, table := range []struct {
 		title string
 		plans map[string]plan
-	}{{"Hosts of a cluster that is not installed yet", dayOne}, {"Hosts that join an installed cluster", dayTwo},
-		{"Hosts of no cluster", unbound}} {
+	}{{"Hosts of a cluster before its installation", dayOne}, {"Hosts that join an installed cluster", dayTwo},
+		{"Hosts without a cluster", unbound}} {
 		line("### %s\n", table.title)
-		line("| state | asks again after | steps |\n|---|---|---|")
+		line("| state | next poll after | steps |\n|---|---|---|")
 		for _, state := range slices.Sorted(maps.Keys(table.plans)) {
 			p := table.plans[state]
 			in := situation()
@@ -123,12 +126,12 @@ func stepsPage(t *testing.T) string {
 				in.Host.Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 				in.Host.APIConnectivity = &models.APIVipConnectivityResponse{
 					Ignition: `{"storage":{"luks":[{"clevis":{"tang":[{"url":"http://tang"}]}}]}}`}
-			case "Hosts of no cluster":
+			case "Hosts without a cluster":
 				in.Cluster = nil
 			}
 			answer, err := For(in)
 			require.NoError(t, err)
-			require.Len(t, answer.Instructions, len(p.makers), "%s %s: a step of the table was left out", table.title,
+			require.Len(t, answer.Instructions, len(p.makers), "%s %s: a step of the table is missing", table.title,
 				state)
 			var kinds []string
 			for _, step := range answer.Instructions {
@@ -136,33 +139,33 @@ func stepsPage(t *testing.T) string {
 			}
 			again := fmt.Sprintf("%d s", p.seconds)
 			if p.exit {
-				again += ", the agent starts anew"
+				again += ", the agent restarts"
 			}
 			line("| %s | %s | %s |", state, again, orNone(strings.Join(kinds, ", ")))
 		}
 		line("")
 	}
-	line("Any other state has no steps; the host asks again after %d s.\n", pollSeconds)
+	line("Other states have no steps; the next poll is after %d s.\n", pollSeconds)
 	line("## The steps\n")
-	said := explanations()
-	for _, kind := range slices.Sorted(maps.Keys(said)) {
+	explanations := explanations()
+	for _, kind := range slices.Sorted(maps.Keys(explanations)) {
 		line("### %s\n", kind)
-		line("- Sent: %s.", said[kind].sent)
-		line("- Its answer: %s.", said[kind].reply)
+		line("- Sent: %s.", explanations[kind].sent)
+		line("- Reply: %s.", explanations[kind].reply)
 		for _, m := range misfits() {
 			if m.kind == kind {
-				_, err := Apply(&models.StepReply{StepType: kind, Output: m.output}, heard())
+				_, err := Apply(&models.StepReply{StepType: kind, Output: m.output}, replySituation())
 				require.Error(t, err)
-				line("- `%s` is refused: %s.", orNone(m.output), strings.TrimPrefix(err.Error(),
+				line("- `%s` is rejected: %s.", orNone(m.output), strings.TrimPrefix(err.Error(),
 					"the agent's reply to step "+string(kind)+" cannot be used: "))
 			}
 		}
 		line("")
 	}
-	line("Beyond these: an answer that the schema does not fit, or to a step of an unknown type, is 400; an exit " +
-		"code other than 0 is an event with what the step said, and 256 means that the " +
-		"discovery image is lost. An answer to a step that was never sent, that comes twice, late, or from before a " +
-		"restart changes no state (`TestStepReply_unsolicitedChangesNothing`, " +
+	line("A reply that does not match the schema, or that is for a step of an unknown type, is rejected with status " +
+		"400. An exit code other than 0 causes an event with the output of the step. The exit code 256 means that " +
+		"the agent can no longer read the discovery image. Unsolicited, repeated and late replies, and replies from " +
+		"before a restart, change no state (`TestStepReply_unsolicitedChangesNothing`, " +
 		"`TestReply_withoutNewsWritesNothing`).")
 	return b.String()
 }
@@ -174,17 +177,17 @@ func orNone(text string) string {
 	return text
 }
 
-// TestStepsPage_isUpToDate fails if docs/steps.md differs from the tables or lacks the explanation
-// of a step. `make docs` writes the page.
+// TestStepsPage_isUpToDate fails if docs/steps.md differs from the tables, or lacks a step. `make
+// docs` writes the page.
 func TestStepsPage_isUpToDate(t *testing.T) {
-	said := explanations()
+	explanations := explanations()
 	for kind := range readers {
-		_, ok := said[kind]
+		_, ok := explanations[kind]
 		require.Equal(t, kind != models.StepTypeNextStepRunner && kind != models.StepTypeExecute, ok,
-			"%s is explained where it is sent, and nowhere else", kind)
+			"%s must be explained if, and only if, it is sent", kind)
 	}
 	page := stepsPage(t)
-	for kind := range said {
+	for kind := range explanations {
 		require.True(t, kind == models.StepTypeUpgradeAgent ||
 			strings.Contains(page[:strings.Index(page, "## The steps")], string(kind)), "%s is sent in no state", kind)
 	}

@@ -26,15 +26,15 @@ type Situation struct {
 	Cluster *models.Cluster
 	// Disks holds the requirements for the disks of a new inventory.
 	Disks inventory.DiskRules
-	// DiskSpeedLimit is the 99th percentile of disk syncs in ms above which a disk counts as slow;
-	// 0 for none.
+	// DiskSpeedLimit is the limit for the 99th percentile of disk syncs in ms. Slower disks count
+	// as slow. Zero means no limit.
 	DiskSpeedLimit int64
 }
 
-// Effect holds the changes that a reply causes. Only the parts that the reply concerns are set.
+// Effect holds the changes that follow from a reply. Other parts are empty.
 type Effect struct {
 	Step models.StepType
-	// Reports holds the changed reports in their stored form; see [Effect.Merge].
+	// Reports holds the changed reports in their stored format; see [Effect.Merge].
 	Reports inventory.Reports
 
 	Inventory       *Inventory
@@ -52,37 +52,37 @@ type Effect struct {
 
 	// MediaDisconnected is set if the host can no longer read the discovery image.
 	MediaDisconnected bool
-	// InstallationFailed is set if the host could not start its installation. Failure has the
+	// InstallationFailed is set if the host could not start its installation. Failure is the
 	// reason.
 	InstallationFailed bool
-	// BootArtifactsReady and BootArtifactsFailed are the outcome of the first half of reclaiming a
-	// host.
+	// BootArtifactsReady and BootArtifactsFailed are the results of the download when a host is
+	// reclaimed.
 	BootArtifactsReady, BootArtifactsFailed bool
-	// Failure is a sentence about a failed step; "" if the step succeeded.
+	// Failure is a sentence about a failed step, or "".
 	Failure string
 }
 
-// Inventory is a new inventory with its disks validated.
+// Inventory is a new inventory with validated disks.
 type Inventory struct {
 	*models.Inventory
 	Truncation *inventory.Truncation
-	// InstallationDisk is the disk to install to: the one selected before if it exists and is
-	// eligible, or else the best. It is nil if no disk is eligible.
+	// InstallationDisk is the selected disk if it exists and is eligible, or else the best disk. It
+	// is nil if no disk is eligible.
 	InstallationDisk *models.Disk
 	// ToFormat holds the ids of the disks that are wiped for the installation.
 	ToFormat []string
 }
 
-// DiskSpeed is the result of measuring a disk.
+// DiskSpeed is the result of a disk measurement.
 type DiskSpeed struct {
 	Path     string
 	SyncMs   int64 // 99th percentile of syncs; 0 if the measurement failed
 	ExitCode int64
-	// Slow is set if the disk works but is slower than etcd needs.
+	// Slow is set if the disk works, but is slower than etcd requires.
 	Slow bool
 }
 
-// Merge replaces the stored reports by the changed ones.
+// Merge replaces the stored reports that changed.
 func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
 	set := func(field *string, changed string) {
 		if changed != "" {
@@ -124,16 +124,16 @@ func Apply(reply *models.StepReply, s Situation) (*Effect, error) {
 	return e, nil
 }
 
-// quiet holds the steps whose empty output means that the check is running already.
+// quiet reports whether an empty output of a step means that the check is already running.
 func quiet(kind models.StepType) bool {
 	return kind == models.StepTypeInstallationDiskSpeedCheck || kind == models.StepTypeContainerImageAvailability
 }
 
-// failed returns the effect of a step that ended with an error.
+// failed returns the effect of a step that failed.
 func (e *Effect) failed(reply *models.StepReply, s Situation) error {
 	e.MediaDisconnected = reply.ExitCode == exitMediaGone
 	e.Failure = fmt.Sprintf("Step %s failed on host %s with exit code %d: %s.", reply.StepType, s.Host.Name(),
-		reply.ExitCode, shorten(firstText(reply.Error, reply.Output, "it gave no reason")))
+		reply.ExitCode, shorten(firstText(reply.Error, reply.Output, "no reason given")))
 	switch reply.StepType {
 	case models.StepTypeInstall:
 		running := reply.ExitCode == exitAlreadyRunning && strings.Contains(reply.Error,
@@ -149,7 +149,7 @@ func (e *Effect) failed(reply *models.StepReply, s Situation) error {
 	case models.StepTypeInstallationDiskSpeedCheck:
 		return e.diskSpeedFailed(reply, s)
 	case models.StepTypeContainerImageAvailability:
-		// Images that were pulled before the failure are in the output.
+		// The output has the images that were pulled before the failure.
 		if reply.Output == "" {
 			return nil
 		}
@@ -183,7 +183,7 @@ func firstText(texts ...string) string {
 	return ""
 }
 
-// shorten makes the output of a program fit into a sentence.
+// shorten formats the output of a program for use in a sentence.
 func shorten(s string) string {
 	s = strings.TrimRight(strings.Join(strings.Fields(s), " "), ".")
 	if len(s) > 500 {
@@ -194,8 +194,8 @@ func shorten(s string) string {
 
 type reader func(*Effect, string, Situation) error
 
-// readers hold the functions that read the output of each step; nil for steps whose output carries
-// nothing.
+// readers holds the functions that read the output of each step. The function is nil for steps
+// whose output is ignored.
 var readers = map[models.StepType]reader{
 	models.StepTypeInventory:                  readInventory,
 	models.StepTypeConnectivityCheck:          readConnectivity,
@@ -222,20 +222,20 @@ var readers = map[models.StepType]reader{
 	models.StepTypeExecute:          nil,
 }
 
-// decode reads an output as a model. It rejects null, which is valid JSON of every model and
-// carries nothing.
+// decode parses an output as a model. It rejects null, which is valid JSON for every model but
+// carries no data.
 func decode[T any](output string) (*T, error) {
 	var v *T
 	if err := json.Unmarshal([]byte(output), &v); err != nil {
-		return nil, fmt.Errorf("it is not JSON of the expected form (%w)", err)
+		return nil, fmt.Errorf("the output does not match the model (%w)", err)
 	}
 	if v == nil {
-		return nil, errors.New("it is empty")
+		return nil, errors.New("the output is null")
 	}
 	return v, nil
 }
 
-// keep returns the parts of a reply that the model knows. Other parts are dropped, so that no agent
+// keep stores the parts of a reply that the model has. Other parts are dropped, so that no agent
 // can fill the store.
 func keep(into *string, v any) error {
 	b, err := json.Marshal(v)
@@ -285,7 +285,7 @@ func readFreeAddresses(e *Effect, output string, _ Situation) error {
 		}
 	}
 	if len(*list) == 0 {
-		return errors.New("it names no network")
+		return errors.New("the report has no network")
 	}
 	e.FreeAddresses = *list
 	return keep(&e.Reports.FreeAddresses, list)
@@ -327,8 +327,8 @@ func readAPIConnectivity(e *Effect, output string, _ Situation) (err error) {
 	return keep(&e.Reports.APIConnectivity, e.APIConnectivity)
 }
 
-// leaseForm matches a lease as dhclient writes it. The lease goes into a file on the hosts, so
-// nothing else is accepted.
+// leaseForm matches a lease in the format of dhclient. The lease becomes a file on the hosts, so no
+// other content is accepted.
 var leaseForm = regexp.MustCompile(`^(?:|\s*lease\s*\{(?:\s+[a-z-]+ [^;}]*;)*\s+\}\s*)$`)
 
 func readLease(e *Effect, output string, s Situation) error {
@@ -362,7 +362,7 @@ func readLease(e *Effect, output string, s Situation) error {
 		return fmt.Errorf("both addresses are %s", *r.APIVipAddress)
 	}
 	if !leaseForm.MatchString(r.APIVipLease) || !leaseForm.MatchString(r.IngressVipLease) {
-		return errors.New("a lease is not in dhclient's form")
+		return errors.New("a lease is not in dhclient's format")
 	}
 	e.Lease = r
 	return nil
@@ -381,13 +381,13 @@ func readVIPs(e *Effect, output string, s Situation) error {
 			return fmt.Errorf("%q is not an IP address", v.Vip)
 		}
 		if v.Verification == nil {
-			return fmt.Errorf("the outcome for address %s is missing", v.Vip)
+			return fmt.Errorf("the result for address %s is missing", v.Vip)
 		}
 		if err := v.Verification.Validate(nil); err != nil {
-			return fmt.Errorf("the outcome %q for address %s is not known", *v.Verification, v.Vip)
+			return fmt.Errorf("the result %q for address %s is unknown", *v.Verification, v.Vip)
 		}
 		if err := v.VipType.Validate(nil); err != nil {
-			return fmt.Errorf("the kind %q of address %s is not known", v.VipType, v.Vip)
+			return fmt.Errorf("the kind %q of address %s is unknown", v.VipType, v.Vip)
 		}
 	}
 	e.VIPs = *list
@@ -400,14 +400,14 @@ func readDiskSpeed(e *Effect, output string, s Situation) error {
 		return err
 	}
 	if r.Path == "" {
-		return errors.New("it does not say which disk was measured")
+		return errors.New("the report lacks the path of the disk")
 	}
 	return e.measured(DiskSpeed{
 		Path: r.Path, SyncMs: r.IoSyncDuration, Slow: s.DiskSpeedLimit > 0 && r.IoSyncDuration > s.DiskSpeedLimit,
 	}, s)
 }
 
-// measured adds the result of a disk check to the stored ones.
+// measured adds the result of a disk measurement to the stored results.
 func (e *Effect) measured(speed DiskSpeed, s Situation) error {
 	e.DiskSpeed = &speed
 	disks := make(map[string]models.DiskInfo, len(s.Host.Disks)+1)
@@ -421,7 +421,7 @@ func (e *Effect) measured(speed DiskSpeed, s Situation) error {
 	return keep(&e.Reports.Disks, disks)
 }
 
-// readImages adds the results of pulling images to the stored ones.
+// readImages adds the results of pulling images to the stored results.
 func readImages(e *Effect, output string, s Situation) error {
 	r, err := decode[models.ContainerImageAvailabilityResponse](output)
 	if err != nil {
@@ -436,9 +436,9 @@ func readImages(e *Effect, output string, s Situation) error {
 			return errors.New("one of the images has no name")
 		}
 		if err := image.Result.Validate(nil); err != nil {
-			return fmt.Errorf("the outcome %q of image %s is not known", image.Result, image.Name)
+			return fmt.Errorf("the result %q of image %s is unknown", image.Result, image.Name)
 		}
-		// not pulled this time: the earlier measurement stays
+		// not pulled this time, so the earlier measurement is kept
 		if before := images[image.Name]; before != nil && image.SizeBytes == 0 {
 			again := *before
 			again.Result = image.Result
@@ -455,7 +455,7 @@ func readUpgrade(e *Effect, output string, s Situation) (err error) {
 		return err
 	}
 	if e.Upgrade.Result == models.UpgradeAgentResultFailure {
-		e.Failure = fmt.Sprintf("Host %s could not pull agent %s; check that the mirror holds it.", s.Host.Name(),
+		e.Failure = fmt.Sprintf("Host %s could not pull agent %s; check that the mirror has it.", s.Host.Name(),
 			e.Upgrade.AgentImage)
 	}
 	return nil

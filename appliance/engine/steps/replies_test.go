@@ -11,7 +11,7 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-func heard() Situation {
+func replySituation() Situation {
 	in := situation()
 	return Situation{Host: in.Host, Cluster: in.Cluster, Disks: inventory.DiskRules{MinGB: 100,
 		OpenshiftVersion: "4.18.3"}, DiskSpeedLimit: 10}
@@ -83,7 +83,7 @@ func TestApply(t *testing.T) {
 			func(t *testing.T, e *Effect) { require.True(t, e.DiskSpeed.Slow) }},
 		{models.StepTypeInstallationDiskSpeedCheck, ``, func(t *testing.T, e *Effect) {
 			require.Nil(t, e.DiskSpeed,
-				"the check is running already")
+				"the check is already running")
 		}},
 		{models.StepTypeContainerImageAvailability, `{"images":[{"name":"mirror/mco","result":"success"}]}`,
 			func(t *testing.T, e *Effect) {
@@ -106,12 +106,12 @@ func TestApply(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.kind), func(t *testing.T) {
-			e, err := Apply(&models.StepReply{StepType: tt.kind, StepID: "x", Output: tt.output}, heard())
+			e, err := Apply(&models.StepReply{StepType: tt.kind, StepID: "x", Output: tt.output}, replySituation())
 			require.NoError(t, err)
 			require.Equal(t, tt.kind, e.Step)
 			tt.check(t, e)
 			_, err = inventory.Parse(e.Merge(inventory.Reports{}))
-			require.NoError(t, err, "what is kept can be read again")
+			require.NoError(t, err, "the stored reports can be parsed again")
 		})
 	}
 }
@@ -122,23 +122,24 @@ func TestApply_failedStep(t *testing.T) {
 		reply models.StepReply
 		check func(*testing.T, *Effect)
 	}{
-		{"the media is gone", models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256, Error: "cannot read"},
+		{"the media is detached", models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256,
+			Error: "cannot read"},
 			func(t *testing.T, e *Effect) {
 				require.True(t, e.MediaDisconnected)
 				require.Nil(t, e.Inventory)
 			}},
-		{"the media is gone while a disk is measured",
+		{"the media is detached while a disk is measured",
 			models.StepReply{StepType: models.StepTypeInstallationDiskSpeedCheck, ExitCode: 256},
 			func(t *testing.T, e *Effect) {
 				require.True(t, e.MediaDisconnected)
-				require.Nil(t, e.DiskSpeed, "that says nothing about the disk")
+				require.Nil(t, e.DiskSpeed, "the disk was not measured")
 			}},
 		{"the installer could not be started", models.StepReply{StepType: models.StepTypeInstall, ExitCode: 2,
 			Error: "pull\n failed."}, func(t *testing.T, e *Effect) {
 			require.True(t, e.InstallationFailed)
 			require.Equal(t, "Step install failed on host node with exit code 2: pull failed.", e.Failure)
 		}},
-		{"the installer runs already", models.StepReply{StepType: models.StepTypeInstall, ExitCode: 125,
+		{"the installer is already running", models.StepReply{StepType: models.StepTypeInstall, ExitCode: 125,
 			Error: `the container name "assisted-installer" is already in use`}, func(t *testing.T, e *Effect) {
 			require.False(t, e.InstallationFailed)
 			require.Empty(t, e.Failure)
@@ -147,7 +148,7 @@ func TestApply_failedStep(t *testing.T) {
 			ExitCode: 1, Output: `{"path":"/dev/sdz"}`}, func(t *testing.T, e *Effect) {
 			require.Equal(t, &DiskSpeed{Path: "/dev/sdz", ExitCode: 1}, e.DiskSpeed)
 		}},
-		{"a disk could not be measured and nobody says which",
+		{"an unnamed disk could not be measured",
 			models.StepReply{StepType: models.StepTypeInstallationDiskSpeedCheck, ExitCode: 124},
 			func(t *testing.T, e *Effect) {
 				require.Equal(t, "/dev/disk/by-id/a", e.DiskSpeed.Path)
@@ -156,25 +157,25 @@ func TestApply_failedStep(t *testing.T) {
 			Output: `{"images":[{"name":"a","result":"failure"}]}`}, func(t *testing.T, e *Effect) {
 			require.Len(t, e.Images, 1)
 		}},
-		{"no image was tried", models.StepReply{StepType: models.StepTypeContainerImageAvailability, ExitCode: 1},
+		{"no image was pulled", models.StepReply{StepType: models.StepTypeContainerImageAvailability, ExitCode: 1},
 			func(t *testing.T, e *Effect) { require.Empty(t, e.Images) }},
-		{"Tang could not be tried", models.StepReply{StepType: models.StepTypeTangConnectivityCheck, ExitCode: -1,
+		{"Tang could not be checked", models.StepReply{StepType: models.StepTypeTangConnectivityCheck, ExitCode: -1,
 			Error: "failed to find action for step"}, func(t *testing.T, e *Effect) {
 			require.Equal(t, "failed to find action for step", e.Reports.Tang)
 		}},
 		{"the boot files could not be fetched", models.StepReply{StepType: models.StepTypeDownloadBootArtifacts,
 			ExitCode: 1}, func(t *testing.T, e *Effect) {
 			require.True(t, e.BootArtifactsFailed)
-			require.Contains(t, e.Failure, "it gave no reason")
+			require.Contains(t, e.Failure, "no reason given")
 		}},
-		{"a step of an agent that is newer", models.StepReply{StepType: "dance", ExitCode: 1,
+		{"a step of a newer agent", models.StepReply{StepType: "dance", ExitCode: 1,
 			Output: strings.Repeat("long ", 1000)}, func(t *testing.T, e *Effect) {
 			require.Less(t, len(e.Failure), 700)
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			e, err := Apply(&tt.reply, heard())
+			e, err := Apply(&tt.reply, replySituation())
 			require.NoError(t, err)
 			tt.check(t, e)
 		})
@@ -193,8 +194,8 @@ func misfits() []misfit {
 		{models.StepTypeInventory, "", "not valid JSON"},
 		{models.StepTypeInventory, "null", "lacks the CPU"},
 		{models.StepTypeInventory, `{"cpu":{"count":1},"memory":7}`, "not valid JSON"},
-		{models.StepTypeConnectivityCheck, "null", "empty"},
-		{models.StepTypeConnectivityCheck, "[]", "expected form"},
+		{models.StepTypeConnectivityCheck, "null", "the output is null"},
+		{models.StepTypeConnectivityCheck, "[]", "does not match the model"},
 		{models.StepTypeFreeNetworkAddresses, "[]", "no network"},
 		{models.StepTypeFreeNetworkAddresses, "[null]", "empty"},
 		{models.StepTypeFreeNetworkAddresses, `[{"network":"home"}]`, `"home" is not a network`},
@@ -206,32 +207,32 @@ func misfits() []misfit {
 		{models.StepTypeDhcpLeaseAllocate,
 			`{"api_vip_address":"192.168.1.2","ingress_vip_address":"192.168.1.3","api_vip_lease":"rm -rf /"}`,
 			"dhclient"},
-		{models.StepTypeNtpSynchronizer, "none", "expected form"},
-		{models.StepTypeDomainResolution, "null", "empty"},
+		{models.StepTypeNtpSynchronizer, "none", "does not match the model"},
+		{models.StepTypeDomainResolution, "null", "the output is null"},
 		{models.StepTypeVerifyVips, `[null]`, "empty"},
 		{models.StepTypeVerifyVips, `[{"vip":"x"}]`, "not an IP address"},
 		{models.StepTypeVerifyVips, `[{"vip":"192.168.1.2","vip_type":"api"}]`, "missing"},
-		{models.StepTypeVerifyVips, `[{"vip":"192.168.1.2","vip_type":"api","verification":"perhaps"}]`, "not known"},
-		{models.StepTypeVerifyVips, `[{"vip":"192.168.1.2","vip_type":"egress","verification":"failed"}]`, "not known"},
-		{models.StepTypeTangConnectivityCheck, "7", "expected form"},
-		{models.StepTypeAPIVipConnectivityCheck, "7", "expected form"},
-		{models.StepTypeInstallationDiskSpeedCheck, `{}`, "which disk"},
+		{models.StepTypeVerifyVips, `[{"vip":"192.168.1.2","vip_type":"api","verification":"perhaps"}]`, "unknown"},
+		{models.StepTypeVerifyVips, `[{"vip":"192.168.1.2","vip_type":"egress","verification":"failed"}]`, "unknown"},
+		{models.StepTypeTangConnectivityCheck, "7", "does not match the model"},
+		{models.StepTypeAPIVipConnectivityCheck, "7", "does not match the model"},
+		{models.StepTypeInstallationDiskSpeedCheck, `{}`, "path of the disk"},
 		{models.StepTypeContainerImageAvailability, `{"images":[{"result":"success"}]}`, "no name"},
-		{models.StepTypeContainerImageAvailability, `{"images":[{"name":"a","result":"maybe"}]}`, "not known"},
-		{models.StepTypeUpgradeAgent, "null", "empty"},
+		{models.StepTypeContainerImageAvailability, `{"images":[{"name":"a","result":"maybe"}]}`, "unknown"},
+		{models.StepTypeUpgradeAgent, "null", "the output is null"},
 	}
 }
 
 func TestApply_misfit(t *testing.T) {
 	for _, tt := range misfits() {
-		e, err := Apply(&models.StepReply{StepType: tt.kind, Output: tt.output}, heard())
+		e, err := Apply(&models.StepReply{StepType: tt.kind, Output: tt.output}, replySituation())
 		require.ErrorContains(t, err, tt.says, "%s %s", tt.kind, tt.output)
 		require.Nil(t, e)
 	}
-	_, err := Apply(nil, heard())
+	_, err := Apply(nil, replySituation())
 	require.ErrorContains(t, err, "no reply")
 
-	unbound := heard()
+	unbound := replySituation()
 	unbound.Cluster = nil
 	_, err = Apply(&models.StepReply{StepType: models.StepTypeDhcpLeaseAllocate,
 		Output: `{"api_vip_address":"192.168.1.2","ingress_vip_address":"192.168.1.3"}`}, unbound)
@@ -245,17 +246,17 @@ func TestEffectMerge(t *testing.T) {
 }
 
 func TestApply_keepsEarlierChecks(t *testing.T) {
-	s := heard()
+	s := replySituation()
 	s.Host.Images = map[string]*models.ContainerImageAvailability{"a": {Name: "a"}}
 	e, err := Apply(&models.StepReply{StepType: models.StepTypeContainerImageAvailability,
 		Output: `{"images":[{"name":"b","result":"success"}]}`}, s)
 	require.NoError(t, err)
 	require.Contains(t, e.Reports.Images, `"a"`)
-	require.Len(t, s.Host.Images, 1, "the facts themselves do not change")
+	require.Len(t, s.Host.Images, 1, "the given facts do not change")
 }
 
 func TestApply_keepsImageMeasurement(t *testing.T) {
-	s := heard()
+	s := replySituation()
 	say := func(output string) *models.ContainerImageAvailability {
 		e, err := Apply(&models.StepReply{StepType: models.StepTypeContainerImageAvailability,
 			Output: `{"images":[` + output + `]}`}, s)
@@ -285,7 +286,7 @@ func FuzzApply(f *testing.F) {
 		f.Add(string(kind), `{"path":"x"}`, int64(1))
 	}
 	f.Fuzz(func(t *testing.T, kind, output string, code int64) {
-		s := heard()
+		s := replySituation()
 		e, err := Apply(&models.StepReply{StepType: models.StepType(kind), Output: output, Error: output,
 			ExitCode: code}, s)
 		if err != nil && code == 0 {
@@ -306,7 +307,7 @@ func FuzzApply(f *testing.F) {
 			s.Host.Record.Status = &state
 			answer, err := For(in)
 			require.NotNil(t, answer)
-			if err != nil { // an inventory without disks or interfaces omits steps
+			if err != nil { // without disks or interfaces, some steps cannot be made
 				require.NotEmpty(t, err.Error())
 			}
 		}

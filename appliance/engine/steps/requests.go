@@ -22,7 +22,7 @@ func inventoryStep(in Input) (*models.Step, error) {
 	return &models.Step{StepType: models.StepTypeInventory, Args: []string{string(in.Host.ID())}}, nil
 }
 
-// connectivityStep asks a host to contact the other hosts of the cluster.
+// connectivityStep returns the step in which a host contacts the other hosts of the cluster.
 func connectivityStep(in Input) (*models.Step, error) {
 	var hosts models.ConnectivityCheckParams
 	for _, peer := range in.Peers {
@@ -51,8 +51,8 @@ func connectivityStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeConnectivityCheck, hosts)
 }
 
-// smallestScan is the shortest prefix of an IPv4 network whose free addresses a host searches: 1024
-// addresses.
+// smallestScan is the prefix length of the largest IPv4 network in which a host searches for free
+// addresses: 1024 addresses.
 const smallestScan = 22
 
 func freeAddressesStep(in Input) (*models.Step, error) {
@@ -68,7 +68,8 @@ func freeAddressesStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeFreeNetworkAddresses, list)
 }
 
-// dhcpStep asks a host to request the addresses of the cluster by DHCP, or to renew them.
+// dhcpStep returns the step in which a host requests the addresses of the cluster by DHCP, or
+// renews them.
 func dhcpStep(in Input) (*models.Step, error) {
 	c := in.Cluster
 	machines := network.MachineNetworks(c)
@@ -77,7 +78,7 @@ func dhcpStep(in Input) (*models.Step, error) {
 	}
 	_, nic, ok := network.AddressIn(machines[0], in.Host.Inventory)
 	if !ok {
-		return nil, fmt.Errorf("host %s has no interface in machine network %s to ask for addresses by DHCP",
+		return nil, fmt.Errorf("host %s has no interface in machine network %s for DHCP requests",
 			in.Host.Name(), machines[0])
 	}
 	api, ingress := VIPMAC(c, "api"), VIPMAC(c, "ingress")
@@ -87,8 +88,8 @@ func dhcpStep(in Input) (*models.Step, error) {
 	})
 }
 
-// VIPMAC returns the MAC address with which an address of the cluster is requested. It is always
-// the same for a cluster, and is a locally administered address (IEEE 802).
+// VIPMAC returns the MAC address for the DHCP requests of a VIP. It is always the same for a
+// cluster, and it is a locally administered address (IEEE 802).
 func VIPMAC(c *models.Cluster, name string) strfmt.MAC {
 	sum := sha256.Sum256([]byte(string(*c.ID) + "-" + name))
 	return strfmt.MAC(net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String())
@@ -134,8 +135,8 @@ func verifyVIPsStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeVerifyVips, list)
 }
 
-// tangStep asks a host to contact the Tang servers that will unlock its disk. For a host that joins
-// an installed cluster they are in the ignition config that it gets from the cluster.
+// tangStep returns the step in which a host contacts the Tang servers of its disk encryption. For a
+// joining host, they are in the ignition config that it gets from the cluster.
 func tangStep(in Input) (*models.Step, error) {
 	if in.Host.Day2() {
 		joins := in.Host.JoinsEncrypted()
@@ -172,15 +173,14 @@ func apiConnectivityStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeAPIVipConnectivityCheck, req)
 }
 
-// runsFromDisk reports whether a host runs the discovery system from its disk, which is also the
-// installation disk.
+// runsFromDisk reports whether a host runs the discovery system from its installation disk.
 func runsFromDisk(h *inventory.Host) bool {
 	return h.Inventory != nil && h.Inventory.Boot != nil &&
 		h.Inventory.Boot.DeviceType == models.BootDeviceTypePersistent
 }
 
-// diskSpeedStep asks a host to measure its installation disk once. The result stays until it is
-// reset.
+// diskSpeedStep returns the step in which a host measures its installation disk once. The result is
+// kept until it is reset.
 func diskSpeedStep(in Input) (*models.Step, error) {
 	path := in.Host.InstallationDiskPath()
 	switch {
@@ -199,14 +199,15 @@ func diskSpeedStep(in Input) (*models.Step, error) {
 }
 
 // DiskUnmeasured reports whether a host must still measure its installation disk. A disk whose
-// content must stay is never measured.
+// content must be kept is never measured.
 func DiskUnmeasured(h *inventory.Host) bool {
 	info := h.Disks[h.InstallationDiskPath()]
 	return !runsFromDisk(h) && !keepsPartitions(h.Record.InstallerArgs) && (info.DiskSpeed == nil ||
 		!info.DiskSpeed.Tested || info.DiskSpeed.ExitCode != 0)
 }
 
-// imagesStep asks a host to pull the images of the installation that it has not tried yet.
+// imagesStep returns the step in which a host pulls the images of the installation that it has not
+// pulled yet.
 func imagesStep(in Input) (*models.Step, error) {
 	var needed, missing []string
 	for _, image := range []string{in.Images.Release, in.Images.MCO, in.Images.MustGather["ocp"], in.Images.Installer} {
@@ -222,11 +223,11 @@ func imagesStep(in Input) (*models.Step, error) {
 		return nil, nil
 	}
 	if in.Attempt > 1 {
-		// An agent does not send an answer that equals its last one, so a repeated failure of the
-		// same image would go unnoticed. Asked for all images in another order, the agent answers
-		// again. Images that it already has cost nothing.
-		turn := in.Attempt % len(needed)
-		missing = slices.Concat(needed[turn:], needed[:turn])
+		// An agent does not send a reply that equals its last one, so a repeated failure of the
+		// same image would go unnoticed. With all images in another order, the reply differs.
+		// Images that the agent already has cost nothing.
+		shift := in.Attempt % len(needed)
+		missing = slices.Concat(needed[shift:], needed[:shift])
 	}
 	return request(models.StepTypeContainerImageAvailability, models.ContainerImageAvailabilityRequest{
 		Images: missing, Timeout: int64(orDefault(in.ImageCheckTimeout, 16*time.Minute).Seconds()),
@@ -240,7 +241,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// logsStep asks a host whose installation failed to send its logs, once.
+// logsStep returns the step in which a host sends its logs once, after its installation failed.
 func logsStep(in Input) (*models.Step, error) {
 	if !time.Time(in.Host.Record.LogsCollectedAt).IsZero() {
 		return nil, nil
@@ -257,7 +258,8 @@ func logsStep(in Input) (*models.Step, error) {
 }
 
 // controlPlaneAddresses returns the addresses of the other control-plane hosts, whose logs the
-// bootstrap host fetches: one of each in the machine network, or all of them if that is unknown.
+// bootstrap host collects. It returns the address of each host in the machine network, or all
+// addresses if that network is unknown.
 func controlPlaneAddresses(in Input) []string {
 	machines := network.MachineNetworks(in.Cluster)
 	ips := []string{}
@@ -300,7 +302,7 @@ func (a BootArtifacts) mount() *string {
 func bootArtifactsStep(in Input) (*models.Step, error) {
 	a := in.BootArtifacts
 	if a.Kernel == "" || a.Initrd == "" || a.Rootfs == "" {
-		return nil, fmt.Errorf("host %s cannot be reclaimed: the files to boot it from are not known", in.Host.Name())
+		return nil, fmt.Errorf("host %s cannot be reclaimed: its boot artifacts are unknown", in.Host.Name())
 	}
 	return request(models.StepTypeDownloadBootArtifacts, models.DownloadBootArtifactsRequest{
 		KernelURL: &a.Kernel, InitrdURL: &a.Initrd, RootfsURL: &a.Rootfs, HostFsMountDir: a.mount(),
@@ -312,8 +314,8 @@ func reclaimStep(in Input) (*models.Step, error) {
 		models.RebootForReclaimRequest{HostFsMountDir: in.BootArtifacts.mount()})
 }
 
-// primaryNetwork returns the machine network from which the hosts of a cluster get their addresses:
-// the first one, or, without a definition, one of the bootstrap host, IPv4 before IPv6.
+// primaryNetwork returns the machine network from which the hosts of a cluster get their addresses.
+// It is the first configured network, or else a network of the bootstrap host, preferably IPv4.
 func primaryNetwork(in Input) (netip.Prefix, bool) {
 	if machines := network.MachineNetworks(in.Cluster); len(machines) > 0 {
 		return machines[0], true

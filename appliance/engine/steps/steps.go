@@ -1,7 +1,7 @@
 // Package steps implements the agent's protocol: the steps that a host gets in each state, and the
-// meaning of its replies.
+// effects of its replies.
 //
-// For and Apply are pure functions. The forms of the requests and replies are those of
+// For and Apply are pure functions. The formats of requests and replies are those of
 // openshift/assisted-installer-agent, which rejects a step whose arguments are not valid JSON of
 // the request model.
 package steps
@@ -19,7 +19,7 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Intervals after which an agent asks for steps again, in seconds.
+// Intervals between the polls of an agent, in seconds.
 const (
 	pollSeconds = 60
 	backedOff   = 120
@@ -33,19 +33,18 @@ const hostMount = "/host"
 type Images struct {
 	// Release is the release payload of the cluster.
 	Release string
-	// Agent is the agent that hosts must run; "" never replaces an agent.
+	// Agent is the required image of the agent. If it is empty, agents are never replaced.
 	Agent                 string
 	Installer, Controller string
 	MCO                   string
-	// MustGather holds the images that gather data for support, by operator; "ocp" is OpenShift's
-	// own.
+	// MustGather holds the must-gather images by operator. "ocp" is OpenShift's own image.
 	MustGather map[string]string
-	// CoreOS is the operating system image of the release. Hosts that already run from their disk
-	// need it.
+	// CoreOS is the operating system image of the release, for hosts that already run from their
+	// disk.
 	CoreOS string
 }
 
-// Input is all input for the steps of a host.
+// Input holds all input for the steps of a host.
 type Input struct {
 	Host *inventory.Host
 	// Cluster is nil for an unbound host.
@@ -54,19 +53,18 @@ type Input struct {
 	// Peers holds the hosts of the cluster. The host itself may be among them.
 	Peers  []*inventory.Host
 	Images Images
-	// APIVIPLease and IngressVIPLease are the present DHCP leases of the cluster's addresses.
+	// APIVIPLease and IngressVIPLease are the present DHCP leases of the VIPs.
 	APIVIPLease, IngressVIPLease string
-	// Ignition is the endpoint from which a host that joins an installed cluster gets its ignition
-	// config.
+	// Ignition is the endpoint that provides the ignition config of a joining host.
 	Ignition IgnitionEndpoint
-	// BootArtifacts are the files for booting a host that is reclaimed.
+	// BootArtifacts holds the boot files for a host that is reclaimed.
 	BootArtifacts BootArtifacts
-	// ServiceIPs holds the addresses of this appliance for hosts that can't resolve its name.
+	// ServiceIPs holds the addresses of the appliance, for hosts that cannot resolve its name.
 	ServiceIPs []string
 	// Attempt counts the preparations of the cluster's installation, from 1.
 	Attempt int
-	// DiskCheckTimeout and ImageCheckTimeout limit the checks of a prepared installation; zero
-	// stands for 8 and 16 minutes.
+	// DiskCheckTimeout and ImageCheckTimeout limit the checks during the preparation. Zero means 8
+	// and 16 minutes.
 	DiskCheckTimeout, ImageCheckTimeout time.Duration
 	// Random is the source of step ids: crypto/rand.Reader, or a fixed source in tests.
 	Random io.Reader
@@ -80,24 +78,24 @@ type IgnitionEndpoint struct {
 	Headers       map[string]string // additional headers of each request
 }
 
-// BootArtifacts holds the URLs of the files of a network boot.
+// BootArtifacts holds the URLs of the files for a network boot.
 type BootArtifacts struct {
 	Kernel, Initrd, Rootfs string
-	// HostMount is the mount point of the host's file system for the agent; "" stands for /host.
+	// HostMount is the agent's mount point of the host's file system. Empty means /host.
 	HostMount string
 }
 
-// maker makes the steps of one type, or none if there is nothing to do.
+// maker makes the steps of one type. It returns none if the host needs none.
 type maker func(Input) (*models.Step, error)
 
-// plan holds the steps of a host in a state.
+// plan holds the steps for a state.
 type plan struct {
 	makers  []maker
 	seconds int64
 	exit    bool
 }
 
-// The tables of states. The agent gets the steps in this order and runs them in parallel.
+// The plans by state. The agent gets the steps in this order and runs them in parallel.
 var (
 	dayOne = map[string]plan{
 		models.HostStatusDiscovering:     {makers: []maker{inventoryStep}, seconds: pollSeconds},
@@ -160,7 +158,7 @@ func planFor(in Input) plan {
 	return plan{seconds: pollSeconds}
 }
 
-// upgradable holds the states in which an agent may be replaced.
+// upgradable reports whether the agent may be replaced in a state.
 func upgradable(status string) bool {
 	switch status {
 	case models.HostStatusBinding, models.HostStatusDiscovering, models.HostStatusInsufficient, models.HostStatusKnown,
@@ -176,9 +174,9 @@ func Upgrades(host *models.Host, agent string) bool {
 	return agent != "" && host.DiscoveryAgentVersion != agent && upgradable(*host.Status)
 }
 
-// For returns the next steps of a host and the time of its next request. A state without work has
-// no steps. An error names the steps that could not be made, each in a sentence. The other steps
-// are returned in any case, so that the caller sends them and logs the error.
+// For returns the next steps of a host and the interval to its next poll. A state without work has
+// no steps. The error names the steps that could not be made, each in a sentence. The other steps
+// are returned with it, so that the caller sends them and logs the error.
 func For(in Input) (*models.Steps, error) {
 	p := planFor(in)
 	if Upgrades(in.Host.Record, in.Images.Agent) {
@@ -210,12 +208,12 @@ func For(in Input) (*models.Steps, error) {
 func stepID(kind models.StepType, random io.Reader) (string, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "", fmt.Errorf("name step %s: %w", kind, err)
+		return "", fmt.Errorf("make the id of step %s: %w", kind, err)
 	}
 	return string(kind) + "-" + hex.EncodeToString(b[:]), nil
 }
 
-// request makes a step whose only argument is a request as JSON.
+// request makes a step with one argument: a request as JSON.
 func request(kind models.StepType, body any) (*models.Step, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -224,8 +222,8 @@ func request(kind models.StepType, body any) (*models.Step, error) {
 	return &models.Step{StepType: kind, Args: []string{string(b)}}, nil
 }
 
-// Runner returns the arguments of the command that an agent gets when it registers: it starts the
-// program that asks for steps.
+// Runner returns the arguments of the command that an agent gets when it registers. The command
+// starts the program that polls for steps.
 func Runner(record *models.Host, agentImage string) (string, error) {
 	b, err := json.Marshal(models.NextStepCmdRequest{AgentVersion: &agentImage, HostID: record.ID,
 		InfraEnvID: &record.InfraEnvID})

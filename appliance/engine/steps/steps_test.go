@@ -45,7 +45,7 @@ func machine(id strfmt.UUID, ip string) *inventory.Host {
 	}})
 }
 
-// situation returns a bound host of a cluster that needs every step.
+// situation returns the input of a bound host in a cluster that needs every step.
 func situation() Input {
 	return Input{
 		Host: machine(hostID, "192.168.1.11"),
@@ -72,7 +72,7 @@ func situation() Input {
 	}
 }
 
-// agentAccepts checks the arguments of a step as the agent does before it runs the step.
+// agentAccepts runs the agent's check of a step's arguments.
 func agentAccepts(t *testing.T, step *models.Step) {
 	t.Helper()
 	forms := map[models.StepType]runtime.Validatable{
@@ -236,7 +236,8 @@ func TestFor_leavesOutNeedlessSteps(t *testing.T) {
 func TestFor_tangServersOfJoiningHost(t *testing.T) {
 	in := situation()
 	in.Host.Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
-	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck, "it has not downloaded it yet")
+	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck,
+		"the host has not downloaded the config yet")
 	in.Host.APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true,
 		Ignition: `{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`}
 	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck)
@@ -251,7 +252,7 @@ func TestFor_absentPeersAreNotContacted(t *testing.T) {
 	request := steps(t, in)[models.StepTypeConnectivityCheck].Args[0]
 	require.Contains(t, request, string(peerID))
 	require.NotContains(t, request, string(hostID))
-	require.NotContains(t, request, "fe80", "link-local addresses mean nothing on another host")
+	require.NotContains(t, request, "fe80", "link-local addresses are unusable for other hosts")
 	in.Peers[1].Record.Status = ptr(models.HostStatusDisconnected)
 	require.NotContains(t, steps(t, in), models.StepTypeConnectivityCheck)
 }
@@ -292,7 +293,7 @@ func TestFor_returnsOtherStepsAfterAnError(t *testing.T) {
 	in = situation()
 	in.Random = bytes.NewReader(nil)
 	_, err = For(in)
-	require.ErrorContains(t, err, "name step")
+	require.ErrorContains(t, err, "make the id of step")
 }
 
 func TestFor_bootstrapFetchesLogs(t *testing.T) {
