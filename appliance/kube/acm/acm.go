@@ -1,6 +1,6 @@
-// Package acm exports what a hub (Advanced Cluster Management, multicluster engine) needs to adopt
-// a cluster that the appliance has installed, and reads such an export. It knows clusters only by
-// their Kubernetes objects.
+// Package acm exports the objects that a hub (Advanced Cluster Management, multicluster engine)
+// needs to import a cluster that the appliance has installed, and reads such an export. It uses
+// only the Kubernetes objects of clusters.
 package acm
 
 import (
@@ -25,28 +25,29 @@ type API interface {
 	List(ctx context.Context, kind objects.Kind, namespace string) ([]map[string]any, error)
 }
 
-// Options selects the Secrets that are exported besides those of the cluster.
+// Options selects additional Secrets for the export. The Secrets of the cluster itself are always
+// exported.
 type Options struct {
-	PullSecret     bool // those of the cluster and of its infra-envs
-	BMCCredentials bool // those of its BareMetalHosts
+	PullSecret     bool // pull secrets of the cluster and of its infra-envs
+	BMCCredentials bool // credentials of its BareMetalHosts
 }
 
-// Directory is what is brought to a hub.
+// Directory holds the files for a hub.
 type Directory struct {
 	Name    string
 	Files   []File
-	LeftOut []string // Secrets that are named and not brought, each namespace/name
+	LeftOut []string // referenced Secrets that are not exported, each <namespace>/<name>
 }
 
 // File is a file of a directory.
 type File struct {
-	Name   string // without a folder
+	Name   string // without a directory
 	Data   []byte
-	Secret bool // gives access to the cluster or its servers
+	Secret bool // the file gives access to the cluster or its servers
 }
 
-// importSecret is the name of the Secret with the kubeconfig that ACM imports a cluster by. ACM
-// deletes the Secret afterwards.
+// importSecret is the name of the Secret with the kubeconfig with which ACM imports a cluster. ACM
+// deletes the Secret after the import.
 const (
 	importSecret  = "auto-import-secret"
 	importRetries = "5"
@@ -58,11 +59,11 @@ const (
 	detachedAnnotation = "baremetalhost.metal3.io/detached"
 	detachedBy         = "assisted-service-controller"
 	statusAnnotation   = "baremetalhost.metal3.io/status"
-	pausedAnnotation   = "baremetalhost.metal3.io/paused" // prevents that the state is restored
+	pausedAnnotation   = "baremetalhost.metal3.io/paused" // prevents restoring the state
 )
 
-// Export returns the directory of an installed cluster, which is named by its ClusterDeployment
-// (name, or namespace/name), its cluster name or its id.
+// Export returns the directory of an installed cluster. The cluster is named by its
+// ClusterDeployment (<name> or <namespace>/<name>), its cluster name or its id.
 func Export(ctx context.Context, api API, cluster string, options Options) (*Directory, error) {
 	deployment, err := find(ctx, api, cluster)
 	if err != nil {
@@ -76,7 +77,7 @@ func Export(ctx context.Context, api API, cluster string, options Options) (*Dir
 	return e.folder, nil
 }
 
-// find finds a ClusterDeployment by any name of its cluster.
+// find finds a ClusterDeployment by any name or id of its cluster.
 func find(ctx context.Context, api API, cluster string) (map[string]any, error) {
 	all, err := api.List(ctx, objects.ClusterDeployments, "")
 	if err != nil {
@@ -103,7 +104,7 @@ func find(ctx context.Context, api API, cluster string) (map[string]any, error) 
 	case len(known) == 0:
 		return nil, errors.New("the appliance has no cluster")
 	}
-	return nil, fmt.Errorf("there is no cluster %s; there are %s", cluster, strings.Join(known, ", "))
+	return nil, fmt.Errorf("cluster %s not found; the appliance has %s", cluster, strings.Join(known, ", "))
 }
 
 // object is the content of an object.
@@ -140,9 +141,9 @@ func (o object) condition(kind string) (status, message string) {
 	return "", ""
 }
 
-// desired returns an object as a user would write it: without the fields that only a server
-// writes, without owners, whose ids differ elsewhere, and without finalizers, which controllers
-// add.
+// desired returns the user's part of an object: without the fields that only a server writes,
+// without owner references, whose uids differ on another server, and without finalizers, which
+// controllers add.
 func desired(kind objects.Kind, content map[string]any) map[string]any {
 	content = maps.Clone(content)
 	delete(content, "status")
@@ -155,7 +156,7 @@ func desired(kind objects.Kind, content map[string]any) map[string]any {
 	}
 	annotations, _ := metadata["annotations"].(map[string]any)
 	annotations = maps.Clone(annotations)
-	// it would hold a Secret's values in another place
+	// The annotation contains a copy of a Secret's values.
 	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	delete(metadata, "annotations")
 	if len(annotations) > 0 {
@@ -176,7 +177,7 @@ func toYAML(content map[string]any) ([]byte, error) {
 	return yaml.JSONToYAML(text.Bytes())
 }
 
-// kinds are the kinds of an adoption.
+// kinds returns the kinds of an export.
 func kinds() []objects.Kind {
 	return []objects.Kind{
 		objects.Namespaces, objects.Secrets, objects.ConfigMaps, objects.ClusterImageSets, objects.ClusterDeployments,
@@ -186,13 +187,13 @@ func kinds() []objects.Kind {
 	}
 }
 
-// Adoption selects from manifests of an appliance or a hub what is applied to adopt the cluster.
-// notes say what is left out. It returns an error for manifests without an installed cluster, or
-// without the access to it.
+// Adoption selects the objects to apply from manifests of an appliance or a hub, to adopt the
+// cluster. notes lists the omitted objects. It returns an error for manifests without an installed
+// cluster or without its kubeconfig.
 func Adoption(list []*apply.Object) (chosen []*apply.Object, notes []string, err error) {
 	for _, o := range list {
 		if !slices.ContainsFunc(kinds(), o.Is) {
-			notes = append(notes, fmt.Sprintf("%s: %s is left out", o.Source, o))
+			notes = append(notes, fmt.Sprintf("%s: %s is omitted", o.Source, o))
 			continue
 		}
 		for _, kind := range kinds() {
@@ -217,19 +218,20 @@ func Adoption(list []*apply.Object) (chosen []*apply.Object, notes []string, err
 		secret := d.text("spec", "clusterMetadata", "adminKubeconfigSecretRef", "name")
 		if secret == "" {
 			return nil, nil,
-				fmt.Errorf("%s: %s names no kubeconfig in spec.clusterMetadata.adminKubeconfigSecretRef, by which "+
-					"the cluster is reached", o.Source, o)
+				fmt.Errorf("%s: %s names no kubeconfig in spec.clusterMetadata.adminKubeconfigSecretRef, which is "+
+					"required to connect to the cluster", o.Source, o)
 		}
 		held := slices.ContainsFunc(chosen, func(s *apply.Object) bool {
 			return s.Is(objects.Secrets) && s.Name == secret && s.Namespace == o.Namespace
 		})
 		if !held {
-			return nil, nil, fmt.Errorf("%s: %s names the Secret %s with the kubeconfig, which is not here; add it",
+			return nil, nil, fmt.Errorf("%s: %s names the Secret %s with the kubeconfig, which is missing; add it",
 				o.Source, o, secret)
 		}
 	}
 	if deployments == 0 {
-		return nil, nil, errors.New("there is no ClusterDeployment, so it is not known which cluster is adopted")
+		return nil, nil,
+			errors.New("there is no ClusterDeployment; the manifests must contain that of the cluster to adopt")
 	}
 	return chosen, notes, nil
 }

@@ -22,14 +22,14 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// kept is an API of objects that are kept in a map.
-type kept map[string]map[string]any
+// memoryAPI is a fake API with its objects in memory.
+type memoryAPI map[string]map[string]any
 
-func (k kept) Get(_ context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
+func (k memoryAPI) Get(_ context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
 	return k[kind.Key(namespace, name)], nil
 }
 
-func (k kept) List(_ context.Context, kind objects.Kind, namespace string) ([]map[string]any, error) {
+func (k memoryAPI) List(_ context.Context, kind objects.Kind, namespace string) ([]map[string]any, error) {
 	var found []map[string]any
 	prefix := strings.TrimSuffix(kind.Key(namespace, ""), "/") + "/"
 	for _, key := range slices.Sorted(maps.Keys(k)) {
@@ -40,8 +40,8 @@ func (k kept) List(_ context.Context, kind objects.Kind, namespace string) ([]ma
 	return found, nil
 }
 
-// add takes objects as YAML, as an API server would keep them.
-func (k kept) add(t *testing.T, documents string) {
+// add adds objects from YAML.
+func (k memoryAPI) add(t *testing.T, documents string) {
 	for text := range strings.SplitSeq(documents, "\n---\n") {
 		var content map[string]any
 		require.NoError(t, yaml.Unmarshal([]byte(text), &content))
@@ -102,11 +102,11 @@ spec: {clusterRef: {name: sno, namespace: sno}, pullSecretRef: {name: pull}, nmS
 {apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: n1, namespace: sno, annotations: {baremetalhost.metal3.io/paused: assisted-service-controller}}, spec: {online: true, image: {url: "http://a/byapikey/x.iso"}, bmc: {address: a, credentialsName: bmc}}, status: {provisioning: {state: provisioned}}}
 `
 
-func exported(t *testing.T, k kept, options Options) *Directory {
+func exported(t *testing.T, k memoryAPI, options Options) *Directory {
 	t.Helper()
-	folder, err := Export(t.Context(), k, "sno", options)
+	directory, err := Export(t.Context(), k, "sno", options)
 	require.NoError(t, err)
-	return folder
+	return directory
 }
 
 func fileNames(f *Directory) (all, secrets []string) {
@@ -126,10 +126,10 @@ func (f *Directory) read(t *testing.T, name string) string {
 }
 
 func TestExport_objectsForTheHub(t *testing.T) {
-	k := kept{}
+	k := memoryAPI{}
 	k.add(t, installedCluster)
-	folder := exported(t, k, Options{})
-	all, secrets := fileNames(folder)
+	directory := exported(t, k, Options{})
+	all, secrets := fileNames(directory)
 	require.Equal(t, []string{
 		"agentclusterinstall-sno.yaml", "baremetalhost-n1.yaml", "clusterdeployment-sno.yaml",
 		"clusterimageset-v4.20.yaml", "configmap-extra.yaml",
@@ -140,9 +140,9 @@ func TestExport_objectsForTheHub(t *testing.T) {
 	}, all)
 	require.Equal(t, []string{"baremetalhost-n1.yaml", "secret-auto-import-secret.yaml",
 		"secret-sno-admin-kubeconfig.yaml", "secret-sno-admin-password.yaml"}, secrets)
-	require.Equal(t, []string{"sno/bmc", "sno/pull"}, folder.LeftOut)
-	require.Contains(t, folder.read(t, "README.md"), "create them on the hub first: sno/bmc, sno/pull.")
-	require.Equal(t, `# SECRET: everything in the cluster; the hub removes it when it has imported the cluster. Keep it from everybody who must not have that.
+	require.Equal(t, []string{"sno/bmc", "sno/pull"}, directory.LeftOut)
+	require.Contains(t, directory.read(t, "README.md"), "create them on the hub first: sno/bmc, sno/pull.")
+	require.Equal(t, `# SECRET: gives access to everything in the cluster; the hub removes the Secret after the import.
 apiVersion: v1
 kind: Secret
 metadata:
@@ -152,20 +152,20 @@ stringData:
   autoImportRetry: "5"
   kubeconfig: kube
 type: Opaque
-`, folder.read(t, "secret-auto-import-secret.yaml"))
-	deployment := folder.read(t, "clusterdeployment-sno.yaml")
+`, directory.read(t, "secret-auto-import-secret.yaml"))
+	deployment := directory.read(t, "clusterdeployment-sno.yaml")
 	for _, field := range []string{"finalizers", "status", "uid", "managedFields", "last-applied", "resourceVersion"} {
 		require.NotContains(t, deployment, field)
 	}
 	require.Contains(t, deployment, "  installed: true\n")
-	require.NotContains(t, folder.read(t, "agentclusterinstall-sno.yaml"), "ownerReferences")
-	require.Contains(t, folder.read(t, "baremetalhost-n1.yaml"), `    baremetalhost.metal3.io/detached: assisted-service-controller
+	require.NotContains(t, directory.read(t, "agentclusterinstall-sno.yaml"), "ownerReferences")
+	require.Contains(t, directory.read(t, "baremetalhost-n1.yaml"), `    baremetalhost.metal3.io/detached: assisted-service-controller
     baremetalhost.metal3.io/status: '{"provisioning":{"state":"provisioned"}}'
 `)
-	require.NotContains(t, folder.read(t, "baremetalhost-n1.yaml"), "paused")
-	require.Contains(t, folder.read(t, "managedcluster-sno.yaml"), "hubAcceptsClient: true")
-	require.Contains(t, folder.read(t, "klusterletaddonconfig-sno.yaml"), "clusterName: sno")
-	require.Contains(t, folder.read(t, "kustomization.yaml"), "- secret-auto-import-secret.yaml\n")
+	require.NotContains(t, directory.read(t, "baremetalhost-n1.yaml"), "paused")
+	require.Contains(t, directory.read(t, "managedcluster-sno.yaml"), "hubAcceptsClient: true")
+	require.Contains(t, directory.read(t, "klusterletaddonconfig-sno.yaml"), "clusterName: sno")
+	require.Contains(t, directory.read(t, "kustomization.yaml"), "- secret-auto-import-secret.yaml\n")
 
 	all, _ = fileNames(exported(t, k, Options{PullSecret: true, BMCCredentials: true}))
 	require.Contains(t, all, "secret-pull.yaml")
@@ -173,28 +173,28 @@ type: Opaque
 }
 
 func TestExport_appliedObjectsAreKept(t *testing.T) {
-	k := kept{}
+	k := memoryAPI{}
 	k.add(t, installedCluster+`---
 {apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: sno, labels: {du-profile: latest}}, spec: {hubAcceptsClient: true}}
 ---
 {apiVersion: agent.open-cluster-management.io/v1, kind: KlusterletAddonConfig, metadata: {name: sno, namespace: sno}, spec: {clusterName: sno, searchCollector: {enabled: false}}}
 `)
-	folder := exported(t, k, Options{})
-	require.Contains(t, folder.read(t, "managedcluster-sno.yaml"), "du-profile: latest")
-	require.Contains(t, folder.read(t, "klusterletaddonconfig-sno.yaml"), "enabled: false")
+	directory := exported(t, k, Options{})
+	require.Contains(t, directory.read(t, "managedcluster-sno.yaml"), "du-profile: latest")
+	require.Contains(t, directory.read(t, "klusterletaddonconfig-sno.yaml"), "enabled: false")
 }
 
 func TestExport_clusterByAnyName(t *testing.T) {
-	k := kept{}
+	k := memoryAPI{}
 	k.add(t, installedCluster)
 	for _, name := range []string{"sno", "sno/sno", "berlin", "c-1", "e-1"} {
-		folder, err := Export(t.Context(), k, name, Options{})
+		directory, err := Export(t.Context(), k, name, Options{})
 		require.NoError(t, err, name)
-		require.Equal(t, "sno-acm", folder.Name)
+		require.Equal(t, "sno-acm", directory.Name)
 	}
 	_, err := Export(t.Context(), k, "paris", Options{})
-	require.EqualError(t, err, "there is no cluster paris; there are sno/sno")
-	_, err = Export(t.Context(), kept{}, "paris", Options{})
+	require.EqualError(t, err, "cluster paris not found; the appliance has sno/sno")
+	_, err = Export(t.Context(), memoryAPI{}, "paris", Options{})
 	require.EqualError(t, err, "the appliance has no cluster")
 	k.add(t, "{apiVersion: hive.openshift.io/v1, kind: ClusterDeployment, metadata: {name: sno, namespace: a}, spec: "+
 		"{clusterName: x}}")
@@ -205,12 +205,12 @@ func TestExport_clusterByAnyName(t *testing.T) {
 func TestExport_clusterNotInstalled(t *testing.T) {
 	for name, c := range map[string]struct{ install, says string }{
 		"installing": {"status: {debugInfo: {stateInfo: Installation in progress.}}",
-			"the cluster sno is not installed (Installation in progress), and a hub adopts installed clusters only"},
-		"nothing known": {"status: {}", "the cluster sno is not installed, and a hub adopts installed clusters only"},
+			"the cluster sno is not installed (Installation in progress); a hub imports only installed clusters"},
+		"no status": {"status: {}", "the cluster sno is not installed; a hub imports only installed clusters"},
 		"no ids yet": {`status: {conditions: [{type: Completed, status: "True"}]}`,
 			"the cluster sno has no spec.clusterMetadata yet; try again in a moment"},
 	} {
-		k := kept{}
+		k := memoryAPI{}
 		k.add(t, "{apiVersion: hive.openshift.io/v1, kind: ClusterDeployment, metadata: {name: sno, namespace: sno}, "+
 			"spec: {clusterName: x, clusterInstallRef: {name: a}}}\n---\napiVersion: "+
 			"extensions.hive.openshift.io/v1beta1\nkind: AgentClusterInstall\nmetadata: {name: a, namespace: "+
@@ -218,43 +218,44 @@ func TestExport_clusterNotInstalled(t *testing.T) {
 		_, err := Export(t.Context(), k, "sno", Options{})
 		require.EqualError(t, err, c.says, name)
 	}
-	k := kept{}
+	k := memoryAPI{}
 	k.add(t, installedCluster)
 	delete(k, objects.Secrets.Key("sno", "sno-admin-kubeconfig"))
 	_, err := Export(t.Context(), k, "sno", Options{})
 	require.EqualError(t, err,
-		"the Secret sno/sno-admin-kubeconfig has no kubeconfig, without which a hub does not reach the cluster")
+		"the Secret sno/sno-admin-kubeconfig has no kubeconfig, which a hub needs to connect to the cluster")
 }
 
-// TestArchive_roundTrip exports, imports elsewhere, and exports there.
+// TestArchive_roundTrip exports a cluster, imports it to another appliance, and exports it from
+// there.
 func TestArchive_roundTrip(t *testing.T) {
-	k := kept{}
+	k := memoryAPI{}
 	k.add(t, installedCluster)
-	folder := exported(t, k, Options{PullSecret: true, BMCCredentials: true})
+	directory := exported(t, k, Options{PullSecret: true, BMCCredentials: true})
 	dir := t.TempDir()
-	for _, place := range []string{filepath.Join(dir, "folder"), filepath.Join(dir, "site.tar")} {
-		require.NoError(t, folder.Write(place, time.Unix(1, 0)))
+	for _, place := range []string{filepath.Join(dir, "directory"), filepath.Join(dir, "site.tar")} {
+		require.NoError(t, directory.Write(place, time.Unix(1, 0)))
 		read, err := Read(place)
 		require.NoError(t, err)
 		chosen, notes, err := Adoption(read.Objects)
 		require.NoError(t, err)
 		require.Empty(t, notes)
-		elsewhere := kept{}
+		elsewhere := memoryAPI{}
 		for _, o := range chosen {
 			i := slices.IndexFunc(objects.Kinds(), o.Is)
 			elsewhere[objects.Kinds()[i].Key(o.Namespace, o.Name)] = o.Content
 		}
-		require.Equal(t, folder, exported(t, elsewhere, Options{PullSecret: true, BMCCredentials: true}), place)
-		require.Error(t, folder.Write(place, time.Unix(1, 0)), "what is there is not written over")
+		require.Equal(t, directory, exported(t, elsewhere, Options{PullSecret: true, BMCCredentials: true}), place)
+		require.Error(t, directory.Write(place, time.Unix(1, 0)), "an existing file is not overwritten")
 	}
 }
 
 func TestArchive_filePermissions(t *testing.T) {
-	k := kept{}
+	k := memoryAPI{}
 	k.add(t, installedCluster)
-	folder, dir := exported(t, k, Options{}), t.TempDir()
-	require.NoError(t, folder.Write(filepath.Join(dir, "out"), time.Now()))
-	require.NoError(t, folder.Write(filepath.Join(dir, "out.tar"), time.Now()))
+	directory, dir := exported(t, k, Options{}), t.TempDir()
+	require.NoError(t, directory.Write(filepath.Join(dir, "out"), time.Now()))
+	require.NoError(t, directory.Write(filepath.Join(dir, "out.tar"), time.Now()))
 	mode := func(name string) os.FileMode {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -279,7 +280,7 @@ func TestArchive_filePermissions(t *testing.T) {
 }
 
 func TestImport_hubFieldsAreRemoved(t *testing.T) {
-	k := kept{}
+	k := memoryAPI{}
 	k.add(t, installedCluster)
 	var list []any
 	for _, key := range slices.Sorted(maps.Keys(k)) {
@@ -296,7 +297,7 @@ func TestImport_hubFieldsAreRemoved(t *testing.T) {
 	chosen, notes, err := Adoption(read.Objects)
 	require.NoError(t, err)
 	require.Len(t, chosen, len(k))
-	require.Equal(t, []string{file + ":1: managedclusteraddon.addon.open-cluster-management.io/search is left out"},
+	require.Equal(t, []string{file + ":1: managedclusteraddon.addon.open-cluster-management.io/search is omitted"},
 		notes)
 	for _, o := range chosen {
 		require.NotContains(t, o.Content, "status")
@@ -312,10 +313,10 @@ func TestImport_invalidArchive(t *testing.T) {
 		"there is no ClusterDeployment":     "{apiVersion: v1, kind: Secret, metadata: {name: a}}",
 		"is not installed (spec.installed)": deployment + "{clusterName: a}",
 		"names no kubeconfig in spec.":      deployment + "{installed: true}",
-		"with the kubeconfig, which is not here": deployment +
+		"with the kubeconfig, which is missing": deployment +
 			"{installed: true, clusterMetadata: {adminKubeconfigSecretRef: {name: k}}}",
 		"this document has no apiVersion and kind": "a: b",
-		"there is no object in the files":          "# nothing",
+		"no object found in the files":          "# nothing",
 	} {
 		read, err := apply.ReadFiles([]apply.File{{Name: "a.yaml", Data: []byte(text)}})
 		if err == nil {

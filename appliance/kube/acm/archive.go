@@ -19,7 +19,7 @@ import (
 const (
 	secretMode = 0o600
 	plainMode  = 0o644
-	// largest bounds what is read out of an archive, in bytes.
+	// largest is the limit of the bytes that are read from an archive.
 	largest = 64 << 20
 )
 
@@ -60,7 +60,7 @@ func (f *Directory) Write(to string, now time.Time) error {
 // writeTar writes the archive to a temporary file and renames it when it is complete.
 func (f *Directory) writeTar(to string, now time.Time) (err error) {
 	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("%s is there already; choose another name with -o", to)
+		return fmt.Errorf("%s exists already; choose another name with -o", to)
 	}
 	out, err := os.CreateTemp(filepath.Dir(to), ".acm-*.tar")
 	if err != nil {
@@ -104,7 +104,7 @@ func Read(from string) (*apply.Manifests, error) {
 	return apply.ReadFiles(files)
 }
 
-// unpack reads the manifests of an archive into memory. Nothing is written to a disk.
+// unpack reads the manifests of an archive into memory. It writes nothing to the disk.
 func unpack(from io.Reader) ([]apply.File, error) {
 	var files []apply.File
 	entries := tar.NewReader(from)
@@ -128,7 +128,8 @@ func unpack(from io.Reader) ([]apply.File, error) {
 			return nil, err
 		}
 		if room -= n; room < 0 {
-			return nil, fmt.Errorf("it holds more than %d MiB of manifests, which no cluster has", int64(largest)>>20)
+			return nil, fmt.Errorf("the archive contains more than %d MiB of manifests, more than any cluster has",
+				int64(largest)>>20)
 		}
 		files = append(files, apply.File{Name: header.Name, Data: data.Bytes()})
 	}

@@ -13,14 +13,14 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// export collects a directory.
+// export collects the files of a directory.
 type export struct {
 	api        API
 	options    Options
 	deployment object
 	install    object
-	namespace  string // of the cluster's objects
-	managed    string // the ManagedCluster's name, and the namespace of its objects in ACM
+	namespace  string // namespace of the cluster's objects
+	managed    string // name of the ManagedCluster, and namespace of its objects in ACM
 	folder     *Directory
 }
 
@@ -45,7 +45,7 @@ func (e *export) run(ctx context.Context) error {
 	return e.index()
 }
 
-// installed returns an error for a cluster that a hub can't adopt.
+// installed returns an error if the cluster is not installed, because a hub can't import it then.
 func (e *export) installed() error {
 	name := nameOf(e.deployment.content)
 	if done, _ := e.deployment.at("spec", "installed").(bool); done {
@@ -59,18 +59,18 @@ func (e *export) installed() error {
 		state = why
 	}
 	if state == "" {
-		return fmt.Errorf("the cluster %s is not installed, and a hub adopts installed clusters only", name)
+		return fmt.Errorf("the cluster %s is not installed; a hub imports only installed clusters", name)
 	}
-	return fmt.Errorf("the cluster %s is not installed (%s), and a hub adopts installed clusters only", name,
+	return fmt.Errorf("the cluster %s is not installed (%s); a hub imports only installed clusters", name,
 		strings.TrimRight(state, "."))
 }
 
-// add writes an object to a file of its own.
+// add adds a file with one object.
 func (e *export) add(kind objects.Kind, content map[string]any) error {
 	return e.write(kind, content, "")
 }
 
-// write adds a file. gives says what its reader can do with it; "" is nothing.
+// write adds a file. gives describes the access that the file gives; "" for none.
 func (e *export) write(kind objects.Kind, content map[string]any, gives string) error {
 	content = desired(kind, content)
 	text, err := toYAML(content)
@@ -84,10 +84,10 @@ func (e *export) write(kind objects.Kind, content map[string]any, gives string) 
 	file := File{Name: name + ".yaml", Data: text}
 	if gives != "" {
 		file.Secret = true
-		file.Data = append([]byte("# SECRET: "+gives+". Keep it from everybody who must not have that.\n"), text...)
+		file.Data = append([]byte("# SECRET: gives access to "+gives+".\n"), text...)
 	}
 	if slices.ContainsFunc(e.folder.Files, func(f File) bool { return f.Name == file.Name }) {
-		return nil // named from several places
+		return nil // several objects refer to it
 	}
 	e.folder.Files = append(e.folder.Files, file)
 	return nil
@@ -121,7 +121,7 @@ func (e *export) secret(ctx context.Context, namespace, name, gives string, want
 	return object{content}, e.write(objects.Secrets, content, gives)
 }
 
-// namespaces adds the namespace of the cluster, and the one of its name in ACM if that differs.
+// namespaces adds the namespace of the cluster, and that of its ManagedCluster if it differs.
 func (e *export) namespaces(ctx context.Context) error {
 	e.managed = nameOf(e.deployment.content)
 	if known, err := e.api.Get(ctx, objects.ManagedClusters, "", e.namespace); err != nil {
@@ -137,7 +137,7 @@ func (e *export) namespaces(ctx context.Context) error {
 		if content == nil {
 			content = map[string]any{"metadata": map[string]any{"name": name}}
 		}
-		delete(content, "spec") // finalizers of its own kind
+		delete(content, "spec") // contains only the finalizers of namespaces
 		if err := e.add(objects.Namespaces, content); err != nil {
 			return err
 		}
@@ -198,8 +198,8 @@ func (e *export) mirrors(ctx context.Context, of object) error {
 	return err
 }
 
-// secrets adds the kubeconfig and the password of the cluster, and the kubeconfig in the form that
-// ACM imports.
+// secrets adds the kubeconfig and the password of the cluster, and the Secret with which ACM
+// imports the cluster.
 func (e *export) secrets(ctx context.Context) error {
 	pull := e.deployment.text("spec", "pullSecretRef", "name")
 	if _, err := e.secret(ctx, e.namespace, pull, "the registries' credentials", e.options.PullSecret); err != nil {
@@ -210,23 +210,23 @@ func (e *export) secrets(ctx context.Context) error {
 		return err
 	}
 	name := e.deployment.text("spec", "clusterMetadata", "adminKubeconfigSecretRef", "name")
-	admin, err := e.secret(ctx, e.namespace, name, "everything in the cluster, by its administrator's kubeconfig", true)
+	admin, err := e.secret(ctx, e.namespace, name, "everything in the cluster, as its administrator", true)
 	if err != nil {
 		return err
 	}
 	kubeconfig, err := base64.StdEncoding.DecodeString(admin.text("data", "kubeconfig"))
 	if err != nil || len(kubeconfig) == 0 {
-		return fmt.Errorf("the Secret %s/%s has no kubeconfig, without which a hub does not reach the cluster",
+		return fmt.Errorf("the Secret %s/%s has no kubeconfig, which a hub needs to connect to the cluster",
 			e.namespace, name)
 	}
 	return e.write(objects.Secrets, map[string]any{
 		"metadata": map[string]any{"name": importSecret, "namespace": e.managed}, "type": "Opaque",
 		"stringData": map[string]any{"autoImportRetry": importRetries, "kubeconfig": string(kubeconfig)},
-	}, "everything in the cluster; the hub removes it when it has imported the cluster")
+	}, "everything in the cluster; the hub removes the Secret after the import")
 }
 
-// hosts adds the cluster's infra-envs with what their images are made from, and its
-// BareMetalHosts, which the hub must not manage.
+// hosts adds the cluster's infra-envs with the objects they refer to, and its BareMetalHosts, which
+// the hub must not manage.
 func (e *export) hosts(ctx context.Context) error {
 	all, err := e.api.List(ctx, objects.InfraEnvs, "")
 	if err != nil {
@@ -290,8 +290,8 @@ func (e *export) infraEnv(ctx context.Context, env object) error {
 	return nil
 }
 
-// host adds a BareMetalHost that the hub does not manage: detached, and with the state in an
-// annotation.
+// host adds a BareMetalHost that is detached, so that the hub does not manage it. An annotation
+// contains its status.
 func (e *export) host(ctx context.Context, content map[string]any) error {
 	status, kept := content["status"]
 	content = desired(objects.BareMetalHosts, content)
@@ -317,18 +317,17 @@ func (e *export) host(ctx context.Context, content map[string]any) error {
 	metadata["annotations"] = annotations
 	gives := ""
 	if (object{content}).text("spec", "image", "url") != "" {
-		gives = "the discovery image, by its address, and with it what is in the image"
+		gives = "the discovery image and its content"
 	}
 	if err := e.write(objects.BareMetalHosts, content, gives); err != nil {
 		return err
 	}
 	_, err := e.secret(ctx, e.namespace, object{content}.text("spec", "bmc", "credentialsName"),
-		"the power of a server, by its management controller", e.options.BMCCredentials)
+		"the power of a server, through its BMC", e.options.BMCCredentials)
 	return err
 }
 
-// hub adds the objects by which ACM knows the cluster: as they were applied to the appliance, or
-// with ACM's defaults.
+// hub adds the objects for ACM: as they were applied to the appliance, or with ACM's defaults.
 func (e *export) hub(ctx context.Context) error {
 	managed, err := e.api.Get(ctx, objects.ManagedClusters, "", e.managed)
 	if err != nil {
@@ -362,7 +361,7 @@ func (e *export) hub(ctx context.Context) error {
 	return e.add(objects.KlusterletAddonConfigs, addons)
 }
 
-// index adds the kustomization and a page for users.
+// index adds the kustomization and a README.
 func (e *export) index() error {
 	slices.SortFunc(e.folder.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	var list, secrets bytes.Buffer
@@ -376,11 +375,11 @@ func (e *export) index() error {
 	name := e.deployment.text("spec", "clusterName") + "." + e.deployment.text("spec", "baseDomain")
 	var page bytes.Buffer
 	fmt.Fprintf(&page, "# %s for a hub\n\nOn the hub: `oc apply -k .`; on another appliance: `landfall import acm "+
-		"DIR`. The hub imports the cluster by\n`%s`, whose kubeconfig must reach the cluster from there, and removes "+
-		"it then. BareMetalHosts are detached: the hub leaves\nthe servers as they are.\n\n", name, importSecret)
-	fmt.Fprintf(&page, "These files are SECRETS, each its owner's alone to read:\n\n%s", secrets.String())
+		"DIR`. The hub imports the cluster by\n`%s`, whose kubeconfig must be usable on the hub, and then removes "+
+		"it. BareMetalHosts are detached: the hub does not\nchange the servers.\n\n", name, importSecret)
+	fmt.Fprintf(&page, "These files are SECRETS; only their owner can read them:\n\n%s", secrets.String())
 	if len(e.folder.LeftOut) > 0 {
-		fmt.Fprintf(&page, "\nThese Secrets are named and not here; create them on the hub first: %s.\n",
+		fmt.Fprintf(&page, "\nThese Secrets are referenced but not exported; create them on the hub first: %s.\n",
 			strings.Join(e.folder.LeftOut, ", "))
 	}
 	e.folder.Files = append(e.folder.Files, File{Name: "kustomization.yaml", Data: list.Bytes()},

@@ -9,14 +9,14 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// This file finds what blocks the start of an installation: the cluster's own reasons, and the
+// This file finds the reasons why an installation does not start: conditions of the cluster, and
 // problems of its Agents.
 
-// agentPollRatio is the number of polls after which Agents are read once, because they are large.
+// agentPollRatio is the number of polls per poll of the Agents, which are large.
 const agentPollRatio = 5
 
-// notStarted returns why the installation of a ready cluster does not start; "" if it has started
-// or the reason is unknown.
+// notStarted returns the reason why the installation of a cluster does not start; "" if it has
+// started or the reason is unknown.
 func notStarted(content map[string]any) string {
 	if failed, why := condition(content, "LastInstallationPreparationFailed"); failed == "True" {
 		if met := conditionOf(content, "RequirementsMet"); textAt(met, "reason") != "ClusterAlreadyInstalling" {
@@ -75,23 +75,24 @@ func agentProblem(namespace string, agent map[string]any) string {
 	if hostname := textAt(agent, "status", "inventory", "hostname"); hostname != "" {
 		name += " (" + hostname + ")"
 	}
-	for _, look := range []struct{ condition, status, reason, advice string }{
+	for _, problem := range []struct{ condition, status, reason, advice string }{
 		{"SpecSynced", "False", "", "correct the Agent, or the annotations of its BareMetalHost"},
 		{"Cleanup", "False", "", adviceOutside},
-		{"Connected", "False", "", "look at the machine's console whether it runs the image and reaches the appliance"},
-		{"Installed", "False", "InstallationFailed", "its logs say more; the URL is in status.debugInfo.logsURL"},
+		{"Connected", "False", "",
+			"check on the machine's console that it runs the image and connects to the appliance"},
+		{"Installed", "False", "InstallationFailed", "read its logs; the URL is in status.debugInfo.logsURL"},
 		{"Joining", "False", "", adviceOutside},
-		{"Validated", "False", "ValidationsFailing", "the host is judged again with each change"},
-		{"Validated", "False", "ValidationsUserPending", "the host is judged again with each change"},
+		{"Validated", "False", "ValidationsFailing", "the host is validated again after each change"},
+		{"Validated", "False", "ValidationsUserPending", "the host is validated again after each change"},
 		{"RequirementsMet", "False", "AgentIsNotApproved",
 			fmt.Sprintf("approve it: kubectl -n %s patch agents.agent-install.openshift.io %s --type merge -p "+
 				"'{\"spec\":{\"approved\":true}}', "+
 				"or set agentApproval.autoApprove in its InfraEnv", namespace, id)},
 	} {
-		c := conditionOf(agent, look.condition)
-		if textAt(c, "status") == look.status && (look.reason == "" || textAt(c, "reason") == look.reason) {
-			return fmt.Sprintf("%s: %s is %s, %s: %s; %s", name, look.condition, look.status, textAt(c, "reason"),
-				sentence.Clause(textAt(c, "message")), look.advice)
+		c := conditionOf(agent, problem.condition)
+		if textAt(c, "status") == problem.status && (problem.reason == "" || textAt(c, "reason") == problem.reason) {
+			return fmt.Sprintf("%s: %s is %s, %s: %s; %s", name, problem.condition, problem.status, textAt(c, "reason"),
+				sentence.Clause(textAt(c, "message")), problem.advice)
 		}
 	}
 	return ""

@@ -11,19 +11,19 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// A ClusterInstance is a site in the form of the siteconfig operator, which renders its manifests
-// from templates. There is no such operator here. So the results of its templates for the Assisted
-// Installer are made when a ClusterInstance is read.
+// A ClusterInstance describes a site for the siteconfig operator, which renders manifests from
+// templates. The appliance has no such operator. So this file renders the manifests of the
+// templates for the Assisted Installer when a ClusterInstance is read.
 
 const (
 	siteconfigGroup     = "siteconfig.open-cluster-management.io"
 	clusterInstanceKind = "ClusterInstance"
-	labelOfNetworks     = "nmstate-label" // by which the InfraEnv selects the NMStateConfigs
-	installerTemplates  = "ai-"           // the names of the operator's templates for the Assisted Installer begin so
+	labelOfNetworks     = "nmstate-label" // label with which the InfraEnv selects the NMStateConfigs
+	installerTemplates  = "ai-"           // prefix of the names of the templates for the Assisted Installer
 )
 
-// The supported fields of a ClusterInstance and of its nodes, and those that have no effect here.
-// Others are reported.
+// The supported fields of a ClusterInstance and of its nodes, and the fields that have no effect
+// here. Other fields are reported as problems.
 var (
 	instanceFields = strings.Fields(`additionalNTPSources apiVIPs baseDomain clusterImageSetNameRef clusterLabels clusterName
 		clusterNetwork clusterType cpuArchitecture cpuPartitioningMode extraAnnotations extraLabels
@@ -35,11 +35,11 @@ var (
 		pruneManifests role rootDeviceHints suppressedManifests templateRefs`)
 )
 
-// instance is a ClusterInstance that is rendered.
+// instance renders a ClusterInstance.
 type instance struct {
 	*reader
 	*Object
-	cluster string // its name, and its objects' namespace
+	cluster string // name of the cluster, and namespace of its objects
 	made    []*Object
 }
 
@@ -67,7 +67,7 @@ func (r *reader) render(o *Object) []*Object {
 	if len(r.problems) > problems {
 		return nil
 	}
-	r.note(o.Source, "%s is rendered as %d objects, as the siteconfig operator does by its templates for the "+
+	r.note(o.Source, "%s is rendered as %d objects, as by the siteconfig operator's templates for the "+
 		"Assisted Installer", o, len(i.made))
 	return i.made
 }
@@ -77,7 +77,7 @@ func (i *instance) noteIgnored(from any, path string, known []string) {
 	fields, _ := from.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, name) {
-			i.note(i.Source, "%s: %s.%s is not followed here", i.Object, path, name)
+			i.note(i.Source, "%s: %s.%s has no effect here", i.Object, path, name)
 		}
 	}
 }
@@ -86,8 +86,9 @@ func (i *instance) templates(from any) {
 	refs, _ := valueAt(from, "templateRefs").([]any)
 	for _, ref := range refs {
 		if name := textAt(ref, "name"); !strings.HasPrefix(name, installerTemplates) {
-			i.problem(i.Source, "%s is to be rendered by the templates %q, and only those of the Assisted Installer "+
-				"(ai-cluster-templates-v1, ai-node-templates-v1) are known here; apply what they make of it", i.Object,
+			i.problem(i.Source, "%s specifies the templates %q, but only those of the Assisted Installer "+
+				"(ai-cluster-templates-v1, ai-node-templates-v1) are supported; apply the rendered manifests instead",
+				i.Object,
 				name)
 		}
 	}
@@ -113,7 +114,8 @@ func (i *instance) add(owner any, kind objects.Kind, name string, labels, annota
 	i.made = append(i.made, made)
 }
 
-// extra adds what users specify for all objects of a kind. Existing values stay.
+// extra adds the labels and annotations that users specify for all objects of a kind. Existing
+// values stay.
 func (i *instance) extra(owner any, field, kind string, there map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, from := range []any{i.at("spec"), owner} {
@@ -178,8 +180,8 @@ func (i *instance) install(nodes []any) {
 	})
 }
 
-// overrides returns the ClusterInstance's install-config overrides, with the CPU partitioning
-// mode, which is a field of its own there.
+// overrides returns the ClusterInstance's install-config overrides with its CPU partitioning mode,
+// which is a separate field of a ClusterInstance.
 func (i *instance) overrides() string {
 	text := strings.TrimSpace(i.text("spec", "installConfigOverrides"))
 	mode := i.text("spec", "cpuPartitioningMode")
@@ -191,7 +193,7 @@ func (i *instance) overrides() string {
 		value, err := decode([]byte(text))
 		known, ok := value.(map[string]any)
 		if err != nil || !ok {
-			i.problem(i.Source, "%s has spec.installConfigOverrides that are no JSON object", i.Object)
+			i.problem(i.Source, "%s has spec.installConfigOverrides that are not a JSON object", i.Object)
 			return ""
 		}
 		fields = known
@@ -204,7 +206,7 @@ func (i *instance) overrides() string {
 	return strings.TrimSpace(string(joined))
 }
 
-// rest adds the InfraEnv and what a hub keeps of the cluster.
+// rest adds the InfraEnv and the objects with which a hub manages the cluster.
 func (i *instance) rest() {
 	spec := i.at("spec")
 	i.add(spec, objects.InfraEnvs, i.cluster, nil, nil, map[string]any{
@@ -231,8 +233,8 @@ func (i *instance) rest() {
 	})
 }
 
-// architecture returns the architecture of the InfraEnv's image; for a multi-architecture cluster
-// it is left to the default.
+// architecture returns the architecture of the InfraEnv's image; "" (the default) for a
+// multi-architecture cluster.
 func (i *instance) architecture() string {
 	if name := i.text("spec", "cpuArchitecture"); name != "multi" {
 		return name

@@ -60,7 +60,7 @@ func TestClusterInstance(t *testing.T) {
 		}
 		require.Equal(t, "edge", o.Namespace, "%s", o)
 	}
-	require.Len(t, made, 7, "without what is suppressed")
+	require.Len(t, made, 7, "without the suppressed objects")
 	expect := func(object, content string) {
 		t.Helper()
 		require.Contains(t, made, object)
@@ -96,21 +96,21 @@ func TestClusterInstance_errors(t *testing.T) {
 		"hostName: node-3, ":                  {"", "has no spec.nodes[2].hostName"},
 		"bmcCredentialsName: {name: bmc-2}, ": {"", "has no spec.nodes[1].bmcCredentialsName.name"},
 		"name: ai-cluster-templates-v1": {"name: ibi-cluster-templates-v1",
-			`is to be rendered by the templates "ibi-cluster-templates-v1", and only those of the Assisted Installer`},
+			`specifies the templates "ibi-cluster-templates-v1", but only those of the Assisted Installer`},
 		`installConfigOverrides: '{"fips":true}'`: {"installConfigOverrides: 'fips'",
-			"has spec.installConfigOverrides that are no JSON object"},
+			"has spec.installConfigOverrides that are not a JSON object"},
 		"  nodes:\n" + clusterInstance[nodesBegin(t):]: {"", "has no spec.nodes"},
 	} {
-		folder(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, from, c.to, 1)})
+		inDirectory(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, from, c.to, 1)})
 		_, err := Read(Sources{Paths: []string{"site.yaml"}})
 		require.ErrorContains(t, err, c.says)
 		require.ErrorContains(t, err, "site.yaml:1: ")
 	}
-	folder(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, "networkType:",
+	inDirectory(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, "networkType:",
 		"caBundleRef: {name: ca}\n  networkType:", 1)})
 	read, err := Read(Sources{Paths: []string{"site.yaml"}})
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(read.Notes, "\n"), "spec.caBundleRef is not followed here")
+	require.Contains(t, strings.Join(read.Notes, "\n"), "spec.caBundleRef has no effect here")
 }
 
 func nodesBegin(t *testing.T) int {
@@ -119,11 +119,11 @@ func nodesBegin(t *testing.T) int {
 	return len(clusterInstance) - len(after)
 }
 
-// TestClusterInstance_siteconfigSamples reads them as they are written.
+// TestClusterInstance_siteconfigSamples reads the unchanged samples of the siteconfig operator.
 func TestClusterInstance_siteconfigSamples(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA names no folder of real data")
+		t.Skip("LANDFALL_REALDATA is not set to the directory of real data")
 	}
 	samples, err := filepath.Glob(filepath.Join(dir, "siteconfig", "*.yaml"))
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestClusterInstance_siteconfigSamples(t *testing.T) {
 	for _, sample := range samples {
 		read, err := Read(Sources{Paths: []string{sample}})
 		require.NoError(t, err, sample)
-		require.Len(t, read.Notes, 1, "all of it is followed")
+		require.Len(t, read.Notes, 1, "all fields are supported")
 		require.GreaterOrEqual(t, len(read.Objects), 7)
 	}
 }

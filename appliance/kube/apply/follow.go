@@ -15,32 +15,32 @@ import (
 // State is the progress of an applied object.
 type State struct {
 	Percent int64
-	Text    string // a line for users
+	Text    string // one line for users
 }
 
-// FailedError says what has failed.
+// FailedError reports the failure of an installation or image.
 type FailedError struct{ Text string }
 
 func (e *FailedError) Error() string { return e.Text }
 
-// Follow polls the applied clusters until all are installed, and calls notify when something is
-// new. It also reports problems of infra-envs, servers and Agents. Without clusters it polls the
-// infra-envs until their images exist. The error is a *FailedError if one has failed. If the
-// context ends, the error says what is not finished, and why.
+// Follow polls the applied clusters until all are installed, and calls notify when a state changes.
+// It also reports problems of infra-envs, servers and Agents. Without clusters it polls the
+// infra-envs until their images exist. The error is a *FailedError if an installation or image has
+// failed. If the context ends first, the error lists the last states.
 func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options,
-	tell func(State)) error {
-	f := &follower{lookup: &lookup{server: server, list: list, options: options}, notify: tell,
+	notify func(State)) error {
+	f := &follower{lookup: &lookup{server: server, list: list, options: options}, notify: notify,
 		last: map[string]string{}}
-	followed := f.targets()
-	if len(followed) == 0 {
+	targets := f.targets()
+	if len(targets) == 0 {
 		return nil
 	}
-	hindering := f.of(objects.BareMetalHosts)
-	if !followed[0].Is(objects.InfraEnvs) {
-		hindering = append(hindering, f.of(objects.InfraEnvs)...)
+	related := f.of(objects.BareMetalHosts)
+	if !targets[0].Is(objects.InfraEnvs) {
+		related = append(related, f.of(objects.InfraEnvs)...)
 	}
 	for {
-		awaited, err := f.poll(ctx, followed, hindering)
+		awaited, err := f.poll(ctx, targets, related)
 		switch {
 		case ctx.Err() != nil:
 			return f.timeoutError()
@@ -62,12 +62,12 @@ type follower struct {
 	percent int64
 	polls   int
 	last    map[string]string // the last text of each object
-	order   []string          // of the keys
+	order   []string          // keys in the order of their first report
 }
 
-// poll reads all objects once. awaited reports whether one is not finished.
-func (f *follower) poll(ctx context.Context, followed, hindering []*Object) (awaited bool, err error) {
-	for _, o := range followed {
+// poll reads all objects once. awaited reports whether at least one object is not finished.
+func (f *follower) poll(ctx context.Context, targets, related []*Object) (awaited bool, err error) {
+	for _, o := range targets {
 		content, err := f.server.get(ctx, o.APIVersion, o.Kind, f.namespace(o), o.Name)
 		if err != nil {
 			return true, err
@@ -80,14 +80,14 @@ func (f *follower) poll(ctx context.Context, followed, hindering []*Object) (awa
 		}
 		awaited = awaited || !done
 	}
-	for _, o := range hindering {
+	for _, o := range related {
 		content, err := f.server.get(ctx, o.APIVersion, o.Kind, f.namespace(o), o.Name)
 		if err != nil {
 			return true, err
 		}
 		f.report(o.String()+" "+o.Namespace, blocker(o, content))
 	}
-	if !followed[0].Is(objects.InfraEnvs) && f.polls%agentPollRatio == 0 {
+	if !targets[0].Is(objects.InfraEnvs) && f.polls%agentPollRatio == 0 {
 		if err := f.pollAgents(ctx); err != nil {
 			return true, err
 		}
@@ -115,10 +115,10 @@ func (f *follower) timeoutError() error {
 			texts = append(texts, f.last[key])
 		}
 	}
-	return fmt.Errorf("the end was not awaited: %s", strings.Join(texts, "; "))
+	return fmt.Errorf("not finished: %s", strings.Join(texts, "; "))
 }
 
-// targets returns the objects that have an end to wait for.
+// targets returns the objects to wait for: the clusters, else the infra-envs.
 func (l *lookup) targets() []*Object {
 	if found := l.of(objects.AgentClusterInstalls); len(found) > 0 {
 		return found
@@ -135,13 +135,14 @@ func (l *lookup) of(kind objects.Kind) (found []*Object) {
 	return found
 }
 
-// What users can do about a problem.
+// Advice for users, appended to a problem.
 const (
-	adviceCorrect = "correct what it names and apply it again"
-	adviceOutside = "it is tried again by itself, and at once when what it refers to changes"
+	adviceCorrect = "correct the named values and apply the object again"
+	adviceOutside = "it is retried automatically, and immediately after a change of a referenced object"
 )
 
-// blocker returns what blocks an infra-env's image, or a server that must boot it; "" for nothing.
+// blocker returns the problem of an infra-env's image, or of a server that must boot it; "" for
+// none.
 func blocker(o *Object, content map[string]any) string {
 	if o.Is(objects.BareMetalHosts) {
 		kind, message := textAt(content, "status", "errorType"), textAt(content, "status", "errorMessage")
@@ -156,7 +157,7 @@ func blocker(o *Object, content map[string]any) string {
 	case c == nil || textAt(c, "status") == "True":
 		return ""
 	case textAt(c, "status") == "Unknown":
-		advice = "it goes on when the ClusterDeployment's cluster is registered"
+		advice = "it continues when the ClusterDeployment's cluster is registered"
 	case strings.Contains(textAt(c, "message"), "internal error"):
 		advice = adviceOutside
 	}
@@ -171,14 +172,14 @@ func progress(o *Object, content map[string]any) (state State, done bool, err er
 		name = o.Namespace + "/" + o.Name
 	}
 	if content == nil {
-		return State{Text: name + ": gone"}, false, &FailedError{fmt.Sprintf("%s was removed meanwhile", o)}
+		return State{Text: name + ": deleted"}, false, &FailedError{fmt.Sprintf("%s was deleted in the meantime", o)}
 	}
 	if o.Is(objects.InfraEnvs) {
 		if image := textAt(content, "status", "isoDownloadURL"); image != "" {
 			return State{Percent: 100, Text: name + ": " + image}, true, nil
 		}
-		if hindered := blocker(o, content); hindered != "" {
-			return State{Text: hindered}, false, nil
+		if blocked := blocker(o, content); blocked != "" {
+			return State{Text: blocked}, false, nil
 		}
 		return State{Text: name + ": " + orWaiting("")}, false, nil
 	}
@@ -208,7 +209,7 @@ func progress(o *Object, content map[string]any) (state State, done bool, err er
 
 func orWaiting(text string) string {
 	if text == "" {
-		return "nothing has been said yet"
+		return "no status yet"
 	}
 	return strings.Join(strings.Fields(text), " ")
 }
@@ -233,7 +234,7 @@ func conditionOf(content map[string]any, kind string) any {
 func numberAt(content map[string]any, path ...string) (int64, error) {
 	number, ok := valueAt(content, path...).(interface{ Int64() (int64, error) })
 	if !ok {
-		return 0, errors.New("no number")
+		return 0, errors.New("not a number")
 	}
 	return number.Int64()
 }

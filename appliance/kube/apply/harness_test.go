@@ -17,16 +17,16 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// fakeAPI answers the few requests that are sent to a Kubernetes API, as a real one does: what is
-// applied replaces what there is.
+// fakeAPI is a fake Kubernetes API for the requests of this package. Applying replaces the whole
+// object.
 type fakeAPI struct {
 	*Server
-	mu       sync.Mutex
-	objects  map[string]map[string]any // by path
-	order    []string                  // of what was created
-	revision int
-	refuse   map[string]string // path -> message of a 422
-	looked   func(path string) // before a GET is answered
+	mu        sync.Mutex
+	objects   map[string]map[string]any // objects by path
+	order     []string                  // paths in the order of creation
+	revision  int
+	refuse    map[string]string // path -> message of a 422
+	beforeGet func(path string) // called before a GET is answered
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
@@ -41,8 +41,8 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.looked != nil && r.Method == http.MethodGet {
-		f.looked(r.URL.Path)
+	if f.beforeGet != nil && r.Method == http.MethodGet {
+		f.beforeGet(r.URL.Path)
 	}
 	dry := r.URL.Query().Get("dryRun") == "All"
 	known, path := f.objects[r.URL.Path], r.URL.Path
@@ -143,7 +143,7 @@ func refuse(w http.ResponseWriter, code int, reason, message string) {
 	reply(w, code, map[string]any{"kind": "Status", "code": code, "reason": reason, "message": message})
 }
 
-// set changes an object as somebody else does.
+// set changes an object as another client would.
 func (f *fakeAPI) set(t *testing.T, path, text string) {
 	var content map[string]any
 	require.NoError(t, json.Unmarshal([]byte(text), &content))

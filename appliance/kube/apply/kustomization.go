@@ -27,8 +27,8 @@ func kustomizationIn(dir string) string {
 	return ""
 }
 
-// build returns the objects of a kustomization, as kustomize builds them. Errors in it are
-// problems.
+// build returns the objects that kustomize builds from a kustomization. Errors in the kustomization
+// are reported as problems.
 func (r *reader) build(file string) ([]*Object, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *reader) build(file string) ([]*Object, error) {
 		return nil, nil
 	}
 	if err != nil {
-		r.problem(Source{file, 1}, "kustomize can not build this: %s", shorten(err))
+		r.problem(Source{file, 1}, "kustomize can't build this: %s", shorten(err))
 		return nil, nil
 	}
 	var found []*Object
@@ -64,19 +64,19 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 	at := Source{file, 1}
 	origin, err := made.GetOrigin()
 	if err != nil {
-		return nil, fmt.Errorf("read where %s comes from: %w", made.CurId(), err)
+		return nil, fmt.Errorf("read the origin of %s: %w", made.CurId(), err)
 	}
 	if origin != nil {
 		at = source.place(file, origin, made)
 	}
 	if !source.origins {
 		if err := made.SetOrigin(nil); err != nil {
-			return nil, fmt.Errorf("take its origin from %s: %w", made.CurId(), err)
+			return nil, fmt.Errorf("remove the origin annotation of %s: %w", made.CurId(), err)
 		}
 	}
-	text, err := made.RNode.String() // not MarshalJSON, to which YAML 1.1's yes is a word
+	text, err := made.RNode.String() // not MarshalJSON, which reads YAML 1.1's yes as a string
 	if err != nil {
-		return nil, fmt.Errorf("read what kustomize made of %s: %w", made.CurId(), err)
+		return nil, fmt.Errorf("read kustomize's result for %s: %w", made.CurId(), err)
 	}
 	value, err := decode([]byte(text))
 	if err != nil {
@@ -84,14 +84,14 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 		return nil, nil
 	}
 	if origin != nil && origin.ConfiguredIn != "" && hashed.MatchString(made.GetName()) {
-		r.note(at, "%s carries the hash that kustomize puts behind what it generates; the kinds of a site name what "+
-			"they refer to without it: "+
+		r.note(at, "%s has a name with kustomize's hash suffix, but the objects of a site refer to the "+
+			"name without it: "+
 			"set generatorOptions.disableNameSuffixHash", made.GetName())
 	}
 	found := r.expand(at, value)
 	for _, o := range found {
 		if metadata, ok := o.Content["metadata"].(map[string]any); ok && !namespaced(o) {
-			delete(metadata, "namespace") // kustomize does not know that the kind has none
+			delete(metadata, "namespace") // kustomize does not know that the kind is cluster-scoped
 			o.Namespace = ""
 		}
 	}
@@ -101,17 +101,17 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 // hashed matches a name with kustomize's hash of the content.
 var hashed = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 
-// kustomizeFiles are the files that kustomize reads. Each is limited in size and local: a site has
-// no network to fetch remote ones, and kustomize would try.
+// kustomizeFiles is the file system for kustomize. It limits the size of files and rejects remote
+// ones: kustomize would try to fetch them, and a site may have no internet access.
 type kustomizeFiles struct {
 	filesys.FileSystem
-	absolute, named string // the folder: as kustomize has it, and as the person named it
-	top             string // the file of the kustomization that is built
-	origins         bool   // the kustomization itself enables annotations of origins
+	absolute, named string // the directory: its absolute path, and the path that the user named
+	top             string // file of the kustomization that is built
+	origins         bool   // the kustomization itself enables origin annotations
 	refused         Problems
 }
 
-// ReadFile returns a file. In a kustomization it also enables the annotations of origins.
+// ReadFile returns a file. In a kustomization it also enables the origin annotations.
 func (f *kustomizeFiles) ReadFile(path string) ([]byte, error) {
 	data, err := readFile(path)
 	if err != nil || !slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
@@ -123,11 +123,11 @@ func (f *kustomizeFiles) ReadFile(path string) ([]byte, error) {
 		return nil, f.refuse(whole.yamlPlace(err), yamlReason(err))
 	}
 	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
-		return nil, f.refuse(Source{f.name(path), 1}, "this kustomization names nothing; expected at least resources")
+		return nil, f.refuse(Source{f.name(path), 1}, "this kustomization is empty; expected at least resources")
 	}
-	if away := elsewhere(root.Content[0]); away != nil {
+	if away := remoteSource(root.Content[0]); away != nil {
 		return nil, f.refuse(Source{f.name(path), away.Line}, away.Value+
-			" is elsewhere; bring it to a folder beside this one and name that")
+			" is remote; copy it to a directory beside this one and name that directory")
 	}
 	if path != f.top {
 		return data, nil
@@ -143,7 +143,7 @@ func (f *kustomizeFiles) refuse(at Source, text string) error {
 	return problem
 }
 
-// withOrigins returns a kustomization with annotations of origins enabled.
+// withOrigins returns a kustomization with origin annotations enabled.
 func (f *kustomizeFiles) withOrigins(data []byte, fields *yaml.Node) ([]byte, error) {
 	var asked struct {
 		BuildMetadata []string `yaml:"buildMetadata"`
@@ -168,8 +168,8 @@ func (f *kustomizeFiles) withOrigins(data []byte, fields *yaml.Node) ([]byte, er
 	return yaml.Marshal(fields)
 }
 
-// elsewhere returns the first remote file or directory that a kustomization names.
-func elsewhere(fields *yaml.Node) *yaml.Node {
+// remoteSource returns the first remote file or directory that a kustomization names.
+func remoteSource(fields *yaml.Node) *yaml.Node {
 	texts := map[string]bool{"literals": true, "patch": true, "value": true, "commonLabels": true,
 		"commonAnnotations": true, "labels": true,
 		"annotations": true, "options": true, "generatorOptions": true, "images": true, "metadata": true}
@@ -183,7 +183,7 @@ func elsewhere(fields *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// address matches what kustomize takes for a URL or a repository.
+// address matches names that kustomize takes for a URL or a repository.
 var address = regexp.MustCompile(`://|^[\w.-]+@[\w.-]+:|^gh:|^(?i:github\.com)[/:]|\?ref=|_git/|\.git(/|$)`)
 
 func remote(node *yaml.Node) *yaml.Node {
@@ -193,7 +193,7 @@ func remote(node *yaml.Node) *yaml.Node {
 			return node
 		}
 	case yaml.MappingNode:
-		return elsewhere(node)
+		return remoteSource(node)
 	case yaml.SequenceNode:
 		for _, item := range node.Content {
 			if away := remote(item); away != nil {
@@ -213,8 +213,8 @@ func (f *kustomizeFiles) name(path string) string {
 	return filepath.Join(f.named, relative)
 }
 
-// place returns where an object was written: the first line of its document, or the kustomization
-// that generates it.
+// place returns the source of an object: the first line of its document, or the kustomization that
+// generates it.
 func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kresource.Resource) Source {
 	if origin.Path == "" {
 		if origin.ConfiguredIn != "" {
@@ -226,7 +226,7 @@ func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kres
 	at := Source{f.name(path), 1}
 	data, err := readFile(path)
 	if err != nil {
-		return at // kustomize has read it; only the line is missing
+		return at // without the line: kustomize has read the file
 	}
 	original := made.OrgId()
 	for _, part := range split(at.File, data) {
@@ -242,9 +242,9 @@ func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kres
 	return at
 }
 
-// shorten returns kustomize's error in one line, with file names relative to the working
-// directory. Kustomize tries each name as a file and then as a directory, and nests both errors in
-// those of all kustomizations on the way; only one is the cause.
+// shorten returns kustomize's error in one line, with file names relative to the working directory.
+// Kustomize tries each name as a file and then as a directory. It nests both errors in those of all
+// kustomizations that lead to the name; only one is the cause.
 func shorten(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if here, err := os.Getwd(); err == nil {
@@ -255,13 +255,13 @@ func shorten(err error) string {
 		return text
 	}
 	text = strings.TrimPrefix(text[i:], "accumulating resources from ")
-	if _, asFolder, found := strings.Cut(text, "' must resolve to a file': "); found {
-		return asFolder
+	if _, asDirectory, found := strings.Cut(text, "' must resolve to a file': "); found {
+		return asDirectory
 	}
-	asFile, asFolder, found := strings.Cut(text, "': must build at directory: ")
-	if found && !strings.HasPrefix(asFolder, "not a valid directory: ") && !strings.HasSuffix(asFolder,
+	asFile, asDirectory, found := strings.Cut(text, "': must build at directory: ")
+	if found && !strings.HasPrefix(asDirectory, "not a valid directory: ") && !strings.HasSuffix(asDirectory,
 		": file is not directory") {
-		return asFolder
+		return asDirectory
 	}
 	return asFile
 }

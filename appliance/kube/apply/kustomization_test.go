@@ -10,7 +10,7 @@ const infraEnv = "apiVersion: agent-install.openshift.io/v1beta1\nkind: InfraEnv
 	"b}}\nspec:\n  pullSecretRef: {name: pull}\n  ntpSources: [a, b]\n  proxy: {httpProxy: http://p}\n"
 
 func TestKustomization(t *testing.T) {
-	folder(t, map[string]string{
+	inDirectory(t, map[string]string{
 		"base/kustomization.yaml": "resources: [env.yaml, ns.yaml]\nlabels:\n- pairs: {site: base}\n",
 		"base/env.yaml":           infraEnv,
 		"base/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n---\napiVersion: " +
@@ -74,7 +74,7 @@ secretGenerator:
 		"sshAuthorizedKey": "k"}, env.at("spec"))
 	require.Equal(t, map[string]any{"site": "base"}, env.at("metadata", "labels"))
 	require.Equal(t, map[string]any{"owner": "me", "release": "b"}, env.at("metadata", "annotations"),
-		"and none that tells where it was read")
+		"no annotation with the origin")
 	require.Equal(t, map[string]any{"10.yaml": "kind: A\n", "other": "kind: A\n", "a": "b", "c": "d e", "late": "x"},
 		extra.at("data"))
 	require.Equal(t, "kubernetes.io/dockerconfigjson", pull.text("type"))
@@ -85,13 +85,13 @@ secretGenerator:
 	require.Equal(t, Source{"site/kustomization.yaml", 1}, extra.Source)
 	require.Equal(t, []string{
 		"site/kustomization.yaml:1: " + extra.Name +
-			" carries the hash that kustomize puts behind what it generates; " +
-			"the kinds of a site name what they refer to without it: set generatorOptions.disableNameSuffixHash",
+			" has a name with kustomize's hash suffix, " +
+			"but the objects of a site refer to the name without it: set generatorOptions.disableNameSuffixHash",
 	}, read.Notes)
 }
 
 func TestKustomization_kubectlRules(t *testing.T) {
-	folder(t, map[string]string{
+	inDirectory(t, map[string]string{
 		"kustomization.yaml": "buildMetadata: [originAnnotations]\nresources: [host.yaml]\n",
 		"host.yaml": "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: n1}\nspec: " +
 			"{online: yes}\n",
@@ -100,56 +100,56 @@ func TestKustomization_kubectlRules(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, true, read.Objects[0].at("spec", "online"), "YAML 1.1's yes")
 	require.Equal(t, map[string]any{"config.kubernetes.io/origin": "path: host.yaml\n"},
-		read.Objects[0].at("metadata", "annotations"), "who asks for annotations has them")
+		read.Objects[0].at("metadata", "annotations"), "requested annotations stay")
 }
 
 func TestKustomization_errors(t *testing.T) {
 	const (
 		resources = "resources: [env.yaml]\n"
-		builtin   = "site/kustomization.yaml:1: kustomize can not build this: "
+		builtin   = "site/kustomization.yaml:1: kustomize can't build this: "
 	)
 	for name, c := range map[string]struct{ text, says string }{
-		"no YAML": {resources + "a: [\n", "site/kustomization.yaml:2: this is not YAML"},
-		"empty":   {"# nothing\n", "site/kustomization.yaml:1: this kustomization names nothing"},
-		"a list":  {"- a\n", "site/kustomization.yaml:1: this kustomization names nothing"},
+		"not YAML": {resources + "a: [\n", "site/kustomization.yaml:2: invalid YAML"},
+		"empty":    {"# nothing\n", "site/kustomization.yaml:1: this kustomization is empty"},
+		"a list":   {"- a\n", "site/kustomization.yaml:1: this kustomization is empty"},
 		"an unknown field": {resources + "namePrefx: a-\n",
 			builtin + `invalid Kustomization: json: unknown field "namePrefx"`},
-		"a field of another kind": {"resources: env.yaml\n",
+		"field of another type": {"resources: env.yaml\n",
 			builtin + "invalid Kustomization: json: cannot unmarshal string"},
 		"a program as generator": {"generators: [ztp.yaml]\n",
 			builtin + "loading generator plugins: failed to load generator: external plugins disabled; unable to " +
 				"load external plugin 'SiteConfig'"},
 		"a missing file": {"resources: [gone.yaml]\n",
 			"evalsymlink failure on 'site/gone.yaml' : lstat site/gone.yaml: no such file or directory"},
-		"a folder without one": {"resources: [plain]\n",
+		"directory without a kustomization": {"resources: [plain]\n",
 			"unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory " +
 				"'site/plain'"},
-		"something elsewhere": {resources + "components:\n- 'https://github.com/x/y?ref=v1'\n",
-			"site/kustomization.yaml:3: https://github.com/x/y?ref=v1 is elsewhere; bring it to a folder beside this " +
+		"remote component": {resources + "components:\n- 'https://github.com/x/y?ref=v1'\n",
+			"site/kustomization.yaml:3: https://github.com/x/y?ref=v1 is remote; copy it to a directory beside this " +
 				"one"},
-		"a repository": {"resources: [github.com/x/y//z]\n",
-			"site/kustomization.yaml:1: github.com/x/y//z is elsewhere"},
+		"repository": {"resources: [github.com/x/y//z]\n",
+			"site/kustomization.yaml:1: github.com/x/y//z is remote"},
 		"a repository by ssh": {"resources: ['git@example.org:x/y']\n",
-			"site/kustomization.yaml:1: git@example.org:x/y is elsewhere"},
-		"a repository of others": {"resources: ['me@example.org:x/y']\n",
-			"site/kustomization.yaml:1: me@example.org:x/y is elsewhere"},
-		"a patch elsewhere": {resources + "patches:\n- path: http://example.org/p.yaml\n",
-			"site/kustomization.yaml:3: http://example.org/p.yaml is elsewhere"},
-		"elsewhere below": {"resources: [../away]\n",
-			"away/kustomization.yaml:1: https://example.org/a.yaml is elsewhere"},
+			"site/kustomization.yaml:1: git@example.org:x/y is remote"},
+		"repository of another user": {"resources: ['me@example.org:x/y']\n",
+			"site/kustomization.yaml:1: me@example.org:x/y is remote"},
+		"remote patch": {resources + "patches:\n- path: http://example.org/p.yaml\n",
+			"site/kustomization.yaml:3: http://example.org/p.yaml is remote"},
+		"remote resource of a resource": {"resources: [../away]\n",
+			"away/kustomization.yaml:1: https://example.org/a.yaml is remote"},
 		"itself": {"resources: [../site]\n",
 			"cycle detected: candidate root 'site' contains visited root 'site'"},
 		"a file outside": {"resources: [../other/a.yaml]\n", "file 'other/a.yaml' is not in or below 'site'"},
-		"a merge into nothing": {resources + "configMapGenerator: [{name: a, behavior: merge}]\n",
+		"merge without a target": {resources + "configMapGenerator: [{name: a, behavior: merge}]\n",
 			"does not exist; cannot merge or replace"},
-		"a patch for nothing": {resources +
+		"patch without a target": {resources +
 			"patches: [{patch: '{apiVersion: v1, kind: Secret, metadata: {name: x}}'}]\n",
 			"no matches for Id Secret.v1.[noGrp]/x.[noNs]"},
-		"a component that is none": {resources + "components: [../other]\n",
+		"component of another kind": {resources + "components: [../other]\n",
 			"expected kind 'Component' for path 'other' but got 'Kustomization'"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder(t, map[string]string{
+			inDirectory(t, map[string]string{
 				"site/kustomization.yaml": c.text, "site/env.yaml": infraEnv, "site/plain/a.yaml": infraEnv,
 				"other/kustomization.yaml": "resources: [a.yaml]\n", "other/a.yaml": infraEnv,
 				"away/kustomization.yaml": "resources: [https://example.org/a.yaml]\n",

@@ -1,5 +1,5 @@
 // Package apply reads Kubernetes manifests from files, directories and kustomizations, and applies
-// them to an appliance's Kubernetes API in an order in which each object finds what it refers to.
+// them to an appliance's Kubernetes API. Referenced objects are applied first.
 package apply
 
 import (
@@ -11,10 +11,10 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Source is where an object was read from.
+// Source is the place that an object was read from.
 type Source struct {
-	File string // as it was named; "-" for the standard input
-	Line int    // of its document's first line, from 1
+	File string // as the user named it; "-" for the standard input
+	Line int    // first line of the document, from 1
 }
 
 func (s Source) String() string { return fmt.Sprintf("%s:%d", s.File, s.Line) }
@@ -22,7 +22,7 @@ func (s Source) String() string { return fmt.Sprintf("%s:%d", s.File, s.Line) }
 // Object is one object of a manifest.
 type Object struct {
 	APIVersion, Kind, Namespace, Name string
-	Content                           map[string]any // as JSON gives it, numbers as json.Number
+	Content                           map[string]any // as decoded from JSON, with numbers as json.Number
 	Source                            Source
 }
 
@@ -53,7 +53,7 @@ func namespaced(o *Object) bool {
 	return i < 0 || objects.Kinds()[i].Namespaced
 }
 
-// at returns a value inside the object; nil if there is none.
+// at returns the value at a path of the object; nil if it does not exist.
 func (o *Object) at(path ...string) any { return valueAt(o.Content, path...) }
 
 func (o *Object) text(path ...string) string {
@@ -85,8 +85,7 @@ type Problem struct {
 
 func (p Problem) Error() string { return fmt.Sprintf("%s: %s", p.Source, p.Text) }
 
-// Problems are all errors in the manifests, in the order of reading. Each is a sentence of its
-// own.
+// Problems lists all errors in the manifests, in the order of reading. Each is a sentence.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -97,9 +96,9 @@ func (p Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// sortForApplying puts referenced objects before those that refer to them: namespaces, then
-// secrets, and network configurations before the infra-env whose image contains them. Unknown
-// kinds come last. Objects of a kind keep their order.
+// sortForApplying puts referenced objects before the objects that refer to them: namespaces first,
+// then Secrets, and NMStateConfigs before the InfraEnv whose image contains them. Unknown kinds
+// come last. Objects of a kind keep their order.
 func sortForApplying(list []*Object) {
 	kinds := objects.Kinds()
 	rank := func(o *Object) int {

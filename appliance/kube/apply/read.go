@@ -18,26 +18,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxFile limits the size of a file in bytes: far more than any manifest needs, and less than
-// would fill the memory.
+// maxFile is the size limit of a file in bytes: far above the size of any manifest, and small
+// enough for the memory.
 const maxFile = 32 << 20
 
 // Sources are the inputs of Read.
 type Sources struct {
-	Paths     []string // files, folders, or "-" for Stdin
-	Recursive bool     // folders of folders, too
+	Paths     []string // files, directories, or "-" for Stdin
+	Recursive bool     // also read subdirectories
 	Stdin     io.Reader
 }
 
-// Manifests are the objects that were read.
+// Manifests holds the objects that were read.
 type Manifests struct {
-	Objects []*Object // in the order in which they are to be applied
-	Notes   []string  // what has no effect here, each a sentence with its place
+	Objects []*Object // in the order of applying
+	Notes   []string  // ignored parts, each a sentence with its place
 }
 
-// Read reads manifests. Kustomize builds a directory with a kustomization.yaml; of other
-// directories every .yaml, .yml and .json file is read. Errors are Problems, or that a path can't
-// be read.
+// Read reads manifests. Kustomize builds a directory with a kustomization.yaml. In other
+// directories, all .yaml, .yml and .json files are read. The error is a Problems value, or the
+// error of a path that can't be read.
 func Read(sources Sources) (*Manifests, error) {
 	r := &reader{recursive: sources.Recursive}
 	for _, path := range sources.Paths {
@@ -63,13 +63,13 @@ func (r *reader) manifests(from string) (*Manifests, error) {
 		return nil, r.problems
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("there is no object in %s", from)
+		return nil, fmt.Errorf("no object found in %s", from)
 	}
 	sortForApplying(found)
 	return &Manifests{Objects: found, Notes: r.notes}, nil
 }
 
-// File is a file whose content was read elsewhere.
+// File is a file with its content.
 type File struct {
 	Name string
 	Data []byte
@@ -159,7 +159,7 @@ func readFile(path string) ([]byte, error) {
 func readAll(from io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("it is larger than %d MiB, which no manifest is", maxFile>>20)
+		err = fmt.Errorf("the file is larger than the limit of %d MiB", maxFile>>20)
 	}
 	return data, err
 }
@@ -188,7 +188,7 @@ func (r *reader) objects(file string, data []byte) []*Object {
 func (r *reader) expand(at Source, value any) []*Object {
 	content, ok := value.(map[string]any)
 	if !ok {
-		r.problem(at, "this document is no object; expected apiVersion, kind and metadata")
+		r.problem(at, "this document is not an object; expected apiVersion, kind and metadata")
 		return nil
 	}
 	o := &Object{Content: content, Source: at}
@@ -205,7 +205,7 @@ func (r *reader) expand(at Source, value any) []*Object {
 		}
 		return found
 	case o.Name == "" && o.text("metadata", "generateName") != "":
-		r.problem(at, "%s has metadata.generateName; what is applied needs metadata.name", o.Kind)
+		r.problem(at, "%s has metadata.generateName; an applied object requires metadata.name", o.Kind)
 	case o.Name == "":
 		r.problem(at, "%s has no metadata.name", o.Kind)
 	case o.Kind == clusterInstanceKind && o.group() == siteconfigGroup:
@@ -216,8 +216,8 @@ func (r *reader) expand(at Source, value any) []*Object {
 	return nil
 }
 
-// unique drops repetitions, such as a Namespace in each file of a directory. Two different objects
-// with one name are a problem.
+// unique removes repeated objects, such as a Namespace in each file of a directory. Two different
+// objects with the same name are a problem.
 func (r *reader) unique(list []*Object) []*Object {
 	type id struct{ group, kind, namespace, name string }
 	known := map[id]*Object{}
@@ -230,7 +230,8 @@ func (r *reader) unique(list []*Object) []*Object {
 			known[key] = o
 			unique = append(unique, o)
 		case !reflect.DeepEqual(first.Content, o.Content):
-			r.problem(o.Source, "%s is described here and, otherwise, at %s; keep one of them", o, first.Source)
+			r.problem(o.Source, "%s differs from the object with the same name at %s; keep one of them",
+				o, first.Source)
 		}
 	}
 	return unique
@@ -290,11 +291,11 @@ func splitJSON(file string, data []byte) ([]part, bool) {
 	}
 }
 
-// decode parses a document by kubectl's rules: unique keys, and YAML 1.1's words for true and
-// false. It returns nil for an empty document.
+// decode parses a document by kubectl's rules: keys are unique, and booleans are written as in YAML
+// 1.1. It returns nil for an empty document.
 func decode(data []byte) (any, error) {
 	raw := data
-	if !json.Valid(data) { // JSON may be indented by tabs, YAML may not
+	if !json.Valid(data) { // unlike YAML, JSON may be indented with tabs
 		var err error
 		if raw, err = yaml.YAMLToJSONStrict(data); err != nil {
 			return nil, err
@@ -355,5 +356,5 @@ func yamlReason(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "error converting YAML to JSON: "), "yaml: ")
 	text = strings.TrimPrefix(text, "unmarshal errors: ")
-	return "this is not YAML that can be read: " + yamlLine.ReplaceAllString(text, "")
+	return "invalid YAML: " + yamlLine.ReplaceAllString(text, "")
 }

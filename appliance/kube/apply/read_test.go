@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// folder writes files into a folder of the test's own, and makes it the working directory, so that
-// places in errors are short.
-func folder(t *testing.T, files map[string]string) {
+// inDirectory writes files into a temporary directory and makes it the working directory, so that
+// file names in errors are short.
+func inDirectory(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -87,7 +87,7 @@ metadata: {name: sno, creationTimestamp: null}
 `
 
 func TestRead_applyOrder(t *testing.T) {
-	folder(t, map[string]string{"site.yaml": wholeSite})
+	inDirectory(t, map[string]string{"site.yaml": wholeSite})
 	read, err := Read(Sources{Paths: []string{"site.yaml"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{
@@ -103,7 +103,7 @@ func TestRead_applyOrder(t *testing.T) {
 }
 
 func TestRead_directoryOrder(t *testing.T) {
-	folder(t, map[string]string{
+	inDirectory(t, map[string]string{
 		"a.yaml": secret("a"), "b.yml": secret("b"), "README.md": "no manifest", "deeper/c.yaml": secret("c"),
 		".git/d.yaml": "{",
 		"two.json": `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}` + "\n" + `{"apiVersion":"v1",` +
@@ -119,31 +119,31 @@ func TestRead_directoryOrder(t *testing.T) {
 	read, err = Read(Sources{Paths: []string{"-", "a.yaml"}, Stdin: strings.NewReader(secret("a") + "---\n" +
 		secret("z"))})
 	require.NoError(t, err)
-	require.Equal(t, []string{"secret/a", "secret/z"}, names(read.Objects), "a repetition is none")
+	require.Equal(t, []string{"secret/a", "secret/z"}, names(read.Objects), "a repeated object is read once")
 }
 
 func TestRead_errorsNameFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
-		"no YAML": {secret("a") + "---\na: [1\n", "in.yaml:9: this is not YAML that can be read"},
+		"not YAML": {secret("a") + "---\na: [1\n", "in.yaml:9: invalid YAML"},
 		"an open bracket": {"apiVersion: v1\nkind: Secret\nmetadata: {name: [a}\nx: y\n",
-			"in.yaml:3: this is not YAML that can be read: did not find expected ',' or ']'"},
-		"a key twice": {"apiVersion: v1\nkind: Secret\nkind: Secret\nmetadata: {name: a}\n",
-			`in.yaml:3: this is not YAML that can be read`},
+			"in.yaml:3: invalid YAML: did not find expected ',' or ']'"},
+		"duplicate key": {"apiVersion: v1\nkind: Secret\nkind: Secret\nmetadata: {name: a}\n",
+			`in.yaml:3: invalid YAML`},
 		"a tab": {"a:\n\tb: 1\n",
-			"in.yaml:2: this is not YAML that can be read: found character that cannot start any token"},
+			"in.yaml:2: invalid YAML: found character that cannot start any token"},
 		"a list": {"# list\n- a\n",
-			"in.yaml:1: this document is no object; expected apiVersion, kind and metadata"},
+			"in.yaml:1: this document is not an object; expected apiVersion, kind and metadata"},
 		"values for Helm": {"image: x\n", "in.yaml:1: this document has no apiVersion and kind"},
 		"without a name":  {"apiVersion: v1\nkind: Secret\n", "in.yaml:1: Secret has no metadata.name"},
 		"a generated name": {"apiVersion: v1\nkind: Secret\nmetadata: {generateName: a-}\n",
-			"metadata.generateName; what is applied needs metadata.name"},
-		"two different": {secret("a") + "---\n" + strings.Replace(secret("a"), "admin", "root", 1),
-			"in.yaml:9: secret/a is described here and, otherwise, at in.yaml:1"},
-		"nothing":             {"# nothing\n---\n", "there is no object in in.yaml"},
-		"a name that is none": {"apiVersion: v1\nkind: Secret\nmetadata: {name: 7}\n", "Secret has no metadata.name"},
+			"metadata.generateName; an applied object requires metadata.name"},
+		"same name": {secret("a") + "---\n" + strings.Replace(secret("a"), "admin", "root", 1),
+			"in.yaml:9: secret/a differs from the object with the same name at in.yaml:1"},
+		"nothing":           {"# nothing\n---\n", "no object found in in.yaml"},
+		"name not a string": {"apiVersion: v1\nkind: Secret\nmetadata: {name: 7}\n", "Secret has no metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder(t, map[string]string{"in.yaml": c.text})
+			inDirectory(t, map[string]string{"in.yaml": c.text})
 			_, err := Read(Sources{Paths: []string{"in.yaml"}})
 			require.ErrorContains(t, err, c.says)
 			require.NotContains(t, err.Error(), "\n")
@@ -158,7 +158,7 @@ func TestRead_aliasesAreLimited(t *testing.T) {
 	for c := 'b'; c < 'j'; c++ {
 		text += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+",", 9) + "]\n"
 	}
-	folder(t, map[string]string{"in.yaml": text})
+	inDirectory(t, map[string]string{"in.yaml": text})
 	_, err := Read(Sources{Paths: []string{"in.yaml"}})
 	require.ErrorContains(t, err, "excessive aliasing")
 }

@@ -13,20 +13,21 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// reference is what an object needs of another one.
+// reference is a reference of an object to another object.
 type reference struct {
 	from            *Object
 	field           string
 	kind            objects.Kind
 	namespace, name string
-	keys            []string // of a Secret or ConfigMap, those that are read
+	keys            []string // required keys of a Secret or ConfigMap
 }
 
-// Missing returns the references of objects that neither the manifests nor the appliance fulfil.
+// Missing returns the problems of references whose objects are missing: they are neither in the
+// manifests nor on the appliance.
 func Missing(ctx context.Context, server *Server, list []*Object, options Options) (Problems, error) {
 	l := &lookup{server: server, list: list, options: options}
 	var missing Problems
-	namespaces := map[string]bool{} // that were missed already
+	namespaces := map[string]bool{} // missing namespaces that were reported
 	for _, o := range list {
 		for _, r := range l.references(o) {
 			if r.kind == objects.Namespaces && namespaces[r.name] {
@@ -78,7 +79,7 @@ func (l *lookup) find(ctx context.Context, kind objects.Kind, namespace, name st
 	return l.server.Get(ctx, kind, namespace, name)
 }
 
-// missing returns what a reference lacks; "" for nothing.
+// missing returns the problem of a reference; "" for none.
 func (l *lookup) missing(ctx context.Context, r reference) (string, error) {
 	content, err := l.find(ctx, r.kind, r.namespace, r.name)
 	if fatal(err) != nil {
@@ -92,10 +93,10 @@ func (l *lookup) missing(ctx context.Context, r reference) (string, error) {
 	case err != nil:
 		return fmt.Sprintf("%s, and %s", named, err), nil
 	case content == nil && r.kind == objects.Namespaces:
-		return fmt.Sprintf("%s lies in the namespace %s, which is neither here nor on the appliance; add it",
+		return fmt.Sprintf("%s is in the namespace %s, which is neither in the manifests nor on the appliance; add it",
 			r.from, r.name), nil
 	case content == nil:
-		return named + ", which is neither here nor on the appliance; add it", nil
+		return named + ", which is neither in the manifests nor on the appliance; add it", nil
 	}
 	for _, key := range r.keys {
 		value, ok := dataOf(content, key)
@@ -187,8 +188,9 @@ func (l *lookup) references(o *Object) []reference {
 // infraEnvLabel names the infra-env whose image a BareMetalHost boots.
 const infraEnvLabel = "infraenvs.agent-install.openshift.io"
 
-// unselected returns a problem if an infra-env selects network configurations and none has the
-// labels: its image would be made without networks, and again when they are applied.
+// unselected returns a problem if no NMStateConfig has the labels that an InfraEnv selects.
+// Otherwise the image would be created without networks, and again when the NMStateConfigs are
+// applied.
 func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 	wanted, _ := o.at("spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
 	if !o.Is(objects.InfraEnvs) || len(wanted) == 0 {
@@ -211,25 +213,24 @@ func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("%s asks for NMStateConfigs with the labels %s, and there is none in %s; add them, or take "+
-		"out spec.nmStateConfigLabelSelector", o, selector, namespace), nil
+	return fmt.Sprintf("%s selects NMStateConfigs with the labels %s, but %s has none; add them, or "+
+		"remove spec.nmStateConfigLabelSelector", o, selector, namespace), nil
 }
 
-// PlannedCluster is a cluster that the manifests describe, with what can be checked before it
-// exists.
+// PlannedCluster is a cluster in the manifests, with the values that can be checked before its
+// installation.
 type PlannedCluster struct {
-	Source           Source // of its AgentClusterInstall
+	Source           Source // source of its AgentClusterInstall
 	Name, BaseDomain string
-	Release          string // pull spec; "" when its ClusterImageSet is missing
-	PullSecret       string // "" when it is missing
+	Release          string // pull spec; "" if its ClusterImageSet is missing
+	PullSecret       string // "" if it is missing
 	APIVIPs          []string
 	IngressVIPs      []string
-	UserManaged      bool // its names must lead somewhere before the installation
-	MirrorsOfItsOwn  bool // by mirrorRegistryRef
+	UserManaged      bool // DNS must resolve its names before the installation
+	MirrorsOfItsOwn  bool // it has a mirrorRegistryRef
 }
 
-// PlannedClusters returns the clusters that the objects install, without those that are installed
-// already.
+// PlannedClusters returns the clusters that the objects install, except installed clusters.
 func PlannedClusters(ctx context.Context, server *Server, list []*Object, options Options) ([]PlannedCluster, error) {
 	l := &lookup{server: server, list: list, options: options}
 	var wanted []PlannedCluster
@@ -271,7 +272,7 @@ func PlannedClusters(ctx context.Context, server *Server, list []*Object, option
 }
 
 // userManaged reports whether the cluster has no virtual addresses, so that its hosts need the
-// site's DNS. A single node does not need it.
+// site's DNS. It is false for a single node.
 func (o *Object) userManaged() bool {
 	if managed, said := o.at("spec", "networking", "userManagedNetworking").(bool); said && !managed {
 		return o.text("spec", "loadBalancer", "type") == "UserManaged"

@@ -18,7 +18,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Results in kubectl's words.
+// Actions of results, with kubectl's words.
 const (
 	Created    = "created"
 	Configured = "configured"
@@ -32,32 +32,32 @@ const (
 type Result struct {
 	Object *Object
 	Text   string
-	Err    error // why it was refused; the object's place is not in it
+	Err    error // reason of a rejection, without the object's source
 }
 
 // Options configures how objects are applied.
 type Options struct {
-	Namespace string // of objects that name none; "" is default
-	DryRun    bool   // the API checks everything and keeps nothing
-	Force     bool   // take over fields that others have set
+	Namespace string // namespace of objects that do not name one; "" is default
+	DryRun    bool   // the API validates the objects and stores nothing
+	Force     bool   // overwrite fields of other field managers
 }
 
-// Apply applies objects by server-side apply, one after the other, and calls tell with each
-// result. A refused object does not stop the others: objects that refer to it show that in their
-// conditions. The error is that of an API that can't be called.
-func Apply(ctx context.Context, server *Server, list []*Object, options Options, tell func(Result)) error {
-	made := map[string]bool{} // namespaces that exist only in the dry run
+// Apply applies objects with server-side apply, one after the other, and calls report with each
+// result. A rejected object does not stop the others: the conditions of objects that refer to it
+// show that. The error is an error of the connection.
+func Apply(ctx context.Context, server *Server, list []*Object, options Options, report func(Result)) error {
+	made := map[string]bool{} // namespaces that only the dry run has created
 	for _, o := range list {
 		result, err := server.apply(ctx, o, options, made)
 		if err := fatal(err); err != nil {
 			return err
 		}
-		tell(Result{o, result, err})
+		report(Result{o, result, err})
 	}
 	return nil
 }
 
-// fatal returns errors that are not about a single object.
+// fatal returns the error unless it is about a single object.
 func fatal(err error) error {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return nil
@@ -75,7 +75,8 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	if err != nil {
 		return Refused, err
 	}
-	// In a dry run, objects of a namespace that does not exist yet are checked in an existing one.
+	// In a dry run, objects of a namespace that does not exist yet are checked in an existing
+	// namespace.
 	tried := namespace
 	if made[namespace] {
 		tried = metav1Default
@@ -93,7 +94,7 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 		return Refused, err
 	}
 	var after map[string]any
-	code, err := s.ask(ctx, http.MethodPatch, path+"?"+query.Encode(), "application/apply-patch+yaml", body, &after)
+	code, err := s.request(ctx, http.MethodPatch, path+"?"+query.Encode(), "application/apply-patch+yaml", body, &after)
 	switch {
 	case err != nil:
 		return Refused, explained(err)
@@ -108,7 +109,7 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	return Configured, nil
 }
 
-// metav1Default is the namespace of objects that name none.
+// metav1Default is the namespace of objects that do not name one.
 const metav1Default = "default"
 
 // namespaceFor returns the namespace of an object; "" for cluster-scoped kinds.
@@ -124,7 +125,7 @@ func (o *Object) namespaceFor(kind resource, options Options) string {
 	return metav1Default
 }
 
-// forServer returns the object as it is sent: in its namespace, without fields that only a server
+// forServer returns the object for the request: in its namespace, without fields that only a server
 // writes, and with a Secret's stringData as data.
 func (o *Object) forServer(kind resource, namespace string) map[string]any {
 	content := maps.Clone(o.Content)
@@ -160,7 +161,7 @@ func (o *Object) forServer(kind resource, namespace string) map[string]any {
 	return content
 }
 
-// unchanged reports whether applying changed only the metadata of the API.
+// unchanged reports whether applying changed only metadata that the API writes.
 func unchanged(before, after map[string]any) bool {
 	return reflect.DeepEqual(plain(before), plain(after))
 }
@@ -178,24 +179,24 @@ func plain(content map[string]any) map[string]any {
 	return content
 }
 
-// explained adds to a conflict what users can do about it.
+// explained adds advice for users to a conflict.
 func explained(err error) error {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if ok && refused.Code == http.StatusConflict && strings.Contains(refused.Message, "conflict") {
 		return &RefusedError{refused.Code, refused.Reason, refused.Message +
-			"; with --force-conflicts these fields are taken over"}
+			"; --force-conflicts overwrites these fields"}
 	}
 	return err
 }
 
-// Delete deletes objects in reverse order of applying, and calls tell with each result.
-func Delete(ctx context.Context, server *Server, list []*Object, options Options, tell func(Result)) error {
+// Delete deletes objects in reverse order of applying, and calls report with each result.
+func Delete(ctx context.Context, server *Server, list []*Object, options Options, report func(Result)) error {
 	for _, o := range slices.Backward(list) {
 		result, err := server.delete(ctx, o, options)
 		if err := fatal(err); err != nil {
 			return err
 		}
-		tell(Result{o, result, err})
+		report(Result{o, result, err})
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (s *Server) delete(ctx context.Context, o *Object, options Options) (string
 	if options.DryRun {
 		path += "?dryRun=All"
 	}
-	_, err = s.ask(ctx, http.MethodDelete, path, "", nil, nil)
+	_, err = s.request(ctx, http.MethodDelete, path, "", nil, nil)
 	switch {
 	case isNotFound(err):
 		return NotThere, nil
@@ -222,8 +223,8 @@ func (s *Server) delete(ctx context.Context, o *Object, options Options) (string
 	return Deleted, nil
 }
 
-// AwaitGone waits until none of the objects exists. If ctx ends before, the error names the
-// remaining objects and what blocks them.
+// AwaitGone waits until none of the objects exists. If ctx ends first, the error names a remaining
+// object and its finalizers.
 func AwaitGone(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options) error {
 	for {
 		held, err := server.blocking(context.WithoutCancel(ctx), list, options)
@@ -232,7 +233,7 @@ func AwaitGone(ctx context.Context, server *Server, clock clockwork.Clock, list 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not all is gone yet: %s", held)
+			return fmt.Errorf("some objects are not deleted yet: %s", held)
 		case <-clock.After(pollInterval):
 		}
 	}
@@ -241,7 +242,8 @@ func AwaitGone(ctx context.Context, server *Server, clock clockwork.Clock, list 
 // pollInterval is the interval of polls of the API.
 const pollInterval = time.Second
 
-// blocking returns a remaining object and its finalizers; "" if all are deleted.
+// blocking returns a text about a remaining object and its finalizers; "" if all objects are
+// deleted.
 func (s *Server) blocking(ctx context.Context, list []*Object, options Options) (string, error) {
 	for _, o := range list {
 		kind, err := s.resource(ctx, o.APIVersion, o.Kind)
@@ -261,13 +263,13 @@ func (s *Server) blocking(ctx context.Context, list []*Object, options Options) 
 		}
 		finalizers, _ := valueAt(content, "metadata", "finalizers").([]any)
 		if len(finalizers) == 0 {
-			return o.String() + " is still there", nil
+			return o.String() + " still exists", nil
 		}
 		where := ""
 		if namespace != "" {
 			where = " -n " + namespace
 		}
-		return fmt.Sprintf("%s waits for its finalizers %v; if nothing removes them: kubectl patch %s%s --type merge "+
+		return fmt.Sprintf("%s waits for its finalizers %v; to remove them manually: kubectl patch %s%s --type merge "+
 			"-p '{\"metadata\":{\"finalizers\":null}}'", o, finalizers, o, where), nil
 	}
 	return "", nil

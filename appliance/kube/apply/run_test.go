@@ -15,7 +15,7 @@ import (
 
 func site(t *testing.T, text string) []*Object {
 	t.Helper()
-	folder(t, map[string]string{"site.yaml": text})
+	inDirectory(t, map[string]string{"site.yaml": text})
 	read, err := Read(Sources{Paths: []string{"site.yaml"}})
 	require.NoError(t, err)
 	return read.Objects
@@ -47,7 +47,7 @@ func TestApply_twice(t *testing.T) {
 	}
 	require.Equal(t, "/api/v1/namespaces/sno", f.order[0])
 	require.Equal(t, "cA==", f.objects["/api/v1/namespaces/sno/secrets/bmc"]["data"].(map[string]any)["password"],
-		"texts of a Secret are sent as data")
+		"stringData of a Secret is sent as data")
 	f.objects["/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno"]["status"] = map[string]any{
 		"createdTime": "now"}
 	for _, line := range applied(t, f, list, Options{}) {
@@ -91,7 +91,7 @@ func TestApply_othersAfterRefusal(t *testing.T) {
 func TestApply_conflict(t *testing.T) {
 	require.EqualError(t, explained(&RefusedError{http.StatusConflict, "Conflict",
 		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online`}),
-		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online; with --force-conflicts these fields are taken over`)
+		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online; --force-conflicts overwrites these fields`)
 }
 
 func TestApply_apiDisabled(t *testing.T) {
@@ -99,10 +99,10 @@ func TestApply_apiDisabled(t *testing.T) {
 	defer server.Close()
 	for _, text := range []string{secret("a"), infraEnv} {
 		err := Apply(t.Context(), &Server{URL: server.URL, HTTP: server.Client()}, site(t, text), Options{},
-			func(Result) { t.Error("nothing is told") })
+			func(Result) { t.Error("no result is reported") })
 		var none *NoAPIError
 		require.ErrorAs(t, err, &none)
-		require.ErrorContains(t, err, "switch it on with kubernetes.enabled")
+		require.ErrorContains(t, err, "enable it with kubernetes.enabled")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestApply_apiStarting(t *testing.T) {
 		f.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	f.URL, f.Clock = server.URL, ticking(t)
+	f.URL, f.Clock = server.URL, tickingClock(t)
 	list := site(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")
 	require.Equal(t, []string{"configmap/c created"}, applied(t, f, list, Options{}))
 	refusals = 1000
@@ -140,16 +140,17 @@ func TestMissingReferences(t *testing.T) {
 		"sno}\nspec: {pullSecretRef: {name: pull}, clusterRef: {name: c, namespace: other}, " +
 		"nmStateConfigLabelSelector: {matchLabels: {x: z}}, mirrorRegistryRef: {name: m, namespace: sno}}\n"
 	require.Equal(t, []string{
-		"site.yaml:1: infraenv.agent-install.openshift.io/e lies in the namespace sno, which is neither here nor on " +
+		"site.yaml:1: infraenv.agent-install.openshift.io/e is in the namespace sno, which is neither in the " +
+			"manifests nor on " +
 			"the appliance; add it",
 		"site.yaml:1: infraenv.agent-install.openshift.io/e names the Secret pull in spec.pullSecretRef, which is " +
-			"neither here nor on the appliance; add it",
+			"neither in the manifests nor on the appliance; add it",
 		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ClusterDeployment c in spec.clusterRef, of the " +
-			"namespace other, which is neither here nor on the appliance; add it",
+			"namespace other, which is neither in the manifests nor on the appliance; add it",
 		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ConfigMap m in spec.mirrorRegistryRef, which " +
-			"is neither here nor on the appliance; add it",
-		"site.yaml:1: infraenv.agent-install.openshift.io/e asks for NMStateConfigs with the labels x=z, and there " +
-			"is none in sno; add them, or take out spec.nmStateConfigLabelSelector",
+			"is neither in the manifests nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e selects NMStateConfigs with the labels x=z, but " +
+			"sno has none; add them, or remove spec.nmStateConfigLabelSelector",
 	}, missing(alone))
 
 	f.set(t, "/api/v1/namespaces/sno", `{}`)
@@ -196,8 +197,8 @@ func TestFollow_wantedClusters(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.2"}, vips(o, "ingressVIP"))
 }
 
-// ticking has a fake clock go on whenever it is waited for.
-func ticking(t *testing.T) *clockwork.FakeClock {
+// tickingClock returns a fake clock that advances whenever a goroutine waits for it.
+func tickingClock(t *testing.T) *clockwork.FakeClock {
 	clock := clockwork.NewFakeClock()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -223,22 +224,22 @@ func TestFollow_installation(t *testing.T) {
 			[]string{`{}`, `{"conditions":[{"type":"Validated","status":"False","message":"2 hosts are missing"}]}`,
 				`{"progress":{"totalPercentage":40},"debugInfo":{"stateInfo":"Installing"}}`,
 				`{"progress":{"totalPercentage":100},"conditions":[{"type":"Completed","status":"True","message":"The installation has completed"}]}`},
-			[]string{"0 sno: nothing has been said yet", "0 sno: 2 hosts are missing", "40 sno: Installing",
+			[]string{"0 sno: no status yet", "0 sno: 2 hosts are missing", "40 sno: Installing",
 				"100 sno: The installation has completed"}, "",
 		},
 		"failed": {
 			[]string{`{}`, `{"conditions":[{"type":"SpecSynced","status":"False","message":"no such release"}]}`,
-				`{"conditions":[{"type":"Failed","status":"True","message":"a host was lost"}]}`},
-			[]string{"0 sno: nothing has been said yet", "0 sno: no such release", "0 sno: a host was lost"},
-			"sno: a host was lost",
+				`{"conditions":[{"type":"Failed","status":"True","message":"a host has failed"}]}`},
+			[]string{"0 sno: no status yet", "0 sno: no such release", "0 sno: a host has failed"},
+			"sno: a host has failed",
 		},
-		"removed": {[]string{`{}`, ""}, []string{"0 sno: nothing has been said yet", "0 sno: gone"},
-			"agentclusterinstall.extensions.hive.openshift.io/sno was removed meanwhile"},
+		"removed": {[]string{`{}`, ""}, []string{"0 sno: no status yet", "0 sno: deleted"},
+			"agentclusterinstall.extensions.hive.openshift.io/sno was deleted in the meantime"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, list := newFakeAPI(t), site(t, wholeSite)
 			applied(t, f, list, Options{})
-			f.looked = func(path string) {
+			f.beforeGet = func(path string) {
 				if path != installPath || len(c.statuses) == 0 {
 					return
 				}
@@ -250,7 +251,7 @@ func TestFollow_installation(t *testing.T) {
 				c.statuses = c.statuses[1:]
 			}
 			var lines []string
-			err := Follow(t.Context(), f.Server, ticking(t), list, Options{},
+			err := Follow(t.Context(), f.Server, tickingClock(t), list, Options{},
 				func(s State) { lines = append(lines, fmt.Sprintf("%d %s", s.Percent, s.Text)) })
 			require.Equal(t, c.lines, lines)
 			if c.err == "" {
@@ -275,39 +276,39 @@ func TestFollow_blockersWithAdvice(t *testing.T) {
 			"conditions":[{"type":%q,"status":"False","reason":%q,"message":%q}]}}`, spec, condition, reason, message)
 	}
 	for name, c := range map[string]struct{ path, content, says string }{
-		"a wrong pull secret": {image, imageCreated("False", "ImageCreationError",
+		"invalid pull secret": {image, imageCreated("False", "ImageCreationError",
 			"Failed to create image: secret sno/pull did not contain key .dockerconfigjson"),
 			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create " +
-				"image: secret sno/pull did not contain key .dockerconfigjson; correct what it names and apply it " +
-				"again"},
-		"a mirror that is away": {image, imageCreated("False", "ImageCreationError",
+				"image: secret sno/pull did not contain key .dockerconfigjson; correct the named values and apply the " +
+				"object again"},
+		"unreachable mirror": {image, imageCreated("False", "ImageCreationError",
 			"Failed to create image due to an internal error: the mirror refused the connection."),
 			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create " +
 				"image due to an internal error: the mirror refused the connection; " +
-				"it is tried again by itself, and at once when what it refers to changes"},
+				"it is retried automatically, and immediately after a change of a referenced object"},
 		"no cluster": {image, imageCreated("Unknown", "MissingClusterDeployment",
 			"ClusterDeployment is missing: there is none"),
 			"infraenv.agent-install.openshift.io/sno: ImageCreated is Unknown, MissingClusterDeployment: " +
-				"ClusterDeployment is missing: there is none; it goes on when the ClusterDeployment's cluster is " +
+				"ClusterDeployment is missing: there is none; it continues when the ClusterDeployment's cluster is " +
 				"registered"},
-		"a host that is not fit": {agent, agentWith(`"clusterDeploymentName":{"namespace":"sno","name":"sno"}`,
+		"failed validation": {agent, agentWith(`"clusterDeploymentName":{"namespace":"sno","name":"sno"}`,
 			"Validated", "ValidationsFailing", "The agent's validations are failing: Require at least 16 GiB RAM."),
 			"agent.agent-install.openshift.io/a1 (node-1): Validated is False, ValidationsFailing: The agent's " +
-				"validations are failing: Require at least 16 GiB RAM; the host is judged again with each change"},
-		"a host that nobody approved": {agent, agentWith("", "RequirementsMet", "AgentIsNotApproved",
+				"validations are failing: Require at least 16 GiB RAM; the host is validated again after each change"},
+		"host not approved": {agent, agentWith("", "RequirementsMet", "AgentIsNotApproved",
 			"The agent is not approved"),
 			"agent.agent-install.openshift.io/a1 (node-1): RequirementsMet is False, AgentIsNotApproved: The agent " +
 				"is not approved; approve it: kubectl -n sno patch agents.agent-install.openshift.io a1 " +
 				"--type merge -p '{\"spec\":{\"approved\":true}}', or set agentApproval.autoApprove in its InfraEnv"},
-		"a host that was told what can't be": {agent, agentWith("", "SpecSynced", "InputError",
+		"invalid Agent spec": {agent, agentWith("", "SpecSynced", "InputError",
 			"The Spec could not be synced due to an input error: no such disk"),
 			"agent.agent-install.openshift.io/a1 (node-1): SpecSynced is False, InputError: The Spec could not be " +
 				"synced due to an input error: no such disk; correct the Agent, or the annotations of its " +
 				"BareMetalHost"},
-		"a wrong password": {server,
+		"wrong BMC password": {server,
 			`{"status":{"errorType":"registration error","errorMessage":"The BMC refuses the user root."}}`,
-			"baremetalhost.metal3.io/n1: registration error: The BMC refuses the user root; it is tried again by " +
-				"itself, and at once when what it refers to changes"},
+			"baremetalhost.metal3.io/n1: registration error: The BMC refuses the user root; it is retried " +
+				"automatically, and immediately after a change of a referenced object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, list := newFakeAPI(t), site(t, wholeSite)
@@ -320,7 +321,7 @@ func TestFollow_blockersWithAdvice(t *testing.T) {
 					cancel()
 				}
 			})
-			require.EqualError(t, err, "the end was not awaited: sno: nothing has been said yet; "+c.says)
+			require.EqualError(t, err, "not finished: sno: no status yet; "+c.says)
 		})
 	}
 	f := newFakeAPI(t)
@@ -329,7 +330,7 @@ func TestFollow_blockersWithAdvice(t *testing.T) {
 	applied(t, f, list, Options{})
 	f.set(t, image, imageCreated("False", "ImageCreationError", "Failed to create image: no"))
 	var lines []string
-	require.NoError(t, Follow(t.Context(), f.Server, ticking(t), list, Options{}, func(s State) {
+	require.NoError(t, Follow(t.Context(), f.Server, tickingClock(t), list, Options{}, func(s State) {
 		lines = append(lines, s.Text)
 		f.set(t, image, `{"status":{"isoDownloadURL":"http://site/one.iso"}}`)
 	}))
@@ -356,7 +357,7 @@ func TestFollow_timeout(t *testing.T) {
 	applied(t, f, list, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	err := Follow(ctx, f.Server, clockwork.NewFakeClock(), list, Options{}, func(State) { cancel() })
-	require.EqualError(t, err, "the end was not awaited: sno: nothing has been said yet")
+	require.EqualError(t, err, "not finished: sno: no status yet")
 }
 
 func TestDelete_reverseOrderAndWait(t *testing.T) {
@@ -379,14 +380,15 @@ func TestDelete_reverseOrderAndWait(t *testing.T) {
 	cancel()
 	err := AwaitGone(ctx, f.Server, clockwork.NewFakeClock(), list, Options{})
 	require.EqualError(t, err,
-		"not all is gone yet: agentclusterinstall.extensions.hive.openshift.io/sno waits for its finalizers "+
+		"some objects are not deleted yet: agentclusterinstall.extensions.hive.openshift.io/sno waits for its "+
+			"finalizers "+
 			"[agentclusterinstall.agent-install.openshift.io/ai-deprovision]; "+
-			`if nothing removes them: kubectl patch agentclusterinstall.extensions.hive.openshift.io/sno -n sno --type merge -p '{"metadata":{"finalizers":null}}'`)
+			`to remove them manually: kubectl patch agentclusterinstall.extensions.hive.openshift.io/sno -n sno --type merge -p '{"metadata":{"finalizers":null}}'`)
 	looks := 0
-	f.looked = func(path string) {
+	f.beforeGet = func(path string) {
 		if looks++; path == installPath && looks > 12 {
 			delete(f.objects, path)
 		}
 	}
-	require.NoError(t, AwaitGone(t.Context(), f.Server, ticking(t), list, Options{}))
+	require.NoError(t, AwaitGone(t.Context(), f.Server, tickingClock(t), list, Options{}))
 }

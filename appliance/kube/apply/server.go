@@ -24,19 +24,19 @@ type Server struct {
 	URL   string
 	Token string // "" for none
 	HTTP  *http.Client
-	Clock clockwork.Clock // nil is the real one
+	Clock clockwork.Clock // nil: the real clock
 
-	kinds map[string]map[string]resource // by apiVersion and kind; filled as they are asked for
+	kinds map[string]map[string]resource // by apiVersion and kind; read on first use
 }
 
-// resource is how a kind is requested.
+// resource describes the URLs of a kind.
 type resource struct {
 	Name       string `json:"name"`
 	Kind       string `json:"kind"`
 	Namespaced bool   `json:"namespaced"`
 }
 
-// RefusedError is the API's refusal of a request.
+// RefusedError is the error of a request that the API rejected.
 type RefusedError struct {
 	Code    int
 	Reason  string // such as Conflict, NotFound
@@ -54,16 +54,17 @@ func isNotFound(err error) bool {
 type NoAPIError struct{ URL string }
 
 func (e *NoAPIError) Error() string {
-	return fmt.Sprintf("the appliance at %s shows no Kubernetes API; switch it on with kubernetes.enabled, or name "+
+	return fmt.Sprintf("the appliance at %s does not serve the Kubernetes API; enable it with kubernetes.enabled, or "+
+		"name "+
 		"another address with --url", e.URL)
 }
 
 // startRetries is the number of retries, one per second, while the API is starting.
 const startRetries = 15
 
-// ask sends a request and decodes the answer. code is that of a successful answer. It waits for an
-// API that is starting.
-func (s *Server) ask(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
+// request sends a request and decodes the response. code is the status of a successful response. It
+// waits while the API is starting.
+func (s *Server) request(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
 	clock := s.Clock
 	if clock == nil {
 		clock = clockwork.NewRealClock()
@@ -100,7 +101,7 @@ func (s *Server) askOnce(ctx context.Context, method, path, contentType string, 
 	}
 	answer, err := io.ReadAll(response.Body)
 	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return 0, fmt.Errorf("read the answer of %s: %w", s.URL, err)
+		return 0, fmt.Errorf("read the response of %s: %w", s.URL, err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return 0, refusal(response.StatusCode, response.Status, method+" "+path, answer)
@@ -116,7 +117,7 @@ func (s *Server) askOnce(ctx context.Context, method, path, contentType string, 
 	return response.StatusCode, nil
 }
 
-// refusal parses a metav1.Status, the form of the API's refusals.
+// refusal parses a metav1.Status, with which the API rejects requests.
 func refusal(code int, status, what string, answer []byte) error {
 	var shape struct{ Kind, Reason, Message string }
 	if err := json.Unmarshal(answer, &shape); err != nil || shape.Message == "" {
@@ -125,7 +126,7 @@ func refusal(code int, status, what string, answer []byte) error {
 	return &RefusedError{code, shape.Reason, strings.Join(strings.Fields(shape.Message), " ")}
 }
 
-// resource finds how a kind is requested.
+// resource returns the resource of a kind.
 func (s *Server) resource(ctx context.Context, apiVersion, kind string) (resource, error) {
 	if kinds, ok := s.kinds[apiVersion]; ok {
 		return found(kinds, apiVersion, kind)
@@ -134,7 +135,7 @@ func (s *Server) resource(ctx context.Context, apiVersion, kind string) (resourc
 		Kind      string     `json:"kind"`
 		Resources []resource `json:"resources"`
 	}
-	_, err := s.ask(ctx, http.MethodGet, root(apiVersion), "", nil, &list)
+	_, err := s.request(ctx, http.MethodGet, root(apiVersion), "", nil, &list)
 	switch {
 	case isNotFound(err) && apiVersion != coreVersion:
 		if _, err := s.resource(ctx, coreVersion, "Secret"); err != nil {
@@ -195,7 +196,7 @@ func (s *Server) path(ctx context.Context, apiVersion, kind, namespace, name str
 }
 
 // Get returns an object; nil if it does not exist. The error is a *RefusedError, a *NoAPIError or
-// one of the connection.
+// an error of the connection.
 func (s *Server) Get(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
 	return s.get(ctx, kind.APIVersion(), kind.Kind, namespace, name)
 }
@@ -207,10 +208,10 @@ func (s *Server) List(ctx context.Context, kind objects.Kind, namespace string) 
 		return nil, err
 	}
 	var answer struct{ Items []map[string]any }
-	if _, err := s.ask(ctx, http.MethodGet, path, "", nil, &answer); err != nil {
+	if _, err := s.request(ctx, http.MethodGet, path, "", nil, &answer); err != nil {
 		return nil, err
 	}
-	for _, item := range answer.Items { // items may lack the fields of the list
+	for _, item := range answer.Items { // items may lack apiVersion and kind, as in the list
 		item["apiVersion"], item["kind"] = kind.APIVersion(), kind.Kind
 	}
 	return answer.Items, nil
@@ -222,7 +223,7 @@ func (s *Server) get(ctx context.Context, apiVersion, kind, namespace, name stri
 		return nil, err
 	}
 	var content map[string]any
-	if _, err := s.ask(ctx, http.MethodGet, path, "", nil, &content); isNotFound(err) {
+	if _, err := s.request(ctx, http.MethodGet, path, "", nil, &content); isNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// This file finds mistakes that the API accepts and that have no effect.
+// This file finds mistakes in objects that the API accepts.
 
 // warnings returns a warning about an object that can be applied but has no effect; "" for none.
 func (l *lookup) warnings(ctx context.Context, o *Object) (string, error) {
@@ -30,19 +30,19 @@ func (l *lookup) unsupportedInstall(o *Object) string {
 	if kind == "" || kind == objects.AgentClusterInstalls.Kind && group == objects.AgentClusterInstalls.Group {
 		return ""
 	}
-	return fmt.Sprintf("%s names the kind %s of %s in spec.clusterInstallRef, and nobody installs its cluster then; "+
-		"it is %s of %s here",
+	return fmt.Sprintf("%s names the kind %s of %s in spec.clusterInstallRef, so its cluster is not installed; "+
+		"the appliance supports %s of %s",
 		o, kind, group, objects.AgentClusterInstalls.Kind, objects.AgentClusterInstalls.Group)
 }
 
-// unselectedConfig warns if no infra-env selects a network configuration: its host would boot
-// without it.
+// unselectedConfig warns if no InfraEnv selects an NMStateConfig: its host would boot without that
+// configuration.
 func (l *lookup) unselectedConfig(ctx context.Context, o *Object) (string, error) {
 	namespace, own := l.namespace(o), stringsOf(o.at("metadata", "labels"))
 	selects := func(infraEnv any) bool {
-		wanted, _ := valueAt(infraEnv, "spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
+		required, _ := valueAt(infraEnv, "spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
 		expressions := list(valueAt(infraEnv, "spec", "nmStateConfigLabelSelector", "matchExpressions"))
-		return len(expressions) > 0 || len(wanted) > 0 && labels.SelectorFromSet(stringsOf(wanted)).Matches(own)
+		return len(expressions) > 0 || len(required) > 0 && labels.SelectorFromSet(stringsOf(required)).Matches(own)
 	}
 	for _, other := range l.of(objects.InfraEnvs) {
 		if l.namespace(other) == namespace && selects(other.Content) {
@@ -62,15 +62,15 @@ func (l *lookup) unselectedConfig(ctx context.Context, o *Object) (string, error
 		"spec.nmStateConfigLabelSelector", o, namespace), nil
 }
 
-// wrongHostCount warns if the number of servers that boot by BareMetalHosts differs from the
-// number of the cluster: the installation starts with exactly that number. Without BareMetalHosts
-// users boot the machines.
+// wrongHostCount warns if the number of BareMetalHosts differs from the number of hosts of the
+// cluster: the installation starts with exactly that number. Without BareMetalHosts, users boot the
+// machines themselves.
 func (l *lookup) wrongHostCount(o *Object) string {
-	wanted := int64(0)
+	required := int64(0)
 	for _, field := range []string{"controlPlaneAgents", "workerAgents", "arbiterAgents"} {
 		if number, ok := o.at("spec", "provisionRequirements", field).(json.Number); ok {
 			if n, err := number.Int64(); err == nil {
-				wanted += n
+				required += n
 			}
 		}
 	}
@@ -88,9 +88,10 @@ func (l *lookup) wrongHostCount(o *Object) string {
 			}
 		}
 	}
-	if servers == 0 || servers == wanted {
+	if servers == 0 || servers == required {
 		return ""
 	}
-	return fmt.Sprintf("%s wants %d hosts in spec.provisionRequirements, and %d BareMetalHosts boot the image of its "+
-		"InfraEnvs; the installation begins by itself with exactly as many as are wanted", o, wanted, servers)
+	return fmt.Sprintf("%s requires %d hosts in spec.provisionRequirements, but %d BareMetalHosts boot the image of "+
+		"its "+
+		"InfraEnvs; the installation starts automatically with exactly the required number", o, required, servers)
 }

@@ -49,19 +49,19 @@ spec: {}`
 	with := func(text, word, instead string) string { return strings.ReplaceAll(text, word, instead) }
 	f := newFakeAPI(t)
 	require.Empty(t, said(f, infraEnv+with(networks, "LABEL", "e")+with(install, "KIND", "AgentClusterInstall")),
-		"machines may be booted by hand")
+		"users may boot the machines manually")
 	require.Empty(t, said(f, infraEnv+with(networks, "LABEL", "e")+with(install, "KIND", "AgentClusterInstall")+
 		with(host, "NAME", "a")+with(host, "NAME", "b")))
 	require.Equal(t, []string{
-		"agentclusterinstall.extensions.hive.openshift.io/c wants 2 hosts in spec.provisionRequirements, and 1 " +
-			"BareMetalHosts boot the image of its InfraEnvs; the installation begins by itself with exactly as many " +
-			"as are wanted",
+		"agentclusterinstall.extensions.hive.openshift.io/c requires 2 hosts in spec.provisionRequirements, but 1 " +
+			"BareMetalHosts boot the image of its InfraEnvs; the installation starts automatically with exactly the " +
+			"required number",
 	}, said(f, infraEnv+with(networks, "LABEL", "e")+with(install, "KIND", "AgentClusterInstall")+
 		with(host, "NAME", "a")))
 	require.Equal(t, []string{
 		"clusterdeployment.hive.openshift.io/c names the kind AgentClusterInstal of extensions.hive.openshift.io in " +
-			"spec.clusterInstallRef, and nobody installs its cluster then; it is AgentClusterInstall of " +
-			"extensions.hive.openshift.io here",
+			"spec.clusterInstallRef, so its cluster is not installed; the appliance supports AgentClusterInstall of " +
+			"extensions.hive.openshift.io",
 	}, said(f, with(install, "KIND", "AgentClusterInstal")))
 	const unused = "nmstateconfig.agent-install.openshift.io/net is selected by no InfraEnv of the namespace " +
 		"default; give it the labels of an InfraEnv's spec.nmStateConfigLabelSelector"
@@ -69,5 +69,5 @@ spec: {}`
 	f.set(t, "/apis/agent-install.openshift.io/v1beta1/namespaces/default/infraenvs/e",
 		`{"metadata":{"name":"e"},"spec":{"nmStateConfigLabelSelector":{"matchLabels":{"net":"e"}}}}`)
 	require.Equal(t, []string{unused}, said(f, with(networks, "LABEL", "x")))
-	require.Empty(t, said(f, with(networks, "LABEL", "e")), "the one on the appliance selects it")
+	require.Empty(t, said(f, with(networks, "LABEL", "e")), "the InfraEnv on the appliance selects it")
 }
