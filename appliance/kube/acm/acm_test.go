@@ -316,7 +316,7 @@ func TestImport_invalidArchive(t *testing.T) {
 		"with the kubeconfig, which is missing": deployment +
 			"{installed: true, clusterMetadata: {adminKubeconfigSecretRef: {name: k}}}",
 		"this document has no apiVersion and kind": "a: b",
-		"no object found in the files":          "# nothing",
+		"no object found in the files":             "# nothing",
 	} {
 		read, err := apply.ReadFiles([]apply.File{{Name: "a.yaml", Data: []byte(text)}})
 		if err == nil {

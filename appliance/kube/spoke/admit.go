@@ -16,24 +16,24 @@ import (
 // (kube-controller-manager's cleaner).
 const requestRetention = time.Hour
 
-// Host is a host that is to become a node.
+// Host is a host that joins a cluster as a node.
 type Host struct {
-	Name    string            // of the node
-	Started time.Time         // when its installation began, by the appliance's clock
-	Labels  map[string]string // that the node gets once it is ready
-	Approve bool              // its certificate requests are approved here; else in the cluster
-	Known   []Request         // that were seen approved before
+	Name    string            // name of the node
+	Started time.Time         // start of its installation, by the appliance's clock
+	Labels  map[string]string // labels for the node once it is ready
+	Approve bool              // approve its certificate requests; false if the cluster approves them
+	Known   []Request         // requests that were approved before
 }
 
 // HostStatus is the state of a host in its cluster.
 type HostStatus struct {
-	Node, Ready bool      // it is a node; one that is ready, and nothing of it waits for approval
-	Approved    []Request // its requests that are approved by now
-	Reason      string    // of the problem, "" for none
-	Problem     string    // a sentence
+	Node, Ready bool      // whether the node exists; whether it is ready without pending requests
+	Approved    []Request // its approved requests
+	Reason      string    // reason of the problem, "" for none
+	Problem     string    // the problem as a sentence
 }
 
-// Requests lists a cluster's certificate requests. One list serves for all hosts of a check.
+// Requests lists a cluster's certificate requests. A check of several hosts needs only one list.
 func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSigningRequest, error) {
 	var list certificates.CertificateSigningRequestList
 	err := c.objects.list(ctx, place{kind: requestKind}, nil, &list)
@@ -41,7 +41,7 @@ func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSignin
 }
 
 // Admit approves the valid certificate requests of a host's kubelet, labels its node, and returns
-// how far the host is. It is idempotent: the cluster holds what was done.
+// the state of the host. It is idempotent, because the cluster stores the results.
 func (c *Client) Admit(ctx context.Context, host Host,
 	requests []certificates.CertificateSigningRequest) (HostStatus, error) {
 	host.Name = strings.ToLower(host.Name)
@@ -51,15 +51,16 @@ func (c *Client) Admit(ctx context.Context, host Host,
 	} else if err != nil {
 		return HostStatus{}, err
 	}
-	// times of objects are in whole seconds
+	// Times of objects are in whole seconds.
 	since := c.clusterTime(host.Started).Truncate(time.Second).Add(-time.Second)
 	if node != nil && foreign(node, since) {
 		return HostStatus{Reason: ReasonNameTaken,
-			Problem: fmt.Sprintf("The cluster has a node %s already, which was ready before the installation of the "+
-				"host began: it is another machine. "+
-				"Give the host another name and install it again, or remove that node (oc delete node %s) if the "+
+			Problem: fmt.Sprintf("The cluster already has a node %s that was ready before the installation of the "+
+				"host started: it is another machine. "+
+				"Give the host another name and install it again, or remove the node (oc delete node %s) if its "+
 				"machine "+
-				"is gone.", node.Name, node.Name)}, nil
+				"machine "+
+				"no longer exists.", node.Name, node.Name)}, nil
 	}
 	sight := HostStatus{Node: node != nil}
 	handled := true
@@ -90,7 +91,7 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 	for _, csr := range found.approve {
 		at, err := c.approve(ctx, csr)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			found.waiting = true // it was decided or deleted in the meantime: it is read again
+			found.waiting = true // it was decided or deleted in the meantime; the next check reads it again
 			continue
 		}
 		if err != nil {
@@ -106,7 +107,7 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 	if client && serving {
 		return true, nil
 	}
-	// Later the requests are deleted.
+	// The cluster deletes the requests later.
 	return node != nil && !found.waiting && ready(node) && c.clusterTime(c.clock.Now()).
 			Sub(readySince(node)) > requestRetention,
 		nil
@@ -124,9 +125,10 @@ func (c *Client) approve(ctx context.Context, csr *certificates.CertificateSigni
 	return now, c.objects.update(ctx, place{kind: requestKind, name: csr.Name, sub: "approval"}, approved)
 }
 
-// foreign reports whether a node is another machine than the host whose installation started at a
-// time of the cluster's clock: the node was ready before and has been ready since. A node that was
-// not ready is the earlier state of the machine, or the machine that it replaces.
+// foreign reports whether a node is a machine other than the host. It is if the node was ready
+// before the host's installation started (since, by the cluster's clock) and has been ready since
+// then. A node that was not ready is the earlier state of the machine, or the machine that it
+// replaces.
 func foreign(node *core.Node, since time.Time) bool {
 	return node.CreationTimestamp.Time.Before(since) && ready(node) && readySince(node).Before(since)
 }

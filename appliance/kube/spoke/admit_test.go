@@ -23,7 +23,7 @@ const (
 	requests = "apis/certificates.k8s.io/v1/certificatesigningrequests"
 )
 
-// site is a cluster that is installed, and a client of it.
+// site is a simulated installed cluster with a client.
 type site struct {
 	*testing.T
 	spokes  *simulate.Spokes
@@ -86,7 +86,7 @@ func joining(name string) spoke.Host {
 func TestAdmit_bothRequests(t *testing.T) {
 	s := newSite(t)
 	w := s.kubelet("worker-1")
-	require.Equal(t, spoke.HostStatus{}, s.admit(joining("Worker-1")), "it has not asked yet")
+	require.Equal(t, spoke.HostStatus{}, s.admit(joining("Worker-1")), "no request exists yet")
 
 	s.tick(w)
 	sight := s.admit(joining("Worker-1"))
@@ -95,7 +95,7 @@ func TestAdmit_bothRequests(t *testing.T) {
 	require.False(t, sight.Approved[0].Serving)
 
 	s.tick(w)
-	require.Nil(t, s.cluster.Object(nodes, "", "worker-1").GetLabels(), "it is not ready")
+	require.Nil(t, s.cluster.Object(nodes, "", "worker-1").GetLabels(), "the node is not ready")
 	sight = s.admit(joining("Worker-1"))
 	require.True(t, sight.Node)
 	require.False(t, sight.Ready)
@@ -106,7 +106,7 @@ func TestAdmit_bothRequests(t *testing.T) {
 	require.True(t, sight.Ready)
 	require.Empty(t, sight.Problem)
 	require.Equal(t, "7", s.cluster.Object(nodes, "", "worker-1").GetLabels()["rack"])
-	require.Len(t, s.conditions("csr-client-worker-1"), 1, "what is approved is approved once")
+	require.Len(t, s.conditions("csr-client-worker-1"), 1, "a request is approved once")
 	require.Len(t, s.conditions("csr-serving-worker-1"), 1)
 }
 
@@ -122,7 +122,7 @@ func TestAdmit_deletedRequests(t *testing.T) {
 	other := newSite(t)
 	other.cluster.Put(nodes, s.cluster.Object(nodes, "", "worker-1").Object)
 	host := joining("worker-1")
-	require.False(t, other.admit(host).Ready, "nobody knows that it asked")
+	require.False(t, other.admit(host).Ready, "the serving request is not approved")
 	host.Known = seen
 	require.True(t, other.admit(host).Ready)
 }
@@ -135,7 +135,7 @@ func TestAdmit_nodeReadyForLong(t *testing.T) {
 	require.True(t, s.admit(host).Ready)
 	require.NoError(t, s.kubelet("worker-1").Ask("odd", true,
 		func(r *x509.CertificateRequest) { r.DNSNames = []string{"evil"} }))
-	require.False(t, s.admit(host).Ready, "one waits")
+	require.False(t, s.admit(host).Ready, "a request waits for approval")
 }
 
 func (s *site) node(name, ready string, since time.Time) {
@@ -158,7 +158,7 @@ func TestAdmit_nodeNameTaken(t *testing.T) {
 	require.Equal(t, spoke.ReasonNameTaken, sight.Reason)
 	require.Contains(t, sight.Problem, "oc delete node worker-1")
 	require.False(t, sight.Node || sight.Ready)
-	require.Empty(t, s.conditions("csr"), "nobody takes its place")
+	require.Empty(t, s.conditions("csr"), "the request is not approved")
 }
 
 func TestAdmit_oldNodeNotReady(t *testing.T) {
@@ -177,44 +177,44 @@ func TestAdmit_refusedRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		serving bool
 		asked   alter
-		spec    map[string]any // of the request's
-		says    string         // "": it is another's, or nobody's
+		spec    map[string]any // fields of the request's spec
+		says    string         // part of the problem; "" if the request is ignored
 	}{
-		"for another node": {false,
+		"other node": {false,
 			func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:node:worker-2" }, nil, ""},
-		"for a user": {false,
+		"user": {false,
 			func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:admin" }, nil, ""},
-		"of another signer": {false, nil,
+		"other signer": {false, nil,
 			map[string]any{"signerName": "kubernetes.io/kube-apiserver-client"}, ""},
-		"no request at all": {false, nil, map[string]any{"request": "bm9uc2Vuc2U="}, ""},
-		"a client's with a name": {false,
+		"invalid request": {false, nil, map[string]any{"request": "bm9uc2Vuc2U="}, ""},
+		"client with a DNS name": {false,
 			func(r *x509.CertificateRequest) { r.DNSNames = []string{"api.one.example.com"} }, nil,
 			"names or addresses"},
-		"a client's of more organizations": {false,
+		"client with more organizations": {false,
 			func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:nodes", "system:masters"} },
 			nil, "system:masters"},
-		"a client's by somebody else": {false, nil,
+		"client by another user": {false, nil,
 			map[string]any{"username": "system:node:worker-1"}, "not by the node bootstrapper"},
-		"a client's by the bootstrapper in more groups": {false, nil, map[string]any{"groups": []any{"system:masters"}},
+		"client with more groups": {false, nil, map[string]any{"groups": []any{"system:masters"}},
 			"not by the node bootstrapper"},
-		"a client's for a server": {false, nil,
+		"client with server usage": {false, nil,
 			map[string]any{"usages": []any{"digital signature", "client auth", "server auth"}}, "its usages are"},
-		"a server's with a further name": {true,
+		"server with another name": {true,
 			func(r *x509.CertificateRequest) { r.DNSNames = append(r.DNSNames, "oauth.one.example.com") }, nil,
 			`the name "oauth.one.example.com"`},
-		"a server's with a further address": {true,
+		"server with another address": {true,
 			func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.IPv4(10, 0, 0, 1)) },
 			nil, "the address 10.0.0.1"},
-		"a server's with a URI": {true,
+		"server with a URI": {true,
 			func(r *x509.CertificateRequest) { r.URIs = append(r.URIs, evil) }, nil, "a URI"},
-		"a server's by another node": {true, nil, map[string]any{"username": "system:node:worker-2"},
+		"server by another node": {true, nil, map[string]any{"username": "system:node:worker-2"},
 			"not by the node itself"},
-		"a server's of another organization": {true,
+		"server with another organization": {true,
 			func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"evil"} }, nil,
 			"its organization is not"},
-		"a server's of no node": {true, nil,
+		"server without the group of nodes": {true, nil,
 			map[string]any{"groups": []any{"system:authenticated"}}, "only in the groups"},
-		"a server's for a client": {true, nil, map[string]any{"usages": []any{"client auth"}},
+		"server with client usage": {true, nil, map[string]any{"usages": []any{"client auth"}},
 			"its usages are"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestAdmit_oldAndDeniedRequests(t *testing.T) {
 	s.cluster.Put(requests, denied.Object)
 	sight := s.admit(joining("worker-1"))
 	require.Empty(t, sight.Approved)
-	require.Contains(t, sight.Problem, "request old was denied in its cluster, and it made no other")
+	require.Contains(t, sight.Problem, "request old was denied in the cluster, and the host has made no other request")
 }
 
 func TestAdmit_approvedByCluster(t *testing.T) {
@@ -272,16 +272,16 @@ func TestOpen_errors(t *testing.T) {
 	s := newSite(t)
 	good := string(s.access.Kubeconfig)
 	for name, kubeconfig := range map[string]struct{ text, says string }{
-		"empty":           {"", "names no context"},
+		"empty":           {"", "is not one of its contexts"},
 		"nonsense":        {"{", "can't be used"},
-		"no such context": {good + "\ncurrent-context: other\n", "can't be used"},
-		"a program to run": {kubeconfigWith("exec: {command: /bin/sh, apiVersion: "+
+		"unknown context": {good + "\ncurrent-context: other\n", "can't be used"},
+		"program": {kubeconfigWith("exec: {command: /bin/sh, apiVersion: "+
 			"client.authentication.k8s.io/v1, interactiveMode: Never}", ""), "a program that fetches credentials"},
-		"a file of this machine": {kubeconfigWith("tokenFile: /etc/shadow", ""), "the name of a file"},
+		"file": {kubeconfigWith("tokenFile: /etc/shadow", ""), "the name of a file"},
 		"a CA file": {kubeconfigWith("token: a", "certificate-authority: /etc/passwd"),
 			"the name of a file"},
-		"a certificate that is no": {kubeconfigWith("client-certificate-data: bm8=, client-key-data: bm8=", ""),
-			"is no PEM"},
+		"invalid certificate": {kubeconfigWith("client-certificate-data: bm8=, client-key-data: bm8=", ""),
+			"is not PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := spoke.Open(spoke.Access{Kubeconfig: []byte(kubeconfig.text), From: "the Secret site/one"},
@@ -306,7 +306,7 @@ func TestOpen_errors(t *testing.T) {
 		require.Error(s, err)
 		return spoke.Explain(err, client.Server())
 	}
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("no response", func(t *testing.T) {
 		s := newSite(t)
 		s.access.Names = map[string]string{apiName: "127.0.0.1:1"}
 		reason, message := fails(s)
@@ -314,27 +314,27 @@ func TestOpen_errors(t *testing.T) {
 		require.Contains(t, message, "https://api.one.example.com:6443")
 		require.Contains(t, message, "oc adm certificate approve")
 	})
-	t.Run("another authority", func(t *testing.T) {
+	t.Run("another certificate authority", func(t *testing.T) {
 		s := newSite(t)
 		s.access.Kubeconfig = newSite(t).access.Kubeconfig
 		reason, message := fails(s)
 		require.Equal(t, spoke.ReasonRefused, reason)
-		require.Contains(t, message, "not the one that the kubeconfig trusts")
+		require.Contains(t, message, "that the kubeconfig does not trust")
 	})
-	t.Run("not an administrator's", func(t *testing.T) {
+	t.Run("not an administrator", func(t *testing.T) {
 		s := newSite(t)
 		s.cluster.Answer(func(*http.Request) int { return http.StatusUnauthorized })
 		reason, message := fails(s)
 		require.Equal(t, spoke.ReasonRefused, reason)
 		require.Contains(t, message, "kubeconfig of an administrator")
 	})
-	t.Run("in trouble", func(t *testing.T) {
+	t.Run("server error", func(t *testing.T) {
 		s := newSite(t)
 		s.cluster.Answer(func(*http.Request) int { return http.StatusInternalServerError })
 		_, message := fails(s)
 		require.Contains(t, message, "answers with an error")
 	})
-	t.Run("a name that is not known, and the address of the cluster", func(t *testing.T) {
+	t.Run("unknown name with an address", func(t *testing.T) {
 		s := newSite(t)
 		_, port, err := net.SplitHostPort(s.spokes.Addr())
 		require.NoError(t, err)

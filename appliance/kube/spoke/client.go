@@ -5,8 +5,8 @@
 //	client.go         the connection to a cluster's API
 //	objects.go        objects of a cluster
 //	errors.go         errors of a cluster's API as sentences
-//	requests.go       which certificate requests are approved for a host
-//	admit.go          a host that becomes a node
+//	requests.go       rules for the approval of certificate requests
+//	admit.go          approval of a host's requests until its node is ready
 //	machine.go        Machines and BareMetalHosts
 //	machineconfig.go  paused pools, and the certificate authority of the machine config server
 //	removal.go        draining and removing a node
@@ -39,20 +39,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// callTimeout limits one call, and so how long the client waits for an API that does not answer.
+// callTimeout is the time limit of one call of a cluster's API.
 const callTimeout = 15 * time.Second
 
-// Access is what is needed to call a cluster's API.
+// Access holds the kubeconfig and the addresses of a cluster's API.
 type Access struct {
-	Kubeconfig []byte   // of an administrator
+	Kubeconfig []byte   // kubeconfig of an administrator
 	From       string   // the source, for messages: "the Secret site/one-admin-kubeconfig"
 	Addresses  []string // IP addresses to try if the name does not resolve
-	// Names maps names that the site's DNS does not know to addresses ("10.0.0.5" or
+	// Names maps names that the site's DNS does not resolve to addresses ("10.0.0.5" or
 	// "10.0.0.5:6443"). "*.example.com" stands for all names below.
 	Names map[string]string
 }
 
-// Client calls the API of one cluster. It is used for a series of calls and closed afterwards.
+// Client calls the API of one cluster. The caller must close it.
 type Client struct {
 	server    string
 	transport *http.Transport
@@ -73,7 +73,7 @@ func Open(access Access, clock clockwork.Clock) (*Client, error) {
 		return nil, unusable(err)
 	}
 	c := &Client{server: config.Host, clock: clock}
-	// client-go's own transports are cached forever.
+	// client-go would cache its own transports forever.
 	c.transport = &http.Transport{
 		TLSClientConfig: tlsConfig, DialContext: dialer(access), TLSHandshakeTimeout: callTimeout,
 		MaxIdleConnsPerHost: 4,
@@ -93,7 +93,7 @@ func Open(access Access, clock clockwork.Clock) (*Client, error) {
 	return c, nil
 }
 
-// What there is in every cluster.
+// Collections of every cluster.
 var (
 	nodeKind    = resource{Version: "v1", Resource: "nodes"}
 	podKind     = resource{Version: "v1", Resource: "pods"}
@@ -115,7 +115,7 @@ func (c *Client) Server() string { return c.server }
 // clusterTime converts a time of the appliance's clock to the cluster's clock.
 func (c *Client) clusterTime(t time.Time) time.Time { return t.Add(time.Duration(c.skew.Load())) }
 
-// configOf parses a kubeconfig. It must contain everything itself: files of this machine and
+// configOf parses a kubeconfig. The kubeconfig must be self-contained: files of this machine and
 // programs that a Secret names are never used.
 func configOf(access Access, now time.Time) (*rest.Config, error) {
 	fail := func(reason string) (*rest.Config, error) { return nil, &KubeconfigError{access.From, reason} }
@@ -124,11 +124,11 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 		return fail(reason)
 	}
 	if foreign := outside(cluster, user); foreign != "" {
-		return fail("it has " + foreign + "; everything must be in the kubeconfig itself")
+		return fail("it contains " + foreign + "; a kubeconfig must be self-contained")
 	}
 	server, err := url.Parse(cluster.Server)
 	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" {
-		return fail("its server is no URL")
+		return fail("its server is not a URL")
 	}
 	if expired := expiry(user.ClientCertificateData, now); expired != "" {
 		return fail(expired)
@@ -136,7 +136,7 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 	config := &rest.Config{
 		Host: cluster.Server, BearerToken: user.Token, Username: user.Username, Password: user.Password,
 		Timeout: callTimeout, UserAgent: "landfall",
-		QPS:           -1, // calls are few
+		QPS:           -1, // no limit: calls are rare
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData: cluster.CertificateAuthorityData, CertData: user.ClientCertificateData, KeyData: user.ClientKeyData,
@@ -146,7 +146,7 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 	if cluster.ProxyURL != "" {
 		proxy, err := url.Parse(cluster.ProxyURL)
 		if err != nil {
-			return fail("its proxy-url is no URL")
+			return fail("its proxy-url is not a URL")
 		}
 		config.Proxy = http.ProxyURL(proxy)
 	}
@@ -154,7 +154,7 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 }
 
 // currentOf returns the cluster and user of a kubeconfig's current context. reason is a clause
-// about what is missing; "" for nothing.
+// about a missing part; "" for none.
 func currentOf(kubeconfig []byte) (cluster api.Cluster, user api.AuthInfo, reason string) {
 	var held api.Config
 	if err := yaml.Unmarshal(kubeconfig, &held); err != nil {
@@ -165,13 +165,13 @@ func currentOf(kubeconfig []byte) (cluster api.Cluster, user api.AuthInfo, reaso
 	}
 	used := slices.IndexFunc(held.Contexts, func(c api.NamedContext) bool { return c.Name == held.CurrentContext })
 	if used < 0 {
-		return cluster, user, "its current-context names no context"
+		return cluster, user, "its current-context is not one of its contexts"
 	}
 	of := held.Contexts[used].Context
 	clusterAt := slices.IndexFunc(held.Clusters, func(c api.NamedCluster) bool { return c.Name == of.Cluster })
 	userAt := slices.IndexFunc(held.AuthInfos, func(u api.NamedAuthInfo) bool { return u.Name == of.AuthInfo })
 	if clusterAt < 0 || userAt < 0 {
-		return cluster, user, "its current context names a cluster or a user that is not in it"
+		return cluster, user, "its current context names a cluster or a user that it does not contain"
 	}
 	return held.Clusters[clusterAt].Cluster, held.AuthInfos[userAt].AuthInfo, ""
 }
@@ -183,20 +183,19 @@ func outside(cluster api.Cluster, user api.AuthInfo) string {
 	case user.ClientCertificate != "", user.ClientKey != "", user.TokenFile != "", cluster.CertificateAuthority != "":
 		return "the name of a file"
 	case user.Impersonate != "":
-		return "a user to act as"
+		return "a user to impersonate"
 	}
 	return ""
 }
 
-// expiry returns the reason why a client certificate can't be used; "" for a valid one and for
-// none.
+// expiry returns the reason if a client certificate is invalid or has expired; "" otherwise.
 func expiry(certificate []byte, now time.Time) string {
 	if len(certificate) == 0 {
 		return ""
 	}
 	block, _ := pem.Decode(certificate)
 	if block == nil {
-		return "its client certificate is no PEM"
+		return "its client certificate is not PEM"
 	}
 	parsed, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -208,7 +207,8 @@ func expiry(certificate []byte, now time.Time) string {
 	return ""
 }
 
-// dialer connects to the address of a name, and otherwise to the known addresses.
+// dialer returns a dial function. It connects to the address of the name, else to one of the
+// cluster's addresses.
 func dialer(access Access) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		var d net.Dialer
@@ -238,8 +238,8 @@ func dialer(access Access) func(context.Context, string, string) (net.Conn, erro
 	}
 }
 
-// addressOf returns the address of a name, by the name itself or by the longest *.domain that
-// contains it.
+// addressOf returns the address of a name: from the entry of the name itself, else of the longest
+// matching *.domain.
 func addressOf(names map[string]string, host string) string {
 	host = strings.ToLower(host)
 	if known, ok := names[host]; ok {

@@ -14,23 +14,24 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// KubeconfigError is a kubeconfig that can't be used.
+// KubeconfigError reports an invalid kubeconfig.
 type KubeconfigError struct {
-	From   string // its source
-	Reason string // a clause
+	From   string // source of the kubeconfig
+	Reason string // a clause, such as "it is not YAML"
 }
 
 func (e *KubeconfigError) Error() string {
-	return fmt.Sprintf("The kubeconfig in %s can't be used: %s. Put one there that is good, of an administrator of "+
+	return fmt.Sprintf("The kubeconfig in %s can't be used: %s. Replace it with a valid kubeconfig of an "+
+		"administrator of "+
 		"the cluster.", e.From, e.Reason)
 }
 
-// MissingError is a cluster without a kubeconfig.
+// MissingError reports that the appliance has no kubeconfig of a cluster.
 type MissingError struct{ Where string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("There is no kubeconfig of the cluster: %s. Until there is one, approve the host's "+
-		"certificate requests in the cluster by hand (oc get csr, oc adm certificate approve).", e.Where)
+	return fmt.Sprintf("The appliance has no kubeconfig of the cluster: %s. Until it has one, approve the host's "+
+		"certificate requests in the cluster manually (oc get csr, oc adm certificate approve).", e.Where)
 }
 
 // Reasons of problems, one word each.
@@ -43,8 +44,8 @@ const (
 	ReasonRequest     = "CertificateRequestRefused"
 )
 
-// Explain returns the reason for a failed call of a cluster's API, and a sentence that says what
-// was tried and what users can do.
+// Explain returns the reason of a failed call of a cluster's API, and a message with the cause and
+// advice for users.
 func Explain(err error, server string) (reason, message string) {
 	var unusable *KubeconfigError
 	var missing *MissingError
@@ -55,25 +56,26 @@ func Explain(err error, server string) (reason, message string) {
 		return ReasonMissing, missing.Error()
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
 		return ReasonRefused,
-			fmt.Sprintf("The cluster's API at %s does not let this appliance do what it must: %s. Give the appliance "+
+			fmt.Sprintf("The cluster's API at %s denies this appliance a necessary request: %s. Give the appliance "+
 				"the kubeconfig of an administrator.", server, clause(err))
 	case certificateFault(err) != "":
 		return ReasonRefused,
-			fmt.Sprintf("The cluster's API at %s is not the one that the kubeconfig trusts: %s. Give the appliance a "+
-				"kubeconfig with the cluster's present certificate authority.", server, certificateFault(err))
+			fmt.Sprintf("The cluster's API at %s has a certificate that the kubeconfig does not trust: %s. Give the "+
+				"appliance a "+
+				"kubeconfig with the cluster's current certificate authority.", server, certificateFault(err))
 	case unreachable(err):
 		return ReasonUnreachable,
 			fmt.Sprintf("The cluster's API at %s does not answer: %s. Check that this appliance resolves the name "+
 				"and reaches the port, or name the address in joining.addresses; "+
-				"until then approve the host's certificate requests in the cluster by hand (oc get csr, oc adm "+
+				"until then approve the host's certificate requests in the cluster manually (oc get csr, oc adm "+
 				"certificate approve).", server, clause(err))
 	}
 	return ReasonRefused,
-		fmt.Sprintf("The cluster's API at %s answers with an error: %s. It is asked again; look at the cluster if "+
-			"that stays.", server, clause(err))
+		fmt.Sprintf("The cluster's API at %s answers with an error: %s. The request is retried; check the cluster if "+
+			"the error persists.", server, clause(err))
 }
 
-// unreachable reports whether an error means that there was no answer.
+// unreachable reports whether the API did not respond.
 func unreachable(err error) bool {
 	var call *url.Error
 	var network net.Error
@@ -93,16 +95,16 @@ func certificateFault(err error) string {
 	case errors.As(err, &invalid):
 		return clause(invalid)
 	case errors.As(err, &alert):
-		return "it refuses the client certificate: " + clause(alert)
+		return "it rejects the client certificate: " + clause(alert)
 	}
 	return ""
 }
 
-// clause returns an error as a part of a sentence, in one line.
+// clause returns the text of an error as a part of a sentence, on one line.
 func clause(err error) string {
 	var call *url.Error
 	if errors.As(err, &call) {
-		err = call.Err // without the address, which the sentence has, and the query
+		err = call.Err // without the URL: the sentence contains the address
 	}
 	return sentence.Shorten(sentence.Clause(err.Error()), 400)
 }

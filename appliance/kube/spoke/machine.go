@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What there is in clusters with the Machine API.
+// Collections of clusters with the Machine API.
 var (
 	machineKind    = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machines"}
 	machineSetKind = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machinesets"}
@@ -30,17 +30,17 @@ const (
 	hardwareDetails   = "inspect.metal3.io/hardwaredetails"
 )
 
-// ErrNoMachines is the error of a cluster whose control plane has no Machines, so that it can't
-// use further ones.
-var ErrNoMachines = errors.New("the cluster has no Machines of its control plane")
+// ErrNoMachines is the error for a cluster whose control plane has no Machines. Such a cluster does
+// not manage Machines.
+var ErrNoMachines = errors.New("the cluster's control plane has no Machines")
 
-// Server is a server that is managed outside the cluster whose node it becomes.
+// Server is a server that joins a cluster as a node and is managed outside of the cluster.
 type Server struct {
-	Name     string         // of its BareMetalHost
+	Name     string         // name of its BareMetalHost
 	Cluster  string         // name of the ClusterDeployment
 	Role     string         // master or worker
-	Spec     map[string]any // of its BareMetalHost here
-	Hardware string         // JSON of its hardware's details, "" for none
+	Spec     map[string]any // spec of its BareMetalHost on the appliance
+	Hardware string         // hardware details as JSON, "" for none
 }
 
 // EnsureMachine creates a BareMetalHost and a Machine for a server in a cluster, so that the
@@ -53,7 +53,7 @@ func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	}
 	name := server.Cluster + "-" + server.Name
 	spec := maps.Clone(server.Spec)
-	delete(spec, "bmc") // the cluster must not manage it
+	delete(spec, "bmc") // the cluster must not manage the server
 	spec["externallyProvisioned"] = true
 	spec["consumerRef"] = map[string]any{"apiVersion": machineKind.GroupVersion().String(), "kind": "Machine",
 		"namespace": machineNamespace, "name": name}
@@ -92,7 +92,7 @@ func (c *Client) ensure(ctx context.Context, kind resource, object map[string]an
 		err = c.objects.merge(ctx, at, object)
 	}
 	if err != nil {
-		return fmt.Errorf("make the %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+		return fmt.Errorf("create the %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
 	}
 	return nil
 }

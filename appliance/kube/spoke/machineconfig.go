@@ -16,8 +16,8 @@ var (
 	configMapKind = resource{Version: "v1", Resource: "configmaps"}
 )
 
-// PausePool sets whether a MachineConfigPool is paused. The nodes of a paused pool are not
-// restarted for a new configuration.
+// PausePool sets whether a MachineConfigPool is paused. The nodes of a paused pool do not get a new
+// configuration, which would restart them.
 func (c *Client) PausePool(ctx context.Context, name string, paused bool) error {
 	at := place{kind: poolKind, name: name}
 	pool := struct {
@@ -30,13 +30,13 @@ func (c *Client) PausePool(ctx context.Context, name string, paused bool) error 
 		err = c.objects.merge(ctx, at, map[string]any{"spec": map[string]any{"paused": paused}})
 	}
 	if err != nil {
-		return fmt.Errorf("set whether the MachineConfigPool %s is paused to %t: %w", name, paused, err)
+		return fmt.Errorf("set paused to %t in the MachineConfigPool %s: %w", paused, name, err)
 	}
 	return nil
 }
 
-// ServerCA returns the certificate authority of a cluster's machine config server in PEM.
-// OpenShift 4.19 and newer keep it in a ConfigMap of its own, hosted clusters in another one.
+// ServerCA returns the certificate authority of a cluster's machine config server in PEM. OpenShift
+// 4.19 and newer store it in a separate ConfigMap. Hosted clusters use another ConfigMap.
 func (c *Client) ServerCA(ctx context.Context) (string, error) {
 	for _, source := range []struct{ namespace, name, key string }{
 		{"openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt"},
@@ -55,13 +55,14 @@ func (c *Client) ServerCA(ctx context.Context) (string, error) {
 		}
 		bundle := strings.TrimSpace(held.Data[source.key])
 		if err := checkCertificates(bundle); err != nil {
-			return "", fmt.Errorf("use %s of %s as the authority of the machine config server: %w", source.key,
+			return "", fmt.Errorf("use %s of %s as the certificate authority of the machine config server: %w",
+				source.key,
 				where, err)
 		}
 		return bundle, nil
 	}
 	return "",
-		fmt.Errorf("the cluster has no ConfigMap with the authority of its machine config server " +
+		fmt.Errorf("the cluster has no ConfigMap with the certificate authority of its machine config server " +
 			"(openshift-machine-config-operator/machine-config-server-ca or kube-system/root-ca)")
 }
 
@@ -78,7 +79,7 @@ func checkCertificates(bundle string) error {
 		count++
 	}
 	if count == 0 || strings.TrimSpace(string(rest)) != "" {
-		return fmt.Errorf("it is not a list of certificates in PEM")
+		return fmt.Errorf("the value is not a list of PEM certificates")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestPausePool(t *testing.T) {
 		require.Equal(t, want, paused())
 	}
 	require.ErrorContains(t, s.open().PausePool(t.Context(), "infra", true),
-		"MachineConfigPool infra is paused to true")
+		"set paused to true in the MachineConfigPool infra")
 }
 
 func TestServerCA_places(t *testing.T) {
@@ -35,12 +35,13 @@ func TestServerCA_places(t *testing.T) {
 	put("openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt", "nothing")
 	_, err = s.open().ServerCA(t.Context())
 	require.ErrorContains(t, err,
-		"openshift-machine-config-operator/machine-config-server-ca as the authority of the machine config server: "+
-			"it is not a list of certificates", "it is the one that holds")
+		"openshift-machine-config-operator/machine-config-server-ca as the certificate authority of the machine "+
+			"config server: "+
+			"the value is not a list of PEM certificates", "the first ConfigMap is used")
 	put("openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt", string(s.spokes.CA()))
 	_, err = s.open().ServerCA(t.Context())
 	require.NoError(t, err)
 	s.cluster.Answer(func(*http.Request) int { return http.StatusNotFound })
 	_, err = s.open().ServerCA(t.Context())
-	require.ErrorContains(t, err, "has no ConfigMap with the authority")
+	require.ErrorContains(t, err, "has no ConfigMap with the certificate authority")
 }

@@ -24,7 +24,7 @@ func newObjects(config *rest.Config, caller *http.Client) (objects, error) {
 	return objects{client}, err
 }
 
-// place is the path of an object, or of a collection if the name is empty.
+// place is the place of an object, or of a collection if the name is empty.
 type place struct {
 	kind                 resource
 	namespace, name, sub string

@@ -22,19 +22,19 @@ const (
 	machineSetLabel   = "machine.openshift.io/cluster-api-machineset"
 	autoscaleToHosts  = "metal3.io/autoscale-to-hosts"
 	mirrorPod         = "kubernetes.io/config.mirror"
-	unreachablePeriod = 5 * time.Minute // after which a pod of an unreachable node is not waited for
+	unreachablePeriod = 5 * time.Minute // after it, a terminating pod of an unreachable node is ignored
 )
 
 // RemoveNode removes a node from a cluster, with its Machine and BareMetalHost. A Machine of a
-// MachineSet is marked and its BareMetalHost is deleted, which scales the set down. It succeeds if
-// they do not exist.
+// MachineSet is annotated for deletion and its BareMetalHost is deleted, which scales down the set.
+// Missing objects are not an error.
 func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for the node %s: %w", name, err)
+		return fmt.Errorf("find the node %s: %w", name, err)
 	}
 	namespace, machineName, ok := strings.Cut(node.Annotations[nodeMachine], "/")
 	if !ok {
@@ -47,9 +47,9 @@ func (c *Client) RemoveNode(ctx context.Context, name string) error {
 		return c.deleteNode(ctx, node.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("look for the Machine %s/%s: %w", namespace, machineName, err)
+		return fmt.Errorf("find the Machine %s/%s: %w", namespace, machineName, err)
 	}
-	// The node is empty already, or can't be drained.
+	// The node is already drained, or can't be drained.
 	if err := c.annotate(ctx, machineAt, map[string]string{deleteMachine: "true",
 		excludeDraining: "true"}); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Client) RemoveNode(ctx context.Context, name string) error {
 		setAt := place{kind: machineSetKind, namespace: namespace, name: set}
 		err := c.objects.get(ctx, setAt, &map[string]any{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("look for the MachineSet %s/%s: %w", namespace, set, err)
+			return fmt.Errorf("find the MachineSet %s/%s: %w", namespace, set, err)
 		}
 		if inSet = err == nil; inSet {
 			if err := c.annotate(ctx, setAt, map[string]string{autoscaleToHosts: "true"}); err != nil {
@@ -97,16 +97,16 @@ func (c *Client) annotate(ctx context.Context, at place, annotations map[string]
 	return nil
 }
 
-// DrainNode cordons a node and evicts its pods, except those of DaemonSets and static pods.
-// drained reports whether none is left. Pods that a disruption budget protects are left for the
-// next call. It succeeds if the node does not exist.
+// DrainNode cordons a node and evicts its pods, except those of DaemonSets and static pods. drained
+// reports whether none of these pods is left. Pods that a disruption budget protects stay for the
+// next call. A missing node is drained.
 func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err error) {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for the node %s: %w", name, err)
+		return false, fmt.Errorf("find the node %s: %w", name, err)
 	}
 	if !node.Spec.Unschedulable {
 		if err := c.objects.merge(ctx, place{kind: nodeKind, name: node.Name},
@@ -128,7 +128,7 @@ func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err 
 		}
 		left = true
 		if pod.DeletionTimestamp != nil {
-			continue // it is being deleted
+			continue // the pod is being deleted
 		}
 		err := c.objects.create(ctx, place{kind: podKind, namespace: pod.Namespace, name: pod.Name, sub: "eviction"},
 			map[string]any{
@@ -142,7 +142,7 @@ func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err 
 	return !left, nil
 }
 
-// stays reports whether a pod is left on a drained node.
+// stays reports whether a pod remains on a drained node.
 func stays(pod *core.Pod) bool {
 	if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {
 		return false

@@ -21,7 +21,7 @@ const (
 	machineAPI  = "openshift-machine-api"
 )
 
-// object puts an object into the cluster.
+// object creates an object in the cluster.
 func (s *site) object(collection, namespace, name string, metadata map[string]any, spec map[string]any) {
 	full := map[string]any{"name": name}
 	if namespace != "" {
@@ -51,7 +51,7 @@ func server() spoke.Server {
 func TestEnsureMachine(t *testing.T) {
 	s := newSite(t)
 	s.controlPlane()
-	for range 2 { // it may be asked for again
+	for range 2 { // a repeated call changes nothing
 		require.NoError(t, s.open().EnsureMachine(t.Context(), server()))
 	}
 	host := s.cluster.Object(metalHosts, machineAPI, "node0")
@@ -59,7 +59,7 @@ func TestEnsureMachine(t *testing.T) {
 		"online": true, "bootMACAddress": "52:54:00:00:00:01", "externallyProvisioned": true,
 		"consumerRef": map[string]any{"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
 			"namespace": machineAPI, "name": "one-node0"},
-	}, host.Object["spec"], "nobody drives the server from there")
+	}, host.Object["spec"], "the cluster does not manage the server")
 	require.Equal(t, map[string]string{"inspect.metal3.io": "disabled",
 		"inspect.metal3.io/hardwaredetails": `{"hostname":"worker-1"}`}, host.GetAnnotations())
 	machine := s.cluster.Object(machines, machineAPI, "one-node0")
@@ -90,19 +90,19 @@ func TestRemoveNode(t *testing.T) {
 		given func(s *site)
 		gone  [][2]string
 	}{
-		"nothing is there": {func(*site) {}, nil},
-		"the node alone": {func(s *site) { s.object(nodes, "", "worker-1", nil, nil) },
+		"no objects": {func(*site) {}, nil},
+		"only the node": {func(s *site) { s.object(nodes, "", "worker-1", nil, nil) },
 			[][2]string{{nodes, "worker-1"}}},
-		"its Machine is gone": {func(s *site) { s.object(nodes, "", "worker-1", onNode, nil) },
+		"Machine deleted": {func(s *site) { s.object(nodes, "", "worker-1", onNode, nil) },
 			[][2]string{{nodes, "worker-1"}}},
-		"a Machine of its own": {func(s *site) { machineOf(s, nil) }, [][2]string{{machines, "one-node0"},
+		"Machine without a MachineSet": {func(s *site) { machineOf(s, nil) }, [][2]string{{machines, "one-node0"},
 			{metalHosts, "node0"}}},
-		"its MachineSet is gone": {func(s *site) {
+		"MachineSet deleted": {func(s *site) {
 			machineOf(s,
 				map[string]any{"machine.openshift.io/cluster-api-machineset": "w"})
 		},
 			[][2]string{{machines, "one-node0"}}},
-		"a Machine whose host was": {func(s *site) {
+		"BareMetalHost deleted": {func(s *site) {
 			machineOf(s, nil)
 			s.cluster.Remove(metalHosts, machineAPI,
 				"node0")
@@ -121,7 +121,7 @@ func TestRemoveNode(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a Machine of a set", func(t *testing.T) {
+	t.Run("Machine of a MachineSet", func(t *testing.T) {
 		s := newSite(t)
 		machineOf(s, map[string]any{"machine.openshift.io/cluster-api-machineset": "w"})
 		s.object(machineSets, machineAPI, "w", nil, nil)
@@ -131,9 +131,9 @@ func TestRemoveNode(t *testing.T) {
 		left := s.cluster.Object(machines, machineAPI, "one-node0").GetAnnotations()
 		require.Equal(t, []string{"true", "true"}, []string{left["machine.openshift.io/delete-machine"],
 			left["machine.openshift.io/exclude-node-draining"]})
-		require.Nil(t, s.cluster.Object(metalHosts, machineAPI, "node0"), "by which the set shrinks")
+		require.Nil(t, s.cluster.Object(metalHosts, machineAPI, "node0"), "the deletion scales down the set")
 	})
-	t.Run("the cluster refuses", func(t *testing.T) {
+	t.Run("rejected by the cluster", func(t *testing.T) {
 		s := newSite(t)
 		s.object(nodes, "", "worker-1", nil, nil)
 		s.cluster.Answer(func(r *http.Request) int {
@@ -166,7 +166,7 @@ func TestDrainNode(t *testing.T) {
 	})
 	drained, err := s.open().DrainNode(t.Context(), "worker-1")
 	require.NoError(t, err)
-	require.False(t, drained, "a disruption budget holds it")
+	require.False(t, drained, "a disruption budget protects the pod")
 	unschedulable, _, err := unstructured.NestedBool(s.cluster.Object(nodes, "", "worker-1").Object,
 		"spec", "unschedulable")
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestDrainNode(t *testing.T) {
 	}
 	drained, err = s.open().DrainNode(t.Context(), "worker-9")
 	require.NoError(t, err)
-	require.True(t, drained, "what is not there is drained")
+	require.True(t, drained, "a missing node is drained")
 }
 
 func TestTasks(t *testing.T) {
@@ -215,12 +215,12 @@ func TestTasks(t *testing.T) {
 	require.True(t, done)
 	require.ErrorIs(t, err, failure)
 	done, _ = do()
-	require.False(t, done, "it begins anew")
+	require.False(t, done, "the task starts again")
 	end()
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
 	case <-time.After(10 * time.Second):
-		require.Fail(t, "it does not end")
+		require.Fail(t, "the task does not end")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// Who asks for a kubelet's certificates, and in whose name.
+// Users, groups and signers of a kubelet's certificate requests.
 const (
 	nodePrefix       = "system:node:"
 	nodeGroup        = "system:nodes"
@@ -33,18 +33,18 @@ type Request struct {
 	ApprovedAt time.Time // UTC
 }
 
-// review is the decision about the certificate requests of one host.
+// review is the result of checking the certificate requests of one host.
 type review struct {
-	approve  []*certificates.CertificateSigningRequest // that are good and wait
-	approved []Request                                 // that are approved already
-	// a sentence about the first that is in the host's name and not what it may ask for
+	approve  []*certificates.CertificateSigningRequest // valid requests that wait for approval
+	approved []Request                                 // approved requests
+	// refused is a sentence about the first invalid request in the name of the host.
 	refused string
-	waiting bool // one is waiting that was not approved
+	waiting bool // a request waits that is not approved
 }
 
-// reviewRequests decides about the requests that were made in the name of a host since its
-// installation started. node is nil if it does not exist or belongs to another machine. Serving
-// certificates are only for existing nodes.
+// reviewRequests checks the requests in the name of a host since its installation started. node is
+// nil if it does not exist or belongs to another machine. Only existing nodes get serving
+// certificates.
 func reviewRequests(host Host, since time.Time, node *core.Node,
 	requests []certificates.CertificateSigningRequest) review {
 	var r review
@@ -58,7 +58,7 @@ func reviewRequests(host Host, since time.Time, node *core.Node,
 		}
 		asked, err := parse(csr)
 		if err != nil || !strings.EqualFold(asked.Subject.CommonName, nodePrefix+host.Name) {
-			continue // of another
+			continue // request of another node
 		}
 		if decided(csr, certificates.CertificateDenied) {
 			denied = csr.Name
@@ -76,7 +76,7 @@ func reviewRequests(host Host, since time.Time, node *core.Node,
 		case fault != "" && decided(csr, certificates.CertificateApproved):
 		case fault != "" && r.refused == "":
 			r.refused = fmt.Sprintf("The certificate request %s is in the name of the host and was not approved: %s. "+
-				"Look at it in the cluster (oc describe csr %s), and approve or deny it there.", csr.Name, fault,
+				"Check it in the cluster (oc describe csr %s), and approve or deny it there.", csr.Name, fault,
 				csr.Name)
 			r.waiting = true
 		case fault != "":
@@ -87,8 +87,10 @@ func reviewRequests(host Host, since time.Time, node *core.Node,
 		}
 	}
 	if denied != "" && r.refused == "" && len(r.approve)+len(r.approved) == 0 {
-		r.refused = fmt.Sprintf("The host's certificate request %s was denied in its cluster, and it made no other. "+
-			"If that was a mistake, delete it there (oc delete csr %s): its kubelet asks again.", denied, denied)
+		r.refused = fmt.Sprintf("The host's certificate request %s was denied in the cluster, and the host has made "+
+			"no other request. "+
+			"If that was a mistake, delete the request (oc delete csr %s): the kubelet then creates a new one.",
+			denied, denied)
 	}
 	return r
 }
@@ -96,7 +98,7 @@ func reviewRequests(host Host, since time.Time, node *core.Node,
 func parse(csr *certificates.CertificateSigningRequest) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(csr.Spec.Request)
 	if block == nil {
-		return nil, fmt.Errorf("the request of %s is no PEM", csr.Name)
+		return nil, fmt.Errorf("the request of %s is not PEM", csr.Name)
 	}
 	return x509.ParseCertificateRequest(block.Bytes)
 }
@@ -115,8 +117,8 @@ func approvedAt(csr *certificates.CertificateSigningRequest) time.Time {
 	return time.Time{}
 }
 
-// clientFault returns why a request for the kubelet's client certificate is not approved; "" if it
-// is.
+// clientFault returns the reason if a request for the kubelet's client certificate is invalid; ""
+// otherwise.
 func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.CertificateRequest) string {
 	switch {
 	case csr.Spec.Username != bootstrapAccount || !sameSet(csr.Spec.Groups, bootstrapGroups()):
@@ -125,37 +127,37 @@ func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.Certif
 		return fmt.Sprintf("its organization is %q and not %s alone", strings.Join(asked.Subject.Organization, ", "),
 			nodeGroup)
 	case len(asked.DNSNames)+len(asked.EmailAddresses)+len(asked.IPAddresses)+len(asked.URIs) > 0:
-		return "it asks for names or addresses, which a client certificate of a kubelet has none of"
+		return "it contains names or addresses, which the client certificate of a kubelet must not have"
 	case !usagesFor(csr.Spec.Usages, certificates.UsageClientAuth):
 		return fmt.Sprintf("its usages are %v", csr.Spec.Usages)
 	}
 	return ""
 }
 
-// servingFault returns why a request for the kubelet's serving certificate is not approved; "" if
-// it is. The node's status has its own names and addresses.
+// servingFault returns the reason if a request for the kubelet's serving certificate is invalid; ""
+// otherwise. The names and addresses must be those in the node's status.
 func servingFault(csr *certificates.CertificateSigningRequest, asked *x509.CertificateRequest, node *core.Node) string {
 	switch {
 	case csr.Spec.Username != nodePrefix+node.Name || asked.Subject.CommonName != csr.Spec.Username:
 		return fmt.Sprintf("it was made by %s and not by the node itself", csr.Spec.Username)
 	case !slices.Contains(csr.Spec.Groups, authenticated) || !slices.Contains(csr.Spec.Groups, nodeGroup):
-		return fmt.Sprintf("who made it is only in the groups %s", strings.Join(csr.Spec.Groups, ", "))
+		return fmt.Sprintf("its requester is only in the groups %s", strings.Join(csr.Spec.Groups, ", "))
 	case !slices.Contains(asked.Subject.Organization, nodeGroup):
 		return fmt.Sprintf("its organization is not %s", nodeGroup)
 	case !usagesFor(csr.Spec.Usages, certificates.UsageServerAuth):
 		return fmt.Sprintf("its usages are %v", csr.Spec.Usages)
 	case len(asked.EmailAddresses)+len(asked.URIs) > 0:
-		return "it asks for an e-mail address or a URI"
+		return "it contains an e-mail address or a URI"
 	}
 	names, addresses := identityOf(node)
 	for _, name := range asked.DNSNames {
 		if !slices.Contains(names, name) {
-			return fmt.Sprintf("it asks for the name %q, which is not its node's", name)
+			return fmt.Sprintf("it contains the name %q, which is not its node's", name)
 		}
 	}
 	for _, ip := range asked.IPAddresses {
 		if !slices.ContainsFunc(addresses, ip.Equal) {
-			return fmt.Sprintf("it asks for the address %s, which is not its node's", ip)
+			return fmt.Sprintf("it contains the address %s, which is not its node's", ip)
 		}
 	}
 	return ""
@@ -177,7 +179,7 @@ func identityOf(node *core.Node) (names []string, addresses []net.IP) {
 }
 
 // usagesFor reports whether usages are those of a kubelet's certificate. Older kubelets also
-// request key encipherment.
+// request the usage key encipherment.
 func usagesFor(usages []certificates.KeyUsage, auth certificates.KeyUsage) bool {
 	return sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, auth}) ||
 		sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageKeyEncipherment,

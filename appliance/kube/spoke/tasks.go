@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// taskTimeout limits a task.
+// taskTimeout is the time limit of a task.
 const taskTimeout = 2 * time.Minute
 
 // Tasks runs calls of clusters in the background, because reconcilers must not wait for a cluster
-// that does not answer. The zero value is ready.
+// that does not respond. The zero value is ready to use.
 type Tasks struct {
 	mu     sync.Mutex
 	ended  bool
@@ -25,15 +25,15 @@ type task struct {
 	err    error
 }
 
-// Do starts the task of a name if there is none, and returns its result once it has finished. The
-// result is then deleted. requeue is called when the task has finished; Do must be called again
-// then.
+// Do starts the task with a name unless it is running, and returns its result if it has finished.
+// It returns each result once. When the task has finished, requeue is called; then the caller must
+// call Do again.
 func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (done bool, err error) {
 	_, done, err = t.Ask(name, func(ctx context.Context) (string, error) { return "", run(ctx) }, again)
 	return done, err
 }
 
-// Ask is Do for a task with an answer.
+// Ask is Do for a task with a result value.
 func (t *Tasks) Ask(name string, run func(context.Context) (string, error),
 	again func()) (answer string, done bool, err error) {
 	t.mu.Lock()
