@@ -15,19 +15,19 @@ import (
 	"landfall/isogen"
 )
 
-// Servers are machines whose power another part controls, such as simulated BMCs. They boot from
-// the disc that they are given. Machines that boot images of the same infra-env form one group. Set
+// Servers contains machines whose power is controlled elsewhere, for example by simulated BMCs.
+// They boot from a given disc. Machines that boot images of the same infra-env form one group. Set
 // the fields before the first Boot.
 type Servers struct {
-	// Planned describes the machines, the first one with the number First.
+	// Planned describes the machines, beginning with the machine that has the number First.
 	Planned []Planned
 	First   int
-	// Speed, Faults, Network and Spokes have the meaning of a HostGroup's.
+	// Speed, Faults, Network and Spokes have the same meaning as in HostGroup.
 	Speed   float64
 	Faults  Faults
 	Network netip.Prefix
 	Spokes  *Spokes
-	Logger  *slog.Logger // nil discards
+	Logger  *slog.Logger // nil discards the log
 
 	mu     sync.Mutex
 	groups map[string]*serverGroup // by infra-env
@@ -36,15 +36,15 @@ type Servers struct {
 	end    context.CancelFunc
 }
 
-// serverGroup is a group whose hosts boot one by one.
+// serverGroup is a group whose hosts boot individually.
 type serverGroup struct {
 	*HostGroup
 	hosts map[int]*host
-	up    map[int]*sync.Mutex // held while that machine is up
+	up    map[int]*sync.Mutex // held while the machine runs
 }
 
 // Boot runs the machine with the given number from the disc at path until the context ends or the
-// machine is installed. The error for a disc without a discovery config says so.
+// machine is installed. It returns an error for a disc without a discovery config.
 func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	inserted, err := readDisc(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	}
 	h := group.hosts[number]
 	if h == nil {
-		return fmt.Errorf("there is no simulated server number %d", number)
+		return fmt.Errorf("simulated server %d does not exist", number)
 	}
 	s.mu.Lock()
 	s.last[number] = group
@@ -69,8 +69,8 @@ func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	return group.runDiscovery(ctx, h, nil, fromImage)
 }
 
-// FromDisk runs the machine with the given number from its disk. A machine without an installation
-// does nothing.
+// FromDisk runs the machine with the given number from its disk. It does nothing if the machine is
+// not installed.
 func (s *Servers) FromDisk(ctx context.Context, number int) error {
 	s.mu.Lock()
 	group := s.last[number]
@@ -156,11 +156,11 @@ func readDisc(path string) (_ *media, err error) {
 	}
 	payload, err := isogen.Embedded(file, info.Size())
 	if err != nil {
-		return nil, fmt.Errorf("the disc boots no discovery: %w", err)
+		return nil, fmt.Errorf("the disc is not a discovery image: %w", err)
 	}
 	config, err := ignition.ReadDiscovery(payload.Ignition)
 	if err != nil {
-		return nil, fmt.Errorf("the disc boots no discovery: %w", err)
+		return nil, fmt.Errorf("the disc is not a discovery image: %w", err)
 	}
 	return &media{config: config}, nil
 }

@@ -26,23 +26,22 @@ import (
 )
 
 // Spokes simulates the APIs of installed clusters on one port. The server name of a connection
-// selects the cluster, as in the cluster's kubeconfig. One authority signs all certificates. The
-// group's controllers report it as the authority of their clusters' ingresses, so that kubeconfigs
-// trust it.
+// selects the cluster, as in the cluster's kubeconfig. One CA signs all certificates. The group's
+// controllers report it as the CA of their clusters' ingresses, so that kubeconfigs trust it.
 type Spokes struct {
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
-	failed   error // reason of a premature end
+	failed   error // the error that stopped the server
 	ca       *pki.Pair
 
 	mu           sync.Mutex
 	certificates map[string]*tls.Certificate
 	clusters     map[string]*Spoke
-	claimed      map[strfmt.UUID]bool // hosts whose kubelets a group runs
+	claimed      map[strfmt.UUID]bool // hosts whose kubelets are run by a group
 }
 
-// NewSpokes listens at an address until Close.
+// NewSpokes starts a server that listens at an address until Close.
 func NewSpokes(ctx context.Context, address string) (*Spokes, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -76,11 +75,11 @@ func (s *Spokes) Close() error {
 // Addr returns the listen address.
 func (s *Spokes) Addr() string { return s.listener.Addr().String() }
 
-// CA returns the authority of all certificates, in PEM.
+// CA returns the CA certificate in PEM.
 func (s *Spokes) CA() []byte { return s.ca.Cert }
 
 // Kubeconfig returns an administrator's kubeconfig for the cluster whose API has the given name,
-// such as api.one.example.com, at the usual port. KubeconfigAt takes another port.
+// such as api.one.example.com, at the default port. For another port, use KubeconfigAt.
 func (s *Spokes) Kubeconfig(name string) []byte { return s.KubeconfigAt(name, "6443") }
 
 func (s *Spokes) KubeconfigAt(name, port string) []byte {
@@ -110,7 +109,7 @@ func (s *Spokes) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	return &certificate, nil
 }
 
-// Cluster returns the cluster with the given API name, creating it if necessary.
+// Cluster returns the cluster with the given API name. It creates the cluster if necessary.
 func (s *Spokes) Cluster(name string) *Spoke {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +143,8 @@ func (s *Spokes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Cluster(r.TLS.ServerName).ServeHTTP(w, r)
 }
 
-// Spoke is the API of one cluster: the part of Kubernetes' REST API that clients of nodes,
-// certificate requests, pods, Machines and similar objects use.
+// Spoke is the API of one cluster. It implements the part of Kubernetes' REST API for nodes,
+// certificate signing requests, pods, Machines and similar objects.
 type Spoke struct {
 	mu       sync.Mutex
 	objects  map[string]*unstructured.Unstructured // by collection, namespace and name
@@ -153,22 +152,22 @@ type Spoke struct {
 	answer   func(*http.Request) int
 }
 
-// Answer makes requests fail with the status that the function returns, unless that is 0; nil ends
-// that.
+// Answer makes requests fail with the status that the function returns, unless the status is 0. nil
+// removes the function.
 func (s *Spoke) Answer(with func(*http.Request) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = with
 }
 
-// Put adds or replaces an object. The collection is its path without namespace: "api/v1/nodes".
+// Put adds or replaces an object. collection is the path without namespace: "api/v1/nodes".
 func (s *Spoke) Put(collection string, object map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(collection, &unstructured.Unstructured{Object: object})
 }
 
-// Object returns a copy of an object; nil if there is none.
+// Object returns a copy of an object, or nil.
 func (s *Spoke) Object(collection, namespace, name string) *unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,7 +366,7 @@ func sendJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		panic(http.ErrAbortHandler) // the client is gone
+		panic(http.ErrAbortHandler) // the client has closed the connection
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	TenYears = 10 * Year
 )
 
-// Pair is a certificate and its key in PEM.
+// Pair is a certificate with its key, in PEM.
 type Pair struct {
 	Cert []byte
 	Key  []byte
@@ -53,8 +53,8 @@ func NewServer(commonName string, names []string, ips []net.IP, validity time.Du
 	}, validity, ca)
 }
 
-// newCert creates a certificate that is valid from now, signed by ca, or self-signed without one.
-// The keys are elliptic for speed; openshift-install's are RSA.
+// newCert creates a certificate that is valid from now, signed by ca. Without ca, the certificate
+// is self-signed. The keys are elliptic for speed; openshift-install uses RSA keys.
 func newCert(template *x509.Certificate, validity time.Duration, ca *Pair) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -75,7 +75,7 @@ func newCert(template *x509.Certificate, validity time.Duration, ca *Pair) (*Pai
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate %s: %w", template.Subject.CommonName, err)
+		return nil, fmt.Errorf("create certificate %s: %w", template.Subject.CommonName, err)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, nil, errors.New("the state file's root CA has a key of another kind")
+		return nil, nil, errors.New("the key of the state file's root CA has an unsupported type")
 	}
 	return cert, key, nil
 }

@@ -13,14 +13,14 @@ const (
 	postTime  = 12 * time.Second // power-on self-test of the firmware
 	staleTime = 5 * time.Second
 	taskTime  = 4 * time.Second
-	// longestURL is the accepted length of an image's URL, in bytes.
+	// longestURL is the maximum length of an image's URL in bytes.
 	longestURL = 255
-	// shortURL is the accepted length of a URL for UEFI HTTP boot with HTTPBootShort, in bytes.
+	// shortURL is the maximum length of a URL for UEFI HTTP boot with HTTPBootShort, in bytes.
 	shortURL = 32
 	outage   = 40 * time.Second
 )
 
-// act executes an action.
+// act runs an action.
 func (b *BMC) act(w http.ResponseWriter, r *http.Request, path string, given fields,
 	body bool) (fields, int, *refusal) {
 	b.mu.Lock()
@@ -99,7 +99,7 @@ func (b *BMC) reset(kind string) *refusal {
 	return nil
 }
 
-// insertMedia handles InsertMedia. The caller holds the mutex.
+// insertMedia handles the action InsertMedia. The caller holds the mutex.
 func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request, d *drive, given fields) (fields, int, *refusal) {
 	p := b.options.Profile
 	if d.Internal {
@@ -125,7 +125,7 @@ func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request, d *drive, give
 	return b.fill(w, d, image)
 }
 
-// fill inserts an image into a drive, at once or by a task. The caller holds the mutex.
+// fill inserts an image into a drive, immediately or as a task. The caller holds the mutex.
 func (b *BMC) fill(w http.ResponseWriter, d *drive, image string) (fields, int, *refusal) {
 	if b.has(TaskFails) || b.has(TaskSlow) || b.options.Profile.Tasks {
 		b.nextID++
@@ -146,8 +146,8 @@ func (b *BMC) fill(w http.ResponseWriter, d *drive, image string) (fields, int, 
 	return nil, http.StatusNoContent, nil
 }
 
-// checkImage returns the reason why an image cannot be inserted. The caller holds the mutex; it is
-// released while the image is read.
+// checkImage returns the reason why an image cannot be inserted. The caller holds the mutex.
+// checkImage releases it while the image is read.
 func (b *BMC) checkImage(r *http.Request, d *drive, image string) *refusal {
 	switch {
 	case d.Internal:
@@ -179,7 +179,7 @@ func (b *BMC) checkImage(r *http.Request, d *drive, image string) *refusal {
 	err = b.probe(r.Context(), image)
 	b.mu.Lock()
 	if err != nil {
-		b.log.Debug("A simulated BMC could not look at an image.", "image", image, "error", err)
+		b.log.Debug("A simulated BMC could not read an image.", "image", image, "error", err)
 		return refuse(http.StatusBadRequest, "IDRAC.2.8.RAC0904",
 			"Unable to locate the ISO or IMG image file or folder in the network share location because the file or "+
 				"folder path or the user credentials entered are incorrect.")
@@ -224,7 +224,7 @@ func (b *BMC) eject(d *drive) *refusal {
 	return nil
 }
 
-// change handles PATCH of a resource.
+// change handles a PATCH of a resource.
 func (b *BMC) change(w http.ResponseWriter, r *http.Request, path string, given fields) (fields, int, *refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

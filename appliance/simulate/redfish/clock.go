@@ -6,14 +6,15 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Accelerated returns a clock that runs faster than the real one by the given factor, starting now.
+// Accelerated returns a clock that runs faster than the real clock by the given factor, starting
+// now.
 func Accelerated(speed float64) clockwork.Clock {
 	return &acceleratedClock{clockwork.NewRealClock(), time.Now().Round(0), time.Now(), speed}
 }
 
 type acceleratedClock struct {
 	clockwork.Clock
-	start, began time.Time // the clock's time at its start, and the real time then
+	start, began time.Time // the clock's time at its start, and the real time of the start
 	speed        float64
 }
 

@@ -9,25 +9,26 @@ import (
 	"os"
 )
 
-// fetchStep is the number of bytes of an image that one request reads.
+// fetchStep is the size of the range that one request reads, in bytes.
 const fetchStep = 1 << 20
 
-// iso9660 identifies an ISO at this offset (ECMA-119, 8.4.2).
+// An ISO has this mark at this offset (ECMA-119, 8.4.2).
 const (
 	iso9660Mark   = "CD001"
 	iso9660Offset = 16*2048 + 1
 )
 
-// Image is a fetched disc.
+// Image is a downloaded disc.
 type Image struct {
 	URL  string
-	Path string // of a file with its bytes; removed when Boot returns
+	Path string // path of a file with the content; the file is removed when Boot returns
 	Size int64
-	// Ejected is closed when the image is removed from its drive; nil for an image outside a drive.
+	// Ejected is closed when the image is removed from its drive. It is nil for an image outside a
+	// drive.
 	Ejected <-chan struct{}
 }
 
-// probe reads an image as BMCs do when it is inserted: its length, and whether it is an ISO.
+// probe reads an image like a BMC at an insert: its length, and whether it is an ISO.
 func (b *BMC) probe(ctx context.Context, address string) error {
 	if b.has(Unreachable) {
 		return errors.New("no route to host")
@@ -62,12 +63,12 @@ func (b *BMC) probe(ctx context.Context, address string) error {
 
 func isDisc(mark []byte) error {
 	if string(mark) != iso9660Mark {
-		return errors.New("it is no ISO 9660 image")
+		return errors.New("the image is not an ISO 9660 image")
 	}
 	return nil
 }
 
-// fetch reads a complete image into a file, by ranges like a BMC or without them like UEFI
+// fetch downloads a complete image into a file: with ranges like a BMC, or without ranges like UEFI
 // firmware.
 func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Image, err error) {
 	file, err := os.CreateTemp(b.options.Dir, "virtual-media-*.iso")
@@ -103,7 +104,7 @@ func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Imag
 // userAgent is the context key of the client's name.
 type userAgent struct{}
 
-// request fetches an image or a range of it and returns the length in the answer.
+// request requests an image or a range of it. It returns the length in the response.
 func (b *BMC) request(ctx context.Context, method, address, byteRange string,
 	read func(*http.Response) error) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
@@ -123,7 +124,7 @@ func (b *BMC) request(ctx context.Context, method, address, byteRange string,
 		return 0, err
 	}
 	if response.StatusCode != wanted {
-		return 0, errors.Join(fmt.Errorf("%s was answered with %s", method, response.Status), response.Body.Close())
+		return 0, errors.Join(fmt.Errorf("%s returned %s", method, response.Status), response.Body.Close())
 	}
 	if read != nil {
 		err = read(response)

@@ -17,11 +17,11 @@ const root = "/redfish/v1"
 // sessionRequests is the number of requests after which a session ends, with the fault SessionEnds.
 const sessionRequests = 6
 
-// refusal is an error answer.
+// refusal is an error response.
 type refusal struct {
 	status     int
 	id, text   string
-	retryAfter int // seconds
+	retryAfter int // in seconds
 }
 
 func refuse(status int, id, format string, args ...any) *refusal {
@@ -94,25 +94,24 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.write(w, text)
 }
 
-// breakOff closes the connection without an answer.
+// breakOff closes the connection without a response.
 func (b *BMC) breakOff(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {
 		err = connection.Close()
 	}
 	if err != nil {
-		b.log.Error("A BMC's stand-in could not break a connection off.", "error", err)
+		b.log.Error("A simulated BMC could not close a connection.", "error", err)
 	}
 }
 
 func (b *BMC) write(w io.Writer, text []byte) {
 	if _, err := w.Write(text); err != nil {
-		b.log.Debug("A client of a BMC's stand-in went away.", "error", err)
+		b.log.Debug("A client of a simulated BMC closed its connection.", "error", err)
 	}
 }
 
-// strikes returns true for the given number of calls if the fault is set. The caller holds the
-// mutex.
+// strikes returns true for the given occurrences of a set fault. The caller holds the mutex.
 func (b *BMC) strikes(fault Fault, times ...int) bool {
 	if !b.has(fault) {
 		return false
@@ -121,7 +120,7 @@ func (b *BMC) strikes(fault Fault, times ...int) bool {
 	return slices.Contains(times, b.counts[string(fault)])
 }
 
-// answer is the answer to a request: a body (nil for none) and a status, or a refusal.
+// answer returns the response to a request: a body (nil for none) and a status, or a refusal.
 func (b *BMC) answer(w http.ResponseWriter, r *http.Request, body []byte) (map[string]any, int, *refusal) {
 	path := strings.TrimRight(r.URL.Path, "/")
 	if path == root && r.Method == http.MethodGet {
@@ -265,7 +264,7 @@ func (b *BMC) tagged(r *http.Request, path string) *refusal {
 
 func (b *BMC) tag(path string) string { return fmt.Sprintf(`W/"%d"`, b.versions[path]+1) }
 
-// hindered returns a refusal of every change. The caller holds the mutex.
+// hindered returns a refusal that applies to every change, or nil. The caller holds the mutex.
 func (b *BMC) hindered() *refusal {
 	if b.strikes(Busy503, 1, 2) {
 		return &refusal{http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable",

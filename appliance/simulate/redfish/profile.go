@@ -1,10 +1,10 @@
 package redfish
 
-// Slot is a virtual drive.
+// MediaDevice is a virtual media device (Redfish: VirtualMedia).
 type MediaDevice struct {
 	ID         string
 	MediaTypes []string
-	// Internal drives reject images with 400. They serve remote consoles and uploads.
+	// Internal devices reject images with 400. They are reserved for remote consoles and uploads.
 	Internal bool
 }
 
@@ -18,25 +18,25 @@ type Profile struct {
 	Firmware     string
 	SystemID     string
 	ManagerID    string
-	// MediaAtSystem and MediaAtManager say which resources list the drives.
+	// MediaAtSystem and MediaAtManager select the resources that list the devices.
 	MediaAtSystem, MediaAtManager bool
 	MediaDevices                  []MediaDevice
-	// Written drives have no actions. Clients write the image to the resource.
+	// Written devices have no actions. Clients write the image to the resource.
 	Written bool
-	// Refused lists fields of InsertMedia that the BMC rejects as unknown.
+	// Refused lists properties of InsertMedia that the BMC rejects as unknown.
 	Refused []string
-	// Wanted lists required fields of InsertMedia.
+	// Wanted lists required properties of InsertMedia.
 	Wanted []string
-	// Vague makes the BMC name missing fields in the text of a GeneralError only.
+	// Vague names missing properties only in the text of a GeneralError.
 	Vague bool
 	// BodyForEject rejects an EjectMedia without a body.
 	BodyForEject bool
 	// Targets lists the allowed values of BootSourceOverrideTarget.
 	Targets []string
 	// CdIsPhysical makes the override Cd select a physical drive. Attributes of the manager select
-	// the virtual one.
+	// the virtual drive.
 	CdIsPhysical bool
-	// NoHTTPBootURI supports the target UefiHttp without a URL.
+	// NoHTTPBootURI supports the target UefiHttp, but no URL.
 	NoHTTPBootURI bool
 	// WholeBoot rejects a boot override without its mode.
 	WholeBoot bool
@@ -44,17 +44,17 @@ type Profile struct {
 	SettingsBoot bool
 	// NoOnce keeps a boot override until the client removes it.
 	NoOnce bool
-	// StrictTags rejects changes of resources without the present ETag.
+	// StrictTags rejects changes of resources without the current ETag.
 	StrictTags bool
-	// ResetByInfo lists the reset types in an ActionInfo.
+	// ResetByInfo lists the reset types in an ActionInfo resource.
 	ResetByInfo bool
-	// NoSessions has no SessionService.
+	// NoSessions omits the SessionService.
 	NoSessions bool
 	// Tasks answers an insert with 202 and a task.
 	Tasks bool
-	// OddTypes writes numbers and booleans as texts, and null for required values.
+	// OddTypes writes numbers and booleans as strings, and null for required values.
 	OddTypes bool
-	// Junk adds members that are neither systems nor managers.
+	// Junk adds members to collections that are neither systems nor managers.
 	Junk bool
 }
 
@@ -69,7 +69,7 @@ func floppy(id string) MediaDevice {
 	return MediaDevice{ID: id, MediaTypes: []string{"Floppy", "USBStick"}}
 }
 
-// Profiles returns all profiles, based on what is known of the vendors' BMCs.
+// Profiles returns all profiles. They are based on knowledge of the vendors' BMCs.
 func Profiles() []Profile {
 	return []Profile{
 		{Name: "generic", Vendor: "Contoso", Manufacturer: "Contoso", Model: "Model 1", SystemID: "1", ManagerID: "BMC",
@@ -142,7 +142,7 @@ func Profiles() []Profile {
 	}
 }
 
-// ProfileByName returns the profile with a name; false if there is none.
+// ProfileByName returns the profile with a name. It returns false if the profile does not exist.
 func ProfileByName(name string) (Profile, bool) {
 	for _, profile := range Profiles() {
 		if profile.Name == name {
@@ -158,12 +158,12 @@ type Fault string
 // Faults of BMCs.
 const (
 	InUse400      Fault = "insert-in-use-400" // an insert into a full drive is answered with 400
-	InUse409      Fault = "insert-in-use-409" // with 409
-	InUse500      Fault = "insert-in-use-500" // with 500 and VRM0021
+	InUse409      Fault = "insert-in-use-409" // an insert into a full drive is answered with 409
+	InUse500      Fault = "insert-in-use-500" // an insert into a full drive is answered with 500 and VRM0021
 	StuckMedia    Fault = "media-stuck"       // the image cannot be ejected
 	EjectEmpty400 Fault = "eject-empty-400"   // an eject of an empty drive is answered with 400
-	EjectKeeps    Fault = "eject-keeps-image" // the first eject succeeds and keeps the image
-	StaleInserted Fault = "stale-inserted"    // a drive shows its former content for five seconds
+	EjectKeeps    Fault = "eject-keeps-image" // the first eject is accepted but keeps the image
+	StaleInserted Fault = "stale-inserted"    // a drive shows its former content for five seconds after an eject
 	Insert500Once Fault = "insert-500-once"   // the first insert fails with 500
 	Insert500     Fault = "insert-500"        // every insert fails with 500
 	Busy503       Fault = "busy-503"          // the first changes are answered with 503 and Retry-After
@@ -174,33 +174,34 @@ const (
 	NoSessionService Fault = "no-session-service" // creating a session is answered with 405
 	SelfSigned       Fault = "tls-self-signed"    // the certificate is self-signed
 	Expired          Fault = "tls-expired"        // the certificate is self-signed and has expired
-	TLS12            Fault = "tls-1.2"            // TLS 1.2 at most
-	Reset            Fault = "connection-reset"   // some answers are cut off
+	TLS12            Fault = "tls-1.2"            // the BMC supports TLS 1.2 at most
+	Reset            Fault = "connection-reset"   // some responses are cut off
 	TaskFails        Fault = "task-fails"         // an insert becomes a task that runs and then fails
 	TaskSlow         Fault = "task-slow"          // an insert becomes a task that runs for a while
 	Tag412           Fault = "etag-412"           // the first change of a resource is answered with 412
 	Tag428           Fault = "etag-428"           // changes without an ETag are answered with 428
-	BootInPOST       Fault = "boot-during-post"   // boot overrides are refused for some seconds after each reset
-	On409            Fault = "on-409-twice"       // the first two attempts to power on are answered with 409
-	Off400           Fault = "off-400"            // a power-off of a server that is off is answered with 400
-	PowerNull        Fault = "power-null"         // the power state is null
-	PowerSlow        Fault = "powering-on"        // the power state stays PoweringOn
-	PowerStuck       Fault = "power-stuck"        // the server does not power off
-	NoReset          Fault = "no-reset"           // the system has no Reset action
-	NoRanges         Fault = "no-ranges"          // the BMC fetches images whole, without asking for ranges
-	Unreachable      Fault = "image-unreachable"  // the BMC cannot reach the image
-	NoLicence        Fault = "no-licence"         // virtual media is not licensed
-	NoDrives         Fault = "no-drives"          // there are no virtual drives
-	Slow             Fault = "slow"               // each answer takes 30 seconds
-	WrongPassword    Fault = "wrong-password"     // the credentials are rejected
-	ReadOnly         Fault = "read-only-user"     // the user may not change anything
-	PowerLost        Fault = "power-lost"         // the BMC loses power for a while
-	Clock1970        Fault = "clock-1970"         // the BMC's clock was never set
-	SeveralSystems   Fault = "several-systems"    // two systems
-	NoSystems        Fault = "no-systems"         // no system
-	NotRedfish       Fault = "not-redfish"        // another kind of server answers at the address
-	HTTPBootShort    Fault = "http-boot-url-32"   // a URL for UEFI HTTP boot may have 32 bytes
-	HTTPBootPlain    Fault = "http-boot-no-https" // a URL for UEFI HTTP boot must begin with http:
+	// boot overrides are rejected for some seconds after each reset
+	BootInPOST     Fault = "boot-during-post"
+	On409          Fault = "on-409-twice"       // the first two attempts to power on are answered with 409
+	Off400         Fault = "off-400"            // a power-off of a server that is off is answered with 400
+	PowerNull      Fault = "power-null"         // the power state is null
+	PowerSlow      Fault = "powering-on"        // the power state stays PoweringOn
+	PowerStuck     Fault = "power-stuck"        // the server does not power off
+	NoReset        Fault = "no-reset"           // the system has no Reset action
+	NoRanges       Fault = "no-ranges"          // the BMC downloads images without ranges
+	Unreachable    Fault = "image-unreachable"  // the BMC cannot reach the image
+	NoLicence      Fault = "no-licence"         // virtual media is not licensed
+	NoDrives       Fault = "no-drives"          // the BMC has no virtual drives
+	Slow           Fault = "slow"               // each response takes 30 seconds
+	WrongPassword  Fault = "wrong-password"     // the credentials are rejected
+	ReadOnly       Fault = "read-only-user"     // the user may only read
+	PowerLost      Fault = "power-lost"         // the BMC loses power temporarily
+	Clock1970      Fault = "clock-1970"         // the BMC's clock is not set
+	SeveralSystems Fault = "several-systems"    // the BMC has two systems
+	NoSystems      Fault = "no-systems"         // the BMC has no system
+	NotRedfish     Fault = "not-redfish"        // another kind of server responds at the address
+	HTTPBootShort  Fault = "http-boot-url-32"   // a URL for UEFI HTTP boot may have at most 32 bytes
+	HTTPBootPlain  Fault = "http-boot-no-https" // a URL for UEFI HTTP boot must begin with http:
 )
 
 // Faults returns all faults.

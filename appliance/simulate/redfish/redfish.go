@@ -1,7 +1,7 @@
-// Package redfish simulates the management controllers (BMCs) of servers with the profiles of their
-// vendors. A BMC answers over Redfish, fetches images over HTTP when they are inserted, takes
-// seconds for power transitions, and boots its server according to the boot override. profile.go
-// has the differences between vendors and the faults.
+// Package redfish simulates the management controllers (BMCs) of servers, with the profiles of
+// vendors. A BMC speaks Redfish, downloads images over HTTP when they are inserted, takes seconds
+// for power transitions, and boots its server according to the boot override. profile.go contains
+// the differences between vendors and the faults.
 package redfish
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Options describe a BMC and its server.
+// Options describes a BMC and its server.
 type Options struct {
 	Profile  Profile
 	Faults   []Fault
@@ -28,22 +28,23 @@ type Options struct {
 	// Serial, UUID and MACs identify the server.
 	Serial, UUID string
 	MACs         []string
-	// Off starts with the server off. Most servers are found on.
+	// Off makes the server start powered off. By default, it is on.
 	Off bool
-	// PowerDelay is the duration of a power transition; 0 for three seconds.
+	// PowerDelay is the duration of a power transition; 0 means three seconds.
 	PowerDelay time.Duration
-	// Boot, if set, is called with the fetched image when the server boots from the virtual CD or
-	// by HTTP. Its context ends when the server is switched off or restarted.
+	// Boot, if set, is called with the downloaded image when the server boots from the virtual CD
+	// or by HTTP. Its context ends when the server is powered off or restarted.
 	Boot func(ctx context.Context, image *Image)
-	// FromDisk, if set, is called in the same way when the server boots from its disk.
+	// FromDisk, if set, is called when the server boots from its disk. Its context ends like that
+	// of Boot.
 	FromDisk func(ctx context.Context)
-	// Dir holds fetched images while they are booted; "" for the system's directory for temporary
-	// files.
+	// Dir contains downloaded images while they are booted; "" means the system's directory for
+	// temporary files.
 	Dir string
-	// HTTP fetches the images; nil for a client that trusts the system's authorities.
+	// HTTP downloads the images; nil means a client that trusts the system's CAs.
 	HTTP   *http.Client
-	Clock  clockwork.Clock // nil for the real one
-	Logger *slog.Logger    // nil discards
+	Clock  clockwork.Clock // nil means the real clock
+	Logger *slog.Logger    // nil discards the log
 }
 
 // Started is a boot of the server.
@@ -67,35 +68,35 @@ type BMC struct {
 	address string
 
 	mu       sync.Mutex
-	power    string // On, Off, PoweringOn, PoweringOff
-	moves    int    // number of power transitions, so that a superseded one does nothing
+	power    string // On, Off, PoweringOn or PoweringOff
+	moves    int    // number of power transitions; a superseded transition has no effect
 	since    time.Time
 	boot     map[string]string // Target, Enabled, Mode, HttpBootUri
 	dellBoot map[string]string
 	drives   map[string]*drive
-	sessions map[string]int // token to remaining requests; negative for no limit
+	sessions map[string]int // token -> remaining requests; negative: no limit
 	nextID   int
 	tasks    map[string]*task
-	versions map[string]int // of resources, for their ETags
+	versions map[string]int // versions of resources, for their ETags
 	counts   map[string]int // occurrences of each fault
 	started  []Started
-	machine  context.CancelFunc // ends what the server runs
+	machine  context.CancelFunc // ends the server's running system
 	requests []string
 	tokens   []string
-	most     int       // most sessions at the same time
-	gone     time.Time // the BMC has no power until then
+	most     int       // maximum number of simultaneous sessions
+	gone     time.Time // until this time, the BMC has no power
 }
 
-// drive is the content of a slot.
+// drive is a virtual media device with its content.
 type drive struct {
 	MediaDevice
-	image, shown string        // shown is visible for a while after the eject: see StaleInserted
-	stale        time.Time     // end of that while
+	image, shown string        // shown is reported for some time after the eject: see StaleInserted
+	stale        time.Time     // until this time, shown is reported
 	kept         bool          // EjectKeeps has occurred
 	out          chan struct{} // closed when the image is removed
 }
 
-// load puts an image into the drive.
+// load inserts an image into the drive.
 func (d *drive) load(image string) {
 	d.unload()
 	d.image, d.kept, d.out = image, false, make(chan struct{})
@@ -114,7 +115,7 @@ type task struct {
 	fails bool
 }
 
-// New returns a BMC. Its server is on, unless the options say otherwise.
+// New returns a BMC. Its server is on, unless Options.Off is set.
 func New(options Options) *BMC {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -151,12 +152,12 @@ func New(options Options) *BMC {
 
 func (b *BMC) has(fault Fault) bool { return b.faults[fault] }
 
-// Listen serves at an address (127.0.0.1:0 for any port of this machine) until Close. A nil
+// Listen serves at an address until Close. 127.0.0.1:0 means any port of this machine. A nil
 // certificate means plain HTTP.
 func (b *BMC) Listen(address string, certificate *tls.Certificate) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("start a BMC's stand-in: %w", err)
+		return fmt.Errorf("start a simulated BMC: %w", err)
 	}
 	scheme := "http"
 	if certificate != nil {
@@ -172,7 +173,7 @@ func (b *BMC) Listen(address string, certificate *tls.Certificate) error {
 		slog.LevelError)}
 	b.running.Go(func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			b.log.Error("A BMC's stand-in ended.", "error", err)
+			b.log.Error("A simulated BMC stopped with an error.", "error", err)
 		}
 	})
 	return nil
@@ -181,7 +182,7 @@ func (b *BMC) Listen(address string, certificate *tls.Certificate) error {
 // URL returns the BMC's URL with its port.
 func (b *BMC) URL() string { return b.address }
 
-// Close ends the server and what it runs.
+// Close stops the BMC, the server and its running system.
 func (b *BMC) Close() error {
 	b.end()
 	b.mu.Lock()
@@ -202,14 +203,14 @@ func (b *BMC) Power() string {
 	return b.power
 }
 
-// Boots returns all boots of the server so far.
+// Boots returns all boots of the server.
 func (b *BMC) Boots() []Started {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]Started(nil), b.started...)
 }
 
-// Inserted returns the URL of the image in the first full drive; "" if all are empty.
+// Inserted returns the URL of the image in the first full drive, or "".
 func (b *BMC) Inserted() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,14 +222,14 @@ func (b *BMC) Inserted() string {
 	return ""
 }
 
-// HTTPBootURI returns the URL of UEFI HTTP boot; "" if there is none.
+// HTTPBootURI returns the URL of UEFI HTTP boot, or "".
 func (b *BMC) HTTPBootURI() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.boot["HttpBootUri"]
 }
 
-// Insert puts an image into the first drive that accepts one, as a person on the BMC's page does.
+// Insert inserts an image into the first drive that accepts it, like a user on the BMC's web page.
 func (b *BMC) Insert(image string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,21 +255,21 @@ func (b *BMC) Tokens() []string {
 	return append([]string(nil), b.tokens...)
 }
 
-// MostSessions returns the greatest number of sessions open at the same time.
+// MostSessions returns the maximum number of simultaneous sessions.
 func (b *BMC) MostSessions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.most
 }
 
-// Requests returns the methods and paths of all requests so far.
+// Requests returns the methods and paths of all requests.
 func (b *BMC) Requests() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.requests...)
 }
 
-// Unplug removes the power of the BMC and of the server for a while.
+// Unplug removes the power of the BMC and of the server temporarily.
 func (b *BMC) Unplug(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,12 +283,12 @@ func (b *BMC) unplug(d time.Duration) {
 	b.power = "Off"
 	b.sessions = map[string]int{}
 	for _, d := range b.drives {
-		d.unload() // virtual media is lost with the BMC's power
+		d.unload() // the BMC loses its virtual media with its power
 	}
 	b.boot["Target"], b.boot["Enabled"] = "None", "Disabled"
 }
 
-// stop ends what the server runs. The caller holds the mutex.
+// stop ends the server's running system. The caller holds the mutex.
 func (b *BMC) stop() {
 	if b.machine != nil {
 		b.machine()
@@ -295,7 +296,7 @@ func (b *BMC) stop() {
 	}
 }
 
-// move changes the power state after a while. The caller holds the mutex.
+// move changes the power state after a delay. The caller holds the mutex.
 func (b *BMC) move(by, to string, then func()) {
 	b.moves++
 	move := b.moves
@@ -344,7 +345,8 @@ func (b *BMC) start() {
 		virtual = true
 		b.dellBoot["ServerBoot.1.BootOnce"] = "Disabled"
 	}
-	// Supermicro's Cd is a physical drive where UsbCd is known, except on the model without one.
+	// Cd is a physical drive on Supermicro's models that support UsbCd, except on the model without
+	// a USB CD.
 	if virtual && target == "Cd" && b.options.Profile.Vendor == "Supermicro" &&
 		b.options.Profile.Model != "ARS-111GL-NHR" || virtual && target == "UsbCd" &&
 		b.options.Profile.Model == "ARS-111GL-NHR" {
@@ -368,16 +370,17 @@ func (b *BMC) start() {
 	}
 }
 
-// run runs the server from an image: from the virtual CD, or fetched by its firmware over HTTP.
+// run runs the server from an image: the virtual CD, or an image that its firmware downloads over
+// HTTP.
 func (b *BMC) run(ctx context.Context, from, address string, out <-chan struct{}) {
 	image, err := b.fetch(ctx, address, from == "http")
 	if err != nil {
-		b.log.Warn("A simulated server could not read the image that it shall boot.", "image", address, "error", err)
+		b.log.Warn("A simulated server could not read its boot image.", "image", address, "error", err)
 		return
 	}
 	defer func() {
 		if err := os.Remove(image.Path); err != nil {
-			b.log.Warn("A fetched image could not be removed.", "error", err)
+			b.log.Warn("A downloaded image could not be removed.", "error", err)
 		}
 	}()
 	image.Ejected = out
@@ -389,15 +392,15 @@ func (b *BMC) run(ctx context.Context, from, address string, out <-chan struct{}
 	}
 }
 
-// Reboot restarts the server as its operating system does: the boot override no longer applies, and
-// firmware that prefers the disc boots it again while it is inserted.
+// Reboot restarts the server from its operating system. The boot override no longer applies.
+// Firmware that prefers the CD boots an inserted image again.
 func (b *BMC) Reboot() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.move("the operating system", "On", b.start)
 }
 
-// Halt switches the server off as its operating system does.
+// Halt powers the server off from its operating system.
 func (b *BMC) Halt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

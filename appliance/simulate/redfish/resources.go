@@ -38,7 +38,7 @@ func (b *BMC) serviceRoot() fields {
 	return service
 }
 
-// resource returns the resource at a path; nil if there is none. The caller holds the mutex.
+// resource returns the resource at a path, or nil. The caller holds the mutex.
 func (b *BMC) resource(path string) fields {
 	p := b.options.Profile
 	switch path {
@@ -86,7 +86,7 @@ func (b *BMC) resource(path string) fields {
 	return b.listed(path)
 }
 
-// listed returns the resource at the path of a member of a collection.
+// listed returns the resource at the path of a collection's member.
 func (b *BMC) listed(path string) fields {
 	if card, ok := strings.CutPrefix(path, b.systemPath()+"/EthernetInterfaces/"); ok {
 		if i, err := strconv.Atoi(card); err == nil && i >= 1 && i <= len(b.options.MACs) {

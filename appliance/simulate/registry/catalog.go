@@ -13,11 +13,11 @@ import (
 	"landfall/appliance/simulate/installer"
 )
 
-// Catalog describes a small operator catalog in the format of a real one: an image with a
+// Catalog describes a small operator catalog in the format of a real catalog: an image with a
 // file-based catalog (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
 type Catalog struct {
 	Index    string // last part of the repository, such as redhat-operator-index
-	Version  string // of OpenShift, "4.20"
+	Version  string // version of OpenShift: "4.20"
 	Packages []CatalogPackage
 }
 
@@ -26,23 +26,24 @@ type CatalogPackage struct {
 	Name    string
 	Channel string   // the default channel; "" for stable
 	Images  []string // repositories of its images
-	Held    bool     // the registry has its images
+	Held    bool     // the registry contains its images
 }
 
-// catalogRoot is the directory of the packages in the catalog's image. The label names it.
+// catalogRoot is the directory of the packages in the catalog's image. The image's label contains
+// it.
 const (
 	catalogRoot  = "configs"
 	catalogLabel = "operators.operatorframework.io.index.configs.v1"
 )
 
-// PushCatalog pushes a catalog to the registry at host. It returns what oc-mirror writes to
-// cluster-resources: the CatalogSource and the mirror rules for its images.
+// PushCatalog pushes a catalog to the registry at host. It returns the files that oc-mirror writes
+// to cluster-resources: the CatalogSource and the mirror rules for its images.
 func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 	var files []layerFile
 	for _, p := range c.Packages {
 		text, err := p.declare(ctx, host)
 		if err != nil {
-			return nil, fmt.Errorf("make the catalog %s: %w", c.Index, err)
+			return nil, fmt.Errorf("create the catalog %s: %w", c.Index, err)
 		}
 		files = append(files, textFile(catalogRoot+"/"+p.Name+"/catalog.json", text))
 	}
@@ -74,7 +75,7 @@ func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 // bundleRepository is the repository of the packages' bundles.
 const bundleRepository = "registry.redhat.io/stand-in"
 
-// declare returns the declaration of a package with one channel and one bundle, and pushes the
+// declare returns the declaration of a package with one channel and one bundle. It pushes the
 // package's images.
 func (p CatalogPackage) declare(ctx context.Context, host string) (string, error) {
 	channel := p.Channel
@@ -112,8 +113,8 @@ func (p CatalogPackage) declare(ctx context.Context, host string) (string, error
 	return text.String(), nil
 }
 
-// image creates an image of the package in a repository, pushes it if the registry must hold it,
-// and returns its pull spec.
+// image creates an image of the package in a repository and returns its pull spec. It pushes the
+// image if Held is set.
 func (p CatalogPackage) image(ctx context.Context, host, repository string) (string, error) {
 	layer, err := newFileLayer(textFile("README", "A stand-in for the image "+p.Name+" of "+repository+".\n"))
 	if err != nil {
@@ -135,7 +136,7 @@ func (p CatalogPackage) image(ctx context.Context, host, repository string) (str
 	return repository + "/" + p.Name + "@" + digest.String(), nil
 }
 
-// mirrorPath returns the path of a repository under a mirror, as oc-mirror does.
+// mirrorPath returns the path of a repository on a mirror, as oc-mirror chooses it.
 func mirrorPath(repository string) string {
 	_, path, _ := strings.Cut(repository, "/")
 	return path

@@ -35,8 +35,8 @@ func newFileLayer(files ...layerFile) (v1.Layer, error) {
 	return static.NewLayer(content.Bytes(), types.OCIUncompressedLayer), nil
 }
 
-// truncatedLayer returns a layer that is cut in the middle of its largest file. Its digest matches
-// the cut content.
+// truncatedLayer returns a layer that is cut off in the middle of its largest file. Its digest
+// matches the truncated content.
 func truncatedLayer(files ...layerFile) (v1.Layer, error) {
 	largest := slices.MaxFunc(files, func(a, b layerFile) int { return cmp.Compare(len(a.text), len(b.text)) })
 	var content bytes.Buffer

@@ -22,7 +22,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// Repositories of OpenShift's releases, and their paths under a mirror of oc-mirror v2.
+// Repositories of OpenShift's releases, and their paths on a mirror of oc-mirror v2.
 const (
 	releaseSource   = "quay.io/openshift-release-dev/ocp-release"
 	componentSource = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
@@ -39,8 +39,8 @@ const installerTag = "installer"
 // machineOSImagesTag is the payload image with the live ISO.
 const machineOSImagesTag = "machine-os-images"
 
-// payloadTags returns the images of a simulated payload: those that the appliance and an
-// installation use, out of some 190.
+// payloadTags returns the images of a simulated payload: the images that the appliance and an
+// installation use. A real payload has about 190 images.
 func payloadTags() []string {
 	return []string{
 		"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent",
@@ -50,12 +50,12 @@ func payloadTags() []string {
 	}
 }
 
-// Payload describes a small release payload in the format of a real one. The openshift-install of
-// its installer image is a launcher of the package installer.
+// Payload describes a small release payload in the format of a real payload. The openshift-install
+// of its installer image is a launcher of the package installer.
 type Payload struct {
 	Version      string // "" for 4.20.8-standin
 	Architecture string // RPM's spelling; "" for x86_64
-	OSVersion    string // of the CoreOS boot images; "" for 9.6.20251023-0
+	OSVersion    string // version of the CoreOS boot images; "" for 9.6.20251023-0
 	Faults       PayloadFaults
 }
 
@@ -63,23 +63,23 @@ type Payload struct {
 type PayloadFaults struct {
 	Omit              []string // tags missing from image-references
 	NotPushed         []string // tags whose image is missing in the mirror
-	Truncated         []string // tags whose layer ends in the middle of a file
+	Truncated         []string // tags whose layer is truncated in the middle of a file
 	NoImageReferences bool     // the release image is an ordinary image
-	NoInstaller       bool     // the installer image holds no openshift-install
+	NoInstaller       bool     // the installer image does not contain openshift-install
 }
 
 // Pushed describes a payload in a registry.
 type Pushed struct {
-	Release        string            // pull spec of the release by digest, in the release's own repository
-	Digest         string            // of the release image
-	Version        string            // according to the payload
-	Images         map[string]string // tag to pull spec by digest, in the components' own repository
+	Release        string            // pull spec of the release by digest, in the release's original repository
+	Digest         string            // digest of the release image
+	Version        string            // version in the payload
+	Images         map[string]string // tag -> pull spec by digest, in the components' original repository
 	IDMS           []byte            // ImageDigestMirrorSet in the format of oc-mirror's idms-oc-mirror.yaml
 	RegistriesConf []byte            // the same rules for registries.conf
 }
 
 // PushPayload builds the payload's images and pushes them to the registry at host (host:port, plain
-// HTTP on loopback) in the layout of oc-mirror v2. The same payload always has the same digests.
+// HTTP on loopback) in the layout of oc-mirror v2. Equal payloads have equal digests.
 func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 	p = p.withDefaults()
 	pushed := &Pushed{Version: p.Version, Images: map[string]string{}, IDMS: nil,
@@ -87,11 +87,11 @@ func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 	for _, tag := range payloadTags() {
 		img, err := p.component(tag)
 		if err != nil {
-			return nil, fmt.Errorf("make payload image %s: %w", tag, err)
+			return nil, fmt.Errorf("create payload image %s: %w", tag, err)
 		}
 		digest, err := img.Digest()
 		if err != nil {
-			return nil, fmt.Errorf("make payload image %s: %w", tag, err)
+			return nil, fmt.Errorf("create payload image %s: %w", tag, err)
 		}
 		if !slices.Contains(p.Faults.Omit, tag) {
 			pushed.Images[tag] = componentSource + "@" + digest.String()
@@ -106,11 +106,11 @@ func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 	}
 	img, err := p.release(pushed.Images)
 	if err != nil {
-		return nil, fmt.Errorf("make the release image: %w", err)
+		return nil, fmt.Errorf("create the release image: %w", err)
 	}
 	digest, err := img.Digest()
 	if err != nil {
-		return nil, fmt.Errorf("make the release image: %w", err)
+		return nil, fmt.Errorf("create the release image: %w", err)
 	}
 	pushed.Digest, pushed.Release = digest.String(), releaseSource+"@"+digest.String()
 	if pushed.IDMS, err = digestMirrorSet(host); err != nil {
@@ -143,7 +143,7 @@ func push(ctx context.Context, img v1.Image, ref string) error {
 	return nil
 }
 
-// component returns one image: a shared layer and one of its own.
+// component returns one image with a shared layer and a layer of its own.
 func (p Payload) component(tag string) (v1.Image, error) {
 	files := []layerFile{textFile("usr/share/"+tag+"/README", "A stand-in for the image "+
 		tag+" of an OpenShift release.\n")}
@@ -184,7 +184,7 @@ func (p Payload) liveISO() ([]layerFile, error) {
 // payloadRootFS is the size of the live system in a payload's live ISO, in bytes.
 const payloadRootFS = 256 << 10
 
-// release returns the release image. Its last layer holds release-manifests/ only.
+// release returns the release image. Its last layer contains only release-manifests/.
 func (p Payload) release(images map[string]string) (v1.Image, error) {
 	files := []layerFile{textFile("release-manifests/0000_00_cluster-version-operator_00_namespace.yaml",
 		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: openshift-cluster-version\n")}
@@ -262,7 +262,7 @@ func (p Payload) metadata() ([]byte, error) {
 	}, "", "  ")
 }
 
-// bootImages returns the ConfigMap that names the CoreOS images by stream metadata.
+// bootImages returns the ConfigMap that contains the CoreOS images as stream metadata.
 func (p Payload) bootImages() ([]byte, error) {
 	stream, err := json.MarshalIndent(map[string]any{
 		"stream": "rhel-9.6",
@@ -283,7 +283,7 @@ func (p Payload) bootImages() ([]byte, error) {
 		map[string]any{"data": map[string]any{"releaseVersion": p.Version, "stream": string(stream)}}))
 }
 
-// digestMirrorSet returns what oc-mirror v2 writes to cluster-resources for a release.
+// digestMirrorSet returns the file that oc-mirror v2 writes to cluster-resources for a release.
 func digestMirrorSet(host string) ([]byte, error) {
 	set := installer.Object("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-release-0",
 		map[string]any{"spec": map[string]any{"imageDigestMirrors": []map[string]any{
@@ -294,8 +294,8 @@ func digestMirrorSet(host string) ([]byte, error) {
 	return append([]byte("---\n"), data...), err
 }
 
-// mirrorRules allows plain HTTP, which a mirror set cannot express, and blocks the source, so that
-// nothing waits for a network.
+// mirrorRules returns mirror rules for registries.conf. They allow plain HTTP, which a mirror set
+// cannot express, and block the source, so that no request waits for a network.
 func mirrorRules(host string) []byte {
 	var b strings.Builder
 	for _, rule := range [][2]string{{componentSource, componentMirror}, {releaseSource, releaseMirror}} {

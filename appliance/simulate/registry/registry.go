@@ -1,5 +1,5 @@
-// Package registry simulates a mirror registry: an OCI registry in this process, with release
-// payloads and operator catalogs to fill it.
+// Package registry simulates a mirror registry. It contains an OCI registry, and functions that
+// fill it with release payloads and operator catalogs.
 package registry
 
 import (
@@ -14,8 +14,9 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 )
 
-// Registry is an OCI registry in this process: plain HTTP, without authentication. It serves a blob
-// by digest in every repository, so that it cannot show which repository of a real mirror lacks it.
+// Registry is an OCI registry in this process: plain HTTP, without authentication. It serves every
+// blob in every repository. Unlike a real mirror, it therefore cannot lack a blob in one repository
+// only.
 type Registry struct {
 	Addr string // host:port
 
@@ -24,8 +25,8 @@ type Registry struct {
 	dir    string
 }
 
-// New starts an empty registry on the address, such as 127.0.0.1:0. It keeps blobs in a temporary
-// directory until Close and logs requests at debug level (nil discards them).
+// New starts an empty registry on an address such as 127.0.0.1:0. It keeps blobs in a temporary
+// directory until Close, and logs requests at debug level (nil discards them).
 func New(ctx context.Context, listen string, logger *slog.Logger) (*Registry, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)

@@ -35,7 +35,8 @@ const (
 	pullSecret = `{"auths":{"registry.site.test:5000":{"auth":"dXNlcjpwYXNz"}}}`
 )
 
-// appliance is the engine of a site over its store, with the parts that exist while it is on.
+// appliance is the engine of a site and its store, with the other parts that exist while the
+// appliance is on.
 type appliance struct {
 	site     *site
 	up       bool
@@ -47,10 +48,10 @@ type appliance struct {
 	releases *releases
 
 	revision  uint64    // revision at which the next deadline was read
-	due       time.Time // next deadline, by the appliance's clock
+	due       time.Time // next deadline on the appliance's clock
 	waits     bool
 	known     bool              // due and waits are valid
-	preparing map[string]string // running preparations: the preparation's ID by cluster
+	preparing map[string]string // running preparations: cluster -> ID of the preparation
 	compacted uint64            // revision at the last compaction
 }
 
@@ -67,7 +68,7 @@ func newAppliance(s *site) (*appliance, error) {
 	return a, a.switchOn()
 }
 
-// switchOn starts a process of the appliance over the data of an earlier one.
+// switchOn starts a process of the appliance with the data of an earlier process.
 func (a *appliance) switchOn() (err error) {
 	s := a.site
 	if a.db, err = store.Open(s.ctx, s.dir, store.Options{Clock: s.clock, NoSync: true}); err != nil {
@@ -89,7 +90,7 @@ func (a *appliance) switchOn() (err error) {
 	return nil
 }
 
-// audited returns what the auditor reads of an engine.
+// audited returns the parts of an engine that the auditor reads.
 func (a *appliance) audited(e *engine.Engine) audit.Site {
 	return audit.Site{Engine: e, DB: a.db, Now: a.site.clock.Now}
 }
@@ -115,7 +116,7 @@ func (a *appliance) nextDue() (time.Time, bool) {
 	return a.due.Add(-a.site.clock.wrong), a.waits
 }
 
-// handleDue runs the engine's deadlines at this moment.
+// handleDue handles the engine's due deadlines.
 func (a *appliance) handleDue() {
 	var err error
 	a.due, a.waits, err = a.stepper.Due(a.site.ctx)
@@ -125,7 +126,7 @@ func (a *appliance) handleDue() {
 }
 
 // startPreparations runs openshift-install for the clusters that wait for it. A run that is no
-// longer wanted ends by itself.
+// longer needed ends by itself.
 func (a *appliance) startPreparations() {
 	wanted, err := a.stepper.Preparations()
 	a.site.fail(err)
@@ -138,7 +139,7 @@ func (a *appliance) startPreparations() {
 		process := a.engine
 		a.site.after(a.site.roughly(2*time.Minute), func() {
 			if !a.up || a.engine != process || a.preparing[cluster] != id {
-				return // the process that ran it has ended
+				return // the process that ran the preparation has ended
 			}
 			a.releases.fault = a.site.faultOf(cluster)
 			a.stepper.Prepare(a.site.ctx, cluster, id)
@@ -147,7 +148,8 @@ func (a *appliance) startPreparations() {
 	}
 }
 
-// outage stops the appliance for a while: it sleeps, or it ends and starts again.
+// outage stops the appliance for some time: the machine sleeps, or the process ends and is started
+// again.
 func (s *site) outage(kind string, length time.Duration, sleeps bool) {
 	if !s.up {
 		return
@@ -178,7 +180,7 @@ func (s *site) jump(by time.Duration) {
 	}
 }
 
-// compact does the appliance's periodic maintenance and a complete check by the auditor.
+// compact runs the appliance's periodic maintenance and a complete check by the auditor.
 func (a *appliance) compact() error {
 	revision := a.db.Revision()
 	if revision == a.compacted {
@@ -209,11 +211,11 @@ func (a *appliance) size() int64 {
 	return info.Size()
 }
 
-// releases holds one release. Its installer writes the smallest files that the engine accepts.
+// releases contains one release. Its installer writes the smallest files that the engine accepts.
 type releases struct {
 	random    *rand.ChaCha8
-	authority string // PEM of the certificate authority of all clusters
-	fault     string // fault of the present preparation
+	authority string // CA certificate of all clusters in PEM
+	fault     string // fault of the current preparation
 }
 
 func newReleases(random *rand.ChaCha8, now time.Time) (*releases, error) {
@@ -234,7 +236,7 @@ func newReleases(random *rand.ChaCha8, now time.Time) (*releases, error) {
 // Payload describes the release.
 func (r *releases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
 	if r.fault == MirrorDown {
-		return nil, errors.New("the mirror registry.site.test:5000 does not answer")
+		return nil, errors.New("the mirror registry.site.test:5000 does not respond")
 	}
 	images := make(map[string]string)
 	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
@@ -245,7 +247,7 @@ func (r *releases) Payload(_ context.Context, pullSpec, arch string, _ authn.Key
 		strings.Repeat("b", 64), Version: version, Architecture: arch, Images: images}, nil
 }
 
-// Installer returns no file, because nothing is executed.
+// Installer returns no file, because no program is run.
 func (r *releases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain,
 	progress func(done, total int64)) (*release.Installer, func(), error) {
 	progress(50, 100)
@@ -261,7 +263,7 @@ func (r *releases) Generate(_ context.Context, _ *release.Installer,
 	}
 	id, err := uuid.NewRandomFromReader(r.random)
 	if err != nil {
-		return nil, fmt.Errorf("make the cluster's id: %w", err)
+		return nil, fmt.Errorf("generate the cluster's id: %w", err)
 	}
 	ignition := []byte(`{"ignition":{"version":"3.2.0"}}`)
 	return &release.Generated{

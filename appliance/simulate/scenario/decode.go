@@ -22,11 +22,11 @@ import (
 //go:embed examples/*.yaml
 var exampleFiles embed.FS
 
-// Error says in one sentence what is wrong in a scenario file, and where.
+// Error describes a problem in a scenario file, with its place, in one sentence.
 type Error struct {
 	File    string
-	Line    int    // 0 for the file as a whole
-	Problem string // the key, what is wrong with it, and what was expected
+	Line    int    // 0 means the whole file
+	Problem string // the key, the problem, and the expected value
 }
 
 func (e *Error) Error() string {
@@ -36,10 +36,10 @@ func (e *Error) Error() string {
 	return e.File + ": " + e.Problem
 }
 
-// fileLimit is the largest accepted size of a scenario file, in bytes.
+// fileLimit is the maximum size of a scenario file in bytes.
 const fileLimit = 1 << 20
 
-// Load reads a scenario file. The error for an invalid file is an *Error.
+// Load reads a scenario file. If the file is invalid, the error is an *Error.
 func Load(file string) (*Scenario, error) {
 	info, err := os.Stat(file)
 	if err == nil && info.Size() > fileLimit {
@@ -66,7 +66,7 @@ func Example(name string) (*Scenario, error) {
 	return Parse(name+".yaml", text)
 }
 
-// ExampleText returns the file of an embedded scenario.
+// ExampleText returns the text of an embedded scenario.
 func ExampleText(name string) ([]byte, error) {
 	text, err := exampleFiles.ReadFile("examples/" + name + ".yaml")
 	if err != nil {
@@ -88,7 +88,7 @@ func Examples() []string {
 	return names
 }
 
-// Parse parses the text of a scenario file. The error for an invalid text is an *Error with the
+// Parse parses the text of a scenario file. If the text is invalid, the error is an *Error with the
 // given file name.
 func Parse(file string, text []byte) (*Scenario, error) {
 	d := &decoder{file: file}
@@ -118,7 +118,7 @@ func (d *decoder) noYAML(err error) error {
 	return &Error{d.file, line, "the file is not YAML: " + problem}
 }
 
-// decoder fills structures from YAML. It rejects unknown keys.
+// decoder decodes YAML into structs. It rejects unknown keys.
 type decoder struct{ file string }
 
 // leaf is a value that parses itself.
@@ -258,7 +258,7 @@ func (d *decoder) table(node *yaml.Node, key string, into reflect.Value) error {
 	return nil
 }
 
-// unknownFault returns an error text for an unknown fault; "" for a known one.
+// unknownFault returns an error text for an unknown fault, or "".
 func unknownFault(key, name string) string {
 	if strings.HasSuffix(key, ".clusters") {
 		if !slices.Contains(clusterFaults, name) {
@@ -391,7 +391,8 @@ func setDefault[T comparable](at *T, otherwise T) {
 	}
 }
 
-// valueOf returns the value of a dotted key in a mapping; the mapping itself if it has no such key.
+// valueOf returns the value of a dotted key in a mapping, or the mapping itself if it does not
+// contain the key.
 func valueOf(node *yaml.Node, key string) *yaml.Node {
 	first, rest, _ := strings.Cut(key, ".")
 	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {

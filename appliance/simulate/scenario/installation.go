@@ -11,7 +11,7 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// installation is the work of the installer on a machine, and later of the node.
+// installation is the work of the installer on a machine, and later the work of the node.
 type installation struct {
 	simulate.Installation
 	legs    []leg
@@ -19,8 +19,8 @@ type installation struct {
 	joins   bool // the host joins an installed cluster
 }
 
-// leg is a part of an installation: the reported stage, its duration, and the condition for its
-// end.
+// leg is a part of an installation, with the reported stage, the duration, and the condition for
+// its end.
 type leg struct {
 	stage models.HostStage
 	info  string
@@ -31,22 +31,22 @@ type leg struct {
 // Durations of the parts of an installation, similar to those of a server with a local registry.
 const (
 	askAgain      = 20 * time.Second // interval while waiting for a condition
-	retryAfter    = 15 * time.Second // after a report that did not reach the appliance
+	retryAfter    = 15 * time.Second // after a report that the appliance did not answer
 	writeStepTime = 15 * time.Second // for each 10 % of the image
 	bootkubeTime  = 4 * time.Minute
-	nodeStepTime  = 2 * time.Minute // of a node, between two stages
+	nodeStepTime  = 2 * time.Minute // time of a node between two stages
 	operatorTime  = 5 * time.Minute
-	stageTime     = time.Minute // of the controller
+	stageTime     = time.Minute // time of the controller per stage
 )
 
-// install starts the installer unless it is running.
+// install starts the installer if it is not running.
 func (m *machine) install(step *models.Step) {
 	if m.installation != nil {
 		return
 	}
 	wanted, err := m.hw.Install(step)
 	if err != nil {
-		m.owner.site.fail(fmt.Errorf("machine %d could not understand its install step: %w", m.number, err))
+		m.owner.site.fail(fmt.Errorf("machine %d could not parse its install step: %w", m.number, err))
 		return
 	}
 	m.installation = &installation{Installation: wanted, joins: m.owner.takesHosts}
@@ -58,7 +58,7 @@ func (m *machine) install(step *models.Step) {
 	m.next()
 }
 
-// losePower restarts a machine in the middle of its work.
+// losePower restarts a machine during its work.
 func (m *machine) losePower() {
 	env := m.env
 	m.powerOff()
@@ -104,7 +104,7 @@ func (m *machine) next() {
 	now := m.legs[0]
 	m.legs = m.legs[1:]
 	if m.fails(now.stage) {
-		m.report(models.HostStageFailed, fmt.Sprintf("The installation broke off at the stage %q.", now.stage),
+		m.report(models.HostStageFailed, fmt.Sprintf("The installation was aborted at the stage %q.", now.stage),
 			func() { m.legs = nil })
 		return
 	}
@@ -134,8 +134,8 @@ func (m *machine) fails(stage models.HostStage) bool {
 	return has && fault.Stage == stage
 }
 
-// report sends a stage to the appliance and repeats that while there is no answer. A refusal does
-// not end the installation.
+// report sends a stage to the appliance. It repeats the request until it gets a response. A
+// rejection does not end the installation.
 func (m *machine) report(stage models.HostStage, info string, then func()) {
 	installation := m.installation
 	err := m.ask("the stage "+string(stage), func(e *engine.Engine) error {
@@ -157,8 +157,8 @@ func (m *machine) report(stage models.HostStage, info string, then func()) {
 // stages of a node after its boot from disk, in order.
 var nodeStages = []models.HostStage{models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone}
 
-// nodeUp moves a node through its stages after its boot from disk. The bootstrap, or the controller
-// in the cluster, reports them.
+// nodeUp moves a node through its stages after its boot from disk. The bootstrap host, or the
+// controller in the cluster, reports the stages.
 func (s *owner) nodeUp(m *machine) {
 	if m.installation == nil || m.joins {
 		return
@@ -166,7 +166,7 @@ func (s *owner) nodeUp(m *machine) {
 	var stage func(i int)
 	stage = func(i int) {
 		if m.installation == nil || m.fails(nodeStages[i]) {
-			return // the node never gets there, and nobody reports that
+			return // the node never reaches the stage and reports nothing
 		}
 		m.report(nodeStages[i], "", func() {
 			if i+1 < len(nodeStages) {
@@ -179,7 +179,7 @@ func (s *owner) nodeUp(m *machine) {
 	m.later(s.site.roughly(nodeStepTime), func() { stage(0) })
 }
 
-// mastersAt counts the control-plane machines that have reached a stage, without the given one.
+// mastersAt counts the control-plane machines that have reached a stage, without the given machine.
 func (s *owner) mastersAt(but *machine, stage models.HostStage) int {
 	count := 0
 	for _, m := range s.machines {
@@ -193,7 +193,8 @@ func (s *owner) mastersAt(but *machine, stage models.HostStage) int {
 	return count
 }
 
-// finalize is the controller's work at the end of an installation, after the control plane is done.
+// finalize does the controller's work at the end of an installation, after the control plane is
+// complete.
 func (s *owner) finalize() {
 	if s.mastersAt(nil, models.HostStageDone) < int(s.site.kind.Topology) || s.finalizing {
 		return
@@ -242,7 +243,7 @@ func (s *owner) finalize() {
 	})
 }
 
-// controllerStep is a report by the controller and the time until its next one.
+// controllerStep is a report of the controller and the time until the next report.
 type controllerStep struct {
 	do    func(*engine.Engine) error
 	takes time.Duration

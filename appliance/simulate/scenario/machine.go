@@ -24,7 +24,7 @@ const (
 	off     power = "off"
 	booting power = "booting"
 	onImage power = "on the discovery image" // its agent runs
-	frozen  power = "frozen"                 // on the discovery image, with an agent that has given up
+	frozen  power = "frozen"                 // on the discovery image, with an agent that has stopped
 	onDisk  power = "on its disk"
 )
 
@@ -50,14 +50,14 @@ type machine struct {
 	number    int
 	hw        *simulate.Machine
 	power     power
-	env       string // infra-env of its image
-	life      int    // incremented by each change of power; cancels earlier plans
-	polled    []byte // the last instructions that were executed
+	env       string // infra-env of the booted image
+	life      int    // incremented by each change of power, which cancels scheduled actions
+	polled    []byte // last instructions that were executed
 	sent      map[models.StepType]string
 	pollEvery time.Duration
-	cut       time.Time // the link is cut until then
+	cut       time.Time // until this time, the link is cut
 	*installation
-	misbooted bool // WrongBootOrder has had its effect
+	misbooted bool // WrongBootOrder took effect
 	spare     bool // added after the cluster is installed
 	loses     bool // loses its power in the next installation
 }
@@ -83,7 +83,7 @@ func (m *machine) powerOff() {
 	m.installation = nil
 }
 
-// boot switches the machine on, or restarts it, from the image of an infra-env.
+// boot powers the machine on, or restarts it, from the image of an infra-env.
 func (m *machine) boot(env string) {
 	m.setPower(booting)
 	m.env, m.installation = env, nil
@@ -107,14 +107,14 @@ func (m *machine) bootDisk() {
 	})
 }
 
-// cutLink cuts the machine's link if it has that fault.
+// loseLink cuts the machine's link if the machine has that fault.
 func (m *machine) loseLink() {
 	if fault, has := m.hw.Fault(simulate.LostLink); has {
 		m.cut = m.owner.site.clock.realTime().Add(max(fault.Duration, linkCutTime))
 	}
 }
 
-// ask sends a request to the appliance, if the machine can reach it.
+// ask sends a request to the appliance, if the machine can reach the appliance.
 func (m *machine) ask(what string, request func(*engine.Engine) error) error {
 	if m.owner.site.clock.realTime().Before(m.cut) {
 		return errDown
@@ -156,7 +156,7 @@ func (m *machine) clockOf() time.Time {
 	return m.owner.site.clock.realTime().Add(skew.Duration)
 }
 
-// poll asks for instructions, executes them, and schedules the next poll.
+// poll polls for instructions, executes them, and schedules the next poll.
 func (m *machine) poll() {
 	var body []byte
 	err := m.ask("a poll", func(e *engine.Engine) (err error) {
@@ -176,7 +176,7 @@ func (m *machine) poll() {
 	}
 	m.owner.site.stats.Polls++
 	if bytes.Equal(body, m.polled) {
-		// the same work with the same result, which is not sent again
+		// the instructions are unchanged, and so are the replies, which are not sent again
 		m.later(m.owner.site.roughly(m.pollEvery), m.poll)
 		return
 	}
@@ -204,7 +204,7 @@ func (m *machine) poll() {
 	m.later(m.owner.site.roughly(m.pollEvery), m.poll)
 }
 
-// perform executes a step and replies at once or when the step is done.
+// perform executes a step and replies, immediately or when the step is done.
 func (m *machine) perform(step *models.Step) {
 	if _, lost := m.hw.Fault(simulate.LostMedia); lost && m.installation != nil {
 		m.reply(&models.StepReply{StepType: step.StepType, StepID: step.StepID, ExitCode: exitLostMedia,
@@ -233,7 +233,7 @@ func (m *machine) perform(step *models.Step) {
 	default:
 		reply, known := m.hw.Answer(step)
 		if !known {
-			m.owner.site.fail(fmt.Errorf("machine %d was given a step of type %q, which no agent knows", m.number,
+			m.owner.site.fail(fmt.Errorf("machine %d received a step of the unknown type %q", m.number,
 				step.StepType))
 			return
 		}
@@ -247,8 +247,8 @@ func (m *machine) perform(step *models.Step) {
 	}
 }
 
-// reply sends the result of a step. It is an error if the appliance does not understand a reply
-// that a real agent could have sent.
+// reply sends the result of a step. If the appliance does not understand a reply that a real agent
+// could have sent, the run fails.
 func (m *machine) reply(reply *models.StepReply) {
 	err := m.ask("the reply to "+reply.StepID, func(e *engine.Engine) error {
 		return e.ApplyStepReply(m.owner.site.ctx, m.env, m.hw.ID(), reply)
@@ -262,11 +262,11 @@ func (m *machine) reply(reply *models.StepReply) {
 			Found: strings.TrimSuffix(err.Error(), "."),
 		})
 	case errors.Is(err, errDown):
-		m.polled = nil // the agent asks and replies again
+		m.polled = nil // the agent polls and replies again
 	}
 }
 
-// sendLogs sends the logs of an installation as an agent does.
+// sendLogs sends the logs of an installation like an agent.
 func (m *machine) sendLogs() {
 	cluster := m.owner.cluster
 	if cluster == "" {

@@ -15,32 +15,33 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// owner is the person who installs one cluster after another on the same machines of a site.
+// owner is the user who installs one cluster after another on the same machines of a site.
 type owner struct {
 	site       *site
 	index      int
 	machineSet *simulate.MachineSet
 	machines   []*machine
 
-	cluster, env string    // the present ones; "" for none
-	built        int       // clusters so far
+	cluster, env string    // the current cluster and infra-env, or ""
+	built        int       // number of clusters
 	attempt      int       // number of installation starts
 	pressed      bool      // an installation was started, and its result is not recorded yet
-	needsRepair  bool      // a preparation failed, and nobody has looked for the reason yet
-	takesHosts   bool      // the cluster takes more hosts
-	finalizing   bool      // the controller is at work
-	fault        string    // of the present installation
-	since        time.Time // last action of a person for the cluster
-	gatherAt     time.Time // time from which the hosts are made ready
+	needsRepair  bool      // a preparation failed, and the owner has not checked the reason yet
+	takesHosts   bool      // the cluster accepts more hosts
+	finalizing   bool      // the controller is working
+	fault        string    // fault of the current installation
+	since        time.Time // time of the owner's last action for the cluster
+	gatherAt     time.Time // time at which the owner begins to prepare the hosts
 	addAt        time.Time // time at which the cluster is opened for more hosts
 	rebuildAt    time.Time // time at which the cluster is deleted
 }
 
-// Times that people wait.
+// Delays of users.
 const (
-	notReadyTime        = 45 * time.Minute // before they check the machines of a cluster that is not ready
+	// before the owner checks the machines of a cluster that is not ready
+	notReadyTime        = 45 * time.Minute
 	giveUpTime          = 4 * 24 * time.Hour
-	idleTime            = 12 * time.Hour // before somebody switches an unused machine off
+	idleTime            = 12 * time.Hour // before the owner powers an unused machine off
 	installationTimeout = 26 * time.Hour // an installation ends within a day
 )
 
@@ -65,7 +66,7 @@ func (s *owner) begin() {
 	}
 }
 
-// faultOf returns the fault of the installation of a cluster as a whole.
+// faultOf returns the fault of a cluster's installation as a whole.
 func (s *site) faultOf(cluster string) string {
 	for _, owner := range s.owners {
 		if owner.cluster == cluster {
@@ -77,7 +78,7 @@ func (s *site) faultOf(cluster string) string {
 
 func (s *owner) now() time.Time { return s.site.clock.realTime() }
 
-// try sends a person's request to the appliance. People accept a refusal.
+// try sends a request of the owner to the appliance. The owner accepts a rejection.
 func (s *owner) try(what string, request func(*engine.Engine) error) bool {
 	err := s.site.ask(what, request)
 	if err != nil && err != errDown {
@@ -86,7 +87,7 @@ func (s *owner) try(what string, request func(*engine.Engine) error) bool {
 	return err == nil
 }
 
-// check opens the page, does what is needed, and schedules the next check.
+// check reads the page, does what the cluster needs, and schedules the next check.
 func (s *owner) check() {
 	wait := s.site.about(s.site.kind.People.Think)
 	if s.site.up {
@@ -99,7 +100,7 @@ func (s *owner) check() {
 	s.site.after(wait, s.check)
 }
 
-// create creates a cluster and switches its machines on.
+// create creates a cluster and powers its machines on.
 func (s *owner) create() {
 	kind, ctx := s.site.kind, s.site.ctx
 	s.built++
@@ -133,7 +134,7 @@ func (s *owner) create() {
 	}
 }
 
-// makeInfraEnv creates the infra-env of the machines' image: one for the cluster, or one for all
+// makeInfraEnv creates the infra-env of the machines' image: one for this cluster, or one for all
 // later clusters.
 func (s *owner) makeInfraEnv(cluster *strfmt.UUID) bool {
 	if s.site.kind.Binding == late {
@@ -152,7 +153,7 @@ func (s *owner) makeInfraEnv(cluster *strfmt.UUID) bool {
 	})
 }
 
-// start draws a machine's faults and boots it from the image.
+// start selects a machine's faults at random and boots the machine from the image.
 func (s *owner) start(m *machine) {
 	s.afflict(m)
 	m.boot(s.env)
@@ -185,7 +186,7 @@ func (s *owner) setFaults(m *machine, faults simulate.Faults) {
 	m.polled = nil
 }
 
-// attend does what the cluster needs. It returns the time of the next check; zero for soon.
+// attend does what the cluster needs. It returns the time of the next check; zero means soon.
 func (s *owner) attend() (until time.Time) {
 	var cluster *models.Cluster
 	if !s.try("a check of "+s.cluster, func(e *engine.Engine) (err error) {
@@ -245,7 +246,7 @@ func (s *owner) planned(mean Span) time.Time {
 	return s.now().Add(s.site.about(mean))
 }
 
-// gather binds the hosts and starts the installation when all are ready.
+// gather binds the hosts and starts the installation when all hosts are ready.
 func (s *owner) gather(cluster *models.Cluster) {
 	if s.site.kind.Binding == late {
 		s.bind(func(m *machine) bool { return !m.spare })
@@ -285,7 +286,7 @@ func (s *owner) bind(which func(*machine) bool) {
 	}
 }
 
-// statusOf returns a machine's status on the page; "" if it is not there.
+// statusOf returns a machine's status on the page, or "".
 func (s *owner) statusOf(m *machine) (status string) {
 	err := s.site.ask("a check of "+m.hw.ID(), func(e *engine.Engine) error {
 		host, err := e.Host(s.env, m.hw.ID())
@@ -321,7 +322,7 @@ func (s *owner) install() {
 	}
 }
 
-// draw chooses the fault of an installation as a whole.
+// draw selects the fault of an installation as a whole at random.
 func (s *owner) draw() string {
 	shares := s.site.kind.Faults.Clusters
 	for _, name := range slices.Sorted(maps.Keys(shares)) {
@@ -340,7 +341,7 @@ func (s *owner) cancel() {
 	})
 }
 
-// repair repairs the machines that are not in the expected state, as far as possible.
+// repair repairs the machines that are not in the expected state, if possible.
 func (s *owner) repair(hosts []*models.Host, share Percent) {
 
 	fine := make(map[string]bool)
@@ -370,8 +371,8 @@ func (s *owner) setClock() {
 	}
 }
 
-// repairPreparation reads why an installation could not be prepared and repairs the machines at
-// fault.
+// repairPreparation reads why the preparation of an installation failed and repairs the affected
+// machines.
 func (s *owner) repairPreparation() {
 	for _, m := range s.machines {
 		if !m.spare && m.power == onImage && m.hw.Faulty() {
@@ -405,7 +406,7 @@ func (s *owner) machine(id string) *machine {
 	return nil
 }
 
-// installed returns the installation on the disk of a machine that did not boot from it.
+// installed returns the installation on the disk of a machine that did not boot from that disk.
 func (m *machine) installed(h *models.Host) *installation {
 	return &installation{reached: models.HostStageRebooting, joins: m.owner.takesHosts,
 		Installation: simulate.Installation{
@@ -442,7 +443,7 @@ func (s *owner) reset() {
 	}
 }
 
-// remove deletes the cluster. Its machines are switched off or return to the pool.
+// remove deletes the cluster. Its machines are powered off or return to the pool.
 func (s *owner) remove() {
 	ctx := s.site.ctx
 	if s.site.kind.Binding == late && s.site.rng.IntN(2) == 0 {
@@ -461,13 +462,13 @@ func (s *owner) remove() {
 	}
 	for _, m := range s.machines {
 		if s.site.kind.Binding == early && s.site.rng.IntN(4) > 0 {
-			m.powerOff() // a machine that is not switched off would keep sending requests
+			m.powerOff() // a machine that is on would continue to send requests
 		}
 	}
 	s.cluster, s.attempt, s.pressed, s.finalizing, s.takesHosts = "", s.attempt+1, false, false, false
 }
 
-// release unbinds a machine from the cluster. A reclaimed machine comes back by itself.
+// release unbinds a machine from the cluster. A reclaimed machine registers again by itself.
 func (s *owner) release(m *machine) {
 	ctx, id := s.site.ctx, m.hw.ID()
 	reclaims := s.site.chance(s.site.kind.People.Reclaim)
@@ -482,7 +483,7 @@ func (s *owner) release(m *machine) {
 	s.site.after(s.site.roughly(idleTime), func() {
 		if status := s.statusOf(m); m.spare && !s.takesHosts && (status == models.HostStatusKnownUnbound ||
 			status == models.HostStatusDisconnectedUnbound) {
-			m.powerOff() // nobody needs it before the next cluster
+			m.powerOff() // the machine is not needed before the next cluster
 		}
 	})
 	switch {
@@ -496,7 +497,7 @@ func (s *owner) release(m *machine) {
 	}
 }
 
-// live handles an installed cluster and returns the time of the next check.
+// runInstalled handles an installed cluster. It returns the time of the next check.
 func (s *owner) runInstalled(cluster *models.Cluster) time.Time {
 	now := s.now()
 	switch {
@@ -521,7 +522,7 @@ func (s *owner) runInstalled(cluster *models.Cluster) time.Time {
 	return next
 }
 
-// addHosts opens the cluster and switches the spare machines on.
+// addHosts opens the cluster for more hosts and powers the spare machines on.
 func (s *owner) addHosts() {
 	if !s.try("the opening of "+s.cluster, func(e *engine.Engine) error {
 		_, err := e.AllowAddHosts(s.site.ctx,
@@ -538,7 +539,7 @@ func (s *owner) addHosts() {
 	}
 }
 
-// join installs the hosts that are ready to join, and reports whether more are expected.
+// join installs the hosts that are ready to join. It reports whether more hosts are expected.
 func (s *owner) join(cluster *models.Cluster) bool {
 	if s.site.kind.Binding == late {
 		s.bind(func(m *machine) bool { return m.spare })
@@ -601,7 +602,7 @@ func (s *owner) attendDay2() {
 	}
 }
 
-// leave ends day 2. Some clusters give a machine back.
+// endDay2 ends day 2. Some clusters release a machine.
 func (s *owner) endDay2(*models.Cluster) {
 	s.takesHosts = false
 	if s.site.kind.Binding != late {

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Stats holds the results of one site, or the sum of many.
+// Stats contains the results of one site, or the sum of several sites.
 type Stats struct {
 	Sites, Clusters, Installations int
 	Installed                      int
-	InstallTime                    time.Duration // sum over all installations
-	Joined                         int           // hosts
+	InstallTime                    time.Duration // sum of all installations
+	Joined                         int           // number of hosts
 	Failures                       map[string]int
 	Counts                         map[string]int // other events
 	Tasks, Polls                   int
-	Changes                        uint64 // revisions of the stores
+	Changes                        uint64 // number of revisions of the stores
 	Events                         int
 	StoreBytes, LargestStore       int64
 	Checks                         int
@@ -41,7 +41,7 @@ func (s *Stats) installed(took time.Duration) {
 // names are the parts of a sentence that identify an object.
 var names = regexp.MustCompile(`host-\d+|"[^"]*"|[0-9a-f]{8}-[0-9a-f-]{27}|\d+(\.\d+)?`)
 
-// longestCause is in characters.
+// longestCause is the maximum length of a cause in characters.
 const longestCause = 100
 
 func (s *Stats) failed(why string) {
@@ -127,7 +127,7 @@ func sum(counts map[string]int) int {
 	return total
 }
 
-// byCount sorts by count, the largest first.
+// byCount returns the keys sorted by count, the largest count first.
 func byCount(counts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))

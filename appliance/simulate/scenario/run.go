@@ -13,23 +13,24 @@ import (
 	"landfall/appliance/engine/event"
 )
 
-// Options configure a run.
+// Options configures a run.
 type Options struct {
-	Seed     uint64 // 0 for the scenario's
-	Site     int    // number of the only site to run; 0 for all
-	Days     int    // 0 for the scenario's
-	Parallel int    // sites at the same time; 0 for one for each processor
-	// directory of the stores during the run; "" for the system's directory for temporary files
+	Seed     uint64 // 0 selects the scenario's seed
+	Site     int    // number of the only site to run; 0 selects all sites
+	Days     int    // 0 selects the scenario's number of days
+	Parallel int    // number of concurrent sites; 0 selects one per processor
+	// directory of the stores during the run; "" selects the system's directory for temporary files
 	Dir      string
-	Progress func(Progress)   // called after each site, one at a time; may be nil
-	Now      func() time.Time // the real time; nil for time.Now
+	Progress func(Progress)   // called after each site, not concurrently; may be nil
+	Now      func() time.Time // the real time; nil selects time.Now
 }
 
 // Progress is the progress of a run.
 type Progress struct{ Sites, Of, Installations, Checks int }
 
-// Run runs a scenario. It ends at the first site, by number, with a problem: an *ErrorAt, which
-// often wraps an *audit.Violation. The report covers the run until then.
+// Run runs a scenario. It ends after the site with the lowest number that has a problem. The error
+// is then an *ErrorAt, which often wraps an *audit.Violation. The report contains the results so
+// far.
 func Run(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -50,7 +51,7 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	}
 	dir, err := os.MkdirTemp(o.Dir, "landfall-scenario-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the sites' stores: %w", err)
+		return nil, fmt.Errorf("create a directory for the sites' stores: %w", err)
 	}
 	p := &execution{scenario: &scenario, options: o, dir: dir, next: first, last: last, of: last - first + 1}
 	p.report = &Report{Name: scenario.Name, Days: scenario.Days, Kinds: make(map[string]*Stats), Total: newStats("")}
@@ -92,7 +93,7 @@ func (p *execution) run(ctx context.Context) {
 	group.Wait()
 }
 
-// take returns the number of the next site; none after a failure.
+// take returns the number of the next site. It returns false after a failure.
 func (p *execution) take() (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +127,7 @@ func (p *execution) ended(number int, stats *Stats, err error) {
 	}
 }
 
-// site runs one site from its beginning to its end.
+// site runs one site to its end.
 func (p *execution) site(ctx context.Context, number int) (_ *Stats, err error) {
 	dir := filepath.Join(p.dir, fmt.Sprint(number))
 	s, err := newSite(ctx, p.scenario, number, dir)

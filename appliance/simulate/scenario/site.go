@@ -17,9 +17,8 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// site is a place with an appliance, machines and people. One goroutine runs it. Everything that
-// happens is an event of its queue or a deadline of its engine. The clock stands still between
-// them.
+// site is a site with an appliance, machines and users. One goroutine runs it. Everything that
+// happens is a task in its queue or a deadline of its engine. The clock stands still in between.
 type site struct {
 	ctx     context.Context
 	kind    *Kind
@@ -35,10 +34,10 @@ type site struct {
 	*appliance
 	owners []*owner
 	stats  *Stats
-	fault  error // error that ended the run
+	fault  error // the error that ended the run
 }
 
-// clock is the appliance's clock: the real time and the error of the clock.
+// clock is the appliance's clock: the real time plus the clock's error.
 type clock struct {
 	*clockwork.FakeClock
 	wrong time.Duration
@@ -47,7 +46,7 @@ type clock struct {
 // Now returns the time on the appliance's clock.
 func (c *clock) Now() time.Time { return c.FakeClock.Now().Add(c.wrong) }
 
-// Since returns the time since then.
+// Since returns the time elapsed since t.
 func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func (c *clock) realTime() time.Time { return c.FakeClock.Now() }
@@ -55,7 +54,7 @@ func (c *clock) realTime() time.Time { return c.FakeClock.Now() }
 // task is a scheduled function.
 type task struct {
 	at     time.Time
-	number uint64 // order of two events at the same time
+	number uint64 // order of tasks with the same time
 	do     func()
 }
 
@@ -84,7 +83,7 @@ func (s *site) after(wait time.Duration, do func()) {
 	heap.Push(&s.queue, &task{s.clock.realTime().Add(max(wait, 0)), s.planned, do})
 }
 
-// every repeats a function at random intervals with the given mean; never if mean is zero.
+// every calls a function at random intervals with the given mean, or never if mean is zero.
 func (s *site) every(mean Span, do func()) {
 	if mean == 0 {
 		return
@@ -95,13 +94,13 @@ func (s *site) every(mean Span, do func()) {
 	})
 }
 
-// about returns a random duration with the given mean: most are shorter, some much longer, at least
-// a minute.
+// about returns a random duration with the given mean. Most durations are shorter than the mean,
+// some are much longer. The minimum is one minute.
 func (s *site) about(mean Span) time.Duration {
 	return max(time.Minute, time.Duration(float64(mean)*s.rng.ExpFloat64()))
 }
 
-// roughly returns a duration up to a fifth shorter or longer.
+// roughly returns a duration that is up to a fifth shorter or longer.
 func (s *site) roughly(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*s.rng.Float64()))
 }
@@ -114,7 +113,7 @@ func (s *site) fail(err error) {
 	}
 }
 
-// day returns the number of the present day, from 1.
+// day returns the number of the current day, from 1.
 func (s *site) day() int { return int(s.clock.realTime().Sub(s.began)/(24*time.Hour)) + 1 }
 
 // network is the network of each cluster's machines. The networks of two clusters are not
@@ -166,8 +165,8 @@ func (s *site) begin() {
 	s.nightly()
 }
 
-// perform executes an act of the script for each cluster of the site, and for one machine of each
-// or for all.
+// perform executes an act of the script for each cluster of the site, on one or all machines of the
+// cluster.
 func (s *site) perform(act Act) {
 	length := time.Duration(act.For)
 	switch act.Do {
@@ -198,7 +197,7 @@ func (s *site) nightly() {
 	})
 }
 
-// run processes events until the given time. A violated invariant ends it earlier.
+// run runs tasks until the given time. A violated invariant ends the run.
 func (s *site) run(until time.Time) {
 	for s.fault == nil && s.ctx.Err() == nil {
 		due, waits := s.nextDue()
@@ -230,7 +229,7 @@ func (s *site) run(until time.Time) {
 	s.fail(s.ctx.Err())
 }
 
-// ErrorAt says where and when the run of a scenario ended prematurely.
+// ErrorAt reports where and when the run of a scenario ended with an error.
 type ErrorAt struct {
 	Seed   uint64
 	Site   int
@@ -253,10 +252,10 @@ func (s *site) errorAt() error {
 	return &ErrorAt{Seed: s.seed, Site: s.number, Name: s.name, Day: s.day(), Reason: s.fault}
 }
 
-// errDown is returned while the appliance is off, asleep or out of reach.
-var errDown = errors.New("the appliance does not answer")
+// errDown is returned while the appliance is off, asleep or unreachable.
+var errDown = errors.New("the appliance does not respond")
 
-// ask sends a request to the appliance. An error that is not a refusal ends the run.
+// ask sends a request to the appliance. An error that is not a rejection ends the run.
 func (s *site) ask(what string, request func(*engine.Engine) error) error {
 	if !s.up {
 		return errDown
