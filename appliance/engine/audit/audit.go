@@ -1,8 +1,9 @@
-// Package audit checks the invariants of the engine. They are derived from what users rely on, not
-// from how the engine works: the package declares the parts of the store that it reads itself.
+// Package audit checks invariants of the engine. The invariants follow from what users rely on, not
+// from the implementation of the engine: the package itself declares the parts of the store that it
+// reads.
 //
-// Simulations and tests use it. The product does not. One change must follow another: the auditor
-// is not safe for concurrent use.
+// Simulations and tests use the package; the product does not. The auditor is not safe for
+// concurrent use: changes must be checked one after the other.
 //
 // Design: docs/design.md#an-independent-auditor.
 package audit
@@ -23,12 +24,11 @@ import (
 	"landfall/store"
 )
 
-// Violation is an invariant that does not hold: a mistake in the engine, not in what it was asked
-// for.
+// Violation is a violated invariant. It is a defect of the engine, not of a request.
 type Violation struct {
 	Invariant string   // such as "no host is in two clusters"
-	Objects   []string // keys of what it is about
-	Found     string   // a clause: what was found instead
+	Objects   []string // keys of the affected objects
+	Found     string   // a clause with the actual state
 }
 
 func (v *Violation) Error() string {
@@ -38,69 +38,71 @@ func (v *Violation) Error() string {
 // The invariants that an [Auditor] checks.
 const (
 	Membership = "a host is in one cluster and one infra-env"
-	Exit       = "no state is without an exit"
+	Exit       = "each state has an exit"
 	Deadline   = "no deadline is lost"
 	Events     = "each change of a state has its event"
-	Outbox     = "the outbox tells the history"
+	Outbox     = "the outbox matches the history"
 	IDs        = "ids are unique"
-	Remains    = "nothing is left of what was deleted"
-	Readable   = "what was written can be read"
+	Remains    = "no record of a deleted object remains"
+	Readable   = "all records can be read"
 )
 
-// Engine is the part of an engine that the auditor reads besides the store.
+// Engine provides the auditor with facts that are not in the store.
 type Engine interface {
-	// ContactsSince returns since when the engine could be contacted by hosts without a gap.
+	// ContactsSince returns the start of the period in which hosts could contact the engine without
+	// a gap.
 	ContactsSince() time.Time
-	// LastContact returns when a host, by its key, contacted this process last; false for never.
+	// LastContact returns the time of the last contact of the host with this key. The second value
+	// is false if this process had no contact.
 	LastContact(hostKey string) (time.Time, bool)
 	// WarnsOnly reports whether limits of stages only warn for a cluster.
 	WarnsOnly(cluster *models.Cluster) bool
 }
 
-// Site is an engine and its store. The time-outs of the engine must be the default ones.
+// Site is an engine with its store. The engine must have the default time-outs.
 type Site struct {
 	Engine     Engine
 	DB         *store.DB
 	Now        func() time.Time
-	WithoutAMS bool // clusters that are deleted are not reported to AMS
+	WithoutAMS bool // deleted clusters are not reported to AMS
 }
 
-// Change names the records that a change of the engine wrote, and the hosts that it deleted, by
-// their keys.
+// Change names the records that a change wrote, and the hosts that it deleted, by their keys.
 type Change struct {
 	Clusters, Hosts, DeletedHosts []string
 }
 
-// Auditor checks changes of an engine after they were committed, and the whole store on request. It
-// follows the events from the first one, also over restarts of the engine.
+// Auditor checks changes of an engine after their commit, and the whole store on request. It reads
+// all events from the first one on, also across restarts of the engine.
 type Auditor struct {
-	found   *Violation         // the first
+	found   *Violation         // the first violation
 	states  map[string]string  // the state of each object according to its events
-	history map[string]*pastOf // of clusters
-	kinds   map[string]string  // kind of the object that each id names
+	history map[string]*pastOf // by cluster id
+	kinds   map[string]string  // kind of the object with each id
 	last    string             // key of the newest event that was read
 	checked int
 }
 
-// pastOf holds what the events of a cluster require in its outbox entry.
+// pastOf holds the facts about a cluster that follow from its events and that its outbox entry must
+// have.
 type pastOf struct {
 	installed, deleted bool
-	id                 string // the last that an installation gave it
+	id                 string // the id from the last installation
 	generation         int
 }
 
-// New returns an auditor of a site whose store is empty.
+// New returns an auditor for a site with an empty store.
 func New() *Auditor {
 	return &Auditor{states: make(map[string]string), history: make(map[string]*pastOf), kinds: make(map[string]string)}
 }
 
-// Started sets the state in which an object begins that has no event of its registration.
+// Started sets the first state of an object without a registration event.
 func (a *Auditor) Started(id, state string) { a.states[id] = state }
 
-// Checked returns how many times an invariant was checked.
+// Checked returns the number of checks so far.
 func (a *Auditor) Checked() int { return a.checked }
 
-// Violation returns the first violation found, nil while all invariants hold.
+// Violation returns the first violation, or nil.
 func (a *Auditor) Violation() *Violation { return a.found }
 
 func (a *Auditor) fail(invariant string, objects []string, format string, args ...any) {
@@ -109,7 +111,7 @@ func (a *Auditor) fail(invariant string, objects []string, format string, args .
 	}
 }
 
-// holds notes a check and what came of it.
+// holds counts a check and records a violation if the check failed.
 func (a *Auditor) holds(ok bool, invariant, object, format string, args ...any) {
 	a.checked++
 	if !ok {
@@ -127,7 +129,7 @@ func (a *Auditor) Check(s Site, change Change) {
 	}
 }
 
-// CheckIn checks the records that a change wrote, in a transaction that sees them.
+// CheckIn checks the records that a change wrote, in a transaction that can read them.
 func (a *Auditor) CheckIn(tx *store.Tx, s Site, change Change) error {
 	if err := a.readEvents(tx, s); err != nil {
 		return err
@@ -150,8 +152,8 @@ func (a *Auditor) CheckIn(tx *store.Tx, s Site, change Change) error {
 	return nil
 }
 
-// Sweep checks the whole store and returns the first violation found. All deadlines that are due
-// must have been handled.
+// Sweep checks the whole store and returns the first violation. All due deadlines must have been
+// handled.
 func (a *Auditor) Sweep(s Site) *Violation {
 	err := s.DB.View(func(tx *store.Tx) error {
 		var hostKeys, clusterIDs []string
@@ -211,7 +213,7 @@ func (a *Auditor) checkCluster(tx *store.Tx, s Site, id string) error {
 	return a.checkOutbox(tx, id, row)
 }
 
-// checkPlace: a host is among the hosts of the cluster that it names and of no other, and in one
+// checkPlace: exactly the cluster that a host names lists the host, and the host is in one
 // infra-env.
 func (a *Auditor) checkPlace(tx *store.Tx, key string, h *hostRecord) {
 	if h.API.ClusterID != nil {
@@ -233,7 +235,7 @@ func (a *Auditor) checkPlace(tx *store.Tx, key string, h *hostRecord) {
 func (a *Auditor) checkState(kind, id, status string) {
 	last, known := a.states[id]
 	if !known {
-		a.states[id] = status // it began so
+		a.states[id] = status // the first state
 		return
 	}
 	a.holds(last == status, Events, kind+" "+id, "it is %s and its events end at %s", status, last)
@@ -245,24 +247,24 @@ func (a *Auditor) checkID(id, kind string) {
 	a.holds(!known || before == kind, IDs, id, "it names %s and %s", before, kind)
 }
 
-// recheckInterval is within what time the engine looks again at an object that it looked at when it
-// was due and that did not move.
+// recheckInterval is the time after which the engine checks a due object again if the object did
+// not change.
 const recheckInterval = time.Minute
 
-// checkExit: an object moves by itself by a time, and has a deadline by then; or somebody is waited
-// for.
+// checkExit: an object leaves its state by a time limit and has a deadline for it, or it waits for
+// a party.
 func (a *Auditor) checkExit(tx *store.Tx, s Site, key, status string, by time.Time, waitsFor string) {
 	if by.IsZero() {
-		a.holds(waitsFor != "", Exit, key, "it is %s, where nothing is waited for", status)
+		a.holds(waitsFor != "", Exit, key, "it is %s, a state without a limit or a party to wait for", status)
 		return
 	}
 	at, set := deadlines.At(tx, key)
 	if latest := s.Now().Add(recheckInterval); by.Before(latest) {
 		by = latest
 	}
-	// A clock may jump by as much as the engine does not notice.
+	// The clock may jump by the tolerance of the engine.
 	a.holds(set && !at.After(by.Add(clockTolerance)), Deadline, key,
-		"it is %s and must be looked at by %s, but its deadline is %s", status, shortTime(by), deadlineText(at, set))
+		"it is %s and must be checked by %s, but its deadline is %s", status, shortTime(by), deadlineText(at, set))
 }
 
 func deadlineText(at time.Time, set bool) string {
@@ -274,10 +276,10 @@ func deadlineText(at time.Time, set bool) string {
 
 func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// stateMoved is how the event of a new state tells it.
+// stateMoved matches the states in the message of an event.
 var stateMoved = regexp.MustCompile(`: (\S+) -> (\S+)\. `)
 
-// readEvents follows what the new events tell.
+// readEvents reads the new events.
 func (a *Auditor) readEvents(tx *store.Tx, s Site) error {
 	var keys []string
 	if err := events.KeysAfter(tx, a.last, func(key string) error {
@@ -331,11 +333,11 @@ func (a *Auditor) follow(tx *store.Tx, s Site, ev *models.Event) error {
 	}
 	states := stateMoved.FindStringSubmatch(conv.Value(ev.Message))
 	if states == nil {
-		a.fail(Events, []string{id}, "the event %q tells no states", conv.Value(ev.Message))
+		a.fail(Events, []string{id}, "the event %q lacks the states", conv.Value(ev.Message))
 		return nil
 	}
 	before, known := a.states[id]
-	a.holds(!known || before == states[1], Events, id, "an event tells %s -> %s of what was %s", states[1],
+	a.holds(!known || before == states[1], Events, id, "an event reports %s -> %s, but the state was %s", states[1],
 		states[2], before)
 	a.states[id] = states[2]
 	if past := a.history[id]; past != nil && states[2] == lifecycle.ClusterInstalled {
@@ -344,7 +346,7 @@ func (a *Auditor) follow(tx *store.Tx, s Site, ev *models.Event) error {
 	return nil
 }
 
-// checkOutbox: what AMS is to hear of a cluster is what its events call for.
+// checkOutbox: the entry of a cluster in the outbox matches its events.
 func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error {
 	past := a.history[id]
 	if past == nil || conv.Value(row.API.Imported) || *row.API.Kind == "DisconnectedCluster" {
@@ -352,7 +354,7 @@ func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error
 	}
 	held, err := outbox.DesiredRows.Get(tx, id)
 	if err != nil {
-		a.fail(Outbox, []string{id}, "it has no entry: %v", err)
+		a.fail(Outbox, []string{id}, "its entry is missing: %v", err)
 		return nil
 	}
 	phase := outbox.Reserved
@@ -363,10 +365,10 @@ func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error
 		past.id = own
 	}
 	a.holds(held.Phase == phase && held.MustExist == past.installed, Outbox, id,
-		"AMS is to hold it as %s (must exist: %v), and that it was installed is %v", held.Phase, held.MustExist,
+		"its entry for AMS has phase %s (must exist: %v), but installed is %v", held.Phase, held.MustExist,
 		past.installed)
 	a.holds(held.DisplayName == row.API.Name && held.ExternalClusterID == past.id && held.DeletedAt.IsZero(),
-		Outbox, id, "AMS is to hold it as %q, id %q, deleted %s", held.DisplayName, held.ExternalClusterID,
+		Outbox, id, "its entry for AMS has name %q, id %q, deleted %s", held.DisplayName, held.ExternalClusterID,
 		held.DeletedAt)
 	a.holds(held.Generation >= past.generation, Outbox, id, "generation %d comes after %d", held.Generation,
 		past.generation)

@@ -14,8 +14,8 @@ import (
 	"landfall/store"
 )
 
-// since returns when a limit began to run: at the recorded time, but not before the engine could be
-// contacted. A time in the future was recorded before the clock was set back.
+// since returns the start of a limit: the recorded time, but not before hosts could contact the
+// engine. A time in the future was recorded before the clock was set back.
 func (s Site) since(recorded strfmt.DateTime) time.Time {
 	started, at := s.Engine.ContactsSince(), time.Time(recorded)
 	if started.After(at) || at.After(s.Now().Add(clockTolerance)) {
@@ -31,15 +31,15 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// The party that an object waits for if no limit moves it.
+// The party that an object waits for in a state without a limit.
 const (
-	forPerson     = "a person"
+	forPerson     = "a user"
 	forHost       = "the host's agent"
 	forController = "the controller in the cluster"
-	forNobody     = "nobody: it is where it was to arrive"
+	forNobody     = "no party: this is a final state"
 )
 
-// HostExit returns when a host leaves its state at the latest if nothing happens to it, or the
+// HostExit returns the latest time at which a host leaves its state without outside events, or the
 // party that it waits for. The limits are those that the Assisted Installer documents.
 func HostExit(s Site, h *models.Host) (by time.Time, waitsFor string) {
 	now := s.Now()
@@ -56,7 +56,8 @@ func HostExit(s Site, h *models.Host) (by time.Time, waitsFor string) {
 		return entered.Add(20 * time.Minute), ""
 	case lifecycle.HostInstallingInProgress:
 		if h.Progress.StageTimedOut && h.Progress.CurrentStage != models.HostStageRebooting {
-			return time.Time{}, forPerson // limits only warn; the cluster's own limit ends it
+			// limits only warn, and the cluster's own limit ends the installation
+			return time.Time{}, forPerson
 		}
 		return stage.Add(hostStageLimit(h.Progress.CurrentStage)), ""
 	case lifecycle.HostResetting:
@@ -95,8 +96,8 @@ func hostStageLimit(stage models.HostStage) time.Duration {
 	return time.Hour
 }
 
-// ClusterExit returns when a cluster leaves its state at the latest if nothing happens to it, or
-// the party that it waits for.
+// ClusterExit returns the latest time at which a cluster leaves its state without outside events,
+// or the party that it waits for.
 func ClusterExit(s Site, c *models.Cluster) (by time.Time, waitsFor string) {
 	entered, started := s.since(c.StatusUpdatedAt), time.Time(c.InstallStartedAt)
 	switch *c.Status {
@@ -122,36 +123,36 @@ func ClusterExit(s Site, c *models.Cluster) (by time.Time, waitsFor string) {
 	return time.Time{}, ""
 }
 
-// Leftover returns a function that reports each key it is called with as left behind.
+// Leftover returns a function that reports each given key as a remaining record.
 func (a *Auditor) Leftover(object, what string) func(string) error {
 	a.checked++
 	return func(key string) error {
-		a.fail(Remains, []string{object}, "%s is left: %s", what, key)
+		a.fail(Remains, []string{object}, "%s remains: %s", what, key)
 		return nil
 	}
 }
 
 func (a *Auditor) remainsOfHost(tx *store.Tx, s Site, key string) error {
 	if hosts.Exists(tx, key) {
-		return nil // it has registered again
+		return nil // the host has registered again
 	}
 	_, set := deadlines.At(tx, "host/"+key)
-	a.holds(!set, Remains, key, "a deadline is left")
-	a.holds(!validations.Exists(tx, "host/"+key), Remains, key, "its validations are left")
+	a.holds(!set, Remains, key, "a deadline remains")
+	a.holds(!validations.Exists(tx, "host/"+key), Remains, key, "its validations remain")
 	if _, contacted := s.Engine.LastContact(key); contacted {
-		a.fail(Remains, []string{key}, "the time of its last contact is left")
+		a.fail(Remains, []string{key}, "the time of its last contact remains")
 	}
 	env, id, _ := strings.Cut(key, "/")
-	a.holds(!hostPlaces.Exists(tx, id+"/"+env), Remains, key, "its place in infra-env %s is left", env)
+	a.holds(!hostPlaces.Exists(tx, id+"/"+env), Remains, key, "its entry for infra-env %s remains", env)
 	return reports.Keys(tx, key+"/", a.Leftover(key, "a report"))
 }
 
 func (a *Auditor) remainsOfCluster(tx *store.Tx, s Site, id string) error {
 	_, set := deadlines.At(tx, "cluster/"+id)
-	a.holds(!set, Remains, id, "a deadline is left")
-	a.holds(!clusters.Exists(tx, id), Remains, id, "the cluster is still there")
-	a.holds(!validations.Exists(tx, "cluster/"+id), Remains, id, "its validations are left")
-	a.holds(!preparations.Exists(tx, id), Remains, id, "a preparation is left")
+	a.holds(!set, Remains, id, "a deadline remains")
+	a.holds(!clusters.Exists(tx, id), Remains, id, "the cluster still exists")
+	a.holds(!validations.Exists(tx, "cluster/"+id), Remains, id, "its validations remain")
+	a.holds(!preparations.Exists(tx, id), Remains, id, "a preparation remains")
 	if past := a.history[id]; past != nil {
 		held, err := outbox.DesiredRows.Get(tx, id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -160,35 +161,35 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, s Site, id string) error {
 		switch {
 		case past.installed && !s.WithoutAMS:
 			a.holds(err == nil && held.Phase == outbox.Active && !held.DeletedAt.IsZero(), Outbox, id,
-				"it was installed and deleted, and AMS is to hear %+v", held)
-		case err == nil: // AMS may have been told of it
+				"it was installed and deleted, but its entry for AMS is %+v", held)
+		case err == nil: // AMS may have received it
 			a.holds(held.Phase == outbox.Absent && !held.DeletedAt.IsZero(), Outbox,
-				id, "it was deleted before it was installed, and AMS is to hear %+v", held)
+				id, "it was deleted before its installation, but its entry for AMS is %+v", held)
 		}
 	}
 	return errors.Join(
-		clusterHosts.Keys(tx, id+"/", a.Leftover(id, "a host's place")),
-		clusterEnvs.Keys(tx, id+"/", a.Leftover(id, "an infra-env's place")),
+		clusterHosts.Keys(tx, id+"/", a.Leftover(id, "the index entry of a host")),
+		clusterEnvs.Keys(tx, id+"/", a.Leftover(id, "the index entry of an infra-env")),
 		files.Keys(tx, id+"/", a.Leftover(id, "a file")),
 	)
 }
 
 func (a *Auditor) remainsOfInfraEnv(tx *store.Tx, id string) error {
-	a.holds(!infraEnvs.Exists(tx, id), Remains, id, "the infra-env is still there")
+	a.holds(!infraEnvs.Exists(tx, id), Remains, id, "the infra-env still exists")
 	return errors.Join(
 		hosts.Keys(tx, id+"/", a.Leftover(id, "a host")),
 		recipes.Keys(tx, id, a.Leftover(id, "its recipe")),
 	)
 }
 
-// CheckRest checks what no object names: that each row, index key, file and deadline has the
-// object that it belongs to, and that no deadline has passed without being handled.
+// CheckRest checks that each row, index key, file and deadline belongs to an existing object. It
+// also checks that each expired deadline was handled.
 func (a *Auditor) CheckRest(tx *store.Tx, s Site, hostKeys, clusterIDs []string) error {
 	belongs := func(what string, owners []string, owner func(key string) string) func(string) error {
 		return func(key string) error {
 			of := owner(key)
 			_, found := slices.BinarySearch(owners, of)
-			a.holds(found, Remains, of, "%s is left: %s", what, key)
+			a.holds(found, Remains, of, "%s remains: %s", what, key)
 			return nil
 		}
 	}
@@ -203,22 +204,22 @@ func (a *Auditor) CheckRest(tx *store.Tx, s Site, hostKeys, clusterIDs []string)
 			owners = clusterIDs
 		}
 		_, found := slices.BinarySearch(owners, key)
-		a.holds(found, Remains, key, "a deadline is left")
+		a.holds(found, Remains, key, "a deadline remains")
 		a.holds(deadline.At.After(s.Now().Add(-recheckInterval)), Deadline, deadline.Key,
-			"it was due at %s and nothing came of it", shortTime(deadline.At))
+			"it was due at %s and was not handled", shortTime(deadline.At))
 	}
 	return errors.Join(err,
 		a.CheckMembership(tx),
 		imageCodes.Keys(tx, "", func(key string) error {
 			code, env, _ := strings.Cut(key, "/")
 			a.holds(codes[code] == "" && infraEnvs.Exists(tx, env), IDs, env,
-				"the image code %s stands for it and for %q", code, codes[code])
+				"its image code %s also belongs to %q", code, codes[code])
 			codes[code] = env
 			return nil
 		}),
 		hostPlaces.Keys(tx, "", func(key string) error {
 			id, env, _ := strings.Cut(key, "/")
-			a.holds(hosts.Exists(tx, env+"/"+id), Remains, id, "its place in infra-env %s is left", env)
+			a.holds(hosts.Exists(tx, env+"/"+id), Remains, id, "its entry for infra-env %s remains", env)
 			return nil
 		}),
 		reports.Keys(tx, "", belongs("a report", hostKeys,
@@ -227,17 +228,17 @@ func (a *Auditor) CheckRest(tx *store.Tx, s Site, hostKeys, clusterIDs []string)
 		validations.Keys(tx, "host/", belongs("validations", hostKeys, rest)),
 		files.Keys(tx, "", belongs("a file", clusterIDs, firstPart)),
 		preparations.Keys(tx, "", belongs("a preparation", clusterIDs, func(key string) string { return key })),
-		clusterEnvs.Keys(tx, "", belongs("an infra-env's place", clusterIDs, firstPart)),
+		clusterEnvs.Keys(tx, "", belongs("the index entry of an infra-env", clusterIDs, firstPart)),
 	)
 }
 
-// CheckMembership checks that each host that a cluster lists names the cluster, and that no other
-// cluster lists it.
+// CheckMembership checks that each host in the list of a cluster names this cluster and is in no
+// other list.
 func (a *Auditor) CheckMembership(tx *store.Tx) error {
 	places := make(map[string]string)
 	return clusterHosts.Keys(tx, "", func(key string) error {
 		cluster, host, _ := strings.Cut(key, "/")
-		a.holds(places[host] == "", Membership, host, "it is among the hosts of cluster %s and of %s", places[host],
+		a.holds(places[host] == "", Membership, host, "clusters %s and %s list it", places[host],
 			cluster)
 		places[host] = cluster
 		h, err := hosts.Get(tx, host)

@@ -28,7 +28,7 @@ var (
 	recipes      = store.NewFiles("recipes")               // <infra-env id>
 )
 
-// clockTolerance is how far a clock may jump without the engine noticing.
+// clockTolerance is the largest jump of the clock that the engine ignores.
 const clockTolerance = 30 * time.Second
 
 type clusterRecord struct {

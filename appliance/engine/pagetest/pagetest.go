@@ -1,4 +1,4 @@
-// Package pagetest compares generated pages of docs/ with the code that they are generated from.
+// Package pagetest compares generated pages in docs/ with the output of their generators.
 package pagetest
 
 import (
@@ -14,8 +14,8 @@ import (
 // columns is the width of prose in documents.
 const columns = 100
 
-// Compare requires that docs/<name> has the given content, with its prose wrapped. With update it
-// writes the page first (make docs).
+// Compare requires docs/<name> to have the given content with wrapped prose. With update, it writes
+// the page first (make docs).
 func Compare(t testing.TB, name, page string, update bool) {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "docs", name)
@@ -24,13 +24,13 @@ func Compare(t testing.TB, name, page string, update bool) {
 		require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
 	}
 	text, err := os.ReadFile(path)
-	require.NoError(t, err, "make docs writes it")
-	require.Equal(t, page, string(text), "the code has changed: run make docs")
+	require.NoError(t, err, "run make docs to write the page")
+	require.Equal(t, page, string(text), "the page is out of date: run make docs")
 }
 
 var listMark = regexp.MustCompile(`^\s*(- |\d+\. )`)
 
-// Wrap breaks the prose of a Markdown page. Tables, headings and code stay as they are.
+// Wrap wraps the prose of a Markdown page. It does not change tables, headings and code.
 func Wrap(page string) string {
 	var out, paragraph []string
 	fenced := false

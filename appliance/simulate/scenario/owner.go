@@ -208,7 +208,7 @@ func (s *owner) attend() (until time.Time) {
 		return s.runInstalled(cluster)
 	default:
 		if time.Duration(s.now().Sub(s.since)) > installationTimeout+giveUpTime {
-			s.site.fail(&audit.Violation{Invariant: "no state is without an exit", Objects: []string{s.cluster},
+			s.site.fail(&audit.Violation{Invariant: audit.Exit, Objects: []string{s.cluster},
 				Found: "it has been " + status + " for days"})
 		}
 	}
