@@ -1,24 +1,24 @@
-// Package architecture names the architectures of machines in the three spellings of the field:
-// the Assisted Installer's API says arm64, RPM packages and release payloads say aarch64, and Go
-// and image registries say amd64 and arm64.
+// Package architecture names the architectures of machines in three spellings. The Assisted
+// Installer's API uses arm64. RPM packages and release payloads use aarch64. Go and image
+// registries use amd64 and arm64.
 package architecture
 
 // Architecture is the architecture of a machine. Its value is the spelling of the API.
 type Architecture string
 
-// The architectures that OpenShift runs on.
+// The architectures that OpenShift supports.
 const (
 	X86    Architecture = "x86_64"
 	ARM    Architecture = "arm64"
 	Power  Architecture = "ppc64le"
 	Z      Architecture = "s390x"
-	Multi  Architecture = "multi" // a release payload for several of them
+	Multi  Architecture = "multi" // a release payload for several architectures
 	armRPM              = "aarch64"
 	x86Go               = "amd64"
 )
 
-// Parse returns the architecture that a name stands for in any of the three spellings. The second
-// value is false for an unknown name.
+// Parse returns the architecture with a name in any of the three spellings. The second value is
+// false for an unknown name.
 func Parse(name string) (Architecture, bool) {
 	switch name {
 	case armRPM:
@@ -33,7 +33,7 @@ func Parse(name string) (Architecture, bool) {
 	return "", false
 }
 
-// Of is Parse for names that may be unknown: it returns an unknown name unchanged.
+// Of is like Parse, but returns an unknown name unchanged.
 func Of(name string) Architecture {
 	if a, ok := Parse(name); ok {
 		return a

@@ -1,7 +1,6 @@
 // Package fault classifies the errors of the domain packages. A domain package returns an [*Error],
-// or an error type of its own with the method FaultKind; it knows nothing of HTTP. Package
-// web/problem gives each kind its HTTP status, and the Kubernetes controllers read the kind with
-// [KindOf].
+// or its own error type with the method FaultKind. It does not use HTTP. Package web/problem maps
+// each kind to an HTTP status, and the Kubernetes controllers read the kind with [KindOf].
 //
 // Design: docs/design.md#kinds-of-errors.
 package fault
@@ -16,18 +15,18 @@ type Kind int
 
 // Kinds of errors, with the HTTP status that package web/problem gives them.
 const (
-	Invalid     Kind = iota + 1 // the request is wrong in itself (400)
+	Invalid     Kind = iota + 1 // the request itself is wrong (400)
 	NotFound                    // the request names an object that does not exist (404)
 	Conflict                    // the request contradicts the present state (409)
-	Unavailable                 // a dependency is missing now and may be there later (503)
-	Schema                      // the request does not fit the API's schema (422)
-	Forbidden                   // the caller is not allowed to do this (403)
+	Unavailable                 // a dependency is unavailable at the moment (503)
+	Schema                      // the request does not match the API's schema (422)
+	Forbidden                   // the caller is not authorized (403)
 	TooLarge                    // the input exceeds a limit (413)
-	NoSpace                     // the disk has no room for the input (507)
+	NoSpace                     // the disk has too little space for the input (507)
 )
 
-// Error is a classified error with a text that tells a person what to do. Callers are shown Reason
-// alone, even if the Error is wrapped.
+// Error is a classified error with a text for users that includes the remedy. Users see only
+// Reason, even if the Error is wrapped.
 type Error struct {
 	Kind   Kind
 	Reason string
@@ -48,7 +47,7 @@ func New(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns an Error of a kind with the text of its cause, or nil if the cause is nil.
+// Wrap returns an Error of a kind with the text of its cause. It returns nil if the cause is nil.
 func Wrap(kind Kind, cause error) error {
 	if cause == nil {
 		return nil
@@ -56,8 +55,8 @@ func Wrap(kind Kind, cause error) error {
 	return &Error{Kind: kind, Reason: cause.Error(), Err: cause}
 }
 
-// Sentinel returns an error value to compare with errors.Is. Unlike an [*Error], it is meant to be
-// wrapped with more detail (fmt.Errorf("%w: ...")); callers are shown the text of the whole chain.
+// Sentinel returns an error value for comparison with errors.Is. Unlike an [*Error], it is wrapped
+// to add details (fmt.Errorf("%w: ...")), and users see the text of the whole chain.
 func Sentinel(kind Kind, text string) error { return &sentinel{kind, text} }
 
 type sentinel struct {
@@ -68,14 +67,14 @@ type sentinel struct {
 func (s *sentinel) Error() string   { return s.text }
 func (s *sentinel) FaultKind() Kind { return s.kind }
 
-// Classified is implemented by every error that has a kind. Error types of the domain packages
-// implement it in addition to [*Error].
+// Classified is implemented by all errors that have a kind: [*Error] and error types of the domain
+// packages.
 type Classified interface {
 	error
 	FaultKind() Kind
 }
 
-// KindOf returns the kind of the first classified error in the chain, or 0 if there is none.
+// KindOf returns the kind of the first classified error in the chain, or 0.
 func KindOf(err error) Kind {
 	var classified Classified
 	if errors.As(err, &classified) {
@@ -84,8 +83,8 @@ func KindOf(err error) Kind {
 	return 0
 }
 
-// Reason returns the text of an error for its caller: the Reason of an [*Error] in the chain, or
-// else the text of the whole chain.
+// Reason returns the text of an error for users: the Reason of an [*Error] in the chain, or else
+// the text of the whole chain.
 func Reason(err error) string {
 	var refused *Error
 	if errors.As(err, &refused) {

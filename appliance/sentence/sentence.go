@@ -1,5 +1,5 @@
-// Package sentence makes sentences out of error texts, for people to read on the page, on the
-// command line and in events.
+// Package sentence makes sentences for users out of error texts, for the page, the command line and
+// events.
 package sentence
 
 import (
@@ -35,7 +35,7 @@ func Clause(text string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(text), " "), ". ")
 }
 
-// Line joins the lines of a text, such as those of joined errors, with semicolons.
+// Line joins the lines of a text with semicolons. Joined errors have several lines.
 func Line(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -46,7 +46,7 @@ func Line(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// Capitalize returns the text with a capital first letter.
+// Capitalize returns the text with an upper-case first letter.
 func Capitalize(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	if first == utf8.RuneError {
@@ -55,8 +55,8 @@ func Capitalize(text string) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-// Shorten cuts a text to at most limit bytes, at the border of a character, and marks the cut with
-// an ellipsis.
+// Shorten cuts a text to at most limit bytes at a character boundary, and marks the cut with an
+// ellipsis.
 func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -34,11 +34,11 @@ func TestShorten(t *testing.T) {
 		limit int
 		want  string
 	}{
-		"short":                     {"abc", 3, "abc"},
-		"empty":                     {"", 0, ""},
-		"at a border":               {"abcd", 3, "abc…"},
-		"in the middle of a rune":   {"aää", 2, "a…"},
-		"nothing of a rune is left": {"ä", 1, "…"},
+		"short":                      {"abc", 3, "abc"},
+		"empty":                      {"", 0, ""},
+		"at a character boundary":    {"abcd", 3, "abc…"},
+		"inside a character":         {"aää", 2, "a…"},
+		"inside the first character": {"ä", 1, "…"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, sentence.Shorten(test.text, test.limit)) })
 	}

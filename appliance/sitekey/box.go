@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// Box encrypts secrets that are stored in the data directory with a key derived from the site's
-// key. The database is useless without the key file. The cipher is AES-256-GCM. A nil box does not
-// encrypt and only opens unsealed data.
+// Box encrypts secrets in the data directory with a key that is derived from the site's key.
+// Without the key file, they cannot be read. The cipher is AES-256-GCM. A nil box does not encrypt,
+// and opens only unsealed data.
 type Box struct {
 	aead   cipher.AEAD
 	random io.Reader
 }
 
-// ErrSealed is returned for data that was sealed with another site's key, or changed since.
-var ErrSealed = errors.New("it was sealed with another key than " + FileName +
-	" of the data directory; put the right file back, or give the secret anew")
+// ErrSealed is returned for data that was sealed with another site's key, or that was changed.
+var ErrSealed = errors.New("the data was sealed with another key than " + FileName +
+	" of the data directory; restore the right key file, or enter the secret again")
 
 // Prefixes of sealed data. The number is the version of the format.
 const (
@@ -30,7 +30,7 @@ const (
 	sealedBytes = "landfall sealed 1\n"
 )
 
-// Box returns the box of a purpose. random supplies the nonces; nil is the system's source.
+// Box returns the box for a purpose. random is the source of nonces; nil means the system's source.
 func (k *Key) Box(purpose Purpose, random io.Reader) (*Box, error) {
 	secret, err := k.Derive(purpose)
 	if err != nil {
@@ -50,7 +50,7 @@ func (k *Key) Box(purpose Purpose, random io.Reader) (*Box, error) {
 	return &Box{aead, random}, nil
 }
 
-// Seal encrypts a text and returns a text. It returns "" and sealed texts unchanged.
+// Seal encrypts a text. It returns the empty text and sealed texts unchanged.
 func (b *Box) Seal(text string) (string, error) {
 	if b == nil || text == "" || strings.HasPrefix(text, sealedText) {
 		return text, nil
@@ -59,7 +59,7 @@ func (b *Box) Seal(text string) (string, error) {
 	return sealedText + base64.RawStdEncoding.EncodeToString(sealed), err
 }
 
-// Open decrypts a sealed text. It returns an unsealed text unchanged. The error is ErrSealed.
+// Open decrypts a sealed text. It returns an unsealed text unchanged. Errors are ErrSealed.
 func (b *Box) Open(text string) (string, error) {
 	coded, ok := strings.CutPrefix(text, sealedText)
 	if !ok {
@@ -81,7 +81,7 @@ func (b *Box) SealBytes(content []byte) ([]byte, error) {
 	return b.seal([]byte(sealedBytes), content)
 }
 
-// OpenBytes decrypts sealed content. It returns unsealed content unchanged. The error is ErrSealed.
+// OpenBytes decrypts sealed content. It returns unsealed content unchanged. Errors are ErrSealed.
 func (b *Box) OpenBytes(content []byte) ([]byte, error) {
 	sealed, ok := bytes.CutPrefix(content, []byte(sealedBytes))
 	if !ok {
@@ -90,7 +90,7 @@ func (b *Box) OpenBytes(content []byte) ([]byte, error) {
 	return b.open(sealed)
 }
 
-// Sealed reports whether a file with this beginning is sealed. It needs SealedPrefix bytes.
+// Sealed reports whether a file is sealed, based on its first SealedPrefix bytes.
 func Sealed(beginning []byte) bool { return bytes.HasPrefix(beginning, []byte(sealedBytes)) }
 
 // SealedPrefix is the number of bytes that Sealed needs.

@@ -30,10 +30,10 @@ func TestBox_roundTrip(t *testing.T) {
 
 	again, err := box.Seal(sealed)
 	require.NoError(t, err)
-	require.Equal(t, sealed, again, "what is sealed is not sealed again")
+	require.Equal(t, sealed, again, "a sealed text is not sealed again")
 	plain, err := box.Open(secret)
 	require.NoError(t, err)
-	require.Equal(t, secret, plain, "what was written before there was a box")
+	require.Equal(t, secret, plain, "a text from before the box existed")
 
 	file, err := box.SealBytes([]byte(secret))
 	require.NoError(t, err)

@@ -1,10 +1,10 @@
 // Package sitekey holds the ed25519 key with which a site signs exported files: journals and
 // courier files.
 //
-// The private key is in the data directory and readable by its owner only. The public key
-// accompanies each signature, so a recipient can verify that a file is unchanged. To verify that
-// the key belongs to the site, the recipient compares its fingerprint with the one that the site
-// publishes by other means.
+// The private key is in the data directory, and only its owner can read it. Each signature comes
+// with the public key, so recipients can verify that a file is unchanged. To verify that the key
+// belongs to the site, recipients compare its fingerprint with the one that the site publishes by
+// other means.
 package sitekey
 
 import (
@@ -21,15 +21,15 @@ import (
 	"path/filepath"
 )
 
-// FileName is the private key's name in the data directory. The format is PKCS #8 in PEM, as in
-// openssl.
+// FileName is the name of the private key's file in the data directory. The format is PKCS #8 in
+// PEM, as in openssl.
 const FileName = "site.key"
 
 const pemType = "PRIVATE KEY"
 
 // Purpose is the purpose of a signature. A signature is valid for its purpose only, so a file of
-// one kind cannot pass for a file of another kind. It is the context of RFC 8032 (Ed25519ctx), at
-// most 255 bytes.
+// one kind is not accepted as another kind. The purpose is the context of RFC 8032 (Ed25519ctx),
+// with at most 255 bytes.
 type Purpose string
 
 // Key is a site's private key.
@@ -37,12 +37,12 @@ type Key struct {
 	private ed25519.PrivateKey
 }
 
-// ErrUnusable is the kind of error of an unusable key file. The key is not replaced, because others
-// may know the public key.
+// ErrUnusable is the error for an unusable key file. The key is not replaced, because others may
+// have the public key.
 var ErrUnusable = errors.New("the site's key can't be used")
 
-// LoadOrCreate reads the key of a data directory. It creates a key if there is none. The caller
-// must have locked the directory.
+// LoadOrCreate reads the key of a data directory. It creates a missing key. The caller must have
+// locked the directory.
 func LoadOrCreate(dir string) (*Key, error) {
 	key, err := Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +51,7 @@ func LoadOrCreate(dir string) (*Key, error) {
 	return key, err
 }
 
-// Load reads the key of a data directory. The error is fs.ErrNotExist if there is none.
+// Load reads the key of a data directory. The error is fs.ErrNotExist if the key is missing.
 func Load(dir string) (*Key, error) {
 	path := filepath.Join(dir, FileName)
 	info, err := os.Stat(path)
@@ -60,7 +60,8 @@ func Load(dir string) (*Key, error) {
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil,
-			fmt.Errorf("%w: %s has mode %04o, so others may have read it; make it 0600 if nobody has, else remove it "+
+			fmt.Errorf("%w: %s has mode %04o, so others may have read it; set the mode to 0600 if this is "+
+				"impossible, or remove it "+
 				"for a new key", ErrUnusable, path, mode)
 	}
 	text, err := os.ReadFile(path)
@@ -69,7 +70,7 @@ func Load(dir string) (*Key, error) {
 	}
 	private, err := parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %w; put the file back from a copy, or remove it for a new key", ErrUnusable,
+		return nil, fmt.Errorf("%w: %s %w; restore the file from a backup, or remove it for a new key", ErrUnusable,
 			path, err)
 	}
 	return &Key{private}, nil
@@ -91,7 +92,7 @@ func parse(text []byte) (ed25519.PrivateKey, error) {
 	return private, nil
 }
 
-// create creates a key. The file is complete or does not exist, even after a crash.
+// create creates a key. After a crash, the file is either complete or missing.
 func create(dir string) (_ *Key, err error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -125,7 +126,8 @@ func create(dir string) (_ *Key, err error) {
 	return &Key{private}, syncDir(dir)
 }
 
-// syncDir makes the directory's new entry durable: a signature must not outlive its key.
+// syncDir makes the directory's new entry durable: after a crash, a signature without its key would
+// be useless.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -135,7 +137,7 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// Sign returns the signature of data for a purpose, 64 bytes.
+// Sign returns the signature of data for a purpose. It has 64 bytes.
 func (k *Key) Sign(purpose Purpose, data []byte) ([]byte, error) {
 	signature, err := k.private.Sign(nil, data, &ed25519.Options{Context: string(purpose)})
 	if err != nil {
@@ -144,8 +146,8 @@ func (k *Key) Sign(purpose Purpose, data []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// Derive returns a secret of 32 bytes for a purpose, the same each time. The secret reveals neither
-// the key nor the secret of another purpose.
+// Derive returns a secret of 32 bytes for a purpose. It is the same in each call. The secret
+// reveals neither the key nor the secrets for other purposes.
 func (k *Key) Derive(purpose Purpose) ([]byte, error) {
 	secret, err := hkdf.Key(sha256.New, k.private.Seed(), nil, string(purpose), sha256.Size)
 	if err != nil {
@@ -159,16 +161,16 @@ func (k *Key) Public() Public {
 	return Public{k.private.Public().(ed25519.PublicKey)}
 }
 
-// Public is a site's public key. Its text form is base64 of its 32 bytes.
+// Public is a site's public key. Its text form is the base64 of its 32 bytes.
 type Public struct {
 	key ed25519.PublicKey
 }
 
 // ErrSignature is returned for an invalid signature.
-var ErrSignature = errors.New("the signature does not fit: what was signed was altered since, or it was signed with " +
+var ErrSignature = errors.New("the signature does not fit: the data was altered since, or it was signed with " +
 	"another key or for another purpose")
 
-// Verify returns ErrSignature unless the signature is the key's, of this data and for this purpose.
+// Verify returns ErrSignature unless the signature is valid for this key, data and purpose.
 func (p Public) Verify(purpose Purpose, data, signature []byte) error {
 	if len(p.key) != ed25519.PublicKeySize || ed25519.VerifyWithOptions(p.key, data, signature,
 		&ed25519.Options{Context: string(purpose)}) != nil {
@@ -177,7 +179,7 @@ func (p Public) Verify(purpose Purpose, data, signature []byte) error {
 	return nil
 }
 
-// Fingerprint returns the fingerprint for comparison by people, in the format of ssh: "SHA256:" and
+// Fingerprint returns the fingerprint for comparison by users, in the format of ssh: "SHA256:" and
 // the unpadded base64 of the key's SHA-256.
 func (p Public) Fingerprint() string {
 	sum := sha256.Sum256(p.key)

@@ -30,7 +30,7 @@ func TestKey_createdOnceWithMode0600(t *testing.T) {
 	require.Equal(t, made.Public(), again.Public())
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "nothing is left beside the key")
+	require.Len(t, entries, 1, "no other files remain")
 
 	other, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
