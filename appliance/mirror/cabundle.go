@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ParseCABundle reads CA certificates from PEM and writes each once without text between them:
-// openshift-install fails on blank lines and comments after the last one. Errors are *InputError
-// with name as the document.
+// ParseCABundle reads CA certificates from PEM. It returns each certificate once, without text
+// between or after them: openshift-install rejects blank lines and comments after the last one.
+// Errors are *InputError with the document name.
 func ParseCABundle(name string, data []byte) ([]byte, error) {
 	return parseCABundles([]Document{{Name: name, Data: data}})
 }
@@ -53,8 +53,8 @@ func parseCABundles(docs []Document) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// checkCA returns the problem of a certificate as a CA, or "". It accepts certificates of version
-// 1, as old roots are: they cannot state whether they are CAs.
+// checkCA returns the problem of a certificate that is not a CA, or "". It accepts certificates of
+// version 1, such as old root certificates, which cannot state whether they are CAs.
 func checkCA(der []byte) string {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -67,9 +67,9 @@ func checkCA(der []byte) string {
 	return ""
 }
 
-// JoinBundles joins the certificates of bundles (PEM), each once and without text between or after
-// them: openshift-install fails on comments after the last one. A bundle that is not PEM stays in
-// the result, where a later check rejects it.
+// JoinBundles joins the certificates of bundles (PEM). The result contains each certificate once,
+// without text between or after them: openshift-install rejects comments after the last one. A
+// bundle that is not PEM stays in the result; a later check rejects it.
 func JoinBundles(bundles ...string) []byte {
 	var joined bytes.Buffer
 	seen := make(map[string]bool)

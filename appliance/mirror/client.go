@@ -20,16 +20,17 @@ import (
 
 // ClientOptions configures a Client. The zero value has usable defaults.
 type ClientOptions struct {
-	// DialTimeout limits the connection setup and separately the TLS handshake; 0 means 10 seconds.
+	// DialTimeout limits the connection setup and, separately, the TLS handshake; 0 means 10
+	// seconds.
 	DialTimeout time.Duration
 	// HeaderTimeout limits the wait for response headers; 0 means 30 seconds. Only the context
 	// limits bodies.
 	HeaderTimeout time.Duration
-	// Proxy selects a proxy for a request, such as http.ProxyFromEnvironment. Nil uses none,
-	// regardless of the environment, because mirrors are on site.
+	// Proxy selects a proxy for a request, such as http.ProxyFromEnvironment. Nil uses no proxy
+	// even if the environment defines one, because mirrors are on site.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Backoff spaces the attempts at an endpoint that answers with a temporary error (429, 5xx).
-	// The zero value means three attempts with 1 and 3 seconds between them.
+	// Backoff sets the waits between attempts at an endpoint with a temporary error (429, 5xx). The
+	// zero value means three attempts with waits of 1 and 3 seconds.
 	Backoff remote.Backoff
 	// UserAgent is the user agent in requests to registries.
 	UserAgent string
@@ -43,7 +44,7 @@ type Client struct {
 	current atomic.Pointer[connections]
 }
 
-// connections holds rules and the transports to their registries.
+// connections holds rules and the transports for their registries.
 type connections struct {
 	rules             *Rules
 	verified, lenient *http.Transport
@@ -66,7 +67,7 @@ func NewClient(rules *Rules, options ClientOptions) *Client {
 	return c
 }
 
-// Use makes the client follow other rules and their CAs. Earlier requests end by the earlier rules.
+// Use replaces the rules and their CAs. Requests that have started use the previous rules.
 func (c *Client) Use(rules *Rules) {
 	before := c.current.Swap(&connections{
 		rules:    rules,
@@ -84,8 +85,8 @@ func (c *connections) close() {
 	c.lenient.CloseIdleConnections()
 }
 
-// certPool returns the system's CAs with those of the bundle. On a system without CAs (a bare
-// container) it holds the bundle alone.
+// certPool returns the system's CAs and those of the bundle. On a system without CAs, such as a
+// minimal container, it returns only the bundle.
 func certPool(bundle []byte) *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -130,8 +131,8 @@ func (c *Client) Get(ctx context.Context, ref string, secret authn.Keychain) (*r
 	})
 }
 
-// Image is like Get and selects the image of a platform from an index. Its config and layers are
-// read on demand from the same endpoint within ctx.
+// Image is like Get and selects the image of a platform from an index. The config and the layers
+// are read on demand from the same endpoint within ctx.
 func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform,
 	secret authn.Keychain) (v1.Image, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Image, error) {
@@ -139,8 +140,8 @@ func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform,
 	})
 }
 
-// Layer returns a blob, given as repository@digest, from the first endpoint that has it. Its bytes
-// are verified against the digest while they are read within ctx.
+// Layer returns a blob from the first endpoint that has it. ref has the form repository@digest.
+// Reads within ctx verify the bytes against the digest.
 func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (v1.Layer, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Layer, error) {
 		digest, ok := e.Ref.(name.Digest)
@@ -207,8 +208,8 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 	return options
 }
 
-// Transport returns the transport to an endpoint, with the site's CAs and with plain HTTP only if
-// its rule allows it. It does not authenticate.
+// Transport returns the transport to an endpoint. It trusts the site's CAs and allows plain HTTP
+// only if the rule of the endpoint does. It does not authenticate.
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	now := c.current.Load()
 	if e.Insecure {
@@ -217,9 +218,9 @@ func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	return &schemeGuard{next: now.verified}
 }
 
-// schemeGuard rejects plain HTTP to other machines unless the rule of the endpoint is insecure. The
-// registry library would fall back to HTTP for private addresses and send the credentials; podman
-// and CRI-O do not.
+// schemeGuard rejects plain HTTP to other machines unless the rule of the endpoint is insecure.
+// Without it, the registry library would use HTTP for private addresses and send the credentials
+// unencrypted; podman and CRI-O do not.
 type schemeGuard struct {
 	next  http.RoundTripper
 	plain bool

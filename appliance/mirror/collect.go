@@ -19,16 +19,16 @@ import (
 	"strings"
 )
 
-// Import is a set of files that belong together, such as oc-mirror's results directory: files with
-// rules, catalogs, signatures or CAs. Names are relative paths.
+// Import is a set of related files, such as oc-mirror's results directory: files with rules,
+// catalogs, signatures or CAs. Names are relative paths.
 type Import struct {
 	Files []ImportedFile `json:"files"`
-	// Ignored lists files that looked like mirror configuration, with the reasons for leaving them
-	// out.
+	// Ignored lists files that appeared to be mirror configuration, with the reasons for their
+	// omission.
 	Ignored []Ignored `json:"ignored"`
 }
 
-// FileKind is the format as which a file of an import is read.
+// FileKind is the format of a file in an import.
 type FileKind string
 
 // Kinds of files.
@@ -74,15 +74,15 @@ func (i *Import) Sources(name string) Sources {
 	return s
 }
 
-// Limits of an import in bytes: of one file, and of all files. A signature ConfigMap of a hundred
-// releases has some 200 KiB.
+// Limits of an import in bytes, for each file and for all files. A signature ConfigMap of a hundred
+// releases has about 200 KiB.
 const (
 	importedFileLimit = 4 << 20
 	importLimit       = 32 << 20
 )
 
 // CollectPath reads an import from a file, an archive (tar, tar.gz, zip) or a directory. Errors are
-// *InputError or name the unreadable file.
+// *InputError or contain the name of the unreadable file.
 func CollectPath(name string) (*Import, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -140,8 +140,8 @@ func collectPlain(name string, in *bufio.Reader) (*Import, error) {
 	return c.finish(name)
 }
 
-// CollectFiles makes an import of single files, such as those of a directory dropped into a
-// browser.
+// CollectFiles returns an import of single files, such as those of a directory that a user dropped
+// into a browser.
 func CollectFiles(name string, files []Document) (*Import, error) {
 	c := &collector{alone: len(files) == 1}
 	for _, file := range files {
@@ -155,7 +155,7 @@ func CollectFiles(name string, files []Document) (*Import, error) {
 func readLimited(in io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("can't be read to its end: %w", err)
+		return nil, fmt.Errorf("can't be read completely: %w", err)
 	}
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("is larger than %d MiB, unlike any file with mirror rules", limit>>20)
@@ -212,8 +212,8 @@ func collectTar(name string, in io.Reader) (*Import, error) {
 	}
 }
 
-// zipLimit limits the size of a zip archive in bytes: its directory is at its end, so it is read
-// whole.
+// zipLimit limits the size of a zip archive in bytes. A zip archive is read whole, because its
+// table of contents is at its end.
 const zipLimit = 64 << 20
 
 func collectZip(name string, in io.Reader) (*Import, error) {
@@ -248,9 +248,9 @@ func readZipEntry(entry *zip.File) ([]byte, error) {
 	return data, errors.Join(err, file.Close())
 }
 
-// collector selects the mirror configuration in a directory tree. In oc-mirror's workspace these
-// are the files for clusters. The other files of a workspace (catalogs, logs, image layouts) are
-// large and contain no rules.
+// collector selects the mirror configuration in a directory tree. In oc-mirror's workspace it
+// selects the files for clusters. The other files of a workspace (catalogs, logs, image layouts)
+// are large and contain no rules.
 type collector struct {
 	alone    bool // a single file
 	found    []ImportedFile
@@ -260,17 +260,17 @@ type collector struct {
 	tooMuch  bool
 }
 
-// resultsFolder matches oc-mirror's directory of files for clusters: results-<seconds> in version
-// 1, cluster-resources in version 2.
-var resultsFolder = regexp.MustCompile(`(^|/)(results-\d+|cluster-resources)(/|$)`)
+// resultsDir matches oc-mirror's directory of files for clusters: results-<seconds> in version 1,
+// cluster-resources in version 2.
+var resultsDir = regexp.MustCompile(`(^|/)(results-\d+|cluster-resources)(/|$)`)
 
-// wants reports whether a file may be mirror configuration, by its path and size.
+// wants reports whether a file may be mirror configuration according to its path and size.
 func (c *collector) wants(name string, size int64) bool {
 	name = cleanName(name)
 	if c.alone {
 		return true
 	}
-	result := resultsFolder.MatchString(name)
+	result := resultsDir.MatchString(name)
 	base := path.Base(name)
 	switch path.Ext(base) {
 	case ".yaml", ".yml", ".json", ".conf", ".pem", ".crt", ".txt", ".list":
@@ -292,9 +292,9 @@ func (c *collector) wants(name string, size int64) bool {
 
 func (c *collector) add(name string, data []byte) {
 	name = cleanName(name)
-	if resultsFolder.MatchString(name) && !c.ocMirror {
+	if resultsDir.MatchString(name) && !c.ocMirror {
 		c.ocMirror = true
-		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool { return !resultsFolder.MatchString(f.Name) })
+		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool { return !resultsDir.MatchString(f.Name) })
 		c.size, c.tooMuch = 0, false
 		for _, f := range c.found {
 			c.size += int64(len(f.Data))
@@ -314,8 +314,8 @@ func (c *collector) add(name string, data []byte) {
 	c.found = append(c.found, ImportedFile{Name: name, Kind: kind, Data: data})
 }
 
-// kindOf returns the kind of a file by its name and content. For other files it returns "" and
-// possibly a reason.
+// kindOf returns the kind of a file by its name and content. For a file of another kind it returns
+// "" and, if useful, a reason.
 func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	base, ext := path.Base(name), path.Ext(name)
 	switch {
@@ -325,14 +325,14 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	case ext == ".pem", ext == ".crt":
 		return "", "has no certificate in PEM"
 	case base == "ImageSetConfiguration.yaml", bytes.Contains(data, []byte("kind: ImageSetConfiguration")):
-		return "", "says what to mirror, not what was mirrored"
+		return "", "selects images to mirror; expected the results of mirroring"
 	case ext == ".yaml", ext == ".yml", ext == ".json":
 		return FileObjects, ""
 	case ext == ".conf" && (c.alone || strings.Contains(base, "registries") || strings.Contains(path.Dir(name),
 		"registries.conf.d")):
 		return FileRegistriesConf, ""
 	case ext == ".conf":
-		return "", "is no registries.conf and no drop-in of one"
+		return "", "is neither a registries.conf nor a drop-in"
 	case ext == ".list", base == "mapping.txt", c.alone && ext == ".txt":
 		return FileList, ""
 	case c.alone && bytes.Contains(data, []byte("[[registry]]")):
@@ -346,29 +346,28 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	return "", ""
 }
 
-// finish sorts the files into the order of reading and parses them.
+// finish sorts the files into reading order and parses them.
 func (c *collector) finish(name string) (*Import, error) {
 	if c.tooMuch {
 		return nil, &InputError{name, "",
 			fmt.Sprintf("has more than %d MiB of files that may contain mirror rules; use only the directory with "+
-				"oc-mirror's "+
-				"results (cluster-resources or results-…)", importLimit>>20)}
+				"oc-mirror's results (cluster-resources or results-…)", importLimit>>20)}
 	}
 	if slices.ContainsFunc(c.found, func(f ImportedFile) bool {
 		return f.Kind == FileObjects ||
 			f.Kind == FileRegistriesConf
 	}) {
-		// oc-mirror's mapping lists the images of its mirror sets one by one.
+		// oc-mirror's mapping file lists each image of its mirror sets.
 		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool {
 			mapping := path.Base(f.Name) == "mapping.txt"
 			if mapping {
-				c.ignored = append(c.ignored, Ignored{f.Name, "the mirror sets beside it say the same"})
+				c.ignored = append(c.ignored, Ignored{f.Name, "the mirror sets contain the same rules"})
 			}
 			return mapping
 		})
 	}
 	slices.SortStableFunc(c.found, func(a, b ImportedFile) int {
-		if d := run(a.Name) - run(b.Name); d != 0 {
+		if d := runTime(a.Name) - runTime(b.Name); d != 0 {
 			return d
 		}
 		if main := strings.Compare(path.Dir(a.Name), path.Dir(b.Name)); main != 0 {
@@ -394,7 +393,7 @@ func (c *collector) finish(name string) (*Import, error) {
 	return got, nil
 }
 
-// dropUseless leaves out object files without mirror configuration and records the reason.
+// dropUseless omits object files without mirror configuration and records the reason.
 func (i *Import) dropUseless(name string) {
 	i.Files = slices.DeleteFunc(i.Files, func(f ImportedFile) bool {
 		if f.Kind != FileObjects {
@@ -405,14 +404,14 @@ func (i *Import) dropUseless(name string) {
 		if err != nil || !rules.Empty() || len(rules.objects) > 0 {
 			return false
 		}
-		i.Ignored = append(i.Ignored, Ignored{f.Name, "has no object that says something of a mirror"})
+		i.Ignored = append(i.Ignored, Ignored{f.Name, "contains no mirror configuration"})
 		return true
 	})
 }
 
-// run returns the time in seconds at which oc-mirror version 1 wrote a file. Later runs override
-// earlier ones.
-func run(name string) int {
+// runTime returns the time in seconds at which oc-mirror version 1 wrote a file. A later run
+// overrides an earlier one.
+func runTime(name string) int {
 	for _, element := range strings.Split(name, "/") {
 		if digits, ok := strings.CutPrefix(element, "results-"); ok {
 			if seconds, err := strconv.Atoi(digits); err == nil {

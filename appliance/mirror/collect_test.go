@@ -196,7 +196,7 @@ func TestCollect_severalRunsOfOcMirrorV1(t *testing.T) {
 	require.Equal(t, "4.19", rules.CatalogSources()[0].Version)
 	require.Equal(t, []string{"sha256:2222"}, rules.Signatures())
 	require.Contains(t, got.Ignored, Ignored{"oc-mirror-workspace/results-1700000009/mapping.txt",
-		"the mirror sets beside it say the same"})
+		"the mirror sets contain the same rules"})
 }
 
 func TestCollect_otherInputs(t *testing.T) {

@@ -7,13 +7,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Rule is one table of the rules as users see it.
+// Rule is a table of the rules in the form for users.
 type Rule struct {
 	// Prefix matches references. "*.host" matches all subdomains.
 	Prefix string `json:"prefix"`
 	// Location is the location of the source if it differs from the prefix.
 	Location string `json:"location,omitempty"`
-	// Blocked: the source is never contacted.
+	// Blocked is true if the source is never contacted.
 	Blocked  bool         `json:"blocked"`
 	Insecure bool         `json:"insecure,omitempty"`
 	Mirrors  []RuleMirror `json:"mirrors"`
@@ -25,7 +25,7 @@ type Rule struct {
 type RuleMirror struct {
 	Location string `json:"location"`
 	Insecure bool   `json:"insecure,omitempty"`
-	// For is the kind of references that the mirror serves: all, digest-only or tag-only.
+	// For is the kind of references for which the mirror is used: all, digest-only or tag-only.
 	For string `json:"for"`
 }
 
@@ -53,19 +53,19 @@ func (r *Rules) List() []Rule {
 	return rules
 }
 
-// Explanation reports from where an image is pulled.
+// Explanation contains the places from which an image is pulled.
 type Explanation struct {
 	Image string `json:"image"`
-	// Rule is the rule that applies; nil if none does.
+	// Rule is the matching rule, or nil.
 	Rule *Rule `json:"rule,omitempty"`
-	// Steps lists the endpoints in the order in which they are tried. It is empty if the rules
-	// forbid all of them.
+	// Steps lists the endpoints in the order of the attempts. It is empty if the rules forbid all
+	// endpoints.
 	Steps []Step `json:"steps"`
-	// Notes holds sentences about unexpected effects.
+	// Notes contains sentences about unexpected effects.
 	Notes []string `json:"notes"`
 }
 
-// Step is one endpoint that is tried.
+// Step is an attempt at an endpoint.
 type Step struct {
 	Image    string `json:"image"`
 	Source   bool   `json:"source"` // the registry in the image's own name
@@ -73,8 +73,8 @@ type Step struct {
 	Rule     string `json:"rule"`
 }
 
-// Explain reports from where an image is pulled, and why. The error is one sentence for an invalid
-// pull spec.
+// Explain returns the places from which an image is pulled, with the reasons. The error for an
+// invalid pull spec is a sentence.
 func (r *Rules) Explain(image string) (*Explanation, error) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
@@ -93,7 +93,8 @@ func (r *Rules) Explain(image string) (*Explanation, error) {
 	if t == nil {
 		if !r.Empty() {
 			e.Notes = append(e.Notes,
-				"No rule leads to a mirror: it is pulled from where its name says, which a sealed site does not reach.")
+				"No rule leads to a mirror: nodes pull the image from the registry in its name, which a disconnected "+
+					"site cannot reach.")
 		}
 		return e, nil
 	}
@@ -120,8 +121,8 @@ func (r *Rules) Explain(image string) (*Explanation, error) {
 	return e, nil
 }
 
-// tagNote returns a note if a rule's mirrors do not serve the image because of its tag or digest,
-// or "".
+// tagNote returns a note if a rule's mirrors are not used for the image because of its tag or
+// digest. Otherwise it returns "".
 func tagNote(t *table, ref name.Reference) string {
 	if len(t.mirrors) == 0 {
 		return ""
@@ -140,22 +141,22 @@ func tagNote(t *table, ref name.Reference) string {
 		"reference it by digest, or add an ImageTagMirrorSet.", t.prefix, t.origin)
 }
 
-// HoleKind classifies doubtful rules.
+// HoleKind is the kind of a hole.
 type HoleKind string
 
 // Kinds of holes.
 const (
-	HoleOverlap      HoleKind = "overlap"       // one rule's prefix lies within another's
-	HoleHalfRelease  HoleKind = "half-release"  // a rule for one of the release's two repositories only
+	HoleOverlap      HoleKind = "overlap"       // the prefix of one rule is part of the prefix of another
+	HoleHalfRelease  HoleKind = "half-release"  // a rule for only one of the release's two repositories
 	HoleEqualPrefix  HoleKind = "equal-prefix"  // several documents have a rule for the same prefix
 	HoleNoMirror     HoleKind = "no-mirror"     // a rule allows no pulls
-	HoleBlocked      HoleKind = "blocked"       // another rule blocks a mirror
+	HoleBlocked      HoleKind = "blocked"       // another rule forbids the mirror
 	HoleTagsOnly     HoleKind = "tags-only"     // mirrors for tags only; clusters pull by digest
 	HoleOpenSource   HoleKind = "open-source"   // a missing image causes a slow request to the source
 	HoleInsecureNode HoleKind = "insecure-node" // a mirror without TLS, which an install-config cannot express
 )
 
-// Hole is a property of the rules that may prevent an image from being found.
+// Hole is a gap in the rules that may make a pull fail.
 type Hole struct {
 	Kind   HoleKind `json:"kind"`
 	Prefix string   `json:"prefix"`
@@ -165,13 +166,13 @@ type Hole struct {
 	Grave bool `json:"grave"`
 }
 
-// The repositories of OpenShift releases: the payload's image and its components.
+// The repositories of OpenShift releases: the release image and its components.
 const (
 	releaseRepository   = "quay.io/openshift-release-dev/ocp-release"
 	componentRepository = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
 )
 
-// Holes returns the doubtful properties of the rules, the grave ones of each kind first.
+// Holes returns the holes of the rules, the grave ones of each kind first.
 func (r *Rules) Holes() []Hole {
 	if r == nil {
 		return nil
@@ -187,7 +188,7 @@ func (r *Rules) Holes() []Hole {
 		for j := range r.tables {
 			if other := &r.tables[j]; i != j && within(t.prefix, other.prefix) {
 				add(HoleOverlap, t.prefix, false,
-					"The rule for %s (%s) lies within the one for %s (%s). For what it matches it stands alone: the "+
+					"The rule for %s (%s) lies within the one for %s (%s). For its images only this rule applies: the "+
 						"mirrors of the other are not tried.",
 					t.prefix, t.origin, other.prefix, other.origin)
 			}
@@ -198,7 +199,7 @@ func (r *Rules) Holes() []Hole {
 
 func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ...any)) {
 	for _, replaced := range t.replaced {
-		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. The one of %s alone counts.",
+		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. Only the one of %s applies.",
 			replaced, t.origin, t.prefix, t.origin)
 	}
 	if strings.Contains(t.origin, " and ") {
@@ -216,14 +217,14 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 		}
 		if other, _ := r.find(m.location); other != nil && other.blocked {
 			add(HoleBlocked, t.prefix, true,
-				"The mirror %s of %s is never asked: the rule for %s (%s) forbids to contact it.", m.location,
+				"The mirror %s of %s is never contacted: the rule for %s (%s) forbids it.", m.location,
 				t.prefix, other.prefix, other.origin)
 		}
 		if m.insecure {
 			add(HoleInsecureNode, t.prefix, false,
-				"The mirror %s of %s is used without TLS or with a certificate that nobody vouches for. The "+
-					"discovery image and the new cluster are told, but the bootstrap's own rules, which come from "+
-					"install-config, have no word for it: give the mirror a certificate.", m.location, t.prefix)
+				"The mirror %s of %s is used without TLS or with an untrusted certificate. The "+
+					"discovery image and the new cluster support this. The install-config, from which the "+
+					"bootstrap gets its rules, does not: install a trusted certificate on the mirror.", m.location, t.prefix)
 		}
 	}
 	switch {
@@ -236,13 +237,13 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 			t.prefix, t.origin)
 	case digests > 0 && !t.blocked && (t.prefix == releaseRepository || t.prefix == componentRepository):
 		add(HoleOpenSource, t.prefix, false,
-			"When the mirror lacks an image of %s, the source is tried, and on a sealed site each try waits until it "+
-				"times out: a missing image looks like a hang. mirrorSourcePolicy NeverContactSource (or blocked = "+
-				"true) makes it fail at once.", t.prefix)
+			"If the mirror lacks an image of %s, nodes try the source. On a disconnected site each attempt waits "+
+				"until it times out, so a missing image looks like a hang. mirrorSourcePolicy NeverContactSource "+
+				"(or blocked = true) makes the pull fail immediately.", t.prefix)
 	}
 }
 
-// halfRelease finds the most common hole: a rule for only one of the release's two repositories.
+// halfRelease adds the most common hole: a rule for only one of the release's two repositories.
 func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
 	const digest = "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	leads := func(repository string) bool {
@@ -258,19 +259,19 @@ func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
 		return false
 	}
 	release, components := leads(releaseRepository), leads(componentRepository)
-	const text = "There is a rule for %s and none for %s, where %s. Mirror both and add the rule: oc-mirror writes " +
-		"the two side by side."
+	const text = "There is a rule for %s but none for %s, which contains %s. Mirror both and add the missing rule; " +
+		"oc-mirror writes both."
 	switch {
 	case release && !components:
 		add(HoleHalfRelease, componentRepository, true, text, releaseRepository, componentRepository,
-			"the images of the release are")
+			"the images of the release")
 	case components && !release:
 		add(HoleHalfRelease, releaseRepository, true, text, componentRepository, releaseRepository,
-			"the release image itself is")
+			"the release image")
 	}
 }
 
-// within reports whether everything that matches the prefix inner also matches outer.
+// within reports whether every reference that matches the prefix inner also matches outer.
 func within(inner, outer string) bool {
 	if inner == outer {
 		return false

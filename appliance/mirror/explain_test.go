@@ -95,7 +95,7 @@ func TestHoles(t *testing.T) {
 				"b.example.com/team"}},
 		{"a mirror that is forbidden", rulesOf(t, "", digestSet("t", "quay.io/team", "NeverContactSource",
 			"b.example.com/team"), digestSet("b", "b.example.com", "NeverContactSource")),
-			map[HoleKind]string{HoleBlocked: "never asked: the rule for b.example.com",
+			map[HoleKind]string{HoleBlocked: "never contacted: the rule for b.example.com",
 				HoleNoMirror: "Nothing under b.example.com can be pulled"}},
 		{"tags only",
 			rulesOf(t, "", "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: "+
@@ -107,7 +107,7 @@ func TestHoles(t *testing.T) {
 		{"a mirror without TLS",
 			rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\n[[registry.mirror]]\nlocation = "+
 				"\"a.example.com/team\"\ninsecure = true\n"),
-			map[HoleKind]string{HoleInsecureNode: "give the mirror a certificate"}},
+			map[HoleKind]string{HoleInsecureNode: "install a trusted certificate"}},
 	} {
 		t.Run(hole.name, func(t *testing.T) {
 			got := map[HoleKind]string{}
@@ -126,6 +126,6 @@ func TestHoles(t *testing.T) {
 			[]byte("[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"m.example.com\"\n")},
 	}})
 	require.NoError(t, err)
-	require.Equal(t, "Both a.conf and b.conf have a table for quay.io. The one of b.conf alone counts.",
+	require.Equal(t, "Both a.conf and b.conf have a table for quay.io. Only the one of b.conf applies.",
 		replaced.Holes()[0].Text)
 }

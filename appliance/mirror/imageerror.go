@@ -21,15 +21,15 @@ type Reason string
 
 // Reasons for failures.
 const (
-	ReasonUnreachable      Reason = "unreachable"       // down, wrong address, blocked on the way
+	ReasonUnreachable      Reason = "unreachable"       // not running, wrong address, or a blocked path
 	ReasonTimeout          Reason = "timeout"           // no answer in time
-	ReasonUnknownAuthority Reason = "unknown-authority" // its CA is not in the bundle
-	ReasonCertificate      Reason = "certificate"       // expired, not yet valid, another name
+	ReasonUnknownAuthority Reason = "unknown-authority" // the bundle lacks its CA
+	ReasonCertificate      Reason = "certificate"       // expired, not yet valid, or for another name
 	ReasonPlainHTTP        Reason = "plain-http"        // speaks HTTP where HTTPS is required
 	ReasonUnauthorized     Reason = "unauthorized"      // 401 or 403: no or wrong credentials
-	ReasonNotFound         Reason = "not-found"         // it does not have the image
+	ReasonNotFound         Reason = "not-found"         // the endpoint does not have the image
 	ReasonStatus           Reason = "status"            // any other HTTP status
-	ReasonForbidden        Reason = "forbidden-by-rule" // no endpoint is allowed
+	ReasonForbidden        Reason = "forbidden-by-rule" // the rules allow no endpoint
 	ReasonCanceled         Reason = "canceled"          // the caller canceled the request
 	ReasonOther            Reason = "other"
 )
@@ -46,14 +46,14 @@ type Attempt struct {
 	Anonymous bool
 }
 
-// ImageError reports an image that no endpoint provided, with the answer of each. Its text is one
+// ImageError reports that no endpoint provided an image, with the answer of each. Its text is one
 // sentence.
 type ImageError struct {
 	// Image is the requested pull spec.
 	Image string
-	// Attempts has the order of the rules.
+	// Attempts lists the attempts in the order of the rules.
 	Attempts []Attempt
-	// Forbidden is the reason why the rules allow no endpoint. Attempts is empty then.
+	// Forbidden is the reason why the rules allow no endpoint. In this case Attempts is empty.
 	Forbidden string
 }
 
@@ -81,8 +81,8 @@ func (e *ImageError) Unwrap() []error {
 	return errs
 }
 
-// Reason returns the reason of the most relevant attempt: that of the first mirror. The answer of
-// the source matters little on a disconnected site.
+// Reason returns the reason of the most relevant attempt, the first mirror. On a disconnected site
+// the answer of the source matters little.
 func (e *ImageError) Reason() Reason {
 	if len(e.Attempts) == 0 {
 		return ReasonForbidden
@@ -90,7 +90,7 @@ func (e *ImageError) Reason() Reason {
 	return e.Attempts[0].Reason
 }
 
-// Advice returns advice on the most relevant attempt, or "".
+// Advice returns advice about the most relevant attempt, or "".
 func (e *ImageError) Advice() string {
 	if len(e.Attempts) == 0 {
 		return "add a mirror to the rule"
@@ -122,11 +122,12 @@ func (e *ImageError) advice() string {
 }
 
 var (
-	errPlainHTTP = errors.New("plain HTTP is used only if a rule says insecure")
+	errPlainHTTP = errors.New("plain HTTP requires a rule with insecure = true")
 	errNoBlob    = errors.New("the blob does not exist")
 )
 
-// Failed returns the error for an endpoint that provided an image but not a part of it.
+// Failed returns the error for an endpoint that provided an image but failed to provide a part of
+// it.
 func Failed(image string, from Endpoint, err error, secret authn.Keychain) *ImageError {
 	return &ImageError{Image: image, Attempts: []Attempt{newAttempt(from, err,
 		hasCredentials(secret, from.Ref.Context()))}}
@@ -144,8 +145,8 @@ func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
 	return Attempt{Endpoint: e, Reason: reason, Answer: answer, Err: err, Anonymous: !hadCredentials}
 }
 
-// classify determines the reason and text of a failed request. The library joins several errors if
-// it tried HTTPS and then HTTP; the order of the cases selects the more informative one.
+// classify returns the reason and the text of a failed request. The library joins errors if it
+// tried HTTPS and then HTTP; the order of the cases selects the more informative error.
 func classify(err error) (Reason, string) {
 	var status *transport.Error
 	var unknownCA x509.UnknownAuthorityError
@@ -156,7 +157,7 @@ func classify(err error) (Reason, string) {
 	var netErr net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
-		return ReasonCanceled, "was not waited for"
+		return ReasonCanceled, "did not answer before the request was canceled"
 	case errors.As(err, &unknownCA):
 		return ReasonUnknownAuthority, "has a certificate signed by an unknown authority"
 	case errors.As(err, &hostname):
@@ -176,7 +177,7 @@ func classify(err error) (Reason, string) {
 	case errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch):
 		return ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required"
 	case errors.Is(err, errPlainHTTP):
-		return ReasonPlainHTTP, "would be spoken to in plain HTTP, which no rule allows"
+		return ReasonPlainHTTP, "would receive plain HTTP, which no rule allows"
 	case isDialError(err):
 		return ReasonUnreachable, "could not be reached: " + innermost(err)
 	default:
@@ -208,8 +209,8 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// innermost removes the addresses and operations around net's errors: a changing port would make
-// every error of the same fault different.
+// innermost removes the operations and addresses from errors of package net. Otherwise a changing
+// port would make each error of the same fault different.
 func innermost(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -57,7 +57,7 @@ func TestRegistriesConf_rejectedInput(t *testing.T) {
 		"pull-from-mirror of the source": {"[[registry]]\nlocation = \"quay.io\"\npull-from-mirror = \"all\"",
 			"belongs into a [[registry.mirror]] table"},
 		"two tables for one prefix": {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nlocation = " +
-			"\"quay.io\"", `[[registry]] 2: the prefix "quay.io" has a table already`},
+			"\"quay.io\"", `[[registry]] 2: the prefix "quay.io" already has a table`},
 		"one location with two settings": {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nprefix = " +
 			"\"a.io\"\nlocation = \"quay.io\"\ninsecure = true",
 			`[[registry]] 2: the location "quay.io" is given twice with different insecure or blocked`},
@@ -333,7 +333,7 @@ func TestPullSecret_requireNamesTheEntries(t *testing.T) {
 		"the pull secret has no entry for mirror.site.example:5000 (it has quay.io): no credentials")
 	require.ErrorIs(t, err, ErrNoCredentials)
 	require.ErrorContains(t, s.Require("helper.example"), "entry for helper.example is empty")
-	require.ErrorContains(t, (*PullSecret)(nil).Require("quay.io"), "it has none at all")
+	require.ErrorContains(t, (*PullSecret)(nil).Require("quay.io"), "it has no entries")
 }
 
 func TestPullSecret_printsNoSecrets(t *testing.T) {

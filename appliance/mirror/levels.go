@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Level is the scope of imported rules: everywhere (both fields are empty), one infra-env, or one
-// cluster. A closer level overrides a wider one: a cluster's own rules override those of an
-// infra-env, which override those of the appliance.
+// Level is the scope of imported rules: the whole appliance (both fields are empty), one infra-env,
+// or one cluster. The rules of a cluster override those of its infra-env, which override those of
+// the appliance.
 type Level struct {
 	Cluster  string `json:"cluster_id,omitempty"`
 	InfraEnv string `json:"infra_env_id,omitempty"`
 }
 
-// String returns a name of the level for users.
+// String returns the name of the level for users.
 func (l Level) String() string {
 	switch {
 	case l.Cluster != "":
@@ -65,9 +65,9 @@ func Layered(levels ...*Rules) (*Rules, error) {
 	return newRules(tables, settings, ca, objects)
 }
 
-// FollowPolicies returns the rules with the source policies of other documents with mirror sets,
-// such as a user's manifests. OpenShift rejects all mirror sets if two contradict each other.
-// Unreadable documents are skipped, because other checks reject them.
+// FollowPolicies returns the rules with the mirrorSourcePolicy of the mirror sets in other
+// documents, such as a user's manifests. OpenShift rejects all mirror sets if two contradict each
+// other. FollowPolicies skips unreadable documents, because other checks reject them.
 func (r *Rules) FollowPolicies(documents ...[]byte) (*Rules, error) {
 	theirs := &mirrorSets{}
 	for _, data := range documents {

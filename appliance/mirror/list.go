@@ -54,7 +54,7 @@ func (s *mirrorSets) addHandList(doc Document) error {
 	return nil
 }
 
-// bareRepository removes the scheme that skopeo writes, a tag and a digest.
+// bareRepository removes the scheme that skopeo writes, the tag and the digest.
 func bareRepository(image string) string {
 	image = strings.TrimSuffix(strings.TrimPrefix(image, "docker://"), "/")
 	image, _, _ = strings.Cut(image, "@")

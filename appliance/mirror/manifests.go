@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Manifest is an object by which a finished cluster uses the mirror.
+// Manifest is an object that makes an installed cluster use the mirror.
 type Manifest struct {
 	// Folder is a directory of openshift-install: manifests or openshift.
 	Folder string
@@ -20,33 +20,34 @@ type Manifest struct {
 	YAML         []byte
 }
 
-// Target describes the forms of mirror rules that a cluster's OpenShift version supports.
+// Target describes which forms of mirror rules a cluster's OpenShift version supports.
 type Target struct {
-	// MirrorSets: ImageDigestMirrorSet and ImageTagMirrorSet may be added to those that
-	// openshift-install makes of the install-config. Before 4.14 the installer makes an
-	// ImageContentSourcePolicy, which excludes them.
+	// MirrorSets is true if ImageDigestMirrorSet and ImageTagMirrorSet objects can be added to
+	// those that openshift-install creates from the install-config. Before 4.14 the installer
+	// creates an ImageContentSourcePolicy, which excludes them.
 	MirrorSets bool
-	// SourcePolicy: the imageDigestSources of the install-config have sourcePolicy, and the
-	// bootstrap follows it (openshift-install 4.21; github.com/openshift/installer pull requests
-	// 10050 and 10073).
+	// SourcePolicy is true if the imageDigestSources of the install-config support sourcePolicy,
+	// which the bootstrap then follows (openshift-install 4.21; github.com/openshift/installer pull
+	// requests 10050 and 10073).
 	SourcePolicy bool
-	// ClusterCatalogs: the cluster has OLM v1 when its manifests are applied.
+	// ClusterCatalogs is true if the cluster has OLM v1 when its manifests are applied.
 	ClusterCatalogs bool
 }
 
-// manifestPrefix is the prefix of our manifests' names. It sorts them after those of the installer.
+// manifestPrefix is the prefix of the names of our manifests. It sorts them after the installer's
+// manifests.
 const manifestPrefix = "99_mirror_"
 
-// These constants are the file and the object's name of the ImageDigestMirrorSet that
-// openshift-install makes of the install-config (github.com/openshift/installer,
+// These constants are the file name and the object name of the ImageDigestMirrorSet that
+// openshift-install creates from the install-config (github.com/openshift/installer,
 // pkg/asset/manifests/imagedigestmirrorset.go).
 const (
 	installersDigestSetFile = "image-digest-mirror-set.yaml"
 	installersDigestSet     = "image-digest-mirror"
 )
 
-// InstallConfig returns the rules for pulls by digest in the form of the install-config. It leaves
-// out sources that the form lacks (*.host, a single image); see [Rules.Manifests].
+// InstallConfig returns the rules for pulls by digest in the form of the install-config. It omits
+// sources that this form does not support (*.host, a single image); see [Rules.Manifests].
 func (r *Rules) InstallConfig(target Target) []ImageDigestSource {
 	var sources []ImageDigestSource
 	for _, s := range r.ImageDigestSources() {
@@ -133,9 +134,9 @@ func (o *Object) manifest(what string) Manifest {
 		Object: o.Name, YAML: o.YAML}
 }
 
-// LaterObjects returns the objects that only a running cluster can be given, because an operator or
-// a late component installs their kind: UpdateServices, and ClusterCatalogs unless the target has
-// them. The bootstrap would wait forever for a manifest of an unknown kind.
+// LaterObjects returns the objects that can be created only in a running cluster, because an
+// operator or a late component installs their kind: UpdateServices, and ClusterCatalogs unless the
+// target has them. The bootstrap would wait forever for a manifest of an unknown kind.
 func (r *Rules) LaterObjects(target Target) []Object {
 	var later []Object
 	for _, o := range r.Objects() {
@@ -146,7 +147,7 @@ func (r *Rules) LaterObjects(target Target) []Object {
 	return later
 }
 
-// object is a Kubernetes object that is rendered.
+// object is a Kubernetes object to render.
 type object struct {
 	APIVersion string            `yaml:"apiVersion"`
 	Kind       string            `yaml:"kind"`

@@ -32,7 +32,7 @@ type Files struct {
 	CABundle string
 }
 
-// Document is one input with its name in error texts.
+// Document is an input with a name for error texts.
 type Document struct {
 	Name string
 	Data []byte
@@ -59,7 +59,7 @@ func (s Sources) And(others Sources) Sources {
 	}
 }
 
-// InputError reports an invalid document and the place in it. Its text is one sentence.
+// InputError reports an invalid document and the location of the problem. Its text is one sentence.
 type InputError struct {
 	// Document is the name of the file or object.
 	Document string
@@ -79,7 +79,8 @@ func (e *InputError) Error() string {
 	return e.Document + ": " + e.Where + ": " + e.Problem
 }
 
-// Load reads the files and parses them. Errors are *InputError or name the unreadable file.
+// Load reads the files and parses them. Errors are *InputError or contain the name of the
+// unreadable file.
 func Load(files Files) (*Rules, error) {
 	s, err := Read(files)
 	if err != nil {
@@ -88,7 +89,7 @@ func Load(files Files) (*Rules, error) {
 	return Parse(s)
 }
 
-// Read reads the files. Errors name the unreadable file.
+// Read reads the files. Errors contain the name of the unreadable file.
 func Read(files Files) (Sources, error) {
 	var s Sources
 	if files.RegistriesConf != "" {

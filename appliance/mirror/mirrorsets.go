@@ -21,12 +21,12 @@ type ImageDigestSource struct {
 	NeverContactSource bool   `json:"-"`
 }
 
-// ImageDigestSources returns the rules for pulls by digest, by source. The form cannot mark
-// insecure mirrors.
+// ImageDigestSources returns the rules for pulls by digest, grouped by source. This form cannot
+// mark insecure mirrors.
 func (r *Rules) ImageDigestSources() []ImageDigestSource { return r.sources(true) }
 
 // ImageTagSources returns the rules for pulls by tag in the same form. An install-config has no
-// field for them; the cluster gets them as an ImageTagMirrorSet.
+// field for them; the cluster receives them as an ImageTagMirrorSet.
 func (r *Rules) ImageTagSources() []ImageDigestSource { return r.sources(false) }
 
 func (r *Rules) sources(digest bool) []ImageDigestSource {
@@ -42,10 +42,10 @@ func (r *Rules) sources(digest bool) []ImageDigestSource {
 			}
 		}
 		if !t.blocked && t.location != "" && t.location != t.prefix {
-			// The source is at another location, so its own name is never contacted.
+			// The source has another location, so its own name is never contacted.
 			s.Mirrors, s.NeverContactSource = append(s.Mirrors, t.location), true
 		}
-		if s.NeverContactSource { // OpenShift rejects a source that is its own mirror, and would contact it
+		if s.NeverContactSource { // OpenShift rejects a source that is its own mirror, and would contact the source
 			s.Mirrors = slices.DeleteFunc(s.Mirrors, func(m string) bool { return m == s.Source })
 		}
 		if len(s.Mirrors) > 0 || s.NeverContactSource {
@@ -122,7 +122,7 @@ type setObject struct {
 	Spec  yaml.Node `yaml:"spec"`
 	Items yaml.Node `yaml:"items"`
 
-	// oc prints pieces of an install-config beside the objects.
+	// oc prints parts of an install-config together with the objects.
 	DigestSources  yaml.Node `yaml:"imageDigestSources"`
 	ContentSources yaml.Node `yaml:"imageContentSources"`
 }

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Object is a Kubernetes object that came with the rules and that a disconnected cluster needs.
+// Object is a Kubernetes object from the documents of the rules that a disconnected cluster needs.
 type Object struct {
 	Kind, APIVersion, Namespace, Name string
 	// Document is the document that contained it.
@@ -38,7 +38,7 @@ const (
 	signatureNamespace = "openshift-config-managed"
 )
 
-// keepObject keeps the objects that clusters need. It skips other kinds, which oc-mirror writes to
+// keepObject adds an object if clusters need it. It skips other kinds, which oc-mirror writes to
 // the same files.
 func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) error {
 	switch o.Kind {
@@ -55,7 +55,7 @@ func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) e
 	}
 	text, err := yaml.Marshal(node)
 	if err != nil {
-		return &InputError{document, line(node), fmt.Sprintf("the %s %s can't be written again: %v",
+		return &InputError{document, line(node), fmt.Sprintf("the %s %s can't be encoded: %v",
 			o.Kind, o.Metadata.Name, err)}
 	}
 	kept := Object{Kind: o.Kind, APIVersion: o.APIVersion, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name,
@@ -70,8 +70,8 @@ func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) e
 	return nil
 }
 
-// putObject adds an object, or replaces the one of the same kind and name, which an earlier run of
-// oc-mirror wrote.
+// putObject adds an object. It replaces an object of the same kind and name, which an earlier run
+// of oc-mirror wrote.
 func putObject(objects []Object, added Object) []Object {
 	i := slices.IndexFunc(objects, func(old Object) bool {
 		return old.Kind == added.Kind && old.Namespace == added.Namespace && old.Name == added.Name
@@ -83,7 +83,8 @@ func putObject(objects []Object, added Object) []Object {
 	return objects
 }
 
-// Objects returns the objects that came with the rules. The result must not be altered.
+// Objects returns the objects from the documents of the rules. The caller must not change the
+// result.
 func (r *Rules) Objects() []Object {
 	if r == nil {
 		return nil
@@ -100,8 +101,7 @@ type CatalogSource struct {
 	// DefaultName is the name of OpenShift's own catalog with this index, such as redhat-operators,
 	// which subscriptions use. It is empty for other indexes.
 	DefaultName string `json:"default_name,omitempty"`
-	// Version is the minor version of the index according to its tag, such as 4.19. It is empty if
-	// the tag names none.
+	// Version is the minor version of the index in its tag, such as 4.19, or "".
 	Version string `json:"version,omitempty"`
 	// Document is the document that contained it.
 	Document string `json:"document"`
@@ -115,7 +115,7 @@ func defaultCatalogs() map[string]string {
 	}
 }
 
-// CatalogSources returns the operator catalogs that came with the rules.
+// CatalogSources returns the operator catalogs from the documents of the rules.
 func (r *Rules) CatalogSources() []CatalogSource {
 	var catalogs []CatalogSource
 	for _, o := range r.Objects() {
@@ -141,7 +141,8 @@ func (r *Rules) CatalogSources() []CatalogSource {
 	return catalogs
 }
 
-// Signatures returns the digests of releases ("sha256:…") whose signatures came with the rules.
+// Signatures returns the digests of releases ("sha256:…") whose signatures are in the documents of
+// the rules.
 func (r *Rules) Signatures() []string {
 	var digests []string
 	for _, o := range r.Objects() {

@@ -15,17 +15,18 @@ import (
 // PullSecret holds credentials for registries in the form of a Docker or podman config.json. It is
 // an authn.Keychain and never prints its content.
 type PullSecret struct {
-	// entries has keys without scheme for registries and repositories: "quay.io",
+	// entries holds the credentials by registry or repository without a scheme: "quay.io",
 	// "mirror.example.com:5000/team".
 	entries map[string]authn.AuthConfig
 }
 
-// ErrNoCredentials is wrapped by the error of Require if the pull secret lacks a registry.
+// ErrNoCredentials is wrapped by the error of Require if the pull secret has no entry for a
+// registry.
 var ErrNoCredentials = errors.New("no credentials")
 
 // ParsePullSecret parses {"auths":{"registry":{"auth":"base64 of user:password"}}}. The error is
-// one sentence that contains no secret. Entries without credentials, which a credential helper
-// would fill, are kept and ignored.
+// one sentence without secrets. Entries without credentials, for credential helpers, are kept but
+// not used.
 func ParsePullSecret(text string) (*PullSecret, error) {
 	var file struct {
 		Auths map[string]*pullSecretEntry `json:"auths"`
@@ -93,8 +94,8 @@ func (e *pullSecretEntry) config() (authn.AuthConfig, error) {
 	return config, nil
 }
 
-// normalKey removes the additions of old Docker files to a registry: a scheme, /v1/ or /v2/, and
-// the index of Docker Hub.
+// normalKey removes the additions of old Docker files to a registry's name: a scheme, /v1/ or /v2/,
+// and the index of Docker Hub.
 func normalKey(key string) string {
 	key = strings.TrimSpace(key)
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
@@ -113,15 +114,15 @@ func usable(c authn.AuthConfig) bool {
 	return c.Username != "" || c.Password != "" || c.IdentityToken != "" || c.RegistryToken != ""
 }
 
-// Has reports whether there are credentials for a registry ("host", "host:port") or repository
-// ("host/path").
+// Has reports whether the pull secret has credentials for a registry ("host", "host:port") or
+// repository ("host/path").
 func (s *PullSecret) Has(registry string) bool {
 	_, ok := s.lookup(registry)
 	return ok
 }
 
-// Require returns an error that wraps ErrNoCredentials and names the existing entries if there are
-// no credentials for the registry or repository.
+// Require returns an error if the pull secret has no credentials for the registry or repository.
+// The error wraps ErrNoCredentials and lists the existing entries.
 func (s *PullSecret) Require(registry string) error {
 	if s.Has(registry) {
 		return nil
@@ -132,7 +133,7 @@ func (s *PullSecret) Require(registry string) error {
 				"can't use credential helpers: %w", registry, ErrNoCredentials)
 		}
 	}
-	have := "it has none at all"
+	have := "it has no entries"
 	if registries := s.Registries(); len(registries) > 0 {
 		have = "it has " + strings.Join(registries, ", ")
 	}
@@ -183,8 +184,8 @@ func (s *PullSecret) String() string {
 	return "pull secret for " + strings.Join(s.Registries(), ", ")
 }
 
-// GoString keeps %#v from printing credentials.
+// GoString prevents %#v from printing credentials.
 func (s *PullSecret) GoString() string { return s.String() }
 
-// LogValue keeps logs free of credentials.
+// LogValue prevents logs from containing credentials.
 func (s *PullSecret) LogValue() slog.Value { return slog.StringValue(s.String()) }

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// confFile is a registries.conf, version 2. Keys that do not concern mirrors are passed on.
+// confFile is a registries.conf, version 2. It preserves keys that do not concern mirrors.
 type confFile struct {
 	UnqualifiedSearch    []string          `toml:"unqualified-search-registries,omitempty"`
 	ShortNameMode        string            `toml:"short-name-mode,omitempty"`
@@ -64,7 +64,7 @@ func (c *registriesConf) add(doc Document) error {
 		for _, other := range tables {
 			if other.prefix == t.prefix {
 				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
-					fmt.Sprintf("the prefix %q has a table already, and only the first would count; merge them",
+					fmt.Sprintf("the prefix %q already has a table, and only the first would apply; merge them",
 						t.prefix)}
 			}
 			if other.location == t.location && t.location != "" && (other.insecure != t.insecure ||
@@ -81,7 +81,7 @@ func (c *registriesConf) add(doc Document) error {
 	return nil
 }
 
-// replace replaces earlier tables by a drop-in's tables of the same prefixes.
+// replace replaces tables with a drop-in's tables of the same prefixes.
 func (c *registriesConf) replace(tables []table) {
 	for _, t := range tables {
 		i := slices.IndexFunc(c.tables, func(old table) bool { return old.prefix == t.prefix })
@@ -126,8 +126,8 @@ func (ct confTable) table(document, where string) (table, error) {
 	t.prefix, t.location = strings.TrimRight(t.prefix, "/"), strings.TrimRight(t.location, "/")
 	switch {
 	case t.prefix == "":
-		return fail(where, "neither location nor prefix is set; location names the registry or repository that the "+
-			"table is about")
+		return fail(where, "neither location nor prefix is set; location is the registry or repository that the "+
+			"table describes")
 	case t.location == "" && !strings.HasPrefix(t.prefix, "*."):
 		return fail(where, "location is missing; only a prefix like *.example.com may do without")
 	case ct.PullFromMirror != "":
@@ -182,7 +182,7 @@ func checkSource(s string) string {
 		return "has a * that is not a whole first label; write *.example.com"
 	}
 	if _, err := name.ParseReference(s); err == nil {
-		return checkHost(s) // a repository, perhaps with a tag or digest
+		return checkHost(s) // a repository with an optional tag or digest
 	}
 	return checkLocation(s)
 }
@@ -206,7 +206,7 @@ func checkHost(s string) string {
 	return "must begin with a registry's host, such as quay.io or mirror.example.com:5000"
 }
 
-// tomlError converts an error of the TOML decoder to one with line and key.
+// tomlError returns an error of the TOML decoder with its line and key.
 func tomlError(doc Document, err error) error {
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
@@ -222,8 +222,8 @@ func tomlError(doc Document, err error) error {
 	row, column := bad.Position()
 	where := fmt.Sprintf("line %d, column %d", row, column)
 	problem := "is not TOML: " + strings.TrimPrefix(bad.Error(), "toml: ")
-	// The decoder names Go types: "cannot decode TOML string into struct field pkg.T.F of type
-	// bool".
+	// The decoder's error names Go types: "cannot decode TOML string into struct field pkg.T.F of
+	// type bool".
 	if found, rest, ok := strings.Cut(bad.Error(), " into "); ok {
 		if _, wanted, ok := strings.Cut(rest, "of type "); ok {
 			lines := bytes.Split(doc.Data, []byte("\n"))
@@ -249,8 +249,8 @@ func tomlKind(goType string) string {
 	}
 }
 
-// RegistriesConf returns the rules as a registries.conf, version 2, or nil if there are none.
-// Parsing the result gives the same endpoints.
+// RegistriesConf returns the rules as a registries.conf, version 2, or nil if there are no rules.
+// Parsing the result yields the same endpoints.
 func (r *Rules) RegistriesConf() []byte {
 	if r == nil {
 		return nil
@@ -268,7 +268,7 @@ func writeRegistriesConf(settings confFile, tables []table) ([]byte, error) {
 		if t.prefix == t.location {
 			ct.Prefix = ""
 		}
-		// Every podman and CRI-O supports the older key. Versions since 2022 support
+		// All versions of podman and CRI-O support the older key. Versions since 2022 support
 		// pull-from-mirror.
 		ct.MirrorByDigestOnly = len(t.mirrors) > 0 &&
 			!slices.ContainsFunc(t.mirrors, func(m mirror) bool { return m.use != useDigestOnly })

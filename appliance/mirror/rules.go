@@ -14,10 +14,10 @@ import (
 // safe for concurrent use.
 type Rules struct {
 	tables   []table
-	settings confFile // the settings of a registries.conf beside its tables
+	settings confFile // the settings of a registries.conf outside its tables
 	conf     []byte   // the tables as registries.conf
 	ca       []byte   // PEM
-	// objects holds the objects that came with the rules and belong into clusters, each once.
+	// objects holds the objects for clusters from the documents of the rules, each once.
 	objects []Object
 }
 
@@ -25,17 +25,17 @@ type Rules struct {
 type table struct {
 	// prefix matches references. "*.host" matches all subdomains of host.
 	prefix string
-	// location replaces the prefix in references to the source. An empty location, with a wildcard
-	// only, leaves them unchanged.
+	// location replaces the prefix in references to the source. It is empty only for a wildcard;
+	// references then stay unchanged.
 	location string
 	insecure bool
 	blocked  bool
 	mirrors  []mirror
-	// origin names the document for users.
+	// origin is the name of the document in texts for users.
 	origin string
-	// replaced names the documents whose table of the same prefix this one replaces.
+	// replaced lists the documents whose table of the same prefix this table replaces.
 	replaced []string
-	// over names the documents of a lower level whose rule this one overrides.
+	// over lists the documents of a lower level whose rule this rule overrides.
 	over string
 }
 
@@ -58,15 +58,15 @@ func (u use) allows(digest bool) bool {
 	return u == useAll || (u == useDigestOnly) == digest
 }
 
-// Endpoint is one place from which an image may be pulled.
+// Endpoint is a place from which an image may be pulled.
 type Endpoint struct {
-	// Ref is the image at this place, with the tag or digest of the requested name.
+	// Ref is the image's reference at this place, with the requested tag or digest.
 	Ref name.Reference
 	// Insecure allows plain HTTP and untrusted certificates.
 	Insecure bool
 	// Source is true for the registry in the image's own name, and false for a mirror.
 	Source bool
-	// Rule describes in words the rule of this endpoint.
+	// Rule describes the rule of this endpoint.
 	Rule string
 }
 
@@ -91,7 +91,7 @@ func (r *Rules) Trusting(bundle []byte) *Rules {
 	return &with
 }
 
-// Hosts returns the sorted hosts of the mirrors without ports. They must be reached without a
+// Hosts returns the sorted hosts of the mirrors without ports. Nodes must connect to them without a
 // proxy.
 func (r *Rules) Hosts() []string {
 	if r == nil {
@@ -110,8 +110,8 @@ func (r *Rules) Hosts() []string {
 	return hosts
 }
 
-// Endpoints returns the places from which to pull ref, in the order to try them. It is empty if the
-// rules forbid all of them.
+// Endpoints returns the places from which ref may be pulled, in the order of the attempts. It is
+// empty if the rules forbid all places.
 func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 	spelled := spell(ref)
 	t, matched := r.find(spelled)
@@ -160,8 +160,9 @@ func (r *Rules) forbidden(ref name.Reference) string {
 		kind)
 }
 
-// find returns the table for a reference and the length of the reference that its prefix covers.
-// Among matching tables the longest prefix wins, and among equal ones the first.
+// find returns the table for a reference, and the length of the part of the reference that the
+// prefix matches. Among matching tables it selects the longest prefix; among equal prefixes, the
+// first.
 func (r *Rules) find(spelled string) (*table, int) {
 	if r == nil {
 		return nil, 0
@@ -177,8 +178,8 @@ func (r *Rules) find(spelled string) (*table, int) {
 	return best, covered
 }
 
-// matchPrefix returns the number of bytes of the reference that the prefix covers, or -1. A prefix
-// ends at the end of a host, a path element or a repository. "*.host" covers any subdomain.
+// matchPrefix returns the number of bytes of the reference that the prefix matches, or -1. A match
+// must end at the end of a host, a path element or a repository. "*.host" matches any subdomain.
 func matchPrefix(spelled, prefix string) int {
 	end := len(prefix)
 	if suffix, ok := strings.CutPrefix(prefix, "*"); ok {
@@ -196,10 +197,11 @@ func matchPrefix(spelled, prefix string) int {
 	return -1
 }
 
-// dockerHub is Docker Hub in rules and pull secrets. The registry library writes index.docker.io.
+// dockerHub is the name of Docker Hub in rules and pull secrets. The registry library uses
+// index.docker.io.
 const dockerHub = "docker.io"
 
-// spell writes a reference in the form that rules match.
+// spell returns a reference in the form that rules match.
 func spell(ref name.Reference) string {
 	repository := ref.Context().RepositoryStr()
 	if _, ok := ref.(name.Digest); ok {
@@ -216,7 +218,7 @@ func hostOf(r name.Registry) string {
 }
 
 // parseReference parses a reference that a rule produced. It rejects a reference without a
-// repository, which a rule from a repository to a bare host produces: the library would look for
+// repository, which a rule from a repository to a bare host produces. The library would search for
 // the host's name on Docker Hub.
 func parseReference(s string, insecure bool) (name.Reference, error) {
 	var options []name.Option
@@ -252,8 +254,8 @@ next:
 	return tables
 }
 
-// mergeMirrors joins lists and keeps the order of each where possible: a,b,c and c,d,e give
-// a,b,c,d,e. On a contradiction the mirror that was named first comes first.
+// mergeMirrors joins lists and preserves the order of each where possible: a,b,c and c,d,e yield
+// a,b,c,d,e. On a contradiction the mirror that occurs first precedes the other.
 func mergeMirrors(lists [][]mirror) []mirror {
 	var order []mirror
 	before := map[mirror][]mirror{} // the mirrors that must come before each mirror
@@ -280,7 +282,7 @@ func mergeMirrors(lists [][]mirror) []mirror {
 		return true
 	}
 	for len(order) > 0 {
-		next := 0 // a contradiction: take the one that was named first
+		next := 0 // on a contradiction, take the mirror that occurs first
 		for i, m := range order {
 			if free(m) {
 				next = i
