@@ -36,8 +36,8 @@ const (
 type Subscriptions interface {
 	// Subscriptions returns all subscriptions, or only that of a cluster.
 	Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error)
-	// Subscription returns the subscription with an ID, be it the one from AMS or the one that it
-	// had before. It returns ams.ErrNoSubscription if there is none.
+	// Subscription returns a subscription by AMS's ID or by its provisional ID. It returns
+	// ams.ErrNoSubscription if there is none.
 	Subscription(ctx context.Context, id string) (map[string]any, error)
 }
 
@@ -60,8 +60,8 @@ func Operations(options Options) []operation.Operation {
 	return slices.Concat(s.tokenOperations(), s.guarded(Root, accounts), s.guarded(Authorizations, authorizations))
 }
 
-// guarded returns the operations below a prefix, for callers with a token and with the errors of
-// AMS.
+// guarded returns the operations with a prefix. They require a token and write errors in the format
+// of AMS.
 func (s *service) guarded(prefix string, operations []operation.Operation) []operation.Operation {
 	guarded := operation.Below(prefix, operations)
 	for i := range guarded {
@@ -71,7 +71,8 @@ func (s *service) guarded(prefix string, operations []operation.Operation) []ope
 	return guarded
 }
 
-// otherPaths returns the routes that answer 404 in the shape of AMS below a prefix.
+// otherPaths returns the routes that answer 404 in the format of AMS for all other paths with a
+// prefix.
 func otherPaths() []operation.Operation {
 	return []operation.Operation{
 		{Method: operation.Any, Path: "/*", Handler: func(c echo.Context) error {
@@ -82,7 +83,7 @@ func otherPaths() []operation.Operation {
 	}
 }
 
-// failure is an error in the shape of AMS, with an error number besides the HTTP status.
+// failure is an error in the format of AMS, with an error number in addition to the HTTP status.
 type failure struct {
 	status, code int
 	reason       string
@@ -111,7 +112,7 @@ func badRequest(code int, format string, args ...any) error {
 	return &failure{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
 }
 
-// asAMS returns a handler that writes errors in the shape of AMS.
+// asAMS returns a handler that writes errors in the format of AMS.
 func asAMS(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Set("Cache-Control", "no-store")
@@ -145,7 +146,7 @@ func asAMS(next echo.HandlerFunc) echo.HandlerFunc {
 // callerKey is the key of the caller in the context of a request.
 const callerKey = "landfall caller"
 
-// authenticated returns a handler that refuses requests without a valid token.
+// authenticated returns a handler that rejects requests without a valid token.
 func (s *service) authenticated(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		token, ok := bearer(c.Request())

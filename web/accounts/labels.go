@@ -24,7 +24,7 @@ func labelObject(on local.Bearer, id string, label local.Label) object {
 	}
 }
 
-// bearer returns the object whose labels a request names, and the ID of that object in answers.
+// bearer returns the object whose labels the request concerns, and its ID for answers.
 func (s *service) bearer(c echo.Context) (local.Bearer, string, error) {
 	id := c.Param("id")
 	switch {
@@ -145,7 +145,7 @@ func (s *service) patchLabel(c echo.Context) error {
 		return err
 	}
 	if body.Key != "" && body.Key != held.Key {
-		return badRequest(codeValidation, "the key of a label stays; make another one")
+		return badRequest(codeValidation, "the key of a label cannot be changed; create another label")
 	}
 	held.Value = body.Value
 	if body.Internal != nil {
@@ -169,18 +169,19 @@ func (s *service) deleteLabel(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// writable is bearer for requests that change labels. It refuses callers with a read-only token.
+// writable is the variant of bearer for requests that change labels. It rejects callers with a
+// read-only token.
 func (s *service) writable(c echo.Context) (local.Bearer, string, error) {
 	if callerOf(c).ReadOnly {
 		return local.Bearer{}, "", &failure{http.StatusForbidden, codeUnauthorized,
-			"The token may only read; labels are set with one that was made without --read-only"}
+			"The token is read-only; use a token that was created without --read-only"}
 	}
 	return s.bearer(c)
 }
 
 func readBody(c echo.Context, into any) error {
 	if err := json.NewDecoder(c.Request().Body).Decode(into); err != nil {
-		return badRequest(codeUnreadable, "The body is not the JSON that is expected: %s", err)
+		return badRequest(codeUnreadable, "The body is not the expected JSON: %s", err)
 	}
 	return nil
 }

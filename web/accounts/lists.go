@@ -33,7 +33,7 @@ type ordering struct {
 	descending bool
 }
 
-// readQuery reads the arguments of a list, and checks the field names in them.
+// readQuery reads the arguments of a list and validates the field names in them.
 func readQuery(c echo.Context, known func(name string) bool) (*query, error) {
 	values := c.QueryParams()
 	q := &query{page: 1, size: defaultSize}
@@ -43,7 +43,7 @@ func readQuery(c echo.Context, known func(name string) bool) (*query, error) {
 	}
 	for _, name := range q.search.Names() {
 		if !known(name) {
-			return nil, badRequest(codeSearch, "The search asks about %s, which is no field of these objects", name)
+			return nil, badRequest(codeSearch, "The search uses %s, which is not a field of these objects", name)
 		}
 	}
 	if err := numbers(values, q); err != nil {
@@ -56,9 +56,10 @@ func readQuery(c echo.Context, known func(name string) bool) (*query, error) {
 			continue
 		case len(words) > 2, len(words) == 2 && !strings.EqualFold(words[1], "asc") && !strings.EqualFold(words[1],
 			"desc"):
-			return nil, badRequest(codeBadRequest, "The order %q is not understood; write: name desc, id", part)
+			return nil, badRequest(codeBadRequest,
+				"The order %q is not valid; expected an order such as: name desc, id", part)
 		case !known(words[0]):
-			return nil, badRequest(codeBadRequest, "The order names %s, which is no field of these objects", words[0])
+			return nil, badRequest(codeBadRequest, "The order uses %s, which is not a field of these objects", words[0])
 		}
 		q.order = append(q.order, ordering{words[0], len(words) == 2 && strings.EqualFold(words[1], "desc")})
 	}
@@ -146,7 +147,7 @@ func (q *query) labelled(one object) bool {
 	return true
 }
 
-// project returns an object with the requested fields and the ID alone.
+// project returns an object with only the requested fields and the ID.
 func (q *query) project(one object) object {
 	if len(q.fields) == 0 {
 		return one
@@ -194,7 +195,7 @@ func copyField(from, to object, path []string) {
 	}
 }
 
-// compare orders the values of a field; objects without the field come first.
+// compare compares two values of a field. Objects without the field come first.
 func compare(a, b []any) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(len(a), len(b))
@@ -219,7 +220,7 @@ func compare(a, b []any) int {
 	return 0
 }
 
-// list answers with a list of objects that have these fields.
+// list answers with a list of objects. fields are the fields of the objects.
 func list(c echo.Context, kind string, all []object, fields []string) error {
 	q, err := readQuery(c, func(name string) bool { return slices.Contains(fields, name) })
 	if err != nil {

@@ -37,7 +37,7 @@ func (s *service) organization(o local.Organization) (object, error) {
 	return shown, s.addLabels(shown, local.Bearer{Type: local.OfOrganization}, o.ID)
 }
 
-// addLabels adds the labels of an object, and the capabilities among them.
+// addLabels adds the labels of an object and its capabilities, which are part of the labels.
 func (s *service) addLabels(shown object, on local.Bearer, id string) error {
 	labels, err := s.Site.Labels(on)
 	if err != nil || len(labels) == 0 {
@@ -58,8 +58,8 @@ func (s *service) addLabels(shown object, on local.Bearer, id string) error {
 	return nil
 }
 
-// accountOperations returns the operations on accounts and organizations, without their access
-// rule, which is added for all.
+// accountOperations returns the operations on accounts and organizations. The caller adds the
+// access rule to all of them.
 func (s *service) accountOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "getCurrentAccount", Method: http.MethodGet, Path: "/current_account", Handler: s.currentAccount,
@@ -138,7 +138,7 @@ func organizationFields(before string) []string {
 	return names
 }
 
-// known returns an account by its ID or user name.
+// known returns an existing account by its ID or user name.
 func (s *service) known(id string) (local.Account, error) {
 	accounts, err := s.Site.Accounts()
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *service) getOrganization(c echo.Context) error {
 	return c.JSON(http.StatusOK, shown)
 }
 
-// ours refuses the IDs of other organizations.
+// ours rejects the IDs of other organizations.
 func (s *service) ours(id string) error {
 	if id != s.Site.Organization().ID {
 		return notFound("Organization with id='%s' not found; this site has %s", id, s.Site.Organization().ID)

@@ -88,7 +88,7 @@ func (s *service) accessReview(c echo.Context) error {
 	})
 }
 
-// capabilityReview answers from the labels that are capabilities.
+// capabilityReview answers whether an object has a capability, by its labels.
 func (s *service) capabilityReview(c echo.Context) error {
 	var ask struct {
 		Username     string `json:"account_username"`
@@ -135,8 +135,8 @@ func (s *service) capabilityReview(c echo.Context) error {
 	return c.JSON(http.StatusOK, object{"result": strconv.FormatBool(capable)})
 }
 
-// featureReview answers whether a feature is enabled: whether the organization has the capability
-// of that name.
+// featureReview answers whether a feature is enabled. It is enabled if the organization has the
+// capability of the same name.
 func (s *service) featureReview(c echo.Context) error {
 	var ask struct {
 		Feature string `json:"feature"`

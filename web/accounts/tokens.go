@@ -50,7 +50,7 @@ func (s *service) token(c echo.Context) error {
 		access, err = s.Site.Login(id, secret)
 	default:
 		return refuse(http.StatusBadRequest, "unsupported_grant_type", "The grant type is "+grant+
-			"; refresh_token and client_credentials are taken here")
+			"; expected refresh_token or client_credentials")
 	}
 	if errors.Is(err, local.ErrToken) {
 		return refuse(http.StatusBadRequest, "invalid_grant", err.Error())
@@ -74,7 +74,8 @@ func basic(r *http.Request) (id, secret string, ok bool) {
 	return id, secret, ok
 }
 
-// accessToken answers with the site's pull secret; AMS answers with that of the account.
+// accessToken answers with the site's pull secret, whereas AMS answers with the account's pull
+// secret.
 func (s *service) accessToken(c echo.Context) error {
 	if s.PullSecret == nil {
 		return notFound("the appliance has no pull secret of its own; see mirror.pull_secret in its configuration")

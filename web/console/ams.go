@@ -19,7 +19,8 @@ import (
 // AMSPath is the prefix of the operations on the subscriptions of OpenShift Cluster Manager (AMS).
 const AMSPath = BasePath + "/ams"
 
-// Subscriptions keeps the subscriptions of the clusters in OpenShift Cluster Manager (AMS) current.
+// Subscriptions synchronizes the subscriptions of the clusters with OpenShift Cluster Manager
+// (AMS).
 type Subscriptions interface {
 	// Status returns the state of the site and of its clusters in AMS.
 	Status(ctx context.Context, of ams.Selection) (*ams.Status, error)
@@ -27,35 +28,37 @@ type Subscriptions interface {
 	Plan(ctx context.Context, clusterID string) ([]ams.Planned, error)
 	// Subscriptions returns the subscriptions of all clusters, or of one, in the JSON of AMS.
 	Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error)
-	// Subscription returns a subscription by the ID from AMS or by the one that it had before.
+	// Subscription returns a subscription by AMS's ID or by its provisional ID.
 	Subscription(ctx context.Context, id string) (map[string]any, error)
 	// SetCredentials stores credentials; empty credentials delete the stored ones.
 	SetCredentials(ctx context.Context, secret ams.Secret) error
-	// Connect ends all waits, and permits a site that connects manually to connect for a time.
+	// Connect makes the relay retry immediately, and permits a site that connects manually to
+	// connect for a time.
 	Connect(span time.Duration)
-	// Accept ends a pause that needs the decision of a person.
+	// Accept ends a pause that requires the decision of a person.
 	Accept(ctx context.Context) error
 	// Reverify compares AMS with the stored state without creating or overwriting anything in AMS.
 	Reverify(ctx context.Context) error
-	// ExportFile returns the queued requests as a courier file, and the ID of the file.
+	// ExportFile returns the queued requests as a courier file with its ID.
 	ExportFile(ctx context.Context) (file []byte, id string, err error)
-	// Revoke returns the requests of a courier file to the relay; "" means all courier files.
+	// Revoke returns the requests of a courier file, or of all courier files if export is "", to
+	// the relay.
 	Revoke(ctx context.Context, export string) error
-	// ImportReceipts imports the receipts of a courier. trust is the fingerprint of a key to trust
-	// from now on, or "".
+	// ImportReceipts imports the receipts of a courier. trust is the fingerprint of a key that
+	// becomes trusted, or "".
 	ImportReceipts(ctx context.Context, from io.Reader, trust string) (ams.Imported, error)
 	Retry(ctx context.Context, clusterID, by string) error
 	CreateAgain(ctx context.Context, clusterID, by string) error
 	Leave(ctx context.Context, clusterID, by string) error
-	// Edit overrides values that are sent to AMS; an empty field means the cluster's own value.
+	// Edit overrides values that are sent to AMS. An empty field restores the cluster's own value.
 	Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error
 }
 
 // AMSReceiptsRoute is the route of a courier's receipts.
 const AMSReceiptsRoute = AMSPath + "/receipts"
 
-// amsReceiptsBytes limits the size of a courier's receipts, which hold the objects of AMS for all
-// clusters; those of ten thousand clusters fit.
+// amsReceiptsBytes limits the size of a courier's receipts, which contain the AMS objects of all
+// clusters. It suffices for ten thousand clusters.
 const amsReceiptsBytes = 256 << 20
 
 // AMSOrder is the body of a command on a cluster's subscription.
@@ -63,7 +66,7 @@ type AMSOrder struct {
 	By string `json:"by"` // the person, as shown in the event
 }
 
-// AMSEdit is the body of a command that overrides values sent to AMS; an empty field means the
+// AMSEdit is the body of a command that overrides values sent to AMS. An empty field restores the
 // cluster's own value.
 type AMSEdit struct {
 	AMSOrder
@@ -97,8 +100,8 @@ func AMSOperations(of Subscriptions, disabled bool) []operation.Operation {
 }
 
 func refuseDisabled(echo.Context) error {
-	return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in the " +
-		"configuration if it is to")
+	return problem.Conflict("this appliance does not connect to OpenShift Cluster Manager; to enable the connection, " +
+		"set ams.enabled in the configuration")
 }
 
 func (s subscriptions) readOperations() []operation.Operation {
@@ -248,8 +251,7 @@ func (s subscriptions) give(c echo.Context) error {
 		return err
 	}
 	if secret.Empty() {
-		return problem.BadRequest("there is neither an offline_token nor a client_id with its client_secret in the " +
-			"body")
+		return problem.BadRequest("the body contains neither an offline_token nor a client_id with its client_secret")
 	}
 	if err := s.of.SetCredentials(c.Request().Context(), secret); err != nil {
 		return err

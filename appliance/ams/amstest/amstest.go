@@ -48,7 +48,7 @@ type Switches struct {
 	RefuseDisconnected bool          // a PATCH to Disconnected is refused
 	FullAnswers        bool          // the answer to POST has the whole subscription, not a reference
 	SDKStatuses        bool          // 201 for POST and 204 for DELETE
-	SearchLag          time.Duration // until a search finds a new row
+	SearchLag          time.Duration // time until a search finds a new row
 	Ageing             bool          // rows without metrics become Stale and Archived
 	Rotate             bool          // each refresh issues another refresh token
 	Allowed            func(clusterID string) bool
@@ -76,7 +76,7 @@ type Server struct {
 	made     map[string]time.Time // creation times of the rows
 	of       map[string][]string  // IDs of all rows that a cluster ever had
 	gone     []map[string]any
-	ever     map[string]bool // rows that once had another status than Reserved
+	ever     map[string]bool // rows that had another status than Reserved
 	deleted  []string        // IDs of deleted rows
 	owners   map[string]string
 	requests []Request
@@ -166,7 +166,7 @@ func (s *Server) ExpireAccess() {
 	clear(s.access)
 }
 
-// Requests returns the received calls, only those of the given ops if there are any.
+// Requests returns the received calls. With ops, it returns only the calls of these ops.
 func (s *Server) Requests(ops ...string) []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *Server) RowsOf(clusterID string) []map[string]any {
 	return slices.DeleteFunc(s.Rows(), func(row map[string]any) bool { return row["cluster_id"] != clusterID })
 }
 
-// WrongDeletes returns the deleted rows that once had another status than Reserved.
+// WrongDeletes returns the deleted rows that had another status than Reserved.
 func (s *Server) WrongDeletes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *Server) Make(username, clusterID, name string) string {
 	return s.create(s.accounts[username], clusterID, name)["id"].(string)
 }
 
-// Report delivers a cluster's metrics. They update the row with that external ID or create one.
+// Report delivers a cluster's metrics. They update the row with the external ID or create a row.
 func (s *Server) Report(externalID, username string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +279,7 @@ func metrics(now string) map[string]any {
 	}
 }
 
-// note records rows that once had another status than Reserved.
+// note records rows that had another status than Reserved.
 func (s *Server) note(id string) {
 	if s.rows[id]["status"] != "Reserved" {
 		s.ever[id] = true
@@ -346,7 +346,7 @@ func (s *Server) age() {
 	}
 }
 
-// ServeHTTP answers one call, with the faults that a test requested.
+// ServeHTTP answers a call. It applies the faults that a test requested.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"landfall/appliance/ams/tsl"
 )
 
-// The calls on subscriptions, and the transport that reaches the server without a socket.
+// This file contains the calls on subscriptions and the in-memory transport.
 
 func (s *Server) search(w http.ResponseWriter, account Account, query url.Values) {
 	wanted, err := tsl.Parse(query.Get("search"))
@@ -132,7 +132,7 @@ func (s *Server) others(w http.ResponseWriter, account Account, r *http.Request,
 	}
 }
 
-// disconnected implements the console's "register disconnected cluster", which always creates
+// disconnected implements "register disconnected cluster" of the console, which always creates
 // another row.
 func (s *Server) disconnected(w http.ResponseWriter, account Account, body []byte) {
 	var ask struct {
@@ -151,5 +151,5 @@ func (s *Server) disconnected(w http.ResponseWriter, account Account, body []byt
 	reply(w, http.StatusCreated, row)
 }
 
-// Transport calls a handler in memory. A handler that aborts is a broken connection.
+// Transport calls a handler in memory. If the handler aborts, the connection is broken.
 type Transport struct{ Handler http.Handler }

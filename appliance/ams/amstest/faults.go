@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Fault is a requested failure of calls.
+// Fault is a failure of calls that a test requests.
 type Fault struct {
-	Op      string // "" for any but token
-	Cluster string // "" for any
-	After   int    // matching calls that succeed first
+	Op      string // "" for all ops except token
+	Cluster string // "" for all clusters
+	After   int    // number of matching calls that succeed first
 	Times   int    // number of failures; 0 until [Server.Heal]
 	Do      func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter))
 
@@ -54,7 +54,7 @@ func (s *Server) faultFor(r Request) *Fault {
 	return nil
 }
 
-// concerns reports whether a call is about a cluster.
+// concerns reports whether a call concerns a cluster.
 func (s *Server) concerns(r Request, clusterID string) bool {
 	row := s.rows[r.Path[strings.LastIndexByte(r.Path, '/')+1:]]
 	return strings.Contains(string(r.Body), clusterID) || strings.Contains(r.Query.Get("search"), clusterID) ||
@@ -76,7 +76,7 @@ func CommitThenDrop() doing {
 	}
 }
 
-// CutBody executes the call and breaks the connection within the answer.
+// CutBody executes the call and breaks the connection during the answer.
 func CutBody() doing {
 	return func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
 		whole := httptest.NewRecorder()
@@ -95,7 +95,7 @@ func CutBody() doing {
 	}
 }
 
-// Answer answers in place of AMS with a status, a content type, a body, and headers in pairs.
+// Answer answers instead of AMS, with a status, a content type, a body, and headers in pairs.
 func Answer(status int, contentType, body string, headers ...string) doing {
 	return func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		if contentType != "" {
@@ -157,7 +157,7 @@ func (d dated) WriteHeader(status int) {
 	d.ResponseWriter.WriteHeader(status)
 }
 
-// Drip sends the answer one byte at a time until the caller gives up. It does not end before that.
+// Drip sends the answer one byte at a time until the caller disconnects.
 func Drip(pace time.Duration) doing {
 	return func(w http.ResponseWriter, r *http.Request, _ func(http.ResponseWriter)) {
 		w.Header().Set("Content-Type", "application/json")

@@ -31,9 +31,9 @@ type Label struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Bearer identifies an object with labels. The site has one organization. An account is identified
-// by its user name and a subscription by its cluster's ID, because these stay the same when AMS
-// assigns IDs.
+// Bearer identifies an object with labels. The site has only one organization. The user name
+// identifies an account and the cluster's ID identifies a subscription, because these stay the same
+// when AMS assigns IDs.
 type Bearer struct {
 	Type Type
 	Name string // "" for the organization
@@ -46,7 +46,7 @@ var labelRows = store.NewBucket[Label]("local-labels", 1)
 // CapabilityPrefix is the prefix of label keys that grant capabilities.
 const CapabilityPrefix = "capability."
 
-// Capabilities that features require. The last one belongs to an account, the others to the
+// Capabilities that features require. The last one is a capability of an account, the others of the
 // organization.
 const (
 	Multiarch         = "bare_metal_installer_multiarch"
@@ -56,7 +56,7 @@ const (
 )
 
 // ErrLabel is returned for an invalid label.
-var ErrLabel = fault.Sentinel(fault.Invalid, "the label can not be set")
+var ErrLabel = fault.Sentinel(fault.Invalid, "the label cannot be set")
 
 var labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$`)
 
@@ -66,12 +66,13 @@ const longestValue = 255 // bytes
 func (s *Site) SetLabel(ctx context.Context, on Bearer, wanted Label) (label Label, made bool, err error) {
 	switch {
 	case !labelForm.MatchString(wanted.Key):
-		return label, false, fmt.Errorf("%w: its key is %q; it takes letters, digits and ._-", ErrLabel, wanted.Key)
+		return label, false, fmt.Errorf("%w: its key is %q; expected letters, digits and ._-", ErrLabel, wanted.Key)
 	case len(wanted.Value) > longestValue:
-		return label, false, fmt.Errorf("%w: its value has %d bytes; at most %d are taken", ErrLabel, len(wanted.Value),
+		return label, false, fmt.Errorf("%w: its value has %d bytes; at most %d are allowed", ErrLabel,
+			len(wanted.Value),
 			longestValue)
 	case strings.HasPrefix(wanted.Key, CapabilityPrefix) && !wanted.Internal:
-		return label, false, fmt.Errorf("%w: %s is a capability, which is internal; say \"internal\": true", ErrLabel,
+		return label, false, fmt.Errorf("%w: %s is a capability and must be internal; set \"internal\": true", ErrLabel,
 			wanted.Key)
 	}
 	err = s.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -90,7 +91,7 @@ func (s *Site) SetLabel(ctx context.Context, on Bearer, wanted Label) (label Lab
 	return label, made, err
 }
 
-// Label returns one label; ErrUnknown if there is none.
+// Label returns a label. The error is ErrUnknown if the label does not exist.
 func (s *Site) Label(on Bearer, key string) (*Label, error) { return labelOf(s.options.DB, on, key) }
 
 func labelOf(db *store.DB, on Bearer, key string) (label *Label, err error) {
@@ -116,7 +117,7 @@ func (s *Site) Labels(on Bearer) ([]Label, error) {
 	return all, err
 }
 
-// DeleteLabel removes a label; ErrUnknown if there is none.
+// DeleteLabel deletes a label. The error is ErrUnknown if the label does not exist.
 func (s *Site) DeleteLabel(ctx context.Context, on Bearer, key string) error {
 	return s.options.DB.Update(ctx, func(tx *store.Tx) error {
 		if !labelRows.Exists(tx, on.prefix()+key) {
@@ -126,9 +127,9 @@ func (s *Site) DeleteLabel(ctx context.Context, on Bearer, key string) error {
 	})
 }
 
-// Capable reports whether an object has a capability: the label capability.<type>.<name> with the
-// value "true". It needs the database alone, because the engine asks it and a [Site] is created
-// after the engine.
+// Capable reports whether an object has a capability, which is the label capability.<type>.<name>
+// with the value "true". It is not a method of [Site], because the engine calls it and is created
+// before the site.
 func Capable(db *store.DB, on Bearer, name string) (bool, error) {
 	label, err := labelOf(db, on, CapabilityPrefix+strings.ToLower(string(on.Type))+"."+name)
 	if errors.Is(err, ErrUnknown) {

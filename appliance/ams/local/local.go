@@ -1,8 +1,8 @@
 // Package local holds the site's own data for the local AMS API: its organization, accounts,
-// tokens, labels and capabilities. Nothing of it is sent to AMS.
+// tokens, labels and capabilities. This data is never sent to AMS.
 //
 // Tokens are JWTs, like AMS's, because the ocm command parses them. They are signed with a secret
-// derived from the site's key. Of long-lived tokens the store holds only a SHA-256.
+// that is derived from the site's key. For long-lived tokens the store contains only their SHA-256.
 package local
 
 import (
@@ -17,7 +17,8 @@ import (
 	"landfall/store"
 )
 
-// Owner is the account for which the site reports to AMS; local IDs before the first contact.
+// Owner is the account for which the site reports to AMS. Before the first contact it contains
+// local IDs.
 type Owner struct {
 	OrganizationID, OrganizationName string
 	AccountID, Username              string
@@ -37,7 +38,7 @@ type Site struct {
 	secret  []byte
 }
 
-// New returns a site. It reads nothing yet.
+// New returns a site. It does not read the store.
 func New(options Options) (*Site, error) {
 	secret, err := options.Key.Derive("landfall local tokens")
 	if err != nil {
@@ -55,7 +56,7 @@ type Account struct {
 // Organization is the site's organization.
 type Organization struct{ ID, Name string }
 
-// Organization returns the site's organization, with AMS's ID once that is known.
+// Organization returns the site's organization. After the first contact it has AMS's ID.
 func (s *Site) Organization() Organization {
 	owner := s.options.Owner()
 	name := owner.OrganizationName
@@ -91,11 +92,11 @@ func (s *Site) Accounts() ([]Account, error) {
 	return all, nil
 }
 
-// localID returns an ID of this site: a KSUID, the same at each start.
+// localID returns an ID of this site, a KSUID that is the same at each start.
 func (s *Site) localID(of string) string { return LocalID(s.options.Key, of) }
 
-// LocalID returns the ID of an object of the site before AMS assigns one: a KSUID with the earliest
-// time that a KSUID can hold. It is the same at each start.
+// LocalID returns the ID of an object of the site before AMS assigns an ID. It is a KSUID with the
+// earliest possible time, and the same at each start.
 func LocalID(key *sitekey.Key, of string) string {
 	sum := sha256.Sum256([]byte(of + " " + key.Public().Fingerprint()))
 	id, err := ksuid.FromBytes(append([]byte{0, 0, 0, 0}, sum[:16]...))
@@ -106,7 +107,7 @@ func LocalID(key *sitekey.Key, of string) string {
 }
 
 // ErrUnknown is returned for an object that does not exist.
-var ErrUnknown = fault.Sentinel(fault.NotFound, "there is no such thing here")
+var ErrUnknown = fault.Sentinel(fault.NotFound, "the object does not exist here")
 
 func unknown(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, ErrUnknown)...)

@@ -29,7 +29,7 @@ type Kind string
 const (
 	Access  Kind = "access"  // sent with each request: the argument of ocm login --token
 	Offline Kind = "offline" // exchanged for tokens that are valid for an hour
-	Client  Kind = "client"  // an ID and a secret, exchanged likewise
+	Client  Kind = "client"  // an ID and a secret, which are exchanged for such tokens as well
 )
 
 const (
@@ -56,7 +56,7 @@ type tokenRow struct {
 
 var tokenRows = store.NewBucket[tokenRow]("local-tokens", 1)
 
-// Request describes the wanted token.
+// Request describes a token to issue.
 type Request struct {
 	Kind     Kind          `json:"kind"`      // "" for access
 	Username string        `json:"username"`  // "" for the site's own
@@ -65,14 +65,14 @@ type Request struct {
 	ReadOnly bool          `json:"read_only"`
 }
 
-// Issued is a new token. It cannot be displayed again.
+// Issued is a new token. The site cannot show it again.
 type Issued struct {
 	Token
 	Secret string `json:"token"` // the token, or the client's secret
 }
 
 // ErrRequest is returned for an invalid request.
-var ErrRequest = fault.Sentinel(fault.Invalid, "such a token can not be made")
+var ErrRequest = fault.Sentinel(fault.Invalid, "the token cannot be issued")
 
 var (
 	usernameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)
@@ -84,16 +84,16 @@ func (s *Site) Issue(ctx context.Context, wanted Request) (*Issued, error) {
 	wanted.Kind, wanted.Username = cmp.Or(wanted.Kind, Access), cmp.Or(wanted.Username, s.options.Owner().Username)
 	switch {
 	case !slices.Contains([]Kind{Access, Offline, Client}, wanted.Kind):
-		return nil, fmt.Errorf("%w: the kind is %q; it can be access, offline or client", ErrRequest, wanted.Kind)
+		return nil, fmt.Errorf("%w: the kind is %q; expected access, offline or client", ErrRequest, wanted.Kind)
 	case !usernameForm.MatchString(wanted.Username):
-		return nil, fmt.Errorf("%w: the user name is %q; it takes letters, digits and ._@+-", ErrRequest,
+		return nil, fmt.Errorf("%w: the user name is %q; expected letters, digits and ._@+-", ErrRequest,
 			wanted.Username)
 	case wanted.ClientID != "" && (wanted.Kind != Client || !clientForm.MatchString(wanted.ClientID)):
 		return nil,
-			fmt.Errorf("%w: the client's id is %q; it takes letters, digits and ._-, and is for kind client alone",
+			fmt.Errorf("%w: the client's id is %q; expected letters, digits and ._-, and only for the kind client",
 				ErrRequest, wanted.ClientID)
 	case wanted.Life < 0:
-		return nil, fmt.Errorf("%w: it would have ended already", ErrRequest)
+		return nil, fmt.Errorf("%w: its expiry is in the past", ErrRequest)
 	}
 	now := s.options.Clock.Now().UTC()
 	row := tokenRow{Token: Token{ID: ksuid.New().String(), Kind: wanted.Kind, Username: wanted.Username,
@@ -112,7 +112,7 @@ func (s *Site) Issue(ctx context.Context, wanted Request) (*Issued, error) {
 	row.Hash = hash(secret)
 	err = s.options.DB.Update(ctx, func(tx *store.Tx) error {
 		if tokenRows.Exists(tx, row.ID) {
-			return fmt.Errorf("%w: there is one of id %s already; revoke that first", ErrRequest, row.ID)
+			return fmt.Errorf("%w: a token with the ID %s exists already; revoke it first", ErrRequest, row.ID)
 		}
 		return tokenRows.Put(tx, row.ID, &row)
 	})
@@ -135,7 +135,7 @@ func (s *Site) Tokens() ([]Token, error) {
 	return all, err
 }
 
-// Revoke revokes a token and all tokens from exchanges of it.
+// Revoke revokes a token and all tokens that were exchanged for it.
 func (s *Site) Revoke(ctx context.Context, id string) error {
 	return s.options.DB.Update(ctx, func(tx *store.Tx) error {
 		if !tokenRows.Exists(tx, id) {
@@ -161,7 +161,7 @@ func (s *Site) Authenticate(token string) (*Caller, error) {
 		return nil, err
 	}
 	if claims.Type != typeAccess {
-		return nil, fmt.Errorf("%w: it is to be exchanged for one of type %s", ErrToken, typeAccess)
+		return nil, fmt.Errorf("%w: exchange it for a token of type %s first", ErrToken, typeAccess)
 	}
 	return &Caller{s.Account(row.Username), row.ReadOnly}, nil
 }
@@ -173,7 +173,7 @@ func (s *Site) Refresh(token string) (access string, err error) {
 		return "", err
 	}
 	if claims.Type != typeOffline {
-		return "", fmt.Errorf("%w: only an offline one is exchanged", ErrToken)
+		return "", fmt.Errorf("%w: only an offline token can be exchanged", ErrToken)
 	}
 	return s.session(row)
 }
@@ -210,16 +210,16 @@ func (s *Site) row(id string) (row *tokenRow, err error) {
 		return nil, ErrToken
 	}
 	if err == nil && !row.ExpiresAt.IsZero() && !s.options.Clock.Now().Before(row.ExpiresAt) {
-		return nil, fmt.Errorf("%w: it ended on %s", ErrToken, row.ExpiresAt.Format(time.DateOnly))
+		return nil, fmt.Errorf("%w: it expired on %s", ErrToken, row.ExpiresAt.Format(time.DateOnly))
 	}
 	return row, err
 }
 
-// claims are the claims that the ocm command and the site read.
+// claims contains the claims that the ocm command and the site read.
 type claims struct {
 	Issuer       string `json:"iss"`
 	ID           string `json:"jti"`
-	Session      bool   `json:"session,omitempty"` // exchanged for the token with this ID
+	Session      bool   `json:"session,omitempty"` // the token with this ID was exchanged for it
 	Type         string `json:"typ"`
 	Issued       int64  `json:"iat"`
 	Expires      int64  `json:"exp,omitempty"`
@@ -229,7 +229,7 @@ type claims struct {
 	Organization string `json:"org_id"`
 }
 
-// Types that the ocm command knows.
+// Token types that the ocm command supports.
 const (
 	typeAccess  = "Bearer"
 	typeOffline = "Offline"
@@ -277,7 +277,7 @@ func (s *Site) verify(token string) (*tokenRow, *claims, error) {
 	signed, signature, ok := cutLast(token)
 	given, err := base64.RawURLEncoding.DecodeString(signature)
 	if !ok || err != nil || !hmac.Equal(given, s.mac(signed)) {
-		return nil, nil, fmt.Errorf("%w: it was not made by this site; make one with landfall ams token", ErrToken)
+		return nil, nil, fmt.Errorf("%w: another site issued it; create a token with landfall ams token", ErrToken)
 	}
 	_, body, _ := strings.Cut(signed, ".")
 	text, err := base64.RawURLEncoding.DecodeString(body)
@@ -289,7 +289,7 @@ func (s *Site) verify(token string) (*tokenRow, *claims, error) {
 		return nil, nil, ErrToken
 	}
 	if c.Expires != 0 && s.options.Clock.Now().Unix() >= c.Expires {
-		return nil, nil, fmt.Errorf("%w: it has ended", ErrToken)
+		return nil, nil, fmt.Errorf("%w: it has expired", ErrToken)
 	}
 	row, err := s.row(c.ID)
 	if errors.Is(err, ErrToken) {

@@ -23,33 +23,34 @@ type Phase string
 
 // Phases of a subscription.
 const (
-	Absent   Phase = "absent"   // the cluster is gone and was never installed
+	Absent   Phase = "absent"   // the cluster was deleted and never installed
 	Reserved Phase = "reserved" // the cluster is registered
 	Active   Phase = "active"   // the cluster was installed
 )
 
-// Fields are the reported values of a cluster besides its status. An empty field is not reported.
+// Fields are the reported values of a cluster, apart from its status. An empty field is not
+// reported.
 type Fields struct {
 	DisplayName       string `json:"display_name,omitempty"`
 	ExternalClusterID string `json:"external_cluster_id,omitempty"`
 	ConsoleURL        string `json:"console_url,omitempty"`
 }
 
-// Desired is the state that AMS must reach for a cluster. It outlives the cluster until AMS has
-// confirmed it.
+// Desired is the desired state of a cluster's subscription in AMS. It exists until AMS has
+// confirmed it, even if the cluster is deleted earlier.
 type Desired struct {
 	Generation int   `json:"generation"` // incremented by each change
 	Phase      Phase `json:"phase"`
-	// the cluster was installed, so AMS must know it even after its deletion
+	// the cluster was installed, so AMS must have a subscription even after its deletion
 	MustExist bool `json:"must_exist"`
 	Fields
 	Edited    Fields    `json:"edited,omitzero"` // reported instead of the cluster's own values
 	CreatedAt time.Time `json:"created_at"`
-	ChangedAt time.Time `json:"changed_at"` // of this generation
+	ChangedAt time.Time `json:"changed_at"` // time of the change to this generation
 	DeletedAt time.Time `json:"local_deleted_at,omitzero"`
 }
 
-// Over returns f overlaid with the non-empty fields of a.
+// Over returns f with the non-empty fields of a in place of its own.
 func (f Fields) Over(a Fields) Fields {
 	return Fields{
 		DisplayName:       cmp.Or(a.DisplayName, f.DisplayName),
@@ -58,8 +59,8 @@ func (f Fields) Over(a Fields) Fields {
 	}
 }
 
-// Next returns the row to write in place of d: the next generation if the reported state differs.
-// The second value is false if there is nothing to write.
+// Next returns the row that replaces d. It has the next generation if the reported state differs.
+// The second result is false if no row must be written.
 func (d Desired) Next(wanted Desired, now time.Time) (Desired, bool) {
 	wanted.Generation, wanted.ChangedAt = d.Generation, d.ChangedAt
 	if wanted == d {
@@ -72,14 +73,15 @@ func (d Desired) Next(wanted Desired, now time.Time) (Desired, bool) {
 
 // Mark records a POST whose answer may have been lost.
 type Mark struct {
-	At         time.Time `json:"at"`        // just before the last POST
+	At         time.Time `json:"at"`        // time just before the last POST
 	Tries      int       `json:"tries"`     // number of POSTs
 	Account    string    `json:"account"`   // account of the POST
 	SearchedAt time.Time `json:"looked"`    // first search without a result after the last POST
 	Requested  Fields    `json:"requested"` // values in the POST
 }
 
-// Stop says why a cluster's subscription waits for a person or for a change of the desired state.
+// Stop is the reason why a cluster's subscription waits for a person or for a change of the desired
+// state.
 type Stop struct {
 	Kind        string    `json:"kind"`       // blocked, dead, attention
 	Generation  int       `json:"generation"` // generation at the stop
@@ -93,12 +95,12 @@ type Stop struct {
 
 // Kinds of [Stop].
 const (
-	Blocked   = "blocked"   // AMS does not allow it for this cluster
+	Blocked   = "blocked"   // AMS does not allow the subscription for this cluster
 	Dead      = "dead"      // AMS rejects the values; a change or a person ends the stop
-	Attention = "attention" // AMS's state needs a person's decision
+	Attention = "attention" // the state in AMS requires a person's decision
 )
 
-// Lease says that a courier file holds the cluster. Until its receipts are imported, the relay
+// Lease means that a courier file contains the cluster. Until its receipts are imported, the relay
 // neither creates nor deletes the subscription.
 type Lease struct {
 	Export     string    `json:"export"`
@@ -106,29 +108,29 @@ type Lease struct {
 	Until      time.Time `json:"until"`
 }
 
-// Recorded is the last known state of a cluster's subscription in AMS, written by the sender. The
-// row exists from the first call about the cluster.
+// Recorded is the last recorded state of a cluster's subscription in AMS. The relay or a courier
+// writes it. The row exists from the first call about the cluster.
 type Recorded struct {
 	SubscriptionID string   `json:"subscription_id,omitempty"`
 	Former         []string `json:"former,omitempty"` // former IDs
-	Twin           bool     `json:"twin,omitempty"`   // the row was created by telemetry and adopted
+	Twin           bool     `json:"twin,omitempty"`   // telemetry created the subscription, and the site adopted it
 	Acked          Fields   `json:"acked,omitzero"`
 	AckedStatus    string   `json:"acked_status,omitempty"`
-	// content of PATCHes without an answer, the newest last
+	// contents of PATCHes without an answer, the newest last
 	Unconfirmed []Fields `json:"unconfirmed,omitempty"`
-	// last generation that AMS has confirmed completely
+	// last generation that AMS confirmed completely
 	Generation int             `json:"generation,omitempty"`
-	Remote     json.RawMessage `json:"remote,omitempty"` // AMS's own object at the last read
+	Remote     json.RawMessage `json:"remote,omitempty"` // the object of AMS at the last read
 	RemoteAt   time.Time       `json:"remote_at,omitzero"`
 	Mark       *Mark           `json:"mark,omitempty"`
 	Stop       *Stop           `json:"stop,omitempty"`
 	Lease      *Lease          `json:"lease,omitempty"`
-	// restored from a backup: a missing row is not recreated
+	// the store was restored from a backup: a missing subscription is not recreated
 	Reverify   bool      `json:"reverify,omitempty"`
 	Closed     string    `json:"closed,omitempty"` // how the subscription ended: deleted, left, never
 	ClosedAt   time.Time `json:"closed_at,omitzero"`
-	Note       string    `json:"note,omitempty"`    // information for people that needs no action
-	API        string    `json:"api,omitempty"`     // owner of the IDs: URL and organization
+	Note       string    `json:"note,omitempty"`    // information for people; no action is needed
+	API        string    `json:"api,omitempty"`     // URL and organization that the IDs belong to
 	ReportedBy string    `json:"told_by,omitempty"` // relay or courier
 	ReportedAt time.Time `json:"told_at,omitzero"`
 }
@@ -136,8 +138,8 @@ type Recorded struct {
 // Done reports whether AMS has confirmed the desired state.
 func (r *Recorded) Done(d *Desired) bool { return r != nil && r.Generation >= d.Generation }
 
-// Stopped returns the stop that applies to the present generation, or nil. A new generation ends a
-// stop of kind Dead; a stop of kind Blocked ends when a person tries again.
+// Stopped returns the stop that applies to the current generation, or nil. A new generation ends a
+// stop of kind Dead. A manual retry ends a stop of kind Blocked.
 func (r *Recorded) Stopped(d *Desired, now time.Time) *Stop {
 	if r == nil || r.Stop == nil {
 		return nil
@@ -151,8 +153,8 @@ func (r *Recorded) Stopped(d *Desired, now time.Time) *Stop {
 	return r.Stop
 }
 
-// Close records the deletion of a cluster. It removes the rows of a cluster that AMS must never
-// know and that no call has mentioned.
+// Close records that a cluster was deleted. It deletes the rows of a cluster that must never be
+// reported if no call has mentioned it.
 func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	held, err := DesiredRows.Get(tx, clusterID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -176,9 +178,9 @@ func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	return PutDesired(tx, clusterID, &next)
 }
 
-// ProvisionalID returns the ID of a subscription until AMS assigns one: a KSUID, the format of
-// AMS's IDs, made of the cluster's ID and its time of registration. [ClusterOf] reads the cluster's
-// ID from it.
+// ProvisionalID returns the ID of a subscription until AMS assigns one. It is a KSUID, the format
+// of AMS's IDs, and contains the cluster's ID and registration time. [ClusterOf] reads the
+// cluster's ID from it.
 func ProvisionalID(clusterID string, createdAt time.Time) string {
 	id, err := uuid.Parse(clusterID)
 	if err != nil {
@@ -191,7 +193,7 @@ func ProvisionalID(clusterID string, createdAt time.Time) string {
 	return shadow.String()
 }
 
-// ClusterOf returns the cluster's ID in a provisional ID; "" if the text is not a KSUID.
+// ClusterOf returns the cluster's ID in a provisional ID, or "" if the text is not a KSUID.
 func ClusterOf(shadowID string) string {
 	shadow, err := ksuid.Parse(shadowID)
 	if err != nil {

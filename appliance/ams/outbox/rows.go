@@ -13,13 +13,13 @@ var (
 	RecordedRows = store.NewBucket[Recorded]("subscription-replies", 1)
 )
 
-// Indexes that save reading the rows. They are written together with the rows.
+// Indexes that avoid reading the rows. They are written together with the rows.
 var (
-	waiting = store.NewDeadlines("subscriptions-waiting") // <cluster>, with the time since when it waits
+	waiting = store.NewDeadlines("subscriptions-waiting") // <cluster>, with the time at which its wait began
 	// <subscription>/<cluster>, for every ID that AMS ever assigned
 	owners  = store.NewIndex("clusters-by-subscription")
 	indexed = store.NewIndex("subscriptions-indexed")                  // exists if both indexes are complete
-	longest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) // after all waiting times
+	longest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) // later than all waiting times
 )
 
 const indexVersion = "1"
@@ -45,12 +45,12 @@ func PutRecorded(tx *store.Tx, clusterID string, d *Desired, r *Recorded) error 
 	return note(tx, clusterID, d.ChangedAt, !r.settled(d))
 }
 
-// settled reports whether nothing is left to do for a cluster, neither now nor later.
+// settled reports whether a cluster needs no further call.
 func (r *Recorded) settled(d *Desired) bool {
 	return r.Closed != "" || r.Done(d) && d.DeletedAt.IsZero() && r.Mark == nil
 }
 
-// note keeps the time since when a cluster waits: the first change since AMS had confirmed
+// note records the time at which a cluster's wait began: the first change after AMS had confirmed
 // everything.
 func note(tx *store.Tx, clusterID string, since time.Time, waits bool) error {
 	if !waits {
@@ -83,8 +83,7 @@ type Waiting struct {
 	Since     time.Time
 }
 
-// AllWaiting returns the waiting clusters, those that wait longest first, without reading their
-// rows.
+// AllWaiting returns the waiting clusters, the longest waiting first. It does not read their rows.
 func AllWaiting(tx *store.Tx) ([]Waiting, error) {
 	due, err := waiting.Due(tx, longest, 0)
 	all := make([]Waiting, len(due))
@@ -94,8 +93,8 @@ func AllWaiting(tx *store.Tx) ([]Waiting, error) {
 	return all, err
 }
 
-// ClusterWith returns the cluster of a subscription, by any ID that it ever had; "" if there is
-// none.
+// ClusterWith returns the cluster of a subscription, by any ID that the subscription ever had. It
+// returns "" if there is none.
 func ClusterWith(tx *store.Tx, subscriptionID string) (clusterID string, err error) {
 	if id := ClusterOf(subscriptionID); id != "" && DesiredRows.Exists(tx, id) {
 		return id, nil
@@ -110,7 +109,7 @@ func ClusterWith(tx *store.Tx, subscriptionID string) (clusterID string, err err
 // Indexed reports whether the indexes are complete; see Index.
 func Indexed(tx *store.Tx) bool { return indexed.Exists(tx, indexVersion) }
 
-// Index builds the indexes for rows that were written before the indexes existed.
+// Index builds the indexes for rows of earlier releases.
 func Index(tx *store.Tx) error {
 	err := DesiredRows.Each(tx, "", func(id string, d *Desired) error {
 		r, err := RecordedRows.Get(tx, id)

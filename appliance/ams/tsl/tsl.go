@@ -24,7 +24,7 @@ import (
 // Limits of a query.
 const (
 	maxLength = 4096 // bytes
-	maxDepth  = 50   // of parentheses and nots
+	maxDepth  = 50   // of nested parentheses and nots
 )
 
 // Query is a parsed search.
@@ -33,11 +33,10 @@ type Query struct {
 	names []string
 }
 
-// Parse parses a search. An empty search matches everything. The error is a sentence for the author
-// of the search.
+// Parse parses a search. An empty search matches everything. The error is a sentence for the user.
 func Parse(text string) (*Query, error) {
 	if len(text) > maxLength {
-		return nil, fmt.Errorf("the search has %d bytes; at most %d are taken", len(text), maxLength)
+		return nil, fmt.Errorf("the search has %d bytes; at most %d are allowed", len(text), maxLength)
 	}
 	tokens, err := scan(text)
 	if err != nil {
@@ -51,7 +50,7 @@ func Parse(text string) (*Query, error) {
 		return nil, err
 	}
 	if next := p.peek(); next.kind != endToken {
-		return nil, fmt.Errorf("the search goes on with %s where it should end; join conditions with and, or", next)
+		return nil, fmt.Errorf("the search continues with %s after its end; join conditions with and, or", next)
 	}
 	return p.query, nil
 }
@@ -59,8 +58,8 @@ func Parse(text string) (*Query, error) {
 // Names returns the fields that the search uses, each once.
 func (q *Query) Names() []string { return q.names }
 
-// Equal returns the text that a field must equal in every match. The second value is false if there
-// is no such text.
+// Equal returns the text that a field has in every match. The second result is false if there is no
+// such text.
 func (q *Query) Equal(name string) (string, bool) { return equal(q.root, name) }
 
 func equal(n node, name string) (string, bool) {
@@ -81,8 +80,8 @@ func equal(n node, name string) (string, bool) {
 	return "", false
 }
 
-// Match reports whether an object of decoded JSON matches. Comparing a number with a text is an
-// error.
+// Match reports whether an object of decoded JSON matches. The comparison of a number with text is
+// an error.
 func (q *Query) Match(object map[string]any) (bool, error) {
 	if q.root == nil {
 		return true, nil
@@ -152,12 +151,12 @@ func (n negation) eval(object map[string]any) (truth, error) {
 	return v.not(), err
 }
 
-// condition is a condition on one field. For a field with several values (labels) it holds if it
-// holds for one of them.
+// condition is a condition on one field. A field with several values (labels) fulfills it if one of
+// the values does.
 type condition struct {
 	name  string
 	null  bool    // is null
-	equal *string // the only text for which it holds
+	equal *string // the only text that fulfills the condition
 	test  func(value any) (bool, error)
 }
 
@@ -181,8 +180,8 @@ func (c condition) eval(object map[string]any) (truth, error) {
 	return no, nil
 }
 
-// Values returns the values of a dotted name in decoded JSON. A list on the path stands for all its
-// members.
+// Values returns the values of a dotted name in decoded JSON. A list in the path contributes all
+// its members.
 func Values(object any, name string) []any {
 	found := []any{object}
 	for part := range strings.SplitSeq(name, ".") {
@@ -218,7 +217,7 @@ type literal struct {
 	isText bool
 }
 
-// compare orders a value of an object and a literal. Booleans are written 't' and 'f'.
+// compare compares a value of an object with a literal. Booleans have the form 't' or 'f'.
 func (l literal) compare(value any) (int, error) {
 	switch v := value.(type) {
 	case string:
@@ -243,14 +242,14 @@ func (l literal) compare(value any) (int, error) {
 		}
 		return 0, errors.New("is true or false; write 't' or 'f'")
 	}
-	return 0, errors.New("is no single value; name one of its fields")
+	return 0, errors.New("is not a single value; use one of its fields")
 }
 
 func matches(pattern *regexp.Regexp) func(any) (bool, error) {
 	return func(value any) (bool, error) {
 		text, ok := value.(string)
 		if !ok {
-			return false, errors.New("is not text, which patterns are for")
+			return false, errors.New("is not text; patterns match only text")
 		}
 		return pattern.MatchString(text), nil
 	}
@@ -327,7 +326,7 @@ func next(text string) (token, int, error) {
 		return quoted(text)
 	}
 	if strings.HasPrefix(text, "==") {
-		return token{}, 0, errors.New("the search has ==; equal is written =")
+		return token{}, 0, errors.New("the search has ==; write = instead")
 	}
 	for _, sign := range signs {
 		if strings.HasPrefix(text, sign) {
@@ -337,7 +336,7 @@ func next(text string) (token, int, error) {
 	if number := numberForm.FindString(text); number != "" {
 		value, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return token{}, 0, fmt.Errorf("the search has %s, which is no number", number)
+			return token{}, 0, fmt.Errorf("the search has %s, which is not a number", number)
 		}
 		return token{numberToken, number, value}, len(number), nil
 	}
@@ -348,9 +347,9 @@ func next(text string) (token, int, error) {
 		return token{kind: nameToken, text: name}, len(name), nil
 	}
 	if text[0] == '"' {
-		return token{}, 0, errors.New("the search has double quotes; text is written in single quotes")
+		return token{}, 0, errors.New("the search has double quotes; write text in single quotes")
 	}
-	return token{}, 0, fmt.Errorf("the search has %q, which means nothing there", text[:1])
+	return token{}, 0, fmt.Errorf("the search has %q, which is not valid there", text[:1])
 }
 
 func quoted(text string) (token, int, error) {
@@ -438,7 +437,7 @@ func (p *parser) not() (node, error) {
 	case p.sign("("):
 		inner, err := p.or()
 		if err == nil && !p.sign(")") {
-			err = fmt.Errorf("the search has %s where a parenthesis should close", p.peek())
+			err = fmt.Errorf("the search has %s instead of a closing parenthesis", p.peek())
 		}
 		return inner, err
 	}
@@ -448,7 +447,7 @@ func (p *parser) not() (node, error) {
 func (p *parser) condition() (node, error) {
 	name := p.take()
 	if name.kind != nameToken {
-		return nil, fmt.Errorf("the search has %s where a field's name should be", name)
+		return nil, fmt.Errorf("the search has %s instead of the name of a field", name)
 	}
 	if !slices.Contains(p.query.names, name.text) {
 		p.query.names = append(p.query.names, name.text)
@@ -485,7 +484,7 @@ func (p *parser) test(inverted bool) (func(any) (bool, error), error) {
 	case p.keyword("between"):
 		return p.between()
 	case inverted:
-		return nil, fmt.Errorf("the search has %s after not; like, ilike, in or between can stand there", p.peek())
+		return nil, fmt.Errorf("the search has %s after not; expected like, ilike, in or between", p.peek())
 	}
 	return p.comparison()
 }
@@ -509,7 +508,7 @@ func (p *parser) comparison() (func(any) (bool, error), error) {
 		">": func(c int) bool { return c > 0 }, ">=": func(c int) bool { return c >= 0 },
 	}[sign.text]
 	if !ok || sign.kind != signToken {
-		return nil, fmt.Errorf("the search has %s where a comparison should be, such as =", sign)
+		return nil, fmt.Errorf("the search has %s instead of a comparison such as =", sign)
 	}
 	wanted, err := p.literal()
 	return func(value any) (bool, error) {
@@ -526,7 +525,7 @@ func (p *parser) literal() (literal, error) {
 	case numberToken:
 		return literal{number: t.number}, nil
 	}
-	return literal{}, fmt.Errorf("the search has %s where a value should be: text in single quotes, or a number", t)
+	return literal{}, fmt.Errorf("the search has %s instead of a value; expected text in single quotes or a number", t)
 }
 
 func (p *parser) pattern(compile func(string) (*regexp.Regexp, error)) (func(any) (bool, error), error) {
@@ -535,11 +534,11 @@ func (p *parser) pattern(compile func(string) (*regexp.Regexp, error)) (func(any
 		return nil, err
 	}
 	if !wanted.isText {
-		return nil, errors.New("the search has a number where a pattern in single quotes should be")
+		return nil, errors.New("the search has a number instead of a pattern in single quotes")
 	}
 	pattern, err := compile(wanted.text)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern '%s' of the search can not be used: %w", wanted.text, err)
+		return nil, fmt.Errorf("the pattern '%s' of the search is not valid: %w", wanted.text, err)
 	}
 	return matches(pattern), nil
 }

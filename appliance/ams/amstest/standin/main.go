@@ -1,6 +1,6 @@
-// Command standin serves the stand-in for AMS as a process of its own, for tests that look at the
-// product from outside. A service account "site" with the secret "secret" logs in to it. Under
-// /standin it does what tests order:
+// Command standin serves the test server for AMS as a separate process, for tests that examine the
+// product from outside. The service account "site" with the secret "secret" can log in. The
+// following calls under /standin control the server:
 //
 //	POST /standin/break?op=create&status=400&code=8&reason=…  answers such calls with the error
 //	POST /standin/heal
