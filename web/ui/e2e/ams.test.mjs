@@ -73,11 +73,11 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     assert.match(download.suggestedFilename(), /^landfall-ams-.+\.lfc$/);
     const file = await readFile(await download.path());
     assert.equal(file.readUInt16BE(), 0x1f8b, 'gzip');
-    await page.getByText('is on its way with 1 cluster').waitFor();
+    await page.getByText('with 1 cluster is pending').waitFor();
     await row('harbor').getByText('A courier has it').waitFor();
     await screenshot('a-courier-is-out', 'harbor');
     await button('Report as lost').click();
-    await page.getByText('is on its way with 1 cluster').waitFor({ state: 'detached' });
+    await page.getByText('with 1 cluster is pending').waitFor({ state: 'detached' });
   });
 
   it('connects for ten minutes and sends all changes', async () => {
@@ -129,7 +129,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
   });
 
   it('creates a token for the ocm command', async () => {
-    await button('Make a token').click();
+    await button('Create a token').click();
     const command = await page.locator('input[value^="ocm login --token "]').inputValue();
     const [, token] = /--token (\S+) /.exec(command);
     const answer = await fetch(`${site.url}/api/accounts_mgmt/v1/current_account`, {

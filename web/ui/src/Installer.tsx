@@ -6,7 +6,7 @@ import { pageTitle, shownPage } from './live/page';
 import { NoCluster } from './shell/NoCluster';
 import { useLocation } from 'react-router-dom-v5-compat';
 
-// The base path of the library's own links; there is no other way to set it.
+// Sets the base path of the library's own links; the library has no other method for that.
 Config.setRouteBasePath('/assisted-installer');
 
 /** The Assisted Installer's screens. Notices of the feed refresh the store behind them. */

@@ -14,7 +14,8 @@ const format = (value: unknown, kind?: string, language?: string): string => {
   return String(value);
 };
 
-// The library's keys are whole sentences behind "ai:", so the usual separators must not split them.
+// The library's keys are sentences after the prefix "ai:". The usual separators must not split
+// them.
 void i18n.use(initReactI18next).init({
   lng: 'en',
   fallbackLng: 'en',

@@ -30,17 +30,20 @@ describe('texts about a cluster in AMS', () => {
   it.each<[Partial<ClusterLine>, string]>([
     [{ state: 'sent' }, ''],
     [{ to_tell: { display_name: 'two' } }, 'name two'],
-    [{ to_become: 'absent' }, 'that it is deleted'],
-    [{ to_become: 'active', to_tell: { console_url: 'u' } }, "console's URL u, that it is installed"],
+    [{ to_become: 'absent' }, 'the deletion'],
+    [{ to_become: 'active', to_tell: { console_url: 'u' } }, "console's URL u, the end of the installation"],
     [{ to_become: 'active', ams_status: 'Active' }, 'a change that was reverted'],
-    [{ to_become: 'active', deleted: true }, 'that it is installed, and nothing more: it is deleted here'],
+    [
+      { to_become: 'active', deleted: true },
+      'the end of the installation, and no later changes, because the cluster was deleted here',
+    ],
   ])('pending changes of %j', (alter, words) => {
     expect(pendingText(line(alter))).toBe(words);
   });
 
   it.each<[Partial<ClusterLine>, RegExp]>([
     [{ state: 'sent' }, /^$/],
-    [{ state: 'attention', kind: 'blocked', http: 409 }, /owns the cluster/],
+    [{ state: 'attention', kind: 'blocked', http: 409 }, /the owner of the cluster/],
     [{ state: 'attention', kind: 'blocked', http: 403 }, /the permission/],
     [{ state: 'attention', kind: 'dead', http: 400 }, /Edit the values to send/],
     [{ state: 'attention', kind: 'blocked' }, /Check the subscription/],

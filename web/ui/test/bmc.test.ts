@@ -31,8 +31,8 @@ describe('texts about a server', () => {
   it.each<[Partial<Server>, string]>([
     [{}, ''],
     [{ doing: 'waits for the power' }, 'waits for the power'],
-    [{ pending: { kind: 'soft', at: '' } }, 'Ordered: shut down.'],
-    [{ pending: { kind: 'new', at: '' } }, 'Ordered: new.'],
+    [{ pending: { kind: 'soft', at: '' } }, 'Pending: shut down.'],
+    [{ pending: { kind: 'new', at: '' } }, 'Pending: new.'],
   ])('activity of %j', (alter, words) => {
     expect(activityOf(server(alter))).toBe(words);
   });

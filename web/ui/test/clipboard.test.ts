@@ -31,7 +31,7 @@ describe('provideClipboard', () => {
   it('throws if the browser refuses', async () => {
     oldWay(false);
     provideClipboard(window);
-    await expect(window.navigator.clipboard.writeText('secret')).rejects.toThrow('does not allow');
+    await expect(window.navigator.clipboard.writeText('secret')).rejects.toThrow('does not permit');
   });
 
   it('keeps an existing clipboard', () => {

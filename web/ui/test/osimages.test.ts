@@ -86,8 +86,8 @@ describe('whyNotRemovable', () => {
   const image = { removable: false, source: 'import', in_use_by: 0 } as OsImage;
   it.each<[Partial<OsImage>, RegExp]>([
     [{ removable: true }, /^$/],
-    [{ in_use_by: 1 }, /^1 infra-env uses it\.$/],
-    [{ in_use_by: 2 }, /^2 infra-envs use it\.$/],
+    [{ in_use_by: 1 }, /^1 infra-env uses the image\.$/],
+    [{ in_use_by: 2 }, /^2 infra-envs use the image\.$/],
     [{ configured: true, in_use_by: 2 }, /configuration file/],
     [{}, /in use/],
   ])('%j: %s', (facts, sentence) => {

@@ -275,7 +275,7 @@ describe('Upload', () => {
     await upload.cancel();
     expect(appliance.last).toMatchObject({
       state: 'failed',
-      message: 'It could not be cancelled: The appliance does not respond.',
+      message: 'The upload could not be cancelled: The appliance does not respond.',
     });
     appliance.received.clear();
     await upload.cancel();
@@ -322,7 +322,7 @@ describe('Upload after a reload', () => {
     again.resume(other);
     await settle();
     expect(appliance.last?.state).toBe('unfinished');
-    expect(appliance.last?.message).toMatch(/another file/);
+    expect(appliance.last?.message).toMatch(/is not the file/);
   });
 
   it('waits for its file', async () => {

@@ -14,7 +14,7 @@ const wait = (status: AmsStatus | undefined) => ((status?.waiting ?? 0) + (statu
 const pageSize = 50;
 
 /**
- * The page of OpenShift Cluster Manager: its data on this site's clusters, pending changes with
+ * The page of OpenShift Cluster Manager: its data about the site's clusters, pending changes with
  * their reasons, and remedies.
  */
 const AmsPage = () => {
@@ -34,8 +34,8 @@ const AmsPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">OpenShift Cluster Manager</Content>
         <Content component="p">
-          Its data on this site&apos;s clusters. Changes are sent whenever there is a connection; no cluster waits for
-          it.
+          The data of OpenShift Cluster Manager about this site&apos;s clusters. The appliance sends changes whenever it
+          has a connection. Installations do not wait for that.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

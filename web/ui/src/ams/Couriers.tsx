@@ -80,16 +80,16 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
         )}
         {imported && (
           <Alert isInline variant="success" title="The receipts are imported.">
-            {imported.told} sent, {imported.already} known already, {imported.stopped} need attention,{' '}
-            {imported.unknown} not of this site.
+            {imported.told} sent, {imported.already} already recorded, {imported.stopped} need attention,{' '}
+            {imported.unknown} of other sites.
           </Alert>
         )}
         {status.couriers.length > 0 && (
-          <List isPlain aria-label="Couriers on their way">
+          <List isPlain aria-label="Pending exports">
             {status.couriers.map(({ export_id: id, until, clusters }) => (
               <ListItem key={id}>
-                {id} is on its way with {clusters} {clusters === 1 ? 'cluster' : 'clusters'}, expected back by{' '}
-                {moment(until)}{' '}
+                The export {id} with {clusters} {clusters === 1 ? 'cluster' : 'clusters'} is pending; receipts are
+                expected by {moment(until)}{' '}
                 <Button variant="link" isInline onClick={() => void act(() => revokeCourier(id))}>
                   Report as lost
                 </Button>

@@ -29,9 +29,9 @@ export const EditDialog = ({ line, by, act, onClose }: Props) => {
   };
   return (
     <Modal isOpen variant="small" onClose={onClose} aria-label="Edit the values to send">
-      <ModalHeader title={`Values that OpenShift Cluster Manager gets for ${line.name}`} />
+      <ModalHeader title={`Values for OpenShift Cluster Manager: ${line.name}`} />
       <ModalBody>
-        <Content component="p">An empty field stands for the cluster&apos;s own value.</Content>
+        <Content component="p">If a field is empty, the cluster&apos;s own value is sent.</Content>
         <Form
           onSubmit={(event) => {
             event.preventDefault();

@@ -13,7 +13,7 @@ import { useState } from 'react';
 import { moment } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import type { Act } from '../shell/useAct';
-import { listTokens, makeToken, revokeToken } from './api';
+import { listTokens, createToken, revokeToken } from './api';
 
 const seldom = () => 30_000;
 const year = 365;
@@ -24,7 +24,7 @@ export const Tokens = ({ act }: { act: Act }) => {
   const [made, setMade] = useState('');
   const make = async () => {
     await act(async () => {
-      setMade((await makeToken(year)).token);
+      setMade((await createToken(year)).token);
     });
     askAgain();
   };
@@ -34,7 +34,7 @@ export const Tokens = ({ act }: { act: Act }) => {
       <CardBody>
         <Content component="p">
           The appliance serves read requests to OpenShift Cluster Manager, so the ocm command works here without a
-          connection. Use tokens of the appliance for this, never a token of Red Hat.
+          connection. Log in to the appliance with its own tokens, never with a token from Red Hat.
         </Content>
         {made !== '' && (
           <Alert isInline variant="info" title="This token is shown once; the appliance stores only its digest.">
@@ -53,7 +53,7 @@ export const Tokens = ({ act }: { act: Act }) => {
           ))}
         </List>
         <Button variant="secondary" onClick={() => void make()}>
-          Make a token
+          Create a token
         </Button>
       </CardBody>
     </Card>

@@ -77,19 +77,22 @@ export const readAms = ({ state, name, offset, limit }: Selection, signal?: Abor
 export type Order = 'retry' | 'create-again' | 'leave';
 
 /**
- * Orders that a cluster is sent again, created again, or no longer sent; the event names the user.
+ * Requests that a cluster is sent again, created again, or no longer sent. The event names the
+ * user.
  */
 export const orderCluster = (clusterId: string, order: Order, by: string) =>
   request('POST', `${root}/clusters/${encodeURIComponent(clusterId)}/${order}`, { json: { by } });
 
-/** Sets values to send instead of the cluster's own; empty values stand for the cluster's own. */
+/**
+ * Sets values to send instead of the cluster's own. For an empty value, the cluster's own is sent.
+ */
 export const editCluster = (clusterId: string, fields: Fields, by: string) =>
   request('POST', `${root}/clusters/${encodeURIComponent(clusterId)}/edit`, { json: { by, ...fields } });
 
-/** Ends all waits. A site that connects by hand may then send for so many minutes. */
+/** Ends all waits. A site that connects by hand may then send for the given number of minutes. */
 export const connectFor = (minutes: number) => request('POST', `${root}/connect`, { json: { minutes } });
 
-/** Ends a pause that needs a decision of the user. */
+/** Ends a pause that requires a decision of the user. */
 export const acceptIdentity = () => request('POST', `${root}/accept`);
 
 export type Credentials = { offline_token: string } | { client_id: string; client_secret: string };
@@ -131,7 +134,7 @@ export type Token = {
 
 export const listTokens = (signal?: AbortSignal) => getJSON<Token[]>(`${root}/tokens`, signal);
 
-export const makeToken = async (days: number): Promise<Token & { token: string }> =>
+export const createToken = async (days: number): Promise<Token & { token: string }> =>
   (await (await request('POST', `${root}/tokens`, { json: { days } })).json()) as Token & { token: string };
 
 export const revokeToken = (id: string) => request('DELETE', `${root}/tokens/${encodeURIComponent(id)}`);

@@ -12,7 +12,7 @@ export const lineStates: Record<LineState, { name: string; color: 'blue' | 'gree
 const relayStates: Record<RelayState, { name: string; variant: 'success' | 'info' | 'warning' | 'danger' }> = {
   off: { name: 'Switched off in the configuration', variant: 'info' },
   'no-credentials': { name: 'Not logged in', variant: 'info' },
-  'by-hand': { name: 'Connects by hand', variant: 'info' },
+  'by-hand': { name: 'Connects only on request', variant: 'info' },
   offline: { name: 'Offline', variant: 'warning' },
   online: { name: 'Connected', variant: 'success' },
   'paused-credentials': { name: 'Paused: the credentials are rejected', variant: 'danger' },
@@ -40,7 +40,7 @@ const names: [keyof Fields, string][] = [
 export const describeFields = (fields: Fields): string =>
   names.flatMap(([key, name]) => (fields[key] ? [`${name} ${fields[key]}`] : [])).join(', ');
 
-/** AMS's data on a cluster. */
+/** The data that AMS has confirmed for a cluster. */
 export const confirmedText = ({ ams_status: status, told }: ClusterLine): string => {
   const fields = describeFields(told);
   if (!status && !fields) {
@@ -61,14 +61,14 @@ export const pendingText = ({
     return '';
   }
   if (become === 'absent') {
-    return 'that it is deleted';
+    return 'the deletion';
   }
   const parts = [describeFields(fields)];
   if (become === 'active' && status !== 'Active' && status !== 'Disconnected') {
-    parts.push('that it is installed');
+    parts.push('the end of the installation');
   }
   if (deleted) {
-    parts.push('and nothing more: it is deleted here');
+    parts.push('and no later changes, because the cluster was deleted here');
   }
   return parts.filter(Boolean).join(', ') || 'a change that was reverted';
 };
@@ -80,12 +80,12 @@ export const remedy = ({ state, kind, http, ams_status: status }: ClusterLine): 
   }
   if (http === 409) {
     return (
-      'Ask the account that owns the cluster in OpenShift Cluster Manager to delete it there, then try again; ' +
+      'Ask the owner of the cluster in OpenShift Cluster Manager to delete it there, then try again; ' +
       'or drop it.'
     );
   }
   if (http === 403) {
-    return 'Give the account the permission, or log in with another one, then try again.';
+    return 'Grant the permission to the account, or log in with another account, then try again.';
   }
   if (kind === 'dead') {
     return 'Edit the values to send, or try again; a change of the cluster is sent automatically.';

@@ -103,7 +103,7 @@ export const AddDialog = ({ infraEnvs, onClose }: { infraEnvs: InfraEnv[]; onClo
           <Checkbox
             id="bmc-skip-verify"
             label="Accept any certificate of the BMC"
-            description="For self-signed certificates. A machine in between could read the password."
+            description="For self-signed certificates. An attacker on the network could read the password."
             isChecked={server.skip_verify}
             onChange={(_event, checked) => {
               setServer({ ...server, skip_verify: checked });

@@ -6,7 +6,7 @@ import { InfraEnvSelect } from './InfraEnvSelect';
 
 type Props = { server: Server; infraEnvs: InfraEnv[]; act: Act; onClose: () => void };
 
-/** Boots a server at once. */
+/** Boots a server immediately. */
 export const BootDialog = ({ server, infraEnvs, act, onClose }: Props) => {
   const [infraEnv, setInfraEnv] = useState(server.infra_env_id ?? '');
   const send = async () => {
@@ -18,7 +18,7 @@ export const BootDialog = ({ server, infraEnvs, act, onClose }: Props) => {
       <ModalHeader title={`Boot ${server.name} now`} />
       <ModalBody>
         <Content component="p">
-          The server restarts at once, also if a system runs on it, and boots the image once.
+          The server restarts immediately, even if a system runs on it, and boots the image once.
         </Content>
         <Form>
           <FormGroup label="From the image of" fieldId="bmc-boot">

@@ -17,7 +17,7 @@ export const RemoveDialog = ({ server, act, onClose }: { server: Server; act: Ac
         <p>The appliance ejects the image and deletes the server with its credentials.</p>
         <Checkbox
           id="bmc-power-off"
-          label="Power it off, too"
+          label="Power off the server"
           isChecked={off}
           onChange={(_event, checked) => {
             setOff(checked);

@@ -8,7 +8,7 @@ export type State = 'registering' | 'available' | 'provisioning' | 'provisioned'
 export type Server = {
   id: string;
   name: string;
-  /** The object that manages the server instead of users, such as a BareMetalHost. */
+  /** The object that manages the server, such as a BareMetalHost; users cannot change it. */
   owner?: string;
   address: string;
   infra_env_id?: string;

@@ -7,7 +7,7 @@ import { isMoving } from './words';
 
 const wait = (servers: Server[] | undefined) => (servers?.some(isMoving) && servers.length < 200 ? 2_000 : 10_000);
 
-/** The servers, fetched again when the feed reports a change of one. */
+/** The servers; they are fetched again when the feed reports a change. */
 export const useServers = (): Asked<Server[]> => {
   const live = useLive();
   const asked = useAnswer(listServers, wait);

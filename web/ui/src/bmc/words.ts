@@ -14,7 +14,7 @@ const powers = { '': 'Unknown', on: 'On', off: 'Off', 'powering-on': 'Powering o
 
 export const powerOf = ({ power }: Server): string => powers[power];
 
-const orders: Record<string, string> = {
+const actions: Record<string, string> = {
   boot: 'boot',
   on: 'power on',
   off: 'power off',
@@ -26,7 +26,7 @@ const orders: Record<string, string> = {
 
 /** The current or pending activity; "" if there is none. */
 export const activityOf = ({ doing: sentence, pending }: Server): string =>
-  sentence ?? (pending ? `Ordered: ${orders[pending.kind] ?? pending.kind}.` : '');
+  sentence ?? (pending ? `Pending: ${actions[pending.kind] ?? pending.kind}.` : '');
 
 /** The content of the virtual drive: the image's infra-env, or the image's file. */
 export const mediaOf = ({ media, infra_env_id: id }: Server, infraEnvs: InfraEnv[]): string => {
@@ -37,7 +37,7 @@ export const mediaOf = ({ media, infra_env_id: id }: Server, infraEnvs: InfraEnv
   return name ? `Image of ${name}` : (media.image?.split('/').at(-1) ?? 'Inserted');
 };
 
-/** The manufacturer's name once, before the model. */
+/** The manufacturer and the model, without repeating the manufacturer's name. */
 export const modelOf = ({ system }: Server): string => {
   const { manufacturer = '', model = '' } = system ?? {};
   return model.startsWith(manufacturer) ? model : [manufacturer, model].filter(Boolean).join(' ');

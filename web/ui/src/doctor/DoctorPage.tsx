@@ -136,7 +136,7 @@ const Findings = ({ findings }: { findings: Finding[] }) => (
         <Th width={10}>About</Th>
         <Th width={20}>Checked</Th>
         <Th width={25}>Found</Th>
-        <Th>What to do</Th>
+        <Th>Remedy</Th>
       </Tr>
     </Thead>
     <Tbody>
@@ -153,7 +153,7 @@ const Findings = ({ findings }: { findings: Finding[] }) => (
           <Td dataLabel="Found" modifier="breakWord">
             {finding.answered}
           </Td>
-          <Td dataLabel="What to do" modifier="breakWord">
+          <Td dataLabel="Remedy" modifier="breakWord">
             {finding.do}
           </Td>
         </Tr>

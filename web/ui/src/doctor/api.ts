@@ -22,9 +22,9 @@ export type Report = {
 export type Cluster = { id: string; name: string };
 
 /**
- * Has the appliance check the site, which takes some seconds. With a cluster, it also checks the
- * cluster's needs. DHCP servers are queried on request only, because that sends packets to all
- * machines of the appliance's networks.
+ * Checks the site, which takes some seconds. With a cluster, it also checks the requirements of the
+ * cluster. DHCP servers are queried on request only, because the query goes to all machines in the
+ * appliance's networks.
  */
 export const diagnose = (clusterId: string, dhcp: boolean, signal?: AbortSignal) =>
   getJSON<Report>(

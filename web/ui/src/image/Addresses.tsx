@@ -63,7 +63,7 @@ export const Download = ({ facts, there }: Props) => {
             ? reason
             : shown === 'full'
               ? 'It contains everything needed to boot.'
-              : 'Small, for slow links: hosts fetch the rest from the appliance while booting.'}
+              : 'Small, for slow links: hosts fetch the root file system from the appliance while booting.'}
         </p>
       </StackItem>
       <StackItem>
@@ -72,8 +72,8 @@ export const Download = ({ facts, there }: Props) => {
           isOwnKind={shown === (facts.type === 'minimal-iso' ? 'minimal' : 'full')}
           name={fileNameOf(facts.file_name, shown)}
           url={there?.[shown] ?? image.url ?? ''}
-          // A minimal image fetches the rest from an address on its network, so each network has
-          // its own image.
+          // A minimal image fetches the root file system from an address on its network, so each
+          // network has its own image.
           isOwnOfNetwork={shown === 'minimal'}
           isDigestKnown={shown === 'full' || isPreferred({ facts, there })}
           modified={facts.modified}
@@ -243,5 +243,5 @@ export const ConfigImage = ({ facts: { config_image_url: url, urls }, there }: P
       </StackItem>
     </Stack>
   ) : (
-    <p>There is no config image.</p>
+    <p>The config image does not exist.</p>
   );

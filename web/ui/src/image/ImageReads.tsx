@@ -8,7 +8,7 @@ import { useAnswer } from '../shell/useAnswer';
 import { getReads, type Read, type ReadSegment } from './api';
 import { announce, describeType, inOrder } from './facts';
 
-/** Intervals in milliseconds: short while a bar moves, long for a page that is left open. */
+/** Polling intervals in milliseconds: short while a machine reads, otherwise long. */
 const whileReading = 1_000;
 const otherwise = 3_000;
 const wait = (reads: Read[] | undefined) =>
@@ -31,7 +31,7 @@ export const ImageReads = ({ infraEnvId }: { infraEnvId: string }) => {
           isInline
           isPlain
           variant="warning"
-          title={`${answer ? 'This may be out of date.' : 'Progress can’t be shown.'} ${error.message}`}
+          title={`${answer ? 'This may be out of date.' : 'The progress cannot be shown.'} ${error.message}`}
         />
       )}
       <Reads reads={answer} isAsking={!error} />

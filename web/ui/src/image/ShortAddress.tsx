@@ -38,7 +38,7 @@ export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
           <Copyable label="Short address">{shown}</Copyable>
         </div>
       ) : (
-        <p data-testid="short-url-none">It was revoked: no machine can boot from it.</p>
+        <p data-testid="short-url-none">The short address was revoked; no machine can boot from it.</p>
       )}
       <Flex gap={{ default: 'gapMd' }} className="pf-v6-u-mt-xs" alignItems={{ default: 'alignItemsCenter' }}>
         {shown && (
@@ -103,7 +103,7 @@ const Renew = ({ infraEnvId, isFirst, onClose, onDone }: DialogProps & { isFirst
     <Modal isOpen onClose={onClose} variant="small" aria-label="Renew the short address">
       <ModalHeader title={isFirst ? 'Create a new short address?' : 'Renew the short address?'} />
       <ModalBody>
-        {!isFirst && <p>The old address becomes invalid at once, also for machines that are booting from it.</p>}
+        {!isFirst && <p>The old address becomes invalid immediately, even for machines that are booting from it.</p>}
         <FormGroup label="Valid for" fieldId="short-url-validity" className="pf-v6-u-mt-md">
           <FormSelect
             id="short-url-validity"
@@ -143,7 +143,7 @@ const Revoke = ({ infraEnvId, onClose, onDone }: DialogProps) => {
     <Modal isOpen onClose={onClose} variant="small" aria-label="Revoke the short address">
       <ModalHeader title="Revoke the short address?" titleIconVariant="warning" />
       <ModalBody>
-        It becomes invalid at once, also for machines that are booting from it. The other addresses stay valid.
+        It becomes invalid immediately, even for machines that are booting from it. The other addresses stay valid.
         {refusal && <Alert isInline variant="danger" title={refusal} className="pf-v6-u-mt-md" />}
       </ModalBody>
       <ModalFooter>

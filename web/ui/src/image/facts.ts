@@ -35,20 +35,20 @@ export const downloadCommand = (file: string, url: string, sha256?: string): str
 
 const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Reports whether to ask again soon: there is no response yet, or the digest is being computed. */
+/** Reports whether to poll again soon: no response yet, or the digest is being computed. */
 export const isBeingComputed = (facts: ImageFacts | undefined): boolean => !facts?.sha256;
 
 /** Reports whether the image of this kind exists. */
 export const isMade = (kind: ImageKind | null | undefined): kind is ImageKind & { url: string } =>
   !!kind?.url;
 
-/** The reason why no minimal image can be made; "" if one can, or if that is not known. */
+/** The reason why a minimal image is impossible; "" if it is possible, or not known yet. */
 export const whyNoMinimal = (facts: ImageFacts | undefined): string =>
   !facts || isMade(facts.minimal)
     ? ''
-    : asSentence(facts.minimal?.reason ?? 'The OS image lacks the part that a minimal image is made of.');
+    : asSentence(facts.minimal?.reason ?? 'The OS image lacks the data for a minimal image.');
 
-/** The reason why network boot is impossible; "" if it is possible, or if that is not known. */
+/** The reason why network boot is impossible; "" if it is possible, or not known yet. */
 export const whyNoNetworkBoot = (facts: ImageFacts | undefined): string =>
   !facts || facts.network_boot?.kernel_url
     ? ''

@@ -10,8 +10,8 @@ const otherwise = 10_000;
 const wait = (facts: ImageFacts | undefined) => (isBeingComputed(facts) ? whileComputing : otherwise);
 
 /**
- * The facts about an infra-env's image, fetched again when the feed reports a change of the
- * infra-env.
+ * The facts about an infra-env's image. They are fetched again when the feed reports a change of
+ * the infra-env.
  */
 export const useImageFacts = (infraEnvId: string): Asked<ImageFacts> => {
   const live = useLive();

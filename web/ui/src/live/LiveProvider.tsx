@@ -10,7 +10,7 @@ import { Feed, type FeedState } from './feed';
 
 const LiveContext = createContext<Feed | undefined>(undefined);
 
-/** Provides the one feed of the page. The feed is stopped while the page is hidden. */
+/** Provides the feed of the page. The feed is stopped while the page is hidden. */
 export const LiveProvider = ({ children }: { children: ReactNode }) => {
   const [feed] = useState(() => new Feed());
   useEffect(() => {
@@ -40,7 +40,7 @@ export const useLive = (): Feed => {
   return feed;
 };
 
-/** The state of the page's feed, up to date. */
+/** The current state of the page's feed. */
 export const useFeedState = (): FeedState => {
   const feed = useLive();
   return useSyncExternalStore(feed.watch, () => feed.state);

@@ -41,10 +41,10 @@ export const silenceMilliseconds = 45_000;
 const closed = 2;
 
 /**
- * Follows the appliance's change feed (Server-Sent Events). It reconnects as long as it is open,
- * also if the browser's `EventSource` gives up (the response is not a stream) or does not notice a
- * broken connection (a cut cable). After each new connection, subscribers get `everything`, because
- * changes may have been missed.
+ * Follows the appliance's change feed (Server-Sent Events). It reconnects as long as it is open. It
+ * also does so if the browser's `EventSource` gives up because the response is not a stream, or
+ * does not detect a broken connection, such as a cut cable. After each new connection, subscribers
+ * receive `everything`, because changes may have been missed.
  */
 export class Feed {
   readonly #open: (url: string) => Source;

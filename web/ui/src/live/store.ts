@@ -24,7 +24,7 @@ const state = (): State => store.getState();
 const loading = new Set([ResourceUIState.LOADING, ResourceUIState.RELOADING]);
 
 /**
- * Has the library's store fetch the objects on the page again when the feed reports a change of
+ * Makes the library's store fetch the objects on the page again when the feed reports a change of
  * them.
  */
 export class StoreRefresher {

@@ -9,8 +9,8 @@ const pause = () =>
 
 /**
  * Sends a request once a second until the appliance responds, with success or failure. It is for
- * requests that the library sends only once: if they fell into a restart, the page would stay
- * broken. Meanwhile the banner shows that the appliance does not respond.
+ * requests that the library sends only once. If such a request failed during a restart of the
+ * appliance, the page would stay broken. The banner shows that the appliance does not respond.
  */
 export const untilAnswered = async <T>(ask: () => Promise<T>): Promise<T> => {
   for (;;) {

@@ -29,15 +29,15 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
       <CardBody>
         <Content component="p">
           Drop a directory of oc-mirror, its archive, a registries.conf, mirror sets or CA certificates anywhere on this
-          page. Imports override the configuration; imports for an infra-env override those for all clusters, and those
-          for a cluster override both.
+          page. Imports override the configuration; imports for an infra-env override those for all clusters, and
+          imports for a cluster override both.
         </Content>
         <List isPlain aria-label="Imports">
           {imports.map((one) => (
             <ListItem key={[one.cluster_id, one.infra_env_id, one.name].join('/')} data-testid="import">
               {one.name}, for {places.find(({ level }) => sameLevel(level, one))?.label ?? 'a deleted object'},{' '}
               {new Date(one.imported).toLocaleString()}: {one.files.length} files
-              {one.ignored.length > 0 && `, ${String(one.ignored.length)} left out`}{' '}
+              {one.ignored.length > 0 && `, ${String(one.ignored.length)} ignored`}{' '}
               <Button variant="link" isInline onClick={() => void remove(one)}>
                 Remove
               </Button>

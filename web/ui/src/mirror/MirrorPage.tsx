@@ -12,7 +12,7 @@ import { Rules } from './Rules';
 const now = () => 10_000;
 const forAll: Place[] = [{ level: {}, label: 'all clusters' }];
 
-/** The page of the site's mirror: its rules, its completeness for a release, and missing images. */
+/** The page of the site's mirror: its rules, and the images that it lacks for a release. */
 const MirrorPage = () => {
   const places = useAnswer(listPlaces, now).answer ?? forAll;
   const [chosen, setChosen] = useState('');

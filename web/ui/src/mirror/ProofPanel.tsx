@@ -31,7 +31,7 @@ const wait = (shown: Shown | undefined) => (shown?.proof?.state === 'running' ? 
 export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
   const { answer: listed } = useAnswer(listReleases, once);
   const releases = listed ?? [];
-  // Installations and other users may start proofs meanwhile.
+  // Installations and other users can start proofs at any time.
   const [asked, setAsked] = useState<string>();
   const readProof = useCallback((signal: AbortSignal) => shownProof({ asked, cluster }, signal), [asked, cluster]);
   const { answer: shown, askAgain } = useAnswer(readProof, wait);

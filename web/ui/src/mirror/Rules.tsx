@@ -7,7 +7,7 @@ import { explain, type Explanation, type MirrorModel, type Rule } from './api';
 const uses = { all: '', 'digest-only': ' (digests)', 'tag-only': ' (tags)' } as const;
 const mirrorsOf = ({ mirrors }: Rule) => mirrors.map((m) => m.location + uses[m.for]).join(', ') || 'none';
 
-/** The rules, doubts about them, and their effect on an image. */
+/** The rules, warnings about them, and their effect on an image. */
 export const Rules = ({ model }: { model: MirrorModel }) => (
   <Card>
     <CardTitle>Rules</CardTitle>
@@ -19,7 +19,7 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
       {model.rules.length > 0 ? (
         <RuleTable rules={model.rules} />
       ) : (
-        <Content component="p">There are no rules: each image is pulled from the registry in its name.</Content>
+        <Content component="p">No mirror rules: each image is pulled from the registry in its name.</Content>
       )}
       {model.rules.length + model.catalogs.length + model.signatures.length > 0 && (
         <Content component="small">

@@ -13,8 +13,8 @@ export type Rule = {
 export type Hole = { kind: string; prefix: string; text: string; grave: boolean };
 
 /**
- * The scope of rules: all clusters, or one infra-env or cluster, whose own rules override the
- * others.
+ * The scope of rules: all clusters, an infra-env or a cluster. Rules of an infra-env or cluster
+ * override those for all clusters.
  */
 export type Level = { cluster_id?: string; infra_env_id?: string };
 
@@ -129,8 +129,8 @@ export const startProof = async (wanted: { release: string } | { cluster_id: str
 export type Shown = { proof?: Proof };
 
 /**
- * The proof that was started here, with its results. If there is none any more: the newest proof of
- * the cluster, or the newest of all.
+ * The proof that was started on this page, with its results. If it no longer exists, the newest
+ * proof of the cluster, or the newest of all.
  */
 export const shownProof = async (
   { asked, cluster }: { asked: string | undefined; cluster: string | undefined },

@@ -25,7 +25,7 @@ type Props = {
   onRemove: () => void;
 };
 
-/** One host. Collapsed: its MAC and IP addresses. Expanded: the form beside the preview. */
+/** One host. If collapsed: its MAC and IP addresses. If expanded: the form and the preview. */
 export const HostCard = ({ number, described, preview, isOpen, onToggle, onChange, onRemove }: Props) => {
   const id = `network-host-${String(number)}`;
   const title = `Host ${String(number)}`;

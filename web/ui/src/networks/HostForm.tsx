@@ -162,7 +162,7 @@ const NICs = ({ id, nics, onChange }: NICsProps) => {
       >
         Add a NIC
       </Button>
-      <Hint text="The MAC address identifies the NIC. The rest of this description refers to it by the name." />
+      <Hint text="The MAC address identifies the NIC. The other settings refer to the NIC by its name." />
     </FormGroup>
   );
 };

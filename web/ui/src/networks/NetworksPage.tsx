@@ -45,8 +45,8 @@ const NetworksPage = () => {
       <PageSection hasBodyWrapper={false} isFilled>
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
         {infraEnvs?.length === 0 && (
-          <Alert isInline variant="info" title="There is no infra-env yet.">
-            It is made with a <Link to="/assisted-installer/clusters">cluster</Link>.
+          <Alert isInline variant="info" title="No infra-env yet.">
+            Create a <Link to="/assisted-installer/clusters">cluster</Link> first.
           </Alert>
         )}
         {id !== '' && infraEnvs && infraEnvs.length > 0 && (
@@ -135,7 +135,7 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
     saveHosts(infraEnvId, hosts.map(toConfig))
       .then(
         () => {
-          setOutcome({ text: 'Saved. Images that are downloaded from now on contain it.', isWrong: false });
+          setOutcome({ text: 'Saved. New downloads of the image contain the networks.', isWrong: false });
         },
         (thrown: unknown) => {
           setOutcome({ text: sentenceOf(thrown), isWrong: true });
@@ -228,7 +228,7 @@ const formTexts = {
   script:
     'A script in the image selects each host’s settings by its MAC addresses. ' +
     'They work with every release and kind of image.',
-  policy: 'nmstate on the hosts applies this; it requires OpenShift 4.18 and the full image.',
+  policy: 'nmstate on the hosts applies the settings. This requires OpenShift 4.18 and the full image.',
 };
 
 const StoredForm = ({ preview: { way: form, reason } }: { preview: Preview }) => (

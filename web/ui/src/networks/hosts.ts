@@ -8,7 +8,7 @@ export type Family = { method: 'off' | 'auto' | 'static'; address: string; gatew
 /** A host's network in the form; texts are as typed by the user. */
 export type Host = {
   nics: NIC[];
-  /** The mode of a bond of all NICs; '' means no bond, with the first NIC. */
+  /** The mode of a bond of all NICs. '' means no bond: the first NIC is used. */
   bond: string;
   /** The id of a VLAN; '' means none. */
   vlan: string;

@@ -10,7 +10,7 @@ import { useEffect, useState } from 'react';
 import { blockedLink } from './links';
 
 /**
- * Shows the address of an internet page that the user wanted to open, to open it on a connected
+ * Shows the address of an internet page that the user selected. The user can open it on a connected
  * machine.
  */
 export const NeedsInternet = () => {

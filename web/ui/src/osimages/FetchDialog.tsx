@@ -27,7 +27,7 @@ const architectures = ['x86_64', 'arm64', 'ppc64le', 's390x'];
 
 type From = 'url' | 'release';
 
-/** Has the appliance fetch an ISO: from a URL, or from a release in its mirror. */
+/** Makes the appliance fetch an ISO from a URL, or from a release in its mirror. */
 export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
   const [from, setFrom] = useState<From>('url');
   const [url, setURL] = useState('');
@@ -95,7 +95,9 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
                 label="OpenShift version"
                 isWrong={versionIsWrong}
                 hint={
-                  versionIsWrong ? 'A version has the form 4.20 or 4.20.8.' : 'ISOs from 4.19 on do not contain it.'
+                  versionIsWrong
+                    ? 'A version has the form 4.20 or 4.20.8.'
+                    : 'ISOs of 4.19 and later do not contain their version.'
                 }
               >
                 <TextInput

@@ -191,7 +191,7 @@ const Unlisted = ({ error, onRetry }: { error: Error; onRetry: () => void }) => 
 const None = ({ onUpload, onFetch }: Pick<ListProps, 'onUpload' | 'onFetch'>) => (
   <EmptyState icon={CubesIcon} titleText="No OS image yet" headingLevel="h2" data-testid="os-images-empty">
     <EmptyStateBody>
-      Discovery images are made of a live ISO of RHEL CoreOS. Upload one, drop it here, or add it to the
+      Landfall generates discovery images from a live ISO of RHEL CoreOS. Upload one, drop it here, or add it to the
       appliance&apos;s configuration.
     </EmptyStateBody>
     <EmptyStateFooter>
@@ -226,7 +226,7 @@ const RemoveDialog = ({ image, onClose }: { image: OsImage; onClose: () => void 
     <Modal isOpen onClose={onClose} variant="small" aria-label="Remove the OS image">
       <ModalHeader title={`Remove ${nameOf(image)}?`} titleIconVariant="warning" />
       <ModalBody>
-        <p>The appliance deletes the file. No discovery image can be made of it any more.</p>
+        <p>The appliance deletes the file. Discovery images can no longer be generated from it.</p>
         {refusal && <Alert isInline variant="danger" title={refusal} />}
       </ModalBody>
       <ModalFooter>

@@ -162,14 +162,14 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
 
 const versionHint = (versionOfFile: string | undefined, isWrong: boolean): string => {
   if (versionOfFile) {
-    return 'The ISO contains it.';
+    return 'The version comes from the ISO.';
   }
-  return isWrong ? 'A version has the form 4.20 or 4.20.8.' : 'ISOs from 4.19 on do not contain their version.';
+  return isWrong ? 'A version has the form 4.20 or 4.20.8.' : 'ISOs of 4.19 and later do not contain their version.';
 };
 
 const never = () => undefined;
 
-/** The minor versions of the releases that the appliance knows. */
+/** The minor versions of the configured releases. */
 const useKnownVersions = (): string[] => {
   const { answer } = useAnswer(getStatus, never);
   const minors = (answer?.releases ?? []).map(({ openshift_version: one }) => one.split('.').slice(0, 2).join('.'));

@@ -29,11 +29,11 @@ export type OsImage = {
   network_boot: boolean;
   /** The reason why network boot is impossible. */
   network_boot_reason?: string;
-  /** The supported ways to boot, such as "BIOS CD" and "UEFI USB"; absent while unknown. */
+  /** The supported boot methods, such as "BIOS CD" and "UEFI USB"; absent while unknown. */
   boots?: string[] | null;
   /** Whether the configuration file contains it. */
   configured?: boolean;
-  /** The number of infra-envs whose images are made of it. */
+  /** The number of infra-envs whose images are generated from it. */
   in_use_by: number;
   removable: boolean;
 };

@@ -47,7 +47,7 @@ export const describeSource = ({ source, name, path, url, release }: OsImage): s
   }
 };
 
-/** The ways to boot the image: "BIOS and UEFI, as CD and USB stick, over the network". */
+/** The boot methods of the image: "BIOS and UEFI, as CD and USB stick, over the network". */
 export const describeBoots = ({ boots, network_boot: network }: Pick<OsImage, 'boots' | 'network_boot'>): string => {
   const words = (boots ?? []).map((one) => one.split(' '));
   const firmware = unique(words.map(([first]) => first ?? ''));
@@ -68,12 +68,12 @@ export const whyNotRemovable = ({ removable, configured, in_use_by: users }: OsI
     return '';
   }
   if (configured) {
-    return 'The configuration file contains it: remove it there.';
+    return 'The configuration file contains the image: remove it there.';
   }
   if (users > 0) {
-    return `${String(users)} ${users === 1 ? 'infra-env uses' : 'infra-envs use'} it.`;
+    return `${String(users)} ${users === 1 ? 'infra-env uses' : 'infra-envs use'} the image.`;
   }
-  return 'It is in use.';
+  return 'The image is in use.';
 };
 
 /** Reports whether the list will change soon, so that it is fetched often. */

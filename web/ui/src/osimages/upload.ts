@@ -11,14 +11,14 @@ export type Announcement = {
 };
 
 /**
- * The requests of an upload. Each call throws an `ApplianceError` if it is refused or gets no
+ * The requests of an upload. Each call throws an `ApplianceError` if it is rejected or has no
  * response.
  */
 export type Transport = {
   announce(announcement: Announcement): Promise<{ id: string; offset_bytes: number }>;
   /** The number of bytes that the appliance has. */
   offset(id: string): Promise<number>;
-  /** Whether all of it has arrived and is an OS image. Then the upload no longer exists. */
+  /** Whether the upload is complete and has become an OS image; it then no longer exists. */
   isWhole(id: string): Promise<boolean>;
   append(id: string, offset: number, part: Blob, signal: AbortSignal): Promise<void>;
   abandon(id: string): Promise<void>;
@@ -31,7 +31,7 @@ export type Transport = {
  * - `unfinished`: started before the page was loaded; resumes when the user chooses the file
  *   again
  * - `checking`: all bytes have arrived, the appliance checks them
- * - `failed`: refused, with the reason in `message`; `resume` tries again
+ * - `failed`: rejected, with the reason in `message`; `resume` tries again
  * - `done`, `cancelled`: ended
  */
 export type UploadState =
@@ -61,7 +61,7 @@ export type UploadView = {
   message: string;
 };
 
-/** The data of an upload that is stored for the time after a reload. */
+/** The data of an upload that is stored so that it can resume after a reload of the page. */
 export type StoredUpload = {
   id: string;
   announcement: Announcement;
@@ -175,7 +175,7 @@ export class Upload {
       return;
     }
     if (!this.isOf(file)) {
-      this.#show({ message: `${file.name} is another file than that of the started upload.` });
+      this.#show({ message: `${file.name} is not the file of the started upload.` });
       return;
     }
     this.#file = file;
@@ -197,7 +197,7 @@ export class Upload {
         await this.#around.transport.abandon(this.#id);
       } catch (error) {
         if (!(error instanceof ApplianceError && error.status === 404)) {
-          this.#show({ state: 'failed', message: `It could not be cancelled: ${sentenceOf(error)}` });
+          this.#show({ state: 'failed', message: `The upload could not be cancelled: ${sentenceOf(error)}` });
           return;
         }
       }
@@ -215,7 +215,10 @@ export class Upload {
     this.#running = undefined;
   }
 
-  /** Sends until the end of the file. It starts at a known offset, or asks the appliance for it. */
+  /**
+   * Sends until the end of the file. It starts at the given offset, or requests the offset from the
+   * appliance.
+   */
   async #run(from?: number): Promise<void> {
     const running = new AbortController();
     this.#running = running;
@@ -235,7 +238,7 @@ export class Upload {
         if (!this.#retries(error, signal, failures)) {
           return;
         }
-        known = undefined; // only the appliance knows the bytes that arrived before the error
+        known = undefined; // only the appliance has the number of bytes that arrived before the error
         const delay = retryDelays[Math.min(failures, retryDelays.length - 1)] ?? 0;
         failures += 1;
         await this.#around.wait(delay, signal);
@@ -258,8 +261,8 @@ export class Upload {
   }
 
   /**
-   * The appliance's id of this upload. The upload is announced again if the appliance does not know
-   * it any more.
+   * The appliance's id of this upload. The upload is announced again if the appliance no longer has
+   * it.
    */
   async #announced(): Promise<string> {
     this.#id ??= (await this.#around.transport.announce(this.#announcement)).id;

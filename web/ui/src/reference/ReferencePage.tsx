@@ -25,7 +25,7 @@ const address = '/api/assisted-install/v2/openapi';
 const askForDocument = (signal: AbortSignal) => getJSON<Document>(address, signal);
 const once = () => undefined;
 
-/** The page of the API's description, which the appliance serves. */
+/** The page with the OpenAPI document, which the appliance serves. */
 const ReferencePage = () => {
   const { answer, error } = useAnswer(askForDocument, once);
   const [search, setSearch] = useState('');
@@ -39,7 +39,7 @@ const ReferencePage = () => {
   if (!answer) {
     return (
       <Bullseye>
-        <Spinner aria-label="Reading the description" />
+        <Spinner aria-label="Loading the document" />
       </Bullseye>
     );
   }
@@ -51,7 +51,7 @@ const ReferencePage = () => {
         <Content component="p">{answer.info.description}</Content>
         <Content component="p">
           <a href={address} download="landfall-openapi.json">
-            Download this description (OpenAPI 3)
+            Download this document (OpenAPI 3)
           </a>
         </Content>
       </PageSection>

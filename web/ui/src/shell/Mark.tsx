@@ -1,4 +1,4 @@
-/** The product's logo: a peak at the shore above the sea. */
+/** The product's logo: a mountain on the shore of a sea. */
 export const Mark = () => (
   <svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
     <rect width="32" height="32" rx="7" fill="#004d99" />

@@ -6,7 +6,7 @@ import { Link } from 'react-router-dom-v5-compat';
 export const NoCluster = () => (
   <PageSection hasBodyWrapper={false} isFilled>
     <EmptyState icon={SearchIcon} titleText="This cluster does not exist" headingLevel="h1" data-testid="no-cluster">
-      <EmptyStateBody>It was deleted, or the address of this page is wrong.</EmptyStateBody>
+      <EmptyStateBody>The cluster was deleted, or the address of this page is wrong.</EmptyStateBody>
       <EmptyStateFooter>
         <EmptyStateActions>
           <Link to="/assisted-installer/clusters">All clusters</Link>

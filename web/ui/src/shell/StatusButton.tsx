@@ -43,7 +43,7 @@ const StatusList = ({ status }: { status: Status }) => (
   <DescriptionList isCompact isHorizontal data-testid="status-facts">
     <Fact term="Version">{status.version}</Fact>
     <Fact term="Address for hosts">{status.url}</Fact>
-    {status.addresses.length > 0 && <Fact term="Listening at">{status.addresses.join(', ')}</Fact>}
+    {status.addresses.length > 0 && <Fact term="Listen addresses">{status.addresses.join(', ')}</Fact>}
     <Fact term="Live ISOs">
       <Items items={status.os_images} none="none configured: no host can be discovered" />
     </Fact>

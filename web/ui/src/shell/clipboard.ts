@@ -1,7 +1,7 @@
 /**
  * Provides `navigator.clipboard` where the browser has none. Browsers offer the clipboard to pages
  * over HTTPS or from localhost only. The appliance is mostly opened over plain HTTP at an address
- * of the site, where every copy button would fail. This version copies a selection with
+ * of the site, where every copy button would fail. This implementation copies a selection with
  * `execCommand`.
  */
 export const provideClipboard = (page: Window): void => {
@@ -11,7 +11,7 @@ export const provideClipboard = (page: Window): void => {
   const writeText = (text: string): Promise<void> =>
     copyBySelection(page.document, text)
       ? Promise.resolve()
-      : Promise.reject(new Error('The browser does not allow the page to copy.'));
+      : Promise.reject(new Error('The browser does not permit the page to copy.'));
   Object.defineProperty(page.navigator, 'clipboard', { configurable: true, value: { writeText } });
 };
 
@@ -24,7 +24,7 @@ const copyBySelection = (document: Document, text: string): boolean => {
   const dialogs = document.querySelectorAll('[role="dialog"]');
   (dialogs[dialogs.length - 1] ?? document.body).append(area);
   area.select();
-  // eslint-disable-next-line @typescript-eslint/no-deprecated -- the only way with plain HTTP
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- the only method with plain HTTP
   const copied = document.execCommand('copy');
   area.remove();
   return copied;

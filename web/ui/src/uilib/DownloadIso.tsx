@@ -57,7 +57,7 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
             <Alert
               isInline
               variant="info"
-              title="The ISO contains the pull secret: give it only to people who may have the pull secret."
+              title="The ISO contains the pull secret. Give the ISO only to people who may have the pull secret."
             />
           </StackItem>
         </Stack>

@@ -33,7 +33,7 @@ export const EventListFetch = ({ onFetchEvents, ...props }: Props) => {
     (...rest) => {
       onFetchEvents(...rest);
     },
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- a new round is a new function
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- each round needs a new function
     [onFetchEvents, round],
   );
   return (

@@ -7,9 +7,9 @@ import { untilAnswered } from '../live/untilAnswered';
 const clusters = LibraryClusters as { get(id: string): Promise<{ data: Cluster }> };
 
 /**
- * Finds a cluster's infra-env. The library accepts only an infra-env that was made for the cluster
- * and waits forever if there is none. This version also accepts the infra-env of hosts that were
- * bound to the cluster later.
+ * Finds a cluster's infra-env. The library accepts only an infra-env that was created for the
+ * cluster, and waits forever if there is none. This version also accepts the infra-env of hosts
+ * that were bound to the cluster later.
  */
 const InfraEnvsService: typeof Library = {
   ...Library,
