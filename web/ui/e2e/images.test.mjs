@@ -102,7 +102,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     assert.equal(await page.title(), 'OS images · Landfall');
     await page.getByRole('button', { name: /^Actions for OpenShift/ }).click();
     assert.ok(await page.getByRole('menuitem', { name: /^Remove/ }).isDisabled());
-    await page.getByText('The configuration file contains it').waitFor();
+    await page.getByText('The configuration file contains the image').waitFor();
     await page.keyboard.press('Escape');
   });
 
@@ -208,7 +208,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
 
   step('downloads the minimal image with the correct digest', async () => {
     await button('Minimal').click();
-    await page.getByText('hosts fetch the rest from the appliance while booting').waitFor();
+    await page.getByText('hosts fetch the root file system from the appliance while booting').waitFor();
     const image = await downloadShown();
     assert.ok(image.length < (await readFile(iso)).length / 2);
   });
@@ -327,7 +327,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
   step('does not remove an image in use', async () => {
     await page.getByRole('link', { name: 'OS images' }).click();
     await page.getByRole('button', { name: `Actions for OpenShift ${version} x86_64` }).click();
-    await page.getByText(/infra-envs? uses? it/).waitFor();
+    await page.getByText(/infra-envs? uses? the image/).waitFor();
     assert.ok(await page.getByRole('menuitem', { name: /^Remove/ }).isDisabled());
     await page.keyboard.press('Escape');
   });

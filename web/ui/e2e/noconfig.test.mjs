@@ -35,12 +35,12 @@ describe('an appliance without configuration', { timeout: 60_000 }, () => {
 
   step('reports in the doctor that there is no release', async () => {
     await page.getByRole('link', { name: 'Doctor', exact: true }).click();
-    await page.getByRole('row', { name: /Red.*releases.*none, so no cluster can be made/ }).waitFor();
+    await page.getByRole('row', { name: /Red.*releases.*none, so no cluster can be created/ }).waitFor();
   });
 
   step('shows no mirror rules and no release', async () => {
     await page.getByRole('link', { name: 'Mirror', exact: true }).click();
-    await page.getByText('There are no rules: each image is pulled from the registry in its name.').waitFor();
+    await page.getByText('No mirror rules: each image is pulled from the registry in its name.').waitFor();
     await page.getByText(/This appliance has no release to check/).waitFor();
   });
 

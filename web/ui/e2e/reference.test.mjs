@@ -35,7 +35,7 @@ describe('description of the API', { timeout: 60_000 }, () => {
     await page.getByRole('grid', { name: 'Answers' }).getByText('422', { exact: true }).waitFor();
     await browser.screenshot('an-operation');
     const download = page.waitForEvent('download');
-    await page.getByRole('link', { name: /^Download this description/ }).click();
+    await page.getByRole('link', { name: /^Download this document/ }).click();
     assert.equal((await download).suggestedFilename(), 'landfall-openapi.json');
     assert.deepEqual([browser.foreign, browser.errors], [[], []]);
   });
