@@ -308,7 +308,8 @@ func (c *change) applyHostUpdate(h *record.Host, params *models.HostUpdateParams
 		role := models.HostRole(*params.HostRole)
 		if !slices.Contains([]models.HostRole{models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker,
 			models.HostRoleArbiter}, role) {
-			return invalid("There is no role %q; a host is %s, %s, %s or %s.", role, models.HostRoleAutoAssign,
+			return invalid("There is no role %q; the role of a host is %s, %s, %s or %s.", role,
+				models.HostRoleAutoAssign,
 				models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
 		}
 		if role != h.API.Role {

@@ -296,7 +296,7 @@ func (c *change) transitionHost(h *record.Host, on lifecycle.Trigger, s lifecycl
 		if on == lifecycle.OnRefresh {
 			return false, nil
 		}
-		return false, conflict("Host %s is %s, where %s is not possible.", c.hostName(h), from, on)
+		return false, conflict("Host %s is %s; %s is not possible in this state.", c.hostName(h), from, on)
 	}
 	to, info := row.To, *h.API.StatusInfo
 	if to == lifecycle.Same {
@@ -537,7 +537,7 @@ func (c *change) transitionCluster(row *record.Cluster, on lifecycle.Trigger,
 		if on == lifecycle.OnRefresh {
 			return false, nil
 		}
-		return false, conflict("Cluster %s is %s, where %s is not possible: %s", row.API.Name, from,
+		return false, conflict("Cluster %s is %s; %s is not possible in this state: %s", row.API.Name, from,
 			on, *row.API.StatusInfo)
 	}
 	to, info := rule.To, *row.API.StatusInfo
