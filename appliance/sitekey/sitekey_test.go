@@ -85,7 +85,7 @@ func TestKey_unusableFileIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		mode fs.FileMode
-		says string
+		want string
 	}{
 		"empty":   {"", 0o600, "holds no PEM block PRIVATE KEY"},
 		"cut off": {"-----BEGIN PRIVATE KEY-----\nMC4CAQ", 0o600, "holds no PEM block PRIVATE KEY"},
@@ -101,7 +101,7 @@ func TestKey_unusableFileIsKept(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(c.text), c.mode))
 			_, err := sitekey.LoadOrCreate(dir)
 			require.ErrorIs(t, err, sitekey.ErrUnusable)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, path)
 			left, err := os.ReadFile(path)
 			require.NoError(t, err)

@@ -113,8 +113,8 @@ func (b *Budgets) Admit(drawn *map[string]Budget, limits *Limits, now time.Time,
 		if budget.left > 1 {
 			return false, nil
 		}
-		return false, ev.notice(models.EventSeverityWarning, "There are so many events of this "+about.noun()+
-			" that some are left out until there are fewer.", nil)
+		return false, ev.notice(models.EventSeverityWarning, "This "+about.noun()+
+			" has too many events; some are left out until there are fewer.", nil)
 	}
 	left := budget.left
 	// Events are admitted again when an eighth of the burst is available, to avoid notices for
@@ -142,7 +142,7 @@ func (ev *Event) notice(severity, message string, props Props) *Event {
 // RemovedNotice returns the event about removed events. The caller adds its subjects.
 func RemovedNotice(count int) Event {
 	return Event{Name: Removed, Severity: models.EventSeverityInfo, Props: Props{"count": count},
-		Message: countOf(count) + " were removed, the oldest, so that they do not fill the disk."}
+		Message: countOf(count) + " were removed to save disk space, the oldest first."}
 }
 
 func countOf(n int) string {

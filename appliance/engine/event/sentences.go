@@ -54,12 +54,9 @@ func OfDisks(host string, inv *models.Inventory, wiped, kept []string) []Event {
 			continue
 		}
 		props := Props{"disk_name": disk.Name, "disk_id": id}
-		if slices.ContainsFunc(kept, func(other string) bool {
-			return inventory.DiskByPath(inv.Disks,
-				other) == disk
-		}) {
-			events = append(events, info(DiskNotFormatted, props, "Host %s: disk %s (%s) is left as it is, as was "+
-				"asked for; should the host boot from it, the installation stops.", host, disk.Name, id))
+		if slices.ContainsFunc(kept, func(other string) bool { return inventory.DiskByPath(inv.Disks, other) == disk }) {
+			events = append(events, info(DiskNotFormatted, props, "Host %s: disk %s (%s) is not formatted, as "+
+				"requested; if the host boots from it, the installation stops.", host, disk.Name, id))
 			continue
 		}
 		events = append(events, info(DiskFormatted, props, "Host %s: disk %s (%s) is quickly formatted.", host,
@@ -75,7 +72,7 @@ func OfOperators(cluster *models.Cluster) (Event, bool) {
 	for _, operator := range cluster.MonitoredOperators {
 		if operator.Status != models.OperatorStatusAvailable {
 			unavailable = append(unavailable, strings.TrimSpace(operator.Name+" ("+
-				cmp.Or(string(operator.Status), "not seen yet")+") "+operator.StatusInfo))
+				cmp.Or(string(operator.Status), "not reported yet")+") "+operator.StatusInfo))
 		}
 	}
 	if len(unavailable) == 0 {
@@ -87,10 +84,10 @@ func OfOperators(cluster *models.Cluster) (Event, bool) {
 }
 
 // OfChecks returns the events for results of a host's checks that differ from the stored facts.
-func OfChecks(host string, known *inventory.Facts, effect *steps.Effect) []Event {
+func OfChecks(host string, stored *inventory.Facts, effect *steps.Effect) []Event {
 	var events []Event
 	for _, image := range effect.Images {
-		if before := known.Images[image.Name]; before != nil && before.Result == image.Result {
+		if before := stored.Images[image.Name]; before != nil && before.Result == image.Result {
 			continue
 		}
 		severity := warning
@@ -102,7 +99,7 @@ func OfChecks(host string, known *inventory.Facts, effect *steps.Effect) []Event
 	}
 	if speed := effect.DiskSpeed; speed != nil && speed.ExitCode == 0 && speed.Slow {
 		events = append(events, warning(SlowDisk, Props{"host_disk": speed.Path, "fdatasync_duration": speed.SyncMs},
-			"Host %s: disk %s takes %d ms for a sync, which is longer than it should; the cluster may be slow on it.",
+			"Host %s: disk %s takes %d ms for a sync, which is longer than recommended; the cluster may be slow.",
 			host, speed.Path, speed.SyncMs))
 	}
 	if upgrade := effect.Upgrade; upgrade != nil {
@@ -110,7 +107,7 @@ func OfChecks(host string, known *inventory.Facts, effect *steps.Effect) []Event
 		ev := info(UpgradeFinished, props, "Host %s: the agent has pulled %s and restarts with it.", host,
 			upgrade.AgentImage)
 		if upgrade.Result == models.UpgradeAgentResultFailure {
-			ev = info(UpgradeFailed, props, "Host %s: the agent could not pull %s and tries again.", host,
+			ev = info(UpgradeFailed, props, "Host %s: the agent could not pull %s and will try again.", host,
 				upgrade.AgentImage)
 			ev.Severity = models.EventSeverityError
 		}
@@ -122,7 +119,7 @@ func OfChecks(host string, known *inventory.Facts, effect *steps.Effect) []Event
 // OfUpgrade returns the event for an agent that gets the step to upgrade itself to an image.
 func OfUpgrade(host, image string) Event {
 	return info(UpgradeStarted, Props{"agent_image": image},
-		"Host %s: the agent is told to pull %s and to restart with it.", host, image)
+		"Host %s: the agent was requested to pull %s and to restart with it.", host, image)
 }
 
 // rejections holds the event name and the first clause of the message for rejected requests, by the

@@ -56,7 +56,7 @@ func TestParse_damagedReport(t *testing.T) {
 }
 
 func TestParseInventory_needsCPUAndMemory(t *testing.T) {
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		`null`:                                 "CPU",
 		`{}`:                                   "CPU",
 		`{"cpu":{"count":1}}`:                  "memory",
@@ -65,7 +65,7 @@ func TestParseInventory_needsCPUAndMemory(t *testing.T) {
 		`{"cpu":{"count":"four"},"memory":{}}`: "JSON",
 	} {
 		_, _, err := ParseInventory(text)
-		require.ErrorContains(t, err, says, text)
+		require.ErrorContains(t, err, want, text)
 	}
 	inv, _, err := ParseInventory(`{"truncation":{"type":"full"}}`)
 	require.NoError(t, err, "a fully truncated inventory has neither")

@@ -8,12 +8,12 @@ import (
 )
 
 func TestJoiningAdvice_hostOfTheInstallation(t *testing.T) {
-	for stage, says := range map[models.HostStage]string{
+	for stage, want := range map[models.HostStage]string{
 		models.HostStageWaitingForIgnition: "gets no ignition config from the machine config server",
 		models.HostStageConfiguring:        "has its ignition config, but is not a node yet",
 		models.HostStageJoined:             "is a node of its cluster, but not ready",
 		models.HostStageRebooting:          "has not requested its ignition config from the machine config server",
 	} {
-		require.Contains(t, joiningAdvice(HostSituation{Stage: stage}), says)
+		require.Contains(t, joiningAdvice(HostSituation{Stage: stage}), want)
 	}
 }

@@ -195,7 +195,7 @@ func TestFreeAddress(t *testing.T) {
 }
 
 func TestCheckRange(t *testing.T) {
-	for _, tt := range []struct{ kind, text, says string }{
+	for _, tt := range []struct{ kind, text, want string }{
 		{MachineRange, "192.168.1.0/24", ""},
 		{MachineRange, "192.168.1.0/28", ""},
 		{MachineRange, "192.168.1.0/29", "too small"},
@@ -212,8 +212,8 @@ func TestCheckRange(t *testing.T) {
 		{MachineRange, "0.0.0.0/8", "unspecified"},
 	} {
 		fault := CheckRange(tt.kind, tt.text)
-		require.Equal(t, tt.says == "", fault == "", "%s: %s", tt.text, fault)
-		require.Contains(t, fault, tt.says)
+		require.Equal(t, tt.want == "", fault == "", "%s: %s", tt.text, fault)
+		require.Contains(t, fault, tt.want)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestCheckHostPrefix(t *testing.T) {
 	for _, tt := range []struct {
 		network          string
 		hostPrefix, host int
-		says             string
+		want             string
 	}{
 		{"10.128.0.0/14", 23, 500, ""}, {"10.128.0.0/14", 23, 513, "512 parts"}, {"10.128.0.0/22", 23, 1, ""},
 		{"10.128.0.0/22", 23, 2, "need 4"}, {"10.128.0.0/14", 26, 3, "128 addresses"},
@@ -229,8 +229,8 @@ func TestCheckHostPrefix(t *testing.T) {
 		{"fd01::/48", 64, 5000, ""}, {"10.128.0.0/24", 23, 3, "1 parts"},
 	} {
 		fault := CheckHostPrefix(netip.MustParsePrefix(tt.network), tt.hostPrefix, tt.host)
-		require.Equal(t, tt.says == "", fault == "", fault)
-		require.Contains(t, fault, tt.says)
+		require.Equal(t, tt.want == "", fault == "", fault)
+		require.Contains(t, fault, tt.want)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestCheckNames(t *testing.T) {
 	long := strings.Repeat("a", 64)
 	for _, tt := range []struct {
 		check      func(string) string
-		name, says string
+		name, want string
 	}{
 		{CheckClusterName, "harbour-1", ""}, {CheckClusterName, "1", ""}, {CheckClusterName, "", "no name"},
 		{CheckClusterName, "a.b", `'.'`},
@@ -256,8 +256,8 @@ func TestCheckNames(t *testing.T) {
 		{CheckHostname, long, "at most 63"}, {CheckHostname, "a b", `' '`},
 	} {
 		fault := tt.check(tt.name)
-		require.Equal(t, tt.says == "", fault == "", "%q: %s", tt.name, fault)
-		require.Contains(t, fault, tt.says)
+		require.Equal(t, tt.want == "", fault == "", "%q: %s", tt.name, fault)
+		require.Contains(t, fault, tt.want)
 	}
 }
 

@@ -158,7 +158,7 @@ func TestParseOverrides(t *testing.T) {
 	var none *Overrides
 	require.Equal(t, odf.Requirements, none.For(odf))
 
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		`[]`:                                   "not a map",
 		`{`:                                    "not a map",
 		`{"coffee": {}}`:                       `unknown operator "coffee"`,
@@ -172,7 +172,7 @@ func TestParseOverrides(t *testing.T) {
 		`{"mce": {"single_node": {"cpu_cores": -1}}}`: "single_node has a negative amount",
 	} {
 		_, err := ParseOverrides([]byte(text))
-		require.ErrorContains(t, err, says, text)
+		require.ErrorContains(t, err, want, text)
 	}
 }
 

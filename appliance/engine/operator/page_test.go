@@ -49,7 +49,7 @@ one reads the catalogs through the mirror, finds the newest bundle of each opera
 requests every image of the bundle from the mirror. It reports missing images before the
 installation.
 
-The catalogs determine the images of a package. The repositories below are those that are known
+The catalogs determine the images of a package. The repositories below can be named
 without reading a catalog.
 `
 

@@ -138,7 +138,7 @@ func TestInstallStep_byHost(t *testing.T) {
 }
 
 func TestInstallStep_missingInput(t *testing.T) {
-	for says, change := range map[string]func(*Input){
+	for want, change := range map[string]func(*Input){
 		"inventory is missing": func(in *Input) { in.Host.Inventory = nil },
 		"lacks its installation disk": func(
 			in *Input) {
@@ -168,11 +168,11 @@ func TestInstallStep_missingInput(t *testing.T) {
 		},
 		"its address for iSCSI": func(in *Input) { in.Host.Inventory.Disks[0].DriveType = models.DriveTypeISCSI },
 	} {
-		t.Run(says, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			in := installation()
 			change(&in)
 			answer, err := For(in)
-			require.ErrorContains(t, err, says)
+			require.ErrorContains(t, err, want)
 			require.Empty(t, answer.Instructions)
 		})
 	}

@@ -185,7 +185,7 @@ func TestApply_failedStep(t *testing.T) {
 // misfit is an output that does not match its step, with the expected error.
 type misfit struct {
 	kind         models.StepType
-	output, says string
+	output, want string
 }
 
 func misfits() []misfit {
@@ -226,7 +226,7 @@ func misfits() []misfit {
 func TestApply_misfit(t *testing.T) {
 	for _, tt := range misfits() {
 		e, err := Apply(&models.StepReply{StepType: tt.kind, Output: tt.output}, replySituation())
-		require.ErrorContains(t, err, tt.says, "%s %s", tt.kind, tt.output)
+		require.ErrorContains(t, err, tt.want, "%s %s", tt.kind, tt.output)
 		require.Nil(t, e)
 	}
 	_, err := Apply(nil, replySituation())

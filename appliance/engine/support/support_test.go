@@ -116,7 +116,7 @@ func TestArchitectures(t *testing.T) {
 
 func TestQueryCheck_invalid(t *testing.T) {
 	require.NoError(t, Query{Version: "4.19", Architecture: "aarch64", Platform: "baremetal"}.Check())
-	for says, q := range map[string]Query{
+	for want, q := range map[string]Query{
 		`"four" is invalid`:                        {Version: "four", Architecture: "x86_64"},
 		"not available for the architecture s390x": {Version: "4.11", Architecture: "s390x"},
 		"not available for the architecture z80":   {Version: "4.11", Architecture: "z80"},
@@ -126,7 +126,7 @@ func TestQueryCheck_invalid(t *testing.T) {
 		`there is no platform "moon"`:               {Version: "4.19", Architecture: "x86_64", Platform: "moon"},
 		`the OpenShift version "4.19.x" is invalid`: {Version: "4.19.x", Architecture: "x86_64"},
 	} {
-		require.ErrorContains(t, q.Check(), says)
+		require.ErrorContains(t, q.Check(), want)
 	}
 }
 

@@ -148,6 +148,6 @@ type fault[I any] struct {
 	id        ID
 	want      Status
 	readiness Readiness
-	says      string
+	message   string
 	change    func(*threeNodes, *I)
 }

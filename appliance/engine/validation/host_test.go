@@ -474,7 +474,7 @@ func TestHost_faults(t *testing.T) {
 			result, found := report.Result(tt.id)
 			require.True(t, found)
 			require.Equal(t, tt.want, result.Status, result.Message)
-			require.Contains(t, result.Message, tt.says)
+			require.Contains(t, result.Message, tt.message)
 			requireSentence(t, result)
 			require.Equal(t, tt.readiness, report.Readiness(), report.Blocking())
 		})

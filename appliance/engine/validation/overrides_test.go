@@ -30,7 +30,7 @@ func TestParseOverrides(t *testing.T) {
 }
 
 func TestParseOverrides_invalid(t *testing.T) {
-	for name, tt := range map[string]struct{ text, says string }{
+	for name, tt := range map[string]struct{ text, want string }{
 		"no JSON":          {`{`, "not a JSON list"},
 		"no list":          {`{"version": "default"}`, "not a JSON list"},
 		"an unknown role":  {`[{"version": "default", "king": {}}]`, `"king"`},
@@ -46,7 +46,7 @@ func TestParseOverrides_invalid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseOverrides([]byte(tt.text))
-			require.ErrorContains(t, err, tt.says)
+			require.ErrorContains(t, err, tt.want)
 		})
 	}
 }
