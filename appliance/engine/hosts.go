@@ -309,8 +309,7 @@ func (c *change) applyHostUpdate(h *record.Host, params *models.HostUpdateParams
 		if !slices.Contains([]models.HostRole{models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker,
 			models.HostRoleArbiter}, role) {
 			return invalid("There is no role %q; the role of a host is %s, %s, %s or %s.", role,
-				models.HostRoleAutoAssign,
-				models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
+				models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
 		}
 		if role != h.API.Role {
 			h.API.Role = role
