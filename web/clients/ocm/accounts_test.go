@@ -298,10 +298,10 @@ func TestAccounts_refusalsInAMSShape(t *testing.T) {
 		code, reason    string
 	}{
 		{subscriptions, `search=status = "Active"`, http.StatusBadRequest, "ACCT-MGMT-23", "single quotes"},
-		{subscriptions, "search=shoe_size = '3'", http.StatusBadRequest, "ACCT-MGMT-23", "no field of these"},
+		{subscriptions, "search=shoe_size = '3'", http.StatusBadRequest, "ACCT-MGMT-23", "not a field of these"},
 		{subscriptions, "search=status = 3", http.StatusBadRequest, "ACCT-MGMT-23", "single quotes"},
-		{subscriptions, "order=shoe_size", http.StatusBadRequest, "ACCT-MGMT-21", "no field of these"},
-		{subscriptions, "order=status upwards", http.StatusBadRequest, "ACCT-MGMT-21", "not understood"},
+		{subscriptions, "order=shoe_size", http.StatusBadRequest, "ACCT-MGMT-21", "not a field of these"},
+		{subscriptions, "order=status upwards", http.StatusBadRequest, "ACCT-MGMT-21", "is not valid"},
 		{subscriptions, "page=first", http.StatusBadRequest, "ACCT-MGMT-21", "expected a number"},
 		{subscriptions, "page=0", http.StatusBadRequest, "ACCT-MGMT-21", "the first one is 1"},
 		{subscriptions + "/2GOuuT2l3odeHRdWqY57fviSE2K", "", http.StatusNotFound, "ACCT-MGMT-7",
@@ -331,7 +331,7 @@ func TestAccounts_refusalsInAMSShape(t *testing.T) {
 		`{"key": "capability.organization.x", "value": "true"}`:     "internal",
 		`{"key": "a b", "value": "true"}`:                           "letters, digits",
 		`{"key": "a", "value": "` + strings.Repeat("x", 256) + `"}`: "at most 255",
-		`{`: "not the JSON",
+		`{`: "not the expected JSON",
 	} {
 		status, answer := s.read(ocm.Post().Path(organizations + organization + "/labels").String(body).
 			SendContext(t.Context()))
@@ -386,7 +386,7 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, ask(access), "what it was exchanged for ends with it")
 	require.ErrorIs(t, s.local.Revoke(t.Context(), "assisted-installer-int"), local.ErrUnknown)
 	s.clock.Advance(49 * time.Hour)
-	require.Equal(t, http.StatusUnauthorized, ask(person.Secret), "it has ended")
+	require.Equal(t, http.StatusUnauthorized, ask(person.Secret), "it has expired")
 }
 
 func TestTokens_onlyDigestsAreStored(t *testing.T) {
