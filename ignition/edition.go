@@ -43,7 +43,7 @@ func samples() []DiscoveryConfig {
 		SSHKeys: []string{"ssh-ed25519 AAAA sample"}, NTPSources: []string{"ntp.example"},
 	}
 	const (
-		card = `interfaces:
+		nic = `interfaces:
 - {name: eth0, mtu: 9000, ipv4: {enabled: true, address: [{ip: 192.0.2.2, prefix-length: 24}]}, ipv6: {enabled: true, dhcp: true}}
 - {name: eth0.5, type: vlan, vlan: {base-iface: eth0, id: 5}}
 routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}
@@ -53,7 +53,7 @@ dns-resolver: {config: {server: [192.0.2.1], search: [example]}}
 		bridge = "interfaces:\n- {name: eth0}\n- {name: br0, type: linux-bridge, bridge: {port: [{name: eth0}]}}\n"
 	)
 	all := []DiscoveryConfig{config}
-	for _, network := range []string{card, bond, bridge} {
+	for _, network := range []string{nic, bond, bridge} {
 		config.StaticNetwork = []HostNetwork{{network, []NetworkInterface{{MAC: "02:00:00:00:00:01", Name: "eth0"}}}}
 		all = append(all, config)
 	}

@@ -21,13 +21,13 @@ const noTimeout = "2147483647"
 // interface. It returns a fault if keyfiles do not support a field. NICs are identified by MAC
 // address, so if [hostState.byMAC] returns true, the files have no effect on other machines.
 // Format: https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
-func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *NetworkFault) {
+func (s *hostState) keyfiles(prefix string, nics []NetworkInterface) ([]File, *NetworkFault) {
 	names := s.resolverLinks()
 	if s.beyond != nil {
 		return nil, s.beyond
 	}
 	w := &keyfileWriter{
-		state: s, host: string(macTable(cards)), cards: cards, resolvers: names,
+		state: s, host: string(macTable(nics)), nics: nics, resolvers: names,
 		links:  make(map[string]*link, len(s.interfaces)),
 		routes: make(map[string][]route), rules: make(map[*link][]rule),
 	}
@@ -76,7 +76,7 @@ func (s *hostState) resolverLinks() map[bool]*link {
 type keyfileWriter struct {
 	state     *hostState
 	host      string // distinguishes hosts in UUIDs
-	cards     []NetworkInterface
+	nics      []NetworkInterface
 	links     map[string]*link
 	routes    map[string][]route // by interface
 	rules     map[*link][]rule
@@ -182,7 +182,7 @@ func orElse(value, otherwise string) string {
 func (w *keyfileWriter) ethernet(l *link) {
 	mac := l.mac
 	if l.kind == "vlan" && w.links[l.vlan.base] == nil {
-		mac = w.card(l.vlan.base)
+		mac = w.nic(l.vlan.base)
 	}
 	if l.kind != "ethernet" && mac+l.clonedMAC == "" && l.mtu == 0 {
 		return
@@ -218,10 +218,10 @@ func (w *keyfileWriter) bridge(l *link) {
 	}
 }
 
-func (w *keyfileWriter) card(name string) string {
-	for _, card := range w.cards {
-		if card.Name == name {
-			return card.MAC
+func (w *keyfileWriter) nic(name string) string {
+	for _, nic := range w.nics {
+		if nic.Name == name {
+			return nic.MAC
 		}
 	}
 	return ""
@@ -238,7 +238,7 @@ func (w *keyfileWriter) vlan(l *link) {
 	w.set("id", strconv.FormatInt(l.vlan.id, 10))
 	if base := w.links[l.vlan.base]; base != nil {
 		w.set("parent", w.uuid(base))
-	} else if w.card(l.vlan.base) == "" {
+	} else if w.nic(l.vlan.base) == "" {
 		w.set("parent", l.vlan.base)
 	}
 }

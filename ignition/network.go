@@ -77,7 +77,7 @@ type networkPlan struct {
 
 type plannedHost struct {
 	HostNetwork
-	cards []NetworkInterface
+	nics  []NetworkInterface
 	state *hostState
 	// files are keyfiles without a prefix. beyond is the first field that keyfiles do not support.
 	// If beyond is not nil, files is empty.
@@ -148,13 +148,13 @@ func eachHost(n int, do func(i int)) {
 // planHost reads the description of a host.
 func planHost(host HostNetwork) (planned plannedHost, fault *NetworkFault) {
 	planned.HostNetwork = host
-	if planned.cards, fault = host.cards(); fault != nil {
+	if planned.nics, fault = host.nics(); fault != nil {
 		return planned, fault
 	}
-	if planned.state, fault = parseState(host.YAML, planned.cards); fault != nil {
+	if planned.state, fault = parseState(host.YAML, planned.nics); fault != nil {
 		return planned, fault
 	}
-	planned.files, planned.beyond = planned.state.keyfiles("", planned.cards)
+	planned.files, planned.beyond = planned.state.keyfiles("", planned.nics)
 	return planned, nil
 }
 
@@ -168,9 +168,9 @@ func (p *networkPlan) hostFiles(policies bool) ([]File, error) {
 
 func (h *plannedHost) directory(i int, policies bool) ([]File, error) {
 	dir := fmt.Sprintf("%s/host%d/", staticNetworkDir, i)
-	files := []File{{Path: dir + "mac_interface.ini", Mode: 0o600, Data: macTable(h.cards)}}
+	files := []File{{Path: dir + "mac_interface.ini", Mode: 0o600, Data: macTable(h.nics)}}
 	if policies {
-		policy, err := nmPolicy(h.state.document, h.cards)
+		policy, err := nmPolicy(h.state.document, h.nics)
 		if err != nil {
 			return nil, fmt.Errorf("host %d: %w", i, err)
 		}
@@ -187,7 +187,7 @@ func (h *plannedHost) directory(i int, policies bool) ([]File, error) {
 func (p *networkPlan) connections(dir string) ([]File, error) {
 	var files []File
 	for i, host := range p.hosts {
-		connections, fault := host.state.keyfiles(fmt.Sprintf("host%d-", i), host.cards)
+		connections, fault := host.state.keyfiles(fmt.Sprintf("host%d-", i), host.nics)
 		if fault != nil {
 			return nil, fault
 		}
@@ -294,43 +294,43 @@ func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) 
 }
 
 // cards returns the checked interfaces, with MAC addresses in upper case.
-func (h HostNetwork) cards() ([]NetworkInterface, *NetworkFault) {
+func (h HostNetwork) nics() ([]NetworkInterface, *NetworkFault) {
 	refuse := func(format string, args ...any) ([]NetworkInterface, *NetworkFault) {
 		return nil, &NetworkFault{Problem: fmt.Sprintf(format, args...)}
 	}
 	if len(h.Interfaces) == 0 {
 		return refuse("no NIC has a MAC address, so the machine cannot be identified")
 	}
-	if len(h.Interfaces) > networkCardLimit {
-		return refuse("%d NICs have a logical name; the maximum per host is %d", len(h.Interfaces), networkCardLimit)
+	if len(h.Interfaces) > nicLimit {
+		return refuse("%d NICs have a logical name; the maximum per host is %d", len(h.Interfaces), nicLimit)
 	}
-	cards := make([]NetworkInterface, 0, len(h.Interfaces))
+	nics := make([]NetworkInterface, 0, len(h.Interfaces))
 	for _, in := range h.Interfaces {
 		mac, err := net.ParseMAC(in.MAC)
 		if err != nil || len(mac) != 6 {
 			return refuse("the MAC address %q of %q must look like 52:54:00:12:34:56", in.MAC, in.Name)
 		}
-		card := NetworkInterface{MAC: strings.ToUpper(mac.String()), Name: in.Name}
+		nic := NetworkInterface{MAC: strings.ToUpper(mac.String()), Name: in.Name}
 		if in.Name == "" || strings.ContainsAny(in.Name, " \t\r\n=/") {
-			return refuse("the logical name %q of %s must be a name of an interface in the YAML", in.Name, card.MAC)
+			return refuse("the logical name %q of %s must be a name of an interface in the YAML", in.Name, nic.MAC)
 		}
-		for _, other := range cards {
+		for _, other := range nics {
 			switch {
-			case other.MAC == card.MAC:
-				return refuse("the MAC address %s is given twice, for %q and %q", card.MAC, other.Name, card.Name)
-			case other.Name == card.Name:
-				return refuse("the logical name %q is given twice, for %s and %s", card.Name, other.MAC, card.MAC)
+			case other.MAC == nic.MAC:
+				return refuse("the MAC address %s is given twice, for %q and %q", nic.MAC, other.Name, nic.Name)
+			case other.Name == nic.Name:
+				return refuse("the logical name %q is given twice, for %s and %s", nic.Name, other.MAC, nic.MAC)
 			}
 		}
-		cards = append(cards, card)
+		nics = append(nics, nic)
 	}
-	return cards, nil
+	return nics, nil
 }
 
 // macTable returns mac_interface.ini for the script on the host: sorted lines of the form MAC=name.
-func macTable(cards []NetworkInterface) []byte {
+func macTable(nics []NetworkInterface) []byte {
 	var lines []string
-	for _, c := range cards {
+	for _, c := range nics {
 		lines = append(lines, c.MAC+"="+c.Name+"\n")
 	}
 	slices.Sort(lines)
@@ -340,14 +340,14 @@ func macTable(cards []NetworkInterface) []byte {
 // nmPolicy returns a state with logical names as an nmstate policy: each NIC is captured by its MAC
 // address, and the state refers to the capture. nmPolicy modifies the given state. Format:
 // https://nmstate.io/features/nmpolicy.html
-func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
+func nmPolicy(desired *yaml.Node, nics []NetworkInterface) ([]byte, error) {
 	for _, in := range field(desired, "interfaces").Content {
 		setDefault(field(in, "ipv4"), "dhcp")
 		setDefault(field(in, "ipv6"), "dhcp", "autoconf")
 	}
 	captures := map[string]string{}
 	capture := &yaml.Node{Kind: yaml.MappingNode}
-	for i, c := range cards {
+	for i, c := range nics {
 		id := fmt.Sprintf("iface%d", i)
 		captures[c.Name] = fmt.Sprintf("{{ capture.%s.interfaces.0.name }}", id)
 		appendField(capture, id, &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprintf("interfaces.mac-address == %q",

@@ -36,7 +36,7 @@ func newOwners(taken Claims) *owners {
 
 // take adds the addresses of a host. It returns a fault if an address has another owner.
 func (o *owners) take(i int, host *plannedHost) *NetworkFault {
-	for _, c := range host.cards {
+	for _, c := range host.nics {
 		if first, taken := o.macs[c.MAC]; taken {
 			return &NetworkFault{Problem: fmt.Sprintf("the MAC address %s belongs to host %d already", c.MAC, first)}
 		}
@@ -58,7 +58,7 @@ func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 
 // isOne reports whether a host has one of the NICs.
 func (h *plannedHost) isOne(macs []string) bool {
-	return slices.ContainsFunc(h.cards, func(c NetworkInterface) bool { return slices.Contains(macs, c.MAC) })
+	return slices.ContainsFunc(h.nics, func(c NetworkInterface) bool { return slices.Contains(macs, c.MAC) })
 }
 
 func addressField(l *link, v6 bool, i int) string {
@@ -81,8 +81,8 @@ type StaticAddress struct {
 // addresses returns the addresses that other machines can reach.
 func (h *plannedHost) addresses(i int) []StaticAddress {
 	var all []StaticAddress
-	macs := make([]string, 0, len(h.cards))
-	for _, c := range h.cards {
+	macs := make([]string, 0, len(h.nics))
+	for _, c := range h.nics {
 		macs = append(macs, c.MAC)
 	}
 	for _, l := range h.state.interfaces {

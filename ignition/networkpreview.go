@@ -34,7 +34,7 @@ func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) 
 		}
 		shown.Beyond, shown.Addresses, shown.Files = host.beyond, host.addresses(i), host.files
 		if plan.form == byNmstate {
-			policy, err := nmPolicy(host.state.document, host.cards)
+			policy, err := nmPolicy(host.state.document, host.nics)
 			if err != nil {
 				return nil, fmt.Errorf("host %d: %w", i, err)
 			}

@@ -151,7 +151,7 @@ const (
 )
 
 // parseState parses a state. It returns a fault for a state that no machine could apply.
-func parseState(text string, cards []NetworkInterface) (*hostState, *NetworkFault) {
+func parseState(text string, nics []NetworkInterface) (*hostState, *NetworkFault) {
 	document, fault := readDocument(text)
 	if fault != nil {
 		return nil, fault
@@ -160,7 +160,7 @@ func parseState(text string, cards []NetworkInterface) (*hostState, *NetworkFaul
 	p := &stateParser{state: state}
 	p.parse(value{p: p, node: state.document})
 	if p.fault == nil {
-		p.check(cards)
+		p.check(nics)
 	}
 	return state, p.fault
 }
@@ -196,7 +196,7 @@ func (p *stateParser) parse(root value) {
 	none := func() {
 		problem := "the network YAML has no list of interfaces"
 		if field(root.node, "capture") != nil || field(root.node, "desiredState") != nil {
-			problem = "the network YAML is a policy with captures; give the desired state alone, the cards are " +
+			problem = "the network YAML is a policy with captures; give the desired state alone, the NICs are " +
 				"captured by mac_interface_map"
 		}
 		if p.fault == nil {

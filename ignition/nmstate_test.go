@@ -153,10 +153,10 @@ func TestKeyfiles_goldenFile(t *testing.T) {
 
 func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 	const ethernet = "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n"
-	card := func(n int) []NetworkInterface {
+	nic := func(n int) []NetworkInterface {
 		return []NetworkInterface{{MAC: fmt.Sprintf("52:54:00:00:01:%02x", n), Name: "eth0"}}
 	}
-	plain := []HostNetwork{{ethernet, card(0)}, {ethernet, card(1)}}
+	plain := []HostNetwork{{ethernet, nic(0)}, {ethernet, nic(1)}}
 	for name, tc := range map[string]struct {
 		hosts        []HostNetwork
 		full, initrd []string
@@ -170,7 +170,7 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 				"etc/coreos-firstboot-network/host1-eth0.nmconnection"}, "",
 		},
 		"a card known by its name, which other machines have too": {
-			[]HostNetwork{{ethernet + "- name: eno1\n  ipv4: {enabled: true, dhcp: true}\n", card(0)}},
+			[]HostNetwork{{ethernet + "- name: eno1\n  ipv4: {enabled: true, dhcp: true}\n", nic(0)}},
 			[]string{"/etc/assisted/network/host0/eno1.nmconnection", "/etc/assisted/network/host0/eth0.nmconnection",
 				"/etc/assisted/network/host0/mac_interface.ini", "/usr/local/bin/static-network"},
 			[]string{
@@ -181,7 +181,7 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 			}, "",
 		},
 		"a bond in one of them": {
-			[]HostNetwork{{ethernet, card(0)}, bondedHost()},
+			[]HostNetwork{{ethernet, nic(0)}, bondedHost()},
 			[]string{
 				"/etc/assisted/network/host0/eth0.nmconnection", "/etc/assisted/network/host0/mac_interface.ini",
 				"/etc/assisted/network/host1/bond0.nmconnection", "/etc/assisted/network/host1/eth0.7.nmconnection",
@@ -199,7 +199,7 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 			}, "",
 		},
 		"a virtual switch in one of them": {
-			[]HostNetwork{{ethernet, card(0)}, switchedHost("52:54:00:00:00:0c")},
+			[]HostNetwork{{ethernet, nic(0)}, switchedHost("52:54:00:00:00:0c")},
 			[]string{
 				"/etc/assisted/network/host0/mac_interface.ini", "/etc/assisted/network/host0/ymlFile0.yml",
 				"/etc/assisted/network/host1/mac_interface.ini", "/etc/assisted/network/host1/ymlFile1.yml",
@@ -534,12 +534,12 @@ func FuzzKeyfiles(f *testing.F) {
 	f.Add(trunkHost().YAML)
 	f.Add(switchedHost("52:54:00:00:00:01").YAML)
 	f.Add("interfaces:\n- &a {name: eth0}\n- *a\n")
-	cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"},
+	nics := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"},
 		{MAC: "52:54:00:00:00:03", Name: "eth2"}}
 	sections := []string{"[connection]", "[ethernet]", "[bond]", "[bond-port]", "[bridge]", "[bridge-port]", "[vlan]",
 		"[ipv4]", "[ipv6]"}
 	f.Fuzz(func(t *testing.T, text string) {
-		host := HostNetwork{YAML: text, Interfaces: cards}
+		host := HostNetwork{YAML: text, Interfaces: nics}
 		planned, fault := planHost(host)
 		again, faultAgain := planHost(host)
 		require.Equal(t, fault, faultAgain)
@@ -569,7 +569,7 @@ func FuzzKeyfiles(f *testing.F) {
 				require.NotContains(t, key, "[", line)
 			}
 		}
-		policy, err := nmPolicy(planned.state.document, planned.cards)
+		policy, err := nmPolicy(planned.state.document, planned.nics)
 		require.NoError(t, err)
 		require.NoError(t, yaml.Unmarshal(policy, new(any)))
 	})
@@ -636,10 +636,10 @@ func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 					} `yaml:"mac_interface_map"`
 				}
 				require.NoError(t, h.Decode(&meta))
-				cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: field(field(&h, "interfaces").Content[0],
+				nics := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: field(field(&h, "interfaces").Content[0],
 					"name").Value}}
 				for _, m := range meta.Map {
-					cards = append(cards, NetworkInterface{MAC: m.MAC, Name: m.Name})
+					nics = append(nics, NetworkInterface{MAC: m.MAC, Name: m.Name})
 				}
 				h.Content = slices.DeleteFunc(h.Content, func(n *yaml.Node) bool {
 					return n == field(&h,
@@ -647,7 +647,7 @@ func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 				})
 				text, err := yaml.Marshal(&h)
 				require.NoError(t, err)
-				planned, fault := planHost(HostNetwork{YAML: string(text), Interfaces: cards})
+				planned, fault := planHost(HostNetwork{YAML: string(text), Interfaces: nics})
 				require.Nil(t, fault, "%s, host %d", name, i)
 				require.Nil(t, planned.beyond, "%s, host %d", name, i)
 				require.NotEmpty(t, planned.files)
@@ -727,16 +727,16 @@ func hostNetworks(t *testing.T, n *yaml.Node) []HostNetwork {
 	if n.Kind == yaml.MappingNode {
 		config, interfaces := field(n, "config"), field(n, "interfaces")
 		if config != nil && interfaces != nil && interfaces.Kind == yaml.SequenceNode {
-			var cards []struct {
+			var nics []struct {
 				Name string `yaml:"name"`
 				MAC  string `yaml:"macAddress"`
 			}
-			require.NoError(t, interfaces.Decode(&cards))
+			require.NoError(t, interfaces.Decode(&nics))
 			text, err := yaml.Marshal(config)
 			require.NoError(t, err)
 			host := HostNetwork{YAML: string(text)}
-			for _, card := range cards {
-				host.Interfaces = append(host.Interfaces, NetworkInterface{MAC: card.MAC, Name: card.Name})
+			for _, nic := range nics {
+				host.Interfaces = append(host.Interfaces, NetworkInterface{MAC: nic.MAC, Name: nic.Name})
 			}
 			return []HostNetwork{host}
 		}

@@ -17,7 +17,7 @@ const smallestIPv6MTU = 1280
 // stateChecker resolves the references between the parts of a state and checks their consistency.
 type stateChecker struct {
 	*stateParser
-	cards []NetworkInterface
+	nics  []NetworkInterface
 	macs  map[string]string // of NICs, by name
 	links map[string]*link
 	// The interfaces by address, and by VLAN.
@@ -25,13 +25,13 @@ type stateChecker struct {
 	tagged map[vlan]*link
 }
 
-func (p *stateParser) check(cards []NetworkInterface) {
+func (p *stateParser) check(nics []NetworkInterface) {
 	c := &stateChecker{
-		stateParser: p, cards: cards, macs: make(map[string]string), links: make(map[string]*link),
+		stateParser: p, nics: nics, macs: make(map[string]string), links: make(map[string]*link),
 		owners: make(map[netip.Addr]*link), tagged: make(map[vlan]*link),
 	}
-	for _, card := range cards {
-		c.macs[card.Name] = card.MAC
+	for _, nic := range nics {
+		c.macs[nic.Name] = nic.MAC
 	}
 	for _, l := range p.state.interfaces {
 		if other := c.links[l.name]; other != nil && !strings.HasPrefix(l.kind, "ovs-") &&
@@ -330,10 +330,10 @@ func (c *stateChecker) use() {
 			return l.name == name || l.vlan.base == name || slices.Contains(l.portNames(), name)
 		})
 	}
-	if c.state.beyond == nil && len(c.cards) > 0 && !slices.ContainsFunc(c.cards,
-		func(card NetworkInterface) bool { return used(card.Name) }) {
+	if c.state.beyond == nil && len(c.nics) > 0 && !slices.ContainsFunc(c.nics,
+		func(nic NetworkInterface) bool { return used(nic.Name) }) {
 		c.refuse("interfaces", 0, "contain none of the names in mac_interface_map, such as %q",
-			c.cards[0].Name)
+			c.nics[0].Name)
 	}
 }
 

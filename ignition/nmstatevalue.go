@@ -19,7 +19,7 @@ const (
 	networkYAMLLimit  = 1 << 20 // bytes
 	networkDepthLimit = 32      // nested mappings and lists
 	networkNodeLimit  = 100_000 // values; an alias counts at each use
-	networkCardLimit  = 1000    // NICs with a logical name
+	nicLimit          = 1000    // NICs with a logical name
 )
 
 // NetworkFault reports why the network description of a machine is invalid, or why it needs a more

@@ -163,15 +163,15 @@ func agentHosts(hosts []Host) any {
 	}
 	var list []agentHost
 	for _, h := range hosts {
-		cards := []Interface{}
+		nics := []Interface{}
 		for i, mac := range h.MACs {
 			name := fmt.Sprintf("eth%d", i)
 			if i < len(h.NICs) {
 				name = h.NICs[i]
 			}
-			cards = append(cards, Interface{name, mac})
+			nics = append(nics, Interface{name, mac})
 		}
-		list = append(list, agentHost{h.Hostname, h.Role, h.Hints, cards})
+		list = append(list, agentHost{h.Hostname, h.Role, h.Hints, nics})
 	}
 	return list
 }

@@ -62,17 +62,17 @@ func (r *reader) host(d *document, at string) {
 		return
 	}
 	h := Host{Where: fmt.Sprintf("%s:%d", d.file, d.at(node))}
-	cards, list := r.interfaces(d, field(at, "interfaces"))
+	nics, list := r.interfaces(d, field(at, "interfaces"))
 	if d.kind.name == "" {
 		mac, _ := object["bootMACAddress"].(string)
-		cards, list = []Interface{{"", strings.ToLower(mac)}}, nodeAt(node, "bootMACAddress")
+		nics, list = []Interface{{"", strings.ToLower(mac)}}, nodeAt(node, "bootMACAddress")
 	}
-	if list == nil || len(cards) == 0 || cards[0].MAC == "" {
+	if list == nil || len(nics) == 0 || nics[0].MAC == "" {
 		r.refuse(d, node, "%s has no network interface that identifies it; add its interfaces with their macAddress",
 			at)
 		return
 	}
-	h.MACs = macsOf(cards)
+	h.MACs = macsOf(nics)
 	for name, property := range hostNames() {
 		value, _ := object[name].(string)
 		if !slices.Contains(allowed, name) {
@@ -100,7 +100,7 @@ func (r *reader) host(d *document, at string) {
 		}
 	}
 	if config := nodeAt(node, "networkConfig"); config != nil && object["networkConfig"] != nil {
-		r.network(d, config, field(at, "networkConfig"), cards)
+		r.network(d, config, field(at, "networkConfig"), nics)
 	}
 	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "the appliance does not change how hosts boot",
 		"hardwareProfile": "OpenShift has not used it since 4.8"} {
@@ -182,39 +182,39 @@ func (r *reader) networks() {
 			r.refuse(d, d.node, "the InfraEnv has no nmStateConfigLabelSelector, so the installer would ignore this "+
 				"NMStateConfig")
 		}
-		cards, list := r.interfaces(d, "spec.interfaces")
+		nics, list := r.interfaces(d, "spec.interfaces")
 		config := nodeAt(d.node, "spec.config")
-		if list != nil && len(list.Content) > 0 && len(cards) == 0 {
+		if list != nil && len(list.Content) > 0 && len(nics) == 0 {
 			continue // reported before
 		}
-		if len(cards) == 0 || config == nil {
+		if len(nics) == 0 || config == nil {
 			r.refuse(d, d.node, "an NMStateConfig needs spec.interfaces with macAddress, and spec.config")
 			continue
 		}
-		r.network(d, config, "spec.config", cards)
+		r.network(d, config, "spec.config", nics)
 	}
 }
 
 // network stores the nmstate description of a host.
-func (r *reader) network(d *document, config *yaml.Node, at string, cards []Interface) {
+func (r *reader) network(d *document, config *yaml.Node, at string, nics []Interface) {
 	written, err := yaml.Marshal(config)
 	if err != nil {
 		r.refuse(d, config, "%s can't be read: %v", at, err)
 		return
 	}
-	f := networkField(macsOf(cards))
+	f := networkField(macsOf(nics))
 	for held := range r.site.Values {
 		if other, ok := strings.CutPrefix(string(held), networkPrefix); ok && held != f {
-			for _, card := range cards {
-				if slices.Contains(strings.Split(other, ","), card.MAC) {
+			for _, nic := range nics {
+				if slices.Contains(strings.Split(other, ","), nic.MAC) {
 					r.refuse(d, config, "the network interface %s is in two network descriptions; the other is at %s",
-						card.MAC, r.site.places[held][0])
+						nic.MAC, r.site.places[held][0])
 					return
 				}
 			}
 		}
 	}
-	r.claim(f, Network{cards, string(written)}, place{d, at, d.at(config), nmstate}, config)
+	r.claim(f, Network{nics, string(written)}, place{d, at, d.at(config), nmstate}, config)
 }
 
 // nmstate returns a network description in the format of the documents.

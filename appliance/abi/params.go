@@ -126,9 +126,9 @@ func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams
 	for _, f := range networks {
 		network := get[Network](v, f)
 		config := &models.HostStaticNetworkConfig{NetworkYaml: network.YAML}
-		for _, card := range network.Interfaces {
+		for _, nic := range network.Interfaces {
 			config.MacInterfaceMap = append(config.MacInterfaceMap,
-				&models.MacInterfaceMapItems0{LogicalNicName: card.Name, MacAddress: card.MAC})
+				&models.MacInterfaceMapItems0{LogicalNicName: nic.Name, MacAddress: nic.MAC})
 		}
 		params.StaticNetworkConfig = append(params.StaticNetworkConfig, config)
 	}
@@ -236,9 +236,9 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 		}
 		for _, host := range hosts {
 			network := Network{YAML: host.NetworkYaml}
-			for _, card := range host.MacInterfaceMap {
-				network.Interfaces = append(network.Interfaces, Interface{card.LogicalNicName,
-					strings.ToLower(card.MacAddress)})
+			for _, nic := range host.MacInterfaceMap {
+				network.Interfaces = append(network.Interfaces, Interface{nic.LogicalNicName,
+					strings.ToLower(nic.MacAddress)})
 			}
 			v[networkField(macsOf(network.Interfaces))] = network
 		}

@@ -416,7 +416,7 @@ func (r *reader) annotation(d *document) {
 }
 
 // interfaces reads the network interfaces of a host.
-func (r *reader) interfaces(d *document, at string) (cards []Interface, node *yaml.Node) {
+func (r *reader) interfaces(d *document, at string) (nics []Interface, node *yaml.Node) {
 	node = nodeAt(d.node, at)
 	if node == nil {
 		return nil, nil
@@ -438,15 +438,15 @@ func (r *reader) interfaces(d *document, at string) (cards []Interface, node *ya
 			r.refuse(d, inner, "%s has the invalid macAddress %q", item(at, i), mac)
 			continue
 		}
-		cards = append(cards, Interface{name, strings.ToLower(mac)})
+		nics = append(nics, Interface{name, strings.ToLower(mac)})
 	}
-	return cards, node
+	return nics, node
 }
 
-func macsOf(cards []Interface) []string {
+func macsOf(nics []Interface) []string {
 	var macs []string
-	for _, card := range cards {
-		macs = append(macs, card.MAC)
+	for _, nic := range nics {
+		macs = append(macs, nic.MAC)
 	}
 	return macs
 }

@@ -69,7 +69,7 @@ func (s *system) perform(ctx context.Context, step *models.Step) outcome {
 
 func (s *system) steps() map[models.StepType]func(context.Context, []string) outcome {
 	return map[models.StepType]func(context.Context, []string) outcome{
-		models.StepTypeInventory:                  s.takeInventory,
+		models.StepTypeInventory:                  s.readInventory,
 		models.StepTypeConnectivityCheck:          s.checkConnectivity,
 		models.StepTypeFreeNetworkAddresses:       s.findFreeAddresses,
 		models.StepTypeNtpSynchronizer:            s.synchronizeTime,
@@ -89,7 +89,7 @@ func (s *system) steps() map[models.StepType]func(context.Context, []string) out
 	}
 }
 
-func (s *system) takeInventory(_ context.Context, args []string) outcome {
+func (s *system) readInventory(_ context.Context, args []string) outcome {
 	if err := decodeArguments("inventory", args, 1, nil); err != nil {
 		return failed(exitFailed, err)
 	}

@@ -219,8 +219,8 @@ func (a *appliance) routes(mux *http.ServeMux) {
 		a.answer(w, http.StatusOK, h)
 	})
 	handle("GET /infra-envs/{ie}/hosts/{host}/instructions", a.instruct)
-	handle("POST /infra-envs/{ie}/hosts/{host}/instructions", a.takeReply)
-	handle("PUT /infra-envs/{ie}/hosts/{host}/progress", a.takeProgress)
+	handle("POST /infra-envs/{ie}/hosts/{host}/instructions", a.receiveReply)
+	handle("PUT /infra-envs/{ie}/hosts/{host}/progress", a.receiveProgress)
 	handle("PUT /infra-envs/{ie}/hosts/{host}/logs-progress", func(w http.ResponseWriter, r *http.Request,
 		_ *models.Host) {
 		a.read(r, &models.LogsProgressParams{})
@@ -259,7 +259,7 @@ func (a *appliance) routes(mux *http.ServeMux) {
 		}
 		a.answer(w, http.StatusOK, list)
 	})
-	handle("POST /clusters/{cluster}/logs", a.takeLogs)
+	handle("POST /clusters/{cluster}/logs", a.receiveLogs)
 	handle("PUT /clusters/{cluster}/logs-progress", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
 		a.read(r, &models.LogsProgressParams{})
 		a.answer(w, http.StatusNoContent, nil)
@@ -496,7 +496,7 @@ func (a *appliance) installRequest(h *models.Host) string {
 	return a.jsonText(request)
 }
 
-func (a *appliance) takeReply(w http.ResponseWriter, r *http.Request, h *models.Host) {
+func (a *appliance) receiveReply(w http.ResponseWriter, r *http.Request, h *models.Host) {
 	var reply models.StepReply
 	a.read(r, &reply)
 	a.replies[*h.ID] = append(a.replies[*h.ID], reply)
@@ -561,7 +561,7 @@ func (a *appliance) installWhenPrepared() {
 	}
 }
 
-func (a *appliance) takeProgress(w http.ResponseWriter, r *http.Request, h *models.Host) {
+func (a *appliance) receiveProgress(w http.ResponseWriter, r *http.Request, h *models.Host) {
 	var progress models.HostProgress
 	a.read(r, &progress)
 	stages := a.stages[*h.ID]
@@ -596,7 +596,7 @@ func (a *appliance) finalizeWhenInstalled() {
 	a.status = models.ClusterStatusFinalizing
 }
 
-func (a *appliance) takeLogs(w http.ResponseWriter, r *http.Request, _ *models.Host) {
+func (a *appliance) receiveLogs(w http.ResponseWriter, r *http.Request, _ *models.Host) {
 	file, header, err := r.FormFile("upfile")
 	if assert.NoError(a.t, err) {
 		assert.Positive(a.t, header.Size)

@@ -101,19 +101,19 @@ func (g *Guest) host() (*host, error) {
 // machineOf returns the machine that an inventory describes.
 func machineOf(id strfmt.UUID, inventory *models.Inventory) (machine, error) {
 	m := machine{id: id.String(), number: 1, hostname: inventory.Hostname, described: inventory}
-	for _, card := range inventory.Interfaces {
-		if len(card.IPV4Addresses) == 0 || m.address.IsValid() {
-			m.nics = append(m.nics, nic{name: card.Name, mac: card.MacAddress, linked: card.HasCarrier})
+	for _, found := range inventory.Interfaces {
+		if len(found.IPV4Addresses) == 0 || m.address.IsValid() {
+			m.nics = append(m.nics, nic{name: found.Name, mac: found.MacAddress, linked: found.HasCarrier})
 			continue
 		}
-		address, err := netip.ParsePrefix(card.IPV4Addresses[0])
+		address, err := netip.ParsePrefix(found.IPV4Addresses[0])
 		if err != nil {
-			return machine{}, fmt.Errorf("the NIC %s has the invalid address %q: %w", card.Name,
-				card.IPV4Addresses[0], err)
+			return machine{}, fmt.Errorf("the NIC %s has the invalid address %q: %w", found.Name,
+				found.IPV4Addresses[0], err)
 		}
 		m.address = address
 		// the host uses the first NIC
-		m.nics = append([]nic{{name: card.Name, mac: card.MacAddress, linked: card.HasCarrier}}, m.nics...)
+		m.nics = append([]nic{{name: found.Name, mac: found.MacAddress, linked: found.HasCarrier}}, m.nics...)
 	}
 	if !m.address.IsValid() {
 		return machine{}, errors.New("no NIC of the machine has an IPv4 address")

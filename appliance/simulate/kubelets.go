@@ -98,8 +98,8 @@ func addressesOf(h *models.Host) []string {
 		return nil // the appliance stores only readable inventories
 	}
 	var addresses []string
-	for _, card := range inventory.Interfaces {
-		for _, text := range slices.Concat(card.IPV4Addresses, card.IPV6Addresses) {
+	for _, nic := range inventory.Interfaces {
+		for _, text := range slices.Concat(nic.IPV4Addresses, nic.IPV6Addresses) {
 			if prefix, err := netip.ParsePrefix(text); err == nil {
 				addresses = append(addresses, prefix.Addr().String())
 			}

@@ -37,7 +37,7 @@ func TestKeyfiles_networkManagerReadsRandomDescriptions(t *testing.T) {
 		describe := func(problem string) error {
 			return fmt.Errorf("description %d of seed %d: %s\n%s", i, seed, problem, text)
 		}
-		files, err := keyfiles(ignition.HostNetwork{YAML: string(text), Interfaces: m.cards})
+		files, err := keyfiles(ignition.HostNetwork{YAML: string(text), Interfaces: m.nics})
 		if err != nil {
 			return describe(err.Error())
 		}
@@ -72,7 +72,7 @@ type meaning struct {
 	interfaces []object
 	routes     []object
 	rules      []object
-	cards      []ignition.NetworkInterface
+	nics       []ignition.NetworkInterface
 	profiles   map[string]profile
 	uuids      map[string]string // by interface
 	addresses  int
@@ -118,9 +118,9 @@ func (m *meaning) invent() {
 	m.asks = make(map[string][2]bool)
 	switch m.IntN(10) {
 	case 0, 1, 2, 3, 4:
-		m.card("eth0", "")
+		m.nic("eth0", "")
 	case 5:
-		m.card("eth0", "")
+		m.nic("eth0", "")
 		m.vlan("eth0.7", "eth0")
 	case 6:
 		m.bond("")
@@ -181,14 +181,14 @@ func (m *meaning) add(name string, in object, p profile) {
 	m.profiles[name] = p
 }
 
-func (m *meaning) card(name, controller string) {
+func (m *meaning) nic(name, controller string) {
 	kind := ""
 	if controller != "" {
 		kind = map[bool]string{true: "bridge", false: "bond"}[strings.HasPrefix(controller, "br")]
 	}
 	in, p := m.begin(name, "ethernet", controller, kind)
-	mac := fmt.Sprintf("52:54:00:00:%02X:%02X", m.IntN(256), len(m.cards))
-	m.cards = append(m.cards, ignition.NetworkInterface{MAC: strings.ToLower(mac), Name: name})
+	mac := fmt.Sprintf("52:54:00:00:%02X:%02X", m.IntN(256), len(m.nics))
+	m.nics = append(m.nics, ignition.NetworkInterface{MAC: strings.ToLower(mac), Name: name})
 	p["ethernet.mac-address"] = mac
 	switch m.IntN(5) {
 	case 0: // its own address, which changes nothing
@@ -263,8 +263,8 @@ func (m *meaning) bond(controller string) {
 		m.ip("bond0", in, p)
 	}
 	m.add("bond0", in, p)
-	m.card("eth0", "bond0")
-	m.card("eth1", "bond0")
+	m.nic("eth0", "bond0")
+	m.nic("eth1", "bond0")
 	if m.rarely() {
 		section["ports-config"] = []object{{"name": "eth0", "queue-id": 0}, {"name": "eth1", "queue-id": 5,
 			"priority": 0}}
@@ -333,7 +333,7 @@ func (m *meaning) bridge(port string) {
 	m.ip("br0", in, p)
 	m.add("br0", in, p)
 	if port != "bond0" {
-		m.card(port, "br0")
+		m.nic(port, "br0")
 	}
 	for key, value := range portProfile {
 		m.profiles[port][key] = value

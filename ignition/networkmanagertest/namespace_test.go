@@ -32,7 +32,7 @@ type bridge struct {
 
 // boot installs the files of an image for these hosts on a machine with these NICs, and starts
 // NetworkManager.
-func boot(t *testing.T, cards []string, hosts ...ignition.HostNetwork) outcome {
+func boot(t *testing.T, nics []string, hosts ...ignition.HostNetwork) outcome {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := ignition.InitrdFiles(ignition.DiscoveryConfig{StaticNetwork: hosts, OpenshiftVersion: "4.17"})
@@ -42,7 +42,7 @@ func boot(t *testing.T, cards []string, hosts ...ignition.HostNetwork) outcome {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, f.Data, os.FileMode(f.Mode)))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "cards"), []byte(strings.Join(cards, "\n")+"\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cards"), []byte(strings.Join(nics, "\n")+"\n"), 0o644))
 	args := []string{"--net", "--mount", "bash", "testdata/namespace", dir}
 	if os.Geteuid() != 0 {
 		args = append([]string{"--user", "--map-root-user"}, args...)

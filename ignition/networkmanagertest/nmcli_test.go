@@ -175,7 +175,7 @@ func TestKeyfiles_networkManagerReadsDescriptionsFromPractice(t *testing.T) {
 		return err
 	}))
 	require.NotEmpty(t, paths)
-	cards := []ignition.NetworkInterface{
+	nics := []ignition.NetworkInterface{
 		{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"},
 		{MAC: "52:54:00:00:00:03", Name: "eth0"},
 	}
@@ -185,7 +185,7 @@ func TestKeyfiles_networkManagerReadsDescriptionsFromPractice(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		files, err := keyfiles(ignition.HostNetwork{YAML: string(text), Interfaces: cards})
+		files, err := keyfiles(ignition.HostNetwork{YAML: string(text), Interfaces: nics})
 		if err != nil {
 			return nil // the golden file of package ignition has their errors
 		}

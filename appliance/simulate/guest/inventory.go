@@ -155,24 +155,24 @@ func (k *kernel) disks() []*models.Disk {
 }
 
 func (k *kernel) interfaces() ([]*models.Interface, error) {
-	cards, err := net.Interfaces()
+	links, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
 	var interfaces []*models.Interface
-	for _, card := range cards {
-		if card.Flags&net.FlagLoopback != 0 {
+	for _, link := range links {
+		if link.Flags&net.FlagLoopback != 0 {
 			continue
 		}
-		device := path.Join("sys/class/net", card.Name)
+		device := path.Join("sys/class/net", link.Name)
 		described := &models.Interface{
-			Name: card.Name, MacAddress: card.HardwareAddr.String(), Mtu: int64(card.MTU), Type: "physical",
+			Name: link.Name, MacAddress: link.HardwareAddr.String(), Mtu: int64(link.MTU), Type: "physical",
 			HasCarrier: k.maybe(device+"/carrier") == "1",
-			Flags:      strings.Split(card.Flags.String(), "|"), IPV4Addresses: []string{}, IPV6Addresses: []string{},
+			Flags:      strings.Split(link.Flags.String(), "|"), IPV4Addresses: []string{}, IPV6Addresses: []string{},
 			SpeedMbps: -1,
 			Vendor:    k.maybe(device + "/device/vendor"), Product: k.maybe(device + "/device/device"),
 		}
-		addresses, err := card.Addrs()
+		addresses, err := link.Addrs()
 		if err != nil {
 			return nil, err
 		}

@@ -211,21 +211,21 @@ func (in *run) createIgnition(singleNode bool) error {
 // readManifests reads the two manifest directories, by name relative to --dir.
 func (in *run) readManifests() (map[string][]byte, error) {
 	found := map[string][]byte{}
-	for _, folder := range []string{"manifests", "openshift"} {
-		entries, err := os.ReadDir(in.path(folder))
+	for _, dir := range []string{"manifests", "openshift"} {
+		entries, err := os.ReadDir(in.path(dir))
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("failed to fetch Common Manifests: %s is missing; run create manifests first",
-				in.path(folder))
+				in.path(dir))
 		}
 		if err != nil {
 			return nil, err
 		}
-		in.log.Info("Consuming " + folder + " from target directory")
+		in.log.Info("Consuming " + dir + " from target directory")
 		for _, e := range entries {
 			if e.IsDir() {
 				continue
 			}
-			name := folder + "/" + e.Name()
+			name := dir + "/" + e.Name()
 			if found[name], err = os.ReadFile(in.path(name)); err != nil {
 				return nil, err
 			}

@@ -70,11 +70,11 @@ func (b *BMC) resource(path string) fields {
 				"Boot": fields{"BootSourceOverrideTarget": "None"}}
 		}
 	case b.systemPath() + "/EthernetInterfaces":
-		var cards []string
+		var paths []string
 		for i := range b.options.MACs {
-			cards = append(cards, path+"/"+strconv.Itoa(i+1))
+			paths = append(paths, path+"/"+strconv.Itoa(i+1))
 		}
-		return collection(path, "EthernetInterfaceCollection", cards...)
+		return collection(path, "EthernetInterfaceCollection", paths...)
 	case b.managerPath():
 		return b.manager(path)
 	case b.managerPath() + "/Attributes":
@@ -88,9 +88,9 @@ func (b *BMC) resource(path string) fields {
 
 // listed returns the resource at the path of a collection's member.
 func (b *BMC) listed(path string) fields {
-	if card, ok := strings.CutPrefix(path, b.systemPath()+"/EthernetInterfaces/"); ok {
-		if i, err := strconv.Atoi(card); err == nil && i >= 1 && i <= len(b.options.MACs) {
-			return fields{"@odata.id": path, "Id": card, "MACAddress": strings.ToUpper(b.options.MACs[i-1]),
+	if number, ok := strings.CutPrefix(path, b.systemPath()+"/EthernetInterfaces/"); ok {
+		if i, err := strconv.Atoi(number); err == nil && i >= 1 && i <= len(b.options.MACs) {
+			return fields{"@odata.id": path, "Id": number, "MACAddress": strings.ToUpper(b.options.MACs[i-1]),
 				"PermanentMACAddress": strings.ToUpper(b.options.MACs[i-1])}
 		}
 	}

@@ -162,17 +162,17 @@ func (d *decoder) decode(node *yaml.Node, key string, into reflect.Value) error 
 func found(node *yaml.Node) string {
 	switch {
 	case node.Kind == yaml.MappingNode:
-		return "it has keys of its own"
+		return "the value is a mapping"
 	case node.Kind == yaml.SequenceNode:
-		return "it is a list"
+		return "the value is a list"
 	case node.Tag == "!!null":
-		return "it has no value"
+		return "the value is missing"
 	}
 	value := node.Value
 	if len(value) > 40 {
 		value = value[:40] + "…"
 	}
-	return fmt.Sprintf("it is %q", value)
+	return fmt.Sprintf("the value is %q", value)
 }
 
 func expected(kind reflect.Kind) string {
@@ -180,7 +180,7 @@ func expected(kind reflect.Kind) string {
 	case reflect.Int, reflect.Int64:
 		return "a whole number"
 	case reflect.Uint64:
-		return "a whole number, not negative"
+		return "a whole number of at least 0"
 	case reflect.Bool:
 		return "true or false"
 	}
@@ -208,7 +208,7 @@ func (d *decoder) structure(node *yaml.Node, key string, into reflect.Value) err
 				strings.Join(names, ", "))
 		}
 		if seen[name] {
-			return d.wrong(node.Content[i], join(key, name), "the key is there twice; expected it once")
+			return d.wrong(node.Content[i], join(key, name), "the key occurs twice")
 		}
 		seen[name] = true
 		if err := d.decode(node.Content[i+1], join(key, name), into.Field(at)); err != nil {
@@ -293,11 +293,12 @@ func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
 		s.Name = strings.TrimSuffix(path.Base(d.file), ".yaml")
 	}
 	if s.Days < 1 || s.Days > mostDays {
-		return d.wrong(valueOf(document, "days"), "days", "it is %d; expected a whole number from 1 to %d", s.Days,
+		return d.wrong(valueOf(document, "days"), "days", "the value is %d; expected a whole number from 1 to %d",
+			s.Days,
 			mostDays)
 	}
 	if len(s.Sites) == 0 {
-		return d.wrong(document, "sites", "there are none; expected a list with at least one kind of site")
+		return d.wrong(document, "sites", "the list is missing; expected at least one kind of site")
 	}
 	for i := range s.Sites {
 		node := valueOf(document, "sites").Content[i]
@@ -306,7 +307,8 @@ func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
 		}
 	}
 	if s.SiteCount() > mostSites {
-		return d.wrong(valueOf(document, "sites"), "sites", "there are %d; expected at most %d", s.SiteCount(),
+		return d.wrong(valueOf(document, "sites"), "sites", "the scenario has %d sites; expected at most %d",
+			s.SiteCount(),
 			mostSites)
 	}
 	return nil
@@ -330,15 +332,16 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 	} {
 		if number.is < number.least || number.is > number.most {
 			return d.wrong(valueOf(node, number.name), join(key, number.name),
-				"it is %d; expected a whole number from %d to %d", number.is, number.least, number.most)
+				"the value is %d; expected a whole number from %d to %d", number.is, number.least, number.most)
 		}
 	}
 	if k.Topology == 1 && k.Workers > 0 {
 		return d.wrong(valueOf(node, "workers"), join(key, "workers"),
-			"it is %d; expected 0 with the topology single-node", k.Workers)
+			"the value is %d; expected 0 with the topology single-node", k.Workers)
 	}
 	if k.People.Think < Span(time.Minute) {
-		return d.wrong(valueOf(node, "people.think"), join(key, "people.think"), "it is %s; expected at least 1m",
+		return d.wrong(valueOf(node, "people.think"), join(key, "people.think"),
+			"the value is %s; expected at least 1m",
 			time.Duration(k.People.Think))
 	}
 	for _, outage := range []struct {
@@ -348,11 +351,11 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 	}{{"restart", k.Faults.Restart, 0}, {"power_cut", k.Faults.PowerCut, 0}, {"sleep", k.Faults.Sleep, 1}} {
 		if outage.is.Every > 0 && outage.is.Every < Span(time.Hour) {
 			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".every"),
-				"it is %s; expected at least 1h", time.Duration(outage.is.Every))
+				"the value is %s; expected at least 1h", time.Duration(outage.is.Every))
 		}
 		if outage.is.Every > 0 && outage.is.For < outage.least {
 			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".for"),
-				"it is missing; expected %s", new(Span).expects())
+				"the key is missing; expected %s", new(Span).expects())
 		}
 	}
 	for i, act := range k.Script {
@@ -368,18 +371,19 @@ func (d *decoder) completeAct(k *Kind, act Act, node *yaml.Node, key string) err
 	hosts := int(k.Topology) + k.Workers + k.Spares
 	switch {
 	case act.Do == "":
-		return d.wrong(node, join(key, "do"), "it is missing; expected %s", act.Do.expects())
+		return d.wrong(node, join(key, "do"), "the key is missing; expected %s", act.Do.expects())
 	case act.Host < 0 || act.Host > hosts:
-		return d.wrong(node, join(key, "host"), "it is %d; expected the number of one of the %d machines, or 0 for all",
+		return d.wrong(node, join(key, "host"),
+			"the value is %d; expected the number of one of the %d machines, or 0 for all",
 			act.Host, hosts)
 	case act.Do == doFault:
 		if _, err := simulate.ParseFaults(act.Fault); err != nil {
 			return d.wrong(node, join(key, "fault"), "%v", err)
 		}
 	case act.Fault != "":
-		return d.wrong(node, join(key, "fault"), "it belongs to do: fault only")
+		return d.wrong(node, join(key, "fault"), "the key is valid only with do: fault")
 	case act.For == 0 && slices.Contains([]Doing{doSleep, doClockJump, doClockBack}, act.Do):
-		return d.wrong(node, join(key, "for"), "it is missing; expected %s", act.For.expects())
+		return d.wrong(node, join(key, "for"), "the key is missing; expected %s", act.For.expects())
 	}
 	return nil
 }

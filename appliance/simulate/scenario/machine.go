@@ -115,11 +115,11 @@ func (m *machine) loseLink() {
 }
 
 // ask sends a request to the appliance, if the machine can reach the appliance.
-func (m *machine) ask(what string, request func(*engine.Engine) error) error {
+func (m *machine) ask(subject string, request func(*engine.Engine) error) error {
 	if m.owner.site.clock.realTime().Before(m.cut) {
 		return errDown
 	}
-	return m.owner.site.ask(what+" of "+m.hw.Name()+" ("+m.hw.ID()+")", request)
+	return m.owner.site.ask(subject+" of "+m.hw.Name()+" ("+m.hw.ID()+")", request)
 }
 
 func (m *machine) register() {

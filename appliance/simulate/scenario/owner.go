@@ -79,8 +79,8 @@ func (s *site) faultOf(cluster string) string {
 func (s *owner) now() time.Time { return s.site.clock.realTime() }
 
 // try sends a request of the owner to the appliance. The owner accepts a rejection.
-func (s *owner) try(what string, request func(*engine.Engine) error) bool {
-	err := s.site.ask(what, request)
+func (s *owner) try(subject string, request func(*engine.Engine) error) bool {
+	err := s.site.ask(subject, request)
 	if err != nil && err != errDown {
 		s.site.stats.count("refusals")
 	}

@@ -31,7 +31,7 @@ func newStats(kind string) *Stats {
 	return &Stats{Sites: 1, Failures: make(map[string]int), Counts: make(map[string]int), kind: kind}
 }
 
-func (s *Stats) count(what string) { s.Counts[what]++ }
+func (s *Stats) count(subject string) { s.Counts[subject]++ }
 
 func (s *Stats) installed(took time.Duration) {
 	s.Installed++
@@ -66,11 +66,11 @@ func (s *Stats) add(other *Stats) {
 	s.StoreBytes += other.StoreBytes
 	s.LargestStore = max(s.LargestStore, other.LargestStore)
 	s.Checks += other.Checks
-	for what, n := range other.Failures {
-		s.Failures[what] += n
+	for subject, n := range other.Failures {
+		s.Failures[subject] += n
 	}
-	for what, n := range other.Counts {
-		s.Counts[what] += n
+	for subject, n := range other.Counts {
+		s.Counts[subject] += n
 	}
 }
 
@@ -108,8 +108,8 @@ func (r *Report) Write(out io.Writer) error {
 	for _, cause := range byCount(t.Failures) {
 		row(fmt.Sprintf("  %d", t.Failures[cause]), "%s", cause)
 	}
-	for _, what := range slices.Sorted(maps.Keys(t.Counts)) {
-		row(what, "%d", t.Counts[what])
+	for _, subject := range slices.Sorted(maps.Keys(t.Counts)) {
+		row(subject, "%d", t.Counts[subject])
 	}
 	row("polls", "%d", t.Polls)
 	row("changes", "%d, with %d events for people", t.Changes, t.Events)

@@ -72,8 +72,8 @@ func TestRun_followsScript(t *testing.T) {
 	} {
 		require.Contains(t, all, happened)
 	}
-	for what, times := range map[string]int{"restarts": 1, "sleeps": 1, "power cuts": 1, "clock jumps": 2} {
-		require.Equal(t, times, s.stats.Counts[what], what)
+	for subject, times := range map[string]int{"restarts": 1, "sleeps": 1, "power cuts": 1, "clock jumps": 2} {
+		require.Equal(t, times, s.stats.Counts[subject], subject)
 	}
 }
 

@@ -128,25 +128,25 @@ func (s *Span) read(text string) error {
 	days, rest := "", text
 	if i := strings.IndexByte(text, 'd'); i >= 0 {
 		if days, rest = text[:i], text[i+1:]; days == "" {
-			return fmt.Errorf("%q is none", text)
+			return fmt.Errorf("invalid value %q", text)
 		}
 	}
 	var total time.Duration
 	if days != "" {
 		n, err := strconv.ParseFloat(days, 64)
 		if err != nil || !(n >= 0 && n <= 36500) { // NaN fails both comparisons
-			return fmt.Errorf("%q is none", text)
+			return fmt.Errorf("invalid value %q", text)
 		}
 		total = time.Duration(n * float64(24*time.Hour))
 	}
 	if rest != "" {
 		more, err := time.ParseDuration(rest)
 		if err != nil || more < 0 {
-			return fmt.Errorf("%q is none", text)
+			return fmt.Errorf("invalid value %q", text)
 		}
 		total += more
 	} else if days == "" {
-		return fmt.Errorf("%q is none", text)
+		return fmt.Errorf("invalid value %q", text)
 	}
 	*s = Span(total)
 	return nil
@@ -160,7 +160,7 @@ type Percent float64
 func (p *Percent) read(text string) error {
 	value, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 	if err != nil || !strings.HasSuffix(text, "%") || value < 0 || value > 100 || math.IsNaN(value) {
-		return fmt.Errorf("%q is none", text)
+		return fmt.Errorf("invalid value %q", text)
 	}
 	*p = Percent(value)
 	return nil
@@ -174,7 +174,7 @@ type Time struct{ time.Time }
 func (t *Time) read(text string) (err error) {
 	t.Time, err = time.Parse(time.RFC3339, text)
 	if err != nil {
-		return fmt.Errorf("%q is none", text)
+		return fmt.Errorf("invalid value %q", text)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ var topologies = map[string]Topology{"single-node": 1, "compact": 3, "four-maste
 func (t *Topology) read(text string) error {
 	known, ok := topologies[text]
 	if !ok {
-		return fmt.Errorf("%q is none", text)
+		return fmt.Errorf("invalid value %q", text)
 	}
 	*t = known
 	return nil
@@ -209,7 +209,7 @@ const (
 
 func (b *Binding) read(text string) error {
 	if text != string(early) && text != string(late) {
-		return fmt.Errorf("%q is none", text)
+		return fmt.Errorf("invalid value %q", text)
 	}
 	*b = Binding(text)
 	return nil
@@ -246,7 +246,7 @@ var doings = []Doing{doAddHosts, doBind, doBoot, doCancel, doClockBack, doClockJ
 
 func (d *Doing) read(text string) error {
 	if !slices.Contains(doings, Doing(text)) {
-		return fmt.Errorf("%q is none", text)
+		return fmt.Errorf("invalid value %q", text)
 	}
 	*d = Doing(text)
 	return nil

@@ -256,13 +256,13 @@ func (s *site) errorAt() error {
 var errDown = errors.New("the appliance does not respond")
 
 // ask sends a request to the appliance. An error that is not a rejection ends the run.
-func (s *site) ask(what string, request func(*engine.Engine) error) error {
+func (s *site) ask(subject string, request func(*engine.Engine) error) error {
 	if !s.up {
 		return errDown
 	}
 	err := request(s.engine)
 	if err != nil && fault.KindOf(err) == 0 {
-		s.fail(&audit.Violation{Invariant: "an answer or a refusal", Objects: []string{what}, Found: err.Error()})
+		s.fail(&audit.Violation{Invariant: "an answer or a refusal", Objects: []string{subject}, Found: err.Error()})
 	}
 	return err
 }
