@@ -62,7 +62,7 @@ func BenchmarkRelay_tenThousandWaiting(b *testing.B) {
 	figures["start-ms"] = float64(time.Since(indexed).Microseconds()) / 1000
 	figures["memory-MB"] = float64(heapOf()-heap) / 1e6
 
-	for unit, look := range map[string]func() error{
+	for unit, measure := range map[string]func() error{
 		"page-ms": func() error {
 			_, err := relay.Status(b.Context(), Selection{Limit: 50})
 			return err
@@ -73,7 +73,7 @@ func BenchmarkRelay_tenThousandWaiting(b *testing.B) {
 		},
 	} {
 		began = time.Now()
-		require.NoError(b, look())
+		require.NoError(b, measure())
 		figures[unit] = float64(time.Since(began).Microseconds()) / 1000
 	}
 
@@ -106,7 +106,7 @@ func BenchmarkRelay_tenThousandWaiting(b *testing.B) {
 	cancel()
 	require.NoError(b, <-ended)
 	require.Len(b, ams.Requests("create"), count)
-	b.ReportMetric(count/max(0.001, time.Since(began).Seconds()), "told/s")
+	b.ReportMetric(count/max(0.001, time.Since(began).Seconds()), "clusters/s")
 	for unit, figure := range figures {
 		b.ReportMetric(figure, unit)
 	}
@@ -119,7 +119,7 @@ func (r *Relay) restState() State {
 	return r.state
 }
 
-// ownStates writes without an engine.
+// ownStates implements Clusters without an engine.
 type ownStates struct{ db *store.DB }
 
 func (o ownStates) RecordSubscription(ctx context.Context, _, _, _ string, _ bool, write func(*store.Tx) error) error {

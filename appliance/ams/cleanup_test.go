@@ -20,7 +20,7 @@ func TestCleanup_deletedClusterAfterRetention(t *testing.T) {
 	s.offline()
 	s.delete(id)
 	s.settle(soon)
-	require.NotEmpty(t, s.traces(id), "AMS has yet to hear of its end")
+	require.NotEmpty(t, s.traces(id), "the deletion is not reported to AMS yet")
 	s.online()
 	s.settle(soon)
 	require.NotEmpty(t, s.recorded(id).Closed)
@@ -31,7 +31,8 @@ func TestCleanup_deletedClusterAfterRetention(t *testing.T) {
 	require.Empty(t, s.traces(id))
 }
 
-// traces returns the places of a cluster in the store, without the store's own history.
+// traces returns the keys in the store that contain a cluster's ID, apart from the store's own
+// history.
 func (s *site) traces(id string) (found []string) {
 	s.Helper()
 	require.NoError(s, s.db.View(func(tx *store.Tx) error {

@@ -88,7 +88,7 @@ func TestCourier_reportsLikeTheRelay(t *testing.T) {
 		s.rename(two, "renamed")
 		s.settle(soon)
 		if s == byCourier {
-			s.online() // only for the courier: the test does not drive the relay
+			s.online() // needed only by the courier: the test does not run the relay
 			c := s.courier()
 			require.Equal(t, Imported{Applied: 3}, c.bring(c.carry(s.export())))
 			s.offline()
@@ -110,9 +110,9 @@ func TestCourier_reportsLikeTheRelay(t *testing.T) {
 		}
 		return rows
 	}
-	told := ends(byLine)
-	require.Len(t, told, 3)
-	require.Equal(t, told, ends(byCourier), "AMS holds the same rows, field by field")
+	online := ends(byLine)
+	require.Len(t, online, 3)
+	require.Equal(t, online, ends(byCourier), "AMS holds the same rows, field by field")
 }
 
 func TestCourier_faults(t *testing.T) {
@@ -133,7 +133,7 @@ func TestCourier_faults(t *testing.T) {
 			first := c.carry(file)
 			second := c.carry(file)
 			require.Len(s, s.calls("create"), 1)
-			c.dir = s.TempDir() // on another machine without the first one's progress
+			c.dir = s.TempDir() // another machine without the progress of the first one
 			third := c.carry(file)
 			require.Len(s, s.calls("create"), 1)
 			require.Equal(s, Imported{Applied: 1}, c.bring(first))
@@ -143,7 +143,7 @@ func TestCourier_faults(t *testing.T) {
 			require.Equal(s, held, s.recorded(id))
 			s.requireSent(id)
 		}},
-		{32, "the connection is cut at half", func(s *site) {
+		{32, "the connection breaks halfway", func(s *site) {
 			var ids []string
 			for range 6 {
 				ids = append(ids, s.register("one"))
@@ -164,7 +164,7 @@ func TestCourier_faults(t *testing.T) {
 				s.requireSent(id)
 			}
 		}},
-		{33, "the line comes back while a courier is out", func(s *site) {
+		{33, "the connection returns during a courier's lease", func(s *site) {
 			id, waiting := s.reserved("one"), s.register("two")
 			s.rename(id, "three")
 			file := s.export()
@@ -180,7 +180,7 @@ func TestCourier_faults(t *testing.T) {
 			s.requireSent(id)
 			require.Len(s, s.calls("create"), 1)
 		}},
-		{34, "a file that is altered, foreign, cut or of another version", func(s *site) {
+		{34, "an altered, foreign, truncated or newer file", func(s *site) {
 			id := s.register("one")
 			c, file := s.courier(), s.export()
 			requireRefused := func(text []byte, says string) {
@@ -234,7 +234,7 @@ func TestCourier_faults(t *testing.T) {
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireSent(id)
 		}},
-		{44, "a stick is lost, and found after all was told online", func(s *site) {
+		{44, "a lost stick is found after the online report", func(s *site) {
 			old := s.reserved("old")
 			id := s.register("one")
 			s.rename(old, "older")
@@ -254,7 +254,7 @@ func TestCourier_faults(t *testing.T) {
 			s.requireSent(old)
 			require.Len(s, s.calls("create"), 1)
 		}},
-		{46, "renamed here and in OCM, told by a courier", func(s *site) {
+		{46, "renamed here and in OCM, reported by a courier", func(s *site) {
 			id := s.reserved("one")
 			s.rename(id, "ours")
 			s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"display_name": "theirs"})
@@ -293,7 +293,7 @@ func countLater(s *site, receipts []byte) int {
 	return later
 }
 
-// repack alters the text of a courier file.
+// repack changes the text of a courier file.
 func repack(s *site, file []byte, alter func(string) string) []byte {
 	s.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(file))

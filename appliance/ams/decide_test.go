@@ -16,13 +16,13 @@ import (
 
 const decided = "fcf4c3c2-79a0-422c-8754-27cf02dfa9d2"
 
-// situations calls fn with every combination of desired, recorded and observed states that can lead
-// to different decisions.
+// situations calls fn with every combination of desired, recorded and observed states that can
+// change a decision.
 func situations(fn func(Situation)) {
 	now := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	for _, phase := range []outbox.Phase{outbox.Absent, outbox.Reserved, outbox.Active} {
 		for _, deleted := range []bool{false, true} {
-			for _, told := range []outbox.Fields{{}, {DisplayName: "one"}, {DisplayName: "older"},
+			for _, confirmed := range []outbox.Fields{{}, {DisplayName: "one"}, {DisplayName: "older"},
 				{DisplayName: "one", ExternalClusterID: external}} {
 				for _, mark := range marks(now) {
 					for _, id := range []string{"", "row0"} {
@@ -39,7 +39,7 @@ func situations(fn func(Situation)) {
 												ConsoleURL: "https://console",
 											}},
 										Recorded: outbox.Recorded{
-											SubscriptionID: id, Mark: mark, Acked: told, AckedStatus: acked,
+											SubscriptionID: id, Mark: mark, Acked: confirmed, AckedStatus: acked,
 											Reverify: flags == 4, Twin: flags == 16 && id != "",
 										},
 									}
@@ -77,7 +77,7 @@ func marks(now time.Time) []*outbox.Mark {
 	}
 }
 
-// observations returns the possible states of AMS; nil stands for no read.
+// observations returns the possible states of AMS. Nil means that AMS was not read.
 func observations() [][]Row {
 	all := [][]Row{nil, {}}
 	for _, status := range []string{statusReserved, statusActive, statusStale, statusArchived, statusDisconnected} {
@@ -179,9 +179,9 @@ func TestDecide_unconfirmedValueIsNoEdit(t *testing.T) {
 		Observed: Observed{ByID, []Row{{ID: "row0", Status: statusReserved, ClusterID: decided, OrganizationID: "ours",
 			DisplayName: "between"}}},
 	}
-	told := Decide(s)
-	require.Equal(t, Update, told.Do)
-	require.Equal(t, outbox.Fields{DisplayName: "one"}, told.Patch)
+	update := Decide(s)
+	require.Equal(t, Update, update.Do)
+	require.Equal(t, outbox.Fields{DisplayName: "one"}, update.Patch)
 
 	s.Recorded.Unconfirmed = nil
 	left := Decide(s)

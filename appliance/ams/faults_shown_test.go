@@ -116,7 +116,7 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			require.Equal(s, "never", s.recorded(unmade).Closed)
 			require.GreaterOrEqual(s, s.clock.Now().Sub(from), 15*time.Minute)
 		}},
-		{40, "AMS turns it Stale, then Archived", func(s *site) {
+		{40, "the row becomes Stale, then Archived", func(s *site) {
 			s.ams.Ageing = true
 			id := s.active("one")
 			s.clock.Advance(26 * time.Hour)
@@ -164,7 +164,7 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			require.Contains(s, s.line(id).Note, `"theirs"`)
 			s.requireSent(id)
 		}},
-		{46, "renamed here and in OCM, told by the relay", func(s *site) {
+		{46, "renamed here and in OCM, reported by the relay", func(s *site) {
 			id := s.reserved("one")
 			s.offline()
 			s.rename(id, "ours")
@@ -199,8 +199,8 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			}
 			require.Empty(s, s.ams.WrongDeletes())
 		}},
-		{54, "a cluster that AMS is to hear nothing of", func(s *site) {
-			// for this case see package engine
+		{54, "a cluster that is not reported to AMS", func(s *site) {
+			// see package engine for this case
 			s.relay.enqueue(uuid.NewString(), s.clock.Now(), false)
 			s.settle(soon)
 			require.Empty(s, s.calls())

@@ -30,7 +30,7 @@ func runFaults(t *testing.T, cases []faultCase) {
 	}
 }
 
-// reserved registers a cluster whose row in AMS is Reserved.
+// reserved registers a cluster with the status Reserved in AMS.
 func (s *site) reserved(name string) string {
 	s.Helper()
 	id := s.register(name)
@@ -40,7 +40,7 @@ func (s *site) reserved(name string) string {
 	return id
 }
 
-// active registers and installs a cluster whose row in AMS is Active.
+// active registers and installs a cluster with the status Active in AMS.
 func (s *site) active(name string) string {
 	s.Helper()
 	id := s.register(name)
@@ -64,7 +64,7 @@ func (s *site) requireStopped(id, kind, reason string) {
 	require.Contains(s, line.Reason, reason)
 }
 
-// once requests a fault for the next call of a kind.
+// once makes the next call of a kind fail.
 func (s *site) once(op string, do func(http.ResponseWriter, *http.Request, func(http.ResponseWriter))) {
 	s.ams.Break(amstest.Fault{Op: op, Times: 1, Do: do})
 }
@@ -230,7 +230,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 			require.Equal(s, "left", s.recorded(id).Closed)
 			require.Empty(s, s.calls("delete", "update"))
 		}},
-		{24, "DNS gone, or answering a private address", func(s *site) {
+		{24, "no DNS, or a private address from DNS", func(s *site) {
 			s.dnsGone()
 		}},
 		{25, "reset in the middle of the body", func(s *site) {
@@ -242,7 +242,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 			s.settle(12 * time.Hour)
 			s.requireRow(id, "Active", map[string]any{"external_cluster_id": external})
 			s.requireSent(id)
-			require.Len(s, s.calls("create"), 1, "what may have been done is looked for")
+			require.Len(s, s.calls("create"), 1, "a search precedes a second POST")
 		}},
 		{27, "the clock jumps a year forward, then back", func(s *site) {
 			s.offline()
@@ -286,7 +286,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 	})
 }
 
-// fill makes the store fail instead of recording AMS's answer; nil ends that.
+// fill makes writes to the store fail with err; nil ends this.
 func (s *site) fill(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -408,7 +408,7 @@ func TestRelay_credentialFaults(t *testing.T) {
 			require.Contains(s, status.Problem, "invalid_grant")
 			require.Equal(s, ClusterWaiting, s.line(id).State)
 		}},
-		{56, "switched off, later on", func(s *site) {
+		{56, "disabled, then enabled", func(s *site) {
 			ids := []string{s.register("one"), s.register("two")}
 			s.install(ids[0], external, "one.example.com")
 			gone := s.register("three")
@@ -556,7 +556,7 @@ func TestRelay_answerFaults(t *testing.T) {
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "three"})
 			s.requireSent(id)
 		}},
-		{52, "AMS does not take Disconnected", func(s *site) {
+		{52, "AMS rejects Disconnected", func(s *site) {
 			s.option = func(o *Options) { o.FinalStatus = statusDisconnected }
 			s.restart()
 			s.ams.RefuseDisconnected = true

@@ -21,7 +21,7 @@ import (
 
 var clusters = flag.Int("clusters", 1000, "how many clusters wait while the site is offline; make test takes 10000")
 
-// skippingClock advances whenever somebody waits for it.
+// skippingClock advances immediately to the end of each wait.
 type skippingClock struct{ *clockwork.FakeClock }
 
 // After implements clockwork.Clock.
@@ -71,13 +71,13 @@ func TestRelay_manyClusters(t *testing.T) {
 			require.Less(t, rounds, *clusters, "the relay gets on")
 			next := s.relay.step(context.Background())
 			if rounds == 3 { // a person reads the status while the relay works
-				looked := time.Now()
+				asked := time.Now()
 				page, err := s.relay.Status(t.Context(), Selection{Limit: 50})
 				require.NoError(t, err)
 				require.Len(t, page.Clusters, 50)
 				require.Equal(t, *clusters, page.Waiting+page.Sent)
 				require.NotZero(t, page.SecondsLeft)
-				require.Less(t, time.Since(looked), 5*time.Second)
+				require.Less(t, time.Since(asked), 5*time.Second)
 			}
 			if wait := next.Sub(s.clock.Now()); wait > 0 && !s.idle() {
 				s.clock.Advance(wait)
@@ -159,9 +159,9 @@ func TestPlan_matchesTheCallsMade(t *testing.T) {
 
 func TestRelay_indexesOldDatabase(t *testing.T) {
 	s := newSite(t)
-	told, waiting := s.reserved("told"), s.register("waiting")
+	sent, waiting := s.reserved("sent"), s.register("waiting")
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
-		for _, id := range []string{told, waiting} { // as an earlier release left them
+		for _, id := range []string{sent, waiting} { // as an earlier release wrote them
 			d, r, err := entry(tx, id)
 			if err != nil {
 				return err
@@ -172,7 +172,7 @@ func TestRelay_indexesOldDatabase(t *testing.T) {
 			if err := outbox.DesiredRows.Put(tx, id, &d); err != nil {
 				return err
 			}
-			if id == told {
+			if id == sent {
 				if err := outbox.RecordedRows.Put(tx, id, &r); err != nil {
 					return err
 				}
@@ -180,7 +180,7 @@ func TestRelay_indexesOldDatabase(t *testing.T) {
 		}
 		return nil
 	}))
-	id := s.row(told)["id"].(string)
+	id := s.row(sent)["id"].(string)
 	_, err := s.relay.Subscription(t.Context(), id)
 	require.ErrorIs(t, err, ErrNoSubscription)
 	require.NoError(t, s.relay.index(t.Context()))
@@ -209,7 +209,7 @@ func TestRelay_editedValues(t *testing.T) {
 func TestRelay_prometheusMetrics(t *testing.T) {
 	var meter *Metrics
 	s := newSite(t, func(o *Options) { meter = o.Metrics })
-	s.reserved("told")
+	s.reserved("sent")
 	s.register("waiting")
 	s.relay.options.Metrics.Called(Call{Op: "create", Status: 200, Took: time.Second})
 	s.relay.options.Metrics.Called(Call{Op: "create"})

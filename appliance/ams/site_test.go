@@ -29,8 +29,8 @@ const (
 
 var ours = amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs", OrganizationName: "Ours"}
 
-// site is an appliance as seen by AMS: the outbox in a real store, a relay that the test drives
-// step by step, and the test server. The methods that change clusters stand in for the engine.
+// site is an appliance from the viewpoint of AMS: the outbox in a real store, a relay that the test
+// runs step by step, and the test server. The methods that change clusters replace the engine.
 type site struct {
 	*testing.T
 	clock  *clockwork.FakeClock
@@ -43,10 +43,10 @@ type site struct {
 	option func(*Options)
 	wire   http.RoundTripper
 	key    *sitekey.Key
-	full   error // error of the store in place of a write
+	full   error // error of each write to the store
 }
 
-// memoryCredentials hold a secret during the test.
+// memoryCredentials holds a secret during the test.
 type memoryCredentials struct {
 	mu     sync.Mutex
 	secret Secret
@@ -115,7 +115,7 @@ func (s *site) restart() {
 	require.NoError(s, s.scan())
 }
 
-// RecordSubscription stands in for the engine's method.
+// RecordSubscription replaces the engine's method.
 func (s *site) RecordSubscription(ctx context.Context, clusterID, _, note string, refused bool,
 	write func(*store.Tx) error) error {
 	s.mu.Lock()
@@ -179,7 +179,7 @@ func (s *site) rename(id, name string) {
 	s.desire(id, func(d *outbox.Desired) { d.DisplayName = name })
 }
 
-// prepare gives a cluster the external ID that an installation creates.
+// prepare sets the external ID of a cluster, which an installation creates.
 func (s *site) prepare(id, external string) {
 	s.Helper()
 	s.desire(id, func(d *outbox.Desired) { d.ExternalClusterID = external })
@@ -201,7 +201,7 @@ func (s *site) delete(id string) {
 	s.relay.enqueue(id, s.clock.Now(), false)
 }
 
-// settle drives the relay until only time can change anything, for at most the given time.
+// settle runs the relay until it waits for a time, for at most the given time.
 func (s *site) settle(span time.Duration) {
 	s.Helper()
 	end := s.clock.Now().Add(span)

@@ -24,11 +24,11 @@ import (
 
 var walks = flag.Int("walks", 120, "how many random histories to tell to AMS; make test takes 2500")
 
-// crash ends a process in the middle of a call.
+// crash ends a process during a call.
 type crash struct{}
 
-// walk is one random history of some clusters. A process that may die at any point reports them to
-// AMS over a connection with random faults. The walk is also the StateStore, which loses no
+// walk is a random hilog of some clusters. A process that may crash at any point reports them to
+// AMS over a connection with random faults. The walk is also the StateStore; it keeps every
 // committed change.
 type walk struct {
 	rng     *rand.Rand
@@ -99,7 +99,7 @@ func (w *walk) Load(_ context.Context, id string) (outbox.Desired, outbox.Record
 	return d, copied(w.replies[id]), nil
 }
 
-// copied returns a copy, as a store does: changes of it are not kept.
+// copied returns a copy, so that changes of it do not change the store.
 func copied(r outbox.Recorded) outbox.Recorded {
 	if r.Mark != nil {
 		mark := *r.Mark
@@ -132,7 +132,7 @@ func (w *walk) die(where string) {
 	}
 }
 
-// attempt reports a cluster once, in a process that may die at it.
+// attempt makes one attempt on a cluster, in a process that may crash during it.
 func (w *walk) attempt(id string) (came result) {
 	defer func() {
 		switch reason := recover(); reason.(type) {
@@ -152,8 +152,7 @@ func (w *walk) attempt(id string) (came result) {
 	return t.reconcile(context.Background(), id, false)
 }
 
-// rest reports a cluster until nothing is left to do, as the relay and a person who presses "try
-// again" would.
+// rest makes attempts on a cluster until nothing is left to do. It also retries like a person.
 func (w *walk) rest(id string) error {
 	for range 400 {
 		came := w.attempt(id)
@@ -178,8 +177,8 @@ type event struct {
 	apply   func(*outbox.Desired) // nil deletes the cluster
 }
 
-// history returns random events for two clusters.
-func history(rng *rand.Rand) []event {
+// hilog returns random events for two clusters.
+func hilog(rng *rand.Rand) []event {
 	var events []event
 	for number := range 2 {
 		id := uuid.Must(uuid.NewRandomFromReader(randomBytes{rng})).String()
@@ -244,8 +243,8 @@ func (w *walk) happen(e event) {
 	w.desired[e.cluster], _ = held.Next(wanted, now)
 }
 
-// play executes the history. With faults, AMS is reached seldom and badly; without, always and at
-// once.
+// execute executes the hilog. With faults, the connection to AMS is rare and unreliable; without
+// faults, it always works.
 func (w *walk) execute(events []event) error {
 	ids := map[string]bool{}
 	for _, e := range events {
@@ -271,7 +270,7 @@ func (w *walk) execute(events []event) error {
 	return nil
 }
 
-// sight holds the parts of a subscription that must not depend on its history.
+// sight contains the fields of a subscription that must not depend on its hilog.
 type sight struct{ status, name, external, console any }
 
 // end returns the final state of the clusters in AMS.
@@ -287,7 +286,7 @@ func (w *walk) end() map[string][]sight {
 	return found
 }
 
-// LANDFALL_TEST_SEED repeats one history of TestRelay_randomFaultsConverge.
+// LANDFALL_TEST_SEED repeats one hilog of TestRelay_randomFaultsConverge.
 func TestRelay_randomFaultsConverge(t *testing.T) {
 	first, runs := rand.Uint64(), uint64(*walks)
 	if text := os.Getenv("LANDFALL_TEST_SEED"); text != "" {
@@ -298,24 +297,24 @@ func TestRelay_randomFaultsConverge(t *testing.T) {
 	}
 	creations, crashes := 0, 0
 	for seed := first; seed != first+runs; seed++ {
-		events := history(rand.New(rand.NewPCG(seed, 2)))
+		events := hilog(rand.New(rand.NewPCG(seed, 2)))
 		calm, rough := newWalk(seed, false), newWalk(seed, true)
 		require.NoError(t, calm.execute(events), "seed %d", seed)
 		err := rough.execute(events)
-		story := fmt.Sprintf("LANDFALL_TEST_SEED=%d\n%s", seed, strings.Join(rough.trace, "\n"))
-		require.NoError(t, err, story)
-		require.Equal(t, calm.end(), rough.end(), story)
-		require.Empty(t, rough.ams.WrongDeletes(), story)
+		log := fmt.Sprintf("LANDFALL_TEST_SEED=%d\n%s", seed, strings.Join(rough.trace, "\n"))
+		require.NoError(t, err, log)
+		require.Equal(t, calm.end(), rough.end(), log)
+		require.Empty(t, rough.ams.WrongDeletes(), log)
 		for id, rows := range rough.end() {
-			require.Len(t, rows, 1, "cluster %s, %s", id, story)
+			require.Len(t, rows, 1, "cluster %s, %s", id, log)
 		}
 		for id, d := range rough.desired {
 			r := rough.replies[id]
-			require.True(t, r.Done(&d), "cluster %s was not told in full, %s", id, story)
-			require.Equal(t, !d.DeletedAt.IsZero(), r.Closed != "", "cluster %s, %s", id, story)
+			require.True(t, r.Done(&d), "cluster %s was not reported completely, %s", id, log)
+			require.Equal(t, !d.DeletedAt.IsZero(), r.Closed != "", "cluster %s, %s", id, log)
 		}
 		creations += len(rough.ams.Requests("create"))
-		crashes += strings.Count(story, "killed")
+		crashes += strings.Count(log, "killed")
 	}
 	if runs > 1 {
 		require.Greater(t, creations, *walks, "the walks go somewhere")

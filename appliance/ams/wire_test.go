@@ -17,15 +17,15 @@ import (
 	"landfall/appliance/ams/amstest"
 )
 
-// served puts the test server behind a TCP listener and returns the site's configuration for it.
+// served starts the test server on a TCP listener and returns the site's configuration for it.
 func (s *site) served(start func(http.Handler) *httptest.Server) *httptest.Server {
 	server := start(s.ams)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused handshakes
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // hides errors of rejected handshakes
 	s.Cleanup(server.Close)
 	return server
 }
 
-// over replaces the site's relay by one with the given transport and URLs.
+// over replaces the site's relay with a relay that has the given transport and URLs.
 func (s *site) over(base string, transport http.RoundTripper, limits Limits) {
 	s.restart()
 	options := s.relay.options
@@ -89,7 +89,7 @@ func TestRelay_interceptedConnections(t *testing.T) {
 			s.requireGone(id)
 			require.Zero(s, stolen, "no other host saw a request")
 		}},
-		{23, "unknown CA, and a proxy that wants a password", func(s *site) {
+		{23, "unknown CA, and a proxy that requires a password", func(s *site) {
 			server := s.served(httptest.NewTLSServer)
 			transport, err := NewTransport("", nil, Limits{})
 			require.NoError(s, err)
@@ -158,7 +158,7 @@ func (s *site) dnsGone() {
 	require.Equal(s, Offline, status.State)
 	require.Contains(s, status.Problem, "sso.test cannot be resolved")
 
-	// another server at that address, with a certificate for another name
+	// another server at this address with a certificate for another name
 	server := s.served(httptest.NewTLSServer)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	transport, err := NewTransport("", ca, Limits{})

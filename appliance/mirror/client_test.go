@@ -30,25 +30,25 @@ import (
 
 const wanted = "quay.io/openshift-release-dev/ocp-release"
 
-// site is one real registry and the rules that lead wanted to it and never to quay.io.
+// site is a registry, and the rules that map wanted to it and never to quay.io.
 type site struct {
 	host  string
 	image v1.Image
-	// ref is the image's pull spec by its original name.
+	// ref is the image's original pull spec.
 	ref   string
 	rules *Rules
 }
 
-// serve starts a registry behind handlers, fills it over an unguarded door, and writes the rules
-// for it.
+// serve starts a registry behind handlers, pushes the image through a server without these
+// handlers, and writes the rules for the registry.
 func serve(t *testing.T, start func(http.Handler) *httptest.Server, ca []byte, options ...string) *site {
 	t.Helper()
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	door := httptest.NewServer(store)
-	t.Cleanup(door.Close)
+	direct := httptest.NewServer(store)
+	t.Cleanup(direct.Close)
 	image, err := random.Image(512, 2)
 	require.NoError(t, err)
-	inside, err := name.ParseReference(hostport(door) + "/openshift/release-images:4.20")
+	inside, err := name.ParseReference(hostport(direct) + "/openshift/release-images:4.20")
 	require.NoError(t, err)
 	require.NoError(t, remote.Write(inside, image))
 	hash, err := image.Digest()
@@ -88,7 +88,7 @@ func withTLS(cert tls.Certificate) func(http.Handler) *httptest.Server {
 	}
 }
 
-// quick is a client that loses no time with what fails.
+// quick is a client without waits between attempts.
 func quick(t *testing.T, rules *Rules) *Client {
 	t.Helper()
 	c := NewClient(rules, ClientOptions{DialTimeout: time.Second, HeaderTimeout: time.Second,
@@ -208,7 +208,7 @@ func TestImageError_expiredCertificate(t *testing.T) {
 	imageError(t, err, ReasonCertificate, "expired", "check the clocks")
 }
 
-// basic lets in who has the right password, as registries with an htpasswd do.
+// basic requires the right user name and password, as registries with an htpasswd file do.
 func basic(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "u" || password != "right" {
@@ -255,7 +255,7 @@ func TestImageError_registryDown(t *testing.T) {
 	host := l.Addr().String()
 	require.NoError(t, l.Close())
 	_, _, err = quick(t, rulesTo(t, host, nil)).Get(t.Context(), wanted+":4.20", nil)
-	// Digest or tag, mirrors in registries.conf serve both unless told otherwise.
+	// Mirrors in registries.conf serve digests and tags by default.
 	imageError(t, err, ReasonUnreachable, host+"/openshift/release-images", "refused the connection",
 		"check that "+host+" is running")
 }
@@ -293,7 +293,7 @@ func TestImageError_otherStatus(t *testing.T) {
 	}, nil)
 	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
 	imageError(t, err, ReasonStatus, "answered 503 Service Unavailable")
-	require.Equal(t, int32(2), asked.Load(), "a passing error is tried again")
+	require.Equal(t, int32(2), asked.Load(), "a temporary error is retried")
 }
 
 func TestImageError_brokenConnectionHasAStableText(t *testing.T) {
@@ -306,15 +306,14 @@ func TestImageError_brokenConnectionHasAStableText(t *testing.T) {
 	_, first := classify(broken(40001))
 	_, second := classify(broken(40002))
 	require.Equal(t, "failed: read: connection reset by peer", first)
-	require.Equal(t, first, second, "whoever tells of it tells of one fault")
+	require.Equal(t, first, second, "the same fault has the same text")
 }
 
 func TestClient_plainHTTPOnlyIfInsecure(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
-	// A private address that ends at the server: the registry library would fall back to HTTP
-	// there.
+	// A private address that is routed to the server: the registry library would use HTTP there.
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, hostport(server))
 	}
@@ -322,7 +321,7 @@ func TestClient_plainHTTPOnlyIfInsecure(t *testing.T) {
 	c.current.Load().verified.DialContext = dial
 	_, _, err := c.Get(t.Context(), wanted+":4.20", secretFor(t, "10.0.0.5:5000", "u:p"))
 	imageError(t, err, ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required", "set insecure = true")
-	require.Zero(t, asked.Load(), "nothing was sent in the clear")
+	require.Zero(t, asked.Load(), "nothing was sent unencrypted")
 }
 
 func TestImageError_canceled(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The files of a workspace of oc-mirror version 2 after a run for a release and an operator
-// catalog.
+// workspaceV2 returns the files of a workspace of oc-mirror version 2 after a run for a release and
+// an operator catalog.
 func workspaceV2() map[string]string {
 	return map[string]string{
 		"working-dir/cluster-resources/idms-oc-mirror.yaml": `---
@@ -136,7 +136,7 @@ func TestCollect_workspaceOfOcMirror(t *testing.T) {
 		name    string
 		collect func() (*Import, error)
 	}{
-		{"folder", func() (*Import, error) { return CollectPath(writeTree(t, files)) }},
+		{"directory", func() (*Import, error) { return CollectPath(writeTree(t, files)) }},
 		{"cluster-resources alone", func() (*Import, error) {
 			return CollectPath(filepath.Join(writeTree(t, files), "working-dir", "cluster-resources"))
 		}},
@@ -159,7 +159,7 @@ func TestCollect_workspaceOfOcMirror(t *testing.T) {
 				DefaultName: "redhat-operators", Version: "4.19", Document: rules.CatalogSources()[0].Document}},
 				rules.CatalogSources())
 			require.Equal(t, []string{"sha256:" + strings.Repeat("1", 64)}, rules.Signatures())
-			require.Len(t, rules.Objects(), 2, "the signatures are there as YAML and as JSON, and are one object")
+			require.Len(t, rules.Objects(), 2, "the signatures exist as YAML and as JSON, but count as one object")
 			for _, file := range got.Files {
 				require.NotContains(t, file.Name, "operator-catalogs")
 			}
@@ -250,7 +250,7 @@ func TestCollect_rejectedImports(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"nothing of a mirror's": {"notes.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"),
+		"no mirror configuration": {"notes.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"),
 			"notes.yaml: has no files of a mirror"},
 		"an empty archive": {"empty.tar", tarOf(t, nil), "empty.tar: "},
 		"a damaged gzip":   {"a.tgz", damaged[:len(damaged)/2], "unexpected EOF"},

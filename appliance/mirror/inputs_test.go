@@ -26,7 +26,7 @@ import (
 
 func TestRegistriesConf_rejectedInput(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"what is no TOML": {"[[registry]]\nlocation = quay.io", "registries.conf: line 2, column 12"},
+		"no TOML": {"[[registry]]\nlocation = quay.io", "registries.conf: line 2, column 12"},
 		"a value of the wrong type": {"[[registry]]\nlocation = \"quay.io\"\nblocked = \"yes\"",
 			"registries.conf: line 3, column 11, key blocked: is a string where a boolean (true or false) is expected"},
 		"an unknown key": {"[[registry]]\nlocation = \"quay.io\"\nmirror_by_digest_only = true",
@@ -51,7 +51,7 @@ func TestRegistriesConf_rejectedInput(t *testing.T) {
 		"an unknown pull-from-mirror": {"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = " +
 			"\"a.io\"\npull-from-mirror = \"never\"",
 			`pull-from-mirror is "never"; it must be all, digest-only or tag-only`},
-		"both ways to say digest only": {"[[registry]]\nlocation = \"quay.io\"\nmirror-by-digest-only = " +
+		"two settings for digest only": {"[[registry]]\nlocation = \"quay.io\"\nmirror-by-digest-only = " +
 			"true\n[[registry.mirror]]\nlocation = \"a.io\"\npull-from-mirror = \"all\"",
 			"exclude each other; keep one of them"},
 		"pull-from-mirror of the source": {"[[registry]]\nlocation = \"quay.io\"\npull-from-mirror = \"all\"",
@@ -193,13 +193,13 @@ func TestMirrorSets_rejectedInput(t *testing.T) {
 			"imageDigestMirrors:\n  - " + entry + "\n"
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"what is not YAML":  {"a: [", "idms.yaml: is not YAML: line 1"},
-		"what is no object": {"- a", "idms.yaml: line 1: is not a Kubernetes object"},
+		"no YAML":   {"a: [", "idms.yaml: is not YAML: line 1"},
+		"no object": {"- a", "idms.yaml: line 1: is not a Kubernetes object"},
 		"another version": {"apiVersion: config.openshift.io/v2\nkind: ImageDigestMirrorSet\n",
 			`idms.yaml: line 1: apiVersion is "config.openshift.io/v2"; ImageDigestMirrorSet has config.openshift.io/v1`},
 		"a set without its list": {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: " +
 			"{name: x}\nspec: {imageDigestMirrors: []}\n", `ImageTagMirrorSet "x" has no spec.imageTagMirrors`},
-		"a list that is none": {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nspec: " +
+		"no list": {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nspec: " +
 			"{imageTagMirrors: abc}\n", "line 3: must be a list of entries with source and mirrors"},
 		"an entry without source": {idms("mirrors: [a.example]"), "idms.yaml: line 6: source is missing"},
 		"an entry of the wrong shape": {idms("{source: quay.io, mirrors: a.example}"),
@@ -243,7 +243,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	return &authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// sign makes a server certificate for 127.0.0.1 that is valid until then.
+// sign issues a server certificate for 127.0.0.1 with the given expiry.
 func (a *authority) sign(t *testing.T, until time.Time) (tls.Certificate, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -276,9 +276,9 @@ func TestParseCABundle_rejectedInput(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"what is no PEM": {[]byte("hello"), "ca.pem: has no certificate"},
-		"an empty file":  {nil, "ca.pem: has no certificate"},
-		"a certificate cut off": {append(ca.pem[:len(ca.pem):len(ca.pem)], ca.pem[:90]...),
+		"no PEM":        {[]byte("hello"), "ca.pem: has no certificate"},
+		"an empty file": {nil, "ca.pem: has no certificate"},
+		"a truncated certificate": {append(ca.pem[:len(ca.pem):len(ca.pem)], ca.pem[:90]...),
 			fmt.Sprintf("ca.pem: line %d: the PEM block is cut off or damaged", strings.Count(string(ca.pem), "\n")+1)},
 		"a private key": {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")}),
 			"ca.pem: PEM block 1: is a EC PRIVATE KEY; a CA bundle may contain only certificates"},
@@ -350,7 +350,7 @@ func TestPullSecret_printsNoSecrets(t *testing.T) {
 func TestParsePullSecret_rejectedInput(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"nothing":                {"  ", "the pull secret is empty; it must look like"},
-		"what is no JSON":        {"abc", "the pull secret is not JSON; it must look like"},
+		"no JSON":                {"abc", "the pull secret is not JSON; it must look like"},
 		"a list":                 {"[]", "the pull secret has a JSON array"},
 		"no auths":               {`{"quay.io":{}}`, `the pull secret has no "auths"`},
 		"auths of another shape": {`{"auths":{"quay.io":"secretword"}}`, "the pull secret has a JSON string"},
@@ -381,7 +381,7 @@ func FuzzParsePullSecret(f *testing.F) {
 	})
 }
 
-// What is accepted is written so that reading it again gives the same.
+// FuzzParse checks that accepted rules can be written and read again without a change.
 func FuzzParse(f *testing.F) {
 	f.Add(siteConf, mirrorSetsYAML)
 	f.Add("[[registry]]\nprefix='*.a'\n", "kind: List\nitems: []")

@@ -55,7 +55,7 @@ spec:
 `, texts["99_mirror_image.yaml"])
 	require.Contains(t, texts["99_mirror_signatures_mirrored-release-signatures.yaml"], "sha256-1111")
 
-	// What is written leads to the same mirrors when it is read again.
+	// The written rules lead to the same mirrors when they are read again.
 	again, err := Parse(Sources{MirrorSets: []Document{{"itms.yaml", []byte(texts["99_mirror_itms.yaml"])},
 		{"s.yaml", []byte(texts["99_mirror_signatures_mirrored-release-signatures.yaml"])}}})
 	require.NoError(t, err)
@@ -67,5 +67,5 @@ spec:
 	none, err := rulesOf(t, "", digestSet("r", releaseRepository, "", "m.example.com/ocp")).
 		Manifests(Target{MirrorSets: true})
 	require.NoError(t, err)
-	require.Empty(t, none, "install-config says all of it")
+	require.Empty(t, none, "the install-config contains all rules")
 }

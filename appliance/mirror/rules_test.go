@@ -195,8 +195,8 @@ func TestMergeMirrors_keepsOrder(t *testing.T) {
 	}
 }
 
-// The model looks up a reference by cutting it down element by element, as people read the manual
-// page, where the code compares prefixes.
+// The model removes element after element from the end of a reference, as the manual page describes
+// it; the code compares prefixes instead.
 func TestEndpoints_agreeWithANaiveModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	pick := func(from ...string) string { return from[rng.IntN(len(from))] }
@@ -236,7 +236,7 @@ func model(tables []table, ref string) []string {
 	for _, t := range tables {
 		byPrefix[t.prefix] = t
 	}
-	path, tail := ref, "" // tail is what has been cut off
+	path, tail := ref, "" // tail is the removed end
 	cut := func(at int) { tail, path = path[at:]+tail, path[:at] }
 	if i := strings.Index(path, "@"); i >= 0 {
 		cut(i)
@@ -281,8 +281,8 @@ func modelSources(t table, ref, tail string, digest bool) []string {
 	} else if !t.blocked {
 		out = append(out, t.location+tail)
 	}
-	// A prefix without the port puts the port behind a mirror's path, and one repository mirrored
-	// to a bare host leaves no repository: no registry could be asked for these.
+	// Some rules lead to invalid references. A prefix without the port puts the port behind a
+	// mirror's path. A repository that is mirrored to a bare host has no repository left.
 	var valid []string
 	for _, s := range out {
 		if _, err := name.ParseReference(s); err == nil && strings.Contains(s, "/") {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// inputFormats are the same site as each format says it, as far as it can.
+// inputFormats returns the same site in each input format, as far as the format permits.
 func inputFormats(t *testing.T) map[string]Sources {
 	collected := func(files map[string]string) Sources {
 		got, err := CollectPath(writeTree(t, files))
@@ -110,16 +110,16 @@ spec:
   replicas: 2
 `
 
-// targets are what versions of OpenShift understand.
+// targets lists the forms of rules that versions of OpenShift support.
 var targets = map[string]Target{
 	"4.20":           {MirrorSets: true, ClusterCatalogs: true},
 	"4.21":           {MirrorSets: true, SourcePolicy: true, ClusterCatalogs: true},
 	"4.22, one node": {MirrorSets: true, SourcePolicy: true},
 }
 
-// asTheClusterHasThem are the rules of a cluster that was given what is written: the mirror sets
-// that openshift-install makes of install-config, those that replace or join them, and the
-// registries that its Image blocks.
+// asTheClusterHasThem returns the rules of a cluster after its installation with the written files:
+// the mirror sets that openshift-install creates from the install-config, those that replace or
+// extend them, and the registries that its Image blocks.
 func asTheClusterHasThem(t *testing.T, rules *Rules, target Target) (*Rules, map[string]string) {
 	t.Helper()
 	files := map[string]string{}
@@ -189,8 +189,7 @@ func TestRules_roundTripOfEachFormat(t *testing.T) {
 	}
 }
 
-// pulled are the places that nodes try, where a source that is really elsewhere counts as what it
-// is: a mirror.
+// pulled returns the endpoints that nodes try. A source with another location counts as a mirror.
 func pulled(t *testing.T, rules *Rules, image string) []string {
 	t.Helper()
 	ref, err := name.ParseReference(image)
@@ -210,19 +209,19 @@ func TestManifests_neverContactSourceOnce(t *testing.T) {
 		SourcePolicy: neverContact, NeverContactSource: true}}, rules.InstallConfig(newer))
 	manifests, err := rules.Manifests(newer)
 	require.NoError(t, err)
-	require.Empty(t, manifests, "install-config says it")
+	require.Empty(t, manifests, "the install-config contains it")
 
-	require.Empty(t, rules.InstallConfig(older)[0].SourcePolicy, "the installer would refuse it")
+	require.Empty(t, rules.InstallConfig(older)[0].SourcePolicy, "the installer would reject it")
 	manifests, err = rules.Manifests(older)
 	require.NoError(t, err)
 	require.Len(t, manifests, 1)
 	require.Equal(t, "manifests/image-digest-mirror-set.yaml", manifests[0].Folder+"/"+manifests[0].Name,
-		"it replaces the installer's: two that differ are refused")
+		"it replaces the installer's object, because OpenShift rejects two different ones")
 	require.Contains(t, string(manifests[0].YAML), "mirrorSourcePolicy: NeverContactSource")
 
 	manifests, err = rules.Manifests(Target{})
 	require.NoError(t, err)
-	require.Empty(t, manifests, "an ImageContentSourcePolicy has no policy, and no mirror set beside it is taken")
+	require.Empty(t, manifests, "an ImageContentSourcePolicy has no policy and excludes mirror sets")
 }
 
 func TestFollowPolicies(t *testing.T) {
@@ -231,7 +230,7 @@ func TestFollowPolicies(t *testing.T) {
 		[]byte("kind: ImageDigestMirrorSet\n\tno yaml"), []byte("kind: ConfigMap"))
 	require.NoError(t, err)
 	require.False(t, followed.List()[0].Blocked)
-	require.True(t, rules.List()[0].Blocked, "the rules themselves stay")
+	require.True(t, rules.List()[0].Blocked, "the rules stay unchanged")
 	back, err := followed.FollowPolicies([]byte(digestSet("own", releaseRepository, neverContact,
 		"m2.example.com/ocp")))
 	require.NoError(t, err)
@@ -255,15 +254,15 @@ func TestLayered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{releaseRepository + ":1"}, endpoints(t, joined, releaseRepository+":1"))
 	require.Equal(t, []string{"near.example.com/ocp@" + digest, releaseRepository + "@" + digest},
-		endpoints(t, joined, releaseRepository+"@"+digest), "mirrors and policy of the closer rule alone")
+		endpoints(t, joined, releaseRepository+"@"+digest), "only mirrors and policy of the closer rule")
 	require.Equal(t, []string{"m.example.com/art@" + digest, componentRepository + "@" + digest},
 		endpoints(t, joined, componentRepository+"@"+digest))
 	require.Equal(t, string(root), string(joined.CABundle()))
 	require.Len(t, joined.Objects(), 1)
 	require.Contains(t, string(joined.Objects()[0].YAML), "priority: 7")
 	require.Equal(t, "ImageDigestMirrorSet own, over ImageDigestMirrorSet all", joined.List()[0].Origin,
-		"the rule that is gone is said")
+		"the origin names the overridden rule")
 	require.Equal(t, []string{"m.example.com/ocp@" + digest}, endpoints(t, far, releaseRepository+"@"+digest),
-		"what lies below stays as it was")
+		"the lower level stays unchanged")
 	require.Contains(t, string(far.Objects()[0].YAML), "priority: 0")
 }

@@ -121,7 +121,7 @@ func TestCourier_fillAndPush(t *testing.T) {
 		info, err := file.Info()
 		require.NoError(t, err)
 		require.LessOrEqual(t, info.Size(), int64(1000), "parts are no larger than was said")
-		require.NotContains(t, file.Name(), ":", "FAT knows no colon in names")
+		require.NotContains(t, file.Name(), ":", "FAT allows no colon in names")
 	}
 	again, err := w.fill(t, dir, 1000)
 	require.NoError(t, err)

@@ -15,8 +15,7 @@ import (
 	"landfall/appliance/release"
 )
 
-// The tests in this file cover the most frequent complaints about mirrors, each with the message
-// that people get here.
+// The tests in this file cover the most frequent complaints about mirrors, each with its message.
 
 func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
 	f := newFakeRegistry(t)

@@ -97,7 +97,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	}
 }
 
-// rulesTo returns rules that lead the source to the mirrors, in order.
+// rulesTo returns rules that map the source to the mirrors, in order.
 func rulesTo(t *testing.T, mirrors ...string) *mirror.Rules {
 	t.Helper()
 	text := "[[registry]]\nlocation = \"" + source + "\"\n"
@@ -365,7 +365,7 @@ func TestProof_bytesResume(t *testing.T) {
 
 	report = prove(t, p, request)
 	require.Equal(t, prover.Held, report.Results[0].Status)
-	require.Zero(t, report.ReadBytes, "what was read is not read again")
+	require.Zero(t, report.ReadBytes, "complete blobs are not read again")
 }
 
 func TestProof_nextMirrorIfTheFirstIsDown(t *testing.T) {

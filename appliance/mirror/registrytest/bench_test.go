@@ -21,15 +21,15 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// The approximate size of a release: images, and layers of each.
+// The approximate size of a release: the number of images, and of layers of each image.
 const (
 	benchImages = 200
 	benchLayers = 6
 )
 
-// BenchmarkProve proves a mirror of the size of a release, first without and then with a cache.
-// Peak-MiB is the maximum resident memory of the process during the proof, beside the processor
-// time of both processes.
+// BenchmarkProve proves a mirror of the size of a release, first without and then with a cache. It
+// reports the CPU time of both processes and, as Peak-MiB, the maximum resident memory of the
+// process during the proof.
 func BenchmarkProve(b *testing.B) {
 	r := Start(b, Options{})
 	request := fillForBench(b, r)
@@ -37,7 +37,7 @@ func BenchmarkProve(b *testing.B) {
 	client := mirror.NewClient(s.Rules(b, r.CA), mirror.ClientOptions{})
 	b.Cleanup(client.CloseIdleConnections)
 	for _, again := range []bool{false, true} {
-		b.Run(map[bool]string{false: "Anew", true: "Unchanged"}[again], func(b *testing.B) {
+		b.Run(map[bool]string{false: "Uncached", true: "Unchanged"}[again], func(b *testing.B) {
 			p := prover.New(prover.Options{Client: client})
 			request.Fresh = !again
 			proveBench(b, p, request) // fills the cache and opens connections
@@ -90,8 +90,8 @@ func fillForBench(b *testing.B, r *Registry) prover.Request {
 	return request
 }
 
-// cpu returns the processor time that a process has used. It is a better measure than the elapsed
-// time on a busy machine.
+// cpu returns the CPU time of a process. On a busy machine it is a better measure than the elapsed
+// time.
 func cpu(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -106,7 +106,7 @@ func cpu(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// watchMemory samples the resident memory until the returned function is called. That function
+// watchMemory samples the resident memory until the returned function is called. The function
 // returns the maximum in MiB.
 func watchMemory(b *testing.B) func() float64 {
 	b.Helper()

@@ -31,15 +31,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// gap is a planted gap with everything that the prover and the doctor may report about it.
+// gap is a gap in the mirror, with everything that the prover and the doctor may report about it.
 type gap struct {
 	name     string
 	plant    func(*testing.T, *Site)
-	rules    func(*testing.T, *Site) *mirror.Rules // nil: those of oc-mirror
-	password string                                // "": the right one
-	statuses map[string]prover.Status              // of images that are not held
-	says     []string                              // parts of the expected sentences, one for each sentence
-	// the beginning of the doctor's only red result; "": none
+	rules    func(*testing.T, *Site) *mirror.Rules // nil for the rules of oc-mirror
+	password string                                // "" for the right password
+	statuses map[string]prover.Status              // expected statuses of images that are not held
+	says     []string                              // a part of each expected sentence
+	// beginning of the doctor's only red result; "" for none
 	red  string
 	mend func(*testing.T, *Site)
 }
@@ -80,7 +80,7 @@ func gaps() []gap {
 			},
 			statuses: everyComponent(prover.NoRule), says: nil,
 			red: "images images of " + ComponentSource + ": No rule leads from agent-installer-api-server"},
-		{name: "a rule for tags where digests are asked for",
+		{name: "a rule only for tags",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
 				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet",
 					map[string]string{ReleaseSource: ReleaseImages}),
@@ -141,7 +141,7 @@ func TestProof_reportsOnlyThePlantedGap(t *testing.T) {
 	}
 }
 
-// requireRed checks that the doctor's only red result begins with this.
+// requireRed checks the beginning of the doctor's only red result.
 func requireRed(t *testing.T, s *Site, red []string, begins string) {
 	t.Helper()
 	if begins == "" {
@@ -152,7 +152,7 @@ func requireRed(t *testing.T, s *Site, red []string, begins string) {
 	require.True(t, strings.HasPrefix(red[0], strings.ReplaceAll(begins, "HOST", s.Host)), "%s", red[0])
 }
 
-// requireStatuses checks that the report names exactly these images and sentences.
+// requireStatuses checks that the report contains exactly these images and sentences.
 func requireStatuses(t *testing.T, report *prover.Report, statuses map[string]prover.Status, says []string) {
 	t.Helper()
 	got, sentences := map[string]prover.Status{}, []string{}
@@ -262,7 +262,7 @@ func TestCourier_closesAllGaps(t *testing.T) {
 	run(0, examine...)
 	run(0, append(prove, "--bytes")...)
 
-	s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) // a list that can't name the other images
+	s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) // a list that cannot name the other images
 	for tag := range s.Payload.Images {
 		s.Delete(t, Release, "manifests/"+s.Digest(t, tag))
 	}

@@ -1,7 +1,7 @@
 //go:build registry
 
-// Package registrytest runs Debian's docker-registry as the mirror of a site, with TLS and a
-// password and the layout of oc-mirror, and plants gaps in it. Only make test-mirror builds it.
+// Package registrytest runs Debian's docker-registry as a site's mirror, with TLS, a password and
+// the layout of oc-mirror, and creates gaps in it. Only make test-mirror builds this package.
 package registrytest
 
 import (
@@ -31,8 +31,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Credentials of all registries in the tests, and their htpasswd entry (bcrypt with the lowest
-// cost, because the registry computes it for each request).
+// Credentials of all registries in the tests. The htpasswd entry uses bcrypt with the lowest cost,
+// because the registry computes it for each request.
 const (
 	User     = "site"
 	Password = "a password: with a colon"
@@ -42,7 +42,7 @@ const (
 // Registry is a running docker-registry.
 type Registry struct {
 	Host string // 127.0.0.1:port
-	CA   []byte // PEM of the authority that signed its certificate
+	CA   []byte // PEM of the CA that signed its certificate
 	Pid  int
 	dir  string
 	http http.RoundTripper
@@ -50,7 +50,7 @@ type Registry struct {
 
 // Options configures a registry.
 type Options struct {
-	NotAfter time.Time // of the certificate; zero means in a year
+	NotAfter time.Time // expiry of the certificate; zero means in a year
 }
 
 // Start runs a registry until the test ends.
@@ -94,7 +94,7 @@ http:
 	answers := false
 	t.Cleanup(func() {
 		cancel()
-		if err := command.Wait(); err != nil && !answers { // killed, if it had started
+		if err := command.Wait(); err != nil && !answers { // the process was killed after it had started
 			t.Logf("docker-registry: %v\n%s", err, log.String())
 		}
 	})
@@ -122,8 +122,8 @@ func (r *Registry) Ref(t testing.TB, path string) name.Reference {
 	return ref
 }
 
-// Delete removes manifests/<digest> or blobs/<digest> from a repository, like a faulty garbage
-// collector.
+// Delete deletes manifests/<digest> or blobs/<digest> from a repository, like a faulty garbage
+// collection.
 func (r *Registry) Delete(t testing.TB, repository, what string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "https://"+r.Host+"/v2/"+repository+

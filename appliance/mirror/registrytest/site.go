@@ -32,15 +32,15 @@ const (
 	Release       = "openshift/release"
 )
 
-// Site is a mirror with a small release, and the upstream registry that the release came from.
+// Site is a mirror with a small release, and the upstream registry of the release.
 type Site struct {
 	*Registry
 	Payload  *registry.Pushed
-	Upstream string // host:port, plain HTTP; has the release under its original paths
+	Upstream string // host:port of a plain HTTP registry with the release at its original paths
 	Images   map[string]v1.Image
 }
 
-// NewSite runs a registry and fills it in the layout of oc-mirror version 2.
+// NewSite starts a registry and fills it in the layout of oc-mirror version 2.
 func NewSite(t testing.TB) *Site {
 	t.Helper()
 	upstream := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
@@ -53,11 +53,11 @@ func NewSite(t testing.TB) *Site {
 	require.NoError(t, err)
 	for tag := range s.Payload.Images {
 		s.Images[tag] = s.pulled(t, fmt.Sprintf("%s/%s:%s-x86_64-%s", s.Upstream, Release, s.Payload.Version, tag))
-		s.give(t, s.Images[tag], "openshift-release-dev/ocp-v4.0-art-dev:"+tag)
+		s.pushUpstream(t, s.Images[tag], "openshift-release-dev/ocp-v4.0-art-dev:"+tag)
 		s.Fill(t, tag)
 	}
 	s.Images["release"] = s.pulled(t, fmt.Sprintf("%s/%s:%s-x86_64", s.Upstream, ReleaseImages, s.Payload.Version))
-	s.give(t, s.Images["release"], "openshift-release-dev/ocp-release:release")
+	s.pushUpstream(t, s.Images["release"], "openshift-release-dev/ocp-release:release")
 	s.Fill(t, "release")
 	return s
 }
@@ -71,8 +71,8 @@ func (s *Site) pulled(t testing.TB, ref string) v1.Image {
 	return image
 }
 
-// give pushes an image to the upstream registry.
-func (s *Site) give(t testing.TB, image v1.Image, path string) {
+// pushUpstream pushes an image to the upstream registry.
+func (s *Site) pushUpstream(t testing.TB, image v1.Image, path string) {
 	t.Helper()
 	ref, err := name.ParseReference(s.Upstream+"/"+path, name.Insecure)
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func (s *Site) Fill(t testing.TB, tag string) {
 	ref := s.Ref(t, path)
 	layers, err := s.Images[tag].Layers()
 	require.NoError(t, err)
-	for _, layer := range layers { // remote.Write skips all layers if the manifest exists
+	for _, layer := range layers { // remote.Write pushes no layers if the manifest exists
 		require.NoError(t, remote.WriteLayer(ref.Context(), layer, s.Remote()...))
 	}
 	require.NoError(t, remote.Write(ref, s.Images[tag], s.Remote()...))
@@ -103,7 +103,7 @@ func (s *Site) Digest(t testing.TB, tag string) string {
 	return digest.String()
 }
 
-// MirrorSets returns a manifest like those of oc-mirror in cluster-resources: rules by digest from
+// MirrorSets returns a manifest like those in oc-mirror's cluster-resources: rules by digest from
 // each source to a repository of the mirror.
 func (s *Site) MirrorSets(kind string, rules map[string]string) []byte {
 	list := map[string]string{"ImageDigestMirrorSet": "imageDigestMirrors",
@@ -122,7 +122,7 @@ const (
 	ComponentSource = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
 )
 
-// Rules returns the given rules, or those that oc-mirror writes, with a CA bundle.
+// Rules returns rules with a CA bundle: the given sets, or by default those of oc-mirror.
 func (s *Site) Rules(t testing.TB, ca []byte, sets ...[]byte) *mirror.Rules {
 	t.Helper()
 	if sets == nil {
@@ -164,9 +164,9 @@ func (s *Site) Prover(t testing.TB, rules *mirror.Rules,
 	}
 }
 
-// Diagnose runs the doctor's checks of the mirror with rules and a password. It returns the failed
-// results for registries and images as "area subject: answered". It omits checks that could not run
-// because of another reported result.
+// Diagnose runs the doctor's checks of the mirror. It returns the failed results about registries
+// and images as "area subject: result". It omits checks that could not run because of another
+// reported result.
 func (s *Site) Diagnose(t testing.TB, rules *mirror.Rules, password string) []string {
 	t.Helper()
 	trusted := x509.NewCertPool()
