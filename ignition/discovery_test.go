@@ -14,8 +14,7 @@ b3QgMTAeFw0yNTAxMDEwMDAwMDBa
 -----END CERTIFICATE-----
 `
 
-// The golden files show a config as a machine sees it: each unit and file with its decoded
-// contents.
+// The golden files contain configs in readable form: each unit and file with its decoded content.
 func TestDiscovery_goldenFile(t *testing.T) {
 	for name, c := range map[string]DiscoveryConfig{"minimal": minimal(), "full": full()} {
 		t.Run(name, func(t *testing.T) {

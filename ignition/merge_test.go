@@ -111,7 +111,7 @@ func FuzzReadDiscovery(f *testing.F) {
 	})
 }
 
-// systemd must read back any word unchanged.
+// systemd must read every quoted word unchanged.
 func FuzzUnitWords(f *testing.F) {
 	f.Add("plain", `with "quotes" and \`)
 	f.Add("%h $HOME", "tab\tnew\nline;")

@@ -92,7 +92,7 @@ func TestPreviewNetwork(t *testing.T) {
 		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}
 	vip := Claims{
 		netip.MustParseAddr("192.0.2.31"): {Owner: "the API VIP of cluster demo"},
-		// itself
+		// the same machine
 		netip.MustParseAddr("192.0.2.10"): {Owner: "given to host 0 of another infra-env",
 			MACs: []string{"52:54:00:00:00:02"}},
 	}
@@ -193,7 +193,7 @@ func TestNetworkScript_copiesOwnKeyfiles(t *testing.T) {
 		files, err = InitrdFiles(c)
 		require.NoError(t, err)
 		m := settings(newMachine(t, "52:54:00:00:00:0f", "52:54:00:00:00:0e", "52:54:00:00:00:0d"))
-		// as others of the description are called
+		// The machine's kernel names are names of other NICs in the description.
 		for was, is := range map[string]string{"ens0": "eth1", "ens1": "eth0", "ens2": "eth2"} {
 			require.NoError(t, os.Rename(filepath.Join(m.root, "sys/class/net", was),
 				filepath.Join(m.root, "sys/class/net", is)))
@@ -228,7 +228,7 @@ func TestNetworkScript_copiesOwnKeyfiles(t *testing.T) {
 
 func TestPullAgent_retriesUntilPulled(t *testing.T) {
 	m := newMachine(t)
-	// The second pull succeeds; a third one is not needed.
+	// The second pull succeeds; a third pull is not needed.
 	podman := `#!/bin/sh
 echo "podman $*"
 if [ "$1" = image ]; then test -f ` + m.root + `/pulled; exit; fi

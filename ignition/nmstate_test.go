@@ -66,8 +66,8 @@ dns-resolver:
 	}
 }
 
-// taggedHost is the most common configuration of bare metal sites: a VLAN on a bond of NICs without
-// descriptions of their own.
+// taggedHost has the most common configuration of bare metal sites: a VLAN on a bond of NICs that
+// are not described themselves.
 func taggedHost() HostNetwork {
 	return HostNetwork{
 		YAML: `interfaces:
@@ -524,8 +524,8 @@ func TestKeyfiles_unsupportedFieldsAreNamed(t *testing.T) {
 	}
 }
 
-// No text in a description may start a section or key in a keyfile, and the same description gives
-// the same files.
+// No text in a description may start a section or key in a keyfile. Equal descriptions must result
+// in equal files.
 func FuzzKeyfiles(f *testing.F) {
 	f.Add(richHost().YAML)
 	f.Add(bondedHost().YAML)
@@ -612,8 +612,8 @@ func TestCheckNetwork_largeDescriptionsAreFast(t *testing.T) {
 	require.Less(t, time.Since(began), time.Minute)
 }
 
-// Descriptions from practice: those of bare metal sites become keyfiles; for others the unsupported
-// field is named.
+// Descriptions of real sites: those of bare metal sites become keyfiles; for the others, the error
+// names the unsupported field.
 func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
@@ -685,7 +685,7 @@ func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 	})
 }
 
-// examplesOfNmstate contains for each example of nmstate whether it became keyfiles, or the reason
+// examplesOfNmstate returns, for each example of nmstate, whether it became keyfiles, or the reason
 // why not.
 func examplesOfNmstate(t *testing.T, dir string) string {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pointer is a role config of openshift-install: it contains only the reference to the machine
+// pointer returns a role config of openshift-install. It contains only the reference to the machine
 // config server.
 func pointer(version, pool string) []byte {
 	return []byte(`{"ignition":{"config":{"merge":[{"source":"https://192.0.2.5:22623/config/` + pool + `"}]},

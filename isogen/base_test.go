@@ -13,9 +13,9 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// areaSize is the size of the embed areas of test ISOs, and larger that of a payload that is moved
-// to the end. Both are smaller than real ones, so that tests can generate thousands of images in
-// seconds.
+// areaSize is the size of the embed areas of test ISOs. larger is the size of a payload that is
+// placed at the end. Both are smaller than in published ISOs, so that tests can generate thousands
+// of images in seconds.
 const (
 	areaSize = 32 << 10
 	larger   = 60_000
@@ -63,7 +63,8 @@ func TestOpen_generatedISOsOfAllArchitectures(t *testing.T) {
 	}
 }
 
-// TestArchitecture_byLayout removes the kernel, so that only the tree shows the architecture.
+// TestArchitecture_byLayout removes the kernel, so that only the directory tree shows the
+// architecture.
 func TestArchitecture_byLayout(t *testing.T) {
 	for _, arch := range []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE} {
 		path := write(t, skeleton.ISO{Architecture: arch, Replace: map[string][]byte{"images/pxeboot/vmlinuz": nil}})
@@ -123,7 +124,7 @@ func header(offset, length uint64) []byte {
 	return b
 }
 
-// TestOpen_badBase has one invalid base for each error.
+// TestOpen_badBase opens one invalid base per error.
 func TestOpen_badBase(t *testing.T) {
 	var good bytes.Buffer
 	require.NoError(t, skeleton.Write(&good, skeleton.ISO{RootFSSize: 100_000}))

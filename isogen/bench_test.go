@@ -94,8 +94,7 @@ func BenchmarkDownload(b *testing.B) {
 	b.ReportMetric(fileFirst.Seconds()*1e3/float64(n), "file-first-byte-ms")
 }
 
-// BenchmarkRangeOf32KiB reads like a management controller reads virtual media: one small range
-// after the other.
+// BenchmarkRangeOf32KiB reads an image like a BMC reads virtual media: in small consecutive ranges.
 func BenchmarkRangeOf32KiB(b *testing.B) {
 	base := open(b, write(b, skeleton.ISO{RootFSSize: 16 << 20}))
 	image, err := base.Full(isogen.Payload{Ignition: []byte("config")})

@@ -44,7 +44,7 @@ type recipe struct {
 	iso     skeleton.ISO
 	payload isogen.Payload
 	args    []isogen.KernelArgument
-	line    string // what the arguments make of the default
+	line    string // the default command line after the edits
 }
 
 func randomRecipe(t *testing.T, random *rand.Rand) recipe {
@@ -132,8 +132,8 @@ func TestFull_matchesIndependentBuilder(t *testing.T) {
 	}
 }
 
-// TestFull_independentReaders reads images with go-diskfs, and with xorriso where it is installed:
-// all files are those of the base, except the embed area and files with kernel arguments.
+// TestFull_independentReaders reads images with go-diskfs, and with xorriso if it is installed. All
+// files must equal those of the base, except the embed area and files with kernel arguments.
 func TestFull_independentReaders(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
@@ -233,7 +233,7 @@ func readWithXorriso(t *testing.T, iso, tree string) map[string][]byte {
 			return err
 		}
 		if e.IsDir() {
-			return os.Chmod(name, 0o700) // for who removes it
+			return os.Chmod(name, 0o700) // so that the directory can be removed
 		}
 		short, err := filepath.Rel(dir, name)
 		if err != nil {

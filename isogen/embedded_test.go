@@ -20,7 +20,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// archive returns a cpio of files, given as pairs of names and contents.
+// archive returns a cpio archive of files, given as pairs of names and contents.
 func archive(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -208,7 +208,7 @@ func TestEmbedded_realInitrds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join(dir, "coreos-initrd", name))
 			require.NoError(t, err)
-			if filepath.Ext(name) == ".xz" { // how the file is kept
+			if filepath.Ext(name) == ".xz" { // the file is compressed in testdata
 				z, err := xz.NewReader(bytes.NewReader(b))
 				require.NoError(t, err)
 				b, err = io.ReadAll(z)
@@ -247,7 +247,8 @@ func TestEmbedded_damagedArea(t *testing.T) {
 	require.ErrorContains(t, err, "the embed area of the ISO "+skeleton.DefaultVolumeID+" is damaged")
 }
 
-// FuzzUnpack requires a result for any area, and that a payload survives packing and unpacking.
+// FuzzUnpack requires that any area is read without a crash, and that a payload survives packing
+// and unpacking.
 func FuzzUnpack(f *testing.F) {
 	one := archive(f, "config.ign", "one", "etc/two", "2")
 	f.Add(one)
@@ -266,7 +267,7 @@ func FuzzUnpack(f *testing.F) {
 		}
 		packed, err := p.pack()
 		if err != nil {
-			return // a path that is both a file and a directory, say
+			return // for example a path that is both a file and a directory
 		}
 		again, _, err := unpack(packed)
 		require.NoError(t, err)

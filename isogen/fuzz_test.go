@@ -17,7 +17,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// little is an ISO that can be written fast. The large files are stubs.
+// little returns an ISO that can be written quickly. Its large files are placeholders.
 func little(age string, replace map[string][]byte) skeleton.ISO {
 	iso := skeleton.ISO{Age: age, EmbedSize: 2048, RootFSSize: 1000, Replace: map[string][]byte{
 		"images/pxeboot/initrd.img": []byte("initrd"), "images/efiboot.img": []byte("efi"),
@@ -28,12 +28,12 @@ func little(age string, replace map[string][]byte) skeleton.ISO {
 	return iso
 }
 
-// allocationLimit is the maximum memory for reading an ISO of some kilobytes. The format or the
-// file limits every read.
+// allocationLimit is the maximum memory for reading an ISO of a few kilobytes. The format or the
+// file must limit every read.
 const allocationLimit = 64 << 20
 
-// requireSound requires that an ISO is refused, or that a payload can be embedded and read back, in
-// place and relocated, with little memory.
+// requireSound requires that an ISO is rejected, or that a payload can be embedded and read back,
+// in place and at the end, with little memory.
 func requireSound(t *testing.T, content []byte) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

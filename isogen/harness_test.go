@@ -16,7 +16,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// small makes all files small that are not given.
+// small makes all files small whose size is not given.
 func small(iso skeleton.ISO) skeleton.ISO {
 	iso.RootFSSize, iso.EmbedSize = cmp.Or(iso.RootFSSize, 100_001), cmp.Or(iso.EmbedSize, areaSize)
 	return iso

@@ -64,8 +64,8 @@ func TestAreas_overlappingHeader(t *testing.T) {
 	}
 }
 
-// TestLargeISO_filesBehind4GiB places all parts of an image behind the first 4 GiB: sector numbers
-// must be multiplied in 64 bits, or wrong bytes are overwritten. The file is sparse.
+// TestLargeISO_filesBehind4GiB places all parts of an image after the first 4 GiB. Sector numbers
+// must be multiplied in 64 bits, otherwise wrong bytes are overwritten. The file is sparse.
 func TestLargeISO_filesBehind4GiB(t *testing.T) {
 	const shift = 6 << 30
 	b, v := skeletonBytes(t, skeleton.ISO{})
@@ -128,8 +128,8 @@ func TestLargeISO_filesBehind4GiB(t *testing.T) {
 	}
 }
 
-// TestLargeISO_sizesAbove4GiB has a root file system in several records, as the format requires for
-// 4 GiB and more.
+// TestLargeISO_sizesAbove4GiB uses a root file system in several records, which the format requires
+// from 4 GiB.
 func TestLargeISO_sizesAbove4GiB(t *testing.T) {
 	const piece = 4<<30 - 2048
 	b, v := skeletonBytes(t,
@@ -156,8 +156,8 @@ func TestLargeISO_sizesAbove4GiB(t *testing.T) {
 	require.True(t, got.Relocated)
 }
 
-// TestAreas_embedAreaInSeveralRecords has an area that cannot be moved, because every record would
-// have to change.
+// TestAreas_embedAreaInSeveralRecords uses an area that cannot be moved, because all its records
+// would have to change.
 func TestAreas_embedAreaInSeveralRecords(t *testing.T) {
 	b, v := skeletonBytes(t, skeleton.ISO{Replace: map[string][]byte{"images/ignition.imh": make([]byte, 4096)}})
 	first, second := v.Find("images/ignition.img"), v.Find("images/ignition.imh")

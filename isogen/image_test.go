@@ -88,8 +88,8 @@ func TestReader_behavesLikeFile(t *testing.T) {
 	require.NoError(t, iotest.TestReader(image.NewReader(), contents(t, image)))
 }
 
-// TestReader_anyRange reads ranges in every possible way, including ranges across the borders of
-// the embed area.
+// TestReader_anyRange reads ranges by every method, including ranges that cross the borders of the
+// embed area.
 func TestReader_anyRange(t *testing.T) {
 	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
 	whole := contents(t, image)
@@ -225,8 +225,8 @@ func TestCopyN_baseTruncatedMeanwhile(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestCopyN_baseOverwrittenMeanwhile changes the middle of the file, but not its size: the client
-// must not receive all bytes, or it would take a mixture for an image.
+// TestCopyN_baseOverwrittenMeanwhile changes the middle of the file, but not its size. The client
+// must not receive all bytes, because it would take a mixture for an image.
 func TestCopyN_baseOverwrittenMeanwhile(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")

@@ -69,7 +69,7 @@ func TestSegments_coverWholeImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
 		payload isogen.Payload
-		want    []string // names, in their order
+		want    []string // names in order
 	}{
 		"x86_64": {skeleton.ISO{}, payload,
 			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "config",

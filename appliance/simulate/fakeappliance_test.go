@@ -35,8 +35,9 @@ import (
 
 const testToken = "token-of-the-infra-env"
 
-// appliance implements as much of an appliance as a group needs. It validates every body with the
-// models, keeps states and stages, and fails the test when a host violates the protocol.
+// appliance implements the parts of an appliance that a group needs. It validates every request
+// body with the models, stores states and stages, and fails the test if a host violates the
+// protocol.
 type appliance struct {
 	t        *testing.T
 	server   *httptest.Server
@@ -45,17 +46,17 @@ type appliance struct {
 	image    *isogen.Image
 	images   []string
 
-	// Set by a test before it starts a group.
+	// A test sets the fields below before it starts a group.
 	workers     int                            // number of workers; the last hosts are workers
-	expect      int                            // known hosts at which the installation starts; 0 for never
+	expect      int                            // number of known hosts at which the installation starts; 0: never
 	unbound     bool                           // the infra-env has no cluster
-	digest      string                         // published for the image; "" for none
+	digest      string                         // digest that is published for the image, or ""
 	bootDevice  string                         // "" for the host's first disk
-	outage      func(*http.Request) bool       // requests for which the connection breaks
-	refuse      func(*http.Request) int        // status to refuse a request with; 0 for none
+	outage      func(*http.Request) bool       // requests whose connection breaks
+	refuse      func(*http.Request) int        // status with which a request is rejected; 0: none
 	kubeconfig  string                         // content of kubeconfig-noingress
 	afterStage  func(*models.Host)             // called with the lock held
-	extraSteps  map[string][]*models.Step      // for hosts in a state
+	extraSteps  map[string][]*models.Step      // additional steps for hosts in a state
 	badIgnition bool                           // the hosts' own configs are invalid
 	olm         []string                       // operators that OLM adds
 	exitIn      map[string]bool                // states in which the runner must exit
@@ -154,7 +155,7 @@ func (a *appliance) checked(next http.Handler) http.Handler {
 		}
 		assert.NotEmpty(a.t, r.Header.Get("X-Request-Id"), "%s %s has no request id", r.Method, r.URL.Path)
 		body, err := io.ReadAll(r.Body)
-		if err != nil { // a stopped group cuts its requests and ignores the answers
+		if err != nil { // a stopped group cancels its requests and ignores the responses
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -324,7 +325,7 @@ func (a *appliance) sendFile(w http.ResponseWriter, text string) {
 	a.send(w, text)
 }
 
-// send writes a body. A host that was switched off does not receive it, which is no error.
+// send writes a body. It ignores that a host that was powered off does not receive the body.
 func (a *appliance) send(w io.Writer, text string) {
 	if _, err := io.WriteString(w, text); err != nil {
 		panic(http.ErrAbortHandler)

@@ -89,8 +89,8 @@ func FuzzParseFaults(f *testing.F) {
 	})
 }
 
-// booted returns host n of a group of two with these faults, running an image with an empty config,
-// without an appliance.
+// booted returns host n of a group of two hosts with these faults. The host runs an image with an
+// empty config, without an appliance.
 func booted(t *testing.T, n int, faults string) *system {
 	t.Helper()
 	parsed, err := ParseFaults(faults)
@@ -105,7 +105,7 @@ func booted(t *testing.T, n int, faults string) *system {
 		power: func(error) {}}
 }
 
-// run executes a step that must succeed and decodes its output.
+// run executes a step that must succeed, and decodes its output.
 func run[T any](t *testing.T, s *system, kind models.StepType, args ...string) T {
 	t.Helper()
 	out := s.perform(t.Context(), stepOf(kind, args...))
@@ -296,9 +296,9 @@ func TestFaults_lostLink(t *testing.T) {
 				!at.Before(up)
 		})
 		require.LessOrEqual(t, len(during), 1,
-			"nothing comes for twenty minutes of the group's time but what was on its way")
+			"while the link is cut, the appliance receives only requests that were already sent")
 		require.Contains(t, log.String(), errLinkDown.Error())
-		require.True(t, polls[len(polls)-1].After(up), "the link comes back")
+		require.True(t, polls[len(polls)-1].After(up), "the link works again")
 	}
 }
 
@@ -317,7 +317,7 @@ func TestAgent_lostMediaExitCode(t *testing.T) {
 		}
 	}
 	a.afterStage = func(h *models.Host) {
-		// Stop the installation while the host still polls.
+		// stop the installation while the host still polls
 		h.Status = conv.Pointer(models.HostStatusInstallingInProgress)
 	}
 	group.Speed = 500

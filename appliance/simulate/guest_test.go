@@ -67,7 +67,7 @@ func TestGuest_installedAcrossBoots(t *testing.T) {
 	require.True(t, restart)
 	require.Equal(t, []string{"/dev/vda"}, written)
 	require.Equal(t, singleStages[:5], a.stages[guest.ID])
-	require.Contains(t, inventory, `"mac_address":"52:54:00:77:07:01"`, "the machine is what is there")
+	require.Contains(t, inventory, `"mac_address":"52:54:00:77:07:01"`, "the inventory contains the machine's NIC")
 	require.NotContains(t, inventory, "Simulated")
 
 	restart, err = guest.Run(testContext(t), true)

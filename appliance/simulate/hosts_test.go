@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stageNames returns the stages of the four kinds of hosts from the API's documentation, without
-// those that only occur with registry data on the media.
+// stageNames contains the stages of the four kinds of hosts in the API's documentation, without
+// stages that occur only with registry data on the media.
 var (
 	bootstrapStages = []models.HostStage{
 		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane",
@@ -39,7 +39,7 @@ var (
 		"Writing image to disk", "Rebooting", "Joined", "Done"}
 )
 
-// testContext ends a hanging run with a readable failure before the test binary's time-out.
+// testContext ends a test that hangs with a readable failure, before the test binary's time-out.
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
 	t.Cleanup(cancel)
@@ -217,7 +217,7 @@ func TestAgent_sendsOutputOnce(t *testing.T) {
 	a := newAppliance(t)
 	ctx, stop := context.WithCancel(testContext(t))
 	defer stop()
-	// After some polls without further output one poll fails; some more polls end the test.
+	// After several polls without further output, one poll fails. Several more polls end the test.
 	replies, quiet, failed := 0, 0, false
 	a.refuse = func(r *http.Request) int {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/instructions") {
@@ -290,7 +290,7 @@ func TestHostGroup_cancelAndReset(t *testing.T) {
 	a.exitIn = map[string]bool{models.HostStatusResetting: true}
 	cancelled, reset := false, false
 	a.afterStage = func(*models.Host) {
-		// While the bootstrap waits for the others, one of which has already restarted.
+		// The bootstrap host waits for the other hosts, one of which has already restarted.
 		waits, restarted := false, false
 		for _, other := range a.hosts {
 			waits = waits || other.Bootstrap && other.Progress.CurrentStage == models.HostStageWaitingForControlPlane

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKubelets_hostsOfAnotherProcess makes a host of another process's group a node. It ignores a
-// host of its own group, a host that has not booted from disk, and a host of another cluster's
-// first installation.
+// TestKubelets_hostsOfAnotherProcess requires that a host of another process's group becomes a
+// node. A host of the own group, a host that has not booted from disk, and a host of another
+// cluster's first installation must be ignored.
 func TestKubelets_hostsOfAnotherProcess(t *testing.T) {
 	spokes, err := NewSpokes(t.Context(), "127.0.0.1:0")
 	require.NoError(t, err)

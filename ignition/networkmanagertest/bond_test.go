@@ -14,7 +14,7 @@ import (
 
 var modes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
 
-// Each bond option, with its extreme values and the options that it needs.
+// Each bond option with its extreme values and the options that it requires.
 var bondOptions = map[string][]string{
 	"ad_actor_sys_prio": {"1", "65535"}, "ad_actor_system": {"00:11:22:33:44:55"},
 	"ad_select":        {"stable", "bandwidth", "count"},
@@ -37,8 +37,8 @@ var needed = map[string]string{
 	"downdelay": "miimon: 100",
 }
 
-// Every option in every mode: NetworkManager reads all that we write, and rejects or ignores what
-// we reject.
+// The test tries every option in every mode. NetworkManager must accept all options that we write,
+// and reject or ignore all options that we reject.
 func TestBondOptions_matchNetworkManager(t *testing.T) {
 	type try struct{ mode, option, value string }
 	var tries []try

@@ -20,9 +20,9 @@ import (
 // descriptions is the number of random descriptions.
 const descriptions = 2000
 
-// The meaning of a random description is known before it is written as YAML. A real nmcli must read
-// the same meaning from the keyfiles generated from the YAML. Both sides share only this test's
-// names of settings.
+// The test creates the meaning of random descriptions first, and then writes the descriptions as
+// YAML. A real nmcli must read the same meaning from the keyfiles generated from the YAML. Both
+// sides share only this test's names of settings.
 func TestKeyfiles_networkManagerReadsRandomDescriptions(t *testing.T) {
 	seed := uint64(20260301)
 	var connections atomic.Int64
@@ -76,12 +76,14 @@ type meaning struct {
 	profiles   map[string]profile
 	uuids      map[string]string // by interface
 	addresses  int
-	tables     map[string]int // the routing table, other than main, with routes of an interface and family
-	defaults   map[bool]string
-	l3         []string // in order, with their families
-	families   map[string][2]bool
-	static     map[string][2]bool
-	asks       map[string][2]bool // interfaces with more than link-local addresses: others have no name servers
+	// routing table, other than main, that contains routes of an interface and family
+	tables   map[string]int
+	defaults map[bool]string
+	l3       []string // in order, with their families
+	families map[string][2]bool
+	static   map[string][2]bool
+	// interfaces with more than link-local addresses; other interfaces have no name servers
+	asks map[string][2]bool
 }
 
 // named returns a profile with the names of other profiles replaced by their ids.
@@ -104,7 +106,7 @@ func (m *meaning) maybe() bool             { return m.IntN(2) == 0 }
 func (m *meaning) rarely() bool            { return m.IntN(4) == 0 }
 func (m *meaning) one(of ...string) string { return of[m.IntN(len(of))] }
 
-// either writes a number in YAML as a number or as text.
+// either writes a number in YAML as a number or as a string.
 func (m *meaning) either(n int) any {
 	if m.rarely() {
 		return strconv.Itoa(n)
@@ -149,7 +151,7 @@ func (m *meaning) invent() {
 	}
 }
 
-// begin returns the fields of all interfaces.
+// begin returns the fields that all interfaces have.
 func (m *meaning) begin(name, kind, controller, controllerKind string) (object, profile) {
 	in := object{"name": name, "type": kind, "state": "up"}
 	p := profile{"connection.id": name, "connection.type": strings.TrimPrefix(kind, "linux-"),
@@ -169,7 +171,7 @@ func (m *meaning) begin(name, kind, controller, controllerKind string) (object, 
 	if m.rarely() {
 		mtu := 1280 + m.IntN(8000)
 		in["mtu"], p["ethernet.mtu"] = m.either(mtu), strconv.Itoa(mtu)
-		if kind == "vlan" { // not above that of the base interface
+		if kind == "vlan" { // at most that of the base interface
 			in["mtu"], p["ethernet.mtu"] = 1280, "1280"
 		}
 	}
@@ -191,7 +193,7 @@ func (m *meaning) nic(name, controller string) {
 	m.nics = append(m.nics, ignition.NetworkInterface{MAC: strings.ToLower(mac), Name: name})
 	p["ethernet.mac-address"] = mac
 	switch m.IntN(5) {
-	case 0: // its own address, which changes nothing
+	case 0: // the NIC's own address, which has no effect
 		in["mac-address"] = strings.ToLower(mac)
 	case 1:
 		in["mac-address"], p["ethernet.cloned-mac-address"] = "02:00:00:00:00:99", "02:00:00:00:00:99"
@@ -363,7 +365,7 @@ func (m *meaning) vlan(name, base string) {
 	m.add(name, in, p)
 }
 
-// ip configures IPv4 and IPv6 of an interface, each in one of the possible ways.
+// ip configures IPv4 and IPv6 of an interface by one of the possible methods.
 func (m *meaning) ip(name string, in object, p profile) {
 	var has, static, asks [2]bool
 	for i, family := range []string{"ipv4", "ipv6"} {
@@ -420,7 +422,7 @@ func (m *meaning) ip(name string, in object, p profile) {
 	m.l3 = append(m.l3, name)
 }
 
-// learnt configures the use of settings from DHCP and routers.
+// dynamic configures the use of settings from DHCP and routers.
 func (m *meaning) dynamic(family string, section object, p profile) {
 	p[family+".dhcp-timeout"] = "2147483647"
 	if family == "ipv6" {
@@ -462,7 +464,7 @@ func (m *meaning) dynamic(family string, section object, p profile) {
 	}
 }
 
-// somewhere returns an interface that has a family, or none.
+// somewhere returns an interface that has addresses of a family, or "".
 func (m *meaning) somewhere(v6 int) (name, family string) {
 	var with []string
 	for _, l := range m.l3 {
@@ -586,8 +588,9 @@ func (m *meaning) rule() {
 	}
 }
 
-// resolver adds name servers of families that an interface has: on that of the default route, else
-// on the first one with static addresses, else on the first one.
+// resolver adds name servers of families that an interface has. They are assigned to the interface
+// of the default route, else to the first interface with static addresses, else to the first
+// interface.
 func (m *meaning) resolver() {
 	var servers, search []string
 	order := []int{0, 1}

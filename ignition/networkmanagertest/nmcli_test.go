@@ -1,9 +1,9 @@
 //go:build networkmanager
 
-// Package networkmanagertest tests the keyfiles of package ignition with Debian's NetworkManager:
-// how a real nmcli reads them (this file), whether that is the meaning of random descriptions
-// (meant_test.go), and the addresses that a real NetworkManager configures (namespace_test.go, if
-// the machine allows it).
+// Package networkmanagertest tests the keyfiles of package ignition with Debian's NetworkManager.
+// It tests how a real nmcli reads them (this file), whether that matches the meaning of random
+// descriptions (meant_test.go), and which addresses a real NetworkManager configures
+// (namespace_test.go, if the machine allows it).
 package networkmanagertest
 
 import (
@@ -43,10 +43,10 @@ func read(keyfile []byte) profile {
 	return p
 }
 
-// understood returns the profile as nmcli reads it from a keyfile and NetworkManager would write
-// it, without ignored settings.
+// understood returns the profile that nmcli reads from a keyfile, in the form in which
+// NetworkManager would write it, without ignored settings.
 func understood(keyfile []byte) (profile, error) {
-	// All our files have the priority, so this changes nothing.
+	// This command has no effect, because all our files have this priority.
 	cmd := exec.Command("nmcli", "--offline", "connection", "modify", "connection.autoconnect-priority", "1")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	cmd.Stdin = bytes.NewReader(keyfile)
@@ -83,8 +83,8 @@ var defaults = profile{
 	"bridge-port.hairpin-mode":                 "false", "bridge-port.path-cost": "100", "bridge-port.priority": "32",
 }
 
-// written returns a profile as NetworkManager writes it: without defaults, and with lists in its
-// order.
+// written returns a profile in the form in which NetworkManager writes it: without defaults, and
+// with lists in its order.
 func (p profile) written() profile {
 	out := make(profile, len(p))
 	for key, value := range p {
@@ -117,7 +117,7 @@ func number(text string) int {
 	return n
 }
 
-// difference returns the differences of two profiles by key; "" if there are none.
+// difference returns the differences between two profiles by key, or "".
 func difference(want, got profile) string {
 	var b strings.Builder
 	keys := slices.Sorted(maps.Keys(want))
@@ -149,7 +149,7 @@ func keyfiles(host ignition.HostNetwork) (map[string][]byte, error) {
 	return byName, nil
 }
 
-// all calls do n times, on all cores.
+// all calls do n times, in parallel on all cores.
 func all(t *testing.T, n int, do func(i int) error) {
 	t.Helper()
 	var group errgroup.Group
@@ -187,7 +187,7 @@ func TestKeyfiles_networkManagerReadsDescriptionsFromPractice(t *testing.T) {
 		}
 		files, err := keyfiles(ignition.HostNetwork{YAML: string(text), Interfaces: nics})
 		if err != nil {
-			return nil // the golden file of package ignition has their errors
+			return nil // the errors are in the golden file of package ignition
 		}
 		converted[i] = true
 		for name, keyfile := range files {

@@ -1,7 +1,7 @@
 //go:build boot
 
-// Package boottest boots generated images in an emulator. It is the final test that the content of
-// an image reaches the machine. It needs an emulator, boot loaders and a kernel, hence the build
+// Package boottest boots generated images in an emulator. It tests that the content of an image
+// reaches the machine. It needs an emulator, boot loaders and a kernel, and therefore has a build
 // tag: .ci/install-emulator installs them, and `make test` runs `go test -tags boot` here.
 package boottest
 
@@ -27,15 +27,15 @@ import (
 	"landfall/isogen"
 )
 
-// bootLimit is the maximum time of a boot. Without hardware acceleration, three to ten seconds are
-// usual.
+// bootLimit is the maximum time of a boot. Without hardware acceleration, a boot usually takes
+// three to ten seconds.
 const bootLimit = 3 * time.Minute
 
 var keyfile = isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600,
 	Data: []byte("[connection]\nid=eth0\n")}
 
-// TestImagesBoot boots every kind of image in every way. The machine prints the files that Ignition
-// would find, and the SHA-256 of the root file system if it had to fetch that.
+// TestImagesBoot boots every kind of image by every method. The machine prints the files that
+// Ignition would find, and the SHA-256 of the root file system if it downloaded it.
 func TestImagesBoot(t *testing.T) {
 	t.Parallel()
 	rootfs := noise(2<<20, 3)
@@ -170,7 +170,7 @@ func save(t *testing.T, image *isogen.Image) string {
 	return path
 }
 
-// site is the web server from which machines load.
+// site is the web server from which machines download files.
 type site struct {
 	url   string // the URL for machines
 	local string // the URL on the host
@@ -182,7 +182,7 @@ func newSite(t *testing.T, base *isogen.Base) *site {
 	s := &site{mux: http.NewServeMux()}
 	server := httptest.NewServer(s.mux)
 	t.Cleanup(server.Close)
-	// In the emulator's network, the addresses of the host are 10.0.2.2.
+	// In the emulator's network, the host has the address 10.0.2.2.
 	s.local = server.URL
 	s.url = strings.Replace(server.URL, "127.0.0.1", "10.0.2.2", 1)
 	s.serve(t, "/rootfs", must(base.Rootfs())(t))
@@ -216,7 +216,7 @@ type machine struct {
 	network  bool
 	bootFile string // the boot file in DHCP: a URL for iPXE, else a file in tftp
 	tftp     string // path of the TFTP server's directory
-	forward  string // an address in the network that leads to the host (guestfwd of the emulator)
+	forward  string // an address in the network that is forwarded to the host (guestfwd of the emulator)
 }
 
 func (m machine) firmware() string {
@@ -274,7 +274,7 @@ func (m machine) arguments(t *testing.T, dir, console string) []string {
 	return args
 }
 
-// boot runs the machine until it turns itself off, and returns the output on its serial console.
+// boot runs the machine until it powers itself off, and returns the output of its serial console.
 func (m machine) boot(t *testing.T) string {
 	t.Helper()
 	const emulator = "qemu-system-x86_64"

@@ -17,12 +17,11 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// guestSpeed is the factor by which the installation of a guest is faster than a real one.
+// guestSpeed is the factor by which the installation of a guest is faster than a real installation.
 const guestSpeed = "200"
 
 // discovery configures the network, reads the boot medium from the firmware, unpacks the root file
-// system of that medium, and starts the substitute for the agent. Afterwards the medium is no
-// longer in use.
+// system of that medium, and starts the simulated agent. After that, the medium is no longer used.
 const discovery = initHead + `
 load_modules
 hostname localhost
@@ -52,7 +51,7 @@ while :; do sleep 3600; done
 // number of the boot option in use.
 const globalVariable = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
-// agentRootfs is a root file system with the substitute for the agent.
+// agentRootfs returns a root file system with the simulated agent.
 func agentRootfs(t *testing.T) []byte {
 	t.Helper()
 	agent := filepath.Join(t.TempDir(), "agent")
@@ -72,12 +71,12 @@ func agentRootfs(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestInstallation_byManifests applies manifests of a single node to an appliance. A machine in an
-// emulator is powered on over Redfish and boots the image that its BMC has fetched. Its agent finds
-// the appliance by the config on the disc and registers. The machine is installed: it restarts from
-// the disk that it has written, without the disc.
+// TestInstallation_byManifests applies manifests of a single-node cluster to an appliance. A
+// machine in an emulator is powered on over Redfish and boots the image that its BMC has
+// downloaded. Its agent reads the appliance's address from the config on the disc and registers.
+// The installed machine restarts from the disk that it has written, without the disc.
 func TestInstallation_byManifests(t *testing.T) {
-	t.Parallel() // most of the time is waiting
+	t.Parallel() // the test mostly waits
 	site := newManagedSite(t, buildLiveISO(t, agentRootfs(t), discovery))
 	m := identity{name: "edge", mac: "52:54:00:77:07:01", serial: "EDGE0001",
 		uuid: "77070000-0000-4000-8000-000000000001"}

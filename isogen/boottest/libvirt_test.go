@@ -30,8 +30,8 @@ const libvirtDaemon = "/usr/sbin/libvirtd"
 // newEmulator returns a machine emulated by a libvirt domain, in a session that ends with the test.
 func newEmulator(t *testing.T, m identity) emulator {
 	t.Helper()
-	// Not in the test's directory: the socket needs a short name, and the owner of the session
-	// needs access.
+	// The directory is not the test's directory, because the socket needs a short name and the
+	// owner of the session needs access.
 	dir, err := os.MkdirTemp("", "landfall-libvirt-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
@@ -47,8 +47,8 @@ func newEmulator(t *testing.T, m identity) emulator {
 	return l
 }
 
-// sessionOwner is the user of the session if the tests run as root, for whom libvirt has no
-// session: nobody. Else it is nil.
+// sessionOwner returns the user nobody if the tests run as root, because libvirt has no session for
+// root. Otherwise it returns nil.
 func sessionOwner(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -73,7 +73,7 @@ type libvirt struct {
 	mu     sync.Mutex
 	image  string
 	fromCD bool
-	ended  chan ending // of the running machine, or nil
+	ended  chan ending // receives the ending of the running machine, or nil
 }
 
 func (l *libvirt) path(name string) string { return filepath.Join(l.dir, name) }
@@ -95,8 +95,8 @@ func (l *libvirt) give(paths ...string) error {
 	return nil
 }
 
-// serve runs the daemon of the session. It passes the socket to the daemon, as systemd would, so
-// that clients need not wait for it.
+// serve runs the daemon of the session. It passes the socket to the daemon, like systemd, so that
+// clients need not wait for the daemon.
 func (l *libvirt) serve(t *testing.T) {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: l.path("socket"), Net: "unix"})
@@ -127,7 +127,7 @@ func (l *libvirt) serve(t *testing.T) {
 	})
 }
 
-// follow receives all events of the domain, from its definition on.
+// follow receives all events of the domain, starting with its definition.
 func (l *libvirt) follow(t *testing.T) {
 	t.Helper()
 	events := l.command("event", "--domain", l.name, "--all", "--loop")
@@ -141,7 +141,7 @@ func (l *libvirt) follow(t *testing.T) {
 	t.Cleanup(func() {
 		require.NoError(t, events.Process.Kill())
 		reading.Wait()
-		require.Error(t, events.Wait(), "it listens until it is told not to")
+		require.Error(t, events.Wait(), "virsh must listen until it is killed")
 	})
 	require.Eventually(t, func() bool { return l.define() == nil && connected.Load() }, time.Minute,
 		50*time.Millisecond,
@@ -160,7 +160,7 @@ func (l *libvirt) listen(t *testing.T, out io.Reader, connected *atomic.Bool) {
 		_, event, _ := strings.Cut(lines.Text(), "event ")
 		what, detail, _ := strings.Cut(event, " for domain '"+l.name+"'")
 		switch {
-		case what == "'reboot'": // it is on again; the BMC decides what it boots now
+		case what == "'reboot'": // the machine is on again; the BMC decides what it boots next
 			how = restarted
 			if _, err := l.virsh("destroy", l.name); err != nil {
 				t.Errorf("take the power from the machine: %v", err)
@@ -242,7 +242,7 @@ func (l *libvirt) start(fromCD bool) (<-chan ending, error) {
 func (l *libvirt) stop() error {
 	_, err := l.virsh("destroy", l.name)
 	if state, stateErr := l.virsh("domstate", l.name); stateErr == nil && state == "shut off" {
-		return nil // it turned itself off just now
+		return nil // the machine powered itself off in the meantime
 	}
 	return err
 }

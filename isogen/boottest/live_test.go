@@ -18,21 +18,22 @@ import (
 
 const volumeID = "rhcos-9.6.20250523-0"
 
-// The files of Debian's packages from which the ISO is built.
+// Files of Debian's packages from which the ISO is built.
 const (
 	isolinuxDir = "/usr/lib/ISOLINUX"
 	syslinuxDir = "/usr/lib/syslinux/modules/bios"
 	busybox     = "/bin/busybox"
 )
 
-// An emulator with little CPU time seems to have no working timer. A kernel that then searches for
-// another timer loses the interrupts of the serial line, and so the output of the live system.
+// In an emulator with little CPU time, the kernel may conclude that the timer does not work. If it
+// then searches for another timer, it loses the interrupts of the serial line, and with them the
+// output of the live system.
 const noTimerCheck = "no_timer_check"
 
 const liveArguments = "coreos.liveiso=" + volumeID +
 	" ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1 " + noTimerCheck
 
-// The configurations of the boot loaders, before and behind their areas for kernel arguments.
+// Configurations of the boot loaders, before and after their areas for kernel arguments.
 const (
 	grubHead = `set timeout=0
 serial --unit=0 --speed=115200
@@ -61,8 +62,7 @@ func withArea(head, tail string) []byte {
 	return []byte(head + area + "# COREOS_KARG_EMBED_AREA\n" + tail)
 }
 
-// grubStart is built into the EFI program. It searches the disc and continues with the
-// configuration there.
+// grubStart is built into the EFI program. It finds the disc and loads the configuration from it.
 const grubStart = `search --no-floppy --set=root --file /EFI/redhat/grub.cfg
 set prefix=($root)/EFI/redhat
 configfile /EFI/redhat/grub.cfg
@@ -71,7 +71,7 @@ configfile /EFI/redhat/grub.cfg
 const grubModules = "iso9660 fat part_gpt part_msdos search search_fs_file linux normal configfile echo test gzio " +
 	"serial terminal"
 
-// initHead is the start of the substitute for the programs of the live system: it prints the
+// initHead is the start of the scripts that replace the programs of the live system. It prints the
 // location of the system and prepares the environment for the other scripts.
 const initHead = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -101,9 +101,9 @@ network_up() {
 }
 `
 
-// inspection copies the configuration from a config image if requested, as systemd and udev would
-// do it, fetches the root file system if it is not on the disc, prints the files that Ignition
-// would find, and turns the machine off.
+// inspection copies the configuration from a config image if requested, like systemd and udev. It
+// downloads the root file system if the disc does not contain it, prints the files that Ignition
+// would find, and powers the machine off.
 const inspection = initHead + `
 url=$(tr ' ' '\n' < /proc/cmdline | sed -n 's/^coreos.live.rootfs_url=//p' | tr -d '"')
 unit=/etc/systemd/system/landfall-config-image.service
@@ -135,9 +135,9 @@ ip addr add "$ip/$mask" dev "$interface"
 [ -z "$router" ] || ip route add default via "$router"
 `
 
-// buildLiveISO builds an ISO like CoreOS Assembler: isolinux for BIOS and GRUB for UEFI, both
-// bootable also from a disk, areas for kernel arguments, and an empty embed area that both boot
-// loaders pass to the kernel as a second initrd. The ISO has no table for a minimal ISO. Its live
+// buildLiveISO builds an ISO like CoreOS Assembler. It has isolinux for BIOS and GRUB for UEFI,
+// both also bootable from a disk, areas for kernel arguments, and an empty embed area that both
+// boot loaders pass to the kernel as a second initrd. It has no table for a minimal ISO. Its live
 // system runs the script.
 func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
 	t.Helper()
@@ -182,7 +182,8 @@ func kernelArgumentAreas(t *testing.T) []byte {
 	return b
 }
 
-// initramfs contains one static program, the scripts and the modules of the kernel.
+// initramfs returns an initramfs with one static program, the scripts and the modules of the
+// kernel.
 func initramfs(t *testing.T, script string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -211,7 +212,7 @@ func initramfs(t *testing.T, script string) []byte {
 	return b.Bytes()
 }
 
-// efiPartition is a FAT file system with GRUB.
+// efiPartition returns a FAT file system with GRUB.
 func efiPartition(t *testing.T, dir string) []byte {
 	t.Helper()
 	start, program, image := filepath.Join(dir, "start.cfg"), filepath.Join(dir, "BOOTX64.EFI"),
@@ -225,8 +226,8 @@ func efiPartition(t *testing.T, dir string) []byte {
 	return read(t, image)
 }
 
-// networkGRUB is a directory with the program grub.efi, which continues with the menu at /grub.cfg
-// of the server.
+// networkGRUB returns a directory with the program grub.efi, which loads the menu at /grub.cfg of
+// the server.
 func networkGRUB(t *testing.T, server string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -23,17 +23,17 @@ import (
 	"landfall/appliance/simulate/registry"
 )
 
-// installLimit is the maximum time of an installation. Without hardware acceleration, half a minute
-// is usual.
+// installLimit is the maximum time of an installation. Without hardware acceleration, an
+// installation usually takes half a minute.
 const installLimit = 5 * time.Minute
 
-// The address of the host, and its address in the emulator's network.
+// The address of the host, and the same host's address in the emulator's network.
 const (
 	hostAddress  = "127.0.0.1"
 	guestAddress = "10.0.2.2"
 )
 
-// managedSite is an appliance with its Kubernetes API, in a process of its own, and a mirror with a
+// managedSite is an appliance with its Kubernetes API, in a separate process, and a mirror with a
 // release.
 type managedSite struct {
 	program string
@@ -71,7 +71,7 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 	appliance.Stdout, appliance.Stderr = &log, &log
 	require.NoError(t, appliance.Start())
 	t.Cleanup(func() {
-		ended := appliance.Wait() // the context of the test has ended
+		ended := appliance.Wait() // the context of the test ended
 		if t.Failed() {
 			t.Logf("the appliance ended (%v):\n%s", ended, log.String())
 		}
@@ -107,7 +107,7 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// fill fills in values in a file of testdata and writes the result.
+// fill replaces the placeholders in a file of testdata and writes the result.
 func fill(t *testing.T, name, path string, with any) {
 	t.Helper()
 	text, err := template.ParseFiles(filepath.Join("testdata", name))
@@ -117,8 +117,8 @@ func fill(t *testing.T, name, path string, with any) {
 	require.NoError(t, os.WriteFile(path, filled.Bytes(), 0o600))
 }
 
-// install applies the manifests of a single node on a machine and follows the cluster until it is
-// installed.
+// install applies the manifests of a single-node cluster to a machine and waits until the cluster
+// is installed.
 func (s *managedSite) install(t *testing.T, m identity, stand *redfish.BMC) {
 	t.Helper()
 	manifests := filepath.Join(t.TempDir(), "site.yaml")

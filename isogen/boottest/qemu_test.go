@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newEmulator returns a machine emulated by QEMU alone, where there is no libvirt. The test
-// controls QEMU by its own protocol (QMP).
+// newEmulator returns a machine emulated by QEMU, for systems without libvirt. The test controls
+// QEMU with its own protocol (QMP).
 func newEmulator(t *testing.T, m identity) emulator {
 	t.Helper()
 	_, err := exec.LookPath(qemuProgram)
@@ -38,7 +38,7 @@ type qemu struct {
 
 	mu    sync.Mutex
 	image string
-	line  *qmp // to the running machine, or nil
+	line  *qmp // connection to the running machine, or nil
 }
 
 func (q *qemu) path(name string) string { return filepath.Join(q.dir, name) }
@@ -95,7 +95,7 @@ func (q *qemu) start(fromCD bool) (<-chan ending, error) {
 	go func() {
 		how := line.listen(out)
 		if err := program.Wait(); err != nil && how == restarted {
-			how = switchedOff // QEMU failed meanwhile
+			how = switchedOff // QEMU failed in the meantime
 		}
 		q.mu.Lock()
 		q.line = nil
@@ -134,7 +134,7 @@ func (q *qemu) insert(image string) error {
 	if _, err := q.line.ask(command, arguments); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
-	return nil // a machine that is off gets it at power on
+	return nil // the medium is inserted at the next power-on
 }
 
 func (q *qemu) inserted() (string, error) {

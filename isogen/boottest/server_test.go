@@ -15,17 +15,17 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// The hardware of machines behind BMCs.
+// Hardware of machines behind BMCs.
 const (
 	memoryMiB = 640
-	diskBytes = 20 << 30 // almost none of it is written
+	diskBytes = 20 << 30 // a sparse file: almost nothing of it is written
 )
 
-// processor supports what OpenShift needs, and needs a third less time to emulate than one with all
-// features.
+// processor has the features that OpenShift needs. Emulating it takes a third less time than
+// emulating a processor with all features.
 const processor = "Nehalem"
 
-// The firmware of Debian: its program, and the variables of a new machine.
+// Debian's firmware: its program, and the variables of a new machine.
 const (
 	firmwareCode      = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	firmwareVariables = "/usr/share/OVMF/OVMF_VARS_4M.fd"
@@ -34,23 +34,24 @@ const (
 // identity identifies a machine.
 type identity struct{ name, mac, serial, uuid string }
 
-// ending is how a running machine ended.
+// ending describes how a running machine ended.
 type ending string
 
 const (
 	switchedOff ending = "its system switched it off"
-	restarted   ending = "its system restarted it" // the emulator leaves the restart to the BMC
+	restarted   ending = "its system restarted it" // the emulator lets the BMC restart the machine
 	stopped     ending = "its power was taken away"
 )
 
-// emulator is a machine with a CD drive that keeps its medium while the machine is on or off.
+// emulator is a machine with a CD drive. The drive keeps its medium when the machine is powered on
+// or off.
 type emulator interface {
-	// start powers the machine on. It boots from its CD, or else from its disk. The channel
-	// receives its ending once.
+	// start powers the machine on. It boots from its CD if fromCD is set, otherwise from its disk.
+	// The channel receives the ending once.
 	start(fromCD bool) (<-chan ending, error)
 	// stop powers off a running machine.
 	stop() error
-	// insert replaces the medium in the drive by an image; "" empties the drive.
+	// insert replaces the medium in the drive with an image; "" empties the drive.
 	insert(image string) error
 	// inserted returns the medium in the drive.
 	inserted() (string, error)
@@ -60,7 +61,7 @@ type emulator interface {
 	console() string
 }
 
-// server is an emulated machine behind a substitute for a BMC.
+// server is an emulated machine behind a simulated BMC.
 type server struct {
 	bmc     *redfish.BMC
 	machine emulator
@@ -104,10 +105,10 @@ func newServer(t *testing.T, m identity) *server {
 	return s
 }
 
-// load inserts the image that the BMC has fetched, until the BMC ejects it.
+// load inserts the image that the BMC has downloaded, until the BMC ejects it.
 func (s *server) load(image *redfish.Image) error {
 	disc := image.Path + ".inserted"
-	if err := os.Link(image.Path, disc); err != nil { // the BMC removes its own file
+	if err := os.Link(image.Path, disc); err != nil { // the BMC removes its own file later
 		return err
 	}
 	s.drive.Lock()
@@ -135,7 +136,8 @@ func (s *server) load(image *redfish.Image) error {
 	return nil
 }
 
-// live runs the machine until the context ends, which powers it off, or until its system ends.
+// live runs the machine until the context ends or its system ends. When the context ends, the
+// machine is powered off.
 func (s *server) live(ctx context.Context, fromCD bool) {
 	s.on.Lock()
 	defer s.on.Unlock()
@@ -162,7 +164,7 @@ func (s *server) live(ctx context.Context, fromCD bool) {
 	}
 }
 
-// inserted is what is in the machine's drive.
+// inserted returns the content of the machine's drive.
 func (s *server) inserted(t *testing.T) string {
 	t.Helper()
 	image, err := s.machine.inserted()

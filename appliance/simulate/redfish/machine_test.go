@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestServer_machineFollowsPower boots a server whose machine is another program: it gets the
-// image's bytes, is notified when the image is removed, and reports its own end.
+// TestServer_machineFollowsPower boots a server whose machine is a separate program. The program
+// receives the image's bytes, is notified when the image is removed, and reports its own end.
 func TestServer_machineFollowsPower(t *testing.T) {
 	image := make([]byte, 40<<10)
 	copy(image[iso9660Offset:], iso9660Mark)
