@@ -357,14 +357,14 @@ func TestValidationsRead(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 6, minimums("4.20.8").Operators.For(mce).SingleNode.CPUCores)
 	_, _, err = Validations{OperatorRequirements: writeFile(t, `{"coffee": {}}`)}.Read()
-	require.ErrorContains(t, err, `an operator "coffee"`)
+	require.ErrorContains(t, err, `unknown operator "coffee"`)
 	_, _, err = Validations{OperatorRequirements: own + ".gone"}.Read()
 	require.ErrorContains(t, err, "validations.operator_requirements")
 
 	_, _, err = Validations{DisabledHosts: []string{"connected"}}.Read()
 	require.ErrorContains(t, err, "validations.disabled_hosts")
 	_, _, err = Validations{Requirements: writeFile(t, "{}")}.Read()
-	require.ErrorContains(t, err, "no JSON list")
+	require.ErrorContains(t, err, "not a JSON list")
 	_, _, err = Validations{Requirements: file + ".gone"}.Read()
 	require.ErrorContains(t, err, "validations.requirements")
 }

@@ -156,20 +156,20 @@ func isNVMe(d *models.Disk) bool { return strings.HasPrefix(d.Name, "nvme") }
 func diskFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []string {
 	var faults []string
 	if need := rules.MinGB * gigabyte; d.SizeBytes < need {
-		faults = append(faults, fmt.Sprintf("it holds %s and at least %s are needed", Size(d.SizeBytes), Size(need)))
+		faults = append(faults, fmt.Sprintf("the disk has %s, but at least %s are required", Size(d.SizeBytes), Size(need)))
 	}
 	arch := ""
 	if inv.CPU != nil {
 		arch = inv.CPU.Architecture
 	}
 	if allowed := driveTypes(arch, rules.OpenshiftVersion); !slices.Contains(allowed, d.DriveType) {
-		faults = append(faults, fmt.Sprintf("it is a drive of type %s, use one of %s", orUnknown(string(d.DriveType)),
+		faults = append(faults, fmt.Sprintf("the drive type %s is not supported, use one of %s", orUnknown(string(d.DriveType)),
 			join(allowed)))
 	}
 	switch d.DriveType {
 	case models.DriveTypeFC, models.DriveTypeISCSI:
 		if holder := multipathHolder(d, inv); holder != "" {
-			faults = append(faults, fmt.Sprintf("it is one path of the multipath device %s, use that device", holder))
+			faults = append(faults, fmt.Sprintf("the disk is a path of the multipath device %s, use that device", holder))
 		}
 	case models.DriveTypeMultipath:
 		faults = append(faults, multipathFaults(d, inv, rules)...)
@@ -234,18 +234,18 @@ func multipathFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []s
 	}
 	fc, iscsi := count[models.DriveTypeFC], count[models.DriveTypeISCSI]
 	if fc == 0 && iscsi == 0 {
-		return []string{"none of its paths is Fibre Channel or iSCSI"}
+		return []string{"the disk has no Fibre Channel or iSCSI path"}
 	}
 	var faults []string
 	if fc != len(paths) && iscsi != len(paths) {
-		faults = append(faults, "its paths are of different types, they must all be Fibre Channel or all be iSCSI")
+		faults = append(faults, "the paths of the disk have different types, all must be Fibre Channel or all iSCSI")
 	}
 	for _, p := range paths {
 		if p.DriveType != models.DriveTypeISCSI {
 			continue
 		}
 		if iscsiFault(p, inv) != "" || !AtLeast(rules.OpenshiftVersion, 4, 15) {
-			faults = append(faults, fmt.Sprintf("its iSCSI path %s cannot be installed to", p.Name))
+			faults = append(faults, fmt.Sprintf("the iSCSI path %s cannot be used", p.Name))
 			break
 		}
 	}
@@ -273,7 +273,7 @@ func iscsiFault(d *models.Disk, inv *models.Inventory) string {
 	}
 	for _, cidr := range Addresses(inv.Interfaces[i]) {
 		if cidr.Addr() == ip {
-			return fmt.Sprintf("its iSCSI address %s is that of the default route, use a separate network for "+
+			return fmt.Sprintf("the iSCSI address %s is that of the default route, use a separate network for "+
 				"storage", ip)
 		}
 	}

@@ -34,7 +34,7 @@ func TestValidateDisks(t *testing.T) {
 	}{
 		{"an SSD", &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 100e9}, nil, "4.18.0", ""},
 		{"a small disk", &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 99_999_000_000},
-			nil, "4.18.0", "it holds 99.99 GB and at least 100 GB"},
+			nil, "4.18.0", "the disk has 99.99 GB, but at least 100 GB"},
 		{"a DVD", &models.Disk{Name: "sr0", DriveType: models.DriveTypeODD, SizeBytes: 200e9}, nil, "4.18.0",
 			"type ODD"},
 		{"a disk of unknown type", &models.Disk{Name: "x", SizeBytes: 200e9}, nil, "4.18.0", "type unknown"},
@@ -45,7 +45,7 @@ func TestValidateDisks(t *testing.T) {
 			""},
 		{"one path of Fibre Channel", fc, []*models.Disk{san}, "4.18.0", "multipath device dm-0"},
 		{"multipath of Fibre Channel", san, []*models.Disk{fc}, "4.18.0", ""},
-		{"multipath without paths", san, nil, "4.18.0", "none of its paths"},
+		{"multipath without paths", san, nil, "4.18.0", "no Fibre Channel or iSCSI path"},
 		{"multipath of two kinds", san, []*models.Disk{fc, path}, "4.18.0", "different types"},
 		{"multipath over the default route", san, []*models.Disk{path}, "4.18.0", "iSCSI path sdc"},
 		{"iSCSI over its own network", iscsi("10.0.0.5"), nil, "4.18.0", ""},

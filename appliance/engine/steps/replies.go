@@ -278,7 +278,7 @@ func readFreeAddresses(e *Effect, output string, _ Situation) error {
 	}
 	for _, n := range *list {
 		if n == nil {
-			return errors.New("one of the networks is empty")
+			return errors.New("a network in the report is empty")
 		}
 		if _, err := netip.ParsePrefix(n.Network); err != nil {
 			return fmt.Errorf("%q is not a network", n.Network)
@@ -340,7 +340,7 @@ func readLease(e *Effect, output string, s Situation) error {
 		return errors.New("the cluster does not get its addresses by DHCP")
 	}
 	if r.APIVipAddress == nil || r.IngressVipAddress == nil {
-		return errors.New("one of the two addresses is missing")
+		return errors.New("an address in the report is missing")
 	}
 	if len(s.Cluster.MachineNetworks) == 0 || s.Cluster.MachineNetworks[0] == nil {
 		return errors.New("the cluster has no machine network")
@@ -375,7 +375,7 @@ func readVIPs(e *Effect, output string, s Situation) error {
 	}
 	for _, v := range *list {
 		if v == nil {
-			return errors.New("one of the addresses is empty")
+			return errors.New("an address in the report is empty")
 		}
 		if _, err := netip.ParseAddr(string(v.Vip)); err != nil {
 			return fmt.Errorf("%q is not an IP address", v.Vip)
@@ -433,7 +433,7 @@ func readImages(e *Effect, output string, s Situation) error {
 	}
 	for _, image := range r.Images {
 		if image == nil || image.Name == "" {
-			return errors.New("one of the images has no name")
+			return errors.New("an image in the report has no name")
 		}
 		if err := image.Result.Validate(nil); err != nil {
 			return fmt.Errorf("the result %q of image %s is unknown", image.Result, image.Name)

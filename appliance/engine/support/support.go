@@ -89,7 +89,7 @@ func (q Query) Check() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no platform %q", q.Platform)
+	return fmt.Errorf("unknown platform %q", q.Platform)
 }
 
 // CheckVersion rejects an invalid OpenShift version. The error is a sentence.

@@ -123,7 +123,7 @@ func TestQueryCheck_invalid(t *testing.T) {
 		"the platform nutanix is not available":    {Version: "4.19", Architecture: "arm64", Platform: "nutanix"},
 		"the platform external is not available": {Version: "4.13", Architecture: "x86_64", Platform: "external",
 			External: "oci"},
-		`there is no platform "moon"`:               {Version: "4.19", Architecture: "x86_64", Platform: "moon"},
+		`unknown platform "moon"`:                   {Version: "4.19", Architecture: "x86_64", Platform: "moon"},
 		`the OpenShift version "4.19.x" is invalid`: {Version: "4.19.x", Architecture: "x86_64"},
 	} {
 		require.ErrorContains(t, q.Check(), want)

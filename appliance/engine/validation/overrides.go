@@ -65,11 +65,11 @@ func ParseOverrides(text []byte) (*Overrides, error) {
 
 func (e override) check() error {
 	if _, _, ok := majorMinor(e.Version); !ok && e.Version != "default" {
-		return fmt.Errorf("its version %q is neither \"default\" nor a version such as \"4.20\" or \"4.20.8\"",
+		return fmt.Errorf("the version %q is neither \"default\" nor a version such as \"4.20\" or \"4.20.8\"",
 			e.Version)
 	}
 	if e.MatchType != "" && e.MatchType != "min_version" {
-		return fmt.Errorf("its match_type is %q; leave it out, or write \"min_version\" for this version and later "+
+		return fmt.Errorf("the match_type is %q; leave it out, or write \"min_version\" for this version and later "+
 			"ones", e.MatchType)
 	}
 	for name, c := range map[string]*changes{"master": e.Master, "arbiter": e.Arbiter, "worker": e.Worker, "sno": e.SNO,

@@ -37,7 +37,7 @@ func TestParseOverrides_invalid(t *testing.T) {
 		"an unknown field": {`[{"version": "default", "master": {"cores": 4}}]`, `"cores"`},
 		"no version":       {`[{"master": {}}]`, "entry 1"},
 		"a strange version": {`[{"version": "default"}, {"version": "latest"}]`,
-			`entry 2 of the hardware requirements: its version "latest"`},
+			`entry 2 of the hardware requirements: the version "latest"`},
 		"a strange match": {`[{"version": "4.20", "match_type": "like"}]`, `"like"`},
 		"no cores":        {`[{"version": "default", "sno": {"cpu_cores": 0}}]`, "cpu_cores of role sno is 0"},
 		"no latency":      {`[{"version": "default", "worker": {"network_latency_threshold_ms": 0}}]`, "above 0"},
