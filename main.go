@@ -1,4 +1,4 @@
-// Landfall installs OpenShift clusters where there is no internet: see README.md.
+// Landfall installs OpenShift clusters at sites without access to the internet. See README.md.
 package main
 
 import (

@@ -28,8 +28,8 @@ func (a *Appliance) newAMS() (*ams.Service, error) {
 	})
 }
 
-// capable returns the function that reports which capabilities the organization has. It returns nil
-// if the configuration does not make features depend on capabilities.
+// capable returns a function that reports the capabilities of the organization. It returns nil if
+// the configuration allows all features without capabilities.
 func capable(config config.Config, db *store.DB, logger *slog.Logger) func(capability string) bool {
 	if !config.Capabilities.Enforce {
 		return nil

@@ -123,7 +123,7 @@ func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 			require.Equal(t, 422, answer.status)
 			continue
 		}
-		requireRefusal(t, answer, http.StatusForbidden, "signature does not fit")
+		requireRefusal(t, answer, http.StatusForbidden, "signature is invalid")
 	}
 }
 
@@ -194,7 +194,7 @@ func TestLogs_uploadAndDownload(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "of the host", string(call(t, http.MethodGet, link, nil).body))
 	requireRefusal(t, call(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403,
-		"signature does not fit")
+		"signature is invalid")
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &silent})
 	refused(t, err, 409)
 	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests",

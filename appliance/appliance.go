@@ -1,7 +1,7 @@
 // Package appliance wires, starts and stops one appliance.
 //
-// New opens everything that can fail (the data directory, the mirror's files, the address), so that
-// a start that can't succeed fails at once. Run serves until its context ends.
+// New opens all resources that can fail (the data directory, the mirror's files, the address), so
+// that errors of a start are reported immediately. Run serves until its context ends.
 //
 // Design: docs/design.md#construction-in-one-step.
 package appliance
@@ -48,21 +48,21 @@ import (
 )
 
 const (
-	// tidyEvery is the interval between two compactions of the change log. Clients of the feed can
-	// go back that far at least.
-	tidyEvery = 15 * time.Minute
-	// collectEvery is the interval between two collections of unreferenced files, in units of
-	// tidyEvery.
-	collectEvery = 24
+	// tidyInterval is the interval between two compactions of the change log. The log thus covers
+	// at least this time for clients of the feed.
+	tidyInterval = 15 * time.Minute
+	// collectInterval is the interval between two removals of unreferenced files, in units of
+	// tidyInterval.
+	collectInterval = 24
 )
 
-// Appliance is an appliance that has been opened and listens.
+// Appliance is an opened appliance that listens on its address.
 type Appliance struct {
 	config     config.Config
 	version    string
 	log        *slog.Logger
 	listener   net.Listener
-	address    net.Addr // of the listener; it stays when the server takes the listener over
+	address    net.Addr // of the listener; still set after the server has taken the listener
 	urls       []string
 	db         *store.DB
 	siteKey    *sitekey.Key
@@ -83,16 +83,16 @@ type Appliance struct {
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
-	boot       *discovery.BootListener // nil: images are served by the server alone
+	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
 	bootServer *web.Server // serves boot
 
-	kubernetes *kubernetesObjects // nil: the configuration disables the Kubernetes API
-	kubeServer *kubernetesServer  // nil, too, then
-	spokes     *joining.Spokes    // nil: the configuration disables them
+	kubernetes *kubernetesObjects // nil if the configuration disables the Kubernetes API
+	kubeServer *kubernetesServer  // nil if kubernetes is nil
+	spokes     *joining.Spokes    // nil if the configuration disables connections to installed clusters
 }
 
-// bmcPasswords is the purpose for which the site's key seals the passwords of BMCs.
+// bmcPasswords is the purpose with which the site's key encrypts the passwords of BMCs.
 const bmcPasswords sitekey.Purpose = "bmc passwords"
 
 // bmcService implements console.BMCs.
@@ -104,8 +104,8 @@ type bmcService struct {
 // InfraEnv implements console.BMCs.
 func (s bmcService) InfraEnv(idOrName string) (string, error) { return s.infraEnvs.InfraEnv(idOrName) }
 
-// New opens an appliance with a configuration. Its errors are sentences that name the obstacle; it
-// leaves nothing open then.
+// New opens an appliance with a configuration. Its errors are sentences for the user. After an
+// error, it has closed all resources.
 func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
@@ -141,7 +141,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		Logger: logger, Clock: clockwork.NewRealClock(),
 		History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 		Versioned: kube.Bucket,
-		// above all revisions that this file had before it was last restored from a copy
+		// above all revisions that the database had before a restore from a backup
 		Floor: uint64(time.Now().UnixMicro()),
 	}); err != nil {
 		return nil, err
@@ -149,7 +149,8 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if a.siteKey, err = sitekey.LoadOrCreate(config.DataDir); err != nil {
 		return nil, err
 	}
-	logger.Info("The site's key signs what leaves the appliance.", "fingerprint", a.siteKey.Public().Fingerprint())
+	logger.Info("Site key loaded. It signs the files that leave the appliance.", "fingerprint",
+		a.siteKey.Public().Fingerprint())
 	if a.rules, err = site.NewRules(site.RulesOptions{
 		Files: mirrorFiles, DB: a.db, Version: version, Logger: logger,
 	}); err != nil {
@@ -212,7 +213,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	a.infraEnvs = bmc.NewInfraEnvs(a.engine, a.discovery, a.networks)
 	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Logger: logger})
 	a.proofs = site.NewProofs(site.ProofsOptions{
-		Prover: prover, Engine: a.engine, Known: known(config), DB: a.db, Key: a.siteKey,
+		Prover: prover, Engine: a.engine, Known: configuredReleases(config), DB: a.db, Key: a.siteKey,
 	})
 	var wake func()
 	if a.kubernetes != nil {
@@ -220,7 +221,8 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}
 	a.mirror = site.NewManager(a.rules, a.engine, wake)
 	a.doctor = doctor.NewService(doctor.Options{
-		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents, Releases: known(config).Releases,
+		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
+		Releases:   configuredReleases(config).Releases,
 		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls, Logger: logger,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
@@ -271,7 +273,7 @@ func (a *Appliance) newServer() error {
 			Changes: a.db, ClusterOf: a.engine.OwningCluster, Draining: a.server.Draining(), Logger: a.log,
 		}),
 		console.StatusOperations(console.SiteStatus{
-			Version: a.version, URLs: a.urls, Releases: known(a.config).Releases, OSImages: a.images,
+			Version: a.version, URLs: a.urls, Releases: configuredReleases(a.config).Releases, OSImages: a.images,
 		}),
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
@@ -288,10 +290,10 @@ func (a *Appliance) newServer() error {
 	)...)
 }
 
-// URLs returns the addresses under which hosts reach the appliance, the preferred one first.
+// URLs returns the URLs of the appliance for hosts, the preferred one first.
 func (a *Appliance) URLs() []string { return a.urls }
 
-// LocalURL returns an address under which programs on this machine reach the appliance.
+// LocalURL returns a URL of the appliance for programs on this machine.
 func (a *Appliance) LocalURL() string {
 	host, port, err := net.SplitHostPort(a.address.String())
 	if err != nil {
@@ -303,8 +305,8 @@ func (a *Appliance) LocalURL() string {
 	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
 }
 
-// Run serves until the context ends or a task fails, then lets running requests end within the
-// configured time and closes everything.
+// Run serves until the context ends or a task fails. It then waits for running requests, up to the
+// configured time, and closes all resources.
 func (a *Appliance) Run(ctx context.Context) error {
 	return errors.Join(runAll(ctx, a.tasks()), a.Close())
 }
@@ -342,20 +344,19 @@ func (a *Appliance) serve(ctx context.Context) error {
 	return a.server.Serve(ctx, listener)
 }
 
-// KeepSmall returns unused memory to the system whenever the appliance is idle, until the context
-// ends.
+// KeepSmall returns unused memory to the operating system whenever the appliance is idle, until the
+// context ends.
 func (a *Appliance) KeepSmall(ctx context.Context, clock clockwork.Clock) {
 	process.KeepSmall(ctx, a.db, clock, a.log)
 }
 
-// tidy removes data that is no longer needed: old events, the change log before the last interval,
-// and unreferenced files.
+// tidy removes old events, the change log before the last interval, and unreferenced files.
 func (a *Appliance) tidy(ctx context.Context) error {
-	ticker := time.NewTicker(tidyEvery)
+	ticker := time.NewTicker(tidyInterval)
 	defer ticker.Stop()
 	last := a.db.Revision()
 	for turn := 0; ; turn++ {
-		if turn%collectEvery == 0 {
+		if turn%collectInterval == 0 {
 			if err := a.db.CollectBlobs(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn("Unreferenced files could not be removed.", "error", err)
 			}
@@ -379,7 +380,7 @@ func (a *Appliance) tidy(ctx context.Context) error {
 	}
 }
 
-// Close closes everything that New opened. Run calls it at its end.
+// Close closes all resources that New opened. Run calls it at its end.
 func (a *Appliance) Close() error {
 	var errs []error
 	if a.listener != nil {

@@ -22,8 +22,8 @@ func (a *Appliance) kubeconfigs() joining.Kubeconfigs {
 	return joining.Kubeconfigs{Objects: &a.kubernetes.clusters}
 }
 
-// followed returns the engine's hook that reports whether hosts are followed into a cluster; nil if
-// the configuration switches that off.
+// followed returns the engine's hook that reports whether the appliance observes hosts as they join
+// a cluster. It returns nil if the configuration disables this.
 func (a *Appliance) followed() func(*store.Tx, view.Rows, string) (bool, error) {
 	if !a.config.Joining.Follow {
 		return nil
@@ -31,8 +31,8 @@ func (a *Appliance) followed() func(*store.Tx, view.Rows, string) (bool, error) 
 	return a.kubeconfigs().Followed
 }
 
-// newSpokes returns the connections to installed clusters; nil if the configuration switches them
-// off.
+// newSpokes returns the connections to installed clusters, or nil if the configuration disables
+// them.
 func (a *Appliance) newSpokes(names map[string]string) *joining.Spokes {
 	if !a.config.Joining.Follow {
 		return nil
@@ -40,8 +40,8 @@ func (a *Appliance) newSpokes(names map[string]string) *joining.Spokes {
 	return joining.NewSpokes(a.db, a.engine, a.kubeconfigs(), names, clockwork.NewRealClock())
 }
 
-// approvedThere reports whether a host's cluster itself approves the certificate requests of its
-// kubelet: that is so if the cluster has a Machine for the host.
+// approvedThere reports whether a host's cluster itself approves the certificate requests of the
+// host's kubelet. It does if it has a Machine for the host.
 func (a *Appliance) approvedThere(host engine.AwaitedHost) (there bool, err error) {
 	if a.kubernetes == nil {
 		return false, nil
@@ -60,7 +60,7 @@ func (a *Appliance) approvedThere(host engine.AwaitedHost) (there bool, err erro
 	return there, err
 }
 
-// followHosts follows hosts into their clusters until the context ends.
+// followHosts observes hosts as they join their clusters, until the context ends.
 func (a *Appliance) followHosts(ctx context.Context) error {
 	if a.spokes == nil {
 		return nil

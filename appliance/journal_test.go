@@ -73,7 +73,7 @@ func TestJournal_runningAndStoppedApplianceAgree(t *testing.T) {
 		"/api/landfall/v1/clusters/00000000-0000-4000-8000-000000000000/journal", nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, status)
-	require.Contains(t, string(answer), "nothing is known of one in the past")
+	require.Contains(t, string(answer), "no history of a deleted cluster with this ID")
 	stop()
 
 	var again bytes.Buffer

@@ -22,7 +22,7 @@ import (
 	"landfall/web/kube"
 )
 
-// kubernetesSecrets is the purpose for which the site's key seals Kubernetes Secrets.
+// kubernetesSecrets is the purpose with which the site's key encrypts Kubernetes Secrets.
 const kubernetesSecrets sitekey.Purpose = "landfall kubernetes secrets"
 
 // kubernetesObjects is the part of the Kubernetes API that the engine needs: the objects, the queue
@@ -35,8 +35,10 @@ type kubernetesObjects struct {
 	clusters clusters.Projector
 	hosts    hosts.Projector
 
-	listener net.Listener // of its own; nil: the appliance's serves the API, or the server has taken it over
-	address  net.Addr     // of that listener; nil: there is none
+	// separate listener; nil if the main server serves the API, or after the API's server has taken
+	// the listener
+	listener net.Listener
+	address  net.Addr // of the separate listener; nil without one
 }
 
 // kubernetesServer is the part of the Kubernetes API that needs the engine: the API server and the
@@ -44,7 +46,7 @@ type kubernetesObjects struct {
 type kubernetesServer struct {
 	api         *kube.Server
 	controllers []task
-	web         *web.Server // on a listener of its own; nil: the appliance's server serves the API
+	web         *web.Server // on the separate listener; nil if the main server serves the API
 	base        *kubernetesObjects
 }
 
@@ -69,13 +71,13 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "--listen", "--kubernetes-listen"))
 	}
 	k.address = k.listener.Addr()
-	a.log.Info("The Kubernetes API is served on a listener of its own.", "address", k.address.String())
+	a.log.Info("The Kubernetes API is served on a separate listener.", "address", k.address.String())
 	return k, nil
 }
 
-// projector returns the projector that writes changes of the engine into objects. While the
-// Kubernetes API is disabled, it records the changes that existing objects miss; it is nil if there
-// are no objects.
+// projector returns the projector that writes changes of the engine to Kubernetes objects. While
+// the Kubernetes API is disabled, the projector only records which existing objects are outdated.
+// It is nil if no objects exist.
 func (a *Appliance) projector() (engine.Projector, error) {
 	if a.kubernetes != nil {
 		k := a.kubernetes
@@ -143,11 +145,13 @@ func (k *kubernetesObjects) close() error {
 	return k.listener.Close()
 }
 
-// kubernetesURL returns the URL of the API for a client that reaches the appliance under a URL.
+// kubernetesURL returns the URL of the Kubernetes API for a client that uses the given URL of the
+// appliance.
 func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 	if a.kubernetes == nil {
 		return "",
-			errors.New("the Kubernetes API of this appliance is off: start it with kubernetes.enabled: true in its " +
+			errors.New("the Kubernetes API of this appliance is disabled: start the appliance with " +
+				"kubernetes.enabled: true in its " +
 				"configuration, or --kubernetes-enabled=true")
 	}
 	at := url.URL{Scheme: under.Scheme, Host: under.Host}

@@ -12,8 +12,8 @@ import (
 	"landfall/appliance/kube/projection"
 )
 
-// newControllers adds all reconcilers to the loop. It returns the admission rules of their kinds,
-// and the tasks that run the loop and queue changes of servers.
+// newControllers adds all reconcilers to the reconcile loop. It returns the admission rules of
+// their kinds, and the tasks that run the loop and queue changed servers.
 func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, []task) {
 	clock, baseImages := clockwork.NewRealClock(), hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,

@@ -9,7 +9,7 @@ import (
 	"landfall/store"
 )
 
-// metalOptions returns the options of the controllers of BareMetalHosts, without its connections to
+// metalOptions returns the options of the controllers of BareMetalHosts, without the connections to
 // installed clusters.
 func (a *Appliance) metalOptions(k *kubernetesObjects) metal.Options {
 	return metal.Options{

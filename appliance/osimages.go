@@ -33,7 +33,8 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 	}
 	return osimage.New(osimage.Options{
 		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
-		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases, Known: known(config)}.Fetch,
+		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases,
+			Known: configuredReleases(config)}.Fetch,
 		Users: users, Secrets: sealed,
 		Clock: clockwork.NewRealClock(), Logger: logger,
 	})
@@ -55,8 +56,8 @@ func infraEnvUsers(db *store.DB) func() ([]osimage.User, error) {
 	}
 }
 
-// known returns the releases of a configuration.
-func known(config config.Config) release.ConfiguredReleases {
+// configuredReleases returns the releases in a configuration.
+func configuredReleases(config config.Config) release.ConfiguredReleases {
 	known := release.ConfiguredReleases{PullSecretFile: config.Mirror.PullSecret}
 	for _, image := range config.ReleaseImages {
 		known.Releases = append(known.Releases, release.Image{OpenshiftVersion: image.OpenshiftVersion,

@@ -150,7 +150,7 @@ func TestServe_invalidConfiguration(t *testing.T) {
 	}{
 		"a wrong key": {[]string{"--config", wrong},
 			`wrong.yaml, line 2: unknown key "lisen"; did you mean "listen"?`},
-		"no such file": {[]string{"--config", directory + "/none.yaml"}, "none.yaml: there is no such file"},
+		"no such file": {[]string{"--config", directory + "/none.yaml"}, "none.yaml: the file does not exist"},
 		"a port in use": {[]string{"--listen", taken.Addr().String(), "--data-dir", directory + "/data"},
 			"another program already listens on " + taken.Addr().String()},
 		"a file for a directory": {[]string{"--listen", "127.0.0.1:0", "--data-dir", notAFolder}, notAFolder},

@@ -325,7 +325,7 @@ func TestISOInspect_standardInput(t *testing.T) {
 	require.Equal(t, exitUsage, piped("diff", "-", "-").code)
 	none := landfallReading(t, strings.NewReader("text"), "iso", "inspect", "-")
 	require.Equal(t, exitFailure, none.code)
-	require.Contains(t, none.errOut, "standard input can't be read as an ISO")
+	require.Contains(t, none.errOut, "standard input is not a readable ISO")
 	left, err := filepath.Glob(filepath.Join(temporary, "landfall-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -389,7 +389,7 @@ func TestISO_errorsLeaveNoFiles(t *testing.T) {
 		"config and awaiting": {[]string{"build", "--await-config-image", "--base", base, "--ignition", config,
 			"-o", out}, exitUsage, "--await-config-image reads its config from another drive"},
 		"config image, no config": {[]string{"build", "--config-image", "-o", out}, exitUsage, "--ignition (a config)"},
-		"inspect no ISO":          {[]string{"inspect", plain}, exitFailure, "can't be read as an ISO"},
+		"inspect no ISO":          {[]string{"inspect", plain}, exitFailure, "is not a readable ISO"},
 		"inspect nothing":         {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
 		"extract nothing":         {[]string{"extract", base, "config"}, exitFailure, "no Ignition config is embedded"},
 		"extract all of none": {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure,

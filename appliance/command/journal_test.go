@@ -99,7 +99,7 @@ func TestJournalReplay_rejectsInvalidJournals(t *testing.T) {
 		arguments []string
 		says      string
 	}{
-		"cut off": {whole[:len(whole)-9], nil, "this journal ends before it is complete; fetch it again"},
+		"cut off": {whole[:len(whole)-9], nil, "this journal is incomplete; download it again"},
 		"altered": {altered, nil, "journal"},
 		"foreign": {[]byte("hello"), nil, "this is not a journal of Landfall"},
 		"another site": {whole, []string{"--key", "SHA256:other"}, "is signed with the key " +
@@ -132,7 +132,7 @@ func TestJournalExport_errors(t *testing.T) {
 		"both": {[]string{"--cluster", "x", "--data-dir", "d", "--url", "u"}, exitUsage,
 			"give either --data-dir"},
 		"no data": {[]string{"--cluster", "x", "--data-dir", empty}, exitFailure,
-			"no appliance has run there; check --data-dir"},
+			"it is not the data directory of an appliance; check --data-dir"},
 		"a running one's": {[]string{"--cluster", "x", "--data-dir", held}, exitFailure,
 			"omit --data-dir to use the running appliance"},
 		"nobody listens": {[]string{"--cluster", "x", "--url", "http://127.0.0.1:1"}, exitFailure,

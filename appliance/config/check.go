@@ -93,7 +93,7 @@ func (i OSImage) problem(given map[string]any) string {
 		sources++
 	}
 	if sources != 1 {
-		return "needs one of path (a file), url, and release: true (from the release's payload), and only one"
+		return "needs exactly one of path (a file), url, and release: true (from the release's payload)"
 	}
 	if given["release"] == true {
 		return missingKey(given, "openshift_version", "cpu_architecture")
@@ -186,8 +186,7 @@ func (e *fileError) Error() string { return e.path + ": " + e.problem }
 // versionForm matches versions of OpenShift: 4.19, 4.19.3, 4.20.0-rc.1.
 var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+(-[0-9A-Za-z.-]+)?)?$`)
 
-// hostForm matches DNS names and IP addresses. It is loose: it only rejects what no resolver
-// accepts.
+// hostForm matches DNS names and IP addresses. It rejects only texts that no resolver accepts.
 var hostForm = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?$|^::1?$`)
 
 func (r reader) checked(text, check string) (any, error) {
@@ -250,7 +249,7 @@ func (r reader) resolve(path string) string {
 func checkFile(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fileError{path, "which does not exist; put the file there or correct the path"}
+		return &fileError{path, "which does not exist; create the file or correct the path"}
 	}
 	if err == nil && info.IsDir() {
 		return &fileError{path, "which is a directory; name the file in it"}
@@ -328,7 +327,7 @@ func expected(field reflect.StructField) string {
 		"version":    "a version such as 4.19 or 4.19.3; give it in quotes",
 		"host":       "a DNS name or an IP address",
 		"path":       "a path",
-		"validation": "the id of a host validation that an installation can do without, such as mtu-valid",
+		"validation": "the ID of an optional host validation, such as mtu-valid",
 		"file":       "the path of a file",
 	}[field.Tag.Get("check")]; ok {
 		return form
@@ -403,8 +402,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// suggestion proposes the known name that is closest to an unknown one. Without a close one, it
-// lists the known names.
+// suggestion proposes the known name that is most similar to an unknown one. Without a similar
+// name, it lists the known names.
 func suggestion(wrong string, known []string) string {
 	best, smallest := "", math.MaxInt
 	for _, candidate := range known {
@@ -413,7 +412,7 @@ func suggestion(wrong string, known []string) string {
 		}
 	}
 	if best == "" || smallest > max(2, len(wrong)/3) && !strings.HasSuffix(best, "."+wrong) {
-		return "; the known ones are " + strings.Join(known, ", ")
+		return "; the known names are " + strings.Join(known, ", ")
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }

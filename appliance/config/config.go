@@ -49,8 +49,8 @@ type Joining struct {
 type Kubernetes struct {
 	Enabled bool   `mapstructure:"enabled"`
 	Listen  string `mapstructure:"listen" check:"address"`
-	// ImageSettles prevents that a BareMetalHost is booted several times while the manifests of its
-	// site arrive one after the other.
+	// ImageSettles delays the boot of a BareMetalHost, so that it boots only once while the
+	// manifests of its site are applied one after another.
 	ImageSettles time.Duration `mapstructure:"image_settles"`
 }
 
@@ -236,7 +236,7 @@ func (c Config) URLs(listening net.Addr) ([]string, error) {
 	if len(loopback) > 0 {
 		return loopback, nil
 	}
-	return nil, fmt.Errorf("this machine has no address that hosts can reach; bring an interface up or set url")
+	return nil, fmt.Errorf("this machine has no address that hosts can reach; enable a network interface, or set url")
 }
 
 func urlOf(address netip.Addr, port uint16) string {

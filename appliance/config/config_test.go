@@ -172,7 +172,7 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 		"a key in the wrong place": {"ca_bundle: ca.pem\n",
 			`line 1: unknown key "ca_bundle"; did you mean "mirror.ca_bundle"?`},
 		"an unknown key in log": {"log: {colour: blue}\n",
-			`line 1: unknown key "colour" in log; the known ones are format, level`},
+			`line 1: unknown key "colour" in log; the known names are format, level`},
 		"a key twice": {"listen: :1\n\nlisten: :2\n",
 			`line 3: the key "listen" is given twice, first in line 1; keep one`},
 		"an invalid address": {"listen: here\n",
@@ -200,15 +200,16 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 		"a text for a list":    {"os_images: live.iso\n", `line 1: os_images is "live.iso"; expected a list`},
 		"a list for the whole": {"- listen\n", `line 1: the configuration is a list; expected keys and values`},
 		"a missing file": {"mirror:\n  ca_bundle: nowhere.pem\n",
-			`nowhere.pem, which does not exist; put the file there or correct the path`},
+			`nowhere.pem, which does not exist; create the file or correct the path`},
 		"a directory for a file": {"mirror: {idms_files: [idms.yaml, /]}\n",
 			`mirror.idms_files[1] names /, which is a directory; name the file in it`},
 		"a release without version": {"os_images:\n  - {release: true, cpu_architecture: x86_64}\n",
 			`line 2: os_images[0] needs the key openshift_version`},
 		"an image without a source": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n",
-			`line 2: os_images[0] needs one of path (a file), url, and release: true`},
+			`line 2: os_images[0] needs exactly one of path (a file), url, and release: true`},
 		"an image with two sources": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64, path: " +
-			"live.iso, url: 'http://a/b'}\n", `os_images[0] needs one of path (a file), url, and release: true`},
+			"live.iso, url: 'http://a/b'}\n",
+			`os_images[0] needs exactly one of path (a file), url, and release: true`},
 		"an unknown architecture": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: amd64, path: " +
 			"live.iso}\n", `os_images[0].cpu_architecture is "amd64"; expected one of x86_64, aarch64`},
 		"a short digest": {"os_images:\n- {openshift_version: 4.19,\n   sha256: abc}\n",
@@ -263,7 +264,7 @@ func TestLoad_wrongFlagIsOneSentence(t *testing.T) {
 
 func TestLoad_unreadableFileIsNamed(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
-	require.ErrorContains(t, err, "none.yaml: there is no such file; copy config.example.yaml there")
+	require.ErrorContains(t, err, "none.yaml: the file does not exist; copy config.example.yaml there")
 	_, err = Load(t.TempDir(), nil, nil)
 	require.ErrorContains(t, err, "cannot be read (is a directory)")
 }

@@ -39,7 +39,7 @@ var help = map[string]string{
 	"limits.log_upload_bytes":   "maximum size of a log archive from a host or a controller",
 	"limits.manifest_bytes":     "maximum size of a custom manifest of a cluster",
 	"limits.os_image_bytes":     "maximum size of an uploaded live ISO",
-	"limits.event_bytes":        "space for events; the oldest are removed first",
+	"limits.event_bytes":        "space for events; the oldest events are removed first",
 	"limits.event_object_bytes": "share of the events of one cluster, infra-env or host in this space",
 	"limits.journal_bytes": "space for the journals of clusters, infra-envs and hosts; the oldest " +
 		"entries are removed first",
@@ -57,8 +57,7 @@ var help = map[string]string{
 
 	"ams.enabled": "report the clusters to OpenShift Cluster Manager when there is a connection and " +
 		"credentials",
-	"ams.connect": "automatic: whenever there is a connection; by-hand: only while a person connects " +
-		"the site",
+	"ams.connect":            "automatic: whenever there is a connection; by-hand: only while a user connects the site",
 	"ams.url":                "URL of OpenShift Cluster Manager's API",
 	"ams.token_url":          "URL at which credentials are exchanged for tokens",
 	"ams.offline_token_file": "file of mode 0600 with an offline token",

@@ -12,11 +12,11 @@ import (
 	"landfall/isogen"
 )
 
-// Checker checks recipes against the base ISOs. It implements engine.BaseImages.
+// Checker checks whether recipes fit into the base ISOs. It implements engine.BaseImages.
 type Checker struct{ Bases *osimage.Library }
 
-// Check makes the images of a recipe, which takes milliseconds, and returns the first error. A
-// missing base ISO is not an error.
+// Check builds the images of a recipe, which takes milliseconds, and returns the first error. It
+// returns nil if the base ISO is missing.
 func (c Checker) Check(version, arch string, recipe *recipe.Recipe) error {
 	base, err := c.Bases.Find(version, arch)
 	if err != nil {
@@ -31,8 +31,8 @@ func (c Checker) Check(version, arch string, recipe *recipe.Recipe) error {
 	return err
 }
 
-// longestURL stands for the URL of the rootfs, which is not known when a recipe is checked. It has
-// a long host name.
+// longestURL represents the URL of the rootfs, which is unknown when a recipe is checked. Its host
+// name is long, so that the real URL fits as well.
 const longestURL = "http://landfall.example.example.example.com:65535/byid/00000000-0000-0000-0000-000000000000/4.20.0/x86_64/rootfs.img"
 
 func kindOf(kind models.ImageType) Kind {
@@ -42,7 +42,7 @@ func kindOf(kind models.ImageType) Kind {
 	return Full
 }
 
-// build makes an image of an infra-env.
+// build builds an image of an infra-env.
 func build(base *isogen.Base, kind Kind, recipe *recipe.Recipe, rootFSURL string) (*isogen.Image, error) {
 	config := isogen.Payload{Ignition: recipe.Ignition}
 	whole := config
@@ -68,7 +68,7 @@ func build(base *isogen.Base, kind Kind, recipe *recipe.Recipe, rootFSURL string
 	return nil, fault.New(fault.NotFound, "an infra-env has no %s", kind)
 }
 
-// buildBootFile makes a boot file that depends on the base ISO alone.
+// buildBootFile builds a boot file that depends only on the base ISO.
 func buildBootFile(base *isogen.Base, kind Kind) (*isogen.Image, error) {
 	switch kind {
 	case Kernel:
@@ -89,7 +89,7 @@ func kernelArguments(recipe *recipe.Recipe) []isogen.KernelArgument {
 	return arguments
 }
 
-// classify gives the kind Conflict to the errors of a recipe that does not fit its base ISO.
+// classify returns an error of kind Conflict if a recipe does not fit its base ISO.
 func classify(err error) error {
 	var minimal *isogen.NoMinimalError
 	var tooLarge *isogen.TooLargeError

@@ -8,28 +8,29 @@ import (
 	"landfall/appliance/engine/recipe"
 )
 
-// Description describes the images of an infra-env. The first six fields describe the kind that the
-// infra-env asks for.
+// Description describes the images of an infra-env. The first six fields describe the image type of
+// the infra-env.
 type Description struct {
 	URL       string `json:"url"`
 	FileName  string `json:"file_name"`
 	SizeBytes int64  `json:"size_bytes"`
 	SHA256    string `json:"sha256"` // hexadecimal; empty while it is being computed
-	ETag      string `json:"etag"`   // in quotes, as in the download's header
+	ETag      string `json:"etag"`   // in quotes, as in the HTTP header
 	Type      string `json:"type"`   // full-iso or minimal-iso
 
-	Revision       string          `json:"revision"` // digest of the recipe; a changed image has another one
+	Revision       string          `json:"revision"` // digest of the recipe; it changes with the image
 	Modified       time.Time       `json:"modified"`
 	Full           KindDescription `json:"full"`
 	Minimal        KindDescription `json:"minimal"`
-	ShortURL       string          `json:"short_url"` // for virtual media; empty after it was revoked
+	ShortURL       string          `json:"short_url"` // for virtual media; empty after a revocation
 	ShortExpires   *time.Time      `json:"short_url_expires"`
 	URLs           []NetworkURLs   `json:"urls"` // the preferred network first
 	NetworkBoot    BootURLs        `json:"network_boot"`
 	ConfigImageURL string          `json:"config_image_url"`
 }
 
-// KindDescription describes one kind of image, or has the reason why it can't be made.
+// KindDescription describes one kind of image, or contains the reason why the image cannot be
+// built.
 type KindDescription struct {
 	URL       string `json:"url,omitempty"`
 	SizeBytes int64  `json:"size_bytes,omitempty"`
@@ -46,8 +47,8 @@ type NetworkURLs struct {
 	Short   string `json:"short"`
 }
 
-// BootURLs are the URLs for booting an infra-env's image over the preferred network, or the reason
-// why that is not possible.
+// BootURLs contains the URLs for network boot of an infra-env's image in the preferred network, or
+// the reason why network boot is impossible.
 type BootURLs struct {
 	IPXEURL         string `json:"ipxe_url,omitempty"`
 	IPXEScript      string `json:"ipxe_script,omitempty"`
@@ -63,7 +64,7 @@ type BootURLs struct {
 // ShortURL is the URL of an infra-env's image for virtual media.
 type ShortURL struct {
 	URL     string     `json:"short_url"`
-	Expires *time.Time `json:"short_url_expires"` // null: never
+	Expires *time.Time `json:"short_url_expires"` // null means never
 }
 
 // Describe describes the images of an infra-env. Unknown digests are computed in the background.
@@ -136,8 +137,8 @@ func (i *Images) describeNetworkBoot(ctx context.Context, recipe *recipe.Recipe,
 	}
 }
 
-// RenewShortURL replaces the short URL of an infra-env. The new one is valid for the given time, or
-// forever for 0.
+// RenewShortURL replaces the short URL of an infra-env. The new URL is valid for the given time, or
+// without a limit for 0.
 func (i *Images) RenewShortURL(ctx context.Context, infraEnvID string, validFor time.Duration) (*ShortURL, error) {
 	code, expires, err := i.engine.RenewImageCode(ctx, infraEnvID, validFor)
 	if err != nil {

@@ -37,7 +37,7 @@ func (d *digests) of(image *isogen.Image, compute bool) string {
 			delete(d.known, d.order[0])
 			d.order = d.order[1:]
 		}
-	default: // the queue is full; the next call tries again
+	default: // the queue is full; the next call queues the image
 	}
 	return ""
 }
@@ -52,7 +52,7 @@ func (d *digests) run(ctx context.Context) error {
 			sum, err := image.SHA256(ctx)
 			d.mu.Lock()
 			if err != nil {
-				// The base ISO was changed. The next download of the image reports it.
+				// The base ISO has changed. The next download of the image reports this error.
 				delete(d.known, image.ETag())
 			} else {
 				d.known[image.ETag()] = sum

@@ -1,8 +1,8 @@
-// Package discovery makes the discovery images of infra-envs from their recipes and the base ISOs,
-// and everything with which machines boot them: kernel, initial RAM disk and boot loader scripts
-// for network boot, short URLs for virtual media, and signed download links.
+// Package discovery builds the discovery images of infra-envs from their recipes and the base ISOs.
+// It also provides the means to boot them: kernel, initial RAM disk and boot loader scripts for
+// network boot, short URLs for virtual media, and signed download links.
 //
-// The engine freezes the recipe of an infra-env with each change of it (package engine/recipe).
+// The engine updates the recipe of an infra-env with each change (package engine/recipe).
 // Package web/image serves the images by HTTP.
 //
 //	images.go    makes images and keeps the latest ones
@@ -24,11 +24,11 @@ import (
 // Kind is a kind of download.
 type Kind string
 
-// Kinds of downloads of an infra-env. Kernel, RootFS and InsFile depend on its base ISO alone.
+// Kinds of downloads of an infra-env. Kernel, RootFS and InsFile depend only on the base ISO.
 const (
-	Full           Kind = "full"    // boots without fetching anything else
-	Minimal        Kind = "minimal" // fetches its rootfs
-	Config         Kind = "config"  // has only the discovery config
+	Full           Kind = "full"    // boots without further downloads
+	Minimal        Kind = "minimal" // downloads its rootfs at boot
+	Config         Kind = "config"  // contains only the discovery config
 	Initrd         Kind = "initrd"  // initial RAM disk with the config, for network boot
 	InitrdAddrSize Kind = "initrd.addrsize"
 	Kernel         Kind = "kernel"
@@ -36,10 +36,10 @@ const (
 	InsFile        Kind = "ins-file"
 )
 
-// Image is an image or a boot file. It never changes.
+// Image is an image or a boot file. It is immutable.
 type Image struct {
 	*isogen.Image
-	InfraEnvID string // "" if it depends on the base ISO alone
+	InfraEnvID string // "" if it depends only on the base ISO
 	Kind       Kind
 	FileName   string
 	Modified   time.Time // time of the last change of its recipe
@@ -54,12 +54,12 @@ type ScriptRequest struct {
 	Format     ScriptFormat
 	// Type is the parameter ipxe_script_type of the request; "" means ScriptAlways.
 	Type    string
-	MAC     string // of the machine, in its second request
+	MAC     string // of the machine; only in its second request
 	Network Network
-	URL     string // of the request, without query: a script may send the machine back to it
+	URL     string // of the request, without query; a script may redirect the machine to it
 }
 
-// ScriptFormat is the language of a boot loader.
+// ScriptFormat is the script language of a boot loader.
 type ScriptFormat string
 
 // Boot loaders.

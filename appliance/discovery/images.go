@@ -13,11 +13,11 @@ import (
 	"landfall/isogen"
 )
 
-// keptImages bounds the number of images and recipes in memory. An image takes little more memory
-// than its discovery config.
+// keptImages is the maximum number of images and recipes in memory. An image takes little more
+// memory than its discovery config.
 const keptImages = 64
 
-// Images makes the images of infra-envs and keeps the latest ones.
+// Images builds the images of infra-envs and caches the latest ones.
 type Images struct {
 	engine   *engine.Engine
 	bases    *osimage.Library
@@ -33,15 +33,15 @@ type Images struct {
 // imageKey identifies an image by its inputs.
 type imageKey struct {
 	base          *isogen.Base
-	version, arch string // with which the base was found
+	version, arch string // with which the base ISO was selected
 	infraEnvID    string
 	recipe        string // digest; "" for a boot file
 	kind          Kind
 	boot          string // prefix of the URLs in the image
 }
 
-// NewImages returns a maker of the engine's images. The networks are those of the site, the
-// preferred one first.
+// NewImages returns an Images for the infra-envs of the engine. networks are the site's networks,
+// the preferred one first.
 func NewImages(e *engine.Engine, bases *osimage.Library, networks Networks) *Images {
 	return &Images{
 		engine: e, bases: bases, networks: networks, digests: newDigests(),
@@ -52,7 +52,7 @@ func NewImages(e *engine.Engine, bases *osimage.Library, networks Networks) *Ima
 // Run computes digests in the background until the context ends.
 func (i *Images) Run(ctx context.Context) error { return i.digests.run(ctx) }
 
-// recipe returns the present recipe of an infra-env.
+// recipe returns the current recipe of an infra-env.
 func (i *Images) recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe, error) {
 	digest, err := i.engine.RecipeDigest(infraEnvID)
 	if err != nil {
@@ -77,8 +77,8 @@ func (i *Images) recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe,
 	return recipe, nil
 }
 
-// Image returns the present image of an infra-env, with URLs of the given network. The kind "" is
-// the infra-env's own.
+// Image returns the current image of an infra-env, with URLs in the given network. The kind ""
+// means the infra-env's own image type.
 func (i *Images) Image(ctx context.Context, infraEnvID string, kind Kind, network Network) (*Image, error) {
 	recipe, err := i.recipe(ctx, infraEnvID)
 	if err != nil {
@@ -122,15 +122,15 @@ func (i *Images) BootFile(_ context.Context, version, arch string, kind Kind) (*
 	return i.keep(k, content, string(kind), time.Time{}), nil
 }
 
-// imagePath returns the prefix of the paths of an infra-env's images. People read the version and
-// the architecture in it. They also select the rootfs of an image after the infra-env changed its
-// version.
+// imagePath returns the prefix of the paths of an infra-env's images. It contains the version and
+// the architecture, for users to read. They also select the correct rootfs for an older image after
+// the version of the infra-env has changed.
 func imagePath(recipe *recipe.Recipe) string {
 	return "/byid/" + recipe.InfraEnvID + "/" + recipe.OpenshiftVersion + "/" + recipe.CPUArchitecture + "/"
 }
 
-// ResolveCode returns the infra-env of the code in a short URL, and when the code expires; the zero
-// time means never.
+// ResolveCode returns the infra-env of the code in a short URL, and the time at which the code
+// expires; zero means never.
 func (i *Images) ResolveCode(ctx context.Context, code string) (infraEnvID string, expires time.Time, err error) {
 	if infraEnvID, err = i.engine.ImageCode(ctx, code); err != nil {
 		return "", time.Time{}, err
@@ -151,13 +151,14 @@ func (i *Images) Ready() error {
 		}
 	}
 	if len(bases) == 0 {
-		return fault.New(fault.Unavailable, "there is no OS image; add one on the page, with landfall iso import, or "+
-			"under os_images in the configuration")
+		return fault.New(fault.Unavailable,
+			"the appliance has no OS image; add one on the page, with landfall iso import, or to os_images in the "+
+				"configuration")
 	}
 	return fault.New(fault.Unavailable, "no OS image is ready yet; the page and landfall iso list show the reason")
 }
 
-// CheckBase checks the base ISO of an image that could not be read.
+// CheckBase checks the base ISO of an image after a read error.
 func (i *Images) CheckBase(failed *Image) {
 	i.mu.Lock()
 	var found []imageKey
@@ -169,12 +170,12 @@ func (i *Images) CheckBase(failed *Image) {
 	i.mu.Unlock()
 	for _, k := range found {
 		if _, err := i.bases.Find(k.version, k.arch); err != nil {
-			return // the library has noticed the damage
+			return // the library has recorded the damage
 		}
 	}
 }
 
-// Registrations returns when the hosts of an infra-env last registered.
+// Registrations returns the time of the last registration of each host of an infra-env.
 func (i *Images) Registrations(infraEnvID string) ([]time.Time, error) {
 	hosts, err := i.engine.Hosts(infraEnvID)
 	if err != nil {
@@ -191,7 +192,7 @@ func (i *Images) Registrations(infraEnvID string) ([]time.Time, error) {
 	return times, nil
 }
 
-// find returns a kept image, unless its base ISO was changed.
+// find returns a cached image, unless its base ISO has changed.
 func (i *Images) find(k imageKey) *Image {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -201,7 +202,7 @@ func (i *Images) find(k imageKey) *Image {
 	return nil
 }
 
-// keep keeps an image. If an equal one was kept in the meantime, that one is returned.
+// keep caches an image. If an equal image was cached in the meantime, it returns that image.
 func (i *Images) keep(k imageKey, content *isogen.Image, fileName string, modified time.Time) *Image {
 	i.mu.Lock()
 	defer i.mu.Unlock()

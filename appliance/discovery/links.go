@@ -30,13 +30,13 @@ type linkKey struct {
 	Key []byte `json:"key"`
 }
 
-// linkKeys has one row, downloadKey.
+// linkKeys contains a single row, downloadKey.
 var linkKeys = store.NewBucket[linkKey]("link-keys", 1)
 
 const downloadKey = "downloads"
 
-// Links signs download links for people without an account. The key is made with the first link and
-// never leaves the appliance.
+// Links signs download links for users without an account. The key is generated for the first link
+// and never leaves the appliance.
 type Links struct {
 	db    *store.DB
 	clock clockwork.Clock
@@ -46,7 +46,8 @@ type Links struct {
 // NewLinks returns a signer of links to the appliance at a URL.
 func NewLinks(db *store.DB, clock clockwork.Clock, url string) *Links { return &Links{db, clock, url} }
 
-// Sign returns a link to a path of the appliance with the given parameters, and when it expires.
+// Sign returns a signed link to a path of the appliance with the given parameters, and the time at
+// which the link expires.
 func (l *Links) Sign(ctx context.Context, path string, query url.Values) (string, time.Time, error) {
 	key, err := l.key()
 	if errors.Is(err, store.ErrNotFound) {
@@ -84,18 +85,19 @@ func (l *Links) Check(path string, query url.Values) error {
 	}
 	if err != nil || !hmac.Equal([]byte(given), []byte(signature(key, path, unsigned))) {
 		return fault.New(fault.Forbidden,
-			"The link's signature does not fit: it was altered, or it is of another appliance. Ask for a new link.")
+			"The link's signature is invalid: the link was altered, or another appliance signed it. Request a new "+
+				"link.")
 	}
 	expires, err := strconv.ParseInt(query.Get(linkExpires), 10, 64)
 	if err != nil || !l.clock.Now().Before(time.Unix(expires, 0)) {
-		return fault.New(fault.Forbidden, "The link has expired. Ask for a new one.")
+		return fault.New(fault.Forbidden, "The link has expired. Request a new link.")
 	}
 	return nil
 }
 
 func signature(key []byte, path string, query url.Values) string {
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(path + "?" + query.Encode())) // Encode sorts
+	mac.Write([]byte(path + "?" + query.Encode())) // Encode sorts the parameters
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
@@ -111,7 +113,7 @@ func (l *Links) key() ([]byte, error) {
 	return key, err
 }
 
-// newKey makes the key, unless another request has just made it.
+// newKey generates the key, unless a concurrent request has generated it.
 func (l *Links) newKey(ctx context.Context) ([]byte, error) {
 	key := make([]byte, sha256.Size)
 	rand.Read(key)

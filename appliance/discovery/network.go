@@ -13,11 +13,11 @@ import (
 // Network is one of the site's networks, with the URLs of the appliance in it.
 type Network struct {
 	URL  string // of the page and the APIs, without a trailing slash
-	Boot string // of images and boot files: plain http on the boot listener if there is one, else URL
+	Boot string // of images and boot files: plain HTTP on the boot listener, or the same as URL without a boot listener
 }
 
-// Networks are the networks from which the appliance is reached, the preferred one first. There is
-// at least one.
+// Networks are the networks in which the appliance is reachable, the preferred one first. The list
+// is never empty.
 type Networks []Network
 
 // NewNetworks returns the networks of the appliance's URLs. boot is nil if there is no boot
@@ -38,9 +38,9 @@ func NewNetworks(urls []string, boot *BootListener) (Networks, error) {
 	return networks, nil
 }
 
-// Index returns the index of the network that a request came from, given its Host header: the one
-// with that host and port, else the one with that host, else the preferred one. The URLs in the
-// answer are then reachable for the client.
+// Index returns the index of a request's network by its Host header: the network with this host and
+// port, or the one with this host, or the preferred network. The client can then reach the URLs in
+// the response.
 func (n Networks) Index(host string) int {
 	if len(n) == 1 {
 		return 0
@@ -71,11 +71,11 @@ func hostname(authority string) string {
 	return u.Hostname()
 }
 
-// BootListener listens for requests for images and boot files in plain http, for machines and
-// management controllers that can't use https, or that are in a network without access to the rest
-// of the appliance.
+// BootListener listens for requests for images and boot files over plain HTTP. It is for machines
+// and management controllers that do not support HTTPS, or whose network has no access to the other
+// parts of the appliance.
 type BootListener struct {
-	listener net.Listener // nil once it is served
+	listener net.Listener // nil after Serve
 	port     string
 }
 
@@ -93,12 +93,12 @@ func ListenForBoot(ctx context.Context, address string, listen func(context.Cont
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	logger.Info("Images and boot files are also served on a listener of their own.", "address",
+	logger.Info("Images and boot files are also served on the boot listener.", "address",
 		listener.Addr().String())
 	return &BootListener{listener: listener, port: port}, nil
 }
 
-// Serve hands the listener to a server, which closes it.
+// Serve passes the listener to a server, which closes it.
 func (b *BootListener) Serve(ctx context.Context, serve func(context.Context, net.Listener) error) error {
 	listener := b.listener
 	b.listener = nil

@@ -11,13 +11,13 @@ import (
 
 // Values of the parameter ipxe_script_type.
 const (
-	scriptAlways    = "discovery-image-always" // boots the discovery image in any state of the host
-	scriptBootOrder = "boot-order-control"     // lets an installed host boot from its disk
+	scriptAlways    = "discovery-image-always" // boots the discovery image in every state of the host
+	scriptBootOrder = "boot-order-control"     // an installed host boots from its disk
 )
 
-// Script returns the script for a boot loader. With boot-order-control, the first script only makes
-// the machine ask again with its MAC address. If the machine is installed, the second request gets
-// an error of kind NotFound, at which iPXE tries the disk.
+// Script returns the script for a boot loader. With boot-order-control, the first script makes the
+// machine repeat the request with its MAC address. If the machine is installed, the second request
+// returns an error of kind NotFound, after which iPXE boots from the disk.
 func (i *Images) Script(ctx context.Context, request ScriptRequest) ([]byte, error) {
 	if request.Type != "" && request.Type != scriptAlways && request.Type != scriptBootOrder {
 		return nil, fault.New(fault.Invalid, "ipxe_script_type is %q; expected %s or %s", request.Type, scriptAlways,
@@ -39,7 +39,7 @@ func (i *Images) Script(ctx context.Context, request ScriptRequest) ([]byte, err
 	}
 	script, err := i.script(recipe, request)
 	if err != nil {
-		return nil, fault.New(fault.Conflict, "infra-env %s can't be booted over the network: %s", recipe.Name, err)
+		return nil, fault.New(fault.Conflict, "infra-env %s does not support network boot: %s", recipe.Name, err)
 	}
 	return []byte(script), nil
 }
@@ -62,8 +62,8 @@ func (i *Images) script(recipe *recipe.Recipe, request ScriptRequest) (string, e
 	return isogen.IPXEScript(boot)
 }
 
-// networkBoot returns the URLs from which a machine fetches its live system. They have no query,
-// because some boot loaders split them at an ampersand.
+// networkBoot returns the URLs from which a machine downloads its live system. They have no query,
+// because some boot loaders split URLs at an ampersand.
 func networkBoot(recipe *recipe.Recipe, network Network) isogen.NetworkBoot {
 	files := network.Boot + imagePath(recipe)
 	return isogen.NetworkBoot{

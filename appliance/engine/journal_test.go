@@ -284,7 +284,7 @@ func TestJournal_clustersOfOneInfraEnvAreSeparate(t *testing.T) {
 func TestJournal_unknownClusterIsRefused(t *testing.T) {
 	b := newJournalHarness(t, 1<<20, 64<<20)
 	_, err := journal.Collect(t.Context(), b.options.DB, JournalLayout(), nil, "00000000-0000-4000-8000-000000000000")
-	b.requireRefused(err, fault.NotFound, "nothing is known of one in the past")
+	b.requireRefused(err, fault.NotFound, "no history of a deleted cluster with this ID")
 }
 
 func TestJournal_ownersOfRows(t *testing.T) {

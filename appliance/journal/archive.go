@@ -57,7 +57,7 @@ const (
 type Manifest struct {
 	Format      string         `json:"format"`
 	Version     int            `json:"version"`
-	Landfall    string         `json:"landfall"` // version of the program that made it
+	Landfall    string         `json:"landfall"` // version of the program that exported the journal
 	Key         sitekey.Public `json:"key"`
 	MadeAt      time.Time      `json:"made_at"`
 	ClusterID   string         `json:"cluster_id"`
@@ -77,7 +77,7 @@ type Member struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Log is a log that is included in a journal. Write writes it without secrets.
+// Log is a log in a journal. Write writes the log without secrets.
 type Log struct {
 	Name  string
 	Write func(io.Writer) error
@@ -144,7 +144,7 @@ func writeAll(out io.Writer, data []byte) error {
 	return err
 }
 
-// lines returns a function that writes values as JSON, one per line.
+// lines returns a function that writes values as JSON, one value per line.
 func lines[T any](values []T) func(io.Writer) error {
 	return func(out io.Writer) error {
 		encoder := json.NewEncoder(out)
@@ -158,8 +158,8 @@ func lines[T any](values []T) func(io.Writer) error {
 	}
 }
 
-// spool is a temporary file with the concatenated members. It is needed because the manifest with
-// their sizes and hashes is written first.
+// spool is a temporary file with the concatenated members. The manifest precedes the members in the
+// journal and contains their sizes and hashes, so all members must be complete first.
 type spool struct {
 	file    *os.File
 	members []Member
@@ -168,7 +168,7 @@ type spool struct {
 func newSpool() (*spool, error) {
 	file, err := os.CreateTemp("", "landfall-journal-")
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file for the journal: %w", err)
+		return nil, fmt.Errorf("create a temporary file for the journal: %w", err)
 	}
 	if err := os.Remove(file.Name()); err != nil { // the open file remains usable
 		return nil, errors.Join(err, file.Close())
@@ -214,10 +214,11 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // Errors of files that are not intact journals.
 var (
-	ErrForeign   = errors.New("this is not a journal of Landfall")
-	ErrNewer     = errors.New("this journal was made by a newer Landfall; replay it with one at least as new")
-	ErrTruncated = errors.New("this journal ends before it is complete; fetch it again")
-	ErrTampered  = errors.New("this journal was altered after it was made; its content can not be trusted")
+	ErrForeign = errors.New("this is not a journal of Landfall")
+	ErrNewer   = errors.New("this journal was exported by a newer version of Landfall; replay it with that version " +
+		"or a newer one")
+	ErrTruncated = errors.New("this journal is incomplete; download it again")
+	ErrTampered  = errors.New("this journal was altered after the export; its content cannot be trusted")
 )
 
 // Archive is a journal with a valid signature.
@@ -226,8 +227,8 @@ type Archive struct {
 	Recording Recording
 }
 
-// Read reads a whole journal and checks its signature. It returns one of the four errors above, or
-// a read error.
+// Read reads a whole journal and verifies its signature. The error is one of the four errors above,
+// or a read error.
 func Read(in io.Reader) (*Archive, error) {
 	buffered := bufio.NewReader(in)
 	if magic, err := buffered.Peek(2); err == nil && string(magic) != "\x1f\x8b" {
@@ -256,7 +257,7 @@ type reader struct {
 }
 
 func (r *reader) readAll() error {
-	text, err := r.small(manifestName)
+	text, err := r.readHeader(manifestName)
 	if err != nil {
 		return err
 	}
@@ -266,15 +267,16 @@ func (r *reader) readAll() error {
 		Version int
 	}
 	if err := json.Unmarshal(text, &head); err != nil || head.Format != format {
-		return fmt.Errorf("%w: its %s describes something else", ErrForeign, manifestName)
+		return fmt.Errorf("%w: its %s describes another kind of file", ErrForeign, manifestName)
 	}
 	if head.Version > formatVersion {
-		return fmt.Errorf("%w (the format is %d, this program knows %d)", ErrNewer, head.Version, formatVersion)
+		return fmt.Errorf("%w (the format is %d, but this program supports up to %d)", ErrNewer, head.Version,
+			formatVersion)
 	}
 	if err := json.Unmarshal(text, manifest); err != nil {
 		return fmt.Errorf("%w: %w", ErrTampered, err)
 	}
-	signature, err := r.small(signatureName)
+	signature, err := r.readHeader(signatureName)
 	if err != nil {
 		return err
 	}
@@ -297,14 +299,14 @@ func (r *reader) readAll() error {
 		return fmt.Errorf("%w: it has additional members", ErrTampered)
 	}
 	if len(recording.Steps) != manifest.Steps {
-		return fmt.Errorf("%w: it has %d steps, but its manifest says %d", ErrTampered, len(recording.Steps),
+		return fmt.Errorf("%w: it has %d steps, but its manifest states %d", ErrTampered, len(recording.Steps),
 			manifest.Steps)
 	}
 	return nil
 }
 
-// small reads the manifest or its signature.
-func (r *reader) small(name string) ([]byte, error) {
+// readHeader reads the manifest or its signature.
+func (r *reader) readHeader(name string) ([]byte, error) {
 	found, err := r.archive.Next()
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -14,16 +14,16 @@ type Past struct {
 	Before, After []byte
 }
 
-// Builder makes a recording from the present state and the steps that led to it. The steps are
-// added newest first.
+// Builder builds a recording from the current objects and the steps that led to them. The steps are
+// added from the newest to the oldest.
 type Builder struct {
 	redactor *Redactor
-	state    State // before the step that was added last
+	state    State // the state before the step that was added last
 	hash     string
 	steps    []Step // the newest first
 }
 
-// NewBuilder returns a builder for the present objects, which are JSON by key.
+// NewBuilder returns a builder for the current objects, as JSON by key.
 func NewBuilder(redactor *Redactor, present map[string][]byte) (*Builder, error) {
 	b := &Builder{redactor: redactor, state: make(State)}
 	for key, text := range present {
@@ -38,7 +38,7 @@ func NewBuilder(redactor *Redactor, present map[string][]byte) (*Builder, error)
 	return b, err
 }
 
-// Add adds the step before those that were added already. The changes are in order.
+// Add adds the step that precedes the added ones. The changes are in chronological order.
 func (b *Builder) Add(step Step, changes []Past) error {
 	step.Changes = make([]Change, len(changes))
 	for i := len(changes) - 1; i >= 0; i-- {
@@ -56,7 +56,7 @@ func (b *Builder) Add(step Step, changes []Past) error {
 	return nil
 }
 
-// undo returns the record of a change and sets the state back to before it.
+// undo returns the record of a change and restores the state before the change.
 func (b *Builder) undo(past Past) (change Change, err error) {
 	change = Change{Revision: past.Revision, Key: past.Key}
 	var after []byte
@@ -85,7 +85,7 @@ func (b *Builder) undo(past Past) (change Change, err error) {
 	return change, err
 }
 
-// Recording returns the recording. The caller adds the cluster's names.
+// Recording returns the recording. The caller must set the cluster's ID and name.
 func (b *Builder) Recording() (*Recording, error) {
 	r := &Recording{Hash: b.hash, Steps: b.steps}
 	slices.Reverse(r.Steps)

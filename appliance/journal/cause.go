@@ -7,8 +7,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Operations of causes: the API's ids of the requests of hosts, and the names of the appliance's
-// own activities.
+// Operations of causes: API operation IDs of requests from hosts, and names of the appliance's own
+// activities.
 const (
 	OperationPoll        = "v2GetNextSteps"
 	OperationReply       = "v2PostStepReply"
@@ -19,12 +19,12 @@ const (
 
 // Request is an API request that causes changes.
 type Request struct {
-	Operation               string // the API's id
-	ID                      string // in the form of a UUID, as events require
-	Cluster, InfraEnv, Host string // ids in the request's path
+	Operation               string // API operation ID
+	ID                      string // a UUID, as events require
+	Cluster, InfraEnv, Host string // IDs in the request's path
 }
 
-// Cause is the reason of a change. The context of the change holds it.
+// Cause is the cause of a change. The context of the change contains it.
 type Cause struct {
 	Request
 	reply *models.StepReply
@@ -32,25 +32,26 @@ type Cause struct {
 
 type causeKey struct{}
 
-// CauseOf returns the cause of the changes of a context.
+// CauseOf returns the cause in a context.
 func CauseOf(ctx context.Context) Cause {
 	held, _ := ctx.Value(causeKey{}).(Cause)
 	return held
 }
 
-// WithRequest returns a context whose changes are caused by a request.
+// WithRequest returns a context with a request as the cause of changes.
 func WithRequest(ctx context.Context, request Request) context.Context {
 	return context.WithValue(ctx, causeKey{}, Cause{Request: request})
 }
 
-// WithOperation returns a context whose changes are caused by an operation of the same request.
+// WithOperation returns a context with another operation of the same request as the cause of
+// changes.
 func WithOperation(ctx context.Context, operation string) context.Context {
 	held := CauseOf(ctx)
 	held.Operation = operation
 	return context.WithValue(ctx, causeKey{}, held)
 }
 
-// WithReply returns a context whose changes are caused by the reply of a host to a step.
+// WithReply returns a context with a host's reply to a step as the cause of changes.
 func WithReply(ctx context.Context, host string, reply *models.StepReply) context.Context {
 	held := CauseOf(ctx)
 	held.Operation, held.Host, held.reply = OperationReply, host, reply

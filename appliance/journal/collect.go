@@ -14,32 +14,32 @@ import (
 	"landfall/store"
 )
 
-// Layout describes how the engine keeps the objects of clusters in the store.
+// Layout describes where the engine stores the objects of clusters.
 type Layout struct {
 	Hosts         store.Index // <cluster id>/<infra-env id>/<host id>
 	InfraEnvs     store.Index // <cluster id>/<infra-env id>
 	Files         store.Files // <cluster id>/<name>
 	LogDirectory  string      // prefix of the names of log files
-	PublicFiles   []string    // prefixes of the names of files whose hash may leave the site
-	PasswordFiles []string    // names of files that hold one password
+	PublicFiles   []string    // name prefixes of files whose hash may leave the site
+	PasswordFiles []string    // names of files that contain one password
 	Kubeconfigs   []string    // names of files that are kubeconfigs
-	// Events calls visit for every event, with the ids that its key names: a cluster, then an
-	// infra-env and a host, if it is about one.
+	// Events calls visit for every event with the IDs in its key: the cluster, and the infra-env
+	// and the host if the event concerns one.
 	Events func(tx *store.Tx, visit func(subjects []string) error) error
-	// SecretsPurpose is the purpose of the box that secrets and files are sealed with.
+	// SecretsPurpose is the purpose of the key that encrypts secrets and files.
 	SecretsPurpose sitekey.Purpose
 }
 
-// Collection is the history of a cluster, and the means to clear its logs of secrets.
+// Collection is the history of a cluster, with a redactor for its logs.
 type Collection struct {
 	Recording *Recording
 	Redactor  *Redactor
-	IDs       []string // of the cluster, its infra-envs and its hosts: a log line with one is relevant
+	IDs       []string // of the cluster, its infra-envs and its hosts; a log line with one of these IDs is relevant
 	LogFiles  []string // names in Layout.Files, without the cluster's id
 }
 
-// findCluster returns the id of the cluster that has this name. If there is none, it returns the
-// text itself as an id.
+// findCluster returns the ID of the cluster with a name. If no cluster has the name, it returns the
+// text itself as an ID.
 func findCluster(db *store.DB, text string) (string, error) {
 	var found []string
 	err := db.View(func(tx *store.Tx) error {
@@ -55,7 +55,7 @@ func findCluster(db *store.DB, text string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(found) > 1:
-		return "", fault.New(fault.Invalid, "%d clusters are called %s; give the id of one: %s.", len(found), text,
+		return "", fault.New(fault.Invalid, "%d clusters have the name %s; give one of the IDs %s.", len(found), text,
 			strings.Join(found, ", "))
 	case len(found) == 1:
 		return found[0], nil
@@ -81,10 +81,10 @@ func clusterName(row []byte) (string, error) {
 	return cluster.API.Name, err
 }
 
-// Collect reads the history of a cluster from the store, and the history of all infra-envs and
+// Collect reads the history of a cluster from the store, with the history of all infra-envs and
 // hosts that ever belonged to it. It also works on the store of a stopped appliance. A deleted
-// cluster is found as long as its history is kept; an unknown one is an error of kind NotFound. box
-// opens the sealed secrets.
+// cluster is found as long as its history is kept. For an unknown cluster, the error has the kind
+// NotFound. box decrypts secrets.
 func Collect(ctx context.Context, db *store.DB, layout Layout, box *sitekey.Box, id string) (*Collection, error) {
 	c := &collector{db: db, layout: layout, box: box, secrets: Secrets{Open: box.Open}, cluster: id,
 		owners: map[string]bool{id: true}, present: make(map[string][]byte), versions: make(map[string]uint64)}
@@ -108,7 +108,8 @@ func Collect(ctx context.Context, db *store.DB, layout Layout, box *sitekey.Box,
 		return nil, err
 	}
 	if len(collection.Recording.Steps) == 0 && len(c.present) == 0 {
-		return nil, fault.New(fault.NotFound, "There is no cluster %s, and nothing is known of one in the past.", id)
+		return nil, fault.New(fault.NotFound,
+			"There is no cluster %s, and no history of a deleted cluster with this ID.", id)
 	}
 	collection.LogFiles = c.logs
 	for owner := range c.owners {
@@ -128,14 +129,14 @@ type collector struct {
 	name    string
 	owners  map[string]bool // the cluster, its infra-envs and its hosts: see Owner
 
-	present  map[string][]byte // the present rows of the owners, as JSON
-	versions map[string]uint64 // how often each present row was written
+	present  map[string][]byte // the current rows of the owners, as JSON
+	versions map[string]uint64 // how often each current row was written
 	logs     []string
 	secrets  Secrets
 }
 
-// findOwners finds the infra-envs and hosts that belong to the cluster or once did. Events name the
-// former ones.
+// findOwners finds the infra-envs and hosts that belong to the cluster or belonged to it earlier.
+// Events contain the IDs of earlier ones.
 func (c *collector) findOwners(tx *store.Tx) error {
 	err := errors.Join(
 		c.layout.Hosts.Keys(tx, c.cluster+"/", func(key string) error {
@@ -168,7 +169,7 @@ func (c *collector) findOwners(tx *store.Tx) error {
 // wants reports whether a key belongs to the cluster's history.
 func (c *collector) wants(key string) bool { return c.owners[Owner(key)] }
 
-// readPresent reads the present rows of the owners.
+// readPresent reads the current rows of the owners.
 func (c *collector) readPresent(tx *store.Tx) error {
 	var prefixes []string
 	for owner := range c.owners {
@@ -201,8 +202,8 @@ func (c *collector) readPresent(tx *store.Tx) error {
 	})
 }
 
-// collectSecrets collects the secrets in all present and past rows, and in the files that the
-// installer wrote.
+// collectSecrets collects the secrets in all current and past rows, and in the files from
+// openshift-install.
 func (c *collector) collectSecrets(ctx context.Context, tx *store.Tx) error {
 	for key, text := range c.present {
 		if err := c.secrets.AddFrom(text); err != nil {
@@ -225,14 +226,14 @@ func (c *collector) collectSecrets(ctx context.Context, tx *store.Tx) error {
 	})
 }
 
-// mayHoldSecrets reports whether the row of a key has fields with secrets. Agents' reports and
-// validation results have none.
+// mayHoldSecrets reports whether the row of a key may contain secrets. Agents' reports and
+// validation results do not.
 func mayHoldSecrets(key string) bool {
 	return strings.HasPrefix(key, clusterPrefix) || strings.HasPrefix(key, infraEnvPrefix) ||
 		strings.HasPrefix(key, hostPrefix)
 }
 
-// fileSecrets collects the secrets in the files that the installer generated.
+// fileSecrets collects the secrets in the files from openshift-install.
 func (c *collector) fileSecrets() error {
 	for _, name := range c.layout.PasswordFiles {
 		text, err := c.readFile(name)
@@ -257,7 +258,7 @@ func (c *collector) fileSecrets() error {
 	return nil
 }
 
-// readFile returns the content of a file of the cluster, "" if there is none.
+// readFile returns the content of a file of the cluster, or "" if the file does not exist.
 func (c *collector) readFile(name string) (string, error) {
 	file, _, err := c.layout.Files.Open(c.db, c.cluster+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -274,14 +275,14 @@ func (c *collector) readFile(name string) (string, error) {
 	return string(text), err
 }
 
-// record makes the recording by walking the history back from the present rows.
+// record builds the recording from the current rows and the history, backwards in time.
 func (c *collector) record(ctx context.Context, tx *store.Tx, redactor *Redactor) (*Recording, error) {
 	builder, err := NewBuilder(redactor, c.present)
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[string]uint64) // number of recorded changes since the present row was created
-	created := make(map[string]bool) // keys whose creation is in the history
+	recorded := make(map[string]uint64) // number of recorded changes since the current row was created
+	created := make(map[string]bool)    // keys whose creation is in the history
 	err = tx.History(c.wants, func(step *store.Step) error {
 		changes := make([]Past, len(step.Changes))
 		for i, change := range step.Changes {
@@ -291,7 +292,7 @@ func (c *collector) record(ctx context.Context, tx *store.Tx, redactor *Redactor
 		}
 		for _, change := range slices.Backward(step.Changes) {
 			if !created[change.Key] && !change.Deleted {
-				known[change.Key]++
+				recorded[change.Key]++
 			}
 			created[change.Key] = created[change.Key] || change.Before == nil
 			c.readName(change)
@@ -309,8 +310,8 @@ func (c *collector) record(ctx context.Context, tx *store.Tx, redactor *Redactor
 		return nil, err
 	}
 	for key, version := range c.versions {
-		if !created[key] && version > known[key] {
-			recording.Dropped += version - known[key]
+		if !created[key] && version > recorded[key] {
+			recording.Dropped += version - recorded[key]
 		}
 	}
 	c.readName(store.PastChange{Change: store.Change{Key: clusterPrefix + c.cluster},
@@ -319,7 +320,7 @@ func (c *collector) record(ctx context.Context, tx *store.Tx, redactor *Redactor
 	return recording, nil
 }
 
-// readName reads the cluster's name if the change is one of the cluster's row.
+// readName reads the cluster's name from a change of the cluster's row.
 func (c *collector) readName(change store.PastChange) {
 	if change.Key != clusterPrefix+c.cluster {
 		return
@@ -350,9 +351,9 @@ func stepOf(past *store.Step) Step {
 	return step
 }
 
-// DescribeFile returns the row of a file as a journal shows it. Only public files keep their hash:
-// the others contain secrets, and not even the hash of a secret leaves the site. Rows that are not
-// of files are returned unchanged.
+// DescribeFile returns the row of a file for a journal. It removes the hash of a file that is not
+// public, because such files contain secrets and even a secret's hash must not leave the site. It
+// returns other rows unchanged.
 func (l Layout) DescribeFile(key string, row []byte) []byte {
 	rest, ok := strings.CutPrefix(key, l.Files.Prefix())
 	if !ok || row == nil {

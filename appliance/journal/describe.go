@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Describer describes steps for people. It remembers the names of hosts, so it must be given all
-// steps in order.
+// Describer describes steps in sentences. It records the names of hosts, so Describe must be called
+// for all steps in order.
 type Describer struct {
-	names map[string]string // of hosts, by their ids
-	last  time.Time         // of the step before
+	names map[string]string // names of hosts, by ID
+	last  time.Time         // time of the previous step
 }
 
 // NewDescriber returns a describer for a recording that begins with the given objects.
@@ -20,7 +20,7 @@ func NewDescriber(base []Object) *Describer {
 	d := &Describer{names: make(map[string]string)}
 	for _, object := range base {
 		if value, err := decode(object.Value); err == nil {
-			d.learn(object.Key, value)
+			d.recordName(object.Key, value)
 		}
 	}
 	return d
@@ -33,12 +33,12 @@ type Line struct {
 	Text string `json:"text"`
 }
 
-// Description describes a step for people.
+// Description describes a step in sentences.
 type Description struct {
 	Actor     string `json:"who"` // user, cluster, appliance, or the name of a host
 	Operation string `json:"what"`
 	Lines     []Line `json:"lines"`
-	// Delay is the time since the step before.
+	// Delay is the time since the previous step.
 	Delay time.Duration `json:"-"`
 }
 
@@ -53,7 +53,7 @@ func (d *Describer) Describe(applied *AppliedStep) Description {
 	}
 	for _, effect := range applied.Effects {
 		value := applied.state[effect.Key]
-		d.learn(effect.Key, value)
+		d.recordName(effect.Key, value)
 		description.Lines = append(description.Lines, d.effect(effect, value)...)
 	}
 	description.Actor = actor(applied.Operation)
@@ -77,7 +77,7 @@ func order(kind string) int {
 		kind)
 }
 
-// actor returns who called an operation: a host, the controller in the cluster, the appliance
+// actor returns the caller of an operation: a host, the controller in the cluster, the appliance
 // itself or a user.
 func actor(operation string) string {
 	switch operation {
@@ -93,7 +93,7 @@ func actor(operation string) string {
 	return "user"
 }
 
-// operation returns the name of a step's operation for people.
+// operation returns a readable name of a step's operation.
 func operation(step *Step) string {
 	switch {
 	case step.Reply != nil:
@@ -107,8 +107,8 @@ func operation(step *Step) string {
 	return name
 }
 
-// learn remembers the name of a host from a row that has it.
-func (d *Describer) learn(key string, value any) {
+// recordName records the name of a host if a row contains it.
+func (d *Describer) recordName(key string, value any) {
 	switch kind, rest := split(key); kind {
 	case "hosts":
 		_, id, _ := strings.Cut(rest, "/")
@@ -200,7 +200,7 @@ func (d *Describer) object(kind, name string, effect Effect, value any) []Line {
 			others = append(others, fmt.Sprintf("status_info %q", oneLine(scalar(edit))))
 		default:
 			if strings.HasSuffix(path, "_at") || path == "/timestamp" {
-				continue // the step has its own time
+				continue // the step itself has a time
 			}
 			others = append(others, difference(strings.TrimPrefix(path, "/"), edit, effect.Was[i]))
 		}
@@ -218,7 +218,7 @@ func (d *Describer) object(kind, name string, effect Effect, value any) []Line {
 	return lines
 }
 
-// difference describes an edit in a few words.
+// difference describes an edit briefly.
 func difference(path string, edit Edit, was any) string {
 	before, after := text(was), scalar(edit)
 	switch {
@@ -275,7 +275,7 @@ func (d *Describer) validations(subject string, effect Effect, value any) []Line
 	return lines
 }
 
-// report describes what a host reported.
+// report describes the change of a host's report.
 func (d *Describer) report(rest string, effect Effect, value any) []Line {
 	parts := strings.Split(rest, "/")
 	if len(parts) != 3 {

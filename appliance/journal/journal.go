@@ -1,14 +1,14 @@
-// Package journal makes the journal of a cluster: a signed file with the cluster's history, step by
-// step, for people who have no access to the site.
+// Package journal exports and replays the journal of a cluster: a signed file with the cluster's
+// history in steps, for users without access to the site.
 //
-// A recording begins with the objects before the first step (mostly none). Each step is one
-// committed change: the operation that made it, and its effect on each object as a JSON patch (RFC
-// 6902). A program that applies the steps in order goes through every state of the cluster and its
-// hosts, and ends with the state whose hash the site has signed. Secrets are removed before patches
-// are made and hashes are computed, so a reader never needs them.
+// A recording begins with the objects that existed before the first step (usually none). Each step
+// is one committed change: its operation, and its effect on each object as a JSON patch (RFC 6902).
+// A program that applies the steps in order passes through every state of the cluster and its
+// hosts. It ends with the state whose hash the site has signed. Secrets are removed before the
+// patches and hashes are computed, so a replay does not need them.
 //
-// A recording has objects, not requests: a replay needs no engine of the same version, and it shows
-// the history even where the engine was wrong.
+// A recording contains objects, not requests. A replay therefore needs no engine of the same
+// version, and it shows the history correctly even if the engine had an error.
 //
 //	notes.go      what the store's history says of each change
 //	collect.go    collects the history of a cluster from the store
@@ -38,12 +38,13 @@ import (
 type Recording struct {
 	ClusterID   string
 	ClusterName string
-	Revision    uint64 // of the site's store when the recording was made
+	Revision    uint64 // revision of the site's store at the time of the recording
 	MadeAt      time.Time
 	// Base holds the objects that existed before the first step.
 	Base  []Object
 	Steps []Step
-	// Dropped is the number of changes of these objects that are older than the recording.
+	// Dropped is the number of older changes of these objects, which the recording does not
+	// contain.
 	Dropped uint64
 	// Hash is the hash of the state after the last step: see State.Hash.
 	Hash string
@@ -60,26 +61,26 @@ type Step struct {
 	Number   int       `json:"step"`     // from 1
 	Revision uint64    `json:"revision"` // of its first change
 	At       time.Time `json:"at,omitzero"`
-	// the API's id, or the name of the appliance's own activity; "" if it is not known any more
+	// API operation ID, or the name of the appliance's own activity; "" if it is not known any more
 	Operation string   `json:"operation,omitempty"`
 	Request   string   `json:"request,omitempty"` // id of the HTTP request
-	Host      string   `json:"host,omitempty"`    // id of the host that it is about
+	Host      string   `json:"host,omitempty"`    // ID of the affected host
 	Reply     *Reply   `json:"reply,omitempty"`   // from a host's agent
 	Changes   []Change `json:"changes"`
 }
 
-// Reply is an agent's reply to one of its instructions. The facts that it reports about the host
-// are in the step's changes.
+// Reply is an agent's reply to an instruction. The step's changes contain the reported facts about
+// the host.
 type Reply struct {
 	Type     string `json:"type"`
 	ID       string `json:"id,omitempty"`
 	ExitCode int64  `json:"exit_code"`
-	Bytes    int    `json:"bytes"` // of the whole output
+	Bytes    int    `json:"bytes"` // length of the whole output
 	Output   string `json:"output,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
 
-// Change is the effect of a step on one object, which was created, deleted or patched.
+// Change is the effect of a step on one object: its creation, its deletion, or a patch.
 type Change struct {
 	Revision uint64          `json:"revision"`
 	Key      string          `json:"key"`

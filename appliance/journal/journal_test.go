@@ -109,13 +109,13 @@ func TestReplay_damagedRecording(t *testing.T) {
 		says   string
 	}{
 		"a step is missing": {func(r *Recording) { r.Steps = r.Steps[1:] },
-			"step 2: /hosts/e/h: it is changed but does not exist"},
+			"step 2: /hosts/e/h: the step changes the object, but it does not exist"},
 		"a duplicate step": {func(r *Recording) { r.Steps = append(r.Steps[:1:1], r.Steps...) },
-			"step 1: /hosts/e/h: it is created but exists already"},
+			"step 1: /hosts/e/h: the step creates the object, but it exists already"},
 		"the deleted object does not exist": {func(r *Recording) { r.Steps[0].Changes = r.Steps[0].Changes[:1] },
-			"step 2: /hosts/e/gone: it is deleted but does not exist"},
-		"the last step is missing": {func(r *Recording) { r.Steps = r.Steps[:1] }, "the recording is not complete"},
-		"the base is missing":      {func(r *Recording) { r.Base = nil }, "the recording is not complete"},
+			"step 2: /hosts/e/gone: the step deletes the object, but it does not exist"},
+		"the last step is missing": {func(r *Recording) { r.Steps = r.Steps[:1] }, "the recording is incomplete"},
+		"the base is missing":      {func(r *Recording) { r.Base = nil }, "the recording is incomplete"},
 		"an altered patch": {func(r *Recording) {
 			r.Steps[1].Changes[0].Patch[0].Value = json.RawMessage(
 				`"fine"`)

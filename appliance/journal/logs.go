@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// LogLimit bounds a log's text in a journal, in bytes.
+	// LogLimit is the maximum size of a log's text in a journal, in bytes.
 	LogLimit = 16 << 20
-	// logLine bounds a line of a log, in bytes; a longer line is split.
+	// logLine is the maximum length of a log line, in bytes. Longer lines are split.
 	logLine = 64 << 10
-	// logDepth bounds the nesting of archives.
+	// logDepth is the maximum nesting of archives.
 	logDepth = 4
 )
 
-// errLogFull ends the copying of a log that is larger than LogLimit.
+// errLogFull is the error of a log that exceeds LogLimit.
 var errLogFull = errors.New("the log is too large")
 
 // CopyLog writes a log as text without secrets. Archives (tar, gzip) are written as the
@@ -43,7 +43,7 @@ type logCopier struct {
 	out      io.Writer
 	left     int64
 	redactor *Redactor
-	within   bool // inside a private key
+	within   bool // the current line is inside a private key
 }
 
 func (c *logCopier) print(text string) error {
@@ -104,7 +104,8 @@ func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
 	}
 }
 
-// broken writes a note that the log could not be read further. The part before it is kept.
+// broken writes a note that the rest of the log could not be read. The part before the error is
+// kept.
 func (c *logCopier) broken(name string, err error) error {
 	return c.print(fmt.Sprintf("[%s can't be read further: %s]\n", strings.TrimSpace("The log "+c.redactor.Text(name)),
 		err))
@@ -128,7 +129,7 @@ func (c *logCopier) text(in *bufio.Reader, name string) error {
 	}
 }
 
-// line prints a line, unless it is part of a private key.
+// line prints a line unless it belongs to a private key.
 func (c *logCopier) line(line string) error {
 	if c.within {
 		c.within = !strings.Contains(line, "-----END")
@@ -143,5 +144,5 @@ func (c *logCopier) line(line string) error {
 	return c.print(text)
 }
 
-// isText reports whether a file with this beginning is text: it has no NUL byte.
+// isText reports whether the beginning of a file is text, which contains no NUL byte.
 func isText(head []byte) bool { return bytes.IndexByte(head, 0) < 0 }

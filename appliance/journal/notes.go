@@ -8,14 +8,14 @@ import (
 )
 
 // History returns the settings with which a store keeps the changes of clusters, infra-envs and
-// hosts. The bounds are in bytes: each for the history of one object, all for the whole history.
+// hosts. The limits are in bytes: each for the history of one object, all for the whole history.
 func History(each, all int64) store.History {
 	return store.History{Owner: Owner, OwnerBytes: each, Bytes: all}
 }
 
-// Owner returns the object to whose history the changes of a key belong: the id of a cluster or an
-// infra-env, or "<infra-env id>/<host id>" of a host. The host of an event is its id alone. Owner
-// returns "" for a key that has no history.
+// Owner returns the object whose history contains the changes of a key: the ID of a cluster or an
+// infra-env, or "<infra-env ID>/<host ID>" for a host. For the event of a host, it returns only the
+// host's ID. It returns "" for a key without history.
 func Owner(key string) string {
 	kind, rest, _ := strings.Cut(key[1:], "/")
 	switch kind {
@@ -32,12 +32,12 @@ func Owner(key string) string {
 		_, subject, _ := strings.Cut(rest, "/")
 		return subject
 	case "events":
-		return rest[strings.LastIndexByte(rest, '/')+1:] // the innermost object that the event names
+		return rest[strings.LastIndexByte(rest, '/')+1:] // the most specific object of the event
 	}
 	return ""
 }
 
-// Note is the store's annotation of one committed change: when and why it was made.
+// Note annotates one committed change in the store with its time and cause.
 type Note struct {
 	At time.Time `json:"at"`
 	// Operation is the id of the API operation, or the name of the appliance's own activity.
@@ -47,13 +47,13 @@ type Note struct {
 	Reply     *NoteReply `json:"reply,omitempty"`
 }
 
-// NoteReply is an agent's reply to a step. The reported facts are in the rows that the change
-// wrote; the note has the rest.
+// NoteReply is an agent's reply to a step, without the reported facts, which are in the changed
+// rows.
 type NoteReply struct {
 	Type     string `json:"type"`
 	ID       string `json:"id,omitempty"`
 	ExitCode int64  `json:"exit,omitempty"`
 	Bytes    int    `json:"bytes"`            // length of the whole output
-	Output   string `json:"output,omitempty"` // end of the output, if no row keeps it
+	Output   string `json:"output,omitempty"` // end of the output, if no row contains it
 	Error    string `json:"error,omitempty"`  // end of the error text
 }

@@ -24,8 +24,8 @@ const (
 	opRemove  = "remove"
 )
 
-// diff returns the patch from one value to the other. Lists of unequal length are replaced as a
-// whole.
+// diff returns the patch that converts one value into another. It replaces lists of unequal length
+// as a whole.
 func diff(from, to any) ([]Edit, error) {
 	var edits []Edit
 	err := differ{&edits}.compare("", from, to)
@@ -116,7 +116,7 @@ func (e Edit) segments() []string {
 var errPatch = errors.New("the patch does not fit the object")
 
 // apply applies the edit to a value, which it may change in place. It returns the new value and the
-// one that the edit replaced.
+// replaced value.
 func (e Edit) apply(value any) (after, before any, err error) {
 	if e.Path != "" && e.Path[0] != '/' {
 		return nil, nil, fmt.Errorf("%w: %q is not a path", errPatch, e.Path)

@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// recentLines is the number of log lines that are kept in memory. They take about 2 MiB.
+// recentLines is the number of log lines in memory. They take about 2 MiB.
 const recentLines = 4096
 
-// RecentLog keeps the latest lines of the appliance's log in memory, as records. They are formatted
-// only when a journal is made.
+// RecentLog keeps the latest lines of the appliance's log in memory, as records. It formats them
+// only for an export.
 type RecentLog struct {
 	requestID func(context.Context) string
 
@@ -29,13 +29,14 @@ type recentLine struct {
 	attrs   []slog.Attr
 }
 
-// NewRecentLog returns an empty log. requestID returns the id of the HTTP request that a context
-// belongs to, or "".
+// NewRecentLog returns an empty log. requestID returns the ID of the HTTP request in a context, or
+// "".
 func NewRecentLog(requestID func(context.Context) string) *RecentLog {
 	return &RecentLog{requestID: requestID}
 }
 
-// Logger returns a logger that passes every record on and keeps those of level info and above.
+// Logger returns a logger that forwards every record to another logger and keeps records of level
+// info and above.
 func (l *RecentLog) Logger(to *slog.Logger) *slog.Logger {
 	return slog.New(&recentHandler{Handler: to.Handler(), log: l})
 }
@@ -79,7 +80,7 @@ func (l *RecentLog) add(line recentLine) {
 	l.next = (l.next + 1) % recentLines
 }
 
-// write writes the lines that contain one of the ids, the oldest first. redact is applied to each
+// write writes the lines that contain one of the IDs, the oldest first. It applies redact to each
 // line.
 func (l *RecentLog) write(out io.Writer, ids []string, redact func(string) string) error {
 	l.mu.Lock()

@@ -13,18 +13,18 @@ const Redacted = "[redacted]"
 
 // Secrets collects secrets that must not leave the site. The zero value is ready to use.
 type Secrets struct {
-	// Open returns the plain text of a sealed text, and any other text unchanged; nil: no text is
-	// sealed.
+	// Open returns the plain text of an encrypted text, and any other text unchanged. nil means
+	// that no text is encrypted.
 	Open  func(text string) (string, error)
 	known map[string]bool
 }
 
-// shortestSecret is the minimal length in bytes of a secret that is searched for in texts. A
-// shorter one is removed only from fields for secrets: replacing it everywhere would make texts
+// shortestSecret is the minimum length in bytes of a secret that is replaced in all texts. A
+// shorter secret is removed only from secret fields: replacing it everywhere would make texts
 // unreadable.
 const shortestSecret = 6
 
-// Add collects a secret in the forms in which it may occur.
+// Add collects a secret in all encodings in which it may occur.
 func (s *Secrets) Add(secret string) {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < shortestSecret || secret == Redacted {
@@ -48,7 +48,7 @@ func (s *Secrets) AddPullSecret(text string) {
 	if s.Open != nil {
 		open, err := s.Open(text)
 		if err != nil {
-			return // sealed with a lost key: it can't be disclosed
+			return // encrypted with a lost key, so it cannot be disclosed
 		}
 		text = open
 	}
@@ -75,7 +75,7 @@ func (s *Secrets) AddPullSecret(text string) {
 	}
 }
 
-// AddFrom collects the secrets of an object; the names of its fields identify them.
+// AddFrom collects the secrets in an object, which it identifies by the names of fields.
 func (s *Secrets) AddFrom(text []byte) error {
 	value, err := decode(text)
 	if err == nil {
@@ -134,7 +134,7 @@ func (s *Secrets) Redactor() *Redactor {
 	for secret := range s.known {
 		list = append(list, secret)
 	}
-	slices.SortFunc(list, func(a, b string) int { // the longest first, because some contain others
+	slices.SortFunc(list, func(a, b string) int { // the longest first, because a secret may contain another one
 		if len(a) != len(b) {
 			return len(b) - len(a)
 		}
@@ -147,8 +147,8 @@ func (s *Secrets) Redactor() *Redactor {
 	return &Redactor{literals: strings.NewReplacer(pairs...)}
 }
 
-// Redactor removes secrets from objects and texts. It recognizes them by the name of the field, by
-// their form, or because they were collected.
+// Redactor removes secrets from objects and texts. It recognizes a secret by the name of its field,
+// by its form, or because it was collected.
 type Redactor struct {
 	literals *strings.Replacer
 }
@@ -189,7 +189,7 @@ func (r *Redactor) value(value any) any {
 	return value
 }
 
-// nested decodes a text that is itself a JSON object or list.
+// nested decodes a text that contains a JSON object or list.
 func nested(text string) (any, bool) {
 	text = strings.TrimSpace(text)
 	if len(text) < 2 || text[0] != '{' && text[0] != '[' {
@@ -247,8 +247,8 @@ func secretField(name string) bool {
 	return false
 }
 
-// opaqueField reports whether a field holds free-form configuration, which may contain secrets in
-// any form.
+// opaqueField reports whether a field contains free-form configuration, which may contain secrets
+// in any form.
 func opaqueField(name string) bool {
 	switch plain(name) {
 	case "ignitionconfigoverride", "ignitionconfigoverrides", "uisettings":
@@ -286,7 +286,7 @@ func (r *Redactor) Text(text string) string {
 	if strings.Contains(text, "$") {
 		text = crypted.ReplaceAllString(text, Redacted)
 	}
-	// These expressions are slow, and most texts have no match.
+	// These expressions are slow, and most texts do not match.
 	lower := strings.ToLower(text)
 	if strings.Contains(lower, "bearer") || strings.Contains(lower, "basic") {
 		text = bearer.ReplaceAllString(text, "${1} "+Redacted)

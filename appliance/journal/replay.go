@@ -4,14 +4,14 @@ import (
 	"fmt"
 )
 
-// Replayer applies the steps of a recording one after the other.
+// Replayer applies the steps of a recording in order.
 type Replayer struct {
 	recording *Recording
 	state     State
 	next      int
 }
 
-// NewReplayer returns a replayer that stands before the first step.
+// NewReplayer returns a replayer before the first step.
 func NewReplayer(recording *Recording) (*Replayer, error) {
 	r := &Replayer{recording: recording, state: make(State)}
 	for _, object := range recording.Base {
@@ -35,8 +35,8 @@ func (r *Replayer) Next() *Step {
 	return &r.recording.Steps[r.next]
 }
 
-// Apply applies the next step and returns its effects, or nil at the end. It is an error if the
-// step does not result in the recorded objects.
+// Apply applies the next step and returns its effects, or nil at the end. It returns an error if
+// the result differs from the recorded objects.
 func (r *Replayer) Apply() (*AppliedStep, error) {
 	step := r.Next()
 	if step == nil {
@@ -61,10 +61,10 @@ type AppliedStep struct {
 	state   State
 }
 
-// Effect is a change with the values that it replaced.
+// Effect is a change with the replaced values.
 type Effect struct {
 	*Change
-	Before any   // the object, if it was deleted
+	Before any   // the deleted object
 	Was    []any // the value that each edit of the patch replaced, or nil
 }
 
@@ -74,20 +74,20 @@ func (r *Replayer) apply(change *Change) (effect Effect, err error) {
 	switch {
 	case change.Deleted:
 		if !held {
-			return effect, fmt.Errorf("it is deleted but does not exist")
+			return effect, fmt.Errorf("the step deletes the object, but it does not exist")
 		}
 		effect.Before = value
 		delete(r.state, change.Key)
 		return effect, nil
 	case change.Created != nil:
 		if held {
-			return effect, fmt.Errorf("it is created but exists already")
+			return effect, fmt.Errorf("the step creates the object, but it exists already")
 		}
 		if value, err = decode(change.Created); err != nil {
 			return effect, err
 		}
 	case !held:
-		return effect, fmt.Errorf("it is changed but does not exist")
+		return effect, fmt.Errorf("the step changes the object, but it does not exist")
 	}
 	for _, edit := range change.Patch {
 		var was any
@@ -119,7 +119,7 @@ func (r *Replayer) Finish() error {
 		return err
 	}
 	if hash != r.recording.Hash {
-		return fmt.Errorf("the last state has the hash %s, but the recording says %s: the recording is not complete",
+		return fmt.Errorf("the last state has the hash %s, but the recording states %s: the recording is incomplete",
 			hash, r.recording.Hash)
 	}
 	return nil

@@ -6,11 +6,11 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// noteTextLimit bounds each text of a reply in a note, in bytes.
+// noteTextLimit is the maximum length of each text of a reply in a note, in bytes.
 const noteTextLimit = 2048
 
-// noteOf returns the note of a reply. The output of a successful reply whose output is stored as a
-// report is left out.
+// noteOf returns the note of a reply. It omits the output of a successful reply if the output is
+// stored as a report.
 func noteOf(reply *models.StepReply) *NoteReply {
 	note := &NoteReply{Type: string(reply.StepType), ID: reply.StepID, ExitCode: reply.ExitCode,
 		Bytes: len(reply.Output), Error: lastBytes(reply.Error)}

@@ -15,13 +15,13 @@ import (
 	"landfall/store"
 )
 
-// Service makes the journals of clusters.
+// Service exports the journals of clusters.
 type Service struct {
 	DB      *store.DB
 	Layout  Layout
 	Key     *sitekey.Key
-	Log     *RecentLog // nil: the appliance is not running
-	Version string     // of the program
+	Log     *RecentLog // nil if the appliance is not running
+	Version string     // version of the program
 }
 
 // Journal collects the history of a cluster. It returns a file name and a function that writes the
@@ -40,8 +40,8 @@ func (s Service) Journal(ctx context.Context, clusterID string) (name string, wr
 	var notes []string
 	if recording.Dropped > 0 {
 		notes = append(notes,
-			fmt.Sprintf("%d older changes are no longer in the history; the journal begins with the state behind "+
-				"them. limits.journal_bytes and limits.journal_object_bytes bound the history.", recording.Dropped))
+			fmt.Sprintf("%d older changes are no longer in the history; the journal begins with the state after "+
+				"them. limits.journal_bytes and limits.journal_object_bytes limit the history.", recording.Dropped))
 	}
 	var logs []Log
 	if s.Log == nil {
@@ -78,11 +78,11 @@ func fileName(recording *Recording) string {
 	return name + "-" + recording.MadeAt.Format("20060102T150405Z") + Extension
 }
 
-// ErrNoData is the error of a data directory in which no appliance has run.
-var ErrNoData = errors.New("no appliance has run there")
+// ErrNoData reports that a directory is not the data directory of an appliance.
+var ErrNoData = errors.New("it is not the data directory of an appliance")
 
-// FromDirectory makes the journal of a cluster from the data directory of a stopped appliance and
-// calls write with its file name and content. The cluster is given by its id or its name. If the
+// FromDirectory exports the journal of a cluster from the data directory of a stopped appliance. It
+// calls write with the journal's file name and content. The cluster is given by ID or name. If the
 // appliance is running, the error is a *store.HeldError.
 func FromDirectory(ctx context.Context, dir string, layout Layout, cluster, version string,
 	write func(name string, content func(io.Writer) error) error) (err error) {
