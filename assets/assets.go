@@ -26,8 +26,8 @@ func Built() bool {
 // subdirectory is a directory of an embedded file system. Unlike fs.Sub, it needs no error for a
 // constant name.
 type subdirectory struct {
-	files  embed.FS
-	folder string
+	files     embed.FS
+	directory string
 }
 
 func (s subdirectory) Open(name string) (fs.File, error) {
@@ -35,7 +35,7 @@ func (s subdirectory) Open(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
 	if name == "." {
-		return s.files.Open(s.folder)
+		return s.files.Open(s.directory)
 	}
-	return s.files.Open(s.folder + "/" + name)
+	return s.files.Open(s.directory + "/" + name)
 }

@@ -219,8 +219,8 @@ func validationStatuses(t *testing.T, info string) string {
 	require.NoError(t, json.Unmarshal([]byte(info), &groups))
 	var lines []string
 	for _, group := range groups {
-		for _, verdict := range group {
-			lines = append(lines, verdict.ID+" "+verdict.Status)
+		for _, result := range group {
+			lines = append(lines, result.ID+" "+result.Status)
 		}
 	}
 	slices.Sort(lines)
@@ -257,9 +257,9 @@ func validationStatus(t testing.TB, info, id string) string {
 	var groups map[string][]struct{ ID, Status string }
 	require.NoError(t, json.Unmarshal([]byte(info), &groups))
 	for _, group := range groups {
-		for _, verdict := range group {
-			if verdict.ID == id {
-				return verdict.Status
+		for _, result := range group {
+			if result.ID == id {
+				return result.Status
 			}
 		}
 	}

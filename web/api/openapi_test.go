@@ -96,11 +96,11 @@ func TestOpenAPI_referencesResolve(t *testing.T) {
 }
 
 func TestOpenAPI_sameAsUpstream(t *testing.T) {
-	folder := os.Getenv("LANDFALL_REALDATA")
-	if folder == "" {
+	realData := os.Getenv("LANDFALL_REALDATA")
+	if realData == "" {
 		t.Skip("LANDFALL_REALDATA is not set; upstream's API description is missing")
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "assisted", "swagger.yaml"))
+	text, err := os.ReadFile(filepath.Join(realData, "assisted", "swagger.yaml"))
 	require.NoError(t, err)
 	var upstream document
 	require.NoError(t, yaml.Unmarshal(text, &upstream))

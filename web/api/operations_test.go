@@ -17,11 +17,11 @@ import (
 )
 
 func TestOperations_areThoseOfTheUpstreamDescription(t *testing.T) {
-	folder := os.Getenv("LANDFALL_REALDATA")
-	if folder == "" {
+	realData := os.Getenv("LANDFALL_REALDATA")
+	if realData == "" {
 		t.Skip("LANDFALL_REALDATA is not set; upstream's API description is missing")
 	}
-	description, err := os.ReadFile(filepath.Join(folder, "assisted", "swagger.yaml"))
+	description, err := os.ReadFile(filepath.Join(realData, "assisted", "swagger.yaml"))
 	require.NoError(t, err)
 	var document struct {
 		BasePath string                               `yaml:"basePath"`

@@ -97,7 +97,7 @@ func (s *readers) bind(k readerKey, r *http.Request, image *download) *download 
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remember(tagKey{k.path, image.ETag(), k.network}, image, now)
+	s.storeRevision(tagKey{k.path, image.ETag(), k.network}, image, now)
 	known := s.bound[k]
 	inTheMiddle := known != nil && now.Sub(known.inRanges) < idleBeforeRestart && known.image.Intact() == nil
 	switch {
@@ -150,7 +150,7 @@ func (s *readers) drop(infraEnvID string) {
 	}
 }
 
-func (s *readers) remember(k tagKey, image *download, now time.Time) {
+func (s *readers) storeRevision(k tagKey, image *download, now time.Time) {
 	if known := s.byTag[k]; known != nil {
 		known.last = now
 		return

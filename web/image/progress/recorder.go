@@ -68,7 +68,7 @@ func (r *Recorder) Request(client, agent string, image Image) (read *Read, first
 			image.InfraEnvID = o.infraEnvID
 		}
 	} else {
-		r.remember(client, owner{image.InfraEnvID, now})
+		r.setOwner(client, owner{image.InfraEnvID, now})
 	}
 	k := key{client, agent, image.InfraEnvID, image.Kind, image.Revision}
 	read = r.reads[k]
@@ -80,7 +80,7 @@ func (r *Recorder) Request(client, agent string, image Image) (read *Read, first
 	return read, first
 }
 
-func (r *Recorder) remember(client string, o owner) {
+func (r *Recorder) setOwner(client string, o owner) {
 	if _, ok := r.last[client]; !ok && len(r.last) >= maxReads {
 		oldest, at := "", o.at
 		for client, o := range r.last {
