@@ -354,7 +354,7 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`route-rules.config[0] (line 4) is a rule for IPv4, and no interface has IPv4 addresses`},
 		"a mask without a mark": {head + "route-rules: {config: [{family: ipv4, fwmask: 1}]}",
 			`route-rules.config[0] (line 4) has a fwmask but no fwmark`},
-		"a slip of the pen": {head + "  mut: 9000",
+		"a typo": {head + "  mut: 9000",
 			`interfaces[0].mut (line 4) is not a field of nmstate: use mtu instead`},
 		"a slip in an address": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix_length: 24}]}",
 			`interfaces[0].ipv4.address[0].prefix_length (line 4) is not a field of nmstate: use prefix-length instead`},

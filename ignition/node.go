@@ -103,9 +103,9 @@ var unmanagedResolvConf string
 // EditBootstrap edits bootstrap.ign of openshift-install. The config keeps its version.
 // EditBootstrap makes these changes:
 //
-//   - It removes the static network: the host has one already.
-//   - It turns an /etc/motd with only appended contents into a plain file: the machine config
-//     operator misreads the other form.
+//   - It removes the static network, because the host already has one.
+//   - It converts an /etc/motd that has only appended contents to a plain file, because the machine
+//     config operator misreads appended contents.
 //   - It adds the discovered hardware to BareMetalHost objects.
 //   - It marks a bootstrap host that becomes a control plane node itself.
 func EditBootstrap(bootstrap []byte, edits BootstrapEdits) ([]byte, error) {

@@ -19,8 +19,8 @@ const rootfsPath = "images/pxeboot/rootfs.img"
 // meant for live ISOs that were published without a table. The minimal ISO is the live ISO without
 // the sectors of the root file system: rootfs.img is empty, and the data behind it moves up. All
 // positions and sizes are adapted: directory records and volume sizes of every tree, partitions,
-// and the old headers of the embed areas. So the minimal ISO boots in every way in which the live
-// ISO boots.
+// and the old headers of the embed areas. So the minimal ISO boots by every method by which the
+// live ISO boots.
 //
 // MakeTable reads the remaining sectors, about 150 MB of a real live ISO, for the digest in the
 // table. It returns a *NoMinimalError if it does not support the layout of the live ISO.

@@ -147,7 +147,7 @@ func (s *session) powerOff(ctx context.Context) error {
 			"console, and restart the BMC if the server is actually off.", s.name, 2*powerTimeout)}
 }
 
-// shutdown requests a shutdown of the operating system. If the server does not turn off, shutdown
+// shutdown requests a shutdown of the operating system. If the server stays on, shutdown
 // powers it off.
 func (s *session) shutdown(ctx context.Context) error {
 	now, err := s.power(ctx)

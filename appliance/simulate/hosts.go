@@ -1,13 +1,13 @@
-// Package simulate simulates what a site has besides the appliance: hosts that boot the discovery
-// image and are installed (this package), the mirror registry with its release payload (registry),
+// Package simulate simulates the rest of a site: hosts that boot the discovery image and are
+// installed (this package), the mirror registry with its release payload (registry),
 // openshift-install (installer), BMCs (redfish), and whole sites over long times (scenario). The
-// hosts speak the protocols of the Assisted Installer's agent, installer and controller over HTTP,
-// so the same hosts serve the demo, the end-to-end tests and load tests.
+// hosts speak the protocols of the Assisted Installer's agent, installer and controller over HTTP.
+// The demo, the end-to-end tests and load tests use the same hosts.
 //
-// A HostGroup is a number of hosts that boot the image of one infra-env. Each host runs in its own
-// goroutine: either from the discovery image (host.go, agent.go) with the installer beside it
-// (nodeinstaller.go), or from its own disk, where the cluster's controller reports for it
-// (controller.go). hardware.go describes the hosts' hardware, faults.go their faults.
+// A HostGroup contains hosts that boot the image of one infra-env. Each host runs in its own
+// goroutine. While it runs the discovery image (host.go), its agent (agent.go) and its installer
+// (nodeinstaller.go) send requests. While it runs from its disk, its cluster's controller reports
+// for it (controller.go). hardware.go describes the hosts' hardware, faults.go their faults.
 package simulate
 
 import (

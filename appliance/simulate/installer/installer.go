@@ -1,13 +1,13 @@
 // Package installer is a stand-in for openshift-install.
 //
 // The real openshift-install comes in a release payload and cannot be distributed with this
-// program. Simulated payloads hold a launcher instead, which runs the calling program as
-// openshift-install (launcher.go). The stand-in installs nothing. It takes the same commands,
+// program. Simulated payloads contain a launcher instead, which runs the calling program as
+// openshift-install (launcher.go). The stand-in installs nothing. It accepts the same commands,
 // environment and files as the real program, rejects the same input in the same format, and writes
-// the same files with content of the same structure. It cannot show that the real program of some
-// version accepts an install-config, because it knows field names from the documentation only.
+// the same files with the same structure. It cannot show that a version of the real program accepts
+// an install-config, because its field names come from the documentation only.
 //
-// installer.go has the commands, config.go and checks.go the install-config, manifests.go and
+// installer.go contains the commands, config.go and checks.go the install-config, manifests.go and
 // ignition.go the output.
 //
 // Design: docs/design.md#repeatable-preparations.

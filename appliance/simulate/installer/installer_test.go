@@ -470,7 +470,7 @@ func TestInstaller_unstampedVersion(t *testing.T) {
 }
 
 func TestLauncher_runsFromAnyDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a folder with 'quotes' and blanks")
+	dir := filepath.Join(t.TempDir(), "a directory with 'quotes' and blanks")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	path := filepath.Join(dir, installerName)
 	text := Launcher()

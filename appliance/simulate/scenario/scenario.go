@@ -1,15 +1,15 @@
-// Package scenario runs whole sites for long simulated times: appliances with the real engine over
-// a real store, machines that boot, are installed, break and come back, and people who use the
-// page. A clock moves from one event to the next, so that thousands of days pass in a minute. After
-// each change the auditor checks the invariants of the engine (see package engine/audit).
+// Package scenario runs whole sites for long simulated times. A site has an appliance with the real
+// engine and a real store, machines that boot, are installed and fail, and users of the page. A
+// clock jumps from one event to the next, so that thousands of days pass in a minute. After each
+// change, the auditor checks the invariants of the engine (see package engine/audit).
 //
-// A scenario is a file (see examples/). Each of its sites has an appliance of its own and runs in
-// one goroutine with a random source of its own. The same seed gives the same year, and one site of
-// it can be run again alone.
+// A scenario is a file (see examples/). Each of its sites has its own appliance, and runs in one
+// goroutine with its own random source. Equal seeds result in equal runs, and a single site can be
+// run again.
 //
-// decode.go reads the file, run.go runs all sites, site.go one site with its clock, appliance.go
-// its appliance, machine.go and installation.go its machines, owner.go its people, and report.go
-// holds the results.
+// decode.go reads the file, and run.go runs all sites. site.go contains a site with its clock,
+// appliance.go its appliance, machine.go and installation.go its machines, and owner.go its users.
+// report.go contains the results.
 package scenario
 
 import (
@@ -61,13 +61,13 @@ func (h Hardware) machine() simulate.Hardware {
 		DiskBytes: int64(h.DiskGB) * 1_000_000_000}
 }
 
-// People describes what people do by themselves. Times are means. An absent key means that it does
-// not happen.
+// People describes the actions of users outside the script. Times are means. If a key is missing,
+// users do not take the action.
 type People struct {
-	Absent   bool    `yaml:"absent"`    // nobody acts except for the script
+	Absent   bool    `yaml:"absent"`    // users act only according to the script
 	Think    Span    `yaml:"think"`     // until the next check of the page
 	Rebuild  Span    `yaml:"rebuild"`   // from an installed cluster to its deletion and the next one
-	AddHosts Span    `yaml:"add_hosts"` // from an installed cluster to its day 2
+	AddHosts Span    `yaml:"add_hosts"` // from an installed cluster to its day-2 hosts
 	Cancel   Percent `yaml:"cancel"`    // share of installations
 	Delete   Percent `yaml:"delete"`    // share of the failed or cancelled clusters; the others are reset
 	// share of the machines added on day 2 to clusters whose machines boot an image without a
