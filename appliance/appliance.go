@@ -355,8 +355,8 @@ func (a *Appliance) tidy(ctx context.Context) error {
 	ticker := time.NewTicker(tidyInterval)
 	defer ticker.Stop()
 	last := a.db.Revision()
-	for turn := 0; ; turn++ {
-		if turn%collectInterval == 0 {
+	for round := 0; ; round++ {
+		if round%collectInterval == 0 {
 			if err := a.db.CollectBlobs(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn("Unreferenced files could not be removed.", "error", err)
 			}

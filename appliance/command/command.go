@@ -50,12 +50,12 @@ func execute(ctx context.Context, root *cobra.Command, started *bool, arguments 
 	root.SetOut(out)
 	root.SetErr(errOut)
 	called, err := root.ExecuteContextC(ctx)
-	told := new(outcomeError)
+	outcome := new(outcomeError)
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &told):
-		return told.code
+	case errors.As(err, &outcome):
+		return outcome.code
 	case !*started || isUsage(err):
 		fmt.Fprintf(errOut, "landfall: %s; see %s --help\n", sentence(err), called.CommandPath())
 		return exitUsage
