@@ -342,7 +342,8 @@ func testRequiredImagesAreListed(t *testing.T, d *testAppliance) {
 	require.Contains(t, imageSet.String(), "name: rhods-operator")
 
 	requireRefusal(t, call(t, http.MethodGet, base+"/operators", nil), 400, "openshift_version")
-	requireRefusal(t, call(t, http.MethodGet, base+"/operators?openshift_version=latest", nil), 400, `"latest" is invalid`)
+	requireRefusal(t, call(t, http.MethodGet, base+"/operators?openshift_version=latest", nil), 400,
+		`"latest" is invalid`)
 	requireRefusal(t, call(t, http.MethodGet, base+"/clusters/"+missingID().String()+"/operators", nil),
 		404, "There is no cluster")
 	requireRefusal(t, call(t, http.MethodGet, base+"/clusters/"+missingID().String()+"/operators/imageset-config.yaml",

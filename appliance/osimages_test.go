@@ -159,7 +159,8 @@ func TestOSImages_wrongUploadsAreRejected(t *testing.T) {
 		`unknown field "size"`)
 	requireRefusal(t, call(t, http.MethodPost, address+consolePath+"/os-images", object{"url": "file:///etc/passwd"}),
 		http.StatusBadRequest, "expected an http:// or https:// URL")
-	requireRefusal(t, call(t, http.MethodGet, uploads+"/none", nil), http.StatusNotFound, "the OS image none does not exist")
+	requireRefusal(t, call(t, http.MethodGet, uploads+"/none", nil), http.StatusNotFound,
+		"the OS image none does not exist")
 	requireRefusal(t, call(t, http.MethodPatch, uploads+"/none", nil), http.StatusBadRequest, "Upload-Offset")
 
 	up := announce(t, address, object{"name": "wrong.iso", "size_bytes": 100_000})

@@ -19,7 +19,8 @@ func rehearse(t *testing.T, address, cluster string, wanted object) *rehearsal.R
 	path := address + "/api/landfall/v1/clusters/" + cluster + "/rehearsals"
 	report := new(rehearsal.Rehearsal)
 	call(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, report)
-	requireRefusal(t, call(t, http.MethodPost, path, wanted), http.StatusConflict, "is already running; wait until it has ended")
+	requireRefusal(t, call(t, http.MethodPost, path, wanted), http.StatusConflict,
+		"is already running; wait until it has ended")
 	eventuallySlow(t, "the rehearsal ends", func() bool {
 		now := new(rehearsal.Rehearsal)
 		call(t, http.MethodGet, path+"/"+report.ID, nil).read(t, http.StatusOK, now)

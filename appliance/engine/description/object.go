@@ -17,8 +17,8 @@ func CreateInfraEnvFromObject(params *models.InfraEnvCreateParams, spec any) {
 	}
 }
 
-// UpdateInfraEnvFromObject copies the texts of an InfraEnv object's spec to an update. An empty text
-// clears its field, except for fields that an empty text leaves to the engine.
+// UpdateInfraEnvFromObject copies the texts of an InfraEnv object's spec to an update. An empty
+// text clears its field, except for fields that an empty text leaves to the engine.
 func UpdateInfraEnvFromObject(params *models.InfraEnvUpdateParams, spec any) {
 	for _, f := range infraEnvFields {
 		text := objectTextOf(spec, f.Name)
@@ -28,9 +28,9 @@ func UpdateInfraEnvFromObject(params *models.InfraEnvUpdateParams, spec any) {
 	}
 }
 
-// CopyInfraEnvToObject copies the texts of an infra-env to the spec of its object. It reports whether
-// the spec changed. Texts that differ only in white space around them stay unchanged, and so do
-// texts that the spec leaves to the engine if the infra-env has none.
+// CopyInfraEnvToObject copies the texts of an infra-env to the spec of its object. It reports
+// whether the spec changed. Texts that differ only in white space around them stay unchanged, and
+// so do texts that the spec leaves to the engine if the infra-env has none.
 func CopyInfraEnvToObject(spec any, env *models.InfraEnv) (changed bool) {
 	described := &InfraEnv{API: *env}
 	for _, f := range infraEnvFields {
