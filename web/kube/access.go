@@ -13,10 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Every client of the appliance may do everything, as with its other APIs. Writing certain
-// resources is refused to all clients.
+// Every client may do everything, as with the other APIs of the appliance. Only writes of certain
+// resources are forbidden for all clients.
 
-// readOnly are resources that only the appliance writes.
+// readOnly reports whether only the appliance may write a resource.
 func readOnly(group, resource string) bool { return group == "apps" && resource == "deployments" }
 
 func mayDo(a authorizer.Attributes) (bool, string) {
@@ -24,7 +24,7 @@ func mayDo(a authorizer.Attributes) (bool, string) {
 		return true, ""
 	}
 	if readOnly(a.GetAPIGroup(), a.GetResource()) && !a.IsReadOnly() {
-		return false, "the appliance writes these objects by itself, they can only be read"
+		return false, "only the appliance writes these objects; clients can only read them"
 	}
 	return true, ""
 }

@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// inNamespaces refuses new objects in namespaces that do not exist or are being deleted.
+// inNamespaces rejects new objects in namespaces that do not exist or are being deleted.
 type inNamespaces struct {
 	db      *store.DB
 	objects *objects.Objects

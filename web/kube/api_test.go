@@ -90,25 +90,25 @@ func TestAPI_refusals(t *testing.T) {
 		code                     int
 		says                     string
 	}{
-		"a namespace that is not there": {objects.Secrets, "nowhere", "a", "", http.StatusNotFound,
+		"missing namespace": {objects.Secrets, "nowhere", "a", "", http.StatusNotFound,
 			`namespaces "nowhere" not found`},
-		"a name in capitals": {objects.ConfigMaps, "default", "BADNAME", "", http.StatusUnprocessableEntity,
+		"name in capitals": {objects.ConfigMaps, "default", "BADNAME", "", http.StatusUnprocessableEntity,
 			"a lowercase RFC 1123 subdomain must consist of"},
-		"a custom name in capitals": {objects.ClusterDeployments, "default", "BADNAME", deployment,
+		"name of a custom resource in capitals": {objects.ClusterDeployments, "default", "BADNAME", deployment,
 			http.StatusUnprocessableEntity, "a lowercase RFC 1123 subdomain must consist of"},
-		"a namespace with a dot": {objects.Namespaces, "", "a.b", "", http.StatusUnprocessableEntity,
+		"namespace with a dot": {objects.Namespaces, "", "a.b", "", http.StatusUnprocessableEntity,
 			"must not contain dots"},
-		"a wrong label": {objects.ConfigMaps, "default", "a", `"metadata":{"labels":{"a b":"c"}}`,
+		"invalid label": {objects.ConfigMaps, "default", "a", `"metadata":{"labels":{"a b":"c"}}`,
 			http.StatusUnprocessableEntity, "Invalid value"},
-		"a key with a slash": {objects.ConfigMaps, "default", "a", `"data":{"a/b":"c"}`,
+		"key with a slash": {objects.ConfigMaps, "default", "a", `"data":{"a/b":"c"}`,
 			http.StatusUnprocessableEntity, "a valid config key must consist of"},
-		"data beyond a mebibyte": {objects.ConfigMaps, "default", "a", `"data":{"a":"` +
+		"data larger than a mebibyte": {objects.ConfigMaps, "default", "a", `"data":{"a":"` +
 			strings.Repeat("x", 1<<20+1) + `"}`, http.StatusUnprocessableEntity, "may not be more than 1048576 bytes"},
-		"three megabytes": {objects.ConfigMaps, "default", "a", `"data":{"a":"` +
+		"body larger than three mebibytes": {objects.ConfigMaps, "default", "a", `"data":{"a":"` +
 			strings.Repeat("x", 3<<20) + `"}`, http.StatusRequestEntityTooLarge, "limit is 3145728"},
-		"a pull secret without its key": {objects.Secrets, "default", "a", `"type":"kubernetes.io/dockerconfigjson"`,
+		"pull secret without its key": {objects.Secrets, "default", "a", `"type":"kubernetes.io/dockerconfigjson"`,
 			http.StatusUnprocessableEntity, "data[.dockerconfigjson]: Required value"},
-		"a custom object without what it must have": {
+		"custom resource without a required field": {
 			objects.ClusterDeployments, "default", "a", `"spec":{}`, http.StatusUnprocessableEntity,
 			"spec.baseDomain: Required value",
 		},
@@ -124,12 +124,12 @@ func TestAPI_refusals(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 		})
 	}
-	t.Run("a change of what is immutable", func(t *testing.T) {
+	t.Run("change of an immutable field", func(t *testing.T) {
 		immutable.Object["data"] = map[string]any{"a": "c"}
 		_, err := s.of(objects.ConfigMaps, "default").Update(t.Context(), immutable, metav1.UpdateOptions{})
 		require.ErrorContains(t, err, "data: Forbidden: field is immutable when `immutable` is set")
 	})
-	t.Run("a change that was made from an older state", func(t *testing.T) {
+	t.Run("change of an older version", func(t *testing.T) {
 		first := s.create(t, objects.ConfigMaps, "default", "contended", "")
 		_, err := s.of(objects.ConfigMaps, "default").Patch(t.Context(), "contended", types.MergePatchType,
 			[]byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
@@ -137,14 +137,14 @@ func TestAPI_refusals(t *testing.T) {
 		_, err = s.of(objects.ConfigMaps, "default").Update(t.Context(), first, metav1.UpdateOptions{})
 		require.True(t, apierrors.IsConflict(err), err)
 	})
-	t.Run("a typing error, where the client wants to know", func(t *testing.T) {
+	t.Run("unknown field with strict validation", func(t *testing.T) {
 		_, err := s.of(objects.ClusterDeployments, "default").Create(t.Context(),
 			object(t, objects.ClusterDeployments, "default", "typo", strings.Replace(deployment, "baseDomain",
 				"baseDomian", 1)),
 			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		require.ErrorContains(t, err, `unknown field "spec.baseDomian"`)
 	})
-	t.Run("a write to what the appliance writes itself", func(t *testing.T) {
+	t.Run("write of a read-only resource", func(t *testing.T) {
 		response, err := http.Post(overHTTP(t, s)+"/apis/apps/v1/namespaces/default/deployments", "application/json",
 			strings.NewReader(`{"metadata":{"name":"a"}}`))
 		require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestAPI_secretsAreSealed(t *testing.T) {
 	require.Equal(t, map[string]any{"a": "Yg=="}, s.get(t, objects.Secrets, "default", "made").Object["data"])
 }
 
-// refusing is an admission rule that refuses objects.
+// refusing is an admission rule that rejects objects.
 type refusing struct{}
 
 func (refusing) Handles(operation admission.Operation) bool { return operation == admission.Create }
@@ -331,7 +331,7 @@ func TestAPI_pagedList(t *testing.T) {
 		if next = list.GetContinue(); next == "" {
 			break
 		}
-		if page%5 == 0 { // objects that change meanwhile are not in a list that has begun
+		if page%5 == 0 { // changes during a paged list are not in the list
 			require.NoError(t, s.of(objects.Secrets, "default").Delete(t.Context(),
 				fmt.Sprintf("secret-%05d", count-1-page), metav1.DeleteOptions{}))
 			s.create(t, objects.Secrets, "default", fmt.Sprintf("secret-%05d-late", count-1-page), "")

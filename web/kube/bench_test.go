@@ -30,8 +30,8 @@ import (
 	"landfall/web/kube"
 )
 
-// The watchers of BenchmarkWatch run in a child process of the test program, so that the measured
-// CPU time is the server's alone. They only read lines.
+// The watchers of BenchmarkWatch run in a child process of the test program, so that only the CPU
+// time of the server is measured. They only read lines.
 const watchersVariable = "LANDFALL_BENCH_WATCHERS" // "<number> <URL>"
 
 func TestMain(m *testing.M) {
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// readLines requests a URL that never ends on several connections. It writes a byte when all have
-// received their header, and another byte whenever each has received one more line.
+// readLines requests a URL whose response does not end, on several connections. It writes a byte
+// when all have received their header, and another byte whenever each has received one more line.
 func readLines(number, url string) error {
 	clients, err := strconv.Atoi(number)
 	if err != nil {
@@ -59,7 +59,7 @@ func readLines(number, url string) error {
 			client := http.Client{Transport: &http.Transport{}}
 			response, err := client.Get(url)
 			if err == nil && response.StatusCode != http.StatusOK {
-				err = fmt.Errorf("%s answers %s", url, response.Status)
+				err = fmt.Errorf("%s responds with %s", url, response.Status)
 			}
 			arrived <- err
 			for reader := bufio.NewReaderSize(response.Body, 64<<10); err == nil; {
@@ -69,7 +69,7 @@ func readLines(number, url string) error {
 		}()
 	}
 	for {
-		for range clients { // the next line is written only when each client has the previous one
+		for range clients { // the server writes the next line after each client has received this one
 			if err := <-arrived; err != nil {
 				return err
 			}
@@ -80,8 +80,8 @@ func readLines(number, url string) error {
 	}
 }
 
-// watching starts watchers of a URL and returns when they have begun. The returned function waits
-// until all of them have received one more line.
+// watching starts watchers of a URL and returns when they have received the header. The returned
+// function waits until all have received one more line.
 func watching(b *testing.B, watchers int, url string) (wait func()) {
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprint(watchersVariable, "=", watchers, " ", url))
@@ -91,7 +91,7 @@ func watching(b *testing.B, watchers int, url string) (wait func()) {
 	require.NoError(b, cmd.Start())
 	b.Cleanup(func() {
 		require.NoError(b, cmd.Process.Kill())
-		require.Error(b, cmd.Wait(), "it was killed")
+		require.Error(b, cmd.Wait(), "the child process was killed")
 	})
 	wait = func() {
 		_, err := io.ReadFull(output, make([]byte, 1))
@@ -101,15 +101,15 @@ func watching(b *testing.B, watchers int, url string) (wait func()) {
 	return wait
 }
 
-// used returns the CPU time of this process.
-func used(b *testing.B) time.Duration {
+// cpuTime returns the CPU time of this process.
+func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// floor sends a text to all clients on demand. That is the least that a server written in Go can do
-// for watchers.
+// floor sends a text to all clients on demand. That is the minimal work of a server in Go for
+// watchers.
 type floor struct {
 	mu  sync.Mutex
 	all []chan []byte
@@ -144,22 +144,22 @@ func (f *floor) send(text []byte) {
 	}
 }
 
-// contest is one of the contestants that alternate in BenchmarkWatch.
-type contest struct {
+// variant is one of the variants that alternate in BenchmarkWatch.
+type variant struct {
 	name      string
 	namespace string
-	publish   func() // sends a change, if the API does not
+	publish   func() // sends a change to the watchers of the floor
 	wait      func() // waits until all watchers have the change
 
 	changes int
-	cpu     []time.Duration // for a change, one per turn
-	took    []time.Duration // of each change, from its beginning until the last watcher has it
-	late    []time.Duration // likewise, from the end of the commit
+	cpu     []time.Duration // per change, one for each round
+	took    []time.Duration // of each change, from the start of its transaction until the last watcher has it
+	late    []time.Duration // of each change, from the end of the commit until the last watcher has it
 }
 
-// turn makes some changes.
-func (c *contest) turn(b *testing.B, s *site, changes int) {
-	before := used(b)
+// round commits some changes.
+func (c *variant) round(b *testing.B, s *site, changes int) {
+	before := cpuTime(b)
 	for range changes {
 		c.changes++
 		start := time.Now()
@@ -176,28 +176,29 @@ func (c *contest) turn(b *testing.B, s *site, changes int) {
 		c.wait()
 		c.took, c.late = append(c.took, time.Since(start)), append(c.late, time.Since(committed))
 	}
-	c.cpu = append(c.cpu, (used(b)-before)/time.Duration(changes))
+	c.cpu = append(c.cpu, (cpuTime(b)-before)/time.Duration(changes))
 }
 
-// at returns a percentile of durations in milliseconds.
-func at(list []time.Duration, share float64) float64 {
+// percentile returns a percentile of durations in milliseconds.
+func percentile(list []time.Duration, share float64) float64 {
 	slices.Sort(list)
 	return float64(list[int(float64(len(list)-1)*share)].Microseconds()) / 1000
 }
 
 const (
-	manyWatchers = 100
-	watchTurn    = 20 // changes
+	manyWatchers    = 100
+	changesPerRound = 20
 )
 
-// BenchmarkWatch commits status changes as the engine does. It measures the cost of a change until
-// all watchers have it: the CPU time of the server, and the time until the last watcher has it. The
-// floor is the same commits without watchers of the API, while a bare server sends as many bytes to
-// as many clients. The two alternate, so that a machine with a drifting speed favours neither.
+// BenchmarkWatch commits status changes as the engine does. It measures the CPU time of the server
+// per change, and the time until the last watcher has the change. For comparison, the floor commits
+// the same changes without watchers of the API, while a minimal server sends the same number of
+// bytes to the same number of clients. The two alternate, so that a changing speed of the machine
+// affects both.
 func BenchmarkWatch(b *testing.B) {
 	s, _ := synced(b)
 	url := overHTTP(b, s)
-	var contests []*contest
+	var variants []*variant
 	for _, watchers := range []int{1, manyWatchers} {
 		namespace := fmt.Sprint("watched-by-", watchers)
 		s.create(b, objects.Namespaces, "", namespace, "")
@@ -205,7 +206,7 @@ func BenchmarkWatch(b *testing.B) {
 		watch := fmt.Sprintf(
 			"%s/apis/agent-install.openshift.io/v1beta1/namespaces/%s/infraenvs?watch=true&resourceVersion=%d",
 			url, namespace, s.options.DB.Revision())
-		contests = append(contests, &contest{
+		variants = append(variants, &variant{
 			name: fmt.Sprint("API-", watchers), namespace: namespace, publish: func() {},
 			wait: watching(b, watchers, watch),
 		})
@@ -216,41 +217,41 @@ func BenchmarkWatch(b *testing.B) {
 		s.create(b, objects.Namespaces, "", namespace, "")
 		s.create(b, objects.InfraEnvs, namespace, "one", infraEnvSpec)
 		text := lineOf(b, s, namespace)
-		contests = append(contests, &contest{
+		variants = append(variants, &variant{
 			name: fmt.Sprint("floor-", watchers), namespace: namespace, publish: func() { f.send(text) },
 			wait: watching(b, watchers, bare.URL),
 		})
 	}
-	for _, c := range contests {
-		c.turn(b, s, watchTurn)
+	for _, c := range variants {
+		c.round(b, s, changesPerRound)
 		c.cpu, c.took, c.late = nil, nil, nil
 	}
 	for b.Loop() {
-		for _, c := range contests {
-			c.turn(b, s, watchTurn)
+		for _, c := range variants {
+			c.round(b, s, changesPerRound)
 		}
 	}
-	for _, c := range contests {
-		b.ReportMetric(at(c.cpu, 0.5), c.name+"-CPU-ms")
-		b.ReportMetric(at(c.took, 0.5), c.name+"-ms")
-		b.ReportMetric(at(c.late, 0.99), c.name+"-p99-ms")
+	for _, c := range variants {
+		b.ReportMetric(percentile(c.cpu, 0.5), c.name+"-CPU-ms")
+		b.ReportMetric(percentile(c.took, 0.5), c.name+"-ms")
+		b.ReportMetric(percentile(c.late, 0.99), c.name+"-p99-ms")
 	}
 	for i, name := range []string{"API", "floor"} {
-		one, many := contests[i], contests[i+2]
-		b.ReportMetric(at(many.cpu, 0.5)/at(one.cpu, 0.5), name+"-CPU-ratio")
-		b.ReportMetric(at(many.took, 0.5)/at(one.took, 0.5), name+"-time-ratio")
+		one, many := variants[i], variants[i+2]
+		b.ReportMetric(percentile(many.cpu, 0.5)/percentile(one.cpu, 0.5), name+"-CPU-ratio")
+		b.ReportMetric(percentile(many.took, 0.5)/percentile(one.took, 0.5), name+"-time-ratio")
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
-// lineOf returns a line of a watch.
+// lineOf returns one line of a watch response.
 func lineOf(b *testing.B, s *site, namespace string) []byte {
 	text, err := s.get(b, objects.InfraEnvs, namespace, "one").MarshalJSON()
 	require.NoError(b, err)
 	return append(bytes.TrimSpace(text), '\n')
 }
 
-// synced is a site whose commits are synced to the disk, with clients over HTTP.
+// synced returns a site whose commits are synced to the disk, with clients over HTTP.
 func synced(b *testing.B) (*site, func() dynamic.Interface) {
 	s := newSite(b, func(o *kube.Options) {
 		db, err := store.Open(context.Background(), b.TempDir(), store.Options{Versioned: kube.Bucket})
@@ -274,7 +275,8 @@ func resourceOf(kind objects.Kind) schema.GroupVersionResource {
 
 var infraEnvSpec = `"spec":{"pullSecretRef":{"name":"pull"},"sshAuthorizedKey":"` + strings.Repeat("k", 400) + `"}`
 
-// BenchmarkCreate creates InfraEnvs. Each one takes a request and is on disk before the answer.
+// BenchmarkCreate creates InfraEnvs with one request each. Each InfraEnv is on disk before the
+// response.
 func BenchmarkCreate(b *testing.B) {
 	for _, clients := range []int{1, 8} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

@@ -30,7 +30,7 @@ import (
 // bodyLimit is the largest request body in bytes, as in a cluster's API server.
 const bodyLimit = 3 << 20
 
-// build creates the server of all kinds.
+// build creates the API server for all kinds.
 func (s *Server) build(client *kubernetes.Client) (*extensions.CustomResourceDefinitions, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) build(client *kubernetes.Client) (*extensions.CustomResourceDef
 	return server, nil
 }
 
-// config returns the server's configuration. It connects to nothing outside the process.
+// config returns the server's configuration. The server connects to no other process.
 func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedConfig {
 	config := genericapiserver.NewRecommendedConfig(extensions.Codecs)
 	config.ExternalAddress = s.options.Address
@@ -94,8 +94,7 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	return config
 }
 
-// everybody authenticates requests without credentials as a member of the group that may do
-// everything.
+// everybody authenticates requests without credentials as a member of the group of administrators.
 func everybody(anonymous authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := anonymous.AuthenticateRequest(r)

@@ -30,7 +30,7 @@ type resource struct {
 	prepare    func(object runtime.Object, old runtime.Object) // old is nil for a new object
 	validate   func(object runtime.Object, old runtime.Object) field.ErrorList
 	fields     func(object runtime.Object) fields.Set // field selectors besides name and namespace
-	ttl        uint64                                 // seconds; 0: for ever
+	ttl        uint64                                 // lifetime in seconds; 0: unlimited
 	columns    []column
 }
 
@@ -44,7 +44,7 @@ type builtInStorage struct {
 	resource resource
 }
 
-// ShortNames and Categories are other names by which kubectl finds the resource.
+// ShortNames and Categories are alternative names of the resource for kubectl.
 func (s *builtInStorage) ShortNames() []string { return s.resource.short }
 
 func (s *builtInStorage) Categories() []string { return s.resource.categories }
@@ -75,7 +75,7 @@ func newBuiltIn(r resource, scheme *runtime.Scheme, options generic.RESTOptionsG
 	return &builtInStorage{s, r}, nil
 }
 
-// attributes are what lists and watches of the resource are narrowed by.
+// attributes returns the labels and fields that selectors of the resource can use.
 func attributes(r resource) storage.AttrFunc {
 	return func(object runtime.Object) (labels.Set, fields.Set, error) {
 		accessor, err := meta.Accessor(object)

@@ -69,7 +69,8 @@ func resources(eventSeconds uint64) []resource {
 	}
 }
 
-// pathSegment allows colons in the names of RBAC objects, as in clusters.
+// pathSegment validates the names of RBAC objects. Unlike other names, they may contain colons, as
+// in clusters.
 func pathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -120,7 +121,7 @@ func validateSecret(object, before runtime.Object) field.ErrorList {
 	return list
 }
 
-// validateType checks that Secrets of certain types have the keys that their readers expect.
+// validateType checks that Secrets of certain types have the required keys.
 func validateType(secret *corev1.Secret) field.ErrorList {
 	needs := map[corev1.SecretType][]string{
 		corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},

@@ -12,8 +12,8 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// discovery knows the served kinds: the built-in ones and those of custom resource definitions. It
-// lists the groups of the latter for old clients; the server lists them only for new clients.
+// discovery holds the served kinds: the built-in kinds and those of custom resource definitions. It
+// lists the groups of custom resources for old clients; the server lists them only for new clients.
 type discovery struct {
 	groups  genericdiscovery.GroupManager
 	builtIn []objects.Kind
@@ -54,9 +54,9 @@ func (d discovery) kind(apiVersion, name string) (objects.Kind, bool) {
 
 var definitionPrefix = definitionKind.Key("", "")
 
-// note updates the kinds from a row if it is a custom resource definition; value is nil if it was
-// deleted.
-func (d discovery) note(key string, row []byte) {
+// update updates the kinds from a row if it is a custom resource definition. value is nil for a
+// deleted row.
+func (d discovery) update(key string, row []byte) {
 	name, ok := strings.CutPrefix(key, definitionPrefix)
 	if !ok {
 		return

@@ -21,10 +21,10 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// A cluster has controllers for what its API server does not do: they delete the dependents of
-// deleted objects, empty namespaces that are being deleted, and delete expired objects. The garbage
-// collector does all that. It watches the store's feed and works in the store's transactions. It
-// checks all objects when it starts, so that nothing is missed after a crash.
+// In a cluster, separate controllers delete the dependents of deleted objects, empty namespaces
+// that are being deleted, and delete expired objects. Here the garbage collector does all three. It
+// watches the store's feed and works in the store's transactions. It checks all objects when it
+// starts, so that it misses no change after a crash.
 
 // garbageCollector deletes dependents, empties namespaces, and deletes expired objects.
 type garbageCollector struct {
@@ -118,7 +118,7 @@ func (k *garbageCollector) start(ctx context.Context) (revision uint64, err erro
 
 // load adds an existing row to the graph. collect reports whether the object must be checked.
 func (k *garbageCollector) load(row store.KeyValue) (look bool, err error) {
-	k.discovery.note(row.Key, row.Value)
+	k.discovery.update(row.Key, row.Value)
 	about, ok, err := k.read(row.Value)
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", row.Key, err)
@@ -140,7 +140,7 @@ func (k *garbageCollector) watch(ctx context.Context, from uint64) error {
 	defer func() {
 		cancel()
 		for range watch.C() {
-			continue // until it has ended
+			continue // drain the channel until the watch has ended
 		}
 	}()
 	expiry, retry := k.clock.NewTicker(expireEvery), k.clock.NewTicker(retryAfter)
@@ -173,7 +173,7 @@ func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange)
 			err = fmt.Errorf("read %s: %w", change.Key, err)
 		}
 	}()
-	k.discovery.note(change.Key, change.After.Value)
+	k.discovery.update(change.Key, change.After.Value)
 	at := parseKey(change.Key)
 	if change.After.Value == nil {
 		err = k.deleted(ctx, at, change)
@@ -233,10 +233,10 @@ func (k *garbageCollector) changed(ctx context.Context, at place, change store.V
 	return nil
 }
 
-// failed records an object for a retry after an error. Errors are those of the disk.
+// failed records an object for a retry after an error of the disk.
 func (k *garbageCollector) failed(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		k.logger.Warn("The dependents of a deleted Kubernetes object could not be deleted; the deletion is retried.",
+		k.logger.Warn("The dependents of a deleted Kubernetes object could not be deleted. The deletion is retried.",
 			"object", what, "error", err)
 		k.retry[what] = true
 	}
@@ -259,7 +259,7 @@ func (k *garbageCollector) expire(ctx context.Context) {
 	for {
 		removed, _, err := etcd.Expired(ctx, etcd.Options{DB: k.db, Rows: Rows(), Clock: k.clock}, expireBatch)
 		if err != nil && ctx.Err() == nil {
-			k.logger.Warn("Expired Kubernetes events could not be deleted; the deletion is retried.", "error", err)
+			k.logger.Warn("Expired Kubernetes events could not be deleted. The deletion is retried.", "error", err)
 		}
 		if err != nil || removed < expireBatch {
 			return
@@ -281,7 +281,7 @@ var (
 )
 
 // read returns the ownership of a row. ok is false if the object has no owners and is not being
-// deleted, which is detected without parsing it.
+// deleted; that is detected without parsing the row.
 func (k *garbageCollector) read(row []byte) (a ownership, ok bool, err error) {
 	plain, err := objects.Open(k.box, row)
 	if err != nil {
@@ -322,7 +322,7 @@ func parseOwnership(plain []byte) (ownership, error) {
 
 // place is the key of an object.
 type place struct {
-	kind            objects.Kind // group, resource and scope only
+	kind            objects.Kind // only with group, resource and scope
 	namespace, name string
 }
 

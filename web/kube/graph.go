@@ -17,8 +17,8 @@ import (
 
 // ownerGraph maps owners, by uid, to their dependents.
 type ownerGraph struct {
-	of     map[types.UID]map[string]bool // keys of the objects that belong to an owner
-	owners map[string][]types.UID        // of an object's key
+	of     map[types.UID]map[string]bool // keys of the dependents, by the owner's uid
+	owners map[string][]types.UID        // uids of the owners, by an object's key
 }
 
 func newGraph() ownerGraph {
@@ -83,7 +83,7 @@ func (k *garbageCollector) collect(ctx context.Context, key string) {
 	}
 }
 
-// collectOwner checks an owner that may wait for its dependents.
+// collectOwner checks an owner that may wait for the deletion of its dependents.
 func (k *garbageCollector) collectOwner(ctx context.Context, namespace string, owner metav1.OwnerReference) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if ok {
@@ -104,7 +104,7 @@ func (k *garbageCollector) orphan(tx *store.Tx, at place, uid types.UID) error {
 		dependent := parseKey(key)
 		err := k.objects.Update(tx, dependent.kind, dependent.namespace, dependent.name,
 			func(u *unstructured.Unstructured) error {
-				forget(u, func(owner metav1.OwnerReference) bool { return owner.UID == uid })
+				removeOwners(u, func(owner metav1.OwnerReference) bool { return owner.UID == uid })
 				return nil
 			})
 		if ignoreNotFound(err) != nil {
@@ -148,8 +148,8 @@ func (k *garbageCollector) dropFinalizer(tx *store.Tx, at place, finalizer strin
 		}))
 }
 
-// checkOwners deletes an object whose owners are all deleted or being deleted in the foreground.
-// An object that keeps an owner loses the references to the others.
+// checkOwners deletes an object whose owners are all deleted or being deleted in the foreground. An
+// object that still has an owner loses its references to the other owners.
 func (k *garbageCollector) checkOwners(tx *store.Tx, at place, u *unstructured.Unstructured) error {
 	owners := u.GetOwnerReferences()
 	if len(owners) == 0 {
@@ -180,7 +180,7 @@ func (k *garbageCollector) checkOwners(tx *store.Tx, at place, u *unstructured.U
 		return nil
 	}
 	return k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
-		forget(u, func(owner metav1.OwnerReference) bool { return gone[owner.UID] })
+		removeOwners(u, func(owner metav1.OwnerReference) bool { return gone[owner.UID] })
 		return nil
 	})
 }
@@ -204,7 +204,7 @@ const (
 	ownerGone
 )
 
-// stateOf returns the state of an owner. An owner of an unknown kind is taken to exist.
+// stateOf returns the state of an owner. An owner of an unknown kind is assumed to exist.
 func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.OwnerReference) (ownerState, error) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if !ok {
@@ -224,8 +224,8 @@ func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.
 	return ownerStays, nil
 }
 
-// forget removes owner references.
-func forget(u *unstructured.Unstructured, which func(metav1.OwnerReference) bool) {
+// removeOwners removes owner references.
+func removeOwners(u *unstructured.Unstructured, which func(metav1.OwnerReference) bool) {
 	left := slices.DeleteFunc(slices.Clone(u.GetOwnerReferences()), which)
 	if len(left) == 0 {
 		unstructured.RemoveNestedField(u.Object, "metadata", "ownerReferences")

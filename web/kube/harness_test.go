@@ -58,7 +58,7 @@ func newSite(t testing.TB, options ...func(*kube.Options)) *site {
 	return s
 }
 
-// start serves the API, and stop ends it. The stored objects stay.
+// start starts to serve the API; stop ends it. The stored objects stay.
 func (s *site) start(t testing.TB) {
 	s.server = kube.New(s.options)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,13 +113,13 @@ func object(t testing.TB, kind objects.Kind, namespace, name, content string) *u
 	return u
 }
 
-// gone waits until an object does not exist any more.
+// gone waits until an object is deleted.
 func (s *site) gone(t testing.TB, kind objects.Kind, namespace, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		_, err := s.of(kind, namespace).Get(t.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, 10*time.Second, 5*time.Millisecond, "%s %s/%s is still there", kind, namespace, name)
+	}, 10*time.Second, 5*time.Millisecond, "%s %s/%s still exists", kind, namespace, name)
 }
 
 func (s *site) get(t testing.TB, kind objects.Kind, namespace, name string) *unstructured.Unstructured {
@@ -163,12 +163,12 @@ func eventOf(t *testing.T, w watch.Interface) watch.Event {
 		require.True(t, ok, "the watch ended")
 		return event
 	case <-time.After(10 * time.Second):
-		require.Fail(t, "the watch is silent")
+		require.Fail(t, "the watch sends no event")
 		return watch.Event{}
 	}
 }
 
-// sealedSite seals Secrets, as the appliance does.
+// sealedSite returns a site that seals Secrets, as the appliance does.
 func sealedSite(t testing.TB) *site {
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func sealedSite(t testing.TB) *site {
 	return newSite(t, func(o *kube.Options) { o.Box, o.Objects = box, objects.New(box, nil) })
 }
 
-// events watches a URL and returns a function that reads an event.
+// events watches a URL and returns a function that reads the next event.
 func events(t testing.TB, url, accept string) func() []byte {
 	if accept == asProtobuf {
 		accept += ";stream=watch"

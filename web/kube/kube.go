@@ -2,8 +2,8 @@
 // process, on the rows of the store. It serves the kinds of Hive, the Assisted Installer, metal3
 // and ACM as custom resources, and the few core kinds that they need.
 //
-// It does not interpret objects: it stores applied objects as rows, and package controller starts
-// the reactions to them.
+// It stores applied objects as rows and does not interpret them. Package controller runs the
+// reconcilers that do.
 //
 // Design: docs/design.md#the-kubernetes-api-in-the-process.
 package kube
@@ -44,24 +44,24 @@ type Options struct {
 	// Admission checks or changes written objects in this order, in addition to the schemas of the
 	// kinds.
 	Admission []admission.Interface
-	Address   string // host and port that clients reach the API at, for its discovery documents
+	Address   string // host and port of the API for clients, used in its discovery documents
 	Clock     clockwork.Clock
 	Logger    *slog.Logger
 }
 
-// Server serves the API. Until it is ready, it answers that it is starting.
+// Server serves the API. Until it is ready, it responds that the API is starting.
 type Server struct {
 	options Options
-	token   string // of the clients in this process
+	token   string // token of the clients in this process
 	ready   chan struct{}
 	handler atomic.Pointer[http.Handler]
-	// stopping ends when the API must stop. It is written before handler.
+	// stopping is canceled when the API must stop. It is set before handler.
 	stopping context.Context
-	// the transport of the clients in this process; it exists before the API is ready
+	// own is the transport of the clients in this process. It exists before the API is ready.
 	own atomic.Pointer[loopback]
 }
 
-// New returns a server that serves nothing until Run.
+// New returns a server. It serves the API after Run is called.
 func New(options Options) *Server {
 	return &Server{options: options, token: uuid.NewString(), ready: make(chan struct{})}
 }
@@ -85,7 +85,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 // ServeHTTP answers a request of the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if handler := s.handler.Load(); handler != nil {
-		if r.URL.Query().Has("watch") { // it has no end of its own
+		if r.URL.Query().Has("watch") { // a watch does not end on its own
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.stopping, cancel)()
@@ -102,25 +102,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		`"message":"the Kubernetes API of this appliance is starting; try again in a second",` +
 		`"details":{"retryAfterSeconds":1}}` + "\n"
 	if _, err := w.Write([]byte(text)); err != nil {
-		s.options.Logger.DebugContext(r.Context(), "an error could not be sent", "path", r.URL.Path, "error", err)
+		s.options.Logger.DebugContext(r.Context(), "The error response could not be sent.", "path", r.URL.Path, "error", err)
 	}
 }
 
-// Run builds the API and serves it until the context ends. Then it ends the watches and finishes
+// Run builds the API and serves it until the context ends. Then it ends the watches and waits for
 // the API's hooks.
 func (s *Server) Run(ctx context.Context) error {
 	start := time.Now()
 	logTo(s.options.Logger)
 	if err := s.seed(ctx); err != nil {
-		return fmt.Errorf("write the first objects of the Kubernetes API: %w", err)
+		return fmt.Errorf("write the initial objects of the Kubernetes API: %w", err)
 	}
-	// The API continues for a moment after the end of the context: its hooks end the process if
-	// they can't finish.
+	// The API stops shortly after the context ends, because hooks that can't finish would end the
+	// process.
 	inside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	server, err := s.build(etcd.NewClient(inside, s.rows()))
 	if err != nil {
-		return fmt.Errorf("make the Kubernetes API: %w", err)
+		return fmt.Errorf("build the Kubernetes API: %w", err)
 	}
 	api := server.GenericAPIServer
 	defer api.Destroy()
@@ -135,7 +135,7 @@ func (s *Server) Run(ctx context.Context) error {
 	collector := newGarbageCollector(s, newDiscovery(api.DiscoveryGroupManager))
 	failed := make(chan error, 1)
 	running.Go(func() { failed <- collector.run(ctx) })
-	// Clients that wait for the definitions check at once and then every 100 ms.
+	// Clients that wait for the definitions check immediately and then every 100 ms.
 	server.Informers.Start(inside.Done())
 	s.await(ctx, server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().HasSynced)
 	api.RunPostStartHooks(inside)
@@ -158,7 +158,7 @@ func (s *Server) Run(ctx context.Context) error {
 const (
 	// readyEvery is the interval of the readiness checks.
 	readyEvery = 2 * time.Millisecond
-	// hooksTimeout is how long the hooks of the start may take to finish at the end.
+	// hooksTimeout is the time limit for unfinished start hooks when the API stops.
 	hooksTimeout = 5 * time.Second
 )
 

@@ -21,7 +21,7 @@ type kubectl struct{ program, config string }
 func newKubectl(t *testing.T, s *site) kubectl {
 	dir := t.TempDir()
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "./kubectl")
-	build.Dir = filepath.Join("..", "clients") // a module of its own
+	build.Dir = filepath.Join("..", "clients") // a separate module
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
@@ -40,7 +40,7 @@ func (k kubectl) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	return kubectl
 }
 
-// run runs kubectl to its end and returns its output.
+// run runs kubectl until it exits and returns its output.
 func (k kubectl) run(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -116,7 +116,7 @@ func TestKubectl(t *testing.T) {
 			"one").GetLabels()["c"] == "d"
 	}, time.Second, time.Millisecond)
 	cancel()
-	require.Error(t, watching.Wait(), "it was ended while it watched")
+	require.Error(t, watching.Wait(), "kubectl was killed while it watched")
 	for _, domain := range []string{"example.com", "example.org", "example.net", "example.edu"} {
 		require.Contains(t, watched.String(), domain+"\n")
 	}

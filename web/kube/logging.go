@@ -8,15 +8,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The libraries log with klog, which has one logger per process: that of the first API.
+// The libraries log with klog, which has one logger per process. The first API sets it.
 var logOnce sync.Once
 
 func logTo(logger *slog.Logger) {
 	logOnce.Do(func() { klog.SetSlogLogger(slog.New(quieterSink{logger.Handler()}).With("component", "kubernetes")) })
 }
 
-// quieterSink lowers the level of the libraries' messages: messages about their own start and work
-// are for debugging, and most of their errors are errors of clients.
+// quieterSink lowers the level of the libraries' messages: their informational messages are only
+// useful for debugging, and most of their errors are errors of clients.
 type quieterSink struct{ slog.Handler }
 
 func (c quieterSink) Enabled(ctx context.Context, level slog.Level) bool {

@@ -12,7 +12,7 @@ import (
 // loopback is a transport to a handler of this process, without a port or a certificate.
 type loopback struct{ handler http.Handler }
 
-// RoundTrip returns when the handler has sent its header.
+// RoundTrip returns the response when the handler has sent its header.
 func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	r = r.Clone(ctx)
@@ -21,7 +21,7 @@ func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	reader, writer := io.Pipe()
-	w := &answer{header: http.Header{}, body: bufio.NewWriter(writer), begun: make(chan struct{}),
+	w := &responseWriter{header: http.Header{}, body: bufio.NewWriter(writer), begun: make(chan struct{}),
 		gone: make(chan bool)}
 	stop := context.AfterFunc(ctx, func() { close(w.gone) })
 	go func() {
@@ -49,9 +49,9 @@ func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is the response writer of the handler. The API server requires Flush and CloseNotify for
-// watches.
-type answer struct {
+// responseWriter is the response writer for the handler. The API server requires Flush and
+// CloseNotify for watches.
+type responseWriter struct {
 	header http.Header
 	body   *bufio.Writer
 	gone   chan bool
@@ -62,9 +62,9 @@ type answer struct {
 	sent   http.Header
 }
 
-func (a *answer) Header() http.Header { return a.header }
+func (a *responseWriter) Header() http.Header { return a.header }
 
-func (a *answer) WriteHeader(status int) {
+func (a *responseWriter) WriteHeader(status int) {
 	if status < http.StatusOK {
 		return
 	}
@@ -74,19 +74,19 @@ func (a *answer) WriteHeader(status int) {
 	})
 }
 
-func (a *answer) Write(text []byte) (int, error) {
+func (a *responseWriter) Write(text []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return a.body.Write(text)
 }
 
-func (a *answer) Flush() {
+func (a *responseWriter) Flush() {
 	a.WriteHeader(http.StatusOK)
 	if err := a.body.Flush(); err != nil {
-		return // the reader has ended; the next write returns the error
+		return // the reader was closed; the next write returns the error
 	}
 }
 
-func (a *answer) CloseNotify() <-chan bool { return a.gone }
+func (a *responseWriter) CloseNotify() <-chan bool { return a.gone }
 
 // answerBody cancels the request when it is closed.
 type answerBody struct {

@@ -51,7 +51,7 @@ func TestManagedFields_controllers(t *testing.T) {
 	}, owned(s.get(t, objects.Secrets, "default", "one")))
 	require.NoError(t, apply(objects.Secrets,
 		`"metadata":{"name":"one","labels":{"mine":"yes"}},"data":{"note":"aGk="}`, false),
-		"what nobody has is anybody's")
+		"a field without an owner causes no conflict")
 	err := apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)
 	require.True(t, apierrors.IsConflict(err), err)
 	require.ErrorContains(t, err, `conflict with "landfall-controllers"`)
@@ -61,7 +61,7 @@ func TestManagedFields_controllers(t *testing.T) {
 		return unstructured.SetNestedField(u.Object, "bmV3", "data", "kubeconfig")
 	})
 	require.True(t, apierrors.IsConflict(apply(objects.Secrets,
-		`"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)), "it was replaced meanwhile")
+		`"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)), "the Secret was replaced in the meantime")
 
 	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one","finalizers":["person/holds"]},`+
 		deployment, false))
@@ -75,12 +75,12 @@ func TestManagedFields_controllers(t *testing.T) {
 	require.Contains(t, owned(cd)["person Apply"], `"v:\"person/holds\""`)
 	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one"},`+deployment, false))
 	require.Equal(t, []string{"controller/holds"}, s.get(t, objects.ClusterDeployments, "default",
-		"one").GetFinalizers(), "each holds by what is his")
+		"one").GetFinalizers(), "each manager keeps its own finalizer")
 
 	managed := len(cd.GetManagedFields())
 	alter(objects.ClusterDeployments, func(u *unstructured.Unstructured) error {
 		return unstructured.SetNestedField(u.Object, "full", "status", "powerState")
 	})
 	require.Len(t, s.get(t, objects.ClusterDeployments, "default", "one").GetManagedFields(), managed,
-		"a status is nobody's to apply")
+		"status fields have no manager")
 }

@@ -148,7 +148,7 @@ func (s *namespaceStorage) mark(ctx context.Context, name string, validate rest.
 	return marked, false, nil
 }
 
-// part serves a subresource of namespaces that changes only a part of them.
+// namespacePart serves a subresource of namespaces, which changes only a part of the namespace.
 type namespacePart struct{ store *registry.Store }
 
 func (p namespacePart) New() runtime.Object { return p.store.New() }

@@ -36,13 +36,14 @@ func (k *garbageCollector) emptyNamespace(ctx context.Context, namespace string)
 	}
 }
 
-// remaining is what is left in a namespace.
+// remaining counts the remaining objects of a namespace.
 type remaining struct {
 	objects    int
 	finalizers map[string][]place
 }
 
-// emptyBatch deletes some objects of a namespace. If it could delete none, left is what remains.
+// emptyBatch deletes some objects of a namespace. If it could delete none, left describes the
+// remaining objects.
 func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (left remaining, removed int, err error) {
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
 		left, removed = remaining{finalizers: map[string][]place{}}, 0
@@ -99,7 +100,7 @@ func keysIn(tx *store.Tx, namespace string) (keys []string, err error) {
 	}
 }
 
-// finishNamespace removes an empty namespace, or writes what remains into its conditions.
+// finishNamespace removes an empty namespace, or writes the remaining objects into its conditions.
 func (k *garbageCollector) finishNamespace(ctx context.Context, namespace string, left remaining) error {
 	return k.db.Update(ctx, func(tx *store.Tx) error {
 		return ignoreNotFound(k.objects.Update(tx, objects.Namespaces, "", namespace,
@@ -117,7 +118,7 @@ func (k *garbageCollector) finishNamespace(ctx context.Context, namespace string
 				finalizers := slices.DeleteFunc(object.Spec.Finalizers,
 					func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 				if len(finalizers) > 0 {
-					// Other controllers have not finished yet.
+					// Other finalizers block the deletion.
 					return unstructured.SetNestedStringSlice(u.Object, finalizerNames(finalizers), "spec", "finalizers")
 				}
 				unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
@@ -134,8 +135,8 @@ func finalizerNames(finalizers []corev1.FinalizerName) []string {
 	return list
 }
 
-// setNamespaceConditions writes what a namespace waits for into its status, in the words of a
-// cluster, with what users can do about it.
+// setNamespaceConditions writes the remaining objects of a namespace into its status, with the
+// texts of a cluster and advice for users.
 func (k *garbageCollector) setNamespaceConditions(u *unstructured.Unstructured, left remaining) error {
 	var waits []string
 	for _, finalizer := range slices.Sorted(maps.Keys(left.finalizers)) {
@@ -144,7 +145,7 @@ func (k *garbageCollector) setNamespaceConditions(u *unstructured.Unstructured, 
 	message := "Some content in the namespace has finalizers remaining: " + strings.Join(waits, ", ")
 	for _, finalizer := range slices.Sorted(maps.Keys(left.finalizers)) {
 		first := left.finalizers[finalizer][0]
-		message += fmt.Sprintf("; if whoever set %s is gone: kubectl -n %s patch %s %s --type=merge -p "+
+		message += fmt.Sprintf("; to remove %s manually: kubectl -n %s patch %s %s --type=merge -p "+
 			"'{\"metadata\":{\"finalizers\":null}}'",
 			finalizer, first.namespace, first.kind, first.name)
 	}

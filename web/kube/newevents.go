@@ -13,9 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Newer recorders write Events in the group events.k8s.io. It shows the same rows as the core
-// group: an Event is stored in its old form, which is the internal form of both groups, and
-// converted when a client of the new group writes or reads it.
+// Newer recorders write Events in the group events.k8s.io. Both groups share the same rows: an
+// Event is stored in the form of the core group, which is the internal form of both, and converted
+// when a client of the new group writes or reads it.
 
 // newEventFields maps the field selectors of Events in the new group to those in the old one.
 var newEventFields = map[string]string{
@@ -100,7 +100,7 @@ const (
 	eventNote = 1024
 )
 
-// validateNewEvent checks an Event of the new group by the rules of clusters. The old group
+// validateNewEvent validates an Event of the new group with the rules of clusters. The old group
 // accepts any Event.
 func validateNewEvent(ctx context.Context, object runtime.Object) (list field.ErrorList) {
 	event, ok := object.(*corev1.Event)

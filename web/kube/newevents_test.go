@@ -41,7 +41,7 @@ func TestEvents_bothGroups(t *testing.T) {
 	require.Contains(t, ask(t, url+"/apis/events.k8s.io/v1/namespaces/default/events",
 		"application/json;as=Table;v=v1;g=meta.k8s.io"), `"configmap/a"`)
 	require.Regexp(t, `"name":"Last Seen".*"name":"Message".*"name":"Name"`, ask(t, url+"/api/v1/events",
-		"application/json;as=Table;v=v1;g=meta.k8s.io"), "the name comes last, and with -o wide only")
+		"application/json;as=Table;v=v1;g=meta.k8s.io"), "the name is the last column, only with -o wide")
 
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 		return s.options.Objects.Event(tx, object(t, objects.ConfigMaps, "default", "b", ""),
@@ -67,7 +67,7 @@ func TestEvents_bothGroups(t *testing.T) {
 func TestEvents_newRecorder(t *testing.T) {
 	s := newSite(t)
 	config := s.server.Client()
-	// controller-runtime requests this form for built-in kinds
+	// controller-runtime requests this format for built-in kinds.
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	client, err := eventsclient.NewForConfig(config)
 	require.NoError(t, err)

@@ -10,9 +10,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// definitions returns the OpenAPI schemas of the built-in kinds. The libraries have those of
-// metadata and of custom resource definitions. The others are derived from the Go types and their
-// documentation.
+// definitions returns the OpenAPI schemas of the built-in kinds. The libraries contain the schemas
+// of metadata and of custom resource definitions. The other schemas are derived from the Go types
+// and their documentation.
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := apiextensions.GetOpenAPIDefinitions(ref)
 	r := reader{ref, all}

@@ -19,7 +19,7 @@ import (
 	"landfall/web/kube"
 )
 
-// life is one run of the API over a data directory, with the revisions of the appliance.
+// life runs the API once over a data directory, with the revisions of the appliance.
 func life(t *testing.T, dir string, fn func(*site)) {
 	t.Helper()
 	db, err := store.Open(t.Context(), dir, store.Options{Versioned: kube.Bucket, NoSync: true,
@@ -60,16 +60,16 @@ func TestWatch_afterRestore(t *testing.T) {
 			w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: lost})
 			if err == nil {
 				event := eventOf(t, w)
-				require.Equal(t, watch.Error, event.Type, "%s a watch is shown %v", when, event.Object)
+				require.Equal(t, watch.Error, event.Type, "%s: the watch sent %v", when, event.Object)
 				err = apierrors.FromObject(event.Object)
 			}
 			require.True(t, apierrors.IsResourceExpired(err) || apierrors.IsGone(err), "%s: %v", when, err)
 		}
-		expired("before anything is written")
-		for i := range 10 { // more than were lost; otherwise the numbers would come again
+		expired("before the first write")
+		for i := range 10 { // more writes than were lost, so that the revisions differ
 			write(s, "new-"+strconv.Itoa(i), "2")
 		}
-		expired("when more was written than was lost")
+		expired("after more writes than were lost")
 		_, err := configMaps.List(t.Context(), metav1.ListOptions{ResourceVersion: lost,
 			ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		require.True(t, apierrors.IsResourceExpired(err), "%v", err)
@@ -77,7 +77,7 @@ func TestWatch_afterRestore(t *testing.T) {
 		stale.SetResourceVersion(lost)
 		_, err = configMaps.Update(t.Context(), stale, metav1.UpdateOptions{})
 		require.True(t, apierrors.IsConflict(err), "%v", err)
-		// The objects that were seen before the copy have not changed.
+		// The objects from before the backup have not changed.
 		w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: kept,
 			FieldSelector: "metadata.name=new-0"})
 		require.NoError(t, err)

@@ -6,7 +6,8 @@ import (
 	"landfall/web/operation"
 )
 
-// routes are the paths of Kubernetes. Other paths below /api belong to the product.
+// routes returns the paths of the Kubernetes API. Other paths below /api belong to the product's
+// own APIs.
 func routes() []string {
 	return []string{
 		"/api", "/api/v1", "/api/v1/*", "/apis", "/apis/*", "/openapi/*", "/version", "/version/",
@@ -14,8 +15,8 @@ func routes() []string {
 	}
 }
 
-// Operations returns the routes of the API. Programs call them so often that a log line for each
-// request would hide all others.
+// Operations returns the routes of the API. Their requests are not logged, because programs send so
+// many that other log lines would be hard to find.
 func (s *Server) Operations() []operation.Operation {
 	var all []operation.Operation
 	for _, path := range routes() {
@@ -28,7 +29,7 @@ func (s *Server) Operations() []operation.Operation {
 	return all
 }
 
-// notifying is a response with CloseNotify, which the API server requires for watches.
+// notifying adds CloseNotify to a response, which the API server requires for watches.
 type notifying struct{ *echo.Response }
 
 // CloseNotify never notifies: the API server uses the request's context.

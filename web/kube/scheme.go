@@ -18,7 +18,7 @@ import (
 type kinds struct {
 	version  schema.GroupVersion
 	types    []runtime.Object
-	internal []runtime.Object // nil: the same
+	internal []runtime.Object // nil: the same types
 }
 
 func builtIn() []kinds {
@@ -98,7 +98,7 @@ func fieldLabels(fields []string) runtime.FieldLabelConversionFunc {
 	}
 }
 
-// storedJSON is the codec of the stored form of built-in kinds: JSON of their v1.
+// storedJSON returns the codec of the stored form of built-in kinds: JSON of their v1.
 func storedJSON(codecs serializer.CodecFactory) runtime.Codec {
 	var versions []schema.GroupVersion
 	for _, group := range builtIn() {

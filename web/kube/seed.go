@@ -23,8 +23,9 @@ const definitionsKey = "resource-definitions"
 var definitionKind = objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
 	Resource: "customresourcedefinitions"}
 
-// seed writes the custom resource definitions, unless the store has those of this program, and the
-// default namespace. It replaces a definition that a client changed only when there is a newer one.
+// seed writes the default namespace, and the custom resource definitions of this program unless the
+// store has them. A definition that a client changed is replaced only by a newer version of the
+// program.
 func (s *Server) seed(ctx context.Context) error {
 	digest := crds.Digest()
 	current := false
@@ -43,7 +44,7 @@ func (s *Server) seed(ctx context.Context) error {
 		return err
 	}
 	now := s.options.Clock.Now()
-	// The server waits two seconds for definitions that were established just now.
+	// The server waits two seconds for newly established definitions.
 	definitions, err := crds.Rows(now.Add(-time.Minute))
 	if err != nil {
 		return err
@@ -64,9 +65,8 @@ func (s *Server) seed(ctx context.Context) error {
 	})
 }
 
-// A hub runs the Assisted Installer as two Deployments, and users read their status to see whether
-// it works. Here both Deployments stand for this process, so the rows can be read only while it
-// runs.
+// A hub runs the Assisted Installer as two Deployments, and users check their status. Here both
+// Deployments represent this process: their rows can be read only while it runs.
 
 const servicesNamespace = "open-cluster-management"
 
@@ -91,7 +91,7 @@ func (s *Server) seedServices(tx *store.Tx, now time.Time) error {
 				Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, ObservedGeneration: 1,
 				Conditions: []appsv1.DeploymentCondition{{
 					Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable",
-					Message:            "It is a part of the appliance, which runs.",
+					Message:            "The service is a part of the appliance, which is running.",
 					LastUpdateTime:     metav1.NewTime(now.Truncate(time.Second)),
 					LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 				}},

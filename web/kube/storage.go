@@ -34,8 +34,8 @@ type storages struct {
 	codec  runtime.Codec
 }
 
-// GetRESTOptions returns where a resource is stored: under "/<group>/<resource>", with core for the
-// group without a name.
+// GetRESTOptions returns the storage options of a resource. Its prefix is "/<group>/<resource>",
+// with "core" for the group without a name.
 func (s storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
 		StorageConfig:           storagebackend.NewDefaultConfig("", s.codec).ForResource(resource),
@@ -78,13 +78,12 @@ func (s sealed) TransformToStorage(_ context.Context, data []byte, _ value.Conte
 	return objects.Seal(s.box, data)
 }
 
-// watched adapts the watches of a storage for clients that would otherwise wait, because the store
-// has no cache.
+// watched adapts the watches of a storage, because the store has no watch cache.
 type watched struct{ storage.Interface }
 
-// Watch sends bookmarks to clients that accept them, so that an idle watch can be resumed after
-// the log was compacted. A watch from a future revision, whose client has outlived a restore, is
-// refused at once.
+// Watch sends bookmarks to clients that accept them, so that an idle watch can be resumed after the
+// log was compacted. A watch from a future revision is rejected immediately: its client has read
+// objects that a restore removed.
 func (w watched) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
 	if options.ResourceVersion != "" && options.ResourceVersion != "0" {
 		from, err := w.Versioner().ParseResourceVersion(options.ResourceVersion)
@@ -97,7 +96,7 @@ func (w watched) Watch(ctx context.Context, key string, options storage.ListOpti
 		}
 		if from > now {
 			return nil,
-				apierrors.NewResourceExpired(fmt.Sprintf("the resource version %d is yet to come (the newest is %d): "+
+				apierrors.NewResourceExpired(fmt.Sprintf("the resource version %d is in the future (the newest is %d): "+
 					"list again and watch from there", from, now))
 		}
 	}

@@ -154,22 +154,22 @@ func eventColumns() []column {
 			return since(metav1.Time(e.EventTime))
 		})),
 		text("Type", "Normal or Warning", event(func(e *corev1.Event) any { return e.Type })),
-		text("Reason", "what happened, in a word", event(func(e *corev1.Event) any { return e.Reason })),
-		text("Object", "what it happened to", event(func(e *corev1.Event) any { return eventAbout(e) })),
-		wide(text("Source", "who noted it", event(func(e *corev1.Event) any {
+		text("Reason", "reason of the event, one word", event(func(e *corev1.Event) any { return e.Reason })),
+		text("Object", "object of the event", event(func(e *corev1.Event) any { return eventAbout(e) })),
+		wide(text("Source", "component that reported the event", event(func(e *corev1.Event) any {
 			if e.Source.Component != "" {
 				return e.Source.Component
 			}
 			return e.ReportingController
 		}))),
-		text("Message", "what happened, in a sentence", event(func(e *corev1.Event) any { return e.Message })),
-		wide(text("First Seen", "time since it happened first", event(func(e *corev1.Event) any {
+		text("Message", "description of the event", event(func(e *corev1.Event) any { return e.Message })),
+		wide(text("First Seen", "time since the first occurrence", event(func(e *corev1.Event) any {
 			if e.FirstTimestamp.IsZero() {
 				return since(metav1.Time(e.EventTime))
 			}
 			return since(e.FirstTimestamp)
 		}))),
-		wide(text("Count", "how often it happened", event(func(e *corev1.Event) any {
+		wide(text("Count", "number of occurrences", event(func(e *corev1.Event) any {
 			if e.Series != nil {
 				return strconv.Itoa(int(e.Series.Count))
 			}
@@ -180,7 +180,7 @@ func eventColumns() []column {
 }
 
 func leaseColumns() []column {
-	return []column{text("Holder", "who holds it", func(object runtime.Object) any {
+	return []column{text("Holder", "holder of the lease", func(object runtime.Object) any {
 		if holder := object.(*coordinationv1.Lease).Spec.HolderIdentity; holder != nil {
 			return *holder
 		}
@@ -193,7 +193,7 @@ func deploymentColumns() []column {
 		return func(object runtime.Object) any { return fn(object.(*appsv1.Deployment)) }
 	}
 	return []column{
-		text("Ready", "pods that are ready, of those wanted", deployment(func(d *appsv1.Deployment) any {
+		text("Ready", "ready pods of the desired pods", deployment(func(d *appsv1.Deployment) any {
 			wanted := int32(1)
 			if d.Spec.Replicas != nil {
 				wanted = *d.Spec.Replicas
@@ -202,7 +202,7 @@ func deploymentColumns() []column {
 		})),
 		text("Up-to-date", "pods of the newest version",
 			deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.UpdatedReplicas)) })),
-		text("Available", "pods that serve",
+		text("Available", "available pods",
 			deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.AvailableReplicas)) })),
 		age(),
 	}

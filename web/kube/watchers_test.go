@@ -15,8 +15,8 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Watchers of one object share each form that they can request. The storage of package etcd shares
-// it.
+// Watchers of an object share each encoding that they can request. The storage of package etcd
+// shares it.
 
 const (
 	asJSON     = "application/json"
@@ -25,7 +25,7 @@ const (
 	asTable    = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
-// tableOf returns a table without the ages, which change.
+// tableOf returns a table without the ages of the objects, which change.
 func tableOf(t *testing.T, text []byte) (rows string, columns int) {
 	var table metav1.Table
 	require.NoError(t, json.Unmarshal(text, &table), string(text))
@@ -87,7 +87,7 @@ func TestWatchers_sameAsReaders(t *testing.T) {
 									"cluster")
 							continue
 						case asProtobuf:
-							require.True(t, bytes.Contains(text, alone), "%q has not %q", text, alone)
+							require.True(t, bytes.Contains(text, alone), "%q does not contain %q", text, alone)
 						default:
 							require.Equal(t, string(bytes.TrimSpace(alone)), string(event.Object.Raw), form)
 						}
@@ -127,7 +127,7 @@ func TestWatchers_noSharedMemory(t *testing.T) {
 				for seen := 0; seen < 2*changes; seen++ {
 					event := <-w.ResultChan()
 					wanted := watch.Modified
-					if i%3 == 0 { // the object is created and deleted again and again
+					if i%3 == 0 { // the object is repeatedly created and deleted
 						wanted = []watch.EventType{watch.Added, watch.Deleted}[seen%2]
 					}
 					if event.Type != wanted {

@@ -1,6 +1,6 @@
-// Command kubectl is Kubernetes' own kubectl, of the version that the appliance's API is made of.
-// Tests run it against that API. It is a program of its own because its packages take long to
-// initialize, which every program that is started by tests would pay for.
+// Command kubectl is Kubernetes' own kubectl, in the version of the libraries of the appliance's
+// API. Tests run it against that API. It is a separate program, because its packages would slow
+// down the start of every test program that imports them.
 package main
 
 import (

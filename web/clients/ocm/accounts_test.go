@@ -26,7 +26,7 @@ import (
 	"landfall/web/accounts"
 )
 
-// site is an appliance as far as AMS's API at it is concerned.
+// site is an appliance with only its AMS API.
 type site struct {
 	*testing.T
 	db    *store.DB
@@ -48,7 +48,7 @@ func (nobody) RecordSubscription(context.Context, string, string, string, bool, 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	// The upstream client compares what it is given with the machine's own clock.
+	// The upstream client compares the expiry of its tokens with the machine's own clock.
 	clock := clockwork.NewFakeClockAt(time.Now())
 	db, err := store.Open(t.Context(), dir, store.Options{Clock: clock, NoSync: true})
 	require.NoError(t, err)
@@ -99,8 +99,8 @@ func (s *site) token(wanted local.Request) *local.Issued {
 	return issued
 }
 
-// ocm is the connection that the ocm command is built of, logged in with a token as `ocm login
-// --token … --url …` does it.
+// ocm returns a connection of the ocm command's SDK that is logged in with a token, as `ocm login
+// --token … --url …` does.
 func (s *site) ocm(token string) *sdk.Connection {
 	s.Helper()
 	return s.connect(sdk.NewConnectionBuilder().Tokens(token))
@@ -116,7 +116,7 @@ func (s *site) connect(builder *sdk.ConnectionBuilder) *sdk.Connection {
 	return connection
 }
 
-// get is `ocm get PATH -p …`.
+// get sends the request of `ocm get PATH -p …`.
 func (s *site) get(connection *sdk.Connection, path string, parameters ...string) (int, map[string]any) {
 	s.Helper()
 	request := connection.Get().Path(path)
@@ -137,7 +137,7 @@ func (s *site) read(response *sdk.Response, err error) (int, map[string]any) {
 	return response.Status(), answer
 }
 
-// pick is jq's .items[].<name>, with dots.
+// pick returns the values of a field in the items of a list, as jq's .items[].<name> does.
 func pick(list map[string]any, name string) []any {
 	found := []any{}
 	items, _ := list["items"].([]any)
@@ -156,7 +156,7 @@ const (
 	organizations = accounts.Root + "/organizations/"
 )
 
-// Each line of the guide to OCM that people know, sent by what the ocm command is built of.
+// TestAccounts_knownRequests sends the requests of OCM's guide with the SDK of the ocm command.
 func TestAccounts_knownRequests(t *testing.T) {
 	s := newSite(t)
 	one, _ := s.cluster("one", "")
@@ -375,15 +375,15 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 	require.Equal(t, http.StatusOK, ask(person.Secret))
 	for name, token := range map[string]string{
 		"none":                  "",
-		"an offline one":        offline.Secret,
-		"one that was altered":  person.Secret[:len(person.Secret)-2] + "AA",
-		"one of another issuer": "eyJhbGciOiJub25lIn0.eyJ0eXAiOiJCZWFyZXIifQ.",
-		"a client's secret":     robot.Secret,
+		"offline token":        offline.Secret,
+		"changed token":  person.Secret[:len(person.Secret)-2] + "AA",
+		"token of another issuer": "eyJhbGciOiJub25lIn0.eyJ0eXAiOiJCZWFyZXIifQ.",
+		"client secret":     robot.Secret,
 	} {
 		require.Equal(t, http.StatusUnauthorized, ask(token), name)
 	}
 	require.NoError(t, s.local.Revoke(t.Context(), "assisted-installer-int"))
-	require.Equal(t, http.StatusUnauthorized, ask(access), "what it was exchanged for ends with it")
+	require.Equal(t, http.StatusUnauthorized, ask(access), "the access token is invalid with it")
 	require.ErrorIs(t, s.local.Revoke(t.Context(), "assisted-installer-int"), local.ErrUnknown)
 	s.clock.Advance(49 * time.Hour)
 	require.Equal(t, http.StatusUnauthorized, ask(person.Secret), "it has expired")
@@ -440,7 +440,7 @@ func TestReviews_readLabels(t *testing.T) {
 		require.Equal(t, http.StatusCreated, status)
 		status, _ = s.read(ocm.Post().Path(path).String(`{"key": "` + key + `", "value": "true", "internal": true}`).
 			SendContext(t.Context()))
-		require.Equal(t, http.StatusOK, status, "the same again is an update")
+		require.Equal(t, http.StatusOK, status, "a repeated request is an update")
 	}
 	require.Equal(t, "true", review(local.IgnoreValidations, "Organization"))
 	require.Equal(t, "true", review(local.Admin, "Account"))
@@ -453,7 +453,7 @@ func TestReviews_readLabels(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, allowed.Response().Allowed())
 
-	// The browsers' library writes two slashes.
+	// The SDK writes two slashes.
 	status, feature := s.read(ocm.Post().Path(accounts.Authorizations + "//self_feature_review").
 		String(`{"feature": "ignore-validations"}`).SendContext(t.Context()))
 	require.Equal(t, http.StatusOK, status)

@@ -18,15 +18,15 @@ import (
 
 var person = amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs", OrganizationName: "Ours"}
 
-// line leads the upstream client's requests, which have no host, to a server.
-type line struct{ host string }
+// hostTransport sends the upstream client's requests, which have no host, to a server.
+type hostTransport struct{ host string }
 
-func (l line) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host = "http", l.host
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// connect has the upstream client talk to the stand-in.
+// connect returns the upstream client, connected to the simulated AMS.
 func connect(t *testing.T, ams *amstest.Server, with func(*authentication.TransportWrapperBuilder)) *amv1.Client {
 	server := httptest.NewServer(ams)
 	t.Cleanup(server.Close)
@@ -37,10 +37,11 @@ func connect(t *testing.T, ams *amstest.Server, with func(*authentication.Transp
 	wrapper, err := builder.Build(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, wrapper.Close()) })
-	return amv1.NewClient(wrapper.Wrap(line{strings.TrimPrefix(server.URL, "http://")}), amstest.Root)
+	return amv1.NewClient(wrapper.Wrap(hostTransport{strings.TrimPrefix(server.URL, "http://")}), amstest.Root)
 }
 
-// A second, independent client finds in the stand-in what it expects of the real AMS.
+// TestServer_upstreamClient checks with an independent client that the simulated AMS behaves as the
+// real AMS.
 func TestServer_upstreamClient(t *testing.T) {
 	for name, switches := range map[string]amstest.Switches{
 		"answers of the SDK's schema": {FullAnswers: true, SDKStatuses: true},
@@ -103,7 +104,7 @@ func TestServer_upstreamClient(t *testing.T) {
 			gone, err := one.Delete().SendContext(t.Context())
 			require.Error(t, err)
 			require.Equal(t, 404, gone.Status())
-			require.Equal(t, []string{id}, ams.WrongDeletes(), "it was Active")
+			require.Equal(t, []string{id}, ams.WrongDeletes(), "the subscription was Active")
 		})
 	}
 }

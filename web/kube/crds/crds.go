@@ -14,14 +14,14 @@ import (
 )
 
 // Row is the row of a definition: its JSON without resourceVersion, in the state established. So
-// the server serves the kind from its start (k8s.io/apiextensions-apiserver waits two seconds for a
-// definition that was established just now).
+// the server serves the kind from its start: k8s.io/apiextensions-apiserver waits two seconds for a
+// newly established definition.
 type Row struct {
 	Name   string          `json:"name"`
 	Object json.RawMessage `json:"object"`
 }
 
-// Placeholder stands in the rows for the time of writing.
+// Placeholder is the value in the rows that is replaced by the time of writing.
 var Placeholder = time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 
 //go:embed crds.json.gz
@@ -30,7 +30,7 @@ var packed []byte
 //go:embed digest.txt
 var digest string
 
-// Digest identifies the generation of the definitions without reading them.
+// Digest returns the digest of the definitions. It is cheap, because it is generated with them.
 func Digest() string { return strings.TrimSpace(digest) }
 
 // Rows returns the definitions, established at the given time.

@@ -1,9 +1,9 @@
-// Package etcd offers the versioned bucket of a store as an etcd client within the process, without
-// a socket and without gRPC. It implements only the operations that the storage of k8s.io/apiserver
-// uses.
+// Package etcd implements an etcd client over the versioned bucket of a store, within the process,
+// without a socket and without gRPC. It implements only the operations that the storage of
+// k8s.io/apiserver uses.
 //
-// A key of etcd is a key of the bucket with a slash before it. Revisions are those of the store:
-// changes in other buckets raise them too, as other resources do in etcd.
+// A key of etcd is a slash followed by a key of the bucket. Revisions are those of the store:
+// changes in other buckets increase them too, as changes of other resources do in etcd.
 //
 // Design: docs/design.md#the-kubernetes-api-in-the-process.
 package etcd
@@ -36,7 +36,7 @@ type Options struct {
 	ProgressEvery time.Duration
 }
 
-// NewClient returns a client. Its watches end with the context at the latest.
+// NewClient returns a client. Its watches end when the context ends.
 func NewClient(ctx context.Context, options Options) *kubernetes.Client {
 	if options.ProgressEvery == 0 {
 		options.ProgressEvery = time.Minute
@@ -86,7 +86,7 @@ func (r *rows) get(key string) (kv *mvccpb.KeyValue, revision int64, err error) 
 	return kv, revision, nil
 }
 
-// change runs fn on a row if it was last modified at the revision (0: it does not exist).
+// change runs fn on a row if its last revision is the given one (0: the row does not exist).
 // Otherwise it returns the current row.
 func (r *rows) change(ctx context.Context, key string, expected int64, fn func(tx *store.Tx,
 	key string) error) (done bool, now *mvccpb.KeyValue, revision int64, err error) {
@@ -139,7 +139,7 @@ func (o optimistic) Get(ctx context.Context, key string,
 
 func (o optimistic) List(ctx context.Context, prefix string,
 	options kubernetes.ListOptions) (kubernetes.ListResponse, error) {
-	want := o.under(prefix)
+	want := o.withPrefix(prefix)
 	want.At, want.Limit, want.Count = uint64(options.Revision), int(options.Limit), true
 	if options.Continue != "" {
 		want.From = rowKey(options.Continue)
@@ -149,7 +149,7 @@ func (o optimistic) List(ctx context.Context, prefix string,
 }
 
 func (o optimistic) Count(ctx context.Context, prefix string, _ kubernetes.CountOptions) (int64, error) {
-	want := o.under(prefix)
+	want := o.withPrefix(prefix)
 	want.Limit, want.KeysOnly, want.Count = 1, true, true
 	_, count, _, _, err := o.list(ctx, want)
 	return int64(count), err
@@ -185,8 +185,8 @@ func (r *rows) put(tx *store.Tx, at string, value []byte, lease clientv3.LeaseID
 	return r.Rows.Expiry().Set(tx, at, time.Unix(int64(lease), 0))
 }
 
-// under returns the range of all keys with a prefix.
-func (r *rows) under(prefix string) store.Range {
+// withPrefix returns the range of all keys with a prefix.
+func (r *rows) withPrefix(prefix string) store.Range {
 	at := rowKey(prefix)
 	return store.Range{From: at, End: r.Rows.End(at)}
 }
@@ -225,7 +225,8 @@ func (k kv) operand(op clientv3.Op) store.Range {
 	return store.Range{From: from, End: rowKey(end)}
 }
 
-// GetStream is Get with a stream of one part: the rows are in memory, and must be of one revision.
+// GetStream returns the result of Get as a stream with one part, because the rows are in memory and
+// must have the same revision.
 func (k kv) GetStream(ctx context.Context, key string, options ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
 	response, err := k.Get(ctx, key, options...)
 	if err != nil {
@@ -262,7 +263,7 @@ func (k kv) Compact(ctx context.Context, revision int64,
 	return &clientv3.CompactResponse{Header: &pb.ResponseHeader{Revision: revision}}, nil
 }
 
-var errNotServed = status.Error(codes.Unimplemented, "the store of this process does not take this operation of etcd")
+var errNotServed = status.Error(codes.Unimplemented, "this operation of etcd is not supported by the store")
 
 func (kv) Delete(context.Context, string, ...clientv3.OpOption) (*clientv3.DeleteResponse, error) {
 	return nil, errNotServed
@@ -274,8 +275,8 @@ func (kv) Do(context.Context, clientv3.Op) (clientv3.OpResponse, error) {
 
 func (kv) Txn(context.Context) clientv3.Txn { return nil }
 
-// lease is the part of the client for expiring objects. A lease is only a time, which is stored
-// with the row.
+// lease is the part of the client for expiring objects. A lease is a time that is stored with the
+// row.
 type lease struct {
 	clientv3.Lease // nil: no other method is called
 	Options
@@ -307,7 +308,7 @@ func Expired(ctx context.Context, options Options, limit int) (deleted int, next
 	return deleted, next, err
 }
 
-// Compactor reports to Kubernetes' storage how far the log is truncated.
+// Compactor reports to Kubernetes' storage up to which revision the log is truncated.
 type Compactor struct{ DB *store.DB }
 
 // CompactRevision returns the revision up to which the log is truncated; 0 also if it can't be

@@ -28,8 +28,8 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// bench is a storage over its own store.
-type bench struct {
+// harness is a storage over its own store.
+type harness struct {
 	storage.Interface
 	client      *kubernetes.Client
 	codec       runtime.Codec
@@ -67,7 +67,7 @@ func (s *swappable) TransformToStorage(ctx context.Context, data []byte, c value
 	return (*s.now.Load()).TransformToStorage(ctx, data, c)
 }
 
-func newBench(t *testing.T, options ...func(*bench)) *bench {
+func newBench(t *testing.T, options ...func(*harness)) *harness {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
 	require.NoError(t, example.AddToScheme(scheme))
@@ -79,7 +79,7 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	clock := clockwork.NewRealClock()
-	b := &bench{
+	b := &harness{
 		codec: apitesting.TestCodec(serializer.NewCodecFactory(scheme), examplev1.SchemeGroupVersion),
 		client: etcd.NewClient(ctx, etcd.Options{DB: db, Rows: rows, Clock: clock,
 			ProgressEvery: 250 * time.Millisecond}), transformer: new(swappable), db: db,
@@ -89,7 +89,8 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	b.reads = storagetesting.NewKVRecorder(b.client.KV, b.lists)
 	b.client.Kubernetes, b.client.KV = b.lists, b.reads
 	b.transformer.set(storagetesting.NewPrefixTransformer([]byte(storedPrefix), false))
-	// etcd begins at revision 1; here the program makes the first write before it serves the API
+	// The revisions of etcd start at 1; here the first write makes the revision 1 before the API is
+	// served.
 	b.raise(ctx, t)
 	for _, option := range options {
 		option(b)
@@ -131,21 +132,21 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 }
 
 // UpdatePrefixTransformer and UpdateTransformer let upstream's tests corrupt stored objects.
-func (b *bench) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
+func (b *harness) UpdatePrefixTransformer(modify storagetesting.PrefixTransformerModifier) func() {
 	old := *b.transformer.now.Load()
 	changed := *old.(*storagetesting.PrefixTransformer)
 	b.transformer.set(modify(&changed))
 	return func() { b.transformer.set(old) }
 }
 
-func (b *bench) UpdateTransformer(modify storagetesting.TransformerModifier) func() {
+func (b *harness) UpdateTransformer(modify storagetesting.TransformerModifier) func() {
 	old := *b.transformer.now.Load()
 	b.transformer.set(modify(old))
 	return func() { b.transformer.set(old) }
 }
 
 // keys lists the keys of all objects.
-func (b *bench) keys(ctx context.Context) ([]string, error) {
+func (b *harness) keys(ctx context.Context) ([]string, error) {
 	response, err := b.client.KV.Get(ctx, "/pods/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (b *bench) keys(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-func (b *bench) stored(ctx context.Context, t *testing.T, key string) {
+func (b *harness) stored(ctx context.Context, t *testing.T, key string) {
 	response, err := b.client.KV.Get(ctx, key)
 	require.NoError(t, err)
 	require.NotEmpty(t, response.Kvs, key)
@@ -169,7 +170,7 @@ func (b *bench) stored(ctx context.Context, t *testing.T, key string) {
 
 // calls asserts that a page of a list needs no more reads than with etcd: pages grow when a filter
 // selects few objects.
-func (b *bench) calls(t *testing.T, pageSize, processed uint64) {
+func (b *harness) calls(t *testing.T, pageSize, processed uint64) {
 	require.Equal(t, processed, (*b.transformer.now.Load()).(*storagetesting.PrefixTransformer).GetReadsAndReset())
 	wanted := uint64(1)
 	if pageSize != 0 {
@@ -183,7 +184,7 @@ func (b *bench) calls(t *testing.T, pageSize, processed uint64) {
 }
 
 // compact truncates the log, and writes a key as the compactor of a cluster does.
-func (b *bench) compact(ctx context.Context, t *testing.T, resourceVersion string) {
+func (b *harness) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	at, err := storage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
 	require.NoError(t, err)
 	_, err = b.client.KV.Put(ctx, "compact_rev_key", resourceVersion)
@@ -192,13 +193,13 @@ func (b *bench) compact(ctx context.Context, t *testing.T, resourceVersion strin
 	require.NoError(t, err)
 }
 
-func (b *bench) raise(ctx context.Context, t *testing.T) int64 {
+func (b *harness) raise(ctx context.Context, t *testing.T) int64 {
 	response, err := b.client.KV.Put(ctx, "increaseRV", time.Now().String())
 	require.NoError(t, err)
 	return response.Header.Revision
 }
 
-// failing fails to read on demand.
+// failing is a transformer that returns an error on demand.
 type failing struct {
 	value.Transformer
 	runtime.Codec
@@ -266,15 +267,15 @@ func (c *counting) Decode(data []byte, defaults *schema.GroupVersionKind,
 	return c.Codec.Decode(data, defaults, into)
 }
 
-func countingBench(t *testing.T) (*bench, *counting) {
+func countingBench(t *testing.T) (*harness, *counting) {
 	counts := new(counting)
-	return newBench(t, func(b *bench) {
+	return newBench(t, func(b *harness) {
 		counts.Codec = b.codec
 		b.codec = counts
 	}), counts
 }
 
-func (b *bench) watch(t *testing.T, predicate storage.SelectionPredicate) watch.Interface {
+func (b *harness) watch(t *testing.T, predicate storage.SelectionPredicate) watch.Interface {
 	w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: fmt.Sprint(b.db.Revision()),
 		Predicate: predicate, Recursive: true})
 	require.NoError(t, err)
@@ -282,7 +283,7 @@ func (b *bench) watch(t *testing.T, predicate storage.SelectionPredicate) watch.
 	return w
 }
 
-func (b *bench) create(t *testing.T, name string) *example.Pod {
+func (b *harness) create(t *testing.T, name string) *example.Pod {
 	pod := new(example.Pod)
 	wanted := &example.Pod{}
 	wanted.Namespace, wanted.Name, wanted.Labels = "ns", name, map[string]string{"a": "b"}
@@ -291,7 +292,7 @@ func (b *bench) create(t *testing.T, name string) *example.Pod {
 }
 
 // label gives a pod another label.
-func (b *bench) label(ctx context.Context, name, value string) (*example.Pod, error) {
+func (b *harness) label(ctx context.Context, name, value string) (*example.Pod, error) {
 	pod := new(example.Pod)
 	return pod, b.GuaranteedUpdate(ctx, "/pods/ns/"+name, pod, false, nil,
 		storage.SimpleUpdate(func(object runtime.Object) (runtime.Object, error) {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// sharedCodec decodes watched objects. Callers that decode the same bytes while another caller
-// still holds the object get the same object, with its encoded forms. It keeps nothing that no
-// watcher holds.
+// sharedCodec decodes watched objects. While a caller holds a decoded object, other callers that
+// decode the same bytes get the same object, with its encoded forms. Objects that no watcher holds
+// are freed.
 //
 // It serves one resource in one version, so that encoders with the same identifier do the same.
 type sharedCodec struct {
@@ -26,7 +26,7 @@ type sharedCodec struct {
 	seed maphash.Seed
 
 	mu      sync.Mutex
-	decoded map[uint64]weak.Pointer[decoded] // by the hash of the encoded object
+	decoded map[uint64]weak.Pointer[decoded] // objects by the hash of their encoded form
 }
 
 func newSharedCodec(codec runtime.Codec) *sharedCodec {
@@ -42,7 +42,7 @@ func (c *sharedCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
 	d := c.of(data)
 	d.decode.Do(func() {
 		if d.object, d.kind, d.err = c.Codec.Decode(data, nil, nil); d.err != nil {
-			c.forget(d.at) // the next caller may succeed
+			c.drop(d.at) // so that the next caller can retry
 		}
 	})
 	if d.err != nil {
@@ -61,11 +61,11 @@ func (c *sharedCodec) of(data []byte) *decoded {
 	d := &decoded{data: data}
 	d.at = place{hash, weak.Make(d)}
 	c.decoded[hash] = d.at.decoded
-	goruntime.AddCleanup(d, c.forget, d.at)
+	goruntime.AddCleanup(d, c.drop, d.at)
 	return d
 }
 
-func (c *sharedCodec) forget(at place) {
+func (c *sharedCodec) drop(at place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.decoded[at.hash] == at.decoded {
@@ -93,7 +93,7 @@ type decoded struct {
 	versions map[uint64]*version
 }
 
-// version is the object with a resource version: the one of its last change, or of its deletion.
+// version returns the object with the resource version of its last change or of its deletion.
 func (d *decoded) version(revision uint64) (*version, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,8 +112,8 @@ func (d *decoded) version(revision uint64) (*version, error) {
 	return v, nil
 }
 
-// version is an object in the form for watchers, with each encoding that a watcher has used. The
-// object is never modified.
+// version is an object with a resource version, and with all encodings that watchers have
+// requested. The object is never modified.
 type version struct {
 	object runtime.Object
 
@@ -141,7 +141,7 @@ func (v *version) as(id runtime.Identifier) *encoded {
 // sharedObject is a watcher's view of a shared object. Access to the object returns a copy.
 type sharedObject struct {
 	decoded *decoded
-	version *version // nil until its resource version is known
+	version *version // nil until the resource version is set
 }
 
 var _ runtime.CacheableObject = (*sharedObject)(nil)
@@ -164,8 +164,8 @@ func (s *sharedObject) GetObjectKind() schema.ObjectKind {
 	return kind
 }
 
-// CacheEncode encodes the object for the first caller that needs this form. Encoders get a copy,
-// because some modify the object temporarily.
+// CacheEncode encodes the object once for all callers that need this form. The encoder gets a copy,
+// because some encoders modify the object temporarily.
 func (s *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
 	w io.Writer) error {
 	if s.version == nil {

@@ -30,7 +30,7 @@ func TestSharedCodec_onceForAllWatchers(t *testing.T) {
 		watchers[i] = b.watch(t, storage.Everything)
 	}
 	pod := b.create(t, "one")
-	events := make([]watch.Event, len(watchers)) // objects are shared while they are held
+	events := make([]watch.Event, len(watchers)) // objects are shared while a watcher holds them
 	for i, w := range watchers {
 		events[i] = <-w.ResultChan()
 		require.Equal(t, watch.Added, events[i].Type)
@@ -61,7 +61,7 @@ func TestSharedCodec_onceForAllWatchers(t *testing.T) {
 		})
 	}
 	group.Wait()
-	require.EqualValues(t, 2, encoded.Load(), "once in each form")
+	require.EqualValues(t, 2, encoded.Load(), "each encoding once")
 	goruntime.KeepAlive(events)
 }
 
@@ -69,7 +69,7 @@ func TestSharedCodec_copies(t *testing.T) {
 	b, _ := countingBench(t)
 	b.create(t, "one")
 	const watchers, changes = 8, 40
-	// like real encoders, it modifies the object for a moment
+	// Like real encoders, it modifies the object temporarily.
 	encode := func(object runtime.Object, w io.Writer) error {
 		pod := object.(*example.Pod)
 		kind := pod.GroupVersionKind()
@@ -92,7 +92,7 @@ func TestSharedCodec_copies(t *testing.T) {
 				event := <-w.ResultChan()
 				shared, ok := event.Object.(runtime.CacheableObject)
 				if !ok {
-					t.Errorf("a watch ends: %v", event)
+					t.Errorf("a watch ended: %v", event)
 					return
 				}
 				mine := shared.GetObject().(*example.Pod)
@@ -105,7 +105,7 @@ func TestSharedCodec_copies(t *testing.T) {
 					t.Errorf("change %d is encoded to %s, %v", change, &text, err)
 				}
 				mine.Labels["a"], mine.ResourceVersion = "spoilt", "0"
-				event.Object.DeepCopyObject().(*example.Pod).Labels["a"] = "spoilt too"
+				event.Object.DeepCopyObject().(*example.Pod).Labels["a"] = "changed too"
 				event.Object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Kind: "Spoilt"})
 			}
 		})
@@ -130,9 +130,9 @@ func TestSharedCodec_deletionRevision(t *testing.T) {
 		require.Equal(t, fmt.Sprint(b.db.Revision()), plain(t, deleted).ResourceVersion)
 	}
 	for _, event := range added {
-		require.Equal(t, pod, plain(t, event), "the event of its creation is as it was")
+		require.Equal(t, pod, plain(t, event), "the event of the creation is unchanged")
 	}
-	require.EqualValues(t, 1, counts.decoded.Load(), "what was deleted is what was created")
+	require.EqualValues(t, 1, counts.decoded.Load(), "the deleted object was decoded with its creation")
 }
 
 func TestSharedCodec_memory(t *testing.T) {
@@ -143,7 +143,7 @@ func TestSharedCodec_memory(t *testing.T) {
 		<-w.ResultChan()
 		w.Stop()
 		for range w.ResultChan() {
-			t.Error("an event comes after the end")
+			t.Error("the watch sent an event after its end")
 		}
 	}
 	require.EqualValues(t, 20, counts.decoded.Load())

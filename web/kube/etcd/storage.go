@@ -14,10 +14,10 @@ import (
 	"landfall/store"
 )
 
-// Resource describes a storage.
+// Resource describes the stored resource.
 type Resource struct {
 	schema.GroupResource
-	Prefix      string // of its keys, with a slash before it
+	Prefix      string // prefix of its keys, with a leading slash
 	Codec       runtime.Codec
 	Transformer value.Transformer
 	New         func() runtime.Object

@@ -16,138 +16,137 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-// Kubernetes' own tests of its storage (k8s.io/apiserver/pkg/storage/testing) run here on the store
-// of this program. All of them run; those of lists and watches run over streamed ranges and over
-// pages.
+// This file runs all tests of Kubernetes' storage (k8s.io/apiserver/pkg/storage/testing) over the
+// store. Those of lists and watches run over streamed ranges and over pages.
 
 const storedPrefix = "test!"
 
-var errFailing = errors.New("made to fail")
+var errFailing = errors.New("failed on demand")
 
 func TestStorage_upstream(t *testing.T) {
 	ctx := context.Background()
-	for name, run := range map[string]func(*testing.T, *bench){
-		"Create": func(t *testing.T, b *bench) {
+	for name, run := range map[string]func(*testing.T, *harness){
+		"Create": func(t *testing.T, b *harness) {
 			storagetesting.RunTestCreate(ctx,
 				t, b, b.stored)
 		},
-		"CreateWithTTL": func(t *testing.T, b *bench) {
+		"CreateWithTTL": func(t *testing.T, b *harness) {
 			storagetesting.RunTestCreateWithTTL(ctx,
 				t, b)
 		},
 		"CreateWithKeyExist": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestCreateWithKeyExist(ctx, t, b)
 		},
-		"Get": func(t *testing.T, b *bench) { storagetesting.RunTestGet(ctx, t, b) },
+		"Get": func(t *testing.T, b *harness) { storagetesting.RunTestGet(ctx, t, b) },
 		"UnconditionalDelete": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestUnconditionalDelete(ctx, t, b)
 		},
 		"ConditionalDelete": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestConditionalDelete(ctx, t, b)
 		},
 		"DeleteWithSuggestion": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestDeleteWithSuggestion(ctx, t, b)
 		},
 		"DeleteWithSuggestionAndConflict": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestDeleteWithSuggestionAndConflict(ctx, t, b)
 		},
 		"DeleteWithConflict": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestDeleteWithConflict(ctx, t, b)
 		},
 		"DeleteWithSuggestionOfDeletedObject": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestDeleteWithSuggestionOfDeletedObject(ctx, t, b)
 		},
 		"ValidateDeletionWithSuggestion": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestValidateDeletionWithSuggestion(ctx, t, b)
 		},
 		"ValidateDeletionOnlySuggestionValid": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestValidateDeletionWithOnlySuggestionValid(ctx, t, b)
 		},
 		"PreconditionalDeleteWithSuggestion": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestPreconditionalDeleteWithSuggestion(ctx, t, b)
 		},
-		"PreconditionalDeleteOnlySuggestion": func(t *testing.T, b *bench) {
+		"PreconditionalDeleteOnlySuggestion": func(t *testing.T, b *harness) {
 			storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass(ctx, t, b)
 		},
 		"GetListNonRecursive": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestGetListNonRecursive(ctx, t, b.raise, b)
 		},
 		"GetListRecursivePrefix": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestGetListRecursivePrefix(ctx, t, b)
 		},
-		"ListContinuation": func(t *testing.T, b *bench) {
+		"ListContinuation": func(t *testing.T, b *harness) {
 			storagetesting.RunTestListContinuation(ctx,
 				t, b, b.calls)
 		},
 		"ListPaginationRareObject": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestListPaginationRareObject(ctx, t, b, b.calls)
 		},
 		"ListContinuationWithFilter": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestListContinuationWithFilter(ctx, t, b, b.calls)
 		},
 		"ListInconsistentContinuation": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestListInconsistentContinuation(ctx, t, b, b.compact)
 		},
 		"ListResourceVersionMatch": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestListResourceVersionMatch(ctx, t, b)
 		},
-		"ListPaging": func(t *testing.T, b *bench) {
+		"ListPaging": func(t *testing.T, b *harness) {
 			storagetesting.RunTestListPaging(ctx,
 				t, b)
 		},
 		"NamespaceScopedList": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestNamespaceScopedList(ctx, t, b)
 		},
-		"KeySchema": func(t *testing.T, b *bench) { storagetesting.RunTestKeySchema(ctx, t, b) },
-		"GuaranteedUpdate": func(t *testing.T, b *bench) {
+		"KeySchema": func(t *testing.T, b *harness) { storagetesting.RunTestKeySchema(ctx, t, b) },
+		"GuaranteedUpdate": func(t *testing.T, b *harness) {
 			storagetesting.RunTestGuaranteedUpdate(ctx,
 				t, b, b.stored)
 		},
 		"GuaranteedUpdateWithTTL": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestGuaranteedUpdateWithTTL(ctx, t, b)
 		},
 		"GuaranteedUpdateChecksStoredData": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestGuaranteedUpdateChecksStoredData(ctx, t, b)
 		},
 		"GuaranteedUpdateWithConflict": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestGuaranteedUpdateWithConflict(ctx, t, b)
 		},
-		"GuaranteedUpdateSuggestionAndConflict": func(t *testing.T, b *bench) {
+		"GuaranteedUpdateSuggestionAndConflict": func(t *testing.T, b *harness) {
 			storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict(ctx, t, b)
 		},
-		"TransformationFailure": func(t *testing.T, b *bench) {
+		"TransformationFailure": func(t *testing.T, b *harness) {
 			storagetesting.RunTestTransformationFailure(ctx,
 				t, b)
 		},
-		"Stats": func(t *testing.T, b *bench) {
+		"Stats": func(t *testing.T, b *harness) {
 			storagetesting.RunTestStats(ctx, t, b, b.codec,
 				b.transformer, false)
 		},
-		"StatsBySizesOfKeys": func(t *testing.T, b *bench) {
+		"StatsBySizesOfKeys": func(t *testing.T, b *harness) {
 			require.NoError(t, b.EnableResourceSizeEstimation(b.keys))
 			storagetesting.RunTestStats(ctx, t, b, b.codec, b.transformer, true)
 		},
-		"CompactRevision": func(t *testing.T, b *bench) {
+		"CompactRevision": func(t *testing.T, b *harness) {
 			storagetesting.RunTestCompactRevision(ctx, t, b, b.raise,
 				b.compact)
 		},
@@ -161,11 +160,11 @@ func TestStorage_deleteUnreadable(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
 		features.AllowUnsafeMalformedObjectDeletion, true)
 	var broken *failing
-	badCodec := func(b *bench) {
+	badCodec := func(b *harness) {
 		broken = &failing{Codec: b.codec}
 		b.codec = broken
 	}
-	badTransformer := func(b *bench) {
+	badTransformer := func(b *harness) {
 		broken = &failing{Transformer: *b.transformer.now.Load()}
 		b.transformer.set(struct{ value.Transformer }{broken})
 	}
@@ -234,73 +233,73 @@ func TestStorage_consistentLists(t *testing.T) {
 
 func TestStorage_watches(t *testing.T) {
 	ctx := context.Background()
-	for name, run := range map[string]func(*testing.T, *bench){
-		"Watch": func(t *testing.T, b *bench) {
+	for name, run := range map[string]func(*testing.T, *harness){
+		"Watch": func(t *testing.T, b *harness) {
 			storagetesting.RunTestWatch(ctx,
 				t, b)
 		},
 		"ClusterScopedWatch": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestClusterScopedWatch(ctx, t, b)
 		},
 		"NamespaceScopedWatch": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestNamespaceScopedWatch(ctx, t, b)
 		},
 		"DeleteTriggerWatch": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestDeleteTriggerWatch(ctx, t, b)
 		},
 		"WatchFromZero": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestWatchFromZero(ctx, t, b, b.compact)
 		},
 		"WatchFromNonZero": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestWatchFromNonZero(ctx, t, b)
 		},
 		"DelayedWatchDelivery": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestDelayedWatchDelivery(ctx, t, b)
 		},
-		"WatchError": func(t *testing.T, b *bench) {
+		"WatchError": func(t *testing.T, b *harness) {
 			storagetesting.RunTestWatchError(ctx,
 				t, b)
 		},
 		"WatchContextCancel": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestWatchContextCancel(ctx, t, b)
 		},
 		"WatcherTimeout": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestWatcherTimeout(ctx, t, b)
 		},
 		"WatchDeleteEventObjectHaveLatestRV": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, b)
 		},
 		"WatchInitializationSignal": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestWatchInitializationSignal(ctx, t, b)
 		},
 		"ProgressNotify": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunOptionalTestProgressNotify(ctx, t, b, b.raise)
 		},
 		"WatchDispatchBookmarkEvents": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, b, false)
 		},
 		"SendInitialEventsBackwardCompatibility": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunSendInitialEventsBackwardCompatibility(ctx, t, b)
 		},
-		"WatchBookmarksWithCorrectResourceVersion": func(t *testing.T, b *bench) {
+		"WatchBookmarksWithCorrectResourceVersion": func(t *testing.T, b *harness) {
 			b.Interface = bookmarking{b.Interface}
 			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, b)
 		},
 		"WatchErrorIsBlockingFurtherEvents": func(t *testing.T,
-			b *bench) {
+			b *harness) {
 			storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, b)
 		},
 	} {

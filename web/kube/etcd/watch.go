@@ -56,7 +56,7 @@ func (w *watcher) run(ctx context.Context, changes *store.ValueWatcher, progress
 		case <-ctx.Done():
 		}
 	}
-	quiet := true // nothing has been sent since the last tick
+	quiet := true // no response was sent since the last tick
 	tell := func() {
 		if revision, ok := changes.Progress(); ok && progress {
 			send(clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: int64(revision)}})

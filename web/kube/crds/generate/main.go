@@ -1,6 +1,6 @@
-// Command generate makes the CRDs that the API server embeds. It turns what controller-gen wrote (a
-// folder of YAML) into the rows that the store holds, so that the program reads nothing of them
-// when it starts: see package crds.
+// Command generate creates the CRDs that the API server embeds. It converts the YAML files that
+// controller-gen wrote to rows of the store, so that the program does not parse them when it
+// starts; see package crds.
 //
 //	go tool controller-gen crd:crdVersions=v1,allowDangerousTypes=true paths=... output:crd:dir=DIR
 //	go run . DIR ../crds.json.gz
@@ -29,7 +29,7 @@ import (
 	"landfall/appliance/kube/objects"
 	"landfall/web/kube/crds"
 
-	// What the CRDs are generated from.
+	// The modules that the CRDs are generated from.
 	_ "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	_ "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	_ "github.com/openshift/hive/apis/hive/v1"
@@ -78,7 +78,7 @@ func run(dir, out string) error {
 		os.WriteFile(filepath.Join(filepath.Dir(out), "digest.txt"), []byte(hex.EncodeToString(digest[:])+"\n"), 0o644))
 }
 
-// convert reads one CRD and makes it the row of one that has been served for a while.
+// convert reads one CRD and returns its row in the state established.
 func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, kind.Group+"_"+kind.Resource+".yaml"))
 	if err != nil {
@@ -89,7 +89,7 @@ func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 		return row, err
 	}
 	if crd.Spec.Names.Kind != kind.Kind || (crd.Spec.Scope == v1.NamespaceScoped) != kind.Namespaced {
-		return row, fmt.Errorf("its kind is %s and its scope %s", crd.Spec.Names.Kind, crd.Spec.Scope)
+		return row, fmt.Errorf("the CRD has the kind %s and the scope %s", crd.Spec.Names.Kind, crd.Spec.Scope)
 	}
 	crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions,
 		func(v v1.CustomResourceDefinitionVersion) bool { return v.Name != kind.Version })
@@ -101,7 +101,7 @@ func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 	v1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	crd.APIVersion, crd.Kind = v1.SchemeGroupVersion.String(), "CustomResourceDefinition"
 	if kind == objects.AgentClusterInstalls {
-		// By this label Hive finds the kinds that install clusters.
+		// Hive finds the kinds that install clusters by this label.
 		crd.Labels = map[string]string{"contracts.hive.openshift.io/clusterinstall": "true"}
 	}
 	crd.UID = types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte(crd.Name)).String())
@@ -120,7 +120,8 @@ func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 	return crds.Row{Name: crd.Name, Object: object}, err
 }
 
-// hasSpec tells whether fields are missing, as controller-gen leaves out what it can not load.
+// hasSpec reports whether the schema has the fields of a spec. controller-gen omits types that it
+// can't load.
 func hasSpec(crd *v1.CustomResourceDefinition) bool {
 	schema := crd.Spec.Versions[0].Schema
 	return schema != nil && schema.OpenAPIV3Schema != nil &&
