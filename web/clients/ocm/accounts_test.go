@@ -374,11 +374,11 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 	require.Equal(t, http.StatusOK, ask(access))
 	require.Equal(t, http.StatusOK, ask(person.Secret))
 	for name, token := range map[string]string{
-		"none":                  "",
-		"offline token":        offline.Secret,
-		"changed token":  person.Secret[:len(person.Secret)-2] + "AA",
+		"none":                    "",
+		"offline token":           offline.Secret,
+		"changed token":           person.Secret[:len(person.Secret)-2] + "AA",
 		"token of another issuer": "eyJhbGciOiJub25lIn0.eyJ0eXAiOiJCZWFyZXIifQ.",
-		"client secret":     robot.Secret,
+		"client secret":           robot.Secret,
 	} {
 		require.Equal(t, http.StatusUnauthorized, ask(token), name)
 	}
