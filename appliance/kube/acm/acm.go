@@ -70,11 +70,11 @@ func Export(ctx context.Context, api API, cluster string, options Options) (*Dir
 		return nil, err
 	}
 	e := &export{api: api, options: options, deployment: object{deployment},
-		folder: &Directory{Name: nameOf(deployment) + "-acm"}}
+		directory: &Directory{Name: nameOf(deployment) + "-acm"}}
 	if err := e.run(ctx); err != nil {
 		return nil, err
 	}
-	return e.folder, nil
+	return e.directory, nil
 }
 
 // find finds a ClusterDeployment by any name or id of its cluster.

@@ -21,7 +21,7 @@ type export struct {
 	install    object
 	namespace  string // namespace of the cluster's objects
 	managed    string // name of the ManagedCluster, and namespace of its objects in ACM
-	folder     *Directory
+	directory  *Directory
 }
 
 func (e *export) run(ctx context.Context) error {
@@ -40,8 +40,8 @@ func (e *export) run(ctx context.Context) error {
 			return err
 		}
 	}
-	slices.Sort(e.folder.LeftOut)
-	e.folder.LeftOut = slices.Compact(e.folder.LeftOut)
+	slices.Sort(e.directory.LeftOut)
+	e.directory.LeftOut = slices.Compact(e.directory.LeftOut)
 	return e.index()
 }
 
@@ -86,10 +86,10 @@ func (e *export) write(kind objects.Kind, content map[string]any, gives string) 
 		file.Secret = true
 		file.Data = append([]byte("# SECRET: gives access to "+gives+".\n"), text...)
 	}
-	if slices.ContainsFunc(e.folder.Files, func(f File) bool { return f.Name == file.Name }) {
+	if slices.ContainsFunc(e.directory.Files, func(f File) bool { return f.Name == file.Name }) {
 		return nil // several objects refer to it
 	}
-	e.folder.Files = append(e.folder.Files, file)
+	e.directory.Files = append(e.directory.Files, file)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (e *export) secret(ctx context.Context, namespace, name, gives string, want
 		return object{}, nil
 	}
 	if !wanted {
-		e.folder.LeftOut = append(e.folder.LeftOut, namespace+"/"+name)
+		e.directory.LeftOut = append(e.directory.LeftOut, namespace+"/"+name)
 		return object{}, nil
 	}
 	content, err := e.api.Get(ctx, objects.Secrets, namespace, name)
@@ -363,10 +363,10 @@ func (e *export) hub(ctx context.Context) error {
 
 // index adds the kustomization and a README.
 func (e *export) index() error {
-	slices.SortFunc(e.folder.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(e.directory.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	var list, secrets bytes.Buffer
 	list.WriteString("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n")
-	for _, file := range e.folder.Files {
+	for _, file := range e.directory.Files {
 		fmt.Fprintf(&list, "- %s\n", file.Name)
 		if file.Secret {
 			fmt.Fprintf(&secrets, "- %s\n", file.Name)
@@ -378,11 +378,11 @@ func (e *export) index() error {
 		"DIR`. The hub imports the cluster by\n`%s`, whose kubeconfig must be usable on the hub, and then removes "+
 		"it. BareMetalHosts are detached: the hub does not\nchange the servers.\n\n", name, importSecret)
 	fmt.Fprintf(&page, "These files are SECRETS; only their owner can read them:\n\n%s", secrets.String())
-	if len(e.folder.LeftOut) > 0 {
+	if len(e.directory.LeftOut) > 0 {
 		fmt.Fprintf(&page, "\nThese Secrets are referenced but not exported; create them on the hub first: %s.\n",
-			strings.Join(e.folder.LeftOut, ", "))
+			strings.Join(e.directory.LeftOut, ", "))
 	}
-	e.folder.Files = append(e.folder.Files, File{Name: "kustomization.yaml", Data: list.Bytes()},
+	e.directory.Files = append(e.directory.Files, File{Name: "kustomization.yaml", Data: list.Bytes()},
 		File{Name: "README.md", Data: page.Bytes()})
 	return nil
 }

@@ -107,10 +107,10 @@ func (r *reader) path(path string) error {
 	if !info.IsDir() {
 		return r.file(path)
 	}
-	return r.folder(path)
+	return r.directory(path)
 }
 
-func (r *reader) folder(dir string) error {
+func (r *reader) directory(dir string) error {
 	if file := kustomizationIn(dir); file != "" {
 		built, err := r.build(file)
 		r.found = append(r.found, built...)
@@ -124,7 +124,7 @@ func (r *reader) folder(dir string) error {
 		path := filepath.Join(dir, entry.Name())
 		switch {
 		case entry.IsDir() && r.recursive && !strings.HasPrefix(entry.Name(), "."):
-			err = r.folder(path)
+			err = r.directory(path)
 		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))):
 			err = r.file(path)
 		}

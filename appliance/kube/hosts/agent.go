@@ -417,19 +417,19 @@ func (r agents) storeApplied(ctx context.Context, key string, note record.Object
 // lost, or if the Agent comes from another appliance. An Agent without such annotations waits for
 // its host to register.
 func (r agents) restore(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
-	told := s.object.Annotations
+	annotations := s.object.Annotations
 	env, err := r.infraEnvID(s)
 	if err != nil {
 		return 0, err
 	}
 	waits := s.object.Spec.ClusterDeploymentName != nil && s.cluster == ""
-	if told[annotationAgentState] == "" || env == "" || waits {
+	if annotations[annotationAgentState] == "" || env == "" || waits {
 		return retryRestore, r.reportMissingHost(ctx, s, nil)
 	}
 	err = r.Engine.RestoreHost(ctx, env, engine.LostHost{
-		ID: strfmt.UUID(s.object.Name), ClusterID: s.cluster, Status: told[annotationAgentState],
-		Role:      models.HostRole(told[annotationAgentRole]),
-		Inventory: told[annotationAgentInventory], Stage: models.HostStage(told[annotationAgentStage]),
+		ID: strfmt.UUID(s.object.Name), ClusterID: s.cluster, Status: annotations[annotationAgentState],
+		Role:      models.HostRole(annotations[annotationAgentRole]),
+		Inventory: annotations[annotationAgentInventory], Stage: models.HostStage(annotations[annotationAgentStage]),
 		RegisteredAt: s.object.CreationTimestamp.Time,
 	}, record.Object{Key: s.key})
 	if err == nil {

@@ -331,7 +331,7 @@ func (r infraEnvs) report(ctx context.Context, s *infraEnvSnapshot, outcome *age
 		if err != nil || s.id == "" {
 			return err
 		}
-		if notice, told := ignoredDelay(&s.object.Spec); told {
+		if notice, ignored := ignoredDelay(&s.object.Spec); ignored {
 			if err := r.Objects.EventOnce(tx, objects.InfraEnvs, namespace, name, notice, p.now); err != nil {
 				return err
 			}
