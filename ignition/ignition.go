@@ -205,7 +205,8 @@ func specOf(what string, raw []byte) (spec, error) {
 		}
 	}
 	return spec{}, &ConfigError{Config: what, Where: "$.ignition.version",
-		Problem: fmt.Sprintf("is %q; the supported versions are %s to %s", version, all[0].version, all[len(all)-1].version)}
+		Problem: fmt.Sprintf("is %q; the supported versions are %s to %s", version, all[0].version,
+			all[len(all)-1].version)}
 }
 
 func declaredVersion(raw []byte) (string, error) {

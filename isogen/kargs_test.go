@@ -230,10 +230,12 @@ func TestKernelArgumentAreas_badDescription(t *testing.T) {
 		json string
 		says string
 	}{
-		"no JSON":                     {"{", "unexpected end of JSON input"},
-		"no size":                     {describe(0, "x", good), "the areas have 0 bytes; the supported sizes are 1 to 2048"},
-		"a negative size":             {describe(-1, "x", good), "the areas have -1 bytes"},
-		"a size above the limit":      {describe(2049, "x", good), "the areas have 2049 bytes; the supported sizes are 1 to 2048"},
+		"no JSON": {"{", "unexpected end of JSON input"},
+		"no size": {describe(0, "x", good),
+			"the areas have 0 bytes; the supported sizes are 1 to 2048"},
+		"a negative size": {describe(-1, "x", good), "the areas have -1 bytes"},
+		"a size above the limit": {describe(2049, "x", good),
+			"the areas have 2049 bytes; the supported sizes are 1 to 2048"},
 		"a size above 64 bits":        {`{"size": 18446744073709551616}`, "cannot unmarshal number"},
 		"a default that does not fit": {describe(2, "xyz", good), "the default arguments have 3 bytes, the areas 2"},
 		"no areas":                    {describe(10, "x"), "0 areas; 1 to 64 are supported"},

@@ -192,7 +192,8 @@ func TestMakeTable_besideBase(t *testing.T) {
 	require.ErrorAs(t, err, &none)
 	require.Equal(t, "this base ISO has no minimal image: the file coreos/miniso.dat is empty: import the base "+
 		"ISO with a table made for it, or use a full image", err.Error())
-	require.Equal(t, "the file coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a full "+
+	require.Equal(t, "the file coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a "+
+		"full "+
 		"image", base.Info().MinimalReason)
 
 	require.NoError(t, base.MakeTable(t.Context()))
@@ -214,7 +215,8 @@ func TestMakeTable_besideBase(t *testing.T) {
 		require.NoError(t, os.WriteFile(isogen.TablePath(other), table, 0o600))
 		_, err = open(t, other).Minimal(payload, rootfsURL)
 		require.ErrorAs(t, err, &none)
-		require.ErrorContains(t, err, "the table was made for another base ISO: remove that file and generate the table again")
+		require.ErrorContains(t, err,
+			"the table was made for another base ISO: remove that file and generate the table again")
 		require.NoError(t, open(t, other).MakeTable(t.Context()))
 		_, err = open(t, other).Minimal(payload, rootfsURL)
 		require.NoError(t, err)

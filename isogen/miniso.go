@@ -122,7 +122,8 @@ func parseTable(b []byte, fullSize int64) (*table, error) {
 		return nil, err
 	}
 	if version != tableVersion {
-		return nil, fmt.Errorf("the table has version %d of the format; only version %d is supported", version, tableVersion)
+		return nil, fmt.Errorf("the table has version %d of the format; only version %d is supported", version,
+			tableVersion)
 	}
 	length, err := d.number()
 	if err != nil {

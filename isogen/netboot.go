@@ -16,7 +16,8 @@ type NetworkBootError struct {
 }
 
 func (e *NetworkBootError) Error() string {
-	return fmt.Sprintf("machines cannot boot from the base ISO %s over the network: the ISO does not contain %s: use the "+
+	return fmt.Sprintf("machines cannot boot from the base ISO %s over the network: the ISO does not contain %s: use "+
+		"the "+
 		"live ISO of a CoreOS release, as it was published", e.Path, e.File)
 }
 

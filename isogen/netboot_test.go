@@ -84,7 +84,8 @@ func TestNetworkBoot_missingFiles(t *testing.T) {
 	base := open(t, path)
 	_, err := base.Kernel()
 	require.EqualError(t, err, "machines cannot boot from the base ISO "+path+
-		" over the network: the ISO does not contain images/pxeboot/vmlinuz: use the live ISO of a CoreOS release, as it "+
+		" over the network: the ISO does not contain images/pxeboot/vmlinuz: use the live ISO of a CoreOS release, "+
+		"as it "+
 		"was published")
 	_, err = base.Initrd(payload)
 	require.ErrorContains(t, err, "images/pxeboot/initrd.img")

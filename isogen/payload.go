@@ -45,7 +45,8 @@ type TooLargeError struct {
 func (e *TooLargeError) Error() string {
 	limit := fmt.Sprintf("an image can contain at most %d", e.Limit)
 	if e.File != "" {
-		limit = fmt.Sprintf("the base ISO's embed area has %d and cannot grow, because it is a part of %s", e.Limit, e.File)
+		limit = fmt.Sprintf("the base ISO's embed area has %d and cannot grow, because it is a part of %s", e.Limit,
+			e.File)
 	}
 	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, %s: shorten the ignition "+
 		"override, the CA bundle or the static network configuration", e.Packed, limit)
@@ -108,7 +109,8 @@ func checkSizes(packed, unpacked int64) error {
 	case packed > MaxPayload:
 		return &TooLargeError{Packed: packed, Limit: MaxPayload}
 	case unpacked > maxUnpacked:
-		return fmt.Errorf("the Ignition config and its files have %d bytes, an image can contain at most %d: shorten the "+
+		return fmt.Errorf("the Ignition config and its files have %d bytes, an image can contain at most %d: shorten "+
+			"the "+
 			"ignition override, the CA bundle or the static network configuration", unpacked, maxUnpacked)
 	}
 	return nil

@@ -30,7 +30,8 @@ const (
 	hasBefore               // a delta to the previous value follows; if not set, there was no value
 	isPacked                // the delta is compressed (S2)
 	isDescribed             // the row is that of a file: the values are descriptions, without contents
-	hasRow                  // create revision, mod revision and version of the previous row follow (versioned rows only)
+	// create revision, mod revision and version of the previous row follow (versioned rows only)
+	hasRow
 )
 
 const (

@@ -327,7 +327,8 @@ func TestClient_clusterByIDOrName(t *testing.T) {
 		arguments := append(strings.Fields(command), "--url", server.URL, "--cluster")
 		require.Contains(t, landfall(t, append(arguments, id)...).errOut, id, command)
 		require.Contains(t, landfall(t, append(arguments, "east")...).errOut, id, command)
-		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut, "2 clusters have the name twin; give the ID",
+		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut,
+			"2 clusters have the name twin; give the ID",
 			command)
 		require.Contains(t, landfall(t, append(arguments, "west")...).errOut,
 			"the cluster west does not exist; landfall clusters lists all clusters", command)

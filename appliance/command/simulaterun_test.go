@@ -42,7 +42,8 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 				`, line 3: sites[0].topology: the value is "big"; expected single-node, compact, four-masters or five-masters`},
 		"a site that is none": {[]string{"--example", "week", "--site", "9"}, exitFailure,
 			"the scenario week has the sites 1 to 3, and no site 9"},
-		"days below zero": {[]string{"--example", "week", "--days", "-1"}, exitUsage, "negative values are not allowed"},
+		"days below zero": {[]string{"--example", "week", "--days", "-1"}, exitUsage,
+			"negative values are not allowed"},
 		"no directory for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
 			"create a directory for the sites' stores: "},
 	} {

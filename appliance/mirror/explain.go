@@ -224,7 +224,8 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 			add(HoleInsecureNode, t.prefix, false,
 				"The mirror %s of %s is used without TLS or with an untrusted certificate. The "+
 					"discovery image and the new cluster support this. The install-config, from which the "+
-					"bootstrap gets its rules, does not: install a trusted certificate on the mirror.", m.location, t.prefix)
+					"bootstrap gets its rules, does not: install a trusted certificate on the mirror.", m.location,
+				t.prefix)
 		}
 	}
 	switch {

@@ -102,7 +102,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		`"message":"the Kubernetes API of this appliance is starting; try again in a second",` +
 		`"details":{"retryAfterSeconds":1}}` + "\n"
 	if _, err := w.Write([]byte(text)); err != nil {
-		s.options.Logger.DebugContext(r.Context(), "The error response could not be sent.", "path", r.URL.Path, "error", err)
+		s.options.Logger.DebugContext(r.Context(), "The error response could not be sent.", "path", r.URL.Path,
+			"error", err)
 	}
 }
 

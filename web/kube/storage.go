@@ -96,7 +96,8 @@ func (w watched) Watch(ctx context.Context, key string, options storage.ListOpti
 		}
 		if from > now {
 			return nil,
-				apierrors.NewResourceExpired(fmt.Sprintf("the resource version %d is in the future (the newest is %d): "+
+				apierrors.NewResourceExpired(fmt.Sprintf("the resource version %d is in the future (the newest is "+
+					"%d): "+
 					"list again and watch from there", from, now))
 		}
 	}

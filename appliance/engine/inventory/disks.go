@@ -156,20 +156,23 @@ func isNVMe(d *models.Disk) bool { return strings.HasPrefix(d.Name, "nvme") }
 func diskFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []string {
 	var faults []string
 	if need := rules.MinGB * gigabyte; d.SizeBytes < need {
-		faults = append(faults, fmt.Sprintf("the disk has %s, but at least %s are required", Size(d.SizeBytes), Size(need)))
+		faults = append(faults, fmt.Sprintf("the disk has %s, but at least %s are required", Size(d.SizeBytes),
+			Size(need)))
 	}
 	arch := ""
 	if inv.CPU != nil {
 		arch = inv.CPU.Architecture
 	}
 	if allowed := driveTypes(arch, rules.OpenshiftVersion); !slices.Contains(allowed, d.DriveType) {
-		faults = append(faults, fmt.Sprintf("the drive type %s is not supported, use one of %s", orUnknown(string(d.DriveType)),
+		faults = append(faults, fmt.Sprintf("the drive type %s is not supported, use one of %s",
+			orUnknown(string(d.DriveType)),
 			join(allowed)))
 	}
 	switch d.DriveType {
 	case models.DriveTypeFC, models.DriveTypeISCSI:
 		if holder := multipathHolder(d, inv); holder != "" {
-			faults = append(faults, fmt.Sprintf("the disk is a path of the multipath device %s, use that device", holder))
+			faults = append(faults, fmt.Sprintf("the disk is a path of the multipath device %s, use that device",
+				holder))
 		}
 	case models.DriveTypeMultipath:
 		faults = append(faults, multipathFaults(d, inv, rules)...)

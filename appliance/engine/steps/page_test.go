@@ -56,7 +56,8 @@ func explanations() map[models.StepType]explanation {
 			"`VerifyVipsResponse`: the result is stored with each VIP",
 		},
 		models.StepTypeTangConnectivityCheck: {
-			"if Tang servers unlock the host's disk, according to the cluster's description or to the ignition config " +
+			"if Tang servers unlock the host's disk, according to the cluster's description or to the ignition " +
+				"config " +
 				"of a joining host",
 			"`TangConnectivityResponse` is stored. If the step failed, its error is stored",
 		},
@@ -68,7 +69,8 @@ func explanations() map[models.StepType]explanation {
 		models.StepTypeInstallationDiskSpeedCheck: {
 			"until the installation disk was measured, but never if partitions must be kept or the host runs from " +
 				"the disk. The second argument is the time-out in seconds",
-			"`DiskSpeedCheckResponse` is stored. A disk slower than the role's limit causes an event. A failure makes " +
+			"`DiskSpeedCheckResponse` is stored. A disk slower than the role's limit causes an event. A failure " +
+				"makes " +
 				"the host insufficient until another disk is selected. An empty output means that the measurement " +
 				"is still running",
 		},

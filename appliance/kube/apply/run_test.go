@@ -279,7 +279,8 @@ func TestFollow_blockersWithAdvice(t *testing.T) {
 		"invalid pull secret": {image, imageCreated("False", "ImageCreationError",
 			"Failed to create image: secret sno/pull did not contain key .dockerconfigjson"),
 			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create " +
-				"image: secret sno/pull did not contain key .dockerconfigjson; correct the named values and apply the " +
+				"image: secret sno/pull did not contain key .dockerconfigjson; correct the named values and apply " +
+				"the " +
 				"object again"},
 		"unreachable mirror": {image, imageCreated("False", "ImageCreationError",
 			"Failed to create image due to an internal error: the mirror refused the connection."),
