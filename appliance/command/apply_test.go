@@ -41,7 +41,7 @@ func TestApply_readsManifestsFirst(t *testing.T) {
 	require.Equal(t, exitFailure, got.code)
 	lines := strings.Split(strings.TrimSpace(got.errOut), "\n")
 	require.Len(t, lines, 2)
-	require.True(t, strings.HasPrefix(lines[0], "landfall: "+file+":1: this is not YAML"), lines[0])
+	require.True(t, strings.HasPrefix(lines[0], "landfall: "+file+":1: invalid YAML"), lines[0])
 	require.Equal(t, "landfall: "+file+":3: this document has no apiVersion and kind, so it is not a Kubernetes object",
 		lines[1])
 
@@ -111,5 +111,5 @@ func TestApply_dryRunReportsMissing(t *testing.T) {
 	require.NotContains(t, got.out, "*.berlin")
 	require.Equal(t, "landfall: "+file+
 		":6: clusterdeployment.hive.openshift.io/c names the Secret pull in spec.pullSecretRef, which is neither "+
-		"here nor on the appliance; add it\n", got.errOut)
+		"in the manifests nor on the appliance; add it\n", got.errOut)
 }
