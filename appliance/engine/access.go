@@ -29,8 +29,8 @@ func (e *Engine) access(level mirror.Level) ImageAccess {
 	return access
 }
 
-// clusterAccess returns the access of a cluster's nodes to images. A cluster without an id does not
-// exist yet.
+// clusterAccess returns the access of a cluster's nodes to images. A cluster without an id is not
+// registered yet and has the access of the site.
 func (e *Engine) clusterAccess(cluster *models.Cluster) ImageAccess {
 	if cluster.ID == nil {
 		return e.access(mirror.Level{})

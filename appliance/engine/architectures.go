@@ -8,8 +8,8 @@ import (
 	"landfall/appliance/fault"
 )
 
-// checkArchitectures rejects a cluster that uses a feature which an architecture of its infra-envs
-// does not support.
+// checkArchitectures rejects a cluster if the architecture of one of its infra-envs does not
+// support a feature of the cluster.
 func (c *change) checkArchitectures(row *record.Cluster) error {
 	if row.API.CPUArchitecture != description.MultiCPU {
 		return nil

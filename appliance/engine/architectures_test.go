@@ -76,9 +76,9 @@ func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage},
 		"the release of one architecture comes first")
 	_, err = b.imageFor(own.ID, "arm64", "")
-	b.requireRefused(err, fault.Invalid, "The infra-env has the architecture arm64, but its cluster bench has x86_64.")
+	b.requireRejected(err, fault.Invalid, "The infra-env has the architecture arm64, but its cluster bench has x86_64.")
 	_, err = b.imageFor(cluster.ID, "mips", "")
-	b.requireRefused(err, fault.Invalid, `There is no architecture "mips"`)
+	b.requireRejected(err, fault.Invalid, `There is no architecture "mips"`)
 }
 
 func TestFindRelease_fallsBackToMulti(t *testing.T) {
@@ -93,7 +93,7 @@ func TestFindRelease_fallsBackToMulti(t *testing.T) {
 				require.Equal(t, "multi", cluster.CPUArchitecture)
 			}
 			_, err := newHarness(t).clusterFor(architecture, nil)
-			b.requireRefused(err, fault.Invalid, `There is no release image for OpenShift "4.20" on `+architecture)
+			b.requireRejected(err, fault.Invalid, `There is no release image for OpenShift "4.20" on `+architecture)
 		})
 	}
 }
@@ -113,8 +113,8 @@ func TestInfraEnv_imageTypeByArchitecture(t *testing.T) {
 				changed, changeErr := b.UpdateInfraEnv(t.Context(), env.ID.String(),
 					&models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
 				if architecture == "s390x" {
-					b.requireRefused(err, fault.Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
-					b.requireRefused(changeErr, fault.Invalid,
+					b.requireRejected(err, fault.Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
+					b.requireRejected(changeErr, fault.Invalid,
 						"MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
 					continue
 				}
@@ -143,7 +143,7 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(true)}))
 		_, err = b.imageFor(cluster.ID, "s390x", "")
 		require.NoError(t, err)
-		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}),
+		b.requireRejected(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}),
 			fault.Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
 	})
 	t.Run("operator", func(t *testing.T) {
@@ -154,12 +154,13 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 			&models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "odf"}, {Name: "cnv"},
 				{Name: "mce"}}}))
 		_, err = b.imageFor(cluster.ID, "s390x", "")
-		b.requireRefused(err, fault.Invalid, "OpenShift Virtualization is not available with OpenShift 4.20.8 on s390x")
+		b.requireRejected(err, fault.Invalid,
+			"OpenShift Virtualization is not available with OpenShift 4.20.8 on s390x")
 		late, err := b.imageFor(nil, "s390x", "")
 		require.NoError(t, err)
 		h := b.host(late.ID.String(), 1)
 		_, err = b.BindHost(t.Context(), h.env, h.id, cluster.ID.String())
-		b.requireRefused(err, fault.Invalid, "does not support hosts of s390x")
+		b.requireRejected(err, fault.Invalid, "does not support hosts of s390x")
 	})
 	t.Run("platform", func(t *testing.T) {
 		b := newMultiHarness(t)
@@ -169,11 +170,11 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		cluster, err := b.clusterFor("x86_64", oracle)
 		require.NoError(t, err)
 		_, err = b.imageFor(cluster.ID, "x86_64", models.ImageTypeFullIso)
-		b.requireRefused(err, fault.Invalid, "FULL_ISO")
+		b.requireRejected(err, fault.Invalid, "FULL_ISO")
 		env, err := b.imageFor(cluster.ID, "x86_64", models.ImageTypeMinimalIso)
 		require.NoError(t, err)
 		_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(),
 			&models.InfraEnvUpdateParams{ImageType: models.ImageTypeFullIso})
-		b.requireRefused(err, fault.Invalid, "FULL_ISO")
+		b.requireRejected(err, fault.Invalid, "FULL_ISO")
 	})
 }

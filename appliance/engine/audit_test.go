@@ -18,7 +18,7 @@ import (
 	"landfall/store"
 )
 
-func TestAuditor_nothingWrongInAnInstallation(t *testing.T) {
+func TestAuditor_installationHasNoViolation(t *testing.T) {
 	b := newHarness(t)
 	b.auditor = audit.New()
 	cluster, _ := b.installed()
@@ -47,7 +47,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 		return record.Hosts.Put(tx, s.h.env+"/"+s.h.id, h)
 	}
 	for name, c := range map[string]struct {
-		spoil     func(tx *store.Tx, s site) error
+		damage    func(tx *store.Tx, s site) error
 		invariant string
 	}{
 		"a host in two clusters": {func(tx *store.Tx, s site) error {
@@ -122,7 +122,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			cluster, env := b.singleNode()
 			s := site{b, cluster, b.host(env, 1)}
 			require.Nil(t, b.sweep())
-			require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error { return c.spoil(tx, s) }))
+			require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error { return c.damage(tx, s) }))
 			found := b.sweep()
 			require.NotNil(t, found)
 			require.Equal(t, c.invariant, found.Invariant, found.Error())
@@ -132,7 +132,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 	}
 }
 
-func TestAuditor_knowsAnExitOfEachState(t *testing.T) {
+func TestAuditor_eachStateHasAnExit(t *testing.T) {
 	b := newHarness(t)
 	site := audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now}
 	for _, name := range lifecycle.StateNames(lifecycle.HostStates()) {

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/openshift/assisted-service/models"
 
-// Capabilities of an organization that enable features. They only matter if [Options].Capable is
-// set.
+// Capabilities of an organization that enable features. They are checked only if [Options].Capable
+// is set.
 const (
 	capabilityMultiarch         = "bare_metal_installer_multiarch"
 	capabilitySoftTimeouts      = "bare_metal_installer_soft_timeouts"

@@ -34,10 +34,10 @@ func TestCapabilities(t *testing.T) {
 
 	b.options.Capable = func(capability string) bool { return has[capability] }
 	_, err = register("multi")
-	b.requireRefused(err, fault.Invalid, "capability.organization.bare_metal_installer_multiarch")
+	b.requireRejected(err, fault.Invalid, "capability.organization.bare_metal_installer_multiarch")
 	plain, err := register("x86_64")
 	require.NoError(t, err)
-	b.requireRefused(ignore(plain), fault.Invalid, "capability.organization.ignore_validations")
+	b.requireRejected(ignore(plain), fault.Invalid, "capability.organization.ignore_validations")
 	require.False(t, plain.OrgSoftTimeoutsEnabled)
 
 	has = map[string]bool{capabilityMultiarch: true, capabilityIgnoreValidations: true, capabilitySoftTimeouts: true}

@@ -16,8 +16,8 @@ import (
 	"landfall/store"
 )
 
-// change is one transaction: the records that it has loaded, those that it has changed, and the
-// notifications after its commit.
+// change is one transaction: the records that it has loaded and changed, and the notifications to
+// send after its commit.
 type change struct {
 	ctx context.Context
 	e   *Engine

@@ -38,7 +38,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		fresh = *row // update may call the function again, and each call must start from the request
 		fresh.API.CreatedAt = c.now
 		fresh.API.StatusUpdatedAt = c.dateTime()
-		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ProvisionalID(id, c.now)) // until AMS assigns one
+		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ProvisionalID(id, c.now)) // until AMS assigns an id
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
 		return errors.Join(
@@ -115,7 +115,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		}
 		if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
 			lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts}, *row.API.Status) {
-			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.",
+			return conflict("Cluster %s is %s; its description can be changed again after the installation is reset.",
 				row.API.Name, *row.API.Status)
 		}
 		operators, before := operator.Selected(&row.API, true), row.API
@@ -184,8 +184,8 @@ func (c *change) removeCluster(id string, row *record.Cluster) error {
 	)
 }
 
-// releaseHost removes a host from a cluster that is being deleted. The host stays in the infra-env
-// from which it booted, unless that infra-env belongs to the cluster. Then the host is deleted too.
+// releaseHost removes a host from a cluster that is being deleted. A host that booted from an
+// infra-env of the cluster is deleted. Any other host stays in its infra-env.
 func (c *change) releaseHost(id string, h *record.Host) error {
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *change) releaseHost(id string, h *record.Host) error {
 	if env.API.ClusterID.String() == id {
 		return c.removeHost(h)
 	}
-	return c.takeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), lifecycle.OnUnbind)
+	return c.removeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), lifecycle.OnUnbind)
 }
 
 // SetUISettings replaces the settings that the browser stores for a cluster.

@@ -215,9 +215,9 @@ func TestInstall_cancelAndResetNeedAnInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
 	_, err := b.CancelInstallation(t.Context(), cluster)
-	b.requireRefused(err, fault.Conflict, "cancel is not possible")
+	b.requireRejected(err, fault.Conflict, "cancel is not possible")
 	_, err = b.ResetCluster(t.Context(), cluster)
-	b.requireRefused(err, fault.Conflict, "reset is not possible")
+	b.requireRejected(err, fault.Conflict, "reset is not possible")
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
@@ -225,10 +225,10 @@ func TestBootstrapHost_isReplaced(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)
-	var gone *testHost
+	var deletedHost *testHost
 	for _, h := range hosts {
 		if h.require(lifecycle.HostInstalling).Bootstrap {
-			gone = h
+			deletedHost = h
 		}
 	}
 	_, err := b.ResetCluster(t.Context(), cluster)
@@ -237,14 +237,14 @@ func TestBootstrapHost_isReplaced(t *testing.T) {
 		require.NoError(t, h.register())
 	}
 	b.reportAll(hosts)
-	require.NoError(t, b.DeregisterHost(t.Context(), gone.env, gone.id))
+	require.NoError(t, b.DeregisterHost(t.Context(), deletedHost.env, deletedHost.id))
 	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
-	other := b.newHost(gone.env, 7)
+	other := b.newHost(deletedHost.env, 7)
 	other.loadBalancer = false
 	require.NoError(t, other.register())
 	left := []*testHost{other}
 	for _, h := range hosts {
-		if h != gone {
+		if h != deletedHost {
 			left = append(left, h)
 		}
 	}
@@ -260,7 +260,7 @@ func TestBootstrapHost_isReplaced(t *testing.T) {
 	require.Equal(t, 1, bootstraps)
 }
 
-func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
+func TestLogs_nextInstallationDeletesEarlier(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	requested := models.LogsStateRequested
@@ -306,12 +306,12 @@ func TestDiskFailure_affectsOnlyItsHostAndCluster(t *testing.T) {
 			}
 			b.startInstallation(cluster)
 			b.prepareAll()
-			asked := make([]*models.Steps, len(hosts))
+			instructions := make([]*models.Steps, len(hosts))
 			for i, h := range hosts {
-				asked[i] = h.poll()
+				instructions[i] = h.poll()
 			}
 			for i, h := range hosts { // the hosts measure their disks at the same time
-				for _, step := range asked[i].Instructions {
+				for _, step := range instructions[i].Instructions {
 					if answer := h.answer(step); answer != nil {
 						require.NoError(t, h.reply(answer))
 					}
@@ -368,9 +368,9 @@ func TestClusterState_followsRolesOfHosts(t *testing.T) {
 	require.Contains(t, *hosts[0].require(lifecycle.HostInsufficient).StatusInfo, "memory")
 }
 
-// TestBootOrder_waitingHostIsNotBlamed shows that the time limits of hosts are suspended while
+// TestBootOrder_waitingHostDoesNotTimeOut shows that the time limits of hosts are suspended while
 // another host waits for a user action, and start again afterwards.
-func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
+func TestBootOrder_waitingHostDoesNotTimeOut(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)

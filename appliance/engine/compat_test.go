@@ -34,7 +34,7 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	require.Nil(t, h.require(lifecycle.HostUnbinding).ClusterID)
 	_, err := b.Host(own, goes.id)
-	b.requireRefused(err, fault.NotFound, "There is no host")
+	b.requireRejected(err, fault.NotFound, "There is no host")
 	require.NoError(t, h.register())
 	h.report()
 	h.require(lifecycle.HostKnownUnbound)
@@ -44,7 +44,7 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	b.prepareAll()
 	h.report()
 	h.require(lifecycle.HostInstalling)
-	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
+	b.requireRejected(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
@@ -54,13 +54,13 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	h.require(lifecycle.HostKnownUnbound)
 }
 
-func TestInstall_refusalKeepsLastPreparation(t *testing.T) {
+func TestInstall_rejectionKeepsLastPreparation(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.installing()
 	before := b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation
 	require.Equal(t, models.LastInstallationPreparationStatusSuccess, before.Status)
 	_, err := b.InstallCluster(t.Context(), cluster)
-	b.requireRefused(err, fault.Conflict, "install is not possible")
+	b.requireRejected(err, fault.Conflict, "install is not possible")
 	require.Equal(t, before, b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation)
 }
 
@@ -106,7 +106,7 @@ func TestInstall_controlPlaneHostFails(t *testing.T) {
 	}
 }
 
-func TestReset_keepsWhatPeopleAdded(t *testing.T) {
+func TestReset_keepsManifestsOfUsers(t *testing.T) {
 	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -154,7 +154,7 @@ func TestDeleteHost_clusterIsNotReady(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func TestUpdateHost_roleIsValidatedAtOnce(t *testing.T) {
+func TestUpdateHost_roleIsValidatedImmediately(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,

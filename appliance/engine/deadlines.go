@@ -20,8 +20,8 @@ import (
 const (
 	// dueBatch is the maximum number of deadlines in one transaction.
 	dueBatch = 256
-	// postponeWindow selects the deadlines that are postponed together with the due ones: those
-	// that pass within this time.
+	// postponeWindow is the remaining time up to which a deadline is postponed together with the
+	// due deadlines.
 	postponeWindow = 30 * time.Second
 	// maxWait is the longest wait for the next deadline.
 	maxWait = time.Hour
@@ -90,7 +90,9 @@ func (c *change) nextForHost(key string, h *record.Host) time.Time {
 	}
 	limit, _ := c.hostLimit(h)
 	if *h.API.Status == lifecycle.HostPendingUserAction && !c.now.Before(limit) {
-		limit = time.Time{} // the cluster still needs this host, and the states of the other hosts decide
+		// The installation still needs this host. Changes of the other hosts trigger its next
+		// check.
+		limit = time.Time{}
 	}
 	return earlier(next, limit)
 }
@@ -247,8 +249,8 @@ func (c *change) postpone(deadline store.Deadline) error {
 	return nil
 }
 
-// handleDeadline checks the host or cluster of a deadline that has passed. Most deadlines belong to
-// hosts that have polled since then and only get a new deadline.
+// handleDeadline checks the host or cluster of a deadline that has passed. Most of these hosts have
+// polled after the deadline was set, and only get a new deadline.
 func (c *change) handleDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
@@ -281,8 +283,8 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 		h.Restarting = time.Time{} // a host whose agent still polls has not restarted
 		c.saveHost(h)
 	}
-	// Settling sets the next deadline if the state changes. Otherwise, the host is checked again
-	// after this one.
+	// Settling sets the next deadline if the state changes. Otherwise, the deadline below triggers
+	// the next check.
 	c.settleLater(h)
 	if *h.API.Status == lifecycle.HostPendingUserAction {
 		return c.setHostDeadline(key, h)

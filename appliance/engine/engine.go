@@ -122,11 +122,12 @@ type Options struct {
 	Capable func(capability string) bool
 	// BeforeInstall is called before the installation of a cluster begins; it may be nil.
 	BeforeInstall func(ctx context.Context, e *Engine, clusterID string) error
-	// Follows reports whether joining hosts are followed in a cluster; [Engine.UpdateJoining] then
-	// records their progress. It runs in a change's transaction. If nil, no cluster is followed.
+	// Follows reports whether the appliance follows the hosts that join a cluster, through the
+	// Kubernetes API of that cluster. [Engine.UpdateJoining] then records their progress. Follows
+	// runs in the transaction of a change. If it is nil, the hosts of no cluster are followed.
 	Follows func(tx *store.Tx, rows view.Rows, clusterID string) (bool, error)
-	// WithoutAMS means that this site never reports to OpenShift Cluster Manager (AMS). The outbox
-	// entry of a deleted cluster is then deleted, unless AMS has data of the cluster.
+	// WithoutAMS is true if the site never reports to OpenShift Cluster Manager (AMS). The deletion
+	// of a cluster then also deletes its outbox entry, unless AMS has data of the cluster.
 	WithoutAMS bool
 	// Observer is called after each commit, for the checks of simulations and tests; it may be nil.
 	Observer func(e *Engine, c Committed)

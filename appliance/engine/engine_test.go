@@ -68,7 +68,7 @@ func TestEngine_sleepsWhenIdle(t *testing.T) {
 // due deadlines and waits for the clock.
 func (b *harness) run(do func()) {
 	b.Helper()
-	b.calm()
+	b.discardWakeUps()
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Engine.Run(ctx) }()
@@ -79,8 +79,8 @@ func (b *harness) run(do func()) {
 	do()
 }
 
-// calm discards pending wake-ups of the engine.
-func (b *harness) calm() {
+// discardWakeUps discards pending wake-ups of the engine.
+func (b *harness) discardWakeUps() {
 	select {
 	case <-b.earlierDeadline:
 	default:
@@ -91,7 +91,7 @@ func TestEngine_wakesOnlyForEarlierDeadline(t *testing.T) {
 	b := newHarness(t)
 	_, env := b.singleNode()
 	waitsUntil := func(after time.Duration) {
-		b.calm()
+		b.discardWakeUps()
 		b.wakesAt.Store(b.clock.Now().Add(after).UnixNano())
 	}
 	waitsUntil(time.Minute)
@@ -100,7 +100,7 @@ func TestEngine_wakesOnlyForEarlierDeadline(t *testing.T) {
 	waitsUntil(time.Hour)
 	b.host(env, 2)
 	require.Len(t, b.earlierDeadline, 1)
-	b.calm()
+	b.discardWakeUps()
 	b.wakesAt.Store(0)
 	b.host(env, 3)
 	require.Len(t, b.earlierDeadline, 1, "a running check may have missed the deadline")
@@ -174,11 +174,11 @@ func TestRestart_stageDoesNotTimeOutWhileOff(t *testing.T) {
 	h.require(lifecycle.HostFailed)
 }
 
-func TestLogs_unknownHostIsRefused(t *testing.T) {
+func TestLogs_unknownHostIsRejected(t *testing.T) {
 	b := newHarness(t)
 	cluster, h := b.installing()
 	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
-	b.requireRefused(b.StoreHostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), fault.NotFound,
+	b.requireRejected(b.StoreHostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), fault.NotFound,
 		"has no host "+unknown)
 	names, err := b.FileNames(cluster, "logs/")
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 
 // Generated certificates are valid for a short time, so each attempt generates new files. The files
 // are sealed, so a copy of the database does not reveal them.
-func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
+func TestGeneratedFiles_newForEachAttemptAndSealed(t *testing.T) {
 	b := newSealingHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -267,22 +267,22 @@ func TestNew_missingOptions(t *testing.T) {
 	require.ErrorContains(t, err, "the store")
 }
 
-func TestDelete_refusedDuringInstallation(t *testing.T) {
+func TestDelete_rejectedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, h := b.installing()
-	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
-	b.requireRefused(b.DeregisterHost(t.Context(), h.env, h.id), fault.Conflict, "cancel the installation")
+	b.requireRejected(b.DeregisterCluster(t.Context(), cluster), fault.Conflict, "cancel the installation")
+	b.requireRejected(b.DeregisterHost(t.Context(), h.env, h.id), fault.Conflict, "cancel the installation")
 	_, err := b.InstallCluster(t.Context(), cluster)
-	b.requireRefused(err, fault.Conflict, "install is not possible")
+	b.requireRejected(err, fault.Conflict, "install is not possible")
 	h.require(lifecycle.HostInstalling)
 
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	_, err = b.Cluster(cluster)
-	b.requireRefused(err, fault.NotFound, "no cluster")
+	b.requireRejected(err, fault.NotFound, "no cluster")
 	_, err = b.Host(h.env, h.id)
-	b.requireRefused(err, fault.NotFound, "no host")
+	b.requireRejected(err, fault.NotFound, "no host")
 	b.pass(time.Hour)
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		_, ok, err := record.StateDeadlines.Next(tx)
@@ -321,29 +321,29 @@ func TestHostRegistration_movesToItsInfraEnv(t *testing.T) {
 	moved.report()
 	moved.require(lifecycle.HostKnownUnbound)
 	_, err := b.Host(env, h.id)
-	b.requireRefused(err, fault.NotFound, "no host")
+	b.requireRejected(err, fault.NotFound, "no host")
 	require.Empty(t, b.requireCluster(cluster, lifecycle.ClusterPendingForInput).Hosts)
 	_, err = b.Instructions(t.Context(), Poll{InfraEnvID: env, HostID: h.id})
-	b.requireRefused(err, fault.NotFound, "registers again")
+	b.requireRejected(err, fault.NotFound, "registers again")
 }
 
 func TestHostRegistration_noMoveDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	_, h := b.installing()
-	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), fault.Unavailable,
+	b.requireRejected(b.newHost(b.infraEnvOf(nil), 1).register(), fault.Unavailable,
 		"is being installed from infra-env "+
 			h.env)
 	h.require(lifecycle.HostInstalling)
-	b.requireRefused(b.newHost(h.env, 2).register(), fault.Unavailable, "accepts no new hosts now")
+	b.requireRejected(b.newHost(h.env, 2).register(), fault.Unavailable, "accepts no new hosts now")
 	_, err := b.Host(h.env, b.newHost(h.env, 2).id)
-	b.requireRefused(err, fault.NotFound, "no host")
+	b.requireRejected(err, fault.NotFound, "no host")
 }
 
 func TestHostRegistration_unknownNames(t *testing.T) {
 	b := newHarness(t)
 	_, err := b.RegisterHost(t.Context(), "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", &models.HostCreateParams{})
-	b.requireRefused(err, fault.Invalid, "host_id")
-	b.requireRefused(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), fault.NotFound, "no infra-env")
+	b.requireRejected(err, fault.Invalid, "host_id")
+	b.requireRejected(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), fault.NotFound, "no infra-env")
 }
 
 func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
@@ -359,7 +359,7 @@ func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	require.Equal(t, before, b.options.DB.Revision())
 	require.Equal(t, shown, h.require(lifecycle.HostInstallingInProgress).Progress)
 
-	b.requireRefused(h.progress("", ""), fault.Invalid, "current_stage")
+	b.requireRejected(h.progress("", ""), fault.Invalid, "current_stage")
 	require.Equal(t, before, b.options.DB.Revision())
 	stages := 0
 	for _, name := range b.names(event.Filter{HostIDs: []string{h.id}}) {
@@ -373,12 +373,12 @@ func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	require.EqualValues(t, 75, h.require(lifecycle.HostInstallingInProgress).Progress.InstallationPercentage)
 }
 
-func TestHostProgress_refusedBeforeInstallation(t *testing.T) {
+func TestHostProgress_rejectedBeforeInstallation(t *testing.T) {
 	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	before := b.options.DB.Revision()
-	b.requireRefused(h.progress(models.HostStageInstalling, ""), fault.Conflict, "progress is not possible")
+	b.requireRejected(h.progress(models.HostStageInstalling, ""), fault.Conflict, "progress is not possible")
 	require.Equal(t, before, b.options.DB.Revision(), "a rejected report writes nothing")
 	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
@@ -417,7 +417,7 @@ func TestIngressCertificate_invalid(t *testing.T) {
 		})
 	}
 	_, _, err := b.OpenFile(cluster, fileKubeconfig)
-	b.requireRefused(err, fault.NotFound, "kubeconfig")
+	b.requireRejected(err, fault.NotFound, "kubeconfig")
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	file, _, err := b.OpenFile(cluster, fileKubeconfig)
 	require.NoError(t, err)
@@ -427,9 +427,9 @@ func TestIngressCertificate_invalid(t *testing.T) {
 func TestIngressCertificate_beforeKubeconfig(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.singleNode()
-	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), fault.Invalid, "no kubeconfig yet")
+	b.requireRejected(b.UploadIngressCert(t.Context(), cluster, b.authority), fault.Invalid, "no kubeconfig yet")
 	_, err := b.Credentials(cluster)
-	b.requireRefused(err, fault.Conflict, "no credentials yet")
+	b.requireRejected(err, fault.Conflict, "no credentials yet")
 }
 
 func TestUpdateHost(t *testing.T) {
@@ -445,15 +445,15 @@ func TestUpdateHost(t *testing.T) {
 		return &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &disk,
 			Role: models.DiskRoleInstall}}}
 	}
-	b.requireRefused(update(install("/dev/disk/by-id/b")), fault.Conflict, "has not reported its disks")
+	b.requireRejected(update(install("/dev/disk/by-id/b")), fault.Conflict, "has not reported its disks")
 	h.report()
 	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
 
-	b.requireRefused(update(&models.HostUpdateParams{HostName: conv.Pointer("Not A Name")}), fault.Invalid,
+	b.requireRejected(update(&models.HostUpdateParams{HostName: conv.Pointer("Not A Name")}), fault.Invalid,
 		"Not A Name")
-	b.requireRefused(update(&models.HostUpdateParams{HostRole: conv.Pointer("king")}), fault.Invalid, "no role")
-	b.requireRefused(update(install("/dev/disk/by-id/z")), fault.Invalid, "has no disk")
-	b.requireRefused(update(install("/dev/disk/by-id/c")), fault.Conflict, "can't be installed to")
+	b.requireRejected(update(&models.HostUpdateParams{HostRole: conv.Pointer("king")}), fault.Invalid, "no role")
+	b.requireRejected(update(install("/dev/disk/by-id/z")), fault.Invalid, "has no disk")
+	b.requireRejected(update(install("/dev/disk/by-id/c")), fault.Conflict, "can't be installed to")
 	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
 
 	require.NoError(t, update(&models.HostUpdateParams{HostName: conv.Pointer("control-1"),
@@ -471,11 +471,11 @@ func TestUpdateHost(t *testing.T) {
 	require.Contains(t, b.names(event.Filter{HostIDs: []string{h.id}}), event.HostRole)
 }
 
-func TestUpdateHost_refusedDuringInstallation(t *testing.T) {
+func TestUpdateHost_rejectedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	_, h := b.installing()
 	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("late")})
-	b.requireRefused(err, fault.Conflict, "can't be changed now")
+	b.requireRejected(err, fault.Conflict, "can't be changed now")
 }
 
 func TestHost_wrongClock(t *testing.T) {
@@ -552,7 +552,7 @@ func TestOutbox_emptyWithoutAMS(t *testing.T) {
 		"an existing subscription, for example from a courier file, is removed from AMS")
 }
 
-func TestReply_withoutNewsWritesNothing(t *testing.T) {
+func TestReply_repeatedFactsWriteNothing(t *testing.T) {
 	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -561,8 +561,9 @@ func TestReply_withoutNewsWritesNothing(t *testing.T) {
 	h.report()
 	require.Equal(t, before, b.options.DB.Revision())
 
-	b.requireRefused(h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: "{"}), fault.Invalid, "JSON")
-	b.requireRefused(h.reply(&models.StepReply{StepType: "dance"}), fault.Invalid, "dance")
+	b.requireRejected(h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: "{"}), fault.Invalid,
+		"JSON")
+	b.requireRejected(h.reply(&models.StepReply{StepType: "dance"}), fault.Invalid, "dance")
 	require.Equal(t, before, b.options.DB.Revision())
 	h.require(lifecycle.HostKnown)
 }
@@ -572,8 +573,8 @@ func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
 	b := newHarness(t)
 	_, env := b.singleNode()
 	b.host(env, 1).report()
-	gone, _ := b.singleNode()
-	require.NoError(t, b.DeregisterCluster(t.Context(), gone))
+	deleted, _ := b.singleNode()
+	require.NoError(t, b.DeregisterCluster(t.Context(), deleted))
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return errors.Join(
 			requireStandardRows(t, tx, record.Clusters), requireStandardRows(t, tx, record.InfraEnvs),

@@ -68,7 +68,8 @@ func (c *change) hostEvent(h *record.Host, name, severity, format string, args .
 	return c.hostEventOf(h, nil, name, severity, format, args...)
 }
 
-// hostEventOf is hostEvent with properties in addition to the host's name.
+// hostEventOf emits an event about a host, like hostEvent. It adds the properties in about to the
+// event.
 func (c *change) hostEventOf(h *record.Host, about event.Props, name, severity, format string, args ...any) error {
 	return c.emitForHost(h, event.Event{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...),
 		Props: about})
@@ -124,7 +125,8 @@ func (c *change) emitClusterStateEvents(row *record.Cluster, from string, timedO
 		models.EventSeverityWarning, "Cluster %s was not prepared for its installation in time.", row.API.Name)
 }
 
-// emitOperatorReport emits an event that lists the operators for which a late stage may be waiting.
+// emitOperatorReport emits an event that lists the operators that may delay a late stage of the
+// installation.
 func (c *change) emitOperatorReport(row *record.Cluster) error {
 	ev, ok := event.OfOperators(&row.API)
 	if !ok {
@@ -173,21 +175,21 @@ func (c *change) emitProxyChange(row *record.Cluster, before models.Cluster) err
 // recordRejection writes an event about a rejected request. If that fails, it only logs the error,
 // because the client must receive the rejection.
 func (e *Engine) recordRejection(ctx context.Context, rejected error) {
-	why := journal.CauseOf(ctx)
-	ev, ok := event.OfRejection(why.Operation, rejected)
+	cause := journal.CauseOf(ctx)
+	ev, ok := event.OfRejection(cause.Operation, rejected)
 	if !ok || fault.KindOf(rejected) != fault.Conflict {
 		return
 	}
-	err := e.update(journal.WithOperation(ctx, why.Operation+" refused"), func(c *change) error {
+	err := e.update(journal.WithOperation(ctx, cause.Operation+" refused"), func(c *change) error {
 		ev := ev
 		for _, subject := range []struct {
 			id     string
 			field  **strfmt.UUID
 			exists bool
 		}{
-			{why.Cluster, &ev.Cluster, record.Clusters.Exists(c.tx, why.Cluster)},
-			{why.InfraEnv, &ev.InfraEnv, record.InfraEnvs.Exists(c.tx, why.InfraEnv)},
-			{why.Host, &ev.Host, record.Hosts.Exists(c.tx, why.InfraEnv+"/"+why.Host)},
+			{cause.Cluster, &ev.Cluster, record.Clusters.Exists(c.tx, cause.Cluster)},
+			{cause.InfraEnv, &ev.InfraEnv, record.InfraEnvs.Exists(c.tx, cause.InfraEnv)},
+			{cause.Host, &ev.Host, record.Hosts.Exists(c.tx, cause.InfraEnv+"/"+cause.Host)},
 		} {
 			if subject.exists {
 				id := strfmt.UUID(subject.id)
@@ -195,7 +197,7 @@ func (e *Engine) recordRejection(ctx context.Context, rejected error) {
 			}
 		}
 		if ev.InfraEnv != nil && ev.Cluster == nil {
-			if row, err := c.infraEnv(why.InfraEnv); err == nil && row.API.ClusterID != "" {
+			if row, err := c.infraEnv(cause.InfraEnv); err == nil && row.API.ClusterID != "" {
 				ev.Cluster = &row.API.ClusterID
 			}
 		}

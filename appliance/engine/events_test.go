@@ -84,7 +84,7 @@ func upstreamEvents() map[string]string {
 	}
 }
 
-func TestEventList_isTheAssistedInstallers(t *testing.T) {
+func TestEventList_matchesAssistedInstaller(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {
 		t.Skip("LANDFALL_REALDATA is not set")
@@ -100,12 +100,12 @@ func TestEventList_isTheAssistedInstallers(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(text, &list))
 	require.Len(t, list.Events, 80)
-	ours := upstreamEvents()
+	upstream := upstreamEvents()
 	for _, event := range list.Events {
-		_, ok := ours[event.Name]
+		_, ok := upstream[event.Name]
 		require.True(t, ok, event.Name)
 	}
-	require.Len(t, ours, 80)
+	require.Len(t, upstream, 80)
 }
 
 // mentions returns the files of the package that quote each text.
@@ -240,11 +240,11 @@ func TestEvents_failedAndSlowInstallation(t *testing.T) {
 	late.requireEvent("installation_preparing_timed_out", models.EventSeverityWarning, "reason")
 }
 
-func TestEvents_refusals(t *testing.T) {
+func TestEvents_rejectedRequests(t *testing.T) {
 	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	asked := func(operation string) journal.Request {
+	request := func(operation string) journal.Request {
 		return journal.Request{Operation: operation, ID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Cluster: cluster,
 			InfraEnv: env, Host: h.id}
 	}
@@ -257,8 +257,7 @@ func TestEvents_refusals(t *testing.T) {
 			return err
 		}},
 		"v2ResetCluster": {"reset_installation_failed", func(r journal.Request) error {
-			_,
-				err := b.ResetCluster(journal.WithRequest(t.Context(), r), cluster)
+			_, err := b.ResetCluster(journal.WithRequest(t.Context(), r), cluster)
 			return err
 		}},
 		"DeregisterInfraEnv": {"infra_env_deregister_failed",
@@ -268,18 +267,16 @@ func TestEvents_refusals(t *testing.T) {
 			return err
 		}},
 		"UnbindHost": {"host_unbind_failed", func(r journal.Request) error {
-			_,
-				err := b.UnbindHost(journal.WithRequest(t.Context(), r), env, h.id)
+			_, err := b.UnbindHost(journal.WithRequest(t.Context(), r), env, h.id)
 			return err
 		}},
 		"v2ResetHost": {"host_installation_reset_failed", func(r journal.Request) error {
-			_,
-				err := b.ResetHost(journal.WithRequest(t.Context(), r), env, h.id)
+			_, err := b.ResetHost(journal.WithRequest(t.Context(), r), env, h.id)
 			return err
 		}},
 	} {
-		err := c.ask(asked(operation))
-		b.requireRefused(err, fault.Conflict, "")
+		err := c.ask(request(operation))
+		b.requireRejected(err, fault.Conflict, "")
 		b.requireEvent(c.event, models.EventSeverityError, "error")
 		ev, about := b.event(c.event)
 		require.Equal(t, err.Error(), about["error"])
@@ -287,14 +284,14 @@ func TestEvents_refusals(t *testing.T) {
 		require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", ev.RequestID.String())
 	}
 	b.startInstallation(cluster)
-	b.requireRefused(b.DeregisterCluster(journal.WithRequest(t.Context(), asked("v2DeregisterCluster")), cluster),
+	b.requireRejected(b.DeregisterCluster(journal.WithRequest(t.Context(), request("v2DeregisterCluster")), cluster),
 		fault.Conflict, "")
 	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")
 
 	before := len(b.eventsOf(event.Filter{}))
-	_, err := b.CancelInstallation(journal.WithRequest(t.Context(), asked("V2CancelInstallation")),
+	_, err := b.CancelInstallation(journal.WithRequest(t.Context(), request("V2CancelInstallation")),
 		"00000000-0000-4000-8000-000000000000")
-	b.requireRefused(err, fault.NotFound, "")
+	b.requireRejected(err, fault.NotFound, "")
 	require.Len(t, b.eventsOf(event.Filter{}), before, "unknown objects have no events")
 }
 
@@ -413,7 +410,7 @@ func TestEventLimits_limitIsReportedOnce(t *testing.T) {
 	report("warning")
 	events := b.eventsOf(event.Filter{HostIDs: []string{h.id}})
 	require.Equal(t, event.LeftOut, events[len(events)-2].Name)
-	require.Regexp(t, `^1[5-9]\d events of this host were left out; now they are written again\.$`,
+	require.Regexp(t, `^1[5-9]\d events of this host were left out; new events are recorded again\.$`,
 		*events[len(events)-2].Message)
 	require.Equal(t, "chatter", events[len(events)-1].Name)
 }

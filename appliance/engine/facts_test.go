@@ -71,7 +71,7 @@ func TestReports_visibleAfterCommit(t *testing.T) {
 	require.Equal(t, "node-2", committed(), "the earlier value is not cached")
 }
 
-func TestFacts_endWithTheirHost(t *testing.T) {
+func TestFacts_deletedWithTheirHost(t *testing.T) {
 	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)

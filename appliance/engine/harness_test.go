@@ -470,9 +470,9 @@ func (h *testHost) plainInventory() *models.Inventory {
 }
 
 // fullConnectivity reports that the host can connect to all others.
-func (h *testHost) fullConnectivity(asked string) *models.ConnectivityReport {
+func (h *testHost) fullConnectivity(argument string) *models.ConnectivityReport {
 	var others models.ConnectivityCheckParams
-	require.NoError(h.b, json.Unmarshal([]byte(asked), &others))
+	require.NoError(h.b, json.Unmarshal([]byte(argument), &others))
 	report := &models.ConnectivityReport{}
 	for _, other := range others {
 		nic := other.Nics[0]
@@ -490,9 +490,9 @@ func (h *testHost) fullConnectivity(asked string) *models.ConnectivityReport {
 	return report
 }
 
-func (h *testHost) verify(asked string) models.VerifyVipsResponse {
+func (h *testHost) verify(argument string) models.VerifyVipsResponse {
 	var request models.VerifyVipsRequest
-	require.NoError(h.b, json.Unmarshal([]byte(asked), &request))
+	require.NoError(h.b, json.Unmarshal([]byte(argument), &request))
 	var response models.VerifyVipsResponse
 	for _, vip := range request {
 		free := models.VipVerificationSucceeded
@@ -503,9 +503,9 @@ func (h *testHost) verify(asked string) models.VerifyVipsResponse {
 
 // resolve reports that the site's DNS resolves the cluster's names to the host, except for names
 // that must not exist.
-func (h *testHost) resolve(asked string) *models.DomainResolutionResponse {
+func (h *testHost) resolve(argument string) *models.DomainResolutionResponse {
 	var request models.DomainResolutionRequest
-	require.NoError(h.b, json.Unmarshal([]byte(asked), &request))
+	require.NoError(h.b, json.Unmarshal([]byte(argument), &request))
 	response := &models.DomainResolutionResponse{}
 	for _, domain := range request.Domains {
 		found := &models.DomainResolutionResponseDomain{DomainName: domain.DomainName}
@@ -522,9 +522,9 @@ func (h *testHost) resolve(asked string) *models.DomainResolutionResponse {
 	return response
 }
 
-func (h *testHost) pull(asked string) *models.ContainerImageAvailabilityResponse {
+func (h *testHost) pull(argument string) *models.ContainerImageAvailabilityResponse {
 	var request models.ContainerImageAvailabilityRequest
-	require.NoError(h.b, json.Unmarshal([]byte(asked), &request))
+	require.NoError(h.b, json.Unmarshal([]byte(argument), &request))
 	response := &models.ContainerImageAvailabilityResponse{}
 	for _, image := range request.Images {
 		result := models.ContainerImageAvailabilityResultSuccess
@@ -610,10 +610,10 @@ func (b *harness) installed() (cluster string, h *testHost) {
 	return cluster, h
 }
 
-// requireRefused asserts that an error has the given kind and reason.
-func (b *harness) requireRefused(err error, kind fault.Kind, says string) {
+// requireRejected asserts that an error has the given kind and contains the text want.
+func (b *harness) requireRejected(err error, kind fault.Kind, want string) {
 	b.Helper()
-	require.ErrorContains(b, err, says)
+	require.ErrorContains(b, err, want)
 	require.Equal(b, kind, fault.KindOf(err), err.Error())
 }
 

@@ -28,13 +28,13 @@ type Registration struct {
 	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand
 }
 
-// RegisterHost records that the agent of a host started. If the host is registered already, it was
-// restarted, and the state table decides what happens. A host that boots the image of another
-// infra-env moves to that infra-env, unless it is being installed.
+// RegisterHost records that the agent of a host started. If the host is already registered, its
+// machine was restarted, and the state table determines the host's new state. A host that boots the
+// image of another infra-env moves to that infra-env, unless it is being installed.
 func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	params *models.HostCreateParams) (*Registration, error) {
 	if params.HostID == nil || *params.HostID == "" {
-		return nil, invalid("A host registers with its host_id, a UUID.")
+		return nil, invalid("The registration of a host must contain its host_id, a UUID.")
 	}
 	id := *params.HostID
 	key := infraEnvID + "/" + id.String()

@@ -243,23 +243,23 @@ func sshKey(comment string) string {
 	return "ssh-ed25519 " + base64.StdEncoding.EncodeToString(blob) + " " + comment
 }
 
-func TestRecipe_largeOneIsAFile(t *testing.T) {
+func TestRecipe_largeRecipeIsAFile(t *testing.T) {
 	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
-	noise := make([]byte, 300<<10)
+	content := make([]byte, 300<<10)
 	random := rand.NewChaCha8([32]byte{1})
-	_, err := random.Read(noise)
+	_, err := random.Read(content)
 	require.NoError(t, err)
 	override := fmt.Sprintf(
-		`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/noise","contents":{"source":"data:;base64,%s"}}]}}`, base64.StdEncoding.EncodeToString(noise))
+		`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/noise","contents":{"source":"data:;base64,%s"}}]}}`, base64.StdEncoding.EncodeToString(content))
 	env := b.register(func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = override })
-	require.Contains(t, string(b.recipe(env.ID.String()).Ignition), base64.StdEncoding.EncodeToString(noise[:300]))
+	require.Contains(t, string(b.recipe(env.ID.String()).Ignition), base64.StdEncoding.EncodeToString(content[:300]))
 	require.NoError(t, b.options.DB.CollectBlobs(t.Context()))
 	require.Greater(t, len(b.recipe(env.ID.String()).Ignition), 300<<10)
 
 	require.NoError(t, b.DeregisterInfraEnv(t.Context(), env.ID.String()))
 	_, err = b.Recipe(t.Context(), env.ID.String())
-	b.requireRefused(err, fault.NotFound, "There is no infra-env")
+	b.requireRejected(err, fault.NotFound, "There is no infra-env")
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return record.Recipes.Keys(tx, "", func(key string) error { return errors.New("not deleted: " + key) })
 	}))
@@ -394,7 +394,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			params := newEnv(tc.alter)
 			_, err := b.RegisterInfraEnv(t.Context(), params)
-			b.requireRefused(err, fault.Invalid, tc.want)
+			b.requireRejected(err, fault.Invalid, tc.want)
 			if tc.only {
 				return
 			}
@@ -407,7 +407,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 				KernelArguments:     params.KernelArguments,
 				StaticNetworkConfig: params.StaticNetworkConfig,
 			})
-			b.requireRefused(err, fault.Invalid, tc.want)
+			b.requireRejected(err, fault.Invalid, tc.want)
 			require.Equal(t, before, b.options.DB.Revision())
 		})
 	}
@@ -432,10 +432,10 @@ func TestRegisterInfraEnv_checksBaseImages(t *testing.T) {
 	b.options.BaseImages = images
 	long := models.KernelArguments{{Operation: "append", Value: "long"}}
 	_, err := b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) { p.KernelArguments = long }))
-	b.requireRefused(err, fault.Invalid, "The kernel arguments are too long.")
+	b.requireRejected(err, fault.Invalid, "The kernel arguments are too long.")
 	env := b.register()
 	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{KernelArguments: long})
-	b.requireRefused(err, fault.Invalid, "The kernel arguments are too long.")
+	b.requireRejected(err, fault.Invalid, "The kernel arguments are too long.")
 	require.Equal(t, []string{"4.20.8 x86_64", "4.20.8 x86_64", "4.20.8 x86_64"}, images.asked)
 }
 
@@ -456,10 +456,10 @@ func TestShortURL_codeLifetime(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, to, found)
 	}
-	requireNoImage := func(code, why string) {
+	requireNoImage := func(code, want string) {
 		t.Helper()
 		_, err := b.ImageCode(t.Context(), code)
-		b.requireRefused(err, fault.NotFound, why)
+		b.requireRejected(err, fault.NotFound, want)
 	}
 	requireInfraEnv(first, id)
 	requireInfraEnv(strings.ToUpper(first), id)
@@ -492,9 +492,9 @@ func TestShortURL_codeLifetime(t *testing.T) {
 	require.Empty(t, code, "a restart does not restore it")
 
 	_, _, err = b.RenewImageCode(t.Context(), id, -time.Second)
-	b.requireRefused(err, fault.Invalid, "can't be valid for -1s")
+	b.requireRejected(err, fault.Invalid, "can't be valid for -1s")
 	_, _, err = b.RenewImageCode(t.Context(), "00000000-0000-4000-8000-000000000000", 0)
-	b.requireRefused(err, fault.NotFound, "There is no infra-env")
+	b.requireRejected(err, fault.NotFound, "There is no infra-env")
 	require.NoError(t, b.DeregisterInfraEnv(t.Context(), other.ID.String()))
 	requireNoImage(second, "revoked")
 }
@@ -509,8 +509,8 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, ""))
 	require.NoError(t, b.CheckNetworkBoot(env, mac))
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
-	b.requireRefused(b.CheckNetworkBoot(env, mac), fault.NotFound, "starts from its disk")
-	b.requireRefused(b.CheckNetworkBoot(env, strings.ToUpper(mac)), fault.NotFound, "starts from its disk")
+	b.requireRejected(b.CheckNetworkBoot(env, mac), fault.NotFound, "starts from its disk")
+	b.requireRejected(b.CheckNetworkBoot(env, strings.ToUpper(mac)), fault.NotFound, "starts from its disk")
 	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"))
 }
 
@@ -591,7 +591,7 @@ func TestRecipe_survivesRestart(t *testing.T) {
 	require.Equal(t, recipe, b.recipe(id))
 }
 
-func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
+func TestInfraEnv_fromEarlierReleaseIsCompleted(t *testing.T) {
 	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
@@ -627,11 +627,11 @@ func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 		id := strfmt.UUID("00000000-0000-4000-8000-000000000000")
 		p.ClusterID = &id
 	}))
-	b.requireRefused(err, fault.NotFound, "There is no cluster")
+	b.requireRejected(err, fault.NotFound, "There is no cluster")
 	_, err = b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) {
 		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
 	}))
-	b.requireRefused(err, fault.Invalid, "The infra-env has the architecture arm64")
+	b.requireRejected(err, fault.Invalid, "The infra-env has the architecture arm64")
 	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: "arm64",
 		URL:             "quay.io/release:4.20.8-arm"})
@@ -642,8 +642,8 @@ func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, envs, count)
 	}
-	b.requireRefused(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), fault.NotFound,
+	b.requireRejected(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), fault.NotFound,
 		"There is no infra-env")
 	b.host(env, 1)
-	b.requireRefused(b.DeregisterInfraEnv(t.Context(), env), fault.Conflict, "still has 1 hosts")
+	b.requireRejected(b.DeregisterInfraEnv(t.Context(), env), fault.Conflict, "still has 1 hosts")
 }

@@ -341,7 +341,7 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 		return err
 	}
 	if !slices.Contains(lifecycle.FinalizingStages(), stage) {
-		return invalid("There is no finalizing stage %q.", stage)
+		return invalid("%q is not a finalizing stage.", stage)
 	}
 	if row.API.Progress.FinalizingStage == stage || *row.API.Status == lifecycle.ClusterInstalled {
 		return nil
@@ -410,14 +410,14 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			if !changed {
 				return nil
 			}
-			severity, says := models.EventSeverityInfo, "."
+			severity, detail := models.EventSeverityInfo, "."
 			if report.Status == models.OperatorStatusFailed {
-				severity, says = models.EventSeverityWarning, ": "+orText(report.StatusInfo,
+				severity, detail = models.EventSeverityWarning, ": "+orText(report.StatusInfo,
 					"the controller gave no reason.")
 			}
 			return c.clusterEventOf(row, event.Props{"operator_name": report.Name, "status": report.Status,
 				"status_info": report.StatusInfo}, event.OperatorStatus, severity, "Cluster %s: operator %s is %s%s",
-				row.API.Name, report.Name, report.Status, says)
+				row.API.Name, report.Name, report.Status, detail)
 		}
 		return notFound("Cluster %s has no monitored operator %q.", row.API.Name, report.Name)
 	})

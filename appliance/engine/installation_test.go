@@ -48,7 +48,7 @@ func TestMirrorLater_objectsForARunningCluster(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(later), "kind: ClusterCatalog", "the catalog is in the manifests")
 	_, err = b.MirrorLater("00000000-0000-4000-8000-000000000000")
-	b.requireRefused(err, fault.NotFound, "no cluster")
+	b.requireRejected(err, fault.NotFound, "no cluster")
 }
 
 func TestInstallConfig_trustBundleHasEachCAOnce(t *testing.T) {

@@ -20,10 +20,9 @@ import (
 	"landfall/store"
 )
 
-// Hosts can join an installed cluster, which this appliance has installed and opened for more
-// hosts, or which was imported. Each joining host is installed on its own, and its Ignition config
-// refers to the cluster's machine config server. Package lifecycle defines the states of joining
-// hosts.
+// Hosts can join a cluster that this appliance has installed and opened for more hosts, or that was
+// imported. Each joining host is installed on its own. Its Ignition config refers to the cluster's
+// machine config server. Package lifecycle defines the states of joining hosts.
 
 // ImportCluster registers an existing cluster, so that hosts can join it. An API address of the
 // form api.<name>.<domain> determines the cluster's name and base domain. The same transaction
@@ -114,8 +113,8 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 }
 
 // InstallHost installs a host that joins an installed cluster. A host without a cluster is rejected
-// with kind NotFound. A host of the cluster's own installation, or one that is not in state known,
-// is rejected with kind Conflict.
+// with kind NotFound. A host of the cluster's own installation and a host that is not in state
+// known are rejected with kind Conflict.
 func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	var h *record.Host
 	var row *record.Cluster
@@ -199,7 +198,7 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.C
 	if !h.IsDay2() {
 		return nil, nil, nil,
 			conflict("Host %s is part of the installation of cluster %s; only a host that joins an installed cluster "+
-				"is installed by itself.", c.hostName(h), row.API.Name)
+				"can be installed individually.", c.hostName(h), row.API.Name)
 	}
 	if *h.API.Status != lifecycle.HostKnown {
 		return nil, nil, nil, conflict("Host %s is %s and can't be installed now: %s", c.hostName(h), *h.API.Status,
@@ -261,15 +260,15 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 			return conflict("Host %s belongs to no cluster.", c.hostName(h))
 		}
 		if !h.IsDay2() {
-			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster is reset "+
-				"by itself.", c.hostName(h))
+			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster can be "+
+				"reset individually.", c.hostName(h))
 		}
 		moved, err := c.triggerHost(h, lifecycle.OnReset, "")
 		if err != nil {
 			return err
 		}
 		if !moved {
-			return conflict("Host %s is %s; there is nothing to reset.", c.hostName(h), *h.API.Status)
+			return conflict("Host %s is %s and has no installation to reset.", c.hostName(h), *h.API.Status)
 		}
 		c.clearPreparation(h)
 		h.API.Progress = &models.HostProgressInfo{}

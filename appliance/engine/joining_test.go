@@ -63,7 +63,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 			b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
 			_, err := b.ResetHost(t.Context(), h.env, h.id)
 			if c.state == lifecycle.HostResettingPendingUserAction {
-				b.requireRefused(err, fault.Conflict, "there is nothing to reset")
+				b.requireRejected(err, fault.Conflict, "has no installation to reset")
 			} else {
 				require.NoError(t, err)
 			}
@@ -128,5 +128,5 @@ func TestJoiningHost_progress(t *testing.T) {
 	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer,
 		models.StepTypeDomainResolution}, late.stepTypes())
 	_, err = b.InstallHost(t.Context(), late.env, late.id)
-	b.requireRefused(err, fault.Conflict, "can't be installed now")
+	b.requireRejected(err, fault.Conflict, "can't be installed now")
 }

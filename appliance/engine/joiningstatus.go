@@ -21,7 +21,7 @@ import (
 
 // JoiningUpdate is the result of checking a joining host in its cluster.
 type JoiningUpdate struct {
-	// Approved lists approved certificate requests. Requests that are recorded already may be
+	// Approved lists approved certificate requests. Requests that are already recorded may be
 	// omitted.
 	Approved []record.CertificateRequest
 	Problem  record.JoiningProblem
@@ -125,7 +125,7 @@ func (c *change) noteProblem(h *record.Host, problem record.JoiningProblem) erro
 		problem.Message)
 }
 
-// isFollowed reports whether joining hosts are followed in a cluster.
+// isFollowed reports whether the hosts that join a cluster are followed; see [Options].Follows.
 func (c *change) isFollowed(clusterID string) (bool, error) {
 	if c.e.options.Follows == nil {
 		return false, nil

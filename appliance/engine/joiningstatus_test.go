@@ -82,7 +82,7 @@ func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 	require.Contains(t, *h.require(lifecycle.HostAdded).StatusInfo, problem.Message)
 }
 
-func TestJoiningHost_removedHostIsNotAwaited(t *testing.T) {
+func TestJoiningHost_deletedHostIsNotAwaited(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, *harness, *testHost){
 		"reset": func(t *testing.T, b *harness, h *testHost) {
 			_, err := b.ResetHost(t.Context(), h.env, h.id)
@@ -112,7 +112,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen  []JoiningUpdate
 		state string
-		says  []string
+		want  []string
 	}{
 		"no contact after the restart": {nil, lifecycle.HostPendingUserAction,
 			[]string{"has not contacted its cluster after the reboot",
@@ -124,7 +124,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 				"has not contacted its cluster after the reboot. The last problem found in its cluster: Its request " +
 					"was denied."}},
 		"kubelet without serving request": {[]JoiningUpdate{approved(false)}, lifecycle.HostPendingUserAction,
-			[]string{"client certificate was approved, but it is not a node yet"}},
+			[]string{"client certificate was approved, but the host is not a node yet"}},
 		"node not ready": {[]JoiningUpdate{approved(false), {Stage: models.HostStageJoined,
 			Approved: []record.CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,
 			[]string{`stage "Joined" for too long`, "a node of its cluster, but not ready. Check oc describe node",
@@ -141,8 +141,8 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 				require.NoError(t, b.UpdateJoining(t.Context(), h.env+"/"+h.id, seen))
 			}
 			b.pass(81 * time.Minute) // the time-out of a single-node cluster is longer
-			for _, says := range c.says {
-				require.Contains(t, *h.require(c.state).StatusInfo, says)
+			for _, want := range c.want {
+				require.Contains(t, *h.require(c.state).StatusInfo, want)
 			}
 		})
 	}

@@ -268,23 +268,23 @@ func TestJournal_clustersOfOneInfraEnvAreSeparate(t *testing.T) {
 	}
 	first, second := register("first"), register("second")
 	env := b.infraEnvOf(nil)
-	mine, theirs := b.host(env, 1), b.host(env, 2)
-	for h, cluster := range map[*testHost]string{mine: first, theirs: second} {
+	firstHost, secondHost := b.host(env, 1), b.host(env, 2)
+	for h, cluster := range map[*testHost]string{firstHost: first, secondHost: second} {
 		_, err := b.BindHost(t.Context(), env, h.id, cluster)
 		require.NoError(t, err)
 	}
 	archive, _ := b.written(b.collect(first))
 	b.replayed(archive)
 	text := string(mustMarshal(t, archive.Recording))
-	require.Contains(t, text, mine.id)
-	require.NotContains(t, text, theirs.id)
+	require.Contains(t, text, firstHost.id)
+	require.NotContains(t, text, secondHost.id)
 	require.NotContains(t, text, second)
 }
 
-func TestJournal_unknownClusterIsRefused(t *testing.T) {
+func TestJournal_unknownClusterIsRejected(t *testing.T) {
 	b := newJournalHarness(t, 1<<20, 64<<20)
 	_, err := journal.Collect(t.Context(), b.options.DB, JournalLayout(), nil, "00000000-0000-4000-8000-000000000000")
-	b.requireRefused(err, fault.NotFound, "no history of a deleted cluster with this ID")
+	b.requireRejected(err, fault.NotFound, "no history of a deleted cluster with this ID")
 }
 
 func TestJournal_ownersOfRows(t *testing.T) {

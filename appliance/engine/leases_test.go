@@ -51,7 +51,7 @@ func TestVIPs_leasedByDHCP(t *testing.T) {
 	require.Equal(t, lease, asked().APIVipLease, "the lease is renewed")
 	require.Contains(t, b.names(event.Filter{ClusterID: cluster}), event.VIPsUpdated)
 
-	b.requireRefused(answer("10.0.0.4", lease), fault.Invalid, "not in machine network")
+	b.requireRejected(answer("10.0.0.4", lease), fault.Invalid, "not in machine network")
 	row, err := record.ReadCluster(b.options.DB, cluster)
 	require.NoError(t, err)
 	require.Equal(t, lease, row.APILease)

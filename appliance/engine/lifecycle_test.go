@@ -87,7 +87,7 @@ func testPendingForInput(b *harness) {
 	hosts[0].require(lifecycle.HostPendingForInput)
 	b.requireCluster(cluster, lifecycle.ClusterPendingForInput)
 	_, err := b.InstallCluster(b.Context(), cluster)
-	b.requireRefused(err, fault.Conflict, "install is not possible")
+	b.requireRejected(err, fault.Conflict, "install is not possible")
 }
 
 func testInsufficientHost(b *harness) {
@@ -153,10 +153,10 @@ func testBinding(b *harness) {
 		h.report()
 		h.require(status)
 	}
-	b.requireRefused(unbind(), fault.Conflict, "belongs to no cluster")
+	b.requireRejected(unbind(), fault.Conflict, "belongs to no cluster")
 	require.NoError(b, bind())
 	h.require(lifecycle.HostBinding)
-	b.requireRefused(bind(), fault.Conflict, "already belongs")
+	b.requireRejected(bind(), fault.Conflict, "already belongs")
 	again(lifecycle.HostKnown)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	require.NoError(b, unbind())
@@ -168,7 +168,7 @@ func testBinding(b *harness) {
 	b.startInstallation(cluster)
 	b.prepareAll()
 	h.report()
-	b.requireRefused(unbind(), fault.Conflict, "unbind is not possible")
+	b.requireRejected(unbind(), fault.Conflict, "unbind is not possible")
 	h.reportStagesUpTo(models.HostStageDone)
 	require.NoError(b, unbind())
 	h.require(lifecycle.HostUnbindingPendingUserAction)
@@ -288,7 +288,7 @@ func testCancelOfPreparation(b *harness) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	h.require(lifecycle.HostKnown)
 	_, err = b.CancelInstallation(b.Context(), cluster)
-	b.requireRefused(err, fault.Conflict, "cancel is not possible")
+	b.requireRejected(err, fault.Conflict, "cancel is not possible")
 }
 
 func testResetOfPreparation(b *harness) {

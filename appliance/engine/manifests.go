@@ -203,7 +203,7 @@ func (c *change) replaceManifest(id string, from, to Manifest, staged *store.Sta
 	c.settleCluster(id)
 	message := fmt.Sprintf("Cluster %s: the manifest %s was changed.", row.API.Name, to.Path())
 	if from.Path() != to.Path() {
-		message = fmt.Sprintf("Cluster %s: the manifest %s is %s now.", row.API.Name, from.Path(), to.Path())
+		message = fmt.Sprintf("Cluster %s: the manifest %s was moved to %s.", row.API.Name, from.Path(), to.Path())
 	}
 	return errors.Join(
 		record.InstallerFiles.Put(c.tx, id+"/"+manifestFolder+to.Path(), staged, c.now),

@@ -26,8 +26,8 @@ type InstallSource struct {
 	// TrustBundle holds additional CA certificates (PEM) for the nodes, on top of those in the
 	// mirror rules.
 	TrustBundle []byte
-	// Also lists images that are not in the release: the programs on the hosts, if the site has
-	// configured its own.
+	// Also lists images that are not in the release: those of the programs on hosts, if the
+	// appliance's configuration sets them.
 	Also []string
 }
 
@@ -89,7 +89,7 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	return source, err
 }
 
-// AcceptMirrorGaps allows or forbids the installation of a cluster if the mirror lacks images.
+// AcceptMirrorGaps sets whether a cluster may be installed although the mirror lacks images.
 func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -100,7 +100,7 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 		c.saveCluster(row)
 		if !accept {
 			return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityInfo,
-				"Cluster %s: gaps in the mirror prevent its installation again.", row.API.Name)
+				"Cluster %s: the installation again requires a mirror without gaps.", row.API.Name)
 		}
 		return c.clusterEvent(row, event.MirrorGapsAccepted, models.EventSeverityWarning,
 			"Cluster %s: a user accepted that the mirror lacks images.", row.API.Name)

@@ -57,7 +57,7 @@ func (c *change) noteHostObject(row *record.Host, of []record.Object) error {
 	return record.NoteAll(&row.Object, c.tx, record.HostObjects, record.HostKey(row), of)
 }
 
-// noteHostObjectAt is noteHostObject for a host by its ids.
+// noteHostObjectAt is like noteHostObject, for the host with the given ids.
 func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []record.Object) error {
 	if len(of) == 0 {
 		return nil

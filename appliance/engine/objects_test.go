@@ -19,7 +19,7 @@ import (
 // during the transaction.
 type recordingProjector struct {
 	touched []Touched
-	refuse  error
+	failure error
 	inspect func(Touched) error
 }
 
@@ -29,10 +29,10 @@ func (p *recordingProjector) Project(_ *store.Tx, touched Touched) error {
 			return err
 		}
 	}
-	if p.refuse == nil {
+	if p.failure == nil {
 		p.touched = append(p.touched, touched)
 	}
-	return p.refuse
+	return p.failure
 }
 
 func (p *recordingProjector) last() Touched { return p.touched[len(p.touched)-1] }
@@ -75,7 +75,7 @@ func TestProjector_seesEachUncommittedChange(t *testing.T) {
 
 func TestProjector_failureRollsBack(t *testing.T) {
 	b := newHarness(t)
-	b.options.Projector = &recordingProjector{refuse: errors.New("the disk is full")}
+	b.options.Projector = &recordingProjector{failure: errors.New("the disk is full")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret: conv.Pointer(testPullSecret),
@@ -152,7 +152,7 @@ func TestObjects_foundByKey(t *testing.T) {
 	b.rows(func(rows view.Rows) {
 		found, err := rows.ClusterOf("site/bench")
 		require.NoError(t, err)
-		require.Empty(t, found, "the former key is gone")
+		require.Empty(t, found, "the former key was removed")
 	})
 
 	require.NoError(t, b.DeregisterCluster(t.Context(), id))

@@ -17,7 +17,7 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// recordOperators records a change of the operators that a cluster gets: as an event and in the
+// recordOperators records a change of a cluster's operators. It writes an event and updates the
 // features that the cluster uses.
 func (c *change) recordOperators(row *record.Cluster, before []string) error {
 	now := operator.Selected(&row.API, true)
@@ -36,7 +36,7 @@ func (c *change) recordOperators(row *record.Cluster, before []string) error {
 			return err
 		}
 	}
-	message := fmt.Sprintf("Cluster %s: no operators are installed with it.", row.API.Name)
+	message := fmt.Sprintf("Cluster %s: no operators are selected.", row.API.Name)
 	if len(now) > 0 {
 		message = fmt.Sprintf("Cluster %s: the operators that are installed with it are %s.", row.API.Name,
 			strings.Join(now, ", "))

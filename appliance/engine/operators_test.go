@@ -34,13 +34,13 @@ func (b *harness) finalizingWith(names ...string) string {
 	return cluster
 }
 
-func (b *harness) reportOperator(cluster, name string, status models.OperatorStatus, says string) {
+func (b *harness) reportOperator(cluster, name string, status models.OperatorStatus, info string) {
 	b.Helper()
 	require.NoError(b, b.ReportOperator(b.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status,
-		StatusInfo: says}))
+		StatusInfo: info}))
 }
 
-func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
+func TestOperators_failedOperatorDegradesCluster(t *testing.T) {
 	b := newHarness(t)
 	cluster := b.finalizingWith("metallb", "oadp")
 	b.reportOperator(cluster, "metallb", models.OperatorStatusAvailable, "")

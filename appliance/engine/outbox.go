@@ -22,7 +22,7 @@ import (
 // or was reset.
 func (c *change) updateOutbox(row *record.Cluster) error {
 	if conv.Value(row.API.Imported) || *row.API.Kind == description.KindDisconnected {
-		return nil // the installer of such a cluster reports it to AMS
+		return nil // the program that installs such a cluster reports it to AMS
 	}
 	id := row.API.ID.String()
 	held, err := outbox.DesiredRows.Get(c.tx, id)
@@ -45,7 +45,7 @@ func desiredEntry(held outbox.Desired, row *record.Cluster) outbox.Desired {
 		held.ExternalClusterID = id
 	}
 	switch *row.API.Status {
-	// In other states, the cluster's name may change, and with it the URL.
+	// In other states, a change of the cluster's name may change the URL.
 	case lifecycle.ClusterFinalizing, lifecycle.ClusterInstalled:
 		if url := consoleURLIfUp(row); url != "" {
 			held.ConsoleURL = url

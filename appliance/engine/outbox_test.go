@@ -132,5 +132,5 @@ func TestPullSecret_isSealed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, testPullSecret, secret)
 	_, err = record.OpenSecret(nil, row.PullSecret)
-	b.requireRefused(err, fault.Conflict, "sealed with another key")
+	b.requireRejected(err, fault.Conflict, "sealed with another key")
 }

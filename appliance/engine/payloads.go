@@ -40,8 +40,8 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	return payload, nil
 }
 
-// agentImage returns the pull spec of an infra-env's agent. If it is not stored, the registry is
-// asked for it.
+// agentImage returns the pull spec of an infra-env's agent. If it is not stored, agentImage reads
+// it from the registry.
 func (e *Engine) agentImage(ctx context.Context, row *record.InfraEnv) (string, error) {
 	var stored, pullSpec string
 	err := e.options.DB.View(func(tx *store.Tx) (err error) {

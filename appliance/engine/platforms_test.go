@@ -230,7 +230,7 @@ func TestFencing_invalidCredentials(t *testing.T) {
 	for name, params := range map[string]*models.HostUpdateParams{"address": credentials(" ", "a", "b"),
 		"username": credentials("a", "", "b"), "password": credentials("a", "b", "")} {
 		_, err := b.UpdateHost(t.Context(), h.env, h.id, params)
-		b.requireRefused(err, fault.Invalid, "lack the "+name)
+		b.requireRejected(err, fault.Invalid, "lack the "+name)
 	}
 	require.Empty(t, h.require(lifecycle.HostKnown).FencingCredentials)
 
@@ -241,14 +241,14 @@ func TestFencing_invalidCredentials(t *testing.T) {
 	require.NoError(t, err)
 	old := b.host(b.infraEnvOf(created.ID), 4)
 	_, err = b.UpdateHost(t.Context(), old.env, old.id, credentials("https://192.168.20.9", "a", "b"))
-	b.requireRefused(err, fault.Invalid,
+	b.requireRejected(err, fault.Invalid,
 		"can't have fencing credentials in cluster old: the feature TNF is not available with OpenShift 4.19.2")
 
 	pool := b.host(b.infraEnvOf(nil), 5)
 	_, err = b.UpdateHost(t.Context(), pool.env, pool.id, credentials("https://192.168.20.9", "a", "b"))
 	require.NoError(t, err)
 	_, err = b.BindHost(t.Context(), pool.env, pool.id, created.ID.String())
-	b.requireRefused(err, fault.Invalid, "can't have fencing credentials in cluster old")
+	b.requireRejected(err, fault.Invalid, "can't have fencing credentials in cluster old")
 }
 
 func TestArbiterRole_unsupported(t *testing.T) {
@@ -268,7 +268,7 @@ func TestArbiterRole_unsupported(t *testing.T) {
 	h := b.host(b.infraEnvOf(created.ID), 4)
 	_, err = b.UpdateHost(t.Context(), h.env, h.id,
 		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
-	b.requireRefused(err, fault.Invalid,
+	b.requireRejected(err, fault.Invalid,
 		"can't be an arbiter of cluster none: the feature TNA is not available with OpenShift 4.20.8 on x86_64, "+
 			"platform none")
 }
@@ -278,7 +278,7 @@ func TestRegisterCluster_impossible(t *testing.T) {
 	full, none := conv.Pointer(models.ClusterHighAvailabilityModeFull),
 		conv.Pointer(models.ClusterHighAvailabilityModeNone)
 	platform := platformOf
-	for says, params := range map[string]models.ClusterCreateParams{
+	for want, params := range map[string]models.ClusterCreateParams{
 		"has 2 to 5 control-plane nodes, not 6": {ControlPlaneCount: count(6)},
 		"has 2 to 5 control-plane nodes, not 0": {ControlPlaneCount: count(0)},
 		"has 2 to 5 control-plane nodes, not 1": {ControlPlaneCount: count(1),
@@ -327,7 +327,7 @@ func TestRegisterCluster_impossible(t *testing.T) {
 		"SDN_NETWORK_TYPE is not available with OpenShift 4.20.8": {
 			NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN)},
 	} {
-		t.Run(says, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			b := newHarness(t)
 			params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test",
 				conv.Pointer(testPullSecret)
@@ -336,7 +336,7 @@ func TestRegisterCluster_impossible(t *testing.T) {
 			}
 			params.OcpReleaseImage = "quay.io/release:" + *params.OpenshiftVersion
 			_, err := b.RegisterCluster(t.Context(), &params)
-			b.requireRefused(err, fault.Invalid, says)
+			b.requireRejected(err, fault.Invalid, want)
 		})
 	}
 }
@@ -344,9 +344,9 @@ func TestRegisterCluster_impossible(t *testing.T) {
 func TestUpdateCluster_platform(t *testing.T) {
 	no, yes := conv.Pointer(false), conv.Pointer(true)
 	type outcome struct {
-		kind    models.PlatformType
-		users   bool
-		refused string
+		kind   models.PlatformType
+		users  bool
+		reason string // of the rejection; "" if the update is accepted
 	}
 	for name, c := range map[string]struct {
 		from models.ClusterCreateParams
@@ -377,39 +377,39 @@ func TestUpdateCluster_platform(t *testing.T) {
 			outcome{models.PlatformTypeExternal, true, ""}},
 		"to external without it": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{Platform: external("x", "")},
-			outcome{refused: `Platform "external" has user-managed networking`}},
+			outcome{reason: `Platform "external" has user-managed networking`}},
 		"none to nutanix without the networking": {models.ClusterCreateParams{UserManagedNetworking: yes},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNutanix)},
-			outcome{refused: `Platform "nutanix" has cluster-managed networking`}},
+			outcome{reason: `Platform "nutanix" has cluster-managed networking`}},
 		"nutanix by the user": {models.ClusterCreateParams{
 			Platform: platformOf(models.PlatformTypeNutanix)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes},
-			outcome{refused: `Platform "nutanix" has cluster-managed networking`}},
+			outcome{reason: `Platform "nutanix" has cluster-managed networking`}},
 		"a single node on bare metal": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)},
-			outcome{refused: "A single node has user-managed networking"}},
+			outcome{reason: "A single node has user-managed networking"}},
 		"a single node's networking": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
 			models.V2ClusterUpdateParams{UserManagedNetworking: no},
-			outcome{refused: "A single node has user-managed networking"}},
+			outcome{reason: "A single node has user-managed networking"}},
 		"another external platform": {models.ClusterCreateParams{Platform: external("x", "External")},
 			models.V2ClusterUpdateParams{Platform: external("y", "")}, outcome{models.PlatformTypeExternal, true, ""}},
 		"oracle without its manager": {models.ClusterCreateParams{Platform: external("x", "")},
 			models.V2ClusterUpdateParams{Platform: external("oci", "")},
-			outcome{refused: "Oracle Cloud needs its cloud controller manager"}},
+			outcome{reason: "Oracle Cloud needs its cloud controller manager"}},
 		"more control-plane nodes": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](5)},
 			outcome{models.PlatformTypeBaremetal, false, ""}},
 		"one control-plane node": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](1)},
-			outcome{refused: "has 2 to 5 control-plane nodes, not 1"}},
+			outcome{reason: "has 2 to 5 control-plane nodes, not 1"}},
 		"three of a single node": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
 			models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](3)},
-			outcome{refused: "has one control-plane node, not 3"}},
+			outcome{reason: "has one control-plane node, not 3"}},
 		"the user's load balancer": {models.ClusterCreateParams{},
 			models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}},
 			outcome{models.PlatformTypeBaremetal, false, ""}},
 		"the user's load balancer elsewhere": {models.ClusterCreateParams{UserManagedNetworking: yes},
 			models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}},
-			outcome{refused: "can't be used together"}},
+			outcome{reason: "can't be used together"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newHarness(t)
@@ -418,8 +418,8 @@ func TestUpdateCluster_platform(t *testing.T) {
 			created, err := b.RegisterCluster(t.Context(), &c.from)
 			require.NoError(t, err)
 			got, err := b.UpdateCluster(t.Context(), created.ID.String(), &c.to)
-			if c.want.refused != "" {
-				b.requireRefused(err, fault.Invalid, c.want.refused)
+			if c.want.reason != "" {
+				b.requireRejected(err, fault.Invalid, c.want.reason)
 				held, err := b.Cluster(created.ID.String())
 				require.NoError(t, err)
 				require.Equal(t, created.Platform, held.Platform, "a rejected update changes nothing")

@@ -42,8 +42,8 @@ type draft struct {
 }
 
 // Recipe returns the stored recipe of an infra-env. If it is not frozen, because the agent's pull
-// spec must be read from the release payload, Recipe freezes it now. An error of kind Unavailable
-// says why that failed.
+// spec must be read from the release payload, Recipe freezes it now. If that fails, the
+// error has kind Unavailable.
 func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe, error) {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
@@ -214,8 +214,9 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 }
 
 // freeze generates the recipe of an infra-env and stores it if it has changed. If necessary, it
-// reads the agent's pull spec from the release payload. A text that is not "" is the format of the
-// event about a changed recipe; its argument is the infra-env's name.
+// reads the agent's pull spec from the release payload. The text is the format of the event about a
+// changed recipe, with the infra-env's name as its argument. If the text is empty, no event is
+// written.
 func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {

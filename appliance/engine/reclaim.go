@@ -20,26 +20,26 @@ import (
 // installed, and if the host's infra-env belongs to a cluster. The same transaction records the
 // object that describes the host, if any.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...record.Object) (*models.Host, error) {
-	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
+	return e.removeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
 }
 
 // ReclaimHost removes a host from its cluster, like UnbindHost. If an agent runs on an installed
 // host, the host downloads the discovery image and restarts from it.
 func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
-	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnReclaim, nil)
+	return e.removeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnReclaim, nil)
 }
 
-func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on lifecycle.Trigger,
+func (e *Engine) removeFromCluster(ctx context.Context, infraEnvID, hostID string, on lifecycle.Trigger,
 	of []record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
-		if err := c.takeFromCluster(infraEnvID, hostID, on); err != nil {
+		if err := c.removeFromCluster(infraEnvID, hostID, on); err != nil {
 			return err
 		}
 		return c.noteHostObjectAt(infraEnvID, hostID, of)
 	})
 }
 
-func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger) error {
+func (c *change) removeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger) error {
 	h, err := c.hostIn(infraEnvID, hostID)
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (e *Engine) forCopy(id string) (*record.Cluster, *record.InfraEnv, error) {
 	if err := json.Unmarshal(text, row); err != nil {
 		return nil, nil, err
 	}
-	// The other engine uses another key.
+	// The other engine seals secrets with another key.
 	if row.PullSecret, err = record.OpenSecret(e.options.Secrets, row.PullSecret); err != nil {
 		return nil, nil, err
 	}

@@ -75,9 +75,9 @@ func (b *harness) requireTrue(env, after string) {
 		b.requireSame(host, text, after)
 	}
 	_, err = b.ClusterJSON(env, true)
-	b.requireRefused(err, fault.NotFound, "There is no cluster")
+	b.requireRejected(err, fault.NotFound, "There is no cluster")
 	_, err = b.HostJSON(env, env)
-	b.requireRefused(err, fault.NotFound, "There is no host")
+	b.requireRejected(err, fault.NotFound, "There is no host")
 }
 
 func (b *harness) requireSame(shown any, list view.JSON, after string) {

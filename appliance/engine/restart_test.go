@@ -29,7 +29,7 @@ func TestRestart_installWaitsForRegistration(t *testing.T) {
 	h.report() // the host is still running
 	h.require(lifecycle.HostDisconnected)
 	_, err := b.InstallCluster(t.Context(), cluster)
-	b.requireRefused(err, fault.Conflict, "")
+	b.requireRejected(err, fault.Conflict, "")
 	b.pass(2*time.Minute, h)
 	require.Equal(t, lifecycle.InfoRestarting, *h.require(lifecycle.HostDisconnected).StatusInfo)
 
@@ -58,11 +58,11 @@ func TestRestart_missingHostIsLost(t *testing.T) {
 	require.Equal(t, lifecycle.InfoSilent, *h.require(lifecycle.HostDisconnected).StatusInfo)
 }
 
-func TestRestart_refusedDuringInstallation(t *testing.T) {
+func TestRestart_rejectedDuringInstallation(t *testing.T) {
 	b := newHarness(t)
 	cluster, env, h := b.readyNode()
 	b.startInstallation(cluster)
 	h.require(lifecycle.HostPreparing)
-	b.requireRefused(b.RestartHost(t.Context(), env, h.id), fault.Conflict, "preparing-for-installation")
+	b.requireRejected(b.RestartHost(t.Context(), env, h.id), fault.Conflict, "preparing-for-installation")
 	h.require(lifecycle.HostPreparing)
 }

@@ -19,20 +19,21 @@ import (
 	"landfall/appliance/sentence"
 )
 
-// LostHost describes a host that is missing in the store. A caller has read it from another source.
+// LostHost describes a host that the store lacks. The caller has the description from another
+// source.
 type LostHost struct {
 	ID           strfmt.UUID
 	ClusterID    string // "": no cluster
-	Status       string // a status during the installation is replaced by an earlier one
+	Status       string // replaced by a stable status if it is a status during an installation
 	Role         models.HostRole
 	Inventory    string // JSON, "" if unknown
 	Stage        models.HostStage
 	RegisteredAt time.Time
 }
 
-// RestoreHost adds a missing host to the store again. The host may be installed, so that its agent
-// never polls. If an infra-env already contains the machine, it fails with kind Conflict. The same
-// transaction records the object that describes the host, if any.
+// RestoreHost adds a missing host to the store again. An installed host can be restored, although
+// its agent does not poll. If an infra-env already contains the machine, RestoreHost fails with
+// kind Conflict. The same transaction records the object that describes the host, if any.
 func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...record.Object) error {
 	var reported *models.Inventory
 	if lost.Inventory != "" {

@@ -151,7 +151,7 @@ func (c *change) followMachineNetwork(m *clusterMembers) (changed bool) {
 	if machine.IsValid() {
 		text = machine.String()
 	}
-	// this host may have the network
+	// A host without an inventory may be connected to the network of the other hosts.
 	withoutInventory := func(host *inventory.Host) bool { return host.Inventory == nil }
 	if text == api.MachineNetworkCidr || text == "" && slices.ContainsFunc(m.hosts, withoutInventory) {
 		return false

@@ -220,16 +220,16 @@ func TestGeneratedPage_eachLineIsExplained(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(string(page), -1) {
 		used[row[1]] = false
 	}
-	explained := func(what, where string) {
+	explained := func(name, file string) {
 		found := false
 		for pattern := range used {
-			matched, err := path.Match(pattern, what)
+			matched, err := path.Match(pattern, name)
 			require.NoError(t, err, pattern)
-			if matched || strings.HasPrefix(what, pattern+".") {
+			if matched || strings.HasPrefix(name, pattern+".") {
 				used[pattern], found = true, true
 			}
 		}
-		require.True(t, found, "%s of %s is not explained", what, where)
+		require.True(t, found, "%s of %s is not explained", name, file)
 	}
 	for _, kind := range topologies() {
 		text, err := os.ReadFile(filepath.Join("testdata", "installconfig", kind.name+".yaml"))

@@ -37,29 +37,29 @@ func TestStaticNetwork_addressesAreUnique(t *testing.T) {
 	}
 
 	_, err = infraEnv("quay", oneAddress("52:54:00:00:00:01", vip))
-	b.requireRefused(err, fault.Invalid,
+	b.requireRejected(err, fault.Invalid,
 		fmt.Sprintf("Static network: host 0: interfaces[0].ipv4.address[0].ip (line 3) is %s, which is the API VIP "+
 			"of cluster %s.", vip, shown.Name))
 
 	quay, err := infraEnv("quay", oneAddress("52:54:00:00:00:01", "192.0.2.201"))
 	require.NoError(t, err)
 	_, err = infraEnv("pier", oneAddress("52:54:00:00:00:02", "192.0.2.201"))
-	b.requireRefused(err, fault.Invalid,
+	b.requireRejected(err, fault.Invalid,
 		"host 0: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.201, which is given to host 0 of infra-env quay.")
 	before := b.options.DB.Revision()
 	_, err = b.UpdateInfraEnv(t.Context(), quay.ID.String(),
 		&models.InfraEnvUpdateParams{StaticNetworkConfig: oneAddress("52:54:00:00:00:01", vip)})
-	b.requireRefused(err, fault.Invalid, "the API VIP of cluster")
+	b.requireRejected(err, fault.Invalid, "the API VIP of cluster")
 
 	// A VIP must not be an address of a host either.
 	_, err = b.UpdateCluster(t.Context(), cluster,
 		&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
-	b.requireRefused(err, fault.Invalid,
+	b.requireRejected(err, fault.Invalid,
 		fmt.Sprintf("192.0.2.201 can't be the API VIP of cluster %s: the static network of infra-env quay gives it "+
 			"to host 0 (interfaces[0].ipv4.address[0].ip of eth0).", shown.Name))
 	_, err = b.UpdateCluster(t.Context(), strfmt.UUID("5f6a1f3c-8f0e-4d0a-9a77-0b2f3c1d4e5f").String(),
 		&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
-	b.requireRefused(err, fault.NotFound, "There is no cluster 5f6a1f3c")
+	b.requireRejected(err, fault.NotFound, "There is no cluster 5f6a1f3c")
 	require.Equal(t, before, b.options.DB.Revision())
 	_, err = infraEnv("quay-minimal", oneAddress("52:54:00:00:00:01", "192.0.2.201"))
 	require.NoError(t, err, "the same machine with another image")
@@ -80,5 +80,5 @@ func TestPreviewStaticNetwork_storesNothing(t *testing.T) {
 	require.ErrorContains(t, preview.Hosts[1].Fault, "the API VIP of cluster")
 	require.Equal(t, before, b.options.DB.Revision())
 	_, err = b.PreviewStaticNetwork("5f6a1f3c-8f0e-4d0a-9a77-0b2f3c1d4e5f", nil)
-	b.requireRefused(err, fault.NotFound, "There is no infra-env")
+	b.requireRejected(err, fault.NotFound, "There is no infra-env")
 }

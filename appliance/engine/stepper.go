@@ -61,5 +61,6 @@ func (s Stepper) Freeze(ctx context.Context) error {
 	}
 }
 
-// Jumped reports a jump of the clock to the engine, which detects jumps of a real clock by itself.
+// Jumped reports a jump of a fake clock to the engine. The engine detects only the jumps of a real
+// clock without this call.
 func (s Stepper) Jumped(by time.Duration) { s.e.clockJumped(s.e.options.Clock.Now(), by) }

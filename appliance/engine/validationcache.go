@@ -104,8 +104,8 @@ func (c *change) validateHost(h *record.Host, host *inventory.Host, m *clusterMe
 	return found, nil
 }
 
-// lastValidation returns the last validation result of an object: that of the change, else the
-// committed one.
+// lastValidation returns the last validation result of an object: the result in this change if
+// there is one, otherwise the committed result.
 func (c *change) lastValidation(key string) (cachedValidation, bool) {
 	if held, ok := c.validated[key]; ok {
 		return held, true

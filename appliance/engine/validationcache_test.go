@@ -78,12 +78,12 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 
 // randomChange returns a random change of a site.
 func (b *harness) randomChange(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
-	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool {
+	members := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool {
 		_, err := b.Host(h.env, h.id)
 		return err != nil
 	})
 	h := hosts[rng.IntN(len(hosts))]
-	if !slices.Contains(there, h) {
+	if !slices.Contains(members, h) {
 		return "a registration", h.register
 	}
 	pick := func(values ...string) *string { return &values[rng.IntN(len(values))] }
@@ -93,12 +93,12 @@ func (b *harness) randomChange(rng *rand.Rand, cluster string, hosts []*testHost
 	host := func(params *models.HostUpdateParams) func() error {
 		return func() error { _, err := b.UpdateHost(b.Context(), h.env, h.id, params); return err }
 	}
-	things := []struct {
+	changes := []struct {
 		name string
 		act  func() error
 	}{
 		{"a report", func() error { h.report(); return nil }},
-		{"a report of all", func() error { b.reportAll(there); return nil }},
+		{"a report of all", func() error { b.reportAll(members); return nil }},
 		{"memory", func() error { h.memory = int64(rng.IntN(3)*32+4) << 30; h.report(); return nil }},
 		{"another manufacturer", func() error {
 			h.maker = *pick("Nutanix", "VMware, Inc.", "Dell Inc.")
@@ -108,7 +108,7 @@ func (b *harness) randomChange(rng *rand.Rand, cluster string, hosts []*testHost
 		{"another name server", func() error { h.loadBalancer = !h.loadBalancer; h.report(); return nil }},
 		{"another clock", func() error { h.skew = time.Duration(rng.IntN(90)) * time.Minute; h.poll(); return nil }},
 		{"silence", func() error { b.pass(5*time.Minute, h); return nil }},
-		{"time", func() error { b.pass(time.Duration(rng.IntN(3))*time.Minute, there...); return nil }},
+		{"time", func() error { b.pass(time.Duration(rng.IntN(3))*time.Minute, members...); return nil }},
 		{"a restart", h.register},
 		{"a restart by its BMC", func() error { return b.RestartHost(b.Context(), h.env, h.id) }},
 		{"another host name", host(&models.HostUpdateParams{HostName: pick("node-1", "node-2", "other", "localhost")})},
@@ -145,8 +145,8 @@ func (b *harness) randomChange(rng *rand.Rand, cluster string, hosts []*testHost
 		{"cancel", func() error { _, err := b.CancelInstallation(b.Context(), cluster); return err }},
 		{"reset", func() error { _, err := b.ResetCluster(b.Context(), cluster); return err }},
 	}
-	thing := things[rng.IntN(len(things))]
-	return thing.name, thing.act
+	chosen := changes[rng.IntN(len(changes))]
+	return chosen.name, chosen.act
 }
 
 // TestValidationCache_clusterFollowsItsInputs changes each field of a host, in clusters whose
@@ -185,19 +185,19 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 				w, err := c.members(cluster)
 				require.NoError(t, err)
 				alter(&w.row.API)
-				said := func() (report string, inputs [32]byte) {
+				validate := func() (report string, inputs [32]byte) {
 					w.inputs = nil
 					input, err := c.clusterInput(w)
 					require.NoError(t, err)
 					return string(validation.Cluster(input).JSON()), w.clusterInputs(input)
 				}
-				before, digest := said()
+				before, digest := validate()
 				record := w.hosts[0].Record
 				for f := range reflect.TypeFor[models.Host]().NumField() {
 					whole := *record
 					for _, value := range otherValues(reflect.ValueOf(record).Elem().Field(f)) {
 						reflect.ValueOf(record).Elem().Field(f).Set(value)
-						if after, other := said(); after != before {
+						if after, other := validate(); after != before {
 							relevant++
 							require.NotEqual(t, digest, other,
 								"the field %s affects the validations of the cluster, but is not in the digest",

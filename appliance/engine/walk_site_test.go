@@ -359,7 +359,7 @@ func (s *site) step() {
 		s.register, s.register, s.register, s.report, s.report, s.poll, s.changeSettings, s.passTime, s.passTime,
 		s.passTime, s.passTime,
 		s.runUserOperation, s.runUserOperation, s.runUserOperation, s.prepare, s.prepare,
-		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.restart, s.bindOrTake, s.bindOrTake,
+		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.restart, s.bindOrUnbind, s.bindOrUnbind,
 		s.reclaimReply, s.logs, s.remove,
 	}
 	switch aimed := s.aimedActions(); {
@@ -386,7 +386,7 @@ func (s *site) aimedActions() []func() {
 	case lifecycle.OnInstall, lifecycle.OnCancel, lifecycle.OnReset, lifecycle.OnAddHosts:
 		return []func(){s.runUserOperation}
 	case lifecycle.OnBind, lifecycle.OnUnbind, lifecycle.OnReclaim:
-		return []func(){s.bindOrTake}
+		return []func(){s.bindOrUnbind}
 	case lifecycle.OnReclaimReboot, lifecycle.OnReclaimFailed:
 		return []func(){s.reclaimReply}
 	case lifecycle.OnCompletion:
@@ -589,7 +589,7 @@ func (s *site) prepare() {
 		case 0:
 			h.DiskOK, h.DiskError = false, "The disk is broken."
 		case 1:
-			h.ImagesOK, h.ImagesError = false, "The image is gone."
+			h.ImagesOK, h.ImagesError = false, "The image is missing."
 		case 2:
 			h.DiskOK, h.DiskError = true, ""
 		default:
@@ -658,12 +658,12 @@ func (s *site) restart() {
 	s.withHost("is restarted", func(c *change, _ *walkHost, h *record.Host) error { return c.restartHost(h) })
 }
 
-func (s *site) bindOrTake() {
-	s.withHost("bind or take", func(c *change, w *walkHost, h *record.Host) error {
+func (s *site) bindOrUnbind() {
+	s.withHost("is bound or unbound", func(c *change, w *walkHost, h *record.Host) error {
 		if h.API.ClusterID == nil {
 			return c.bindHost(w.env, w.id, walkCluster)
 		}
-		return c.takeFromCluster(w.env, w.id, lifecycle.Trigger(s.one(string(lifecycle.OnUnbind),
+		return c.removeFromCluster(w.env, w.id, lifecycle.Trigger(s.one(string(lifecycle.OnUnbind),
 			string(lifecycle.OnReclaim))))
 	})
 }

@@ -1,6 +1,6 @@
-// Package audit checks invariants of the engine. The invariants follow from what users rely on, not
-// from the implementation of the engine: the package itself declares the parts of the store that it
-// reads.
+// Package audit checks invariants of the engine. The invariants express the guarantees that users
+// rely on, and are independent of the engine's implementation: the package itself declares the
+// parts of the store that it reads.
 //
 // Simulations and tests use the package; the product does not. The auditor is not safe for
 // concurrent use: changes must be checked one after the other.
@@ -75,17 +75,17 @@ type Change struct {
 // Auditor checks changes of an engine after their commit, and the whole store on request. It reads
 // all events from the first one on, also across restarts of the engine.
 type Auditor struct {
-	found   *Violation         // the first violation
-	states  map[string]string  // the state of each object according to its events
-	history map[string]*pastOf // by cluster id
-	kinds   map[string]string  // kind of the object with each id
-	last    string             // key of the newest event that was read
+	found   *Violation                 // the first violation
+	states  map[string]string          // the state of each object according to its events
+	history map[string]*clusterHistory // by cluster id
+	kinds   map[string]string          // kind of the object with each id
+	last    string                     // key of the newest event that was read
 	checked int
 }
 
-// pastOf holds the facts about a cluster that follow from its events and that its outbox entry must
-// have.
-type pastOf struct {
+// clusterHistory holds the facts that follow from a cluster's events. The cluster's outbox entry
+// must match them.
+type clusterHistory struct {
 	installed, deleted bool
 	id                 string // the id from the last installation
 	generation         int
@@ -93,7 +93,8 @@ type pastOf struct {
 
 // New returns an auditor for a site with an empty store.
 func New() *Auditor {
-	return &Auditor{states: make(map[string]string), history: make(map[string]*pastOf), kinds: make(map[string]string)}
+	return &Auditor{states: make(map[string]string), history: make(map[string]*clusterHistory),
+		kinds: make(map[string]string)}
 }
 
 // Started sets the first state of an object without a registration event.
@@ -183,7 +184,7 @@ func (a *Auditor) checkHost(tx *store.Tx, s Site, key string) error {
 	if err != nil {
 		return err
 	}
-	a.checkPlace(tx, key, h)
+	a.checkHostMembership(tx, key, h)
 	a.checkState("host", h.API.ID.String(), *h.API.Status)
 	a.checkID(h.API.ID.String(), "host")
 	by, waits := HostExit(s, &h.API)
@@ -209,27 +210,28 @@ func (a *Auditor) checkCluster(tx *store.Tx, s Site, id string) error {
 	wanted := *row.API.Status == lifecycle.ClusterPreparing && row.Preparation != nil && !row.Preparation.Done &&
 		row.Preparation.Failed == ""
 	a.holds(wanted == preparations.Exists(tx, id), Exit, id,
-		"the cluster is %s, and whether its preparation is to be run is %v", *row.API.Status, !wanted)
+		"the cluster is %s, but the index of pending preparations contains it: %v", *row.API.Status, !wanted)
 	return a.checkOutbox(tx, id, row)
 }
 
-// checkPlace: exactly the cluster that a host names lists the host, and the host is in one
+// checkHostMembership checks that a host is listed by the cluster that it names, and is in one
 // infra-env.
-func (a *Auditor) checkPlace(tx *store.Tx, key string, h *hostRecord) {
+func (a *Auditor) checkHostMembership(tx *store.Tx, key string, h *hostRecord) {
 	if h.API.ClusterID != nil {
 		id := h.API.ClusterID.String()
-		a.holds(clusterHosts.Exists(tx, id+"/"+key), Membership, key, "it names cluster %s, which does not list it",
+		a.holds(clusterHosts.Exists(tx, id+"/"+key), Membership, key,
+			"the host names cluster %s, which does not list the host",
 			id)
-		a.holds(clusters.Exists(tx, id), Membership, key, "it names cluster %s, which does not exist", id)
+		a.holds(clusters.Exists(tx, id), Membership, key, "the host names cluster %s, which does not exist", id)
 	}
 	var envs []string
-	err := hostPlaces.Keys(tx, h.API.ID.String()+"/", func(place string) error {
-		envs = append(envs, strings.TrimPrefix(place, h.API.ID.String()+"/"))
+	err := hostInfraEnvs.Keys(tx, h.API.ID.String()+"/", func(entry string) error {
+		envs = append(envs, strings.TrimPrefix(entry, h.API.ID.String()+"/"))
 		return nil
 	})
 	a.holds(err == nil && slices.Equal(envs, []string{h.API.InfraEnvID.String()}), Membership,
-		key, "it is in the infra-envs %v: %v", envs, err)
-	a.holds(infraEnvs.Exists(tx, h.API.InfraEnvID.String()), Membership, key, "its infra-env does not exist")
+		key, "the host is in the infra-envs %v: %v", envs, err)
+	a.holds(infraEnvs.Exists(tx, h.API.InfraEnvID.String()), Membership, key, "the host's infra-env does not exist")
 }
 
 func (a *Auditor) checkState(kind, id, status string) {
@@ -238,24 +240,24 @@ func (a *Auditor) checkState(kind, id, status string) {
 		a.states[id] = status // the first state
 		return
 	}
-	a.holds(last == status, Events, kind+" "+id, "it is %s and its events end at %s", status, last)
+	a.holds(last == status, Events, kind+" "+id, "the %s is %s, but its events end at %s", kind, status, last)
 }
 
 func (a *Auditor) checkID(id, kind string) {
 	before, known := a.kinds[id]
 	a.kinds[id] = kind
-	a.holds(!known || before == kind, IDs, id, "it names %s and %s", before, kind)
+	a.holds(!known || before == kind, IDs, id, "the id belongs to %s and %s", before, kind)
 }
 
 // recheckInterval is the time after which the engine checks a due object again if the object did
 // not change.
 const recheckInterval = time.Minute
 
-// checkExit: an object leaves its state by a time limit and has a deadline for it, or it waits for
-// a party.
+// checkExit checks that an object can leave its state: by a time limit with a deadline, or through
+// an action of another party.
 func (a *Auditor) checkExit(tx *store.Tx, s Site, key, status string, by time.Time, waitsFor string) {
 	if by.IsZero() {
-		a.holds(waitsFor != "", Exit, key, "it is %s, a state without a limit or a party to wait for", status)
+		a.holds(waitsFor != "", Exit, key, "the state is %s, which has no limit and waits for no party", status)
 		return
 	}
 	at, set := deadlines.At(tx, key)
@@ -264,7 +266,8 @@ func (a *Auditor) checkExit(tx *store.Tx, s Site, key, status string, by time.Ti
 	}
 	// The clock may jump by the tolerance of the engine.
 	a.holds(set && !at.After(by.Add(clockTolerance)), Deadline, key,
-		"it is %s and must be checked by %s, but its deadline is %s", status, shortTime(by), deadlineText(at, set))
+		"the state is %s and must be checked by %s, but its deadline is %s", status, shortTime(by),
+		deadlineText(at, set))
 }
 
 func deadlineText(at time.Time, set bool) string {
@@ -306,7 +309,7 @@ func (a *Auditor) follow(tx *store.Tx, s Site, ev *models.Event) error {
 	id := ""
 	switch ev.Name {
 	case "cluster_registration_succeeded":
-		a.history[ev.ClusterID.String()] = &pastOf{}
+		a.history[ev.ClusterID.String()] = &clusterHistory{}
 	case "cluster_deregistered":
 		id = ev.ClusterID.String()
 		delete(a.states, id)
@@ -346,7 +349,7 @@ func (a *Auditor) follow(tx *store.Tx, s Site, ev *models.Event) error {
 	return nil
 }
 
-// checkOutbox: the entry of a cluster in the outbox matches its events.
+// checkOutbox checks that the outbox entry of a cluster matches the cluster's events.
 func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error {
 	past := a.history[id]
 	if past == nil || conv.Value(row.API.Imported) || *row.API.Kind == "DisconnectedCluster" {
@@ -354,7 +357,7 @@ func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error
 	}
 	held, err := outbox.DesiredRows.Get(tx, id)
 	if err != nil {
-		a.fail(Outbox, []string{id}, "its entry is missing: %v", err)
+		a.fail(Outbox, []string{id}, "the cluster's entry for AMS is missing: %v", err)
 		return nil
 	}
 	phase := outbox.Reserved
@@ -365,12 +368,14 @@ func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error
 		past.id = own
 	}
 	a.holds(held.Phase == phase && held.MustExist == past.installed, Outbox, id,
-		"its entry for AMS has phase %s (must exist: %v), but installed is %v", held.Phase, held.MustExist,
+		"the cluster's entry for AMS has phase %s (must exist: %v), but installed is %v", held.Phase, held.MustExist,
 		past.installed)
 	a.holds(held.DisplayName == row.API.Name && held.ExternalClusterID == past.id && held.DeletedAt.IsZero(),
-		Outbox, id, "its entry for AMS has name %q, id %q, deleted %s", held.DisplayName, held.ExternalClusterID,
+		Outbox, id, "the cluster's entry for AMS has name %q, id %q, deleted %s", held.DisplayName,
+		held.ExternalClusterID,
 		held.DeletedAt)
-	a.holds(held.Generation >= past.generation, Outbox, id, "generation %d comes after %d", held.Generation,
+	a.holds(held.Generation >= past.generation, Outbox, id,
+		"the generation of the entry for AMS decreased to %d from %d", held.Generation,
 		past.generation)
 	past.generation = held.Generation
 	return nil

@@ -33,7 +33,7 @@ func earlier(a, b time.Time) time.Time {
 
 // The party that an object waits for in a state without a limit.
 const (
-	forPerson     = "a user"
+	forUser       = "a user"
 	forHost       = "the host's agent"
 	forController = "the controller in the cluster"
 	forNobody     = "no party: this is a final state"
@@ -57,7 +57,7 @@ func HostExit(s Site, h *models.Host) (by time.Time, waitsFor string) {
 	case lifecycle.HostInstallingInProgress:
 		if h.Progress.StageTimedOut && h.Progress.CurrentStage != models.HostStageRebooting {
 			// limits only warn, and the cluster's own limit ends the installation
-			return time.Time{}, forPerson
+			return time.Time{}, forUser
 		}
 		return stage.Add(hostStageLimit(h.Progress.CurrentStage)), ""
 	case lifecycle.HostResetting:
@@ -68,10 +68,10 @@ func HostExit(s Site, h *models.Host) (by time.Time, waitsFor string) {
 		if h.LogsInfo == models.LogsStateEmpty && time.Time(h.LogsStartedAt).IsZero() {
 			return entered.Add(2 * time.Minute), ""
 		}
-		return time.Time{}, forPerson
+		return time.Time{}, forUser
 	case lifecycle.HostPendingUserAction, lifecycle.HostResettingPendingUserAction,
 		lifecycle.HostUnbindingPendingUserAction, lifecycle.HostDisabled, lifecycle.HostDisabledUnbound:
-		return time.Time{}, forPerson
+		return time.Time{}, forUser
 	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound, lifecycle.HostBinding:
 		return time.Time{}, forHost
 	case lifecycle.HostInstalled:
@@ -114,16 +114,16 @@ func ClusterExit(s Site, c *models.Cluster) (by time.Time, waitsFor string) {
 		if c.LogsInfo == models.LogsStateEmpty {
 			return entered.Add(10 * time.Minute), ""
 		}
-		return time.Time{}, forPerson
+		return time.Time{}, forUser
 	case lifecycle.ClusterPendingForInput, lifecycle.ClusterInsufficient, lifecycle.ClusterReady:
-		return time.Time{}, forPerson
+		return time.Time{}, forUser
 	case lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts, lifecycle.ClusterUnmonitored:
 		return time.Time{}, forNobody
 	}
 	return time.Time{}, ""
 }
 
-// Leftover returns a function that reports each given key as a remaining record.
+// Leftover counts a check and returns a function that reports each given key as a remaining record.
 func (a *Auditor) Leftover(object, what string) func(string) error {
 	a.checked++
 	return func(key string) error {
@@ -138,12 +138,12 @@ func (a *Auditor) remainsOfHost(tx *store.Tx, s Site, key string) error {
 	}
 	_, set := deadlines.At(tx, "host/"+key)
 	a.holds(!set, Remains, key, "a deadline remains")
-	a.holds(!validations.Exists(tx, "host/"+key), Remains, key, "its validations remain")
+	a.holds(!validations.Exists(tx, "host/"+key), Remains, key, "validations remain")
 	if _, contacted := s.Engine.LastContact(key); contacted {
 		a.fail(Remains, []string{key}, "the time of its last contact remains")
 	}
 	env, id, _ := strings.Cut(key, "/")
-	a.holds(!hostPlaces.Exists(tx, id+"/"+env), Remains, key, "its entry for infra-env %s remains", env)
+	a.holds(!hostInfraEnvs.Exists(tx, id+"/"+env), Remains, key, "the host's entry for infra-env %s remains", env)
 	return reports.Keys(tx, key+"/", a.Leftover(key, "a report"))
 }
 
@@ -151,7 +151,7 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, s Site, id string) error {
 	_, set := deadlines.At(tx, "cluster/"+id)
 	a.holds(!set, Remains, id, "a deadline remains")
 	a.holds(!clusters.Exists(tx, id), Remains, id, "the cluster still exists")
-	a.holds(!validations.Exists(tx, "cluster/"+id), Remains, id, "its validations remain")
+	a.holds(!validations.Exists(tx, "cluster/"+id), Remains, id, "validations remain")
 	a.holds(!preparations.Exists(tx, id), Remains, id, "a preparation remains")
 	if past := a.history[id]; past != nil {
 		held, err := outbox.DesiredRows.Get(tx, id)
@@ -161,10 +161,10 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, s Site, id string) error {
 		switch {
 		case past.installed && !s.WithoutAMS:
 			a.holds(err == nil && held.Phase == outbox.Active && !held.DeletedAt.IsZero(), Outbox, id,
-				"it was installed and deleted, but its entry for AMS is %+v", held)
+				"the cluster was installed and deleted, but its entry for AMS is %+v", held)
 		case err == nil: // AMS may have received it
 			a.holds(held.Phase == outbox.Absent && !held.DeletedAt.IsZero(), Outbox,
-				id, "it was deleted before its installation, but its entry for AMS is %+v", held)
+				id, "the cluster was deleted before its installation, but its entry for AMS is %+v", held)
 		}
 	}
 	return errors.Join(
@@ -178,7 +178,7 @@ func (a *Auditor) remainsOfInfraEnv(tx *store.Tx, id string) error {
 	a.holds(!infraEnvs.Exists(tx, id), Remains, id, "the infra-env still exists")
 	return errors.Join(
 		hosts.Keys(tx, id+"/", a.Leftover(id, "a host")),
-		recipes.Keys(tx, id, a.Leftover(id, "its recipe")),
+		recipes.Keys(tx, id, a.Leftover(id, "a recipe")),
 	)
 }
 
@@ -206,20 +206,20 @@ func (a *Auditor) CheckRest(tx *store.Tx, s Site, hostKeys, clusterIDs []string)
 		_, found := slices.BinarySearch(owners, key)
 		a.holds(found, Remains, key, "a deadline remains")
 		a.holds(deadline.At.After(s.Now().Add(-recheckInterval)), Deadline, deadline.Key,
-			"it was due at %s and was not handled", shortTime(deadline.At))
+			"the deadline was due at %s and was not handled", shortTime(deadline.At))
 	}
 	return errors.Join(err,
 		a.CheckMembership(tx),
 		imageCodes.Keys(tx, "", func(key string) error {
 			code, env, _ := strings.Cut(key, "/")
 			a.holds(codes[code] == "" && infraEnvs.Exists(tx, env), IDs, env,
-				"its image code %s also belongs to %q", code, codes[code])
+				"the infra-env's image code %s also belongs to %q", code, codes[code])
 			codes[code] = env
 			return nil
 		}),
-		hostPlaces.Keys(tx, "", func(key string) error {
+		hostInfraEnvs.Keys(tx, "", func(key string) error {
 			id, env, _ := strings.Cut(key, "/")
-			a.holds(hosts.Exists(tx, env+"/"+id), Remains, id, "its entry for infra-env %s remains", env)
+			a.holds(hosts.Exists(tx, env+"/"+id), Remains, id, "the host's entry for infra-env %s remains", env)
 			return nil
 		}),
 		reports.Keys(tx, "", belongs("a report", hostKeys,
@@ -235,15 +235,15 @@ func (a *Auditor) CheckRest(tx *store.Tx, s Site, hostKeys, clusterIDs []string)
 // CheckMembership checks that each host in the list of a cluster names this cluster and is in no
 // other list.
 func (a *Auditor) CheckMembership(tx *store.Tx) error {
-	places := make(map[string]string)
+	clusterOf := make(map[string]string)
 	return clusterHosts.Keys(tx, "", func(key string) error {
 		cluster, host, _ := strings.Cut(key, "/")
-		a.holds(places[host] == "", Membership, host, "clusters %s and %s list it", places[host],
+		a.holds(clusterOf[host] == "", Membership, host, "clusters %s and %s list the host", clusterOf[host],
 			cluster)
-		places[host] = cluster
+		clusterOf[host] = cluster
 		h, err := hosts.Get(tx, host)
 		a.holds(err == nil && h.API.ClusterID != nil && h.API.ClusterID.String() == cluster, Membership, host,
-			"cluster %s lists it, which it does not name: %v", cluster, err)
+			"cluster %s lists the host, which does not name this cluster: %v", cluster, err)
 		return nil
 	})
 }

@@ -18,14 +18,14 @@ var (
 	validations = store.NewBucket[json.RawMessage]("validations", 1) // cluster/<id>, host/<infra-env id>/<host id>
 	events      = store.NewBucket[models.Event]("events", 1)
 
-	clusterHosts = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
-	clusterEnvs  = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
-	hostPlaces   = store.NewIndex("infra-envs-by-host")    // <host id>/<infra-env id>
-	preparations = store.NewIndex("preparations")          // <cluster id>
-	deadlines    = store.NewDeadlines("deadlines")         // cluster/<id>, host/<infra-env id>/<host id>
-	imageCodes   = store.NewIndex("infra-envs-by-code")    // <code>/<infra-env id>
-	files        = store.NewFiles("files")                 // <cluster id>/<name>
-	recipes      = store.NewFiles("recipes")               // <infra-env id>
+	clusterHosts  = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
+	clusterEnvs   = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
+	hostInfraEnvs = store.NewIndex("infra-envs-by-host")    // <host id>/<infra-env id>
+	preparations  = store.NewIndex("preparations")          // <cluster id>
+	deadlines     = store.NewDeadlines("deadlines")         // cluster/<id>, host/<infra-env id>/<host id>
+	imageCodes    = store.NewIndex("infra-envs-by-code")    // <code>/<infra-env id>
+	files         = store.NewFiles("files")                 // <cluster id>/<name>
+	recipes       = store.NewFiles("recipes")               // <infra-env id>
 )
 
 // clockTolerance is the largest jump of the clock that the engine ignores.

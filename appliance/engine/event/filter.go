@@ -17,8 +17,8 @@ type Filter struct {
 	Severities            []string
 	Categories            []string // an empty list means user
 	Message               string   // a part of the message; case is ignored
-	// ClusterLevel selects the events of the cluster itself. DeletedHosts selects those of deleted
-	// hosts. An event is selected if HostIDs or one of these selects it.
+	// ClusterLevel selects the events of the cluster itself. DeletedHosts selects the events of
+	// deleted hosts. An event is selected if HostIDs, ClusterLevel or DeletedHosts selects it.
 	ClusterLevel, DeletedHosts bool
 	Descending                 bool
 	Limit, Offset              int // a Limit of 0 selects all events
@@ -91,7 +91,8 @@ func (f *Filter) page(all []*models.Event) *Page {
 	return page
 }
 
-// subject returns the id with the fewest events in the index that may match, or "".
+// subject returns the id in the filter that has the fewest events in the index, or "" if the index
+// does not help.
 func (f *Filter) subject() string {
 	switch {
 	case len(f.HostIDs) == 1 && !f.ClusterLevel && !f.DeletedHosts:

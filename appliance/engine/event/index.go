@@ -63,8 +63,8 @@ func (x *Index) Reset() {
 	x.last, x.bySubject = "", nil
 }
 
-// Of returns the events of a subject, the oldest first. Some may have been removed, or may be newer
-// than the transaction.
+// Of returns the events of a subject, the oldest first. The result may include events that have
+// been removed or that are newer than the transaction.
 func (x *Index) Of(tx *store.Tx, subject string) ([]ID, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -42,11 +42,11 @@ type Budgets struct {
 	held map[string]Budget
 }
 
-// Budget is the spent part of an object's budget at a time.
+// Budget is the part of an object's budget that was spent at a time.
 type Budget struct {
 	spent float64 // spent events of the burst
 	at    time.Time
-	left  int // events left out since then
+	left  int // events left out since the last admitted event
 }
 
 // of returns the budget of a subject at the present time.
@@ -114,7 +114,7 @@ func (b *Budgets) Admit(drawn *map[string]Budget, limits *Limits, now time.Time,
 			return false, nil
 		}
 		return false, ev.notice(models.EventSeverityWarning, "This "+about.noun()+
-			" has too many events; some are left out until there are fewer.", nil)
+			" has too many events; new events are left out until their rate decreases.", nil)
 	}
 	left := budget.left
 	// Events are admitted again when an eighth of the burst is available, to avoid notices for
@@ -130,7 +130,7 @@ func (b *Budgets) Admit(drawn *map[string]Budget, limits *Limits, now time.Time,
 		return true, nil
 	}
 	return true, ev.notice(models.EventSeverityInfo, countOf(left)+" of this "+about.noun()+
-		" were left out; now they are written again.", Props{"count": left})
+		" were left out; new events are recorded again.", Props{"count": left})
 }
 
 // notice returns an event about left-out events with the same subjects.

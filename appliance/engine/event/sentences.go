@@ -54,10 +54,7 @@ func OfDisks(host string, inv *models.Inventory, wiped, kept []string) []Event {
 			continue
 		}
 		props := Props{"disk_name": disk.Name, "disk_id": id}
-		if slices.ContainsFunc(kept, func(other string) bool {
-			return inventory.DiskByPath(inv.Disks,
-				other) == disk
-		}) {
+		if slices.ContainsFunc(kept, func(path string) bool { return inventory.DiskByPath(inv.Disks, path) == disk }) {
 			events = append(events, info(DiskNotFormatted, props, "Host %s: disk %s (%s) is not formatted, as "+
 				"requested; if the host boots from it, the installation stops.", host, disk.Name, id))
 			continue

@@ -36,25 +36,26 @@ func joiningAdvice(s HostSituation) string {
 	}
 	switch {
 	case s.Stage == models.HostStageJoined && joining.Followed && !joining.ServingApproved:
-		return "It is a node of its cluster, but not ready, and has not requested a serving certificate. Check oc " +
-			"describe node and its kubelet's journal."
+		return "The host is a node of its cluster, but not ready, and has not requested a serving certificate. " +
+			"Check oc describe node and the journal of the host's kubelet."
 	case s.Stage == models.HostStageJoined:
-		return "It is a node of its cluster, but not ready. Check oc describe node and its kubelet's journal."
+		return "The host is a node of its cluster, but not ready. Check oc describe node and the journal of the " +
+			"host's kubelet."
 	case joining.ClientApproved:
-		return "Its kubelet's request for a client certificate was approved, but it is not a node yet. Check its " +
-			"kubelet's journal, and that it can reach the cluster's API on port 6443."
+		return "The kubelet's request for a client certificate was approved, but the host is not a node yet. Check " +
+			"the kubelet's journal, and that the host can connect to the cluster's API on port 6443."
 	case s.Stage == models.HostStageConfiguring:
-		return "It booted from its disk and has its ignition config, but is not a node yet. Check its console for " +
-			"failed units, and the cluster for pending certificate requests (oc get csr)."
+		return "The host booted from its disk and has its ignition config, but is not a node yet. Check the host's " +
+			"console for failed units, and the cluster for pending certificate requests (oc get csr)."
 	case s.Stage == models.HostStageWaitingForIgnition:
-		return "It booted from its disk, but gets no ignition config from the machine config server. Check that " +
-			"port 22623 of api-int answers, and the MachineConfigPool of its role (oc get mcp)."
+		return "The host booted from its disk, but gets no ignition config from the machine config server. Check " +
+			"that port 22623 of api-int answers, and the MachineConfigPool of the host's role (oc get mcp)."
 	}
 	missing := "has not requested its ignition config from the machine config server"
 	if joining.Followed {
 		missing = "has not requested a certificate from its cluster"
 	}
-	return "It was about to restart and " + missing + ". Check that it boots from its installation disk. If not, " +
-		"correct the boot order and restart it. If it does, check on its console that it can reach port 22623 of " +
-		"api-int."
+	return "The host was about to restart and " + missing + ". Check that the host boots from its installation " +
+		"disk. If not, correct the boot order and restart the host. If so, check on its console that it can " +
+		"connect to port 22623 of api-int."
 }

@@ -8,8 +8,8 @@
 //
 // The states and transitions are those of the Assisted Installer (internal/host/statemachine.go,
 // internal/host/pool_host_statemachine.go, internal/cluster/statemachine.go). The sentences are
-// ours. testdata/transitions.json gives the reason of each difference. docs/lifecycle.md is
-// generated from the tables.
+// Landfall's own. testdata/transitions.json gives the reason of each difference. docs/lifecycle.md
+// is generated from the tables.
 //
 // Design: docs/design.md#state-machines-as-tables.
 package lifecycle

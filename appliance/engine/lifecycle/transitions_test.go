@@ -98,8 +98,8 @@ func TestTransitions_differencesFromUpstreamAreListed(t *testing.T) {
 	hosts := slices.DeleteFunc(edgesOf(list.Hosts, list.CodeOnly),
 		func(e edge) bool { return slices.Contains(outdated, e) })
 	for _, side := range []struct {
-		of           string
-		theirs, ours []edge
+		of               string
+		upstream, actual []edge
 	}{{"hosts", hosts, HostMachine().edges()}, {"clusters", edgesOf(list.Clusters), ClusterMachine().edges()}} {
 		t.Run(side.of, func(t *testing.T) {
 			explained := make(map[edge]string)
@@ -112,13 +112,13 @@ func TestTransitions_differencesFromUpstreamAreListed(t *testing.T) {
 					explained[e] = d.Kind
 				}
 			}
-			for _, e := range side.theirs {
-				if !slices.Contains(side.ours, e) {
+			for _, e := range side.upstream {
+				if !slices.Contains(side.actual, e) {
 					requireExplained(t, explained, e, "missing")
 				}
 			}
-			for _, e := range side.ours {
-				if !slices.Contains(side.theirs, e) {
+			for _, e := range side.actual {
+				if !slices.Contains(side.upstream, e) {
 					requireExplained(t, explained, e, "added")
 				}
 			}

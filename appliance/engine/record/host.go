@@ -132,8 +132,8 @@ func HostStages(h *Host, singleNode bool) []models.HostStage {
 }
 
 // JoinCluster makes a registering host part of its cluster. If the cluster is installed, the host
-// is a joining host. Its role is worker, and that of the host of a single node is master, until a
-// user changes it.
+// is a joining host. A host without a role becomes a worker if it joins an installed cluster, and a
+// master in a single-node cluster.
 func (h *Host) JoinCluster(cluster *models.Cluster) {
 	h.API.Kind = hostKind(cluster)
 	role := models.HostRoleAutoAssign

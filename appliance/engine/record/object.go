@@ -7,8 +7,8 @@ import (
 	"landfall/store"
 )
 
-// Object refers to the object of another API that describes a row. It also records which state of
-// the object has been applied.
+// Object refers to the object of another API that describes a row. It also records the state of the
+// object that was applied to the row.
 type Object struct {
 	Key        string `json:"key,omitempty"`        // <namespace>/<name>
 	Generation int64  `json:"generation,omitempty"` // generation of the object's spec that was applied last

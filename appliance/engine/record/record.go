@@ -1,6 +1,7 @@
 // Package record holds the rows that the engine keeps in the store: clusters, infra-envs and hosts,
-// with their buckets, indexes, keys, files and sealed secrets. It decides only what a single row
-// decides. Only package engine and its views write these rows.
+// with their buckets, indexes, keys, files and sealed secrets. It contains the rules for a single
+// row; rules for several rows are in package engine. Only package engine writes these rows. Other
+// packages write only the object of a row, for example with [NoteClusterObject].
 //
 // Design: docs/design.md#upstreams-models-as-the-data-model.
 package record
@@ -83,7 +84,7 @@ const RecipeOriginKey = "all"
 type ImageCode struct {
 	Code    string    `json:"code,omitempty"` // "" if it was revoked
 	Expires time.Time `json:"expires,omitzero"`
-	// a code was created before, so a revoked code is not replaced automatically
+	// the infra-env has had a code, so that a revoked code is not replaced automatically
 	Given bool `json:"given,omitempty"`
 }
 

@@ -85,10 +85,10 @@ func TestApply_deeplyNestedReply(t *testing.T) {
 		if read == nil || kind == models.StepTypeDownloadBootArtifacts {
 			continue
 		}
-		for _, opening := range []string{"[", `{"a":`, `{"disks":[`, `{"remote_hosts":[`} {
-			_, err := Apply(&models.StepReply{StepType: kind, Output: strings.Repeat(opening, 1_000_000)},
+		for _, prefix := range []string{"[", `{"a":`, `{"disks":[`, `{"remote_hosts":[`} {
+			_, err := Apply(&models.StepReply{StepType: kind, Output: strings.Repeat(prefix, 1_000_000)},
 				replySituation())
-			require.Error(t, err, "%s %s", kind, opening)
+			require.Error(t, err, "%s %s", kind, prefix)
 		}
 	}
 }

@@ -57,8 +57,7 @@ func explanations() map[models.StepType]explanation {
 		},
 		models.StepTypeTangConnectivityCheck: {
 			"if Tang servers unlock the host's disk, according to the cluster's description or to the ignition " +
-				"config " +
-				"of a joining host",
+				"config of a joining host",
 			"`TangConnectivityResponse` is stored. If the step failed, its error is stored",
 		},
 		models.StepTypeAPIVipConnectivityCheck: {
@@ -70,9 +69,8 @@ func explanations() map[models.StepType]explanation {
 			"until the installation disk was measured, but never if partitions must be kept or the host runs from " +
 				"the disk. The second argument is the time-out in seconds",
 			"`DiskSpeedCheckResponse` is stored. A disk slower than the role's limit causes an event. A failure " +
-				"makes " +
-				"the host insufficient until another disk is selected. An empty output means that the measurement " +
-				"is still running",
+				"makes the host insufficient until another disk is selected. An empty output means that the " +
+				"measurement is still running",
 		},
 		models.StepTypeContainerImageAvailability: {
 			"for the images of the installation that the host has not pulled yet. From the second attempt on it has " +
@@ -168,7 +166,7 @@ func stepsPage(t *testing.T) string {
 		"400. An exit code other than 0 causes an event with the output of the step. The exit code 256 means that " +
 		"the agent can no longer read the discovery image. Unsolicited, repeated and late replies, and replies from " +
 		"before a restart, change no state (`TestStepReply_unsolicitedChangesNothing`, " +
-		"`TestReply_withoutNewsWritesNothing`).")
+		"`TestReply_repeatedFactsWriteNothing`).")
 	return b.String()
 }
 

@@ -31,7 +31,7 @@ type Situation struct {
 	DiskSpeedLimit int64
 }
 
-// Effect holds the changes that follow from a reply. Other parts are empty.
+// Effect holds the changes that follow from a reply. All other fields are empty.
 type Effect struct {
 	Step models.StepType
 	// Reports holds the changed reports in their stored format; see [Effect.Merge].
@@ -235,8 +235,8 @@ func decode[T any](output string) (*T, error) {
 	return v, nil
 }
 
-// keep stores the parts of a reply that the model has. Other parts are dropped, so that no agent
-// can fill the store.
+// keep stores the fields of a reply that the model defines. It drops all other fields, so that no
+// agent can fill the store.
 func keep(into *string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

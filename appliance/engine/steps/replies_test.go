@@ -257,7 +257,7 @@ func TestApply_keepsEarlierChecks(t *testing.T) {
 
 func TestApply_keepsImageMeasurement(t *testing.T) {
 	s := replySituation()
-	say := func(output string) *models.ContainerImageAvailability {
+	apply := func(output string) *models.ContainerImageAvailability {
 		e, err := Apply(&models.StepReply{StepType: models.StepTypeContainerImageAvailability,
 			Output: `{"images":[` + output + `]}`}, s)
 		require.NoError(t, err)
@@ -265,15 +265,16 @@ func TestApply_keepsImageMeasurement(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(e.Reports.Images), &s.Host.Images))
 		return s.Host.Images["a"]
 	}
-	good := &models.ContainerImageAvailability{Name: "a", Result: "success", SizeBytes: 333e6, Time: 10,
+	pulled := &models.ContainerImageAvailability{Name: "a", Result: "success", SizeBytes: 333e6, Time: 10,
 		DownloadRate: 33.3}
-	require.Equal(t, good, say(`{"name":"a","result":"success","size_bytes":333000000,"time":10,"download_rate":33.3}`))
-	gone := *good
-	gone.Result = "failure"
-	require.Equal(t, &gone, say(`{"name":"a","result":"failure"}`))
-	require.Equal(t, good, say(`{"name":"a","result":"success"}`))
+	require.Equal(t, pulled,
+		apply(`{"name":"a","result":"success","size_bytes":333000000,"time":10,"download_rate":33.3}`))
+	failed := *pulled
+	failed.Result = "failure"
+	require.Equal(t, &failed, apply(`{"name":"a","result":"failure"}`))
+	require.Equal(t, pulled, apply(`{"name":"a","result":"success"}`))
 	require.EqualValues(t, 5,
-		say(`{"name":"a","result":"success","size_bytes":333000000,"time":66.6,"download_rate":5}`).DownloadRate,
+		apply(`{"name":"a","result":"success","size_bytes":333000000,"time":66.6,"download_rate":5}`).DownloadRate,
 		"pulled and measured again")
 }
 

@@ -224,8 +224,8 @@ func imagesStep(in Input) (*models.Step, error) {
 	}
 	if in.Attempt > 1 {
 		// An agent does not send a reply that equals its last one, so a repeated failure of the
-		// same image would go unnoticed. With all images in another order, the reply differs.
-		// Images that the agent already has cost nothing.
+		// same image would go unnoticed. Another order of the images changes the reply. An agent
+		// does not pull an image that it already has.
 		shift := in.Attempt % len(needed)
 		missing = slices.Concat(needed[shift:], needed[:shift])
 	}

@@ -23,7 +23,7 @@ import (
 const (
 	pollSeconds = 60
 	backedOff   = 120
-	atOnce      = 0
+	immediately = 0
 )
 
 // hostMount is the mount point of the host's file system in the agent's container.
@@ -111,7 +111,7 @@ var (
 		models.HostStatusCancelled:            {makers: []maker{logsStep, stopStep}, seconds: backedOff},
 		models.HostStatusDisabled:             {seconds: backedOff},
 		models.HostStatusResetting:            {seconds: backedOff},
-		models.HostStatusBinding:              {seconds: atOnce, exit: true},
+		models.HostStatusBinding:              {seconds: immediately, exit: true},
 	}
 	dayTwo = map[string]plan{
 		models.HostStatusDiscovering: {makers: []maker{inventoryStep, ntpStep, domainsStep},
@@ -134,8 +134,8 @@ var (
 		models.HostStatusInsufficientUnbound:        {makers: []maker{inventoryStep, ntpStep}, seconds: pollSeconds},
 		models.HostStatusDisconnectedUnbound:        {makers: []maker{inventoryStep}, seconds: backedOff},
 		models.HostStatusDisabledUnbound:            {seconds: backedOff},
-		models.HostStatusUnbinding:                  {seconds: atOnce, exit: true},
-		models.HostStatusUnbindingPendingUserAction: {seconds: atOnce, exit: true},
+		models.HostStatusUnbinding:                  {seconds: immediately, exit: true},
+		models.HostStatusUnbindingPendingUserAction: {seconds: immediately, exit: true},
 		models.HostStatusReclaiming:                 {makers: []maker{bootArtifactsStep}, seconds: pollSeconds},
 		models.HostStatusReclaimingRebooting:        {makers: []maker{reclaimStep}, seconds: backedOff, exit: true},
 	}
