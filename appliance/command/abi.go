@@ -39,12 +39,13 @@ func newImportABI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "abi DIR",
 		Short: "Import a cluster from an agent-based installer directory",
-		Long: "Create a cluster and its infra-env on a running appliance from an agent-based installer directory " +
-			"with cluster-manifests, mirror,\nopenshift, agent-config.yaml and install-config.yaml, or only the " +
-			"install-config.yaml. Hosts receive their names, roles, disks\nand networks when they boot the " +
-			"cluster's image; their MAC addresses identify them. Unsupported settings are rejected with " +
-			"file\nand line; settings without effect are listed. The documents are stored, and landfall " +
-			"export abi writes them unchanged.",
+		Long: "Create a cluster and its infra-env on a running appliance from an agent-based installer directory.\n" +
+			"The directory contains cluster-manifests, mirror, openshift, agent-config.yaml and install-config.yaml, " +
+			"or only the\ninstall-config.yaml. Hosts receive their names, roles, disks and networks when they boot " +
+			"the " +
+			"cluster's image; their\nMAC addresses identify them. Unsupported settings are rejected with file and " +
+			"line; settings without effect are\nlisted. The documents are stored, and landfall export abi writes " +
+			"them unchanged.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			made, err := appliance.importABI(cmd.Context(), arguments[0], check)
@@ -134,7 +135,7 @@ func newExportABI() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	cmd.Flags().StringVarP(&output, "output", "o", "",
 		"directory to write, new or empty; default: the cluster's name with -abi")
 	return cmd

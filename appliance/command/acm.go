@@ -19,9 +19,9 @@ func newExportACM() *cobra.Command {
 		Use:   "acm CLUSTER",
 		Short: "Write the manifests with which a hub (ACM, MCE) imports an installed cluster",
 		Long: "Write the manifests with which a hub imports a cluster of this appliance: ManagedCluster, " +
-			"KlusterletAddonConfig, auto-import-secret,\nthe resources of the cluster and its hosts, kubeconfig and " +
-			"password, with a kustomization.yaml. On the hub, run oc apply -k DIR.\nCLUSTER is the name of the " +
-			"ClusterDeployment, or the name or ID of the cluster. Only the owner can read files with secrets.",
+			"KlusterletAddonConfig,\nauto-import-secret, the resources of the cluster and its hosts, kubeconfig and " +
+			"password, with a kustomization.yaml.\nOn the hub, run oc apply -k DIR. CLUSTER is the name of the " +
+			"ClusterDeployment, or the name or ID of the cluster. Only\nthe owner can read files with secrets.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			directory, err := acm.Export(cmd.Context(), m.server(), arguments[0], options)
@@ -62,9 +62,10 @@ func newImportACM() *cobra.Command {
 		Use:   "acm DIR|FILE.tar|FILE.yaml",
 		Short: "Import an installed cluster from a hub or from another appliance",
 		Long: "Import an installed cluster: the output of landfall export acm, or the objects of a hub (oc get -o " +
-			"yaml of its ClusterDeployment,\n" +
-			"AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). This appliance can then add hosts to it. " +
-			"Fields that only a server\nsets are dropped; objects of unused kinds are skipped and listed.",
+			"yaml of its\nClusterDeployment, AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). This " +
+			"appliance can then add\nhosts to the cluster. Fields that only a server sets are dropped; objects of " +
+			"unused " +
+			"kinds are skipped and listed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			m.out, m.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()

@@ -28,10 +28,10 @@ func newAMSExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export -o FILE",
 		Short: "Write the queued updates for AMS to a file that a courier carries to a connected machine",
-		Long: "Write the queued updates for AMS to a file that a courier carries to a connected machine. The file is " +
-			"signed with the site's key and\n" +
-			"contains no tokens and no pull secret. For the clusters in it, the appliance creates and deletes no " +
-			"subscriptions\nuntil its receipts are imported, the export is revoked, or a week has passed.",
+		Long: "Write the queued updates for AMS to a file that a courier carries to a connected machine. The file " +
+			"is signed\nwith the site's key and contains no tokens and no pull secret. For the clusters in the file, " +
+			"the appliance creates\nand deletes no subscriptions until the receipts are imported, the export is " +
+			"revoked, or a week has passed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -105,7 +105,7 @@ func newAMSImport() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&trust, "trust", "",
-		"fingerprint of the pushing machine's key; required for the first import from this machine")
+		"fingerprint of the pushing machine's key; required for the first import from that machine")
 	return cmd
 }
 
@@ -119,7 +119,7 @@ func newAMSPush() *cobra.Command {
 		Use:   "push FILE",
 		Short: "On a connected machine: send the updates of a site's file to AMS, and write the receipts",
 		Long: "On a connected machine: send the updates in a site's file to AMS with your own credentials, and write " +
-			"the receipts next to the file.\nAn interrupted push can be repeated: it continues where it stopped and " +
+			"the receipts\nnext to the file. An interrupted push can be repeated: it continues where it stopped and " +
 			"sends nothing twice.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {

@@ -23,10 +23,10 @@ func newAMSToken() *cobra.Command {
 		Long: "Create a token with which the ocm command uses this appliance instead of AMS, and write it to " +
 			"standard output. The token\ncannot be shown again, because the appliance stores only its digest:\n\n" +
 			"  ocm login --token \"$(landfall ams token)\" --url http://APPLIANCE:8090\n\n" +
-			"With --offline, the ocm command exchanges the token at the appliance (ocm login --token … --token-url " +
-			"http://APPLIANCE:8090" + accounts.TokenPath + "),\n" +
-			"With --client, the token is the secret of a client ID (ocm login --client-id … --client-secret … " +
-			"--token-url …).",
+			"With --offline, the ocm command exchanges the token at the appliance:\n\n" +
+			"  ocm login --token … --token-url http://APPLIANCE:8090" + accounts.TokenPath + "\n\n" +
+			"With --client, the token is the secret of a client ID:\n\n" +
+			"  ocm login --client-id … --client-secret … --token-url …",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -43,7 +43,7 @@ func newAMSToken() *cobra.Command {
 				return err
 			}
 			if issued.Kind == local.Client {
-				fmt.Fprintf(cmd.ErrOrStderr(), "The client's id is %s, its secret:\n", issued.ID)
+				fmt.Fprintf(cmd.ErrOrStderr(), "The client's ID is %s, and its secret is:\n", issued.ID)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), issued.Secret)
 			fmt.Fprintf(cmd.ErrOrStderr(),

@@ -58,8 +58,8 @@ func TestApply_readsManifestsFirst(t *testing.T) {
 }
 
 func TestApply_dryRunReportsMissing(t *testing.T) {
-	write := func(w http.ResponseWriter, value any) { require.NoError(t, json.NewEncoder(w).Encode(value)) }
-	var asked site.ProofRequest
+	respond := func(w http.ResponseWriter, value any) { require.NoError(t, json.NewEncoder(w).Encode(value)) }
+	var proofRequest site.ProofRequest
 	mux := http.NewServeMux()
 	kinds := map[string][2]string{"/apis/hive.openshift.io/v1": {"ClusterImageSet", "ClusterDeployment"},
 		"/apis/extensions.hive.openshift.io/v1beta1": {"AgentClusterInstall", "X"}, "/api/v1": {"Secret", "Y"}}
@@ -70,26 +70,26 @@ func TestApply_dryRunReportsMissing(t *testing.T) {
 				list = append(list, map[string]any{"kind": name, "name": strings.ToLower(name) + "s",
 					"namespaced": name != "ClusterImageSet"})
 			}
-			write(w, map[string]any{"kind": "APIResourceList", "resources": list})
+			respond(w, map[string]any{"kind": "APIResourceList", "resources": list})
 		})
 	}
 	mux.HandleFunc("GET /", http.NotFound)
 	mux.HandleFunc("PATCH /apis/", func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "All", r.URL.Query().Get("dryRun"))
 		w.WriteHeader(http.StatusCreated)
-		write(w, map[string]any{})
+		respond(w, map[string]any{})
 	})
 	mux.HandleFunc("POST "+console.MirrorProofsRoute, func(w http.ResponseWriter, r *http.Request) {
-		require.NoError(t, json.NewDecoder(r.Body).Decode(&asked))
+		require.NoError(t, json.NewDecoder(r.Body).Decode(&proofRequest))
 		report := &prover.ReleaseReport{Version: "4.20.1"}
-		report.Results = []prover.Result{{Status: "missing", Text: "The image etcd is not there."}}
-		write(w, &site.Proof{Release: asked.Release, State: site.ProofDone, Gaps: 1,
+		report.Results = []prover.Result{{Status: "missing", Text: "The image etcd is missing."}}
+		respond(w, &site.Proof{Release: proofRequest.Release, State: site.ProofDone, Gaps: 1,
 			Message: "1 image is missing.", Report: report})
 	})
 	mux.HandleFunc("GET "+console.DoctorRoute, func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "api_vip=10.0.0.1&base_domain=example.com&name=berlin&names_needed=true", r.URL.RawQuery)
-		write(w, &doctor.Report{Findings: []doctor.Finding{
-			{Subject: "api.berlin.example.com", Status: doctor.Red, Result: "there is no such name",
+		respond(w, &doctor.Report{Findings: []doctor.Finding{
+			{Subject: "api.berlin.example.com", Status: doctor.Red, Result: "the name does not exist",
 				Advice: "Add a DNS record."}, {Subject: "*.berlin", Status: doctor.Green},
 		}})
 	})
@@ -100,14 +100,14 @@ func TestApply_dryRunReportsMissing(t *testing.T) {
 
 	got := landfall(t, "apply", "--dry-run", "-f", file, "--url", appliance.URL)
 	require.Equal(t, exitFailure, got.code)
-	require.Equal(t, "quay.io/r@sha256:1", asked.Release)
+	require.Equal(t, "quay.io/r@sha256:1", proofRequest.Release)
 	require.Equal(t, []string{
 		"clusterimageset.hive.openshift.io/v4.20 created (server dry run)",
 		"clusterdeployment.hive.openshift.io/c created (server dry run)",
 		"agentclusterinstall.extensions.hive.openshift.io/c created (server dry run)",
-		"quay.io/r@sha256:1 4.20.1", "GAP missing: The image etcd is not there.",
+		"quay.io/r@sha256:1 4.20.1", "GAP missing: The image etcd is missing.",
 	}, strings.Split(got.out, "\n")[:5])
-	require.Contains(t, got.out, "MISSING api.berlin.example.com: there is no such name. Add a DNS record.\n")
+	require.Contains(t, got.out, "MISSING api.berlin.example.com: the name does not exist. Add a DNS record.\n")
 	require.NotContains(t, got.out, "*.berlin")
 	require.Equal(t, "landfall: "+file+
 		":6: clusterdeployment.hive.openshift.io/c names the Secret pull in spec.pullSecretRef, which is neither "+

@@ -19,21 +19,21 @@ import (
 	"landfall/store"
 )
 
-// requireRefusedStart runs serve on a data directory and checks that it ends at once with exit code
-// 1 and one line that says all of the texts.
-func requireRefusedStart(t *testing.T, dir string, arguments []string, says ...string) {
+// requireRefusedStart runs serve on a data directory. It asserts that serve ends with exit code 1
+// and prints one line that contains all texts.
+func requireRefusedStart(t *testing.T, dir string, arguments []string, texts ...string) {
 	t.Helper()
 	got := landfall(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, arguments...)...)
 	t.Log(got.errOut)
 	require.Equal(t, exitFailure, got.code)
 	require.Empty(t, got.out)
-	require.Equal(t, 1, strings.Count(got.errOut, "\n"), "one line: %s", got.errOut)
-	for _, said := range says {
-		require.Contains(t, got.errOut, said)
+	require.Equal(t, 1, strings.Count(got.errOut, "\n"), "more than one line: %s", got.errOut)
+	for _, text := range texts {
+		require.Contains(t, got.errOut, text)
 	}
 }
 
-// database fills a data directory and returns the path of the file.
+// database creates a database with 100 rows in a data directory and returns the path of its file.
 func database(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := store.Open(t.Context(), dir, store.Options{})
@@ -53,15 +53,18 @@ func database(t *testing.T, dir string) string {
 }
 
 func TestServe_damagedOrNewerDatabase(t *testing.T) {
-	for name, spoilt := range map[string]struct {
-		spoil func(t *testing.T, path string)
-		says  []string
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, path string)
+		texts  []string
 	}{
 		"truncated": {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
 			[]string{"is damaged", "restore it from a backup, or move it away to start empty"}},
 		"empty": {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
 			[]string{"is damaged", "the file is empty"}},
-		"a text": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("hello\n"), 0o600)) },
+		"text file": {func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, []byte("hello\n"),
+				0o600))
+		},
 			[]string{"is damaged"}},
 		"garbage": {func(t *testing.T, path string) {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -82,13 +85,13 @@ func TestServe_damagedOrNewerDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := database(t, dir)
-			spoilt.spoil(t, path)
+			c.damage(t, path)
 			before, err := os.ReadFile(path)
 			require.NoError(t, err)
-			requireRefusedStart(t, dir, nil, append(spoilt.says, "the database "+path)...)
+			requireRefusedStart(t, dir, nil, append(c.texts, "the database "+path)...)
 			after, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(before, after), "what can be rescued is not written to")
+			require.True(t, bytes.Equal(before, after), "serve changed the database, which may be recoverable")
 		})
 	}
 }
@@ -110,17 +113,17 @@ func TestServe_portInUse(t *testing.T) {
 	requireRefusedStart(t, dir, []string{"--listen", taken.Addr().String()},
 		"another program already listens on "+taken.Addr().String()+
 			"; stop it, or choose another address with --listen")
-	require.NoDirExists(t, dir, "nothing half-done stays")
+	require.NoDirExists(t, dir, "serve left a data directory behind")
 }
 
 func TestServe_unreadableMirrorRules(t *testing.T) {
-	for name, wrong := range map[string]struct {
+	for name, invalid := range map[string]struct {
 		flag, content string
-		says          []string
+		texts         []string
 	}{
-		"a CA bundle without certificates":  {"--mirror-ca-bundle", "hello", []string{"certificate"}},
-		"a registries.conf that is no TOML": {"--mirror-registries-conf", "[[registry\n", []string{"line 1"}},
-		"mirror sets that are no YAML":      {"--mirror-idms-files", "kind: [", []string{"YAML"}},
+		"a CA bundle without certificates":    {"--mirror-ca-bundle", "hello", []string{"certificate"}},
+		"a registries.conf with invalid TOML": {"--mirror-registries-conf", "[[registry\n", []string{"line 1"}},
+		"mirror sets with invalid YAML":       {"--mirror-idms-files", "kind: [", []string{"YAML"}},
 		"mirror sets without a source": {"--mirror-idms-files",
 			"apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: a}\nspec: " +
 				"{imageDigestMirrors: [{mirrors: [b.example.com/c]}]}\n", []string{"source"}},
@@ -130,17 +133,17 @@ func TestServe_unreadableMirrorRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			directory := t.TempDir()
 			path := filepath.Join(directory, "given")
-			require.NoError(t, os.WriteFile(path, []byte(wrong.content), 0o600))
-			requireRefusedStart(t, filepath.Join(directory, "data"), []string{wrong.flag, path},
-				append(wrong.says, path)...)
+			require.NoError(t, os.WriteFile(path, []byte(invalid.content), 0o600))
+			requireRefusedStart(t, filepath.Join(directory, "data"), []string{invalid.flag, path},
+				append(invalid.texts, path)...)
 			require.NoDirExists(t, filepath.Join(directory, "data"))
 		})
 	}
 }
 
-// asNobody runs the test that calls it once more, alone and as a user without rights, unless this
-// is that run. It reports whether it is.
-func asNobody(t *testing.T, dir string) bool {
+// unprivileged reports whether this process has no root privileges, or is the child process of an
+// earlier call, which drops them. Otherwise, it runs the calling test in such a child process.
+func unprivileged(t *testing.T, dir string) bool {
 	t.Helper()
 	const directory = "TEST_READ_ONLY_DIRECTORY"
 	if os.Getuid() != 0 || os.Getenv(directory) != "" {
@@ -162,7 +165,7 @@ func TestServe_readOnlyDataDirectory(t *testing.T) {
 		require.NoError(t, os.Chmod(dir, 0o555))
 		t.Cleanup(func() { require.NoError(t, os.Chmod(dir, 0o755)) })
 	}
-	if !asNobody(t, dir) {
+	if !unprivileged(t, dir) {
 		return
 	}
 	if os.Getuid() == 0 {

@@ -135,7 +135,7 @@ func newBMCAdd() *cobra.Command {
 	flags.StringVar(&wanted.BootMode, "boot-mode", "", "UEFI, UEFISecureBoot or legacy; default: unchanged")
 	flags.BoolVar(&wanted.SkipVerify, "skip-verify", false, "accept any certificate of the BMC")
 	flags.StringVar(&caFile, "ca-file", "", "PEM file with the CA of the BMC's certificate")
-	flags.StringVar(&wanted.InfraEnvID, "infra-env", "", "infra-env whose image the server boots, by name or id")
+	flags.StringVar(&wanted.InfraEnvID, "infra-env", "", "infra-env whose image the server boots, by name or ID")
 	return cmd
 }
 

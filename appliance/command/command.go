@@ -109,7 +109,7 @@ func group(parent *cobra.Command, commands ...*cobra.Command) {
 			return nil
 		}
 		if near := parent.SuggestionsFor(arguments[0]); len(near) > 0 {
-			return fmt.Errorf("unknown command %q; did you mean %q?", arguments[0], near[0])
+			return fmt.Errorf("unknown command %q (did you mean %q?)", arguments[0], near[0])
 		}
 		return fmt.Errorf("unknown command %q", arguments[0])
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	installer.Main() // this program plays the openshift-install of the demo's payload
+	installer.Main() // this program is also the openshift-install of the demo's payload
 	os.Exit(m.Run())
 }
 
@@ -40,8 +40,8 @@ func landfallUntil(ctx context.Context, arguments ...string) result {
 	return result{code, out.String(), errOut.String()}
 }
 
-// terminal takes what a command writes; its log and what it tells may come at once, as to a
-// process's standard error.
+// terminal is a buffer for the output of a command. It allows concurrent writes, because a command
+// logs and prints at the same time.
 type terminal struct {
 	mu      sync.Mutex
 	written bytes.Buffer
@@ -59,7 +59,7 @@ func (t *terminal) String() string {
 	return t.written.String()
 }
 
-// interruptAt runs a command and interrupts it when it has written a text to standard output.
+// interruptAt runs a command and interrupts it after it has written a text to standard output.
 func interruptAt(t *testing.T, text string, arguments ...string) result {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -89,17 +89,17 @@ func TestUsage_wrongArguments(t *testing.T) {
 		arguments []string
 		sentence  string
 	}{
-		"a command like another": {[]string{"sevre"},
-			`landfall: unknown command "sevre"; did you mean "serve"?; see landfall --help`},
-		"a command like none": {[]string{"coffee"}, `landfall: unknown command "coffee"; see landfall --help`},
-		"a part of a command": {[]string{"simulate", "coffee"},
+		"misspelt command": {[]string{"sevre"},
+			`landfall: unknown command "sevre" (did you mean "serve"?); see landfall --help`},
+		"unknown command": {[]string{"coffee"}, `landfall: unknown command "coffee"; see landfall --help`},
+		"unknown subcommand": {[]string{"simulate", "coffee"},
 			`unknown command "coffee"; see landfall simulate --help`},
-		"an unknown flag": {[]string{"demo", "--quick"},
+		"unknown flag": {[]string{"demo", "--quick"},
 			`landfall: unknown flag: --quick; see landfall demo --help`},
-		"a value like none": {[]string{"serve", "--log-level", "loud"},
+		"invalid value": {[]string{"serve", "--log-level", "loud"},
 			`log.level is "loud"; expected one of debug, info, warn, error; see landfall serve --help`},
-		"an argument too many": {[]string{"version", "please"}, `see landfall version --help`},
-		"a missing flag":       {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
+		"additional argument": {[]string{"version", "please"}, `see landfall version --help`},
+		"missing flag":        {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, wrong.arguments...)
@@ -121,9 +121,9 @@ func TestUsage_commandGroup(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	require.Contains(t, landfall(t, "version").out, "landfall "+Version())
-	var said map[string]string
-	require.NoError(t, json.Unmarshal([]byte(landfall(t, "version", "--json").out), &said))
-	require.Equal(t, Version(), said["version"])
+	var printed map[string]string
+	require.NoError(t, json.Unmarshal([]byte(landfall(t, "version", "--json").out), &printed))
+	require.Equal(t, Version(), printed["version"])
 }
 
 func TestServe_flagForEachConfigurationKey(t *testing.T) {
@@ -141,19 +141,20 @@ func TestServe_invalidConfiguration(t *testing.T) {
 	directory := t.TempDir()
 	wrong := filepath.Join(directory, "wrong.yaml")
 	require.NoError(t, os.WriteFile(wrong, []byte("\nlisen: x\n"), 0o600))
-	notAFolder := filepath.Join(directory, "file")
-	require.NoError(t, os.WriteFile(notAFolder, nil, 0o600))
+	notADirectory := filepath.Join(directory, "file")
+	require.NoError(t, os.WriteFile(notADirectory, nil, 0o600))
 
 	for name, rejected := range map[string]struct {
 		arguments []string
 		sentence  string
 	}{
-		"a wrong key": {[]string{"--config", wrong},
+		"unknown key": {[]string{"--config", wrong},
 			`wrong.yaml, line 2: unknown key "lisen"; did you mean "listen"?`},
-		"no such file": {[]string{"--config", directory + "/none.yaml"}, "none.yaml: the file does not exist"},
-		"a port in use": {[]string{"--listen", taken.Addr().String(), "--data-dir", directory + "/data"},
+		"missing file": {[]string{"--config", directory + "/none.yaml"}, "none.yaml: the file does not exist"},
+		"port in use": {[]string{"--listen", taken.Addr().String(), "--data-dir", directory + "/data"},
 			"another program already listens on " + taken.Addr().String()},
-		"a file for a directory": {[]string{"--listen", "127.0.0.1:0", "--data-dir", notAFolder}, notAFolder},
+		"file instead of a directory": {[]string{"--listen", "127.0.0.1:0", "--data-dir", notADirectory},
+			notADirectory},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"serve"}, rejected.arguments...)...)
@@ -182,7 +183,7 @@ func TestDemo_installsClusterAndExits(t *testing.T) {
 	}
 }
 
-// requireDemo runs a demo that ends by itself, whose cluster gets that name.
+// requireDemo runs a demo with --exit and asserts that it installs a cluster with the given name.
 func requireDemo(t *testing.T, name, hosts, kubeconfig string, more ...string) {
 	t.Helper()
 	got := landfall(t, append([]string{"demo", "--exit", "--listen", "127.0.0.1:0", "--hosts", hosts, "--kubeconfig",
@@ -206,8 +207,8 @@ func TestDemo_interruptedDuringInstallation(t *testing.T) {
 	require.Zero(t, got.code, got.errOut)
 }
 
-// TestDemo_keepsDataDirectory installs a single node, and
-// another one beside it in a demo that does not end by itself.
+// TestDemo_keepsDataDirectory installs a single node. A second demo, without --exit, installs
+// another cluster in the same data directory.
 func TestDemo_keepsDataDirectory(t *testing.T) {
 	directory := t.TempDir()
 	kubeconfig := filepath.Join(directory, "kubeconfig")
@@ -253,11 +254,11 @@ func TestDemo_reportsFailure(t *testing.T) {
 		arguments []string
 		reason    string
 	}{
-		"a host fails":      {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
-		"a wrong fault":     {[]string{"--faults", "gremlins"}, "gremlins"},
+		"failing host":      {[]string{"--faults", "fail-at=Writing image to disk"}, "host-"},
+		"unknown fault":     {[]string{"--faults", "gremlins"}, "gremlins"},
 		"hosts never ready": {[]string{"--faults", "low-memory", "--timeout", "3s"}, "the demo did not end within 3s"},
-		"a port in use":     {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
-		"no such directory": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
+		"port in use":       {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
+		"missing directory": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
 			"choose another file with --kubeconfig"},
 		"two hosts": {[]string{"--hosts", "2"}, "use 1 host (a single node) or at least 3"},
 	} {
@@ -304,7 +305,7 @@ func TestClient_emptyAppliance(t *testing.T) {
 	status := landfall(t, "status", "--url", server.URL).out
 	require.Contains(t, status, "Without a live ISO")
 	require.Contains(t, status, "Without a release")
-	require.NotContains(t, status, "KIND", "no table of nothing")
+	require.NotContains(t, status, "KIND", "status printed an empty table")
 }
 
 func TestClient_clusterByIDOrName(t *testing.T) {
@@ -313,7 +314,7 @@ func TestClient_clusterByIDOrName(t *testing.T) {
 		answer := `[{"id":"` + id + `","name":"east"},{"id":"c-2","name":"twin"},{"id":"c-3","name":"twin"}]`
 		if r.URL.Path != "/api/assisted-install/v2/clusters" {
 			w.WriteHeader(http.StatusTeapot)
-			answer = `{"reason":"asked for ` + r.URL.Path + `?` + r.URL.RawQuery + `"}`
+			answer = `{"reason":"unexpected request for ` + r.URL.Path + `?` + r.URL.RawQuery + `"}`
 		}
 		_, err := w.Write([]byte(answer))
 		require.NoError(t, err)
@@ -366,13 +367,13 @@ func TestClient_errors(t *testing.T) {
 }
 
 func TestLog_formats(t *testing.T) {
-	for format, begins := range map[string]string{"text": "time=", "json": "{", "auto": "{"} {
+	for format, prefix := range map[string]string{"text": "time=", "json": "{", "auto": "{"} {
 		var out bytes.Buffer
 		logger, err := newLogger(config.Log{Format: format, Level: "warn"}, &out)
 		require.NoError(t, err)
-		logger.Info("not said")
-		logger.Warn("said")
-		require.True(t, strings.HasPrefix(out.String(), begins), out.String())
-		require.NotContains(t, out.String(), "not said")
+		logger.Info("below the level")
+		logger.Warn("at the level")
+		require.True(t, strings.HasPrefix(out.String(), prefix), out.String())
+		require.NotContains(t, out.String(), "below the level")
 	}
 }

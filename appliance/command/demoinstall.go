@@ -20,8 +20,8 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// The pull secret of the demo's cluster. The simulated registry needs none, but the API requires
-// one.
+// demoPullSecret is the pull secret of the demo's cluster. The simulated registry requires no
+// credentials, but the API requires a pull secret.
 const demoPullSecret = `{"auths":{"quay.io":{"auth":"ZGVtbzpkZW1v"}}}`
 
 const demoDomain = "landfall.test"

@@ -57,7 +57,7 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster to install")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster to install")
 	cmd.Flags().BoolVar(&dhcp, "dhcp", false, "check the DHCP servers in the appliance's networks")
 	cmd.Flags().BoolVar(&all, "all", false, "also write green findings")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")

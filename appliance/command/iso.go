@@ -84,7 +84,7 @@ func output(name string, stdout io.Writer) (w io.Writer, finish func(err error) 
 		if info.IsDir() {
 			return nil, nil, usage("-o %s is a directory; name the file to write", name)
 		}
-		file, err := os.OpenFile(name, os.O_WRONLY, 0) // a disk, such as a USB stick
+		file, err := os.OpenFile(name, os.O_WRONLY, 0) // a disk, such as a USB drive
 		if err != nil {
 			return nil, nil, fmt.Errorf("write to %s: %w", name, err)
 		}

@@ -30,7 +30,8 @@ import (
 
 const ignitionConfig = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}]}}`
 
-// liveISO writes a live ISO that tells its OpenShift version, 4.18.
+// liveISO writes a live ISO whose volume ID contains the OpenShift version 4.18. It returns the
+// path.
 func liveISO(t *testing.T) string {
 	t.Helper()
 	return liveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"})
@@ -58,8 +59,8 @@ func digestOf(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// served runs an appliance without any image and returns its URL.
-func served(t *testing.T) string {
+// startAppliance runs an appliance without live ISOs and returns its URL.
+func startAppliance(t *testing.T) string {
 	t.Helper()
 	settings := config.Default()
 	settings.Listen, settings.DataDir = "127.0.0.1:0", t.TempDir()
@@ -75,7 +76,7 @@ func served(t *testing.T) string {
 	return running.LocalURL()
 }
 
-// landfallReading runs a command with something on its standard input.
+// landfallReading runs a command that reads its standard input from in.
 func landfallReading(t *testing.T, in io.Reader, arguments ...string) result {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -92,10 +93,10 @@ func requireDone(t *testing.T, got result) string {
 }
 
 func TestISO_importListVerifyRemove(t *testing.T) {
-	url, file := served(t), liveISO(t)
-	said := requireDone(t, landfall(t, "iso", "import", file, "--url", url))
-	require.Contains(t, said, "ready: OpenShift 4.18, x86_64, rhcos-418.94.202511191518-0")
-	require.Contains(t, said, digestOf(t, file))
+	url, file := startAppliance(t), liveISO(t)
+	printed := requireDone(t, landfall(t, "iso", "import", file, "--url", url))
+	require.Contains(t, printed, "ready: OpenShift 4.18, x86_64, rhcos-418.94.202511191518-0")
+	require.Contains(t, printed, digestOf(t, file))
 	var images []osimage.Image
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "list", "--json", "--url", url))),
 		&images))
@@ -123,62 +124,62 @@ func TestISO_importListVerifyRemove(t *testing.T) {
 }
 
 func TestISOImport_standardInputAndURL(t *testing.T) {
-	url := served(t)
+	url := startAppliance(t)
 	file := liveISOOf(t, skeleton.ISO{RootFSSize: 20 << 20}) // more than one piece
 	in, err := os.Open(file)
 	require.NoError(t, err)
 	defer in.Close()
-	said := requireDone(t, landfallReading(t, in, "iso", "import", "-", "--openshift-version", "4.20", "--url", url))
-	require.Contains(t, said, "ready: OpenShift 4.20")
-	require.Contains(t, said, digestOf(t, file))
+	printed := requireDone(t, landfallReading(t, in, "iso", "import", "-", "--openshift-version", "4.20", "--url", url))
+	require.Contains(t, printed, "ready: OpenShift 4.20")
+	require.Contains(t, printed, digestOf(t, file))
 
 	other := liveISO(t)
 	files := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(other))))
 	defer files.Close()
-	said = requireDone(t, landfall(t, "iso", "import", files.URL+"/live.iso", "--url", url))
-	require.Contains(t, said, "ready: OpenShift 4.18")
+	printed = requireDone(t, landfall(t, "iso", "import", files.URL+"/live.iso", "--url", url))
+	require.Contains(t, printed, "ready: OpenShift 4.18")
 	third := liveISOOf(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})
 	require.NoError(t, os.Rename(third, filepath.Join(filepath.Dir(other), "third.iso")))
 	wrong := landfall(t, "iso", "import", files.URL+"/third.iso", "--openshift-version", "4.17", "--url", url)
 	require.Equal(t, exitFailure, wrong.code)
 	require.Contains(t, wrong.errOut, "is for OpenShift 4.18, not for 4.17")
 	require.NotContains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), "third.iso",
-		"what was rejected does not stay in the list")
+		"the list contains a rejected image")
 }
 
 func TestISOImport_rejectsOtherFiles(t *testing.T) {
-	url := served(t)
+	url := startAppliance(t)
 	for name, c := range map[string]struct {
 		arguments []string
 		code      int
-		says      string
+		message   string
 	}{
 		"no ISO": {[]string{fileOf(t, "disk.qcow2", strings.Repeat("qcow2", 20_000))}, exitFailure,
 			"the base ISO disk.qcow2 cannot be used"},
-		"empty":       {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; name a live ISO"},
-		"no file":     {[]string{"/nowhere.iso"}, exitFailure, "no such file"},
-		"a directory": {[]string{t.TempDir()}, exitUsage, "is a directory"},
-		"nothing": {nil, exitUsage,
+		"empty":     {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; name a live ISO"},
+		"no file":   {[]string{"/nowhere.iso"}, exitFailure, "no such file"},
+		"directory": {[]string{t.TempDir()}, exitUsage, "is a directory"},
+		"no source": {nil, exitUsage,
 			"the source is missing; name a file, - for standard input, or a URL, or give --release"},
-		"two things": {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
+		"two sources": {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
 		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
 			"state the version, as in --openshift-version 4.20"},
-		"a release": {[]string{"--release", "4.1.1"}, exitFailure,
+		"unknown release": {[]string{"--release", "4.1.1"}, exitFailure,
 			"release_images contains no release 4.1.1 for x86_64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"iso", "import", "--url", url}, c.arguments...)...)
 			require.Equal(t, c.code, got.code)
-			require.Contains(t, got.errOut, c.says)
+			require.Contains(t, got.errOut, c.message)
 			require.Empty(t, got.out)
 		})
 	}
 }
 
-// flaky hands requests on to an appliance, but breaks some connections.
+// flaky forwards requests to an appliance. It breaks the connection of the first PATCH requests.
 type flaky struct {
 	next   http.Handler
-	breaks atomic.Int32
+	breaks atomic.Int32 // number of connections to break
 }
 
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -192,9 +193,9 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type broken struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errors.New("the line is broken") }
+func (broken) Read([]byte) (int, error) { return 0, errors.New("the connection is broken") }
 
-// forward hands requests on to a URL.
+// forward returns a handler that forwards requests to a URL.
 func forward(target string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		request, err := http.NewRequestWithContext(r.Context(), r.Method, target+r.URL.Path, r.Body)
@@ -219,9 +220,9 @@ func forward(target string) http.Handler {
 }
 
 func TestISOImport_retriesBrokenConnections(t *testing.T) {
-	line := &flaky{next: forward(served(t))}
-	line.breaks.Store(2)
-	server := httptest.NewServer(line)
+	proxy := &flaky{next: forward(startAppliance(t))}
+	proxy.breaks.Store(2)
+	server := httptest.NewServer(proxy)
 	defer server.Close()
 	file := liveISO(t)
 	content, err := os.Open(file)
@@ -236,7 +237,7 @@ func TestISOImport_retriesBrokenConnections(t *testing.T) {
 }
 
 func TestISOImport_resumesSameFileOnly(t *testing.T) {
-	url, file := served(t), liveISO(t)
+	url, file := startAppliance(t), liveISO(t)
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	interrupt := func() {
@@ -272,14 +273,14 @@ func TestISOBuild_inspectAndExtract(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.iso")
 	arguments := []string{"iso", "build", "--base", base, "--ignition", config, "--network", network, "--karg",
 		"console=ttyS0", "--karg", "quiet"}
-	said := requireDone(t, landfall(t, append(arguments, "-o", out)...))
-	require.Equal(t, digestOf(t, out)+"  "+out+"\n", said)
-	require.Equal(t, before, digestOf(t, base), "the live ISO stays as it is")
+	printed := requireDone(t, landfall(t, append(arguments, "-o", out)...))
+	require.Equal(t, digestOf(t, out)+"  "+out+"\n", printed)
+	require.Equal(t, before, digestOf(t, base), "the live ISO has changed")
 	piped := landfall(t, append(arguments, "-o", "-")...)
 	require.Empty(t, piped.errOut)
 	image, err := os.ReadFile(out)
 	require.NoError(t, err)
-	require.True(t, requireDone(t, piped) == string(image), "a pipe gets the same bytes")
+	require.True(t, requireDone(t, piped) == string(image), "the bytes in the pipe and in the file differ")
 
 	var report isofile.Inspection
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", out))), &report))
@@ -340,13 +341,14 @@ func TestISOBuild_configFromStandardInput(t *testing.T) {
 
 func TestISOBuild_configImage(t *testing.T) {
 	dir := t.TempDir()
-	keeper, small := filepath.Join(dir, "keeper.iso"), filepath.Join(dir, "small.iso")
+	awaiting, small := filepath.Join(dir, "awaiting.iso"), filepath.Join(dir, "small.iso")
 	requireDone(t, landfall(t, "iso", "build", "--await-config-image", "--base", liveISO(t), "--karg", "quiet",
-		"-o", keeper))
+		"-o", awaiting))
 	var report isofile.Inspection
-	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", keeper))), &report))
+	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", awaiting))),
+		&report))
 	require.True(t, strings.HasSuffix(report.Kargs, " quiet"), report.Kargs)
-	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", "--quick", keeper)), "landfall-config-image")
+	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", "--quick", awaiting)), "landfall-config-image")
 
 	requireDone(t, landfall(t, "iso", "build", "--config-image", "--ignition", fileOf(t, "config.ign", ignitionConfig),
 		"-o", small))
@@ -364,41 +366,44 @@ func TestISO_errorsLeaveNoFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		arguments []string
 		code      int
-		says      string
+		message   string
 	}{
 		"no base": {[]string{"build", "--ignition", config, "-o", out}, exitUsage,
 			"--base (a live ISO), --ignition (a config) and -o"},
-		"a base like none": {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure,
+		"invalid base": {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure,
 			"not an ISO 9660 image"},
-		"the base as output": {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage,
+		"base as output": {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage,
 			"-o names the base live ISO"},
-		"a directory as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage,
+		"directory as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage,
 			"is a directory; name the file"},
-		"no config": {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure,
+		"invalid config": {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure,
 			"plain.txt is not a valid Ignition config"},
 		"no keyfiles": {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(),
 			"-o", out}, exitFailure, "contains no NetworkManager keyfiles"},
 		"another file": {[]string{"build", "--base", base, "--ignition", config, "--network",
 			filepath.Dir(plain), "-o", out}, exitFailure, "is not a NetworkManager keyfile"},
-		"too many arguments": {[]string{"build", "--base", base, "--ignition", config, "--karg",
+		"too many kernel arguments": {[]string{"build", "--base", base, "--ignition", config, "--karg",
 			strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
 		"minimal without URL": {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out},
 			exitUsage, "--minimal requires --rootfs-url and vice versa"},
-		"config and base": {[]string{"build", "--config-image", "--base", base, "--ignition", config,
+		"config image and base": {[]string{"build", "--config-image", "--base", base, "--ignition", config,
 			"-o", out}, exitUsage, "--config-image builds an image with only a config"},
-		"config and awaiting": {[]string{"build", "--await-config-image", "--base", base, "--ignition", config,
+		"config image and --await-config-image": {[]string{"build", "--await-config-image", "--base",
+			base, "--ignition", config,
 			"-o", out}, exitUsage, "--await-config-image reads its config from another drive"},
-		"config image, no config": {[]string{"build", "--config-image", "-o", out}, exitUsage, "--ignition (a config)"},
-		"inspect no ISO":          {[]string{"inspect", plain}, exitFailure, "is not a readable ISO"},
-		"inspect nothing":         {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
-		"extract nothing":         {[]string{"extract", base, "config"}, exitFailure, "no Ignition config is embedded"},
-		"extract all of none": {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure,
+		"config image without config": {[]string{"build", "--config-image", "-o", out}, exitUsage,
+			"--ignition (a config)"},
+		"inspect a text file":    {[]string{"inspect", plain}, exitFailure, "is not a readable ISO"},
+		"inspect a missing file": {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
+		"extract a missing part": {[]string{"extract", base, "config"}, exitFailure,
+			"no Ignition config is embedded"},
+		"extract all of an unchanged ISO": {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure,
 			"no Ignition config is embedded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"iso"}, c.arguments...)...)
 			require.Equal(t, c.code, got.code, got.errOut)
-			require.Contains(t, got.errOut, c.says)
+			require.Contains(t, got.errOut, c.message)
 			require.Empty(t, got.out)
 			left, err := os.ReadDir(dir)
 			require.NoError(t, err)

@@ -32,10 +32,10 @@ func newISOBuild() *cobra.Command {
 		Long: "Build an image from a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe " +
 			"(-o -).\n" +
 			"The same input results in the same bytes. The command prints the image's SHA-256 in the format of " +
-			"sha256sum, unless it writes to a pipe.\n\n" +
-			"To use the same USB drive for several hosts, build it once with --await-config-image. It then reads the " +
-			"config from a second\n" +
-			"drive with a small image, which --config-image builds from each config.",
+			"sha256sum, unless\nit writes to a pipe.\n\n" +
+			"To use the same USB drive for several hosts, build its image once with --await-config-image. The hosts " +
+			"then read their\nconfig from a second drive with a small image, which --config-image builds from each " +
+			"config.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

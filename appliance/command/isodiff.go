@@ -15,9 +15,8 @@ func newISODiff() *cobra.Command {
 		Use:   "diff A|- B|-",
 		Short: "Show the differences between two ISOs: volume, kernel arguments, config, files",
 		Long: "Show the differences between two ISOs: volume, kernel arguments, fields of the Ignition config, " +
-			"embedded files, " +
-			"and the ISO's own files.\n" +
-			"Contents are shown only by size and digest. The exit code is 1 if the ISOs differ.",
+			"embedded files,\nand the ISO's own files. " +
+			"The output contains only the size and digest of contents. The exit code\nis 1 if the ISOs differ.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if arguments[0] == "-" && arguments[1] == "-" {

@@ -46,8 +46,8 @@ func newJournalExport() *cobra.Command {
 		Use:   "export --cluster ID|NAME",
 		Short: "Write the journal of a cluster to a signed file without secrets",
 		Long: "Write the journal of a cluster to one file: its objects, events, the replies of hosts, each change " +
-			"with its time, and logs.\nThe site signs the file, which contains no secrets. A deleted cluster is " +
-			"named by its ID. The command uses the running\nappliance, or with --data-dir the data of a stopped " +
+			"with its time, and logs.\nThe site signs the file, which contains no secrets. Name a deleted " +
+			"cluster by its ID. The command uses the running\nappliance, or with --data-dir the data of a stopped " +
 			"appliance.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,9 +62,9 @@ func newJournalExport() *cobra.Command {
 	}
 	o.appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&o.cluster, "cluster", "", "id or name of the cluster")
+	flags.StringVar(&o.cluster, "cluster", "", "ID or name of the cluster")
 	flags.StringVarP(&o.file, "output", "o", "",
-		"file to write, - for standard output; default: a name made of the cluster and the time")
+		"file to write; - is standard output; default: a name with the cluster and the time")
 	flags.StringVar(&o.dataDir, "data-dir", "", "data directory of a stopped appliance")
 	return cmd
 }

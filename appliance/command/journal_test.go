@@ -148,5 +148,5 @@ func TestJournalExport_errors(t *testing.T) {
 	}
 	entries, err := os.ReadDir(empty)
 	require.NoError(t, err)
-	require.Empty(t, entries, "nothing is made where no appliance was")
+	require.Empty(t, entries, "the command created files in a directory without an appliance")
 }

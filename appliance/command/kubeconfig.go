@@ -23,7 +23,7 @@ func newKubeconfig() *cobra.Command {
 		Long: "Write the administrator's kubeconfig of an installed cluster:\n" +
 			"landfall kubeconfig --cluster east -o east.kubeconfig && oc --kubeconfig east.kubeconfig get nodes\n\n" +
 			"Without --cluster, write a kubeconfig for the appliance's Kubernetes API, with which kubectl and oc " +
-			"apply the manifests of sites:\n" +
+			"apply the manifests\nof sites:\n" +
 			"landfall kubeconfig -o site.kubeconfig && kubectl --kubeconfig site.kubeconfig apply -f site/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -292,7 +292,7 @@ func newMirrorLater() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	return cmd
 }
 

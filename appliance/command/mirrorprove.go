@@ -186,7 +186,7 @@ func newMirrorAcceptGaps() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke the acceptance")
 	return cmd
 }

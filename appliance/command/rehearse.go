@@ -55,7 +55,7 @@ func newRehearse() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&cluster, "cluster", "", "id or name of the cluster")
+	flags.StringVar(&cluster, "cluster", "", "ID or name of the cluster")
 	flags.IntVar(&request.ControlPlanes, "control-planes", 0,
 		"number of control-plane hosts, if no hosts are registered")
 	flags.IntVar(&request.Workers, "workers", 0, "number of workers, if no hosts are registered")

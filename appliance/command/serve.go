@@ -69,7 +69,7 @@ func announce(out io.Writer, config config.Config, urls []string) {
 		fmt.Fprintf(out, "  also at        %s\n", strings.Join(urls[1:], " "))
 	}
 	if len(config.URL) == 0 {
-		fmt.Fprintf(out, "  hosts use       %s; set url in the configuration if hosts need another URL\n", urls[0])
+		fmt.Fprintf(out, "  hosts use      %s; set url in the configuration if hosts need another URL\n", urls[0])
 	}
 	fmt.Fprintf(out, "  data           %s\n", config.DataDir)
 }

@@ -51,7 +51,7 @@ func newSimulateHosts() *cobra.Command {
 	}
 	target.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&group.InfraEnvID, "infra-env", "", "id of the infra-env whose ISO the hosts boot")
+	flags.StringVar(&group.InfraEnvID, "infra-env", "", "ID of the infra-env whose ISO the hosts boot")
 	flags.IntVar(&group.Count, "count", 1, "number of hosts")
 	flags.IntVar(&group.First, "first", 1,
 		"number of the first host; for a further group in the same infra-env, choose a number above the last host")

@@ -28,30 +28,29 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 	for name, c := range map[string]struct {
 		arguments []string
 		code      int
-		says      string
+		message   string
 	}{
 		"no scenario": {nil, exitUsage, "the scenario is missing; name a file, or give --example script, week, year"},
 		"two scenarios": {[]string{"a.yaml", "--example", "week"}, exitUsage,
 			"--example week and the file a.yaml exclude each other"},
-		"an unknown example": {[]string{"--example", "decade"}, exitUsage,
+		"unknown example": {[]string{"--example", "decade"}, exitUsage,
 			`there is no example "decade"; there are script, week, year`},
-		"a file that is none": {[]string{"none.yaml"}, exitFailure,
+		"missing file": {[]string{"none.yaml"}, exitFailure,
 			"none.yaml: the scenario can't be read: no such file or directory"},
-		"a file that is wrong": {[]string{wrong}, exitFailure,
+		"invalid file": {[]string{wrong}, exitFailure,
 			wrong +
 				`, line 3: sites[0].topology: the value is "big"; expected single-node, compact, four-masters or five-masters`},
-		"a site that is none": {[]string{"--example", "week", "--site", "9"}, exitFailure,
+		"unknown site": {[]string{"--example", "week", "--site", "9"}, exitFailure,
 			"the scenario week has the sites 1 to 3, and no site 9"},
-		"days below zero": {[]string{"--example", "week", "--days", "-1"}, exitUsage,
-			"negative values are not allowed"},
-		"no directory for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
+		"negative days": {[]string{"--example", "week", "--days", "-1"}, exitUsage, "negative values are not allowed"},
+		"missing directory for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
 			"create a directory for the sites' stores: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
 			require.Equal(t, c.code, run(t.Context(), append([]string{"simulate", "run"}, c.arguments...), &out,
 				&errOut))
-			require.Contains(t, errOut.String(), c.says)
+			require.Contains(t, errOut.String(), c.message)
 			require.Empty(t, out.String())
 		})
 	}

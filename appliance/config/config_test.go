@@ -39,7 +39,7 @@ func flagSet(t *testing.T, arguments ...string) *pflag.FlagSet {
 	return flags
 }
 
-func TestLoad_nothingGivenIsDefault(t *testing.T) {
+func TestLoad_defaults(t *testing.T) {
 	config, err := Load("", nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, Default(), config)
@@ -97,7 +97,7 @@ log: {format: json}
 	require.Equal(t, want, config)
 }
 
-func TestLoad_flagThenVariableThenFile(t *testing.T) {
+func TestLoad_precedenceOfSources(t *testing.T) {
 	file := writeFile(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: "+
 		"{installer: "+
 		"1m}\n")
@@ -111,7 +111,7 @@ func TestLoad_flagThenVariableThenFile(t *testing.T) {
 	require.Equal(t, Log{Level: "warn", Format: "json"}, config.Log)
 }
 
-// sample returns a value of a setting, as text, that differs from the default.
+// sample returns a text value of a setting that differs from the default.
 func sample(t *testing.T, s setting, directory string) string {
 	if choices := strings.Fields(s.field.Tag.Get("oneof")); len(choices) > 0 {
 		return choices[len(choices)-1]
@@ -135,7 +135,7 @@ func sample(t *testing.T, s setting, directory string) string {
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"": "somebody",
 	}[s.field.Tag.Get("check")]
-	require.True(t, ok, "the test knows no sample for %s", s.key)
+	require.True(t, ok, "the test has no sample for %s", s.key)
 	return value
 }
 
@@ -163,7 +163,7 @@ func TestLoad_listsInVariables(t *testing.T) {
 	}
 }
 
-func TestLoad_wrongFileIsOneSentence(t *testing.T) {
+func TestLoad_invalidFile(t *testing.T) {
 	for name, wrong := range map[string]struct{ content, sentence string }{
 		"an unknown key": {"listen: 127.0.0.1:1\nlisen: x\n",
 			`line 2: unknown key "lisen"; did you mean "listen"?`},
@@ -181,7 +181,7 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 			`line 1: listen is "127.0.0.1:99999"; expected an address and a port`},
 		"an invalid URL": {"url: 192.0.2.10:8090\n",
 			`line 1: url[0] is "192.0.2.10:8090"; expected an http:// or https:// URL`},
-		"a wrong choice": {"log:\n\n  level: loud\n",
+		"invalid choice": {"log:\n\n  level: loud\n",
 			`line 3: log.level is "loud"; expected one of debug, info, warn, error`},
 		"a duration without unit": {"timeouts: {installer: 10}\n",
 			`line 1: timeouts.installer is "10"; expected a duration above zero with its unit`},
@@ -193,15 +193,17 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 			`limits.manifest_bytes is "4 MB"; expected a size above zero in bytes`},
 		"a size that overflows": {"limits: {manifest_bytes: 99999999999TiB}\n",
 			`limits.manifest_bytes is "99999999999TiB"`},
-		"an object for a text": {"listen: {port: 1}\n",
+		"object instead of a text": {"listen: {port: 1}\n",
 			`line 1: listen is an object; expected an address and a port`},
-		"a text for an object": {"mirror: quay.io\n",
+		"text instead of an object": {"mirror: quay.io\n",
 			`line 1: mirror is "quay.io"; expected keys and values (registries_conf, idms_files, ca_bundle, pull_secret)`},
-		"a text for a list":    {"os_images: live.iso\n", `line 1: os_images is "live.iso"; expected a list`},
-		"a list for the whole": {"- listen\n", `line 1: the configuration is a list; expected keys and values`},
+		"text instead of a list": {"os_images: live.iso\n",
+			`line 1: os_images is "live.iso"; expected a list`},
+		"list instead of the configuration": {"- listen\n",
+			`line 1: the configuration is a list; expected keys and values`},
 		"a missing file": {"mirror:\n  ca_bundle: nowhere.pem\n",
 			`nowhere.pem, which does not exist; create the file or correct the path`},
-		"a directory for a file": {"mirror: {idms_files: [idms.yaml, /]}\n",
+		"directory instead of a file": {"mirror: {idms_files: [idms.yaml, /]}\n",
 			`mirror.idms_files[1] names /, which is a directory; name the file in it`},
 		"a release without version": {"os_images:\n  - {release: true, cpu_architecture: x86_64}\n",
 			`line 2: os_images[0] needs the key openshift_version`},
@@ -236,7 +238,7 @@ func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 	}
 }
 
-func TestLoad_wrongVariableIsOneSentence(t *testing.T) {
+func TestLoad_invalidVariable(t *testing.T) {
 	for _, wrong := range []struct{ variable, value, want string }{
 		{"LANDFALL_LISTN", ":1",
 			`environment: unknown variable LANDFALL_LISTN; did you mean "LANDFALL_LISTEN"?`},
@@ -255,14 +257,14 @@ func TestLoad_wrongVariableIsOneSentence(t *testing.T) {
 	}
 }
 
-func TestLoad_wrongFlagIsOneSentence(t *testing.T) {
+func TestLoad_invalidFlag(t *testing.T) {
 	flags := pflag.NewFlagSet("landfall", pflag.ContinueOnError)
 	AddFlags(flags)
 	err := flags.Parse([]string{"--timeouts-installer", "10"})
 	require.ErrorContains(t, err, `"--timeouts-installer" flag: timeouts.installer is "10"; expected a duration`)
 }
 
-func TestLoad_unreadableFileIsNamed(t *testing.T) {
+func TestLoad_unreadableFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
 	require.ErrorContains(t, err, "none.yaml: the file does not exist; copy config.example.yaml there")
 	_, err = Load(t.TempDir(), nil, nil)

@@ -33,7 +33,7 @@ var help = map[string]string{
 		"the Assisted Installer's HW_VALIDATOR_REQUIREMENTS; other requirements keep their defaults",
 	"validations.operator_requirements": "YAML or JSON file that maps the names of operators to their " +
 		"requirements of hosts; other requirements keep their defaults",
-	"validations.disabled_hosts": "ids of disabled host validations",
+	"validations.disabled_hosts": "IDs of disabled host validations",
 
 	"limits.request_body_bytes": "maximum size of a request body",
 	"limits.log_upload_bytes":   "maximum size of a log archive from a host or a controller",

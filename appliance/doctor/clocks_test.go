@@ -11,7 +11,7 @@ import (
 
 func TestCertificates_validByAllClocks(t *testing.T) {
 	diagnose := func(lags map[string]time.Duration) *Report {
-		return Doctor{FindNeighbour: nobody}.Diagnose(t.Context(), &Site{ClockLags: lags})
+		return Doctor{FindNeighbour: noNeighbour}.Diagnose(t.Context(), &Site{ClockLags: lags})
 	}
 	require.Equal(t, Green, find(t, diagnose(map[string]time.Duration{"host a": -time.Hour,
 		"host b": 50 * time.Second}),

@@ -84,7 +84,7 @@ func lease(server, address string, more ...dhcpv4.Modifier) []dhcpv4.Modifier {
 		dhcpv4.WithYourIP(net.ParseIP(address))}, more...)
 }
 
-func TestDHCP_askedOnRequest(t *testing.T) {
+func TestDHCP_requestedCheck(t *testing.T) {
 	router := dhcpv4.WithRouter(net.ParseIP("10.0.0.1"))
 	full := lease("10.0.0.2", "10.0.0.50", router, dhcpv4.WithDNS(net.ParseIP("10.0.0.3")),
 		dhcpv4.WithOption(dhcpv4.OptNTPServers(net.ParseIP("10.0.0.4"))),

@@ -18,8 +18,8 @@ import (
 	"github.com/beevik/ntp"
 )
 
-// nobody is a FindNeighbour function for a network in which no address is used.
-func nobody(context.Context, netip.Addr) (string, error) { return "", nil }
+// noNeighbour is a FindNeighbour function for a network in which no machine uses an address.
+func noNeighbour(context.Context, netip.Addr) (string, error) { return "", nil }
 
 // find returns the finding about a subject.
 func find(t *testing.T, report *Report, subject string) Finding {
@@ -41,7 +41,7 @@ func addresses(texts ...string) []netip.Addr {
 	return list
 }
 
-func TestNames_askedOfEachResolver(t *testing.T) {
+func TestNames_eachResolver(t *testing.T) {
 	good := []string{
 		"api.lab.site.test. 60 IN A 10.0.0.4", "api-int.lab.site.test. 60 IN A 10.0.0.4",
 		"*.apps.lab.site.test. 60 IN A 10.0.0.5",
@@ -124,7 +124,7 @@ func TestNames_silentResolverIsReportedOnce(t *testing.T) {
 		"one finding of the silent server, and four of the other (three names and the wildcard)")
 }
 
-func TestTimeServers_askedLikeHosts(t *testing.T) {
+func TestTimeServers_sameCriteriaAsHosts(t *testing.T) {
 	clock := clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	for name, c := range map[string]struct {
 		server timeServer
@@ -354,7 +354,7 @@ func TestProxy_bypassedForRegistryTokens(t *testing.T) {
 }
 
 func TestReport_includesHostMeasurements(t *testing.T) {
-	report := Doctor{FindNeighbour: nobody}.Diagnose(t.Context(),
+	report := Doctor{FindNeighbour: noNeighbour}.Diagnose(t.Context(),
 		&Site{HostFindings: []Finding{{Area: Hosts, Subject: "node-1", Status: Red}}})
 	require.Equal(t, Red, report.Status)
 	require.Equal(t, Hosts, find(t, report, "node-1").Area)

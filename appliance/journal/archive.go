@@ -32,7 +32,7 @@ const (
 	signatureName = "manifest.sig"
 	baseName      = "base.jsonl"
 	stepsName     = "steps.jsonl"
-	logsFolder    = "logs/"
+	logsDirectory = "logs/"
 )
 
 // Extension is the extension of the file names of journals.
@@ -99,7 +99,7 @@ func Write(out io.Writer, recording *Recording, logs []Log, notes []string, vers
 		return nil, err
 	}
 	for _, log := range logs {
-		if err := spool.add(logsFolder+log.Name, log.Write); err != nil {
+		if err := spool.add(logsDirectory+log.Name, log.Write); err != nil {
 			return nil, err
 		}
 	}
@@ -344,7 +344,7 @@ func (r *reader) member(want Member) error {
 		recording.Base, read = readLines[Object](content)
 	case want.Name == stepsName:
 		recording.Steps, read = readLines[Step](content)
-	case !strings.HasPrefix(want.Name, logsFolder):
+	case !strings.HasPrefix(want.Name, logsDirectory):
 		return fmt.Errorf("%w: it has an unknown member %s", ErrForeign, want.Name)
 	}
 	if _, err := io.Copy(io.Discard, content); err != nil {

@@ -38,7 +38,7 @@ func TestJournal_readBack(t *testing.T) {
 	require.NoError(t, replayer.Finish())
 }
 
-// part is a member of a journal's tar file.
+// part is a member of the tar file in a journal.
 type part struct {
 	name string
 	data []byte
@@ -106,27 +106,27 @@ func TestJournal_alteredIsRefused(t *testing.T) {
 			p[0].data = replace(p[0].data, `"state_sha256": "`, `"state_sha256": "0`)
 			return p
 		}, ErrTampered},
-		"another key, unsigned": {func(p []part) []part {
+		"replaced key without a new signature": {func(p []part) []part {
 			p[0].data = replace(p[0].data, key.Public().String(), siteKey(t).Public().String())
 			return p
 		}, ErrTampered},
-		"without key": {func(p []part) []part {
+		"missing key": {func(p []part) []part {
 			p[0].data = replace(p[0].data,
 				key.Public().String(), "")
 			return p
 		}, ErrTampered},
-		"a signature for another purpose": {func(p []part) []part {
+		"signature for another purpose": {func(p []part) []part {
 			p[1].data,
 				_ = key.Sign("courier", p[0].data)
 			return p
 		}, ErrTampered},
-		"a signature cut short": {func(p []part) []part { p[1].data = p[1].data[:10]; return p },
+		"truncated signature": {func(p []part) []part { p[1].data = p[1].data[:10]; return p },
 			ErrTampered},
 		"additional member": {func(p []part) []part { return append(p, part{"logs/more.log", nil}) },
 			ErrTampered},
 		"members in another order": {func(p []part) []part { p[2], p[3] = p[3], p[2]; return p }, ErrTampered},
-		"a member less":            {func(p []part) []part { return p[:4] }, ErrTruncated},
-		"a newer format": {func(p []part) []part {
+		"missing member":           {func(p []part) []part { return p[:4] }, ErrTruncated},
+		"newer format": {func(p []part) []part {
 			p[0].data = replace(p[0].data, `"version": 1`, `"version": 2`)
 			sign(p)
 			return p
@@ -174,7 +174,7 @@ func TestJournal_flippedByteIsRefusedOrHarmless(t *testing.T) {
 	whole := write(t, siteKey(t))
 	want, err := Read(bytes.NewReader(whole))
 	require.NoError(t, err)
-	for at := 10; at < len(whole); at += 3 { // after the gzip header, whose fields may change harmlessly
+	for at := 10; at < len(whole); at += 3 { // after the gzip header, in which changed fields have no effect
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 0x20
 		if archive, err := Read(bytes.NewReader(damaged)); err == nil { // a padding bit
@@ -213,7 +213,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		archive, err := Read(bytes.NewReader(data))
 		if (err == nil) == (archive == nil) {
-			t.Fatal("neither an archive nor an error, or both")
+			t.Fatal("Read must return either an archive or an error")
 		}
 		if err != nil {
 			return

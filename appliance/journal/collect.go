@@ -109,7 +109,7 @@ func Collect(ctx context.Context, db *store.DB, layout Layout, box *sitekey.Box,
 	}
 	if len(collection.Recording.Steps) == 0 && len(c.present) == 0 {
 		return nil, fault.New(fault.NotFound,
-			"There is no cluster %s, and no history of a deleted cluster with this ID.", id)
+			"The cluster %s does not exist, and the store has no history of a deleted cluster with this ID.", id)
 	}
 	collection.LogFiles = c.logs
 	for owner := range c.owners {

@@ -61,7 +61,8 @@ type Step struct {
 	Number   int       `json:"step"`     // from 1
 	Revision uint64    `json:"revision"` // of its first change
 	At       time.Time `json:"at,omitzero"`
-	// API operation ID, or the name of the appliance's own activity; "" if it is not known any more
+	// API operation ID, or the name of the appliance's own activity; "" if the store no longer has
+	// it
 	Operation string   `json:"operation,omitempty"`
 	Request   string   `json:"request,omitempty"` // id of the HTTP request
 	Host      string   `json:"host,omitempty"`    // ID of the affected host

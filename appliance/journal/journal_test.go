@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// version is the JSON of an object.
+// version returns the JSON of an object.
 func version(t testing.TB, value any) []byte {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -145,7 +145,8 @@ func TestState_hash(t *testing.T) {
 	require.Equal(t, "badd42dd72650063ce13f2410dea5460204e6c4a79a2c419a8626b6aac02d914", hash)
 }
 
-// TestReplay_randomHistories changes rows in every way and replays the recording of the changes.
+// TestReplay_randomHistories creates, changes and deletes rows at random, and replays the
+// recording.
 func TestReplay_randomHistories(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var value func(depth int) any

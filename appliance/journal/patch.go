@@ -158,7 +158,7 @@ func member(holder any, name string) (any, error) {
 			return holder[i], nil
 		}
 	}
-	return nil, fmt.Errorf("there is no %q", name)
+	return nil, fmt.Errorf("%q does not exist", name)
 }
 
 func (e Edit) set(holder any, name string, fresh any) (before any, err error) {

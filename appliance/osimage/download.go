@@ -50,7 +50,7 @@ func redacted(raw string) string {
 	return parsed.Redacted()
 }
 
-// source is the source of a download.
+// source describes the request of a download.
 type source struct {
 	url, validator string
 	Additions

@@ -70,15 +70,15 @@ func TestDownload(t *testing.T) {
 	require.ErrorContains(t, err, "is not available yet (waiting)")
 	stop()
 
-	l, stop = s.running(t)
-	image := comes(t, l, only(t, l).ID, StateReady)
+	l, stop = s.run(t)
+	image := waitForState(t, l, only(t, l).ID, StateReady)
 	require.Equal(t, SourceURL, image.Source)
 	require.Equal(t, sumOf(content), image.SHA256)
 	require.Equal(t, from.URL+"/live.iso", image.URL)
 	stop()
 
 	l, _ = s.open(t)
-	require.Equal(t, StateReady, only(t, l).State, "after a restart it is there without being fetched")
+	require.Equal(t, StateReady, only(t, l).State, "the image is not ready after a restart")
 	require.EqualValues(t, 1, from.asked.Load())
 }
 
@@ -86,14 +86,14 @@ func TestDownload_resumesAfterBreak(t *testing.T) {
 	from := newServer(t, made(t, iso))
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
-	l, _ := s.running(t)
+	l, _ := s.run(t)
 	id := only(t, l).ID
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
 	requireSentence(t, only(t, l).Message, "the last attempt failed: downloading "+from.URL+"/live.iso")
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(firstRetry)
-	comes(t, l, id, StateReady)
-	require.EqualValues(t, 1, from.ranges.Load(), "the second try asked for the rest only")
+	waitForState(t, l, id, StateReady)
+	require.EqualValues(t, 1, from.ranges.Load(), "the second attempt requested the whole file")
 }
 
 func TestDownload_resumesAfterRestart(t *testing.T) {
@@ -101,11 +101,11 @@ func TestDownload_resumesAfterRestart(t *testing.T) {
 	from := newServer(t, content)
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
-	l, stop := s.running(t)
+	l, stop := s.run(t)
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
 	stop()
-	l, _ = s.running(t)
-	require.Equal(t, sumOf(content), comes(t, l, only(t, l).ID, StateReady).SHA256)
+	l, _ = s.run(t)
+	require.Equal(t, sumOf(content), waitForState(t, l, only(t, l).ID, StateReady).SHA256)
 	require.EqualValues(t, 1, from.ranges.Load())
 }
 
@@ -113,14 +113,14 @@ func TestDownload_replacedFileStartsAgain(t *testing.T) {
 	from := newServer(t, made(t, iso))
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
-	l, _ := s.running(t)
+	l, _ := s.run(t)
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
 	other := iso
 	other.RootFSSize = 7 << 20
 	from.put(made(t, other), `"2"`)
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(firstRetry)
-	require.Equal(t, sumOf(made(t, other)), comes(t, l, only(t, l).ID, StateReady).SHA256)
+	require.Equal(t, sumOf(made(t, other)), waitForState(t, l, only(t, l).ID, StateReady).SHA256)
 }
 
 func TestDownload_wrongDigestIsRefused(t *testing.T) {
@@ -134,8 +134,8 @@ func TestDownload_wrongDigestIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, c.configured)
-			l, _ := s.running(t)
-			image := comes(t, l, only(t, l).ID, StateBad)
+			l, _ := s.run(t)
+			image := waitForState(t, l, only(t, l).ID, StateBad)
 			requireSentence(t, image.Message, c.says)
 			require.Eventually(t, func() bool { return len(s.files(t)) == 1 }, waitLimit, tick)
 			require.Equal(t, []string{image.ID + ".json"}, s.files(t))
@@ -148,7 +148,7 @@ func TestDownload_missingFileIsRetried(t *testing.T) {
 	t.Cleanup(gone.Close)
 	from := newServer(t, made(t, iso))
 	l, _ := newSite(t, Configured{URL: gone.URL + "/a.iso", OpenshiftVersion: "4.17", CPUArchitecture: "x86_64"},
-		Configured{URL: from.URL + "/b.iso"}).running(t)
+		Configured{URL: from.URL + "/b.iso"}).run(t)
 	require.Eventually(t, func() bool {
 		_, err := l.Find("4.18", "x86_64")
 		return err == nil
@@ -168,7 +168,7 @@ func TestDownload_onRequestResumesAfterRestart(t *testing.T) {
 	from := newServer(t, content)
 	from.broken.Store(1)
 	s := newSite(t)
-	l, stop := s.running(t)
+	l, stop := s.run(t)
 	image, err := l.Fetch(Request{URL: from.URL + "/live.iso"})
 	require.NoError(t, err)
 	require.False(t, image.Configured)
@@ -176,8 +176,8 @@ func TestDownload_onRequestResumesAfterRestart(t *testing.T) {
 	require.ErrorContains(t, err, "exists already or is being downloaded as "+image.ID)
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
 	stop()
-	l, _ = s.running(t)
-	require.Equal(t, sumOf(content), comes(t, l, image.ID, StateReady).SHA256)
+	l, _ = s.run(t)
+	require.Equal(t, sumOf(content), waitForState(t, l, image.ID, StateReady).SHA256)
 	require.NoError(t, l.Remove(image.ID))
 	require.Empty(t, s.files(t))
 }
@@ -198,7 +198,7 @@ func TestDownload_removedWhileRunning(t *testing.T) {
 	t.Cleanup(from.Close)
 	t.Cleanup(func() { close(hanging) })
 	s := newSite(t)
-	l, _ := s.running(t)
+	l, _ := s.run(t)
 	image, err := l.Fetch(Request{URL: from.URL + "/live.iso", OpenshiftVersion: "4.20"})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return only(t, l).DoneBytes == 1000 }, waitLimit, tick)
@@ -218,7 +218,7 @@ func TestDownload_stalledServer(t *testing.T) {
 	t.Cleanup(from.Close)
 	t.Cleanup(func() { close(hanging) })
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
-	l, _ := s.running(t)
+	l, _ := s.run(t)
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(stallLimit)
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
@@ -263,11 +263,11 @@ func TestDownload_fromRelease(t *testing.T) {
 		_, err = w.Write(content)
 		return sum, err
 	}
-	l, stop := s.running(t)
+	l, stop := s.run(t)
 	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(firstRetry)
-	image := comes(t, l, only(t, l).ID, StateReady)
+	image := waitForState(t, l, only(t, l).ID, StateReady)
 	require.Equal(t, SourcePayload, image.Source)
 	require.Equal(t, Release{Version: "4.18", Architecture: "x86_64"}, asked)
 	require.Equal(t, sumOf(content), image.SHA256)
@@ -275,30 +275,30 @@ func TestDownload_fromRelease(t *testing.T) {
 
 	s.options.Images, s.options.Dir = nil, t.TempDir()
 	sum = sumOf([]byte("other"))
-	l, _ = s.running(t)
+	l, _ = s.run(t)
 	image, err := l.Fetch(Request{Release: "4.18.30", PullSecret: "{}"})
 	require.NoError(t, err)
-	image = comes(t, l, image.ID, StateBad)
+	image = waitForState(t, l, image.ID, StateBad)
 	requireSentence(t, image.Message, "in release 4.18.30 has sha256 "+sumOf(content),
 		"copy the release to the mirror again")
 	require.Equal(t, Release{Name: "4.18.30", Architecture: "x86_64", PullSecret: "{}"}, asked)
 	sum = sumOf(content)
-	_, err = l.Verify(image.ID) // tries once more
+	_, err = l.Verify(image.ID) // the verification retries the download
 	require.NoError(t, err)
-	require.Equal(t, "4.18", comes(t, l, image.ID, StateReady).OpenshiftVersion)
+	require.Equal(t, "4.18", waitForState(t, l, image.ID, StateReady).OpenshiftVersion)
 }
 
 func TestDownload_headersAndQuery(t *testing.T) {
 	content := made(t, iso)
 	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Token") != "t" || r.URL.Query().Get("site") != "s 1" || r.URL.Query().Get("v") != "1" {
-			http.Error(w, "who are you?", http.StatusUnauthorized)
+			http.Error(w, "missing credentials", http.StatusUnauthorized)
 			return
 		}
 		http.ServeContent(w, r, "live.iso", time.Time{}, bytes.NewReader(content))
 	}))
 	t.Cleanup(from.Close)
-	l, _ := newSite(t).running(t)
+	l, _ := newSite(t).run(t)
 	url := from.URL + "/live.iso?v=1"
 	image, err := l.Fetch(Request{URL: url})
 	require.NoError(t, err)
@@ -306,5 +306,5 @@ func TestDownload_headersAndQuery(t *testing.T) {
 		tick)
 	l.SetAdditions(map[string]Additions{url: {Headers: map[string]string{"X-Token": "t"},
 		Query: map[string]string{"site": "s 1"}}})
-	require.Equal(t, sumOf(content), comes(t, l, image.ID, StateReady).SHA256)
+	require.Equal(t, sumOf(content), waitForState(t, l, image.ID, StateReady).SHA256)
 }

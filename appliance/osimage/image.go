@@ -59,7 +59,7 @@ type Image struct {
 	SHA256           string    `json:"sha256"` // hex; "" before it was computed
 	VerifiedAt       time.Time `json:"verified_at,omitzero"`
 	Minimal          bool      `json:"minimal"`
-	MinimalReason    string    `json:"minimal_reason"` // why minimal images are impossible
+	MinimalReason    string    `json:"minimal_reason"` // reason why minimal images are impossible
 	NetworkBoot      bool      `json:"network_boot"`
 	NetworkReason    string    `json:"network_boot_reason,omitempty"`
 	Boots            []string  `json:"boots"`      // boot methods, such as "BIOS CD", "UEFI USB"

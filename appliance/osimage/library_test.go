@@ -17,7 +17,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// iso is a live ISO whose volume id names OpenShift 4.18.
+// iso is a live ISO whose volume ID contains the OpenShift version 4.18.
 var iso = skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"}
 
 func made(t *testing.T, iso skeleton.ISO) []byte {
@@ -39,7 +39,7 @@ func written(t *testing.T, data []byte) string {
 	return path
 }
 
-// site holds the options of a library that is opened repeatedly.
+// site contains the options of a library that a test opens several times.
 type site struct {
 	options Options
 	clock   *clockwork.FakeClock
@@ -73,8 +73,8 @@ func (s *site) open(t *testing.T) (*Library, func()) {
 	return l, stop
 }
 
-// running opens the library and runs it.
-func (s *site) running(t *testing.T) (*Library, func()) {
+// run opens the library and runs it. The returned function stops and closes it.
+func (s *site) run(t *testing.T) (*Library, func()) {
 	t.Helper()
 	l, stop := s.open(t)
 	ctx, cancel := contextWithCancel(t)
@@ -100,15 +100,15 @@ func only(t *testing.T, l *Library) Image {
 	return list[0]
 }
 
-// comes waits until an image is in a state.
-func comes(t *testing.T, l *Library, id string, state State) Image {
+// waitForState waits until an image has the state, and returns the image.
+func waitForState(t *testing.T, l *Library, id string, state State) Image {
 	t.Helper()
 	var image Image
 	require.Eventually(t, func() bool {
 		var err error
 		image, err = l.Image(id)
 		return err == nil && image.State == state
-	}, 10*time.Second, time.Millisecond, "the image does not become %s", state)
+	}, 10*time.Second, time.Millisecond, "the image did not become %s", state)
 	return image
 }
 
@@ -152,17 +152,17 @@ func TestLibrary_configuredFileIsReady(t *testing.T) {
 func TestLibrary_versionIsReadFromContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso           skeleton.ISO
-		version, arch string // stated
+		version, arch string // stated in the configuration
 		want          string
 		says          string
 	}{
-		"4.18 by itself": {iso: iso, want: "4.18"},
-		"4.9 by itself":  {iso: skeleton.ISO{VolumeID: "rhcos-49.84.202207192205-0"}, want: "4.9"},
-		"4.10 by itself": {iso: skeleton.ISO{VolumeID: "rhcos-410.84.202210040010-0"}, want: "4.10"},
-		"OKD by itself":  {iso: skeleton.ISO{VolumeID: "scos-417.9.202410160205-0"}, want: "4.17"},
-		"4.18 as stated": {iso: iso, version: "4.18.30", arch: "x86_64", want: "4.18.30"},
-		"4.20 as stated": {version: "4.20", want: "4.20"},
-		"5.0 as stated":  {version: "5.0", want: "5.0"},
+		"4.18 in the volume ID": {iso: iso, want: "4.18"},
+		"4.9 in the volume ID":  {iso: skeleton.ISO{VolumeID: "rhcos-49.84.202207192205-0"}, want: "4.9"},
+		"4.10 in the volume ID": {iso: skeleton.ISO{VolumeID: "rhcos-410.84.202210040010-0"}, want: "4.10"},
+		"OKD in the volume ID":  {iso: skeleton.ISO{VolumeID: "scos-417.9.202410160205-0"}, want: "4.17"},
+		"stated 4.18":           {iso: iso, version: "4.18.30", arch: "x86_64", want: "4.18.30"},
+		"stated 4.20":           {version: "4.20", want: "4.20"},
+		"stated 5.0":            {version: "5.0", want: "5.0"},
 		"arm64": {iso: skeleton.ISO{VolumeID: iso.VolumeID, Architecture: "aarch64"},
 			arch: "arm64", want: "4.18"},
 		"another version": {iso: iso, version: "4.17",
@@ -170,7 +170,7 @@ func TestLibrary_versionIsReadFromContent(t *testing.T) {
 				"or send the right file"},
 		"another architecture":      {iso: iso, arch: "aarch64", says: "is for x86_64, not for aarch64"},
 		"new image for old version": {version: "4.18", says: "is for OpenShift 4.19 or newer, not for 4.18"},
-		"no version in the volume id": {says: "does not contain its OpenShift version; state the version, as in " +
+		"no version in the volume ID": {says: "does not contain its OpenShift version; state the version, as in " +
 			"--openshift-version 4.20"},
 		"foreign volume id": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"},
 			says: "state the version, as in --openshift-version 4.20"},
@@ -210,8 +210,8 @@ func TestLibrary_wrongDigestIsNotServed(t *testing.T) {
 	right := made(t, iso)
 	path := written(t, made(t, skeleton.ISO{VolumeID: iso.VolumeID, RootFSSize: 1 << 20}))
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(right)})
-	l, _ := s.running(t)
-	image := comes(t, l, only(t, l).ID, StateBad)
+	l, _ := s.run(t)
+	image := waitForState(t, l, only(t, l).ID, StateBad)
 	requireSentence(t, image.Message, path, "but sha256 "+sumOf(right),
 		"correct sha256 under os_images, or replace the file")
 	for range 2 {
@@ -230,13 +230,13 @@ func TestLibrary_digestIsKeptAcrossRestarts(t *testing.T) {
 	content := made(t, iso)
 	path := written(t, content)
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(content)})
-	l, stop := s.running(t)
+	l, stop := s.run(t)
 	require.Eventually(t, func() bool { return only(t, l).SHA256 != "" }, 10*time.Second, time.Millisecond)
 	verified := only(t, l).VerifiedAt
 	stop()
 
 	s.clock.Advance(time.Hour)
-	l, stop = s.running(t)
+	l, stop = s.run(t)
 	require.Equal(t, sumOf(content), only(t, l).SHA256)
 	require.Equal(t, StateReady, only(t, l).State)
 	require.Equal(t, verified, only(t, l).VerifiedAt)
@@ -244,29 +244,30 @@ func TestLibrary_digestIsKeptAcrossRestarts(t *testing.T) {
 
 	later := time.Now().Add(time.Hour)
 	require.NoError(t, os.Chtimes(path, later, later))
-	l, _ = s.running(t)
+	l, _ = s.run(t)
 	require.Eventually(t, func() bool { return only(t, l).VerifiedAt.After(verified) }, 10*time.Second,
 		time.Millisecond)
 }
 
 func TestLibrary_verifyFindsDamage(t *testing.T) {
 	s := newSite(t)
-	l, _ := s.running(t)
+	l, _ := s.run(t)
 	content := made(t, iso)
 	id := uploaded(t, l, content).ID
 	image, err := l.Verify(id)
 	require.NoError(t, err)
 	require.Contains(t, []State{StateVerifying, StateReady}, image.State)
-	require.Equal(t, sumOf(content), comes(t, l, id, StateReady).SHA256)
+	require.Equal(t, sumOf(content), waitForState(t, l, id, StateReady).SHA256)
 
 	info, err := os.Stat(image.Path)
 	require.NoError(t, err)
 	content[len(content)-5000] ^= 1
 	require.NoError(t, os.WriteFile(image.Path, content, 0o600))
-	require.NoError(t, os.Chtimes(image.Path, info.ModTime(), info.ModTime())) // as a failing disk does
+	// like a failing disk, which does not change the modification time
+	require.NoError(t, os.Chtimes(image.Path, info.ModTime(), info.ModTime()))
 	_, err = l.Verify(id)
 	require.NoError(t, err)
-	requireSentence(t, comes(t, l, id, StateBad).Message,
+	requireSentence(t, waitForState(t, l, id, StateBad).Message,
 		"the disk has damaged the file; remove the image and import it again")
 	_, err = l.Find("4.18", "x86_64")
 	require.ErrorContains(t, err, "damaged")
@@ -313,7 +314,7 @@ func TestLibrary_precedence(t *testing.T) {
 		l, stop = s.open(t) // after a restart
 	}
 	s.users = []User{{Name: "east", OpenshiftVersion: "4.18.30", CPUArchitecture: "x86_64"}}
-	require.NoError(t, l.Remove(older), "it is unused now")
+	require.NoError(t, l.Remove(older), "the image is not in use")
 	stop()
 
 	path := written(t, made(t, iso))
@@ -334,7 +335,7 @@ func TestLibrary_openIsFast(t *testing.T) {
 	stop()
 	start := time.Now()
 	s.open(t)
-	require.Less(t, time.Since(start), 100*time.Millisecond) // even on a machine that runs other tests
+	require.Less(t, time.Since(start), 100*time.Millisecond) // allows for other tests on the machine
 }
 
 func TestLibrary_directoryCanNotBeCreated(t *testing.T) {

@@ -54,7 +54,7 @@ type record struct {
 	Modified   time.Time `json:"modified,omitzero"`
 	VerifiedAt time.Time `json:"verified_at,omitzero"`
 
-	Problem string `json:"problem,omitempty"` // why the download failed permanently
+	Problem string `json:"problem,omitempty"` // reason why the download failed permanently
 }
 
 // describes reports whether the digest belongs to the current content of a file.

@@ -18,7 +18,7 @@ func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// uploaded uploads a complete image.
+// uploaded uploads a complete image and returns its description.
 func uploaded(t *testing.T, l *Library, content []byte) Image {
 	t.Helper()
 	up, err := l.StartUpload(UploadRequest{Name: "live.iso", SizeBytes: int64(len(content))})
@@ -29,7 +29,7 @@ func uploaded(t *testing.T, l *Library, content []byte) Image {
 	return *done.Image
 }
 
-// cutOff returns bytes and then fails, like a broken connection.
+// cutOff returns a reader that returns the content and then an error, like a broken connection.
 func cutOff(content []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(content), iotestErr{})
 }
@@ -57,7 +57,7 @@ func TestUpload(t *testing.T) {
 	_, err := l.Find("4.18.2", "x86_64")
 	require.NoError(t, err)
 	require.Equal(t, []string{image.ID + ".iso", image.ID + ".iso.miniso", image.ID + ".json"}, s.files(t))
-	require.True(t, image.Minimal, "the table that it was published without was made")
+	require.True(t, image.Minimal, "the library did not write the missing table for minimal images")
 }
 
 func TestUpload_resumesAfterRestart(t *testing.T) {
@@ -153,7 +153,7 @@ func TestUpload_notAnImage(t *testing.T) {
 		"no embed area": {content: made(t, skeleton.ISO{VolumeID: iso.VolumeID,
 			Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}),
 			says: "no Ignition embed area"},
-		"a wrong sha256": {content: good, a: UploadRequest{SHA256: sumOf([]byte("other"))},
+		"wrong SHA-256": {content: good, a: UploadRequest{SHA256: sumOf([]byte("other"))},
 			says: "wrong.iso has sha256 " + sumOf(good) + ", but sha256 " + sumOf([]byte("other"))},
 		"another version": {content: good, a: UploadRequest{OpenshiftVersion: "4.20"},
 			says: "is for OpenShift 4.18, not for 4.20"},
@@ -256,7 +256,7 @@ func TestUpload_laterRequestSupersedes(t *testing.T) {
 	}()
 	_, err = feed.Write(content[:4096])
 	require.NoError(t, err)
-	_, err = feed.Write(nil) // its bytes are in the file
+	_, err = feed.Write(nil) // returns after the previous bytes are in the file
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		standing, err := l.Offset(up.ID)

@@ -11,7 +11,7 @@ import (
 )
 
 // MetricCollectors returns the collectors of the metrics of this process and of its Go runtime. The
-// collectors of the Prometheus library lack some metrics; a collector of our own adds them.
+// collectors of the Prometheus library lack some metrics; a separate collector adds them.
 func MetricCollectors() []prometheus.Collector {
 	histograms := regexp.MustCompile(`^/(sched/latencies|gc/pauses):seconds$`)
 	return []prometheus.Collector{

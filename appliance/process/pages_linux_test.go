@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReleaseProgramPages_programGoesOn(t *testing.T) {
+func TestReleaseProgramPages_programContinues(t *testing.T) {
 	resident := func() int {
 		status, err := os.ReadFile("/proc/self/status")
 		require.NoError(t, err)

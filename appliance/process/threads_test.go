@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAddThreads_untilUndone(t *testing.T) {
+func TestAddThreads_undo(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	undo := AddThreads()
 	require.Equal(t, before+spareThreads, runtime.GOMAXPROCS(0))

@@ -178,7 +178,7 @@ func (s *Service) Start(_ context.Context, clusterID string, request Request) (*
 		State: running, Started: time.Now().UTC(),
 		Shape: fmt.Sprintf("%s, by %s", plural(len(hosts.hosts), "host"), hosts.origin), Steps: []Step{},
 		NotProven: []string{
-			"that machines boot the image", "network interfaces, disks and firmware",
+			"that machines boot the image, their network interfaces, disks and firmware",
 			"static networks on real interfaces",
 			"the operators in the running cluster",
 		},

@@ -148,9 +148,9 @@ func (c *Catalog) readLayer(layer v1.Layer, root string, packages []string, remo
 	err = scanLayer(blob, func(e entry) error {
 		fresh.note(e)
 		below, inside := strings.CutPrefix(e.name, root+"/")
-		folder, _, nested := strings.Cut(below, "/")
+		directory, _, nested := strings.Cut(below, "/")
 		if !inside || !e.regular() || read[e.name] || removed.hide(e.name) || nested && !slices.Contains(packages,
-			folder) {
+			directory) {
 			return nil
 		}
 		read[e.name] = true

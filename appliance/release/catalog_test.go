@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// catalogLayer is a layer of files by name.
+// catalogLayer returns a layer with the given files, by name.
 func catalogLayer(t *testing.T, files map[string]string) *bytes.Buffer {
 	t.Helper()
 	var layer bytes.Buffer

@@ -112,8 +112,8 @@ func environment(dir string, req GenerateRequest) []string {
 // checkManifestNames rejects names outside of the two directories that openshift-install reads.
 func checkManifestNames(manifests map[string][]byte) error {
 	for name := range manifests {
-		folder, base := path.Split(name)
-		if (folder != "manifests/" && folder != "openshift/") || base == "" || strings.HasPrefix(base, ".") {
+		directory, base := path.Split(name)
+		if (directory != "manifests/" && directory != "openshift/") || base == "" || strings.HasPrefix(base, ".") {
 			return fmt.Errorf("manifest %q must be named manifests/<file> or openshift/<file>", name)
 		}
 	}

@@ -87,7 +87,7 @@ func TestGenerate(t *testing.T) {
 	require.Contains(t, string(g.Files[MasterIgnition]), "https://192.168.100.2:22623/config/master")
 	require.Contains(t, string(g.Files[BootstrapIgnition]), "/opt/openshift/manifests/mine.yaml")
 	require.NotContains(t, string(g.Files[BootstrapIgnition]), "empty.yaml")
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 
 	g, err = l.Generate(context.Background(), inst, GenerateRequest{ReleaseImage: p.Image,
 		InstallConfig: []byte(singleNode), SingleNode: true})
@@ -105,7 +105,7 @@ func TestGenerate(t *testing.T) {
 	require.ErrorContains(t, err,
 		`platform.baremetal.apiVIPs: Invalid value: "10.0.0.2": IP expected to be in one of the machine networks: 192.168.100.0/24`)
 	require.NotContains(t, failed.Summary, "level=")
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 }
 
 func keys[V any](m map[string]V) []string {
@@ -116,7 +116,8 @@ func keys[V any](m map[string]V) []string {
 	return all
 }
 
-// script is an installer made of a few shell lines. $1 and $2 are the step, $4 is the directory.
+// script returns an Installer that runs shell commands. $1 and $2 are the step, $4 is the
+// directory.
 func script(t *testing.T, lines string) *Installer {
 	path := filepath.Join(t.TempDir(), "openshift-install")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+lines+"\n"), 0o700))
@@ -146,7 +147,7 @@ env | sed "s,$4,DIR," | grep -v '^_=\|^PWD=\|^OLDPWD=\|^SHLVL=\|^PATH=' | sort >
 	}, lines[:5])
 	require.True(t, strings.HasPrefix(lines[5], l.workDir()))
 	require.Equal(t, []string{"700", "600"}, lines[6:])
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 }
 
 func TestGenerate_failureOfTheProgram(t *testing.T) {
@@ -162,7 +163,7 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 			3, "create manifests", `failed: "x" is bad`},
 		"without output": {`exit 1`, 1, "create manifests", "it failed without output"},
 		"second step":    {`[ "$2" = manifests ] && exit 0; echo boom; exit 7`, 7, "create ignition-configs", "boom"},
-		"a signal": {`echo dying; kill -9 $$`, -1, "create manifests",
+		"signal": {`echo dying; kill -9 $$`, -1, "create manifests",
 			"ended by signal: killed; the end of its output: dying"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +173,7 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 			require.Equal(t, c.code, failed.ExitCode)
 			require.Equal(t, c.step, failed.Step)
 			require.Equal(t, c.says, failed.Summary)
-			nothingUnfinished(t, l)
+			requireNoUnfinishedFiles(t, l)
 		})
 	}
 	t.Run("no program", func(t *testing.T) {
@@ -213,7 +214,7 @@ func requireGone(t *testing.T, pids string) {
 		require.Eventually(t, func() bool {
 			stat, err := os.ReadFile("/proc/" + pid + "/stat")
 			return errors.Is(err, os.ErrNotExist) || strings.Contains(string(stat), ") Z ")
-		}, waitFor, tick, "process %s lives on", pid)
+		}, waitFor, tick, "process %s was not killed", pid)
 	}
 }
 
@@ -232,7 +233,7 @@ func TestGenerate_canceled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualError(t, err, "openshift-install create manifests: stopped before it was done")
 	requireGone(t, pids)
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 }
 
 func TestGenerate_timeout(t *testing.T) {
@@ -243,16 +244,16 @@ func TestGenerate_timeout(t *testing.T) {
 	require.EqualError(t, err,
 		"openshift-install create manifests: stopped because it was not done after 1s; the end of its output: waiting")
 	requireGone(t, pids)
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 }
 
 func TestGenerate_killsLeftProcesses(t *testing.T) {
 	l := newSite(t).library()
 	pids := filepath.Join(t.TempDir(), "pids")
 	_, err := l.Generate(context.Background(), script(t, `sleep 600 & echo $! > `+pids+"\n"+good), GenerateRequest{})
-	require.NoError(t, err, "a child that holds the output holds nobody up")
+	require.NoError(t, err, "Generate waited for a child process that keeps the output open")
 	requireGone(t, pids)
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 }
 
 func TestGenerate_endlessOutput(t *testing.T) {
@@ -263,14 +264,14 @@ func TestGenerate_endlessOutput(t *testing.T) {
 		script(t, `head -c 100000000 /dev/zero; echo; echo 'level=fatal msg="at last"'; exit 1`), GenerateRequest{})
 	runtime.ReadMemStats(&after)
 	require.EqualError(t, err, "openshift-install create manifests: at last")
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "what it prints is not kept")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "Generate kept the whole output")
 }
 
 func TestGenerate_noOutputFiles(t *testing.T) {
 	l := newSite(t).library()
 	_, err := l.Generate(context.Background(), script(t, `exit 0`), GenerateRequest{})
 	require.ErrorContains(t, err, "openshift-install succeeded but did not create ")
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 }
 
 func TestSummarize(t *testing.T) {
@@ -281,13 +282,13 @@ func TestSummarize(t *testing.T) {
 			"failed to fetch Master Machines: bad"},
 		"with a time":            {`time="2026-01-02T03:04:05Z" level=fatal msg="late"`, "late"},
 		"fatal wins over errors": {"level=fatal msg=first\nlevel=error msg=second\n", "first"},
-		"the last error": {"level=error msg=one\nlevel=info msg=x\nlevel=error msg=two\nlevel=info msg=y",
+		"last error": {"level=error msg=one\nlevel=info msg=x\nlevel=error msg=two\nlevel=info msg=y",
 			"two"},
-		"a message of many lines": {"level=fatal msg=one\nlevel=fatal msg=two", "one; two"},
-		"a panic":                 {"panic: oh\n\ngoroutine 1 [running]:\nmain.main()\n", "main.main()"},
-		"nothing":                 {"\n\n", "it failed without output"},
-		"only info":               {"level=info msg=hello", "hello"},
-		"too long":                {"level=fatal msg=" + long + "end", "… " + long[:summaryLimit-3] + "end"},
+		"several fatal messages": {"level=fatal msg=one\nlevel=fatal msg=two", "one; two"},
+		"panic":                  {"panic: oh\n\ngoroutine 1 [running]:\nmain.main()\n", "main.main()"},
+		"empty output":           {"\n\n", "it failed without output"},
+		"only info":              {"level=info msg=hello", "hello"},
+		"too long":               {"level=fatal msg=" + long + "end", "… " + long[:summaryLimit-3] + "end"},
 	} {
 		require.Equal(t, c.want, summarize(c.output), name)
 	}

@@ -55,14 +55,14 @@ func sourceOf(p *Payload, goos, goarch string) (source, error) {
 	if goos == "linux" && (p.Multi || architecture.Of(p.Architecture).Go() == goarch) {
 		return source{TagInstaller, "usr/bin/" + installerFile, architecture.Of(goarch).RPM()}, nil
 	}
-	folder := map[string]string{"linux/amd64": "linux_amd64", "linux/arm64": "linux_arm64", "darwin/amd64": "mac",
+	directory := map[string]string{"linux/amd64": "linux_amd64", "linux/arm64": "linux_arm64", "darwin/amd64": "mac",
 		"darwin/arm64": "mac_arm64"}[goos+"/"+goarch]
-	if folder == "" || p.Images[TagInstallerArtifacts] == "" {
+	if directory == "" || p.Images[TagInstallerArtifacts] == "" {
 		return source{}, &UnsupportedInstallerError{p.Version,
 			fmt.Sprintf("it is for linux/%s, but this machine is %s/%s",
 				architecture.Of(p.Architecture).Go(), goos, goarch)}
 	}
-	return source{TagInstallerArtifacts, "usr/share/openshift/" + folder + "/" + installerFile, p.Architecture}, nil
+	return source{TagInstallerArtifacts, "usr/share/openshift/" + directory + "/" + installerFile, p.Architecture}, nil
 }
 
 // Installer returns the payload's openshift-install from the cache or the registry. Concurrent

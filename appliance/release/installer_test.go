@@ -38,8 +38,8 @@ func installed(t *testing.T, inst *Installer) string {
 	return string(data)
 }
 
-// nothingUnfinished asserts that the cache holds no unfinished files.
-func nothingUnfinished(t *testing.T, l *Library) {
+// requireNoUnfinishedFiles asserts that the cache contains no unfinished files.
+func requireNoUnfinishedFiles(t *testing.T, l *Library) {
 	for _, dir := range []string{l.partialDir(), l.workDir()} {
 		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)
@@ -72,35 +72,37 @@ func TestInstaller_locationsInTheImage(t *testing.T) {
 			layer(t, symlink(installerPath, "/opt/tool"))}, "new"},
 		"relative symlink": {[]v1.Layer{layer(t, file("usr/lib/tool", "new"),
 			symlink(installerPath, "../lib/tool"))}, "new"},
-		"symlinked folder": {[]v1.Layer{layer(t, file("opt/openshift-install", "new")),
+		"symlinked directory": {[]v1.Layer{layer(t, file("opt/openshift-install", "new")),
 			layer(t, symlink("usr/bin", "../opt"))}, "new"},
-		"symlink out of the image": {[]v1.Layer{layer(t, file("etc/passwd", "new"),
+		"symlink above the root": {[]v1.Layer{layer(t, file("etc/passwd", "new"),
 			symlink(installerPath, "../../../../etc/passwd"))}, "new"},
-		"whiteout over an old one, then a new one in the same layer": {
+		"whiteout of an old file, new file in the same layer": {
 			[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh.openshift-install", ""), program)}, "new"},
 		"whiteout": {[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh.openshift-install", ""))},
 			"!usr/bin/openshift-install was removed from"},
-		"whiteout of the folder": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", ""))}, "!was removed from"},
-		"opaque folder": {[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh..wh..opq", ""))},
+		"whiteout of the directory": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", ""))},
+			"!was removed from"},
+		"opaque directory": {[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh..wh..opq", ""))},
 			"!was removed from"},
 		"opaque root": {[]v1.Layer{layer(t, old), layer(t, file(".wh..wh..opq", ""))}, "!was removed from"},
 		"whiteout of a namesake": {[]v1.Layer{layer(t, program), layer(t, file("bin/.wh.openshift-install", ""))},
 			"new"},
-		"removed, then come back": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", "")), layer(t, program)},
+		"removed and added again": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", "")), layer(t, program)},
 			"new"},
-		"not at all": {[]v1.Layer{layer(t, file("usr/bin/oc", "oc"))},
+		"missing file": {[]v1.Layer{layer(t, file("usr/bin/oc", "oc"))},
 			"!does not contain usr/bin/openshift-install"},
-		"a link to nothing": {[]v1.Layer{layer(t, symlink(installerPath, "/opt/tool"))}, "!does not contain opt/tool"},
-		"links in a ring": {[]v1.Layer{layer(t, symlink(installerPath, "b"),
+		"link to a missing file": {[]v1.Layer{layer(t, symlink(installerPath, "/opt/tool"))},
+			"!does not contain opt/tool"},
+		"circular links": {[]v1.Layer{layer(t, symlink(installerPath, "b"),
 			symlink("usr/bin/b", "openshift-install"))}, "!too many links"},
-		"a name out of the image": {[]v1.Layer{layer(t, file("../../"+installerPath, "new"))}, "new"},
-		"a bomb of gzip": {[]v1.Layer{gzipped(t, file("var/zeros", strings.Repeat("\x00", packedFloor+1<<20)),
+		"name above the root": {[]v1.Layer{layer(t, file("../../"+installerPath, "new"))}, "new"},
+		"gzip bomb": {[]v1.Layer{gzipped(t, file("var/zeros", strings.Repeat("\x00", packedFloor+1<<20)),
 			program)}, "!unpacks to more than 250 times its size"},
-		"a bomb of zstd": {[]v1.Layer{zstded(t, file(installerPath, strings.Repeat("\x00",
+		"zstd bomb": {[]v1.Layer{zstded(t, file(installerPath, strings.Repeat("\x00",
 			packedFloor+1<<20)))}, "!unpacks to more than 250 times its size"},
-		"a layer cut short": {[]v1.Layer{cut(t, gzipped(t, file(installerPath, noise(1<<16))))},
+		"truncated layer": {[]v1.Layer{cut(t, gzipped(t, file(installerPath, noise(1<<16))))},
 			"!unexpected EOF"},
-		"a tar cut short": {[]v1.Layer{cut(t, layer(t, file(installerPath, noise(1<<16))))}, "!unexpected EOF"},
+		"truncated tar": {[]v1.Layer{cut(t, layer(t, file(installerPath, noise(1<<16))))}, "!unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -116,12 +118,12 @@ func TestInstaller_locationsInTheImage(t *testing.T) {
 			require.NoError(t, err)
 			defer release()
 			require.Equal(t, c.want, installed(t, inst))
-			nothingUnfinished(t, l)
+			requireNoUnfinishedFiles(t, l)
 		})
 	}
 }
 
-// noise returns bytes that do not compress.
+// noise returns n bytes that cannot be compressed.
 func noise(n int) string {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{1})
@@ -153,8 +155,8 @@ func TestInstaller_imageForThisMachine(t *testing.T) {
 			"usr/share/openshift/linux_amd64/openshift-install", "s390x"}},
 		"on a Mac": {p("4.20.8", "x86_64", false), "darwin", "arm64", source{TagInstallerArtifacts,
 			"usr/share/openshift/mac_arm64/openshift-install", "x86_64"}},
-		"4.15 needs RHEL": {p("4.15.40", "x86_64", false), "linux", "amd64", source{}},
-		"no such machine": {p("4.20.8", "x86_64", false), "plan9", "amd64", source{}},
+		"4.15 needs RHEL":    {p("4.15.40", "x86_64", false), "linux", "amd64", source{}},
+		"unsupported system": {p("4.20.8", "x86_64", false), "plan9", "amd64", source{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := sourceOf(c.payload, c.goos, c.goarch)
@@ -210,7 +212,7 @@ func TestInstaller_resumesAfterAnInterruption(t *testing.T) {
 			for i := 1; i < len(progress); i++ {
 				require.GreaterOrEqual(t, progress[i][0], progress[i-1][0])
 			}
-			nothingUnfinished(t, l)
+			requireNoUnfinishedFiles(t, l)
 		})
 	}
 }
@@ -252,11 +254,11 @@ func TestInstaller_resumesDownloadOfAnEarlierProcess(t *testing.T) {
 		fetch int
 		from  string
 	}{
-		"half":             {whole[:100_000], 1, "bytes=100000-" + strconv.Itoa(len(whole)-1)},
-		"whole":            {whole, 0, ""},
-		"damaged half":     {bytes.Repeat([]byte{7}, 100_000), 2, "bytes=100000-" + strconv.Itoa(len(whole)-1)},
-		"damaged whole":    {bytes.Repeat([]byte{7}, len(whole)), 1, ""},
-		"more than it has": {append(bytes.Clone(whole), 1, 2, 3), 1, ""},
+		"half":               {whole[:100_000], 1, "bytes=100000-" + strconv.Itoa(len(whole)-1)},
+		"whole":              {whole, 0, ""},
+		"damaged first half": {bytes.Repeat([]byte{7}, 100_000), 2, "bytes=100000-" + strconv.Itoa(len(whole)-1)},
+		"damaged whole blob": {bytes.Repeat([]byte{7}, len(whole)), 1, ""},
+		"too much data":      {append(bytes.Clone(whole), 1, 2, 3), 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := s.library()
@@ -276,7 +278,7 @@ func TestInstaller_resumesDownloadOfAnEarlierProcess(t *testing.T) {
 			if c.fetch > 0 {
 				require.Equal(t, c.from, asked[0])
 			}
-			nothingUnfinished(t, l)
+			requireNoUnfinishedFiles(t, l)
 		})
 	}
 }
@@ -303,10 +305,10 @@ func TestInstaller_damagedLayer(t *testing.T) {
 	require.ErrorAs(t, err, &damaged)
 	require.Equal(t, digestOf(t, blob).String(), damaged.Blob)
 	require.ErrorContains(t, err, "is damaged")
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 	s.serve(nil)
 	_, release, err := l.Installer(context.Background(), p, nil, nil)
-	require.NoError(t, err, "once the mirror is right again")
+	require.NoError(t, err, "the installer is not extracted after the mirror was repaired")
 	release()
 }
 
@@ -401,11 +403,12 @@ func TestInstaller_sharedExtraction(t *testing.T) {
 	})
 	const callers = 5
 	var wg sync.WaitGroup
-	var told [callers]atomic.Int64
+	var progress [callers]atomic.Int64
 	paths := make([]string, callers)
 	for i := range callers {
 		wg.Go(func() {
-			inst, release, err := l.Installer(context.Background(), p, nil, func(done, _ int64) { told[i].Store(done) })
+			inst, release, err := l.Installer(context.Background(), p, nil,
+				func(done, _ int64) { progress[i].Store(done) })
 			if err == nil {
 				paths[i] = inst.Path
 				release()
@@ -421,14 +424,14 @@ func TestInstaller_sharedExtraction(t *testing.T) {
 	for i := range callers {
 		require.Equal(t, paths[0], paths[i])
 		require.NotEmpty(t, paths[i])
-		require.Equal(t, size, told[i].Load(), "all are told of the progress")
+		require.Equal(t, size, progress[i].Load(), "a caller did not receive the progress")
 	}
 	require.Empty(t, l.inUse)
 	inst, release, err := l.Installer(context.Background(), p, nil, nil)
 	require.NoError(t, err)
 	defer release()
 	require.Equal(t, paths[0], inst.Path)
-	require.Equal(t, 1, s.fetched(digestOf(t, blob)), "kept, so not fetched again")
+	require.Equal(t, 1, s.fetched(digestOf(t, blob)), "the cached layer was fetched again")
 }
 
 // waiting returns the number of callers that wait for extractions.
@@ -479,7 +482,7 @@ func TestInstaller_endsWithItsLastCaller(t *testing.T) {
 	require.Eventually(t, func() bool { return l.waiting() == 2 }, waitFor, tick)
 	cancelFirst()
 	require.ErrorIs(t, <-firstFailed, context.Canceled)
-	require.Equal(t, 1, l.waiting(), "the second goes on waiting")
+	require.Equal(t, 1, l.waiting(), "the second caller does not wait any more")
 	cancelSecond()
 	require.ErrorIs(t, <-secondFailed, context.Canceled)
 	third := ask(context.Background()) // does not join the canceled extraction
@@ -548,7 +551,7 @@ func TestInstaller_evictsLeastRecentlyUsed(t *testing.T) {
 	release()
 	third, release := take(2)
 	release()
-	require.FileExists(t, first, "in use, though the oldest")
+	require.FileExists(t, first, "the oldest installer was evicted although it is in use")
 	require.NoFileExists(t, second)
 	require.FileExists(t, third)
 	holdFirst()
@@ -556,7 +559,7 @@ func TestInstaller_evictsLeastRecentlyUsed(t *testing.T) {
 	release()
 	fourth, release := take(3)
 	release()
-	require.FileExists(t, first, "used again since")
+	require.FileExists(t, first, "an installer was evicted although it was used recently")
 	require.NoFileExists(t, third)
 	require.FileExists(t, fourth)
 }
@@ -572,9 +575,9 @@ func TestInstaller_fullDisk(t *testing.T) {
 	var full *DiskFullError
 	require.ErrorAs(t, err, &full)
 	require.ErrorContains(t, err, "no space is left to write ")
-	nothingUnfinished(t, l)
+	requireNoUnfinishedFiles(t, l)
 	_, release, err := l.Installer(context.Background(), p, nil, nil)
-	require.NoError(t, err, "once there is room")
+	require.NoError(t, err, "the installer is not extracted after space became free")
 	release()
 }
 
@@ -620,7 +623,7 @@ func TestInstaller_stamped(t *testing.T) {
 	require.Empty(t, missing)
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Len(t, got, len(whole), "nothing moves")
+	require.Len(t, got, len(whole), "stamp changed the size of the program")
 	require.Contains(t, string(got), "-"+p.Image+"\x00")
 	require.Contains(t, string(got), "mid4.20.8\x00")
 	require.Contains(t, string(got), "\x00linux/amd64\x00")
@@ -656,5 +659,6 @@ func TestLibrary_relativeCacheDirectory(t *testing.T) {
 	library, err := New(Options{Mirror: mirror.NewClient(nil, mirror.ClientOptions{}), CacheDir: "cache",
 		Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	require.True(t, filepath.IsAbs(library.installersDir()), "programs are run in folders of their own")
+	require.True(t, filepath.IsAbs(library.installersDir()),
+		"the path must be absolute, because programs run in other working directories")
 }

@@ -60,10 +60,10 @@ func TestLiveISO_newestOfOpenShift5(t *testing.T) {
 	}{
 		"both": {"5.0.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"},
 			"coreos/coreos10-x86_64.iso"},
-		"the older alone": {"5.0.0", []string{"coreos/coreos-x86_64.iso"}, "coreos/coreos-x86_64.iso"},
+		"only the older ISO": {"5.0.0", []string{"coreos/coreos-x86_64.iso"}, "coreos/coreos-x86_64.iso"},
 		"an earlier OpenShift": {"4.22.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"},
 			"coreos/coreos-x86_64.iso"},
-		"neither for this arch": {"5.0.0", []string{"coreos/coreos-aarch64.iso"}, ""},
+		"no ISO for this architecture": {"5.0.0", []string{"coreos/coreos-aarch64.iso"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)

@@ -27,9 +27,9 @@ func TestPatch(t *testing.T) {
 			"spec: {names: [c, a, c], on: true, deep/er: {~x: 1}}"},
 		"escapes": {"- {op: replace, path: /spec/deep~1er/~0x, value: 2}",
 			"spec: {names: [a, c], on: true, deep/er: {~x: 2}}"},
-		"test that holds": {"- {op: test, path: /spec/on, value: true}",
+		"test that succeeds": {"- {op: test, path: /spec/on, value: true}",
 			"spec: {names: [a, c], on: true, deep/er: {~x: 1}}"},
-		"the whole, and as JSON": {`[{"op": "replace", "path": "", "value": {"a": 1}}]`, "a: 1"},
+		"whole document, as JSON": {`[{"op": "replace", "path": "", "value": {"a": 1}}]`, "a: 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			patch, err := ParsePatch([]byte(example.patch))
@@ -48,7 +48,7 @@ func TestParsePatch_rejectedInput(t *testing.T) {
 		"- {op: add, value: 1}":           "operation 1 has no path",
 		"- {op: add, path: a, value: 1}":  `path "a", which does not begin with a slash`,
 		"- {op: add, path: /a}":           "(add) has no value",
-		"- {op: turn, path: /a}":          `the op "turn"`,
+		"- {op: swap, path: /a}":          `the op "swap"`,
 		"- {op: copy, path: /a, from: b}": `path "b"`,
 		"- [":                             "not a list of operations",
 	} {

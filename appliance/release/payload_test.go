@@ -69,21 +69,21 @@ func TestPayload_noRelease(t *testing.T) {
 		layer v1.Layer
 		says  string
 	}{
-		"an image like any other": {layer(t, file("usr/bin/cat", "meow")),
+		"ordinary image": {layer(t, file("usr/bin/cat", "meow")),
 			"it has no file release-manifests/image-references"},
-		"references that are no JSON": {release("<html>", goodMetadata),
+		"references with invalid JSON": {release("<html>", goodMetadata),
 			"its release-manifests/image-references cannot be read"},
-		"another kind": {release(`{"kind":"List"}`, goodMetadata), `is of kind "List", not ImageStream`},
+		"object of another kind": {release(`{"kind":"List"}`, goodMetadata), `is of kind "List", not ImageStream`},
 		"no images": {release(`{"kind":"ImageStream","metadata":{"name":"4.20.8"}}`, goodMetadata),
 			"names no image"},
 		"an image that is not a pull spec": {release(strings.Replace(goodReferences, "quay.io/x/y@", "quay.io/X Y@", 1),
 			goodMetadata),
 			`its image "installer" is not a pull spec`},
-		"metadata that is no JSON": {release(goodReferences, "version: 4"),
+		"metadata with invalid JSON": {release(goodReferences, "version: 4"),
 			"its release-manifests/release-metadata cannot be read"},
-		"a version that is none": {release(goodReferences, `{"version":"latest"}`),
+		"invalid version": {release(goodReferences, `{"version":"latest"}`),
 			`its version "latest" is not of the form 4.20.8`},
-		"no version at all": {release(strings.Replace(goodReferences, "4.20.1", "", 1), `{}`),
+		"missing version": {release(strings.Replace(goodReferences, "4.20.1", "", 1), `{}`),
 			`its version "" is not of the form`},
 		"references that were removed": {layer(t, file("release-manifests/.wh.image-references", "")),
 			"it has no file release-manifests/image-references"},
@@ -112,11 +112,11 @@ func TestPayload_readErrors(t *testing.T) {
 	}{
 		"another architecture": {image(t, "arm64", boot("")), "x86_64",
 			"is for aarch64, not for x86_64; choose a release image for this architecture"},
-		"boot images that are no YAML": {image(t, "amd64", boot("a: b: c")), "x86_64",
+		"boot images with invalid YAML": {image(t, "amd64", boot("a: b: c")), "x86_64",
 			"read " + coreOSBootImagesFile},
-		"boot images whose stream is broken": {image(t, "amd64", boot("data:\n  stream: '{'")), "x86_64",
+		"boot images with an invalid stream": {image(t, "amd64", boot("data:\n  stream: '{'")), "x86_64",
 			"read the stream metadata in " + coreOSBootImagesFile},
-		"a gzip layer that is cut": {image(t, "amd64",
+		"truncated gzip layer": {image(t, "amd64",
 			cut(t, gzipped(t, file("release-manifests/image-references", strings.Repeat(goodReferences, 100))))),
 			"x86_64", "unexpected EOF"},
 	} {
@@ -126,11 +126,11 @@ func TestPayload_readErrors(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 		})
 	}
-	t.Run("a name that is not a pull spec", func(t *testing.T) {
+	t.Run("invalid pull spec", func(t *testing.T) {
 		_, err := newSite(t).library().Payload(context.Background(), "https://quay.io/x", "", nil)
 		require.ErrorContains(t, err, `release image "https://quay.io/x" is not a pull spec`)
 	})
-	t.Run("a mirror without it", func(t *testing.T) {
+	t.Run("mirror without the release", func(t *testing.T) {
 		s := newSite(t)
 		_, err := s.library().Payload(context.Background(), s.host+"/ocp/release:4.20", "", nil)
 		var image *mirror.ImageError
@@ -147,25 +147,25 @@ func TestPayload_topmostLayerWins(t *testing.T) {
 	}{
 		"in the last layer": {[]v1.Layer{layer(t, file("release-manifests/release-metadata",
 			`{"version":"4.1.1"}`)), layer(t, references)}, "4.20.1"},
-		"below a layer of something else": {[]v1.Layer{layer(t, references,
+		"below a layer with other files": {[]v1.Layer{layer(t, references,
 			file("release-manifests/release-metadata", goodMetadata)), layer(t, file("etc/x", ""))}, "4.20.8"},
 		"metadata above references": {[]v1.Layer{layer(t, references),
 			layer(t, file("release-manifests/release-metadata", goodMetadata))}, "4.20.8"},
-		"names with a dot and a slash in front": {[]v1.Layer{layer(t, file("./release-manifests/image-references",
+		"names with a leading dot and slash": {[]v1.Layer{layer(t, file("./release-manifests/image-references",
 			goodReferences))}, "4.20.1"},
 		"gzip": {[]v1.Layer{gzipped(t, references)}, "4.20.1"},
 		"zstd": {[]v1.Layer{zstded(t, references)}, "4.20.1"},
-		"the file removed above": {[]v1.Layer{layer(t, references),
+		"file removed by an upper layer": {[]v1.Layer{layer(t, references),
 			layer(t, file("release-manifests/.wh.image-references", ""))}, ""},
-		"its folder removed above": {[]v1.Layer{layer(t, references),
+		"directory removed by an upper layer": {[]v1.Layer{layer(t, references),
 			layer(t, file(".wh.release-manifests", ""))}, ""},
-		"its folder made opaque above": {[]v1.Layer{layer(t, references),
+		"directory made opaque by an upper layer": {[]v1.Layer{layer(t, references),
 			layer(t, file("release-manifests/.wh..wh..opq", ""))}, ""},
-		"its folder become a file": {[]v1.Layer{layer(t, references),
+		"directory replaced by a file": {[]v1.Layer{layer(t, references),
 			layer(t, file("release-manifests", ""))}, ""},
 		"opaque in its own layer": {[]v1.Layer{layer(t, file("release-manifests/.wh..wh..opq", ""),
 			references)}, "4.20.1"},
-		"another file removed above": {[]v1.Layer{layer(t, references),
+		"other file removed by an upper layer": {[]v1.Layer{layer(t, references),
 			layer(t, file("release-manifests/.wh.image", ""))}, "4.20.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestPayload_topmostLayerWins(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, c.version, p.Version)
-			require.Len(t, p.Images, 1, "only DockerImage tags are images")
+			require.Len(t, p.Images, 1, "only tags of kind DockerImage are images")
 		})
 	}
 }
@@ -212,7 +212,7 @@ func TestPayload_severalArchitectures(t *testing.T) {
 	require.Equal(t, []string{"aarch64", "x86_64"}, wrong.Have)
 }
 
-func TestPayload_rememberedWithoutRegistry(t *testing.T) {
+func TestPayload_cachedWithoutRegistry(t *testing.T) {
 	s := newSite(t)
 	spec := s.push(image(t, "amd64", layer(t, file("release-manifests/image-references", goodReferences))))
 	l := s.library()
@@ -226,7 +226,7 @@ func TestPayload_rememberedWithoutRegistry(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, s.host+"/ocp/copy@"+first.Digest, other.Image)
 	_, err = l.Payload(context.Background(), s.host+"/ocp/image:latest", "amd64", nil)
-	require.Error(t, err, "a tag may mean another image by now")
+	require.Error(t, err, "a tag was not resolved again")
 }
 
 func TestPayload_realReleases(t *testing.T) {
@@ -242,14 +242,14 @@ func TestPayload_realReleases(t *testing.T) {
 	for version, architectures := range map[string][]string{"4.8": {"ppc64le", "s390x", "x86_64"},
 		"4.10": {"aarch64", "ppc64le", "s390x", "x86_64"}} {
 		references, boot := read(version+"-image-references.json"), read(version+"-installer-coreos-bootimages.yaml")
-		tags, metal := plainly(t, references, boot)
+		tags, metal := readWithoutTypes(t, references, boot)
 		require.Equal(t, architectures, slices.Sorted(maps.Keys(metal)))
 		for arch, released := range metal {
 			p := &Payload{Architecture: arch}
 			require.NoError(t, p.readReferences(references))
 			require.NoError(t, p.readMetadata(nil))
 			require.NoError(t, p.readBootImages(boot))
-			require.Equal(t, tags, p.Images, "every tag with its digest")
+			require.Equal(t, tags, p.Images, "a tag or a digest differs")
 			require.True(t, strings.HasPrefix(p.Version, version+"."), p.Version)
 			require.Equal(t, released, p.OSVersion, arch)
 		}
@@ -257,15 +257,16 @@ func TestPayload_realReleases(t *testing.T) {
 	for _, arch := range []string{"aarch64", "ppc64le", "x86_64"} {
 		p := &Payload{Architecture: arch}
 		require.NoError(t, p.readBootImages(read("5.0-installer-coreos-bootimages.yaml")))
-		require.Empty(t, p.OSVersion, "this one was stripped of the metal artifacts")
+		require.Empty(t, p.OSVersion, "the test data contains no metal artifacts")
 		require.ElementsMatch(t, []string{"rhel-9", "rhel-10"}, slices.Collect(maps.Keys(p.OSStreams)),
-			"the streams of a new payload")
+			"the streams of the payload differ")
 	}
 }
 
-// plainly reads the images and the boot images of a release without the types of this package: the
-// pull spec of each tag, which must be by digest, and the OS version for each architecture.
-func plainly(t *testing.T, references, boot []byte) (tags, metal map[string]string) {
+// readWithoutTypes reads the images and the boot images of a release without the types of this
+// package: the pull spec of each tag, which must be by digest, and the OS version for each
+// architecture.
+func readWithoutTypes(t *testing.T, references, boot []byte) (tags, metal map[string]string) {
 	t.Helper()
 	tags, metal = map[string]string{}, map[string]string{}
 	var list map[string]any

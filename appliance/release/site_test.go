@@ -41,9 +41,9 @@ type site struct {
 	t    *testing.T
 	host string
 
-	mu    sync.Mutex
-	spoil func(next http.Handler, w http.ResponseWriter, r *http.Request) // nil: no change
-	blobs map[string]int                                                  // digest -> number of requests
+	mu        sync.Mutex
+	intercept func(next http.Handler, w http.ResponseWriter, r *http.Request) // nil: no change
+	blobs     map[string]int                                                  // digest -> number of requests
 }
 
 func newSite(t *testing.T) *site {
@@ -51,26 +51,26 @@ func newSite(t *testing.T) *site {
 	handler := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		spoil := s.spoil
+		intercept := s.intercept
 		if _, digest, ok := strings.Cut(r.URL.Path, "/blobs/sha256:"); ok && r.Method == http.MethodGet {
 			s.blobs[digest]++
 		}
 		s.mu.Unlock()
-		if spoil == nil {
+		if intercept == nil {
 			handler.ServeHTTP(w, r)
 			return
 		}
-		spoil(handler, w, r)
+		intercept(handler, w, r)
 	}))
 	t.Cleanup(server.Close)
 	s.host = strings.TrimPrefix(server.URL, "http://")
 	return s
 }
 
-func (s *site) serve(spoil func(next http.Handler, w http.ResponseWriter, r *http.Request)) {
+func (s *site) serve(intercept func(next http.Handler, w http.ResponseWriter, r *http.Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spoil = spoil
+	s.intercept = intercept
 }
 
 func (s *site) fetched(digest v1.Hash) int {
@@ -106,7 +106,7 @@ func (s *site) push(img v1.Image) string {
 	return spec
 }
 
-// installerPayload is a payload whose installer image has these layers.
+// installerPayload returns a payload whose installer image has the given layers.
 func (s *site) installerPayload(layers ...v1.Layer) *Payload {
 	spec := s.push(image(s.t, "amd64", layers...))
 	_, digest, _ := strings.Cut(spec, "@")
@@ -183,7 +183,7 @@ func digestOf(t *testing.T, l v1.Layer) v1.Hash {
 	return h
 }
 
-// standIn is a site with a simulated payload behind its mirror rules.
+// standIn returns a library and a simulated payload, which is in a mirror registry.
 func standIn(t *testing.T, p registry.Payload) (*Library, *registry.Pushed) {
 	reg, err := registry.New(context.Background(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
@@ -196,7 +196,7 @@ func standIn(t *testing.T, p registry.Payload) (*Library, *registry.Pushed) {
 	return newLibrary(t, rules), pushed
 }
 
-// cut returns the first half of the layer under the digest of the whole.
+// cut returns a layer that has the digest of l but contains only the first half of its bytes.
 func cut(t *testing.T, l v1.Layer) v1.Layer {
 	blob, err := l.Compressed()
 	require.NoError(t, err)
