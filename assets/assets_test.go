@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUIIsARootedFileSystem(t *testing.T) {
+func TestUI_rootedFileSystem(t *testing.T) {
 	require.NoError(t, fstest.TestFS(UI(), ".keep"))
 	_, err := fs.Stat(UI(), "../ui/.keep")
 	require.ErrorIs(t, err, fs.ErrInvalid)
 }
 
-func TestBuiltSaysWhetherThereIsAPageToServe(t *testing.T) {
+func TestBuilt_ifIndexExists(t *testing.T) {
 	_, err := fs.Stat(UI(), "index.html")
 	require.Equal(t, err == nil, Built())
 }

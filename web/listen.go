@@ -27,7 +27,8 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 				"--listen", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil,
-			fmt.Errorf("%s is not an address of this machine; choose one of its own, or 0.0.0.0 for all, with --listen",
+			fmt.Errorf("%s is not an address of this machine; choose an address of this machine with --listen, or "+
+				"0.0.0.0 for all",
 				address)
 	}
 	return nil, fmt.Errorf("cannot listen on %s: %w; choose an address of this machine and a free port with --listen",

@@ -51,9 +51,9 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// identify gives the request the ID that the client sent in X-Request-Id. It generates an ID if the
-// client sent none, or one that is unsuitable for a log line. The response has the ID in the same
-// header.
+// identify stores the request ID in the request's context and in the response header X-Request-Id.
+// It takes the ID from the client's header X-Request-Id. If the client sent no ID, or an ID that is
+// unsuitable for a log line, it generates one.
 func identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := r.Header.Get(echo.HeaderXRequestID)
 	if !printable(id) {

@@ -19,7 +19,7 @@ import (
 	"landfall/web/problem"
 )
 
-// Defaults of the options.
+// Defaults of [Options].
 const (
 	DefaultBodyLimit       = 4 << 20 // bytes
 	DefaultShutdownTimeout = 10 * time.Second
@@ -86,8 +86,8 @@ func New(options Options) *Server {
 	return s
 }
 
-// Register adds operations to the server. It returns an error and adds no operation if one has no
-// access rule, has no handler, or has the route of another one.
+// Register adds operations to the server. If one of them has no access rule, no handler, or the
+// route of another operation, Register returns an error and adds none of them.
 func (s *Server) Register(operations ...operation.Operation) error {
 	added := make(map[route]bool)
 	for _, o := range operations {
@@ -124,8 +124,8 @@ func (s *Server) Routes() map[*echo.Route]operation.Operation {
 	return routes
 }
 
-// Draining returns a channel that is closed when the server begins to shut down. Responses without
-// an end of their own, such as the live feed, must end then.
+// Draining returns a channel that is closed when the server begins to shut down. Endless responses,
+// such as the live feed, must end then.
 func (s *Server) Draining() <-chan struct{} { return s.draining }
 
 // ServeHTTP handles one request. It does everything except the time-outs of connections, so that

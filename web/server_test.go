@@ -34,7 +34,7 @@ func TestRouting_keepsSlashes(t *testing.T) {
 	}
 }
 
-func TestRouting_tidyPathAllocatesNothing(t *testing.T) {
+func TestRouting_normalizedPathAllocatesNothing(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/api/assisted-install/v2/infra-envs/x/hosts/y/instructions", nil)
 	require.Zero(t, testing.AllocsPerRun(100, func() { mergeSlashes(request.URL) }))
 }

@@ -1,10 +1,11 @@
-// Package accounts serves the API of AMS from the site's own data, for the ocm command and for
-// browsers: subscriptions from the site's copies of them; accounts, organization, labels and
-// reviews from package local. Callers can only change labels and tokens. The appliance itself
-// reports changes of clusters to AMS.
+// Package accounts serves the API of AMS, the account management service of OpenShift Cluster
+// Manager, from the site's own data. Its clients are the ocm command and browsers. Subscriptions
+// come from the site's stored copies; accounts, organization, labels and reviews come from package
+// local. Clients can change only labels and tokens. The appliance itself reports changes of
+// clusters to AMS.
 //
-// Paths, JSON, error codes and the search language are those of AMS, so clients need no change but
-// the address:
+// Paths, JSON, error codes and the search language are those of AMS, so clients change only the
+// URL:
 //
 //	ocm login --token "$(landfall ams token)" --url http://appliance:8090
 package accounts
@@ -76,7 +77,7 @@ func (s *service) guarded(prefix string, operations []operation.Operation) []ope
 func otherPaths() []operation.Operation {
 	return []operation.Operation{
 		{Method: operation.Any, Path: "/*", Handler: func(c echo.Context) error {
-			return notFound("there is no %s %s here", c.Request().Method, c.Request().URL.Path)
+			return notFound("this API has no operation %s %s", c.Request().Method, c.Request().URL.Path)
 		}},
 		{Method: operation.RouteNotFound, Path: "", Handler: echo.NotFoundHandler},
 		{Method: operation.RouteNotFound, Path: "/*", Handler: echo.NotFoundHandler},

@@ -24,14 +24,15 @@ func labelObject(on local.Bearer, id string, label local.Label) object {
 	}
 }
 
-// bearer returns the object whose labels the request concerns, and its ID for answers.
+// bearer returns the object whose labels the request reads or changes, and the ID of the object for
+// the response.
 func (s *service) bearer(c echo.Context) (local.Bearer, string, error) {
 	id := c.Param("id")
 	switch {
 	case strings.HasPrefix(c.Path(), Root+"/organizations/"):
-		return local.Bearer{Type: local.OfOrganization}, id, s.ours(id)
+		return local.Bearer{Type: local.OfOrganization}, id, s.checkOrganization(id)
 	case strings.HasPrefix(c.Path(), Root+"/accounts/"):
-		account, err := s.known(id)
+		account, err := s.findAccount(id)
 		return local.Bearer{Type: local.OfAccount, Name: account.Username}, account.ID, err
 	}
 	subscription, err := s.Subscriptions.Subscription(c.Request().Context(), id)

@@ -43,7 +43,7 @@ func readQuery(c echo.Context, known func(name string) bool) (*query, error) {
 	}
 	for _, name := range q.search.Names() {
 		if !known(name) {
-			return nil, badRequest(codeSearch, "The search uses %s, which is not a field of these objects", name)
+			return nil, badRequest(codeSearch, "The search uses %s, which is not a field of the listed objects", name)
 		}
 	}
 	if err := numbers(values, q); err != nil {
@@ -59,7 +59,8 @@ func readQuery(c echo.Context, known func(name string) bool) (*query, error) {
 			return nil, badRequest(codeBadRequest,
 				"The order %q is not valid; expected an order such as: name desc, id", part)
 		case !known(words[0]):
-			return nil, badRequest(codeBadRequest, "The order uses %s, which is not a field of these objects", words[0])
+			return nil, badRequest(codeBadRequest, "The order uses %s, which is not a field of the listed objects",
+				words[0])
 		}
 		q.order = append(q.order, ordering{words[0], len(words) == 2 && strings.EqualFold(words[1], "desc")})
 	}
@@ -91,7 +92,7 @@ func numbers(values url.Values, q *query) error {
 		}
 	}
 	if q.page < 1 {
-		return badRequest(codeBadRequest, "page is %d; the first one is 1", q.page)
+		return badRequest(codeBadRequest, "page is %d; the first page is 1", q.page)
 	}
 	if q.size < 0 || q.size > maxSize {
 		q.size = maxSize
@@ -220,7 +221,8 @@ func compare(a, b []any) int {
 	return 0
 }
 
-// list answers with a list of objects. fields are the fields of the objects.
+// list sends the requested page of a list. fields are the fields that the search and the order may
+// name.
 func list(c echo.Context, kind string, all []object, fields []string) error {
 	q, err := readQuery(c, func(name string) bool { return slices.Contains(fields, name) })
 	if err != nil {

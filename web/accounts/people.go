@@ -67,7 +67,7 @@ func (s *service) accountOperations() []operation.Operation {
 		{ID: "getAccessToken", Method: http.MethodPost, Path: "/access_token", Handler: s.accessToken,
 			Summary: "Show the site's pull secret", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "authorizeToken", Method: http.MethodPost, Path: "/token_authorization", Handler: noAccountForToken,
-			Summary: "Find the account of a token; there is none", Status: http.StatusNotFound},
+			Summary: "Find the account of a token (never found)", Status: http.StatusNotFound},
 		{ID: "listAccounts", Method: http.MethodGet, Path: "/accounts", Handler: s.listAccounts,
 			Summary: "List the accounts", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "getAccount", Method: http.MethodGet, Path: "/accounts/:id", Handler: s.getAccount,
@@ -93,7 +93,7 @@ func (s *service) accountOperations() []operation.Operation {
 	}
 }
 
-func noAccountForToken(echo.Context) error { return notFound("no account here has that token") }
+func noAccountForToken(echo.Context) error { return notFound("no account of this site has the token") }
 
 func (s *service) currentAccount(c echo.Context) error {
 	shown, err := s.account(callerOf(c).Account)
@@ -138,8 +138,8 @@ func organizationFields(before string) []string {
 	return names
 }
 
-// known returns an existing account by its ID or user name.
-func (s *service) known(id string) (local.Account, error) {
+// findAccount returns an existing account by its ID or user name.
+func (s *service) findAccount(id string) (local.Account, error) {
 	accounts, err := s.Site.Accounts()
 	if err != nil {
 		return local.Account{}, err
@@ -153,7 +153,7 @@ func (s *service) known(id string) (local.Account, error) {
 }
 
 func (s *service) getAccount(c echo.Context) error {
-	account, err := s.known(c.Param("id"))
+	account, err := s.findAccount(c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (s *service) listOrganizations(c echo.Context) error {
 }
 
 func (s *service) getOrganization(c echo.Context) error {
-	if err := s.ours(c.Param("id")); err != nil {
+	if err := s.checkOrganization(c.Param("id")); err != nil {
 		return err
 	}
 	shown, err := s.organization(s.Site.Organization())
@@ -186,8 +186,8 @@ func (s *service) getOrganization(c echo.Context) error {
 	return c.JSON(http.StatusOK, shown)
 }
 
-// ours rejects the IDs of other organizations.
-func (s *service) ours(id string) error {
+// checkOrganization returns an error if the ID is not that of the site's organization.
+func (s *service) checkOrganization(id string) error {
 	if id != s.Site.Organization().ID {
 		return notFound("Organization with id='%s' not found; this site has %s", id, s.Site.Organization().ID)
 	}

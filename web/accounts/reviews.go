@@ -30,10 +30,10 @@ func (s *service) reviewOperations() []operation.Operation {
 			Summary: "Review whether a feature is enabled for the caller", Status: http.StatusOK,
 			Answer: operation.AnyObject{}},
 		{ID: "reviewTerms", Method: http.MethodPost, Path: "/terms_review", Handler: terms,
-			Summary: "Review whether terms must be accepted; there are none", Status: http.StatusOK,
+			Summary: "Review whether terms must be accepted (never at a site)", Status: http.StatusOK,
 			Answer: operation.AnyObject{}},
 		{ID: "reviewOwnTerms", Method: http.MethodPost, Path: "/self_terms_review", Handler: terms,
-			Summary: "Review whether the caller must accept terms; there are none", Status: http.StatusOK,
+			Summary: "Review whether the caller must accept terms (never at a site)", Status: http.StatusOK,
 			Answer: operation.AnyObject{}},
 	}
 }
@@ -52,7 +52,7 @@ func (s *service) planOperations() []operation.Operation {
 // accessReview answers whether an account may perform an action. Every action is allowed, except
 // writing with a read-only token.
 func (s *service) accessReview(c echo.Context) error {
-	var ask struct {
+	var body struct {
 		Username     string `json:"account_username"`
 		Action       string `json:"action"`
 		Type         string `json:"resource_type"`
@@ -60,37 +60,37 @@ func (s *service) accessReview(c echo.Context) error {
 		Cluster      string `json:"cluster_id"`
 		Organization string `json:"organization_id"`
 	}
-	if err := readBody(c, &ask); err != nil {
+	if err := readBody(c, &body); err != nil {
 		return err
 	}
-	if ask.Action == "" || ask.Type == "" {
+	if body.Action == "" || body.Type == "" {
 		return badRequest(codeValidation, "action and resource_type are missing from the body")
 	}
 	caller := callerOf(c)
-	username := cmp.Or(ask.Username, caller.Account.Username)
-	allowed := !caller.ReadOnly || slices.Contains([]string{"get", "list"}, ask.Action)
-	if _, err := s.known(username); err != nil {
+	username := cmp.Or(body.Username, caller.Account.Username)
+	allowed := !caller.ReadOnly || slices.Contains([]string{"get", "list"}, body.Action)
+	if _, err := s.findAccount(username); err != nil {
 		allowed = false
 	}
-	if ask.Subscription != "" {
-		if _, err := s.Subscriptions.Subscription(c.Request().Context(), ask.Subscription); err != nil {
+	if body.Subscription != "" {
+		if _, err := s.Subscriptions.Subscription(c.Request().Context(), body.Subscription); err != nil {
 			allowed = false
 		}
 	}
-	if ask.Organization != "" && ask.Organization != s.Site.Organization().ID {
+	if body.Organization != "" && body.Organization != s.Site.Organization().ID {
 		allowed = false
 	}
 	return c.JSON(http.StatusOK, object{
-		"allowed": allowed, "account_username": username, "action": ask.Action, "resource_type": ask.Type,
-		"subscription_id": ask.Subscription,
-		"cluster_id":      ask.Cluster, "organization_id": cmp.Or(ask.Organization, s.Site.Organization().ID),
+		"allowed": allowed, "account_username": username, "action": body.Action, "resource_type": body.Type,
+		"subscription_id": body.Subscription,
+		"cluster_id":      body.Cluster, "organization_id": cmp.Or(body.Organization, s.Site.Organization().ID),
 		"is_ocm_internal": false, "reason": "",
 	})
 }
 
 // capabilityReview answers whether an object has a capability, by its labels.
 func (s *service) capabilityReview(c echo.Context) error {
-	var ask struct {
+	var body struct {
 		Username     string `json:"account_username"`
 		Capability   string `json:"capability"`
 		Type         string `json:"type"`
@@ -98,26 +98,26 @@ func (s *service) capabilityReview(c echo.Context) error {
 		Subscription string `json:"subscription_id"`
 		Cluster      string `json:"cluster_id"`
 	}
-	if err := readBody(c, &ask); err != nil {
+	if err := readBody(c, &body); err != nil {
 		return err
 	}
 	var on local.Bearer
-	switch ask.Type {
+	switch body.Type {
 	case "Organization":
 		on = local.Bearer{Type: local.OfOrganization}
-		if id := ask.Organization; id != "" && id != s.Site.Organization().ID {
+		if id := body.Organization; id != "" && id != s.Site.Organization().ID {
 			return c.JSON(http.StatusOK, object{"result": "false"})
 		}
 	case "Account":
-		account, err := s.known(cmp.Or(ask.Username, callerOf(c).Account.Username))
+		account, err := s.findAccount(cmp.Or(body.Username, callerOf(c).Account.Username))
 		if err != nil {
 			return c.JSON(http.StatusOK, object{"result": "false"})
 		}
 		on = local.Bearer{Type: local.OfAccount, Name: account.Username}
 	case "Cluster", "Subscription":
-		cluster := ask.Cluster
-		if ask.Subscription != "" {
-			subscription, err := s.Subscriptions.Subscription(c.Request().Context(), ask.Subscription)
+		cluster := body.Cluster
+		if body.Subscription != "" {
+			subscription, err := s.Subscriptions.Subscription(c.Request().Context(), body.Subscription)
 			if err != nil {
 				return c.JSON(http.StatusOK, object{"result": "false"})
 			}
@@ -125,10 +125,10 @@ func (s *service) capabilityReview(c echo.Context) error {
 		}
 		on = local.Bearer{Type: local.OfSubscription, Name: cluster}
 	default:
-		return badRequest(codeValidation, "The type is %q; it can be Account, Organization, Cluster or Subscription",
-			ask.Type)
+		return badRequest(codeValidation, "The type is %q; expected Account, Organization, Cluster or Subscription",
+			body.Type)
 	}
-	capable, err := s.Site.Capable(on, ask.Capability)
+	capable, err := s.Site.Capable(on, body.Capability)
 	if err != nil {
 		return err
 	}
@@ -138,17 +138,17 @@ func (s *service) capabilityReview(c echo.Context) error {
 // featureReview answers whether a feature is enabled. It is enabled if the organization has the
 // capability of the same name.
 func (s *service) featureReview(c echo.Context) error {
-	var ask struct {
+	var body struct {
 		Feature string `json:"feature"`
 	}
-	if err := readBody(c, &ask); err != nil {
+	if err := readBody(c, &body); err != nil {
 		return err
 	}
-	enabled, err := s.feature(ask.Feature)
+	enabled, err := s.feature(body.Feature)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, object{"enabled": enabled, "feature_id": ask.Feature})
+	return c.JSON(http.StatusOK, object{"enabled": enabled, "feature_id": body.Feature})
 }
 
 func (s *service) feature(name string) (bool, error) {

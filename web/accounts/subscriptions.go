@@ -53,7 +53,7 @@ func (s *service) subscriptionOperations() []operation.Operation {
 
 func refuseChange(echo.Context) error {
 	return &failure{http.StatusForbidden, codeForbidden,
-		"The appliance keeps subscriptions by itself as its clusters change; change the cluster"}
+		"The appliance updates subscriptions by itself when its clusters change; change the cluster instead"}
 }
 
 func (s *service) listSubscriptions(c echo.Context) error {

@@ -62,8 +62,8 @@ func (s *service) token(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// basic reads the ID and the secret of a client. OAuth demands the encoding of forms (RFC 6749,
-// section 2.3.1), but many clients send them unencoded.
+// basic reads the ID and the secret of a client from the Authorization header. OAuth requires them
+// in form encoding (RFC 6749, section 2.3.1), but many clients send them unencoded.
 func basic(r *http.Request) (id, secret string, ok bool) {
 	id, secret, ok = r.BasicAuth()
 	for _, part := range []*string{&id, &secret} {
@@ -74,11 +74,10 @@ func basic(r *http.Request) (id, secret string, ok bool) {
 	return id, secret, ok
 }
 
-// accessToken answers with the site's pull secret, whereas AMS answers with the account's pull
-// secret.
+// accessToken sends the site's pull secret. AMS sends the account's pull secret.
 func (s *service) accessToken(c echo.Context) error {
 	if s.PullSecret == nil {
-		return notFound("the appliance has no pull secret of its own; see mirror.pull_secret in its configuration")
+		return notFound("the appliance has no pull secret; set mirror.pull_secret in its configuration")
 	}
 	secret, err := s.PullSecret()
 	if err != nil {

@@ -231,7 +231,7 @@ func TestBodyLimit_everyOperation(t *testing.T) {
 	s := newServed(t)
 	ids := s.ids()
 	document := s.description()
-	asked := 0
+	requests := 0
 	for path, methods := range document.Paths {
 		for method, operation := range methods {
 			if operation.RequestBody == nil || operation.OperationID == "V2UploadLogs" {
@@ -247,10 +247,10 @@ func TestBodyLimit_everyOperation(t *testing.T) {
 				recorder.Body)
 			s.requireValidAnswer(operation.OperationID, before, recorder)
 			require.Greater(t, body.left, 90<<20, "%s reads no more than its limit", operation.OperationID)
-			asked++
+			requests++
 		}
 	}
-	require.GreaterOrEqual(t, asked, 24)
+	require.GreaterOrEqual(t, requests, 24)
 }
 
 var blanks = strings.Repeat(" ", 1<<20)

@@ -18,7 +18,7 @@ import (
 	"landfall/web/problem"
 )
 
-// Files of a cluster, by the operation that serves each of them.
+// Names of a cluster's files, grouped by the operation that serves them.
 var (
 	credentialFiles = []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password"}
 	clusterFiles    = []string{"bootstrap.ign", "master.ign", "worker.ign", "arbiter.ign", "metadata.json",
@@ -103,7 +103,7 @@ func isClusterFile(name string) bool {
 func fileName(c echo.Context, allowed func(string) bool) (string, error) {
 	name, err := required(c, "file_name")
 	if err == nil && !allowed(name) {
-		err = unfit("the parameter file_name in query is %q; this operation serves no such file", name)
+		err = unfit("the parameter file_name in query is %q; this operation does not serve that file", name)
 	}
 	return name, err
 }
@@ -179,7 +179,7 @@ func (s *Service) presignedFile(c echo.Context) error {
 	case isClusterFile(name):
 		return s.presignGenerated(c, "downloads/files", name)
 	}
-	return problem.BadRequest("clusters have no file %q", name)
+	return problem.BadRequest("clusters have no file named %q", name)
 }
 
 func (s *Service) presignManifest(c echo.Context) error {

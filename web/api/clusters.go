@@ -215,7 +215,8 @@ func (s *Service) deregisterCluster(c echo.Context) error {
 	return done(c, s.Engine.DeregisterCluster(c.Request().Context(), clusterID(c)))
 }
 
-// allowAddHosts serves two operations. The one whose name contains "workers" is the older one.
+// allowAddHosts serves two equivalent operations. The operation whose name contains "workers" is
+// the older one.
 func (s *Service) allowAddHosts(c echo.Context) error {
 	cluster, err := s.Engine.AllowAddHosts(c.Request().Context(), clusterID(c))
 	return answer(c, http.StatusAccepted, cluster, err)

@@ -256,19 +256,19 @@ func TestVIPs_inconsistentAreRefused(t *testing.T) {
 		api, ingress []object
 		says         string
 	}{
-		"two of IPv4": {vips("1.2.3.8", "8.8.8.8"), vips("1.2.3.9", "8.8.8.2"), "of the same family"},
-		"two of IPv6": {vips("2001:db8::1", "2001:db8::3"), vips("2001:db8::2", "2001:db8::4"),
+		"two IPv4 addresses": {vips("1.2.3.8", "8.8.8.8"), vips("1.2.3.9", "8.8.8.2"), "of the same family"},
+		"two IPv6 addresses": {vips("2001:db8::1", "2001:db8::3"), vips("2001:db8::2", "2001:db8::4"),
 			"of the same family"},
 		"three": {vips("1.2.3.8", "2001:db8::3", "8.8.8.3"),
 			vips("1.2.3.9", "2001:db8::4", "8.8.8.4"), "3 API VIPs"},
 		"none is an address": {vips("1.1.1.300"), vips("1.1.1.301"), "not an IP address"},
 		"one is not an address": {vips("1.1.1.300", "2001:db8::3"), vips("1.2.3.101", "2001:db8::4"),
 			"not an IP address"},
-		"more of one than of other": {vips("1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "the same number of both"},
-		"no ingress VIP":            {vips("1.2.3.8"), nil, "the same number of both"},
-		"an API VIP twice":          {vips("1.2.3.8", "1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "given twice"},
-		"an ingress VIP twice":      {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.9", "1.2.3.9"), "given twice"},
-		"one for both": {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.8", "2001:db8::4"),
+		"one API VIP, two ingress VIPs": {vips("1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "the same number of both"},
+		"no ingress VIP":                {vips("1.2.3.8"), nil, "the same number of both"},
+		"an API VIP twice":              {vips("1.2.3.8", "1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "given twice"},
+		"an ingress VIP twice":          {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.9", "1.2.3.9"), "given twice"},
+		"one address for both": {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.8", "2001:db8::4"),
 			"both an API VIP and an ingress VIP"},
 		"outside the network": {vips("1.2.4.8"), vips("1.2.3.9"), "is not in a machine network"},
 	} {

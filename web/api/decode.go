@@ -57,7 +57,7 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 	return valid(value)
 }
 
-// presized is the largest Content-Length for which the memory of a body is allocated in one step.
+// presized is the largest Content-Length for which the memory of a body is allocated in advance.
 const presized = 64 << 10
 
 func readAll(r *http.Request) ([]byte, error) {
@@ -71,7 +71,7 @@ func readAll(r *http.Request) ([]byte, error) {
 // accepts it.
 func valid[T any](value *T) (*T, error) {
 	if place := nullMember(reflect.ValueOf(value)); place != "" {
-		return nil, unfit("%s in body is null; leave it out of its list", strings.TrimLeft(place, "."))
+		return nil, unfit("%s in body is null; remove the null from its list", strings.TrimLeft(place, "."))
 	}
 	model, ok := any(value).(interface{ Validate(strfmt.Registry) error })
 	if !ok {

@@ -236,9 +236,9 @@ func (d *openAPI) mutants(name string, s *schema, depth int, call func(where str
 	}
 }
 
-// requireValidAnswer checks the response to a request that is or may be invalid. The response must
-// not be an internal error. The error of a rejected request has the format of the API, and the
-// request writes nothing; if a state forbids the request, it may write an event about that.
+// requireValidAnswer checks the response to a request that may be invalid. The response must not be
+// an internal error. The error of a rejected request must have the format of the API, and the
+// request must write nothing. Only a request with the status 409 may write an event.
 func (s *served) requireValidAnswer(what string, before uint64, recorder *httptest.ResponseRecorder) {
 	s.Helper()
 	require.Less(s, recorder.Code, 500, "%s: %.500s", what, recorder.Body)
@@ -295,7 +295,7 @@ type attack struct {
 	sent, refused int
 }
 
-func (a *attack) ask(what, method, at string, header http.Header, body []byte) {
+func (a *attack) try(what, method, at string, header http.Header, body []byte) {
 	a.Helper()
 	before := a.db.Revision()
 	recorder := a.send(method, at, header, body)
@@ -319,7 +319,7 @@ func (a *attack) operation(method, path string, operation described) {
 	if operation.RequestBody != nil {
 		if content, ok := operation.RequestBody.Content["application/json"]; ok {
 			a.document.mutants(operation.OperationID, content.Schema, bodyDepth, func(where string, value any) {
-				a.ask(where, method, at+"?"+query.Encode(), nil, write(value))
+				a.try(where, method, at+"?"+query.Encode(), nil, write(value))
 			})
 			body = write(a.document.fit("", content.Schema))
 		}
@@ -331,20 +331,20 @@ func (a *attack) operation(method, path string, operation described) {
 			case parameter.In == "path" && text != "":
 				wrong := maps.Clone(ids)
 				wrong[parameter.Name] = text
-				a.ask(what, method, fill(path, wrong)+"?"+query.Encode(), nil, body)
+				a.try(what, method, fill(path, wrong)+"?"+query.Encode(), nil, body)
 			case parameter.In == "query":
-				a.ask(what, method, at+"?"+with(query, parameter.Name, text), nil, body)
+				a.try(what, method, at+"?"+with(query, parameter.Name, text), nil, body)
 			case parameter.In == "header":
-				a.ask(what, method, at+"?"+query.Encode(), http.Header{http.CanonicalHeaderKey(parameter.Name): {text}},
+				a.try(what, method, at+"?"+query.Encode(), http.Header{http.CanonicalHeaderKey(parameter.Name): {text}},
 					body)
 			}
 		}
 		if parameter.In == "query" {
 			missing := maps.Clone(query)
 			missing.Del(parameter.Name)
-			a.ask(what+" missing", method, at+"?"+missing.Encode(), nil, body)
-			a.ask(what+" twice", method, at+"?"+parameter.Name+"=a&"+parameter.Name+"=b", nil, body)
-			a.ask(what+" badly encoded", method, at+"?"+parameter.Name+"=%zz%", nil, body)
+			a.try(what+" missing", method, at+"?"+missing.Encode(), nil, body)
+			a.try(what+" twice", method, at+"?"+parameter.Name+"=a&"+parameter.Name+"=b", nil, body)
+			a.try(what+" badly encoded", method, at+"?"+parameter.Name+"=%zz%", nil, body)
 		}
 	}
 }

@@ -129,7 +129,8 @@ func methodNotAllowed(allowed []string) echo.HandlerFunc {
 
 func notImplemented(o operation.Operation) echo.HandlerFunc {
 	return func(echo.Context) error {
-		return problem.New(http.StatusNotImplemented, "this appliance does not have the operation %s (%s %s)", o.ID,
+		return problem.New(http.StatusNotImplemented, "this appliance does not implement the operation %s (%s %s)",
+			o.ID,
 			o.Method, o.Path)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"landfall/web/operation"
 )
 
-func TestOperations_areThoseOfTheUpstreamDescription(t *testing.T) {
+func TestOperations_sameAsUpstreamDescription(t *testing.T) {
 	realData := os.Getenv("LANDFALL_REALDATA")
 	if realData == "" {
 		t.Skip("LANDFALL_REALDATA is not set; upstream's API description is missing")

@@ -32,7 +32,8 @@ func oneOf(c echo.Context, name string, values ...string) (string, error) {
 	return value, nil
 }
 
-// number reads an optional query parameter that is a count. It returns 0 for a missing one.
+// number reads an optional query parameter that is a whole number from 0. It returns 0 for a
+// missing one.
 func number(c echo.Context, name string) (int, error) {
 	text := c.QueryParam(name)
 	if text == "" {

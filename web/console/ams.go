@@ -32,17 +32,17 @@ type Subscriptions interface {
 	Subscription(ctx context.Context, id string) (map[string]any, error)
 	// SetCredentials stores credentials; empty credentials delete the stored ones.
 	SetCredentials(ctx context.Context, secret ams.Secret) error
-	// Connect makes the relay retry immediately, and permits a site that connects manually to
-	// connect for a time.
+	// Connect makes the relay retry immediately. A site that connects only on request may then
+	// connect for the given time.
 	Connect(span time.Duration)
-	// Accept ends a pause that requires the decision of a person.
+	// Accept ends a pause of the relay that requires a user's decision.
 	Accept(ctx context.Context) error
 	// Reverify compares AMS with the stored state without creating or overwriting anything in AMS.
 	Reverify(ctx context.Context) error
 	// ExportFile returns the queued requests as a courier file with its ID.
 	ExportFile(ctx context.Context) (file []byte, id string, err error)
-	// Revoke returns the requests of a courier file, or of all courier files if export is "", to
-	// the relay.
+	// Revoke returns the requests of a courier file to the relay. If export is "", it returns those
+	// of all courier files.
 	Revoke(ctx context.Context, export string) error
 	// ImportReceipts imports the receipts of a courier. trust is the fingerprint of a key that
 	// becomes trusted, or "".
@@ -63,7 +63,7 @@ const amsReceiptsBytes = 256 << 20
 
 // AMSOrder is the body of a command on a cluster's subscription.
 type AMSOrder struct {
-	By string `json:"by"` // the person, as shown in the event
+	By string `json:"by"` // name of the user, for the event
 }
 
 // AMSEdit is the body of a command that overrides values sent to AMS. An empty field restores the
@@ -75,7 +75,7 @@ type AMSEdit struct {
 
 // AMSConnect is the body of the command to connect.
 type AMSConnect struct {
-	Minutes int `json:"minutes"` // 0: ten
+	Minutes int `json:"minutes"` // 0 means ten
 }
 
 const defaultConnection = 10 * time.Minute
@@ -147,7 +147,7 @@ func (s subscriptions) writeOperations() []operation.Operation {
 			Status:  http.StatusNoContent, Errors: []int{400}},
 		{ID: "acceptAMS", Method: http.MethodPost, Path: AMSPath + "/accept",
 			Access: operation.Anyone, Handler: s.command(s.of.Accept),
-			Summary: "End a pause that needs the decision of a person",
+			Summary: "End a pause that requires a user's decision",
 			Status:  http.StatusNoContent, Errors: []int{409}},
 		{ID: "reverifyAMS", Method: http.MethodPost, Path: AMSPath + "/reverify",
 			Access: operation.Anyone, Handler: s.command(s.of.Reverify),
@@ -238,7 +238,7 @@ func (s subscriptions) status(c echo.Context) error {
 		}
 		var err error
 		if *number.into, err = strconv.Atoi(text); err != nil || *number.into < 0 {
-			return problem.BadRequest("%s is %q; expected a number from 0 on", number.name, text)
+			return problem.BadRequest("%s is %q; expected a whole number, 0 or above", number.name, text)
 		}
 	}
 	status, err := s.of.Status(c.Request().Context(), of)

@@ -23,7 +23,7 @@ type Tokens interface {
 
 // AMSToken is the body of a request for a token.
 type AMSToken struct {
-	Kind     local.Kind `json:"kind,omitempty"`      // access, offline or client; "": access
+	Kind     local.Kind `json:"kind,omitempty"`      // access, offline or client; "" means access
 	Username string     `json:"username,omitempty"`  // "": the site's own account
 	ClientID string     `json:"client_id,omitempty"` // of a client token
 	Days     int        `json:"days,omitempty"`      // of validity; 0 means no limit

@@ -75,8 +75,8 @@ type BMCImportRow struct {
 	Error string `json:"error,omitempty"`
 }
 
-// bmcBoot is the body of a request to boot a server. Without an infra-env, the server boots from
-// the one that it has.
+// bmcBoot is the body of a request to boot a server. Without an infra-env, the server boots the
+// image of its current infra-env.
 type bmcBoot struct {
 	InfraEnvID string `json:"infra_env_id"`
 }
@@ -94,7 +94,7 @@ func BMCOperations(servers BMCs) []operation.Operation {
 	const server = BMCsRoute + "/:id"
 	return []operation.Operation{
 		{ID: "listBMCs", Method: http.MethodGet, Path: BMCsRoute, Access: operation.Anyone, Handler: b.list,
-			Summary: "List the servers by their names",
+			Summary: "List the servers, sorted by name",
 			Status:  http.StatusOK, Answer: map[string][]bmc.Server{}},
 		{ID: "createBMC", Method: http.MethodPost, Path: BMCsRoute, Access: operation.Anyone, Handler: b.create,
 			Summary: "Add a server without a change of its power",
@@ -133,7 +133,7 @@ func BMCOperations(servers BMCs) []operation.Operation {
 			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{404, 409}},
 		{ID: "inspectBMC", Method: http.MethodPost, Path: server + "/actions/inspect",
 			Access: operation.Anyone, Handler: b.requestAction(bmc.ActionInspect),
-			Summary: "Log in to a BMC and read the server again",
+			Summary: "Read the state of a server from its BMC again",
 			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{404, 409}},
 		{ID: "listBMCConversations", Method: http.MethodGet, Path: server + "/conversations",
 			Access: operation.Anyone, Handler: b.requestLogs,

@@ -42,8 +42,8 @@ func newBMCSite(t *testing.T) (*bmc.Manager, func(method, path, body string) *ht
 const bmcBody = `{"name": "n1", "address": "redfish://192.0.2.7", "username": "root", "password": "hunter2", "infra_env_id": "i-1"}`
 
 func TestServers_addChangeRemove(t *testing.T) {
-	_, ask := newBMCSite(t)
-	response := ask(http.MethodPost, "", bmcBody)
+	_, send := newBMCSite(t)
+	response := send(http.MethodPost, "", bmcBody)
 	require.Equal(t, http.StatusCreated, response.Code, response.Body)
 	require.NotContains(t, response.Body.String(), "hunter2")
 	var made bmc.Server
@@ -52,29 +52,29 @@ func TestServers_addChangeRemove(t *testing.T) {
 	require.Equal(t, bmc.Registering, made.State)
 
 	for _, name := range []string{made.ID, "n1"} {
-		require.Equal(t, http.StatusOK, ask(http.MethodGet, "/"+name, "").Code)
+		require.Equal(t, http.StatusOK, send(http.MethodGet, "/"+name, "").Code)
 	}
-	response = ask(http.MethodPatch, "/n1", `{"name": "rack/n1", "boot_mac": "52-54-00-00-00-01"}`)
+	response = send(http.MethodPatch, "/n1", `{"name": "rack/n1", "boot_mac": "52-54-00-00-00-01"}`)
 	require.Equal(t, http.StatusOK, response.Code, response.Body)
 	require.Contains(t, response.Body.String(), `"boot_mac":"52:54:00:00:00:01"`)
-	require.Equal(t, http.StatusOK, ask(http.MethodGet, "/rack%2Fn1", "").Code)
+	require.Equal(t, http.StatusOK, send(http.MethodGet, "/rack%2Fn1", "").Code)
 	for path, body := range map[string]string{
 		"/actions/boot": "", "/actions/power": `{"action": "off"}`, "/actions/eject": "", "/actions/inspect": "{}",
 	} {
-		response = ask(http.MethodPost, "/"+made.ID+path, body)
+		response = send(http.MethodPost, "/"+made.ID+path, body)
 		require.Equal(t, http.StatusAccepted, response.Code, "%s: %s", path, response.Body)
 		require.Contains(t, response.Body.String(), `"pending":{"kind":`)
 	}
-	response = ask(http.MethodGet, "/"+made.ID+"/conversations", "")
+	response = send(http.MethodGet, "/"+made.ID+"/conversations", "")
 	require.JSONEq(t, `{"conversations": []}`, response.Body.String())
-	require.Contains(t, ask(http.MethodGet, "", "").Body.String(), `"name":"rack/n1"`)
-	require.Equal(t, http.StatusAccepted, ask(http.MethodDelete, "/"+made.ID+"?power_off=true", "").Code)
-	require.Contains(t, ask(http.MethodGet, "/"+made.ID, "").Body.String(), `"state":"deleting"`)
+	require.Contains(t, send(http.MethodGet, "", "").Body.String(), `"name":"rack/n1"`)
+	require.Equal(t, http.StatusAccepted, send(http.MethodDelete, "/"+made.ID+"?power_off=true", "").Code)
+	require.Contains(t, send(http.MethodGet, "/"+made.ID, "").Body.String(), `"state":"deleting"`)
 }
 
 func TestServers_invalidRequests(t *testing.T) {
-	manager, ask := newBMCSite(t)
-	require.Equal(t, http.StatusCreated, ask(http.MethodPost, "", bmcBody).Code)
+	manager, send := newBMCSite(t)
+	require.Equal(t, http.StatusCreated, send(http.MethodPost, "", bmcBody).Code)
 	_, err := manager.Ensure(context.Background(), "owned", bmc.Desired{Name: "site/n2", Owner: "BareMetalHost site/n2",
 		Address: "redfish://192.0.2.8", Username: "root", Password: "x"})
 	require.NoError(t, err)
@@ -113,21 +113,21 @@ func TestServers_invalidRequests(t *testing.T) {
 		{http.MethodPost, "/away/actions/eject", ``, http.StatusConflict, "is detached"},
 		{http.MethodPost, "/import", "", http.StatusBadRequest, "The table has no rows"},
 	} {
-		response := ask(c.method, c.path, c.body)
+		response := send(c.method, c.path, c.body)
 		require.Equal(t, c.status, response.Code, "%s %s: %s", c.method, c.path, response.Body)
 		require.Contains(t, response.Body.String(), c.sentence)
 	}
 }
 
 func TestServers_importTable(t *testing.T) {
-	_, ask := newBMCSite(t)
-	require.Equal(t, http.StatusCreated, ask(http.MethodPost, "", bmcBody).Code)
+	_, send := newBMCSite(t)
+	require.Equal(t, http.StatusCreated, send(http.MethodPost, "", bmcBody).Code)
 	table := "name,address,username,password,infra_env\nn1,192.0.2.7,root,x,\nn2,192.0.2.8,root,x,i-1\nn3,192.0.2.9,root,x,i-9\nn4,,root,x,\n"
 	var dry, imported BMCImport
-	require.NoError(t, json.Unmarshal(ask(http.MethodPost, "/import?dry_run=true", table).Body.Bytes(), &dry))
+	require.NoError(t, json.Unmarshal(send(http.MethodPost, "/import?dry_run=true", table).Body.Bytes(), &dry))
 	require.Equal(t, 1, dry.Added)
-	require.Equal(t, http.StatusNotFound, ask(http.MethodGet, "/n2", "").Code)
-	require.NoError(t, json.Unmarshal(ask(http.MethodPost, "/import", table).Body.Bytes(), &imported))
+	require.Equal(t, http.StatusNotFound, send(http.MethodGet, "/n2", "").Code)
+	require.NoError(t, json.Unmarshal(send(http.MethodPost, "/import", table).Body.Bytes(), &imported))
 	require.Equal(t, 1, imported.Added)
 	require.Equal(t, 3, imported.Failed)
 	require.Contains(t, imported.Rows[0].Error, "A server with the name n1 already exists")
@@ -135,5 +135,5 @@ func TestServers_importTable(t *testing.T) {
 	require.Contains(t, imported.Rows[2].Error, `There is no infra-env "i-9"`)
 	require.Equal(t, 5, imported.Rows[3].Line)
 	require.Contains(t, imported.Rows[3].Error, "address is empty")
-	require.Equal(t, http.StatusOK, ask(http.MethodGet, "/n2", "").Code)
+	require.Equal(t, http.StatusOK, send(http.MethodGet, "/n2", "").Code)
 }

@@ -47,7 +47,7 @@ func done(c echo.Context, err error) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// read decodes a JSON body. It rejects keys that the value does not have.
+// read decodes a JSON body. It rejects unknown keys.
 func read(c echo.Context, into any) error {
 	decoder := json.NewDecoder(c.Request().Body)
 	decoder.DisallowUnknownFields()

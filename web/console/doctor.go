@@ -31,8 +31,8 @@ func DoctorOperations(d Doctor) []operation.Operation {
 				report, err := d.Diagnose(c.Request().Context(), wanted)
 				return answer(c, report, err)
 			},
-			Summary: "Check the site: the needs of all clusters, of one cluster, or the names of a new cluster. " +
-				"dhcp=true sends packets to all machines of the appliance's networks. With name and base_domain only " +
+			Summary: "Check the site for all clusters, for one cluster, or for the DNS names of a new cluster. " +
+				"dhcp=true sends packets to all machines of the appliance's networks. With name and base_domain, only " +
 				"the DNS names of that cluster are checked",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID}, {Name: "dhcp", Type: operation.Flag}, {Name: "name"},
@@ -55,7 +55,7 @@ func doctorRequest(c echo.Context) (doctor.Request, error) {
 		IngressVIPs: query["ingress_vip"], Needed: query.Get("names_needed") == "true",
 	}
 	if wanted.Names.Name == "" || wanted.Names.BaseDomain == "" {
-		return wanted, problem.BadRequest("Give both name and base_domain.")
+		return wanted, problem.BadRequest("The query must contain both name and base_domain, or neither.")
 	}
 	return wanted, nil
 }

@@ -37,7 +37,7 @@ type Change struct {
 	ClusterID string `json:"cluster_id"` // ID of the object's cluster, or ""
 }
 
-// FeedRoute is the route of the live feed, whose responses have no end of their own.
+// FeedRoute is the route of the live feed. Its responses are endless.
 const FeedRoute = BasePath + "/feed"
 
 // Feed configures the live feed.

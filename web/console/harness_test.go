@@ -94,7 +94,7 @@ func (s *testServer) listen(t *testing.T, last string) func() string {
 	}
 }
 
-func ask(s *testServer, method, path, body string) *httptest.ResponseRecorder {
+func send(s *testServer, method, path, body string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, BasePath+path, strings.NewReader(body))
 	recorder := httptest.NewRecorder()
 	s.server.ServeHTTP(recorder, request)

@@ -53,7 +53,7 @@ func (i *images) RevokeShortURL(_ context.Context, id string) error {
 
 func TestImages_readsOfInfraEnv(t *testing.T) {
 	s := newTestServer(t, application)
-	response := ask(s, http.MethodGet, "/infra-envs/i-1/reads", "")
+	response := send(s, http.MethodGet, "/infra-envs/i-1/reads", "")
 	require.Equal(t, http.StatusOK, response.Code)
 	var answer struct {
 		Reads []map[string]any `json:"reads"`
@@ -61,21 +61,21 @@ func TestImages_readsOfInfraEnv(t *testing.T) {
 	require.NoError(t, json.Unmarshal(response.Body.Bytes(), &answer))
 	require.Equal(t, "10.0.0.7", answer.Reads[0]["client"])
 	require.Equal(t, "stopped", answer.Reads[0]["state"])
-	require.Equal(t, http.StatusNotFound, ask(s, http.MethodGet, "/infra-envs/none/reads", "").Code)
+	require.Equal(t, http.StatusNotFound, send(s, http.MethodGet, "/infra-envs/none/reads", "").Code)
 }
 
 func TestShortURL_renewAndRevoke(t *testing.T) {
 	s := newTestServer(t, application)
 	for body, valid := range map[string]time.Duration{"": 0, "{}": 0, `{"valid_seconds": 3600}`: time.Hour} {
-		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
+		response := send(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
 		require.Equal(t, http.StatusOK, response.Code, body)
 		require.JSONEq(t, `{"short_url": "http://bastion:8090/i/abc.iso", "short_url_expires": null}`,
 			response.Body.String())
 		require.Equal(t, valid, s.images.valid)
 	}
-	require.Equal(t, http.StatusNoContent, ask(s, http.MethodDelete, "/infra-envs/i-1/short-url", "").Code)
+	require.Equal(t, http.StatusNoContent, send(s, http.MethodDelete, "/infra-envs/i-1/short-url", "").Code)
 	require.Equal(t, 1, s.images.revoked)
-	require.Equal(t, http.StatusNotFound, ask(s, http.MethodDelete, "/infra-envs/none/short-url", "").Code)
+	require.Equal(t, http.StatusNotFound, send(s, http.MethodDelete, "/infra-envs/none/short-url", "").Code)
 }
 
 func TestShortURL_invalidLifetime(t *testing.T) {
@@ -87,7 +87,7 @@ func TestShortURL_invalidLifetime(t *testing.T) {
 		`{"valid_seconds": "soon"}`:              "the body is invalid",
 		`[`:                                      "the body is invalid",
 	} {
-		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
+		response := send(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
 		require.Equal(t, http.StatusBadRequest, response.Code, body)
 		require.Contains(t, response.Body.String(), sentence)
 	}

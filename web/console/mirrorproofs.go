@@ -61,7 +61,7 @@ func MirrorProofOperations(proofs MirrorProofs) []operation.Operation {
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
 		{ID: "acceptMirrorGaps", Method: http.MethodPut, Path: clusterPath + "/mirror-gaps",
 			Access: operation.Anyone, Handler: m.accept,
-			Summary: "Permit the installation of a cluster although images are missing, or revoke that",
+			Summary: "Permit the installation of a cluster although images are missing, or revoke the permission",
 			Body:    gapAcceptance{},
 			Status:  http.StatusNoContent, Errors: []int{400, 404}},
 	}

@@ -63,9 +63,9 @@ type usage struct {
 	Written int64 // bytes written to disk
 }
 
-// contest describes a serving process: the addresses of both servers, and the time until the base
-// was ready.
-type contest struct {
+// comparison describes a serving process: the addresses of both servers, and the time until the
+// base was ready.
+type comparison struct {
 	Image, File       string
 	ImageTLS, FileTLS string
 	Ready             time.Duration
@@ -83,7 +83,7 @@ func serveForBenchmarks(path string) error {
 	if err != nil {
 		return err
 	}
-	said := contest{Ready: time.Since(start)}
+	said := comparison{Ready: time.Since(start)}
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	server := web.New(web.Options{Logger: logger})
 	served := &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full, FileName: "discovery.iso",
@@ -136,8 +136,8 @@ func tellUsage(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// startContest writes a base ISO of the given size and starts the serving process.
-func startContest(b *testing.B, size int) (*contest, func() usage) {
+// startComparison writes a base ISO of the given size and starts the serving process.
+func startComparison(b *testing.B, size int) (*comparison, func() usage) {
 	path := filepath.Join(b.TempDir(), "live.iso")
 	file, err := os.Create(path)
 	require.NoError(b, err)
@@ -155,7 +155,7 @@ func startContest(b *testing.B, size int) (*contest, func() usage) {
 		require.NoError(b, stdin.Close())
 		require.NoError(b, command.Wait())
 	})
-	said := &contest{}
+	said := &comparison{}
 	require.NoError(b, json.NewDecoder(stdout).Decode(said))
 	return said, func() usage {
 		response, err := http.Get("http://" + said.File + "/usage")
@@ -175,7 +175,7 @@ type rawClient struct {
 	buffer  []byte
 }
 
-func (c *contest) dial(b *testing.B, ofImage bool) *rawClient {
+func (c *comparison) dial(b *testing.B, ofImage bool) *rawClient {
 	address, target := c.File, "/file.iso"
 	if ofImage {
 		address, target = c.Image, path
@@ -185,7 +185,7 @@ func (c *contest) dial(b *testing.B, ofImage bool) *rawClient {
 	return newRawClient(b, conn, address, target)
 }
 
-func (c *contest) dialTLS(b *testing.B, ofImage bool) *rawClient {
+func (c *comparison) dialTLS(b *testing.B, ofImage bool) *rawClient {
 	address, target := c.FileTLS, "/file.iso"
 	if ofImage {
 		address, target = c.ImageTLS, path
@@ -244,13 +244,14 @@ func (c *rawClient) skip(n int64) error {
 // BenchmarkImageDownload downloads whole images of 1 GiB. It measures the server's CPU time for
 // each GiB, and the time to the first byte and the throughput of the client.
 func BenchmarkImageDownload(b *testing.B) {
-	c, used := startContest(b, benchBase)
+	c, used := startComparison(b, benchBase)
 	b.Run("http", func(b *testing.B) { benchmarkDownload(b, c, used, c.dial) })
 	// Over TLS, the kernel cannot copy a file to the socket for either server.
 	b.Run("https", func(b *testing.B) { benchmarkDownload(b, c, used, c.dialTLS) })
 }
 
-func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b *testing.B, ofImage bool) *rawClient) {
+func benchmarkDownload(b *testing.B, c *comparison, used func() usage, dial func(b *testing.B,
+	ofImage bool) *rawClient) {
 	var spent [2]time.Duration
 	var first, cpu [2][]float64
 	var sent [2]int64
@@ -306,7 +307,7 @@ func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b 
 // BenchmarkImageRanges reads small consecutive ranges on one connection, like a management
 // controller that reads virtual media.
 func BenchmarkImageRanges(b *testing.B) {
-	c, used := startContest(b, 64<<20)
+	c, used := startComparison(b, 64<<20)
 	for _, size := range []int64{2 << 10, 32 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
 			clients := [2]*rawClient{c.dial(b, false), c.dial(b, true)}
@@ -347,7 +348,7 @@ func BenchmarkImageRanges(b *testing.B) {
 // BenchmarkImageCrowd keeps 64 and then 1,000 clients in the middle of a download at the same time.
 // It measures the additional memory of the server.
 func BenchmarkImageCrowd(b *testing.B) {
-	c, used := startContest(b, 256<<20)
+	c, used := startComparison(b, 256<<20)
 	for _, size := range []int{64, 1000} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			var most int64
@@ -390,7 +391,7 @@ const (
 // while another client reads ranges of 32 KiB as fast as possible. It measures the throughput of
 // that client alone and with the others, and the CPU time of the others.
 func BenchmarkImageSlowClients(b *testing.B) {
-	c, used := startContest(b, 64<<20)
+	c, used := startComparison(b, 64<<20)
 	for b.Loop() {
 		lively := c.dial(b, true)
 		alone := lively.readRanges(b, calmTime)
@@ -423,8 +424,8 @@ func BenchmarkImageSlowClients(b *testing.B) {
 	}
 }
 
-// readSlowly reads a piece for each client once a second. The receive buffer is so small that the
-// system decides when it has the next piece.
+// readSlowly reads at most slowPiece bytes for each client once a second. The receive buffers are
+// small, so that the system does not receive much more in advance.
 func readSlowly(clients []*rawClient) error {
 	var reading errgroup.Group
 	for _, client := range clients {
@@ -447,12 +448,12 @@ func (c *rawClient) readRanges(b *testing.B, during time.Duration) []time.Durati
 	const size = 32 << 10
 	var took []time.Duration
 	for at, start := int64(0), time.Now(); time.Since(start) < during; at += size {
-		from, asked := at%(64<<20), time.Now()
+		from, begin := at%(64<<20), time.Now()
 		n, err := c.get(fmt.Sprintf("%d-%d", from, from+size-1))
 		require.NoError(b, err)
 		require.EqualValues(b, size, n)
 		require.NoError(b, c.skip(n))
-		took = append(took, time.Since(asked))
+		took = append(took, time.Since(begin))
 	}
 	return took
 }

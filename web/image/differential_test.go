@@ -66,22 +66,22 @@ func TestDownload_sameBytesAsIndependentBuilder(t *testing.T) {
 // requireRanges requests one to four random ranges in one request.
 func requireRanges(t *testing.T, server *httptest.Server, random *rand.Rand, want []byte) {
 	t.Helper()
-	var asked []string
+	var specs []string
 	var expected [][]byte
 	for range 1 + random.IntN(4) {
 		from := random.IntN(len(want))
 		n := 1 + random.IntN(min(20_000, len(want)-from))
 		switch random.IntN(4) {
 		case 0:
-			asked, expected = append(asked, fmt.Sprintf("-%d", n)), append(expected, want[len(want)-n:])
+			specs, expected = append(specs, fmt.Sprintf("-%d", n)), append(expected, want[len(want)-n:])
 		case 1:
 			from = len(want) - n
-			asked, expected = append(asked, fmt.Sprintf("%d-", from)), append(expected, want[from:])
+			specs, expected = append(specs, fmt.Sprintf("%d-", from)), append(expected, want[from:])
 		default:
-			asked, expected = append(asked, fmt.Sprintf("%d-%d", from, from+n-1)), append(expected, want[from:from+n])
+			specs, expected = append(specs, fmt.Sprintf("%d-%d", from, from+n-1)), append(expected, want[from:from+n])
 		}
 	}
-	ranges := strings.Join(asked, ", ")
+	ranges := strings.Join(specs, ", ")
 	response, body := get(t, server, "/byid/"+infraEnv+"/4.19/x86_64/full.iso", "client", ranges)
 	require.Equal(t, http.StatusPartialContent, response.StatusCode, ranges)
 	if len(expected) == 1 {

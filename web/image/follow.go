@@ -10,8 +10,8 @@ import (
 )
 
 // FollowInfraEnvs follows the changes of infra-envs until the context ends. It drops the images of
-// deleted infra-envs, so that clients receive no more of them, and the short codes of changed
-// infra-envs, which may have been revoked.
+// deleted infra-envs, so that clients no longer receive them. It also drops the short codes of
+// changed infra-envs, because they may have been revoked.
 func (s *Service) FollowInfraEnvs(ctx context.Context, db *store.DB) error {
 	const prefix = "/infra-envs/"
 	for from := db.Revision(); ctx.Err() == nil; from = db.Revision() {

@@ -159,7 +159,7 @@ func asConflict(err error) error {
 // send sends an image according to the conditions and ranges of the request.
 func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 	r, response := c.Request(), c.Response()
-	image.describe(response.Header(), wantsPresent(r))
+	image.describe(response.Header(), wantsCurrent(r))
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		return refuse(response, image, http.StatusRequestedRangeNotSatisfiable,
 			fmt.Sprintf("the Range header has more than %d ranges; request fewer at a time", maxRanges))

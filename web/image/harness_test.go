@@ -30,20 +30,20 @@ import (
 
 // source has one image, or an error for all requests.
 type source struct {
-	mu     sync.Mutex
-	image  *discovery.Image
-	err    error
-	asked  int // number of lookups of an image
-	failed int
-	code   string
-	until  time.Time
+	mu      sync.Mutex
+	image   *discovery.Image
+	err     error
+	lookups int // number of lookups of an image
+	failed  int
+	code    string
+	until   time.Time
 }
 
 func (s *source) Image(_ context.Context, id string, kind discovery.Kind,
 	_ discovery.Network) (*discovery.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
+	s.lookups++
 	if id != infraEnv {
 		return nil, problem.NotFound("there is no infra-env %s", id)
 	}

@@ -78,7 +78,7 @@ func (s *readers) pick(k readerKey, r *http.Request) *download {
 		}
 	}
 	known := s.bound[k]
-	if known == nil || now.Sub(known.last) > s.hold || wantsPresent(r) {
+	if known == nil || now.Sub(known.last) > s.hold || wantsCurrent(r) {
 		return nil
 	}
 	if startsReading(r) && (now.Sub(known.last) >= idleBeforeRestart || known.image.Intact() != nil) {
@@ -91,8 +91,8 @@ func (s *readers) pick(k readerKey, r *http.Request) *download {
 	return known.image
 }
 
-// bind records the image with which a client begins, and returns the image to send. That is another
-// one if the client already reads another one in ranges.
+// bind records the image that a client begins to read, and returns the image to send. If the client
+// is already reading another image in ranges, bind returns that image.
 func (s *readers) bind(k readerKey, r *http.Request, image *download) *download {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func (s *readers) bind(k readerKey, r *http.Request, image *download) *download 
 	known := s.bound[k]
 	inTheMiddle := known != nil && now.Sub(known.inRanges) < idleBeforeRestart && known.image.Intact() == nil
 	switch {
-	case inTheMiddle && wantsPresent(r):
+	case inTheMiddle && wantsCurrent(r):
 		return image // clients that read in ranges under the same key keep their image
 	case inTheMiddle:
 		known.touch(now, r)
@@ -190,9 +190,9 @@ func (s *readers) dropIdle() {
 	delete(s.bound, oldest)
 }
 
-// wantsPresent reports whether a request downloads the whole image. Such a request never receives
+// wantsCurrent reports whether a request downloads the whole image. Such a request never receives
 // an older revision than the current one.
-func wantsPresent(r *http.Request) bool {
+func wantsCurrent(r *http.Request) bool {
 	return r.Method == http.MethodGet && len(r.Header["Range"]) == 0
 }
 

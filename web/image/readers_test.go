@@ -51,24 +51,24 @@ func TestReaders_rangesKeepRevision(t *testing.T) {
 	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "the client with range requests keeps its revision")
 }
 
-// TestReaders_headAnswersPresentImage asserts that the first ranges after a HEAD request are of the
+// TestReaders_headReturnsCurrentImage asserts that the first ranges after a HEAD request are of the
 // image in its response, and that a later HEAD request describes the current image.
-func TestReaders_headAnswersPresentImage(t *testing.T) {
+func TestReaders_headReturnsCurrentImage(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")
 	src := &source{image: old}
 	server := serve(t, src)
-	asked := func() string {
+	headETag := func() string {
 		response, _ := do(t, server, http.MethodHead, path, "User-Agent", "bmc")
 		return response.Header.Get("ETag")
 	}
-	require.Equal(t, old.ETag(), asked())
+	require.Equal(t, old.ETag(), headETag())
 	src.set(changed)
-	require.Equal(t, changed.ETag(), asked())
+	require.Equal(t, changed.ETag(), headETag())
 	src.set(old)
 	response, _ := get(t, server, path, "bmc", "0-2047")
 	require.Equal(t, changed.ETag(), response.Header.Get("ETag"), "the first range is of the image of the HEAD request")
-	require.Equal(t, changed.ETag(), asked(), "a later HEAD describes the image that is read")
+	require.Equal(t, changed.ETag(), headETag(), "a later HEAD describes the image that is read")
 }
 
 func TestReaders_restartAfterPause(t *testing.T) {
@@ -133,7 +133,7 @@ func TestReaders_knownReaderNeedsNoLookup(t *testing.T) {
 	for i := range 50 {
 		get(t, server, path, "bmc", fmt.Sprintf("%d-%d", i*2048, i*2048+2047))
 	}
-	require.Equal(t, 1, src.asked)
+	require.Equal(t, 1, src.lookups)
 }
 
 // TestReaders_imageChanges reads an image in ranges with 50 clients while it changes 100 times.

@@ -96,7 +96,7 @@ func TestBootScript_namesRequestNetwork(t *testing.T) {
 			{URL: "http://[2001:db8::1]:8090", Boot: "http://[2001:db8::1]:8091"},
 		},
 	})
-	ask := func(host, path string) string {
+	getScript := func(host, path string) string {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
 		require.NoError(t, err)
 		request.Host = host
@@ -118,12 +118,12 @@ func TestBootScript_namesRequestNetwork(t *testing.T) {
 		"bastion.example.com:9999": "http://bastion.example.com:8091",
 	} {
 		require.Equal(t, "ipxe "+infraEnv+" boot-order-control 52:54:00:00:00:01 "+boot+"/ipxe/"+infraEnv,
-			ask(host, "/ipxe/"+infraEnv+"?ipxe_script_type=boot-order-control&mac=52:54:00:00:00:01"), host)
+			getScript(host, "/ipxe/"+infraEnv+"?ipxe_script_type=boot-order-control&mac=52:54:00:00:00:01"), host)
 	}
 	require.Equal(t, "grub "+infraEnv+"   http://192.0.2.1:8091/grub/"+infraEnv+"/grub.cfg",
-		ask("192.0.2.1:8091", "/grub/"+infraEnv+"/grub.cfg"))
+		getScript("192.0.2.1:8091", "/grub/"+infraEnv+"/grub.cfg"))
 	require.Equal(t, "ipxe "+infraEnv+"   http://192.0.2.1:8091/i/abcdefghijklmnop.ipxe",
-		ask("192.0.2.1:8091", "/i/abcdefghijklmnop.ipxe"))
+		getScript("192.0.2.1:8091", "/i/abcdefghijklmnop.ipxe"))
 	response, _ := do(t, server, http.MethodGet, "/i/abcdefghijklmnoq.ipxe")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
 }

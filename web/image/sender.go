@@ -126,7 +126,8 @@ func (s *sender) ReadFrom(src io.Reader) (n int64, err error) {
 // long sends n bytes. The kernel copies the bytes of the base ISO.
 func (s *sender) long(n int64) (int64, error) {
 	s.deadline(s.stallTimeout)
-	if err := s.control.Flush(); err != nil { // the headers; afterwards the deadline of a step may pass without harm
+	// The headers are sent first: afterwards, a passed deadline only ends a step.
+	if err := s.control.Flush(); err != nil {
 		return 0, s.record(err)
 	}
 	if _, err := s.reader.Seek(s.pos, io.SeekStart); err != nil {

@@ -166,7 +166,7 @@ func TestRanges_overlappingGiveWhole(t *testing.T) {
 	require.True(t, bytes.Equal(content(t, i), body))
 }
 
-func TestDigest_headerOnceKnown(t *testing.T) {
+func TestDigest_headerAfterComputation(t *testing.T) {
 	i := build(t, base(t), "config")
 	sum := sha256.Sum256(content(t, i))
 	known, wanted := "", false

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Every client may do everything, as with the other APIs of the appliance. Only writes of certain
-// resources are forbidden for all clients.
+// Every client has all permissions, as in the other APIs of the appliance. Only writes of certain
+// resources are forbidden, for every client.
 
 // readOnly reports whether only the appliance may write a resource.
 func readOnly(group, resource string) bool { return group == "apps" && resource == "deployments" }

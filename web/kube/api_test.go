@@ -39,21 +39,21 @@ func TestAPI_notReady(t *testing.T) {
 func TestAPI_discovery(t *testing.T) {
 	s := newSite(t)
 	url := overHTTP(t, s)
-	old := ask(t, url+"/apis", "application/json")
-	aggregated := ask(t, url+"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	old := getText(t, url+"/apis", "application/json")
+	aggregated := getText(t, url+"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 	for _, kind := range objects.Kinds() {
 		if kind.Group == "" {
-			require.Contains(t, ask(t, url+"/api/v1", "application/json"), `"kind":"`+kind.Kind+`"`)
+			require.Contains(t, getText(t, url+"/api/v1", "application/json"), `"kind":"`+kind.Kind+`"`)
 			continue
 		}
 		require.Contains(t, old, `"groupVersion":"`+kind.APIVersion()+`"`)
 		require.Contains(t, aggregated, `"kind":"`+kind.Kind+`"`)
 	}
-	require.Regexp(t, `"gitVersion":\s*"v1\.\d+\.0"`, ask(t, url+"/version", "application/json"))
+	require.Regexp(t, `"gitVersion":\s*"v1\.\d+\.0"`, getText(t, url+"/version", "application/json"))
 	require.Eventually(t, func() bool {
-		return strings.Contains(ask(t, url+"/openapi/v3", "application/json"), "apis/hive.openshift.io/v1")
+		return strings.Contains(getText(t, url+"/openapi/v3", "application/json"), "apis/hive.openshift.io/v1")
 	}, 10*time.Second, 10*time.Millisecond)
-	require.Contains(t, ask(t, url+"/readyz", "text/plain"), "ok")
+	require.Contains(t, getText(t, url+"/readyz", "text/plain"), "ok")
 }
 
 func TestAPI_tables(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAPI_tables(t *testing.T) {
 	url := overHTTP(t, s)
 	row := func(path string) string {
 		var table metav1.Table
-		require.NoError(t, json.Unmarshal([]byte(ask(t, url+path, "application/json;as=Table;v=v1;g=meta.k8s.io")),
+		require.NoError(t, json.Unmarshal([]byte(getText(t, url+path, "application/json;as=Table;v=v1;g=meta.k8s.io")),
 			&table))
 		var columns []string
 		for _, c := range table.ColumnDefinitions {
@@ -291,7 +291,7 @@ func TestAPI_customResourceDefinition(t *testing.T) {
 		return err == nil
 	}, 20*time.Second, 50*time.Millisecond)
 	url := overHTTP(t, s)
-	require.Contains(t, ask(t, url+"/apis", "application/json"), `"example.com/v1"`)
+	require.Contains(t, getText(t, url+"/apis", "application/json"), `"example.com/v1"`)
 	require.NoError(t, definitions.Delete(t.Context(), "racks.example.com", metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool {
 		var left []store.KeyValue

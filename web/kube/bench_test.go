@@ -108,8 +108,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// floor sends a text to all clients on demand. That is the minimal work of a server in Go for
-// watchers.
+// floor is a minimal server in Go for watchers: it sends a text to all clients on demand.
 type floor struct {
 	mu  sync.Mutex
 	all []chan []byte
@@ -191,10 +190,10 @@ const (
 )
 
 // BenchmarkWatch commits status changes as the engine does. It measures the CPU time of the server
-// per change, and the time until the last watcher has the change. For comparison, the floor commits
-// the same changes without watchers of the API, while a minimal server sends the same number of
-// bytes to the same number of clients. The two alternate, so that a changing speed of the machine
-// affects both.
+// per change, and the time until the last watcher has the change. For comparison, the variant
+// "floor" commits the same changes without watchers of the API, while a minimal server sends the
+// same number of bytes to the same number of clients. The variants alternate, so that a changing
+// speed of the machine affects all of them.
 func BenchmarkWatch(b *testing.B) {
 	s, _ := synced(b)
 	url := overHTTP(b, s)

@@ -93,11 +93,11 @@ func (k *garbageCollector) start(ctx context.Context) (revision uint64, err erro
 			}
 			for _, row := range rows {
 				from = row.Key + "\x00"
-				look, err := k.load(row)
+				collect, err := k.load(row)
 				if err != nil {
 					return err
 				}
-				if look {
+				if collect {
 					marked = append(marked, row.Key)
 				}
 			}
@@ -117,7 +117,7 @@ func (k *garbageCollector) start(ctx context.Context) (revision uint64, err erro
 }
 
 // load adds an existing row to the graph. collect reports whether the object must be checked.
-func (k *garbageCollector) load(row store.KeyValue) (look bool, err error) {
+func (k *garbageCollector) load(row store.KeyValue) (collect bool, err error) {
 	k.discovery.update(row.Key, row.Value)
 	about, ok, err := k.read(row.Value)
 	if err != nil {
@@ -176,9 +176,9 @@ func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange)
 	k.discovery.update(change.Key, change.After.Value)
 	at := parseKey(change.Key)
 	if change.After.Value == nil {
-		err = k.deleted(ctx, at, change)
+		err = k.handleDeletion(ctx, at, change)
 	} else {
-		err = k.changed(ctx, at, change)
+		err = k.handleUpdate(ctx, at, change)
 	}
 	if at.namespace != "" && k.terminating[at.namespace] {
 		k.emptyNamespace(ctx, at.namespace)
@@ -186,8 +186,8 @@ func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange)
 	return err
 }
 
-// deleted acts on the deletion of an object.
-func (k *garbageCollector) deleted(ctx context.Context, at place, change store.ValueChange) error {
+// handleDeletion acts on the deletion of an object.
+func (k *garbageCollector) handleDeletion(ctx context.Context, at place, change store.ValueChange) error {
 	if at.isNamespace() {
 		delete(k.terminating, at.name)
 	}
@@ -205,8 +205,8 @@ func (k *garbageCollector) deleted(ctx context.Context, at place, change store.V
 	return nil
 }
 
-// changed acts on the change of an object.
-func (k *garbageCollector) changed(ctx context.Context, at place, change store.ValueChange) error {
+// handleUpdate acts on the creation or change of an object.
+func (k *garbageCollector) handleUpdate(ctx context.Context, at place, change store.ValueChange) error {
 	now, _, err := k.read(change.After.Value)
 	if err != nil {
 		return err
@@ -233,10 +233,10 @@ func (k *garbageCollector) changed(ctx context.Context, at place, change store.V
 	return nil
 }
 
-// failed records an object for a retry after an error of the disk.
-func (k *garbageCollector) failed(ctx context.Context, what string, err error) {
+// retryLater logs an error of the garbage collection of an object, and schedules a retry.
+func (k *garbageCollector) retryLater(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		k.logger.Warn("The dependents of a deleted Kubernetes object could not be deleted. The deletion is retried.",
+		k.logger.Warn("Garbage collection of a Kubernetes object failed; retrying.",
 			"object", what, "error", err)
 		k.retry[what] = true
 	}
@@ -259,7 +259,7 @@ func (k *garbageCollector) expire(ctx context.Context) {
 	for {
 		removed, _, err := etcd.Expired(ctx, etcd.Options{DB: k.db, Rows: Rows(), Clock: k.clock}, expireBatch)
 		if err != nil && ctx.Err() == nil {
-			k.logger.Warn("Expired Kubernetes events could not be deleted. The deletion is retried.", "error", err)
+			k.logger.Warn("Expired Kubernetes Events could not be deleted; retrying.", "error", err)
 		}
 		if err != nil || removed < expireBatch {
 			return

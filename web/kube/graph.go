@@ -75,7 +75,7 @@ func (k *garbageCollector) collect(ctx context.Context, key string) {
 		return k.checkOwners(tx, at, u)
 	})
 	if err != nil {
-		k.failed(ctx, key, err)
+		k.retryLater(ctx, key, err)
 		return
 	}
 	for _, dependent := range follow {

@@ -141,7 +141,7 @@ func overHTTP(t testing.TB, s *site) string {
 	return listening.URL
 }
 
-func ask(t testing.TB, url, accept string) string {
+func getText(t testing.TB, url, accept string) string {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
 	request.Header.Set("Accept", accept)

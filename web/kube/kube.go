@@ -115,8 +115,8 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.seed(ctx); err != nil {
 		return fmt.Errorf("write the initial objects of the Kubernetes API: %w", err)
 	}
-	// The API stops shortly after the context ends, because hooks that can't finish would end the
-	// process.
+	// The hooks of the API use a context that outlives ctx, because hooks that can't finish would
+	// end the process.
 	inside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	server, err := s.build(etcd.NewClient(inside, s.rows()))
@@ -144,7 +144,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.stopping = ctx
 		s.handler.Store(&handler)
 		close(s.ready)
-		s.options.Logger.Info("The Kubernetes API is served.", "took", time.Since(start).Round(time.Millisecond))
+		s.options.Logger.Info("Kubernetes API started.", "took", time.Since(start).Round(time.Millisecond))
 		select {
 		case <-ctx.Done():
 		case err = <-failed:

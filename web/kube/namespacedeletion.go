@@ -24,12 +24,12 @@ func (k *garbageCollector) emptyNamespace(ctx context.Context, namespace string)
 	for {
 		left, removed, err := k.emptyBatch(ctx, namespace)
 		if err != nil {
-			k.failed(ctx, namespace, err)
+			k.retryLater(ctx, namespace, err)
 			return
 		}
 		if removed == 0 {
 			if err := k.finishNamespace(ctx, namespace, left); err != nil {
-				k.failed(ctx, namespace, err)
+				k.retryLater(ctx, namespace, err)
 			}
 			return
 		}

@@ -38,9 +38,9 @@ func TestEvents_bothGroups(t *testing.T) {
 	require.Equal(t, "It was chosen.", old.Object["message"])
 	require.Equal(t, "a", old.Object["involvedObject"].(map[string]any)["name"])
 	require.Equal(t, int64(3), old.Object["series"].(map[string]any)["count"])
-	require.Contains(t, ask(t, url+"/apis/events.k8s.io/v1/namespaces/default/events",
+	require.Contains(t, getText(t, url+"/apis/events.k8s.io/v1/namespaces/default/events",
 		"application/json;as=Table;v=v1;g=meta.k8s.io"), `"configmap/a"`)
-	require.Regexp(t, `"name":"Last Seen".*"name":"Message".*"name":"Name"`, ask(t, url+"/api/v1/events",
+	require.Regexp(t, `"name":"Last Seen".*"name":"Message".*"name":"Name"`, getText(t, url+"/api/v1/events",
 		"application/json;as=Table;v=v1;g=meta.k8s.io"), "the name is the last column, only with -o wide")
 
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {

@@ -15,7 +15,7 @@ import (
 	"landfall/web/kube/crds"
 )
 
-// seeded holds the generation of the custom resource definitions that was written.
+// seeded holds the digest of the custom resource definitions that were written last.
 var seeded = store.NewBucket[string]("kubernetes-seeded", 1)
 
 const definitionsKey = "resource-definitions"
@@ -23,9 +23,9 @@ const definitionsKey = "resource-definitions"
 var definitionKind = objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
 	Resource: "customresourcedefinitions"}
 
-// seed writes the default namespace, and the custom resource definitions of this program unless the
-// store has them. A definition that a client changed is replaced only by a newer version of the
-// program.
+// seed writes the default namespace, the Deployments of the services, and the custom resource
+// definitions of this program. It does nothing if the store has them already. A definition that a
+// client changed is therefore replaced only by a version of the program with other definitions.
 func (s *Server) seed(ctx context.Context) error {
 	digest := crds.Digest()
 	current := false

@@ -26,7 +26,7 @@ import (
 )
 
 // storages creates the storage of each resource: Kubernetes' own storage for etcd over the store.
-// It has no cache, because the store's file is in memory already.
+// It has no cache, because the rows of the store are in memory already.
 type storages struct {
 	client *kubernetes.Client
 	db     *store.DB

@@ -114,14 +114,14 @@ func since(at metav1.Time) string {
 }
 
 func namespaceColumns() []column {
-	return []column{text("Status", "whether it is in use or being deleted", func(object runtime.Object) any {
+	return []column{text("Status", "whether the namespace is active or being deleted", func(object runtime.Object) any {
 		return string(object.(*corev1.Namespace).Status.Phase)
 	}), age()}
 }
 
 func secretColumns() []column {
 	return []column{
-		text("Type", "what the data is",
+		text("Type", "type of the data",
 			func(object runtime.Object) any { return string(object.(*corev1.Secret).Type) }),
 		{name: "Data", kind: "integer", help: "number of keys",
 			value: func(object runtime.Object) any { return int64(len(object.(*corev1.Secret).Data)) }},
@@ -144,7 +144,7 @@ func eventColumns() []column {
 		return func(object runtime.Object) any { return fn(object.(*corev1.Event)) }
 	}
 	return []column{
-		text("Last Seen", "time since it happened last", event(func(e *corev1.Event) any {
+		text("Last Seen", "time since the last occurrence", event(func(e *corev1.Event) any {
 			switch {
 			case e.Series != nil:
 				return since(metav1.Time(e.Series.LastObservedTime))

@@ -8,8 +8,9 @@ import (
 	"k8s.io/component-base/compatibility"
 )
 
-// version returns the version of Kubernetes that the API reports. Clients derive features from it.
-// It is the version of the libraries, which only release builds contain.
+// version reports the version of Kubernetes from which clients derive the features of the API. It
+// is the minor version of the libraries. Their full version is set only in release builds of
+// Kubernetes.
 type version struct{ compatibility.EffectiveVersion }
 
 func (v version) Info() *apiversion.Info {

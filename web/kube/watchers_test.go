@@ -68,7 +68,7 @@ func TestWatchers_sameAsReaders(t *testing.T) {
 					fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, change), metav1.PatchOptions{})
 				require.NoError(t, err)
 				for _, form := range c.forms {
-					alone := []byte(ask(t, url+c.path+"/one", form))
+					alone := []byte(getText(t, url+c.path+"/one", form))
 					var first string
 					for _, next := range watchers[form] {
 						text := next()
@@ -83,7 +83,7 @@ func TestWatchers_sameAsReaders(t *testing.T) {
 							rows, described := tableOf(t, event.Object.Raw)
 							require.Equal(t, wanted, rows)
 							require.True(t, described == columns || change > 0 && described == 0,
-								"the the columns are described at first; later ones may say them again, as in a "+
+								"the first event describes the columns; later events may describe them again, as in a "+
 									"cluster")
 							continue
 						case asProtobuf:

@@ -1,6 +1,7 @@
-// Package operation defines the entries of the tables of operations. Each file of a noun in a
-// package of web has such a table. Package web registers the entries as routes and applies their
-// rules; package web/api/openapi makes the OpenAPI document from them.
+// Package operation defines the entries of the tables of operations: route, handler, access rule
+// and description. The packages that serve an API (such as web/api and web/console) have such a
+// table in each file of a noun (clusters, hosts, ...). Package web registers the entries as routes
+// and applies their rules; package web/api/openapi generates the OpenAPI document from them.
 // Design: docs/design.md#one-table-entry-for-each-operation.
 package operation
 
@@ -35,7 +36,7 @@ const (
 // and its description.
 type Operation struct {
 	// ID identifies the operation in the OpenAPI document (operationId). Routes that are not
-	// operations, such as those with the status 405, have no ID.
+	// operations, such as those that only respond with 405, have no ID.
 	ID      string
 	Method  string
 	Path    string // in echo's form: /v2/clusters/:cluster_id

@@ -80,7 +80,7 @@ func Schema(err error) *Error {
 	var sentences []string
 	var code int32
 	eachCause(err, func(cause error) {
-		sentences = append(sentences, word(cause))
+		sentences = append(sentences, schemaMessage(cause))
 		var coded openapi.Error
 		if code == 0 && errors.As(cause, &coded) {
 			code = coded.Code()
@@ -89,9 +89,9 @@ func Schema(err error) *Error {
 	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Reason: strings.Join(sentences, "; "), Err: err}
 }
 
-// word returns the message of a schema error. It explains the regular expressions of fields for
-// addresses in words.
-func word(err error) string {
+// schemaMessage returns the message of a schema error. For fields with addresses or kernel
+// arguments, it names the expected format instead of the regular expression.
+func schemaMessage(err error) string {
 	failed, ok := errors.AsType[*openapi.Validation](err)
 	if !ok || failed.Code() != openapi.PatternFailCode {
 		return err.Error()
@@ -105,8 +105,8 @@ func word(err error) string {
 	case strings.HasSuffix(failed.Name, "mac_address"):
 		return fmt.Sprintf("%s is %q, which is not a MAC address, such as 52:54:00:12:34:56", failed.Name, failed.Value)
 	case strings.HasPrefix(failed.Name, "kernel_arguments"):
-		return fmt.Sprintf("%s is %q, which is not one kernel argument; write one without blanks, or with the blanks "+
-			"in double quotes, such as console=ttyS0", failed.Name, failed.Value)
+		return fmt.Sprintf("%s is %q, which is not one kernel argument; write it without blanks, or put the blanks "+
+			"between double quotes, such as console=ttyS0", failed.Name, failed.Value)
 	}
 	return err.Error()
 }
@@ -121,13 +121,18 @@ func eachCause(err error, visit func(error)) {
 	visit(err)
 }
 
-// From returns the response for any error: the [*Error] in its chain; 413 for a body above its
-// limit; 503 for a failed write to the store; the status of its kind for a classified error
-// (package fault); the status that echo chose; 499 if the client closed the connection; otherwise
-// 500 with the text of the error.
+// From returns the response for any error, by the first rule that applies:
+//
+//   - an [*Error] in the chain of the error: this [*Error]
+//   - a body above its limit: 413
+//   - a failed write to the store: 503
+//   - a classified error (package fault): the status of its kind
+//   - an error of echo: the status that echo chose
+//   - a connection that the client closed: 499
+//   - any other error: 500 with the text of the error
 func From(err error) *Error {
-	if known, ok := errors.AsType[*Error](err); ok {
-		return known
+	if response, ok := errors.AsType[*Error](err); ok {
+		return response
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return TooLarge(tooLarge.Limit)
@@ -149,7 +154,7 @@ func From(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Reason: err.Error(), Err: err}
 }
 
-// statusOf returns the HTTP status of a kind of errors; ok is false for an internal error.
+// statusOf returns the HTTP status for a kind of error. ok is false for an internal error.
 func statusOf(kind fault.Kind) (status int, ok bool) {
 	statuses := [...]int{
 		fault.Invalid:     http.StatusBadRequest,

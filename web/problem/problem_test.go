@@ -66,20 +66,20 @@ func TestFrom_anyError(t *testing.T) {
 		err    error
 		status int
 	}{
-		"a wrapped problem":  {fmt.Errorf("install: %w", Conflict("installing")), 409},
-		"an error of echo":   {echo.ErrNotFound, 404},
-		"a body too large":   {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 5}), 413},
-		"a client gone":      {fmt.Errorf("read: %w", context.Canceled), 499},
-		"a failed write":     {fmt.Errorf("update: %w", &store.WriteError{Path: "/data", Err: cause}), 503},
-		"invalid":            {fmt.Errorf("update: %w", fault.New(fault.Invalid, "no name")), 400},
-		"forbidden":          {fault.New(fault.Forbidden, "not yours"), 403},
-		"not found":          {fault.Sentinel(fault.NotFound, "no cluster"), 404},
-		"conflict":           {fault.New(fault.Conflict, "installing"), 409},
-		"too large":          {fault.New(fault.TooLarge, "over 5 bytes"), 413},
-		"schema":             {fault.New(fault.Schema, "no DNS label"), 422},
-		"unavailable":        {fault.New(fault.Unavailable, "no mirror"), 503},
-		"no space":           {fault.New(fault.NoSpace, "disk full"), 507},
-		"an error of no one": {fmt.Errorf("write: %w", cause), 500},
+		"a wrapped problem":       {fmt.Errorf("install: %w", Conflict("installing")), 409},
+		"an error of echo":        {echo.ErrNotFound, 404},
+		"a body too large":        {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 5}), 413},
+		"the client disconnected": {fmt.Errorf("read: %w", context.Canceled), 499},
+		"a failed write":          {fmt.Errorf("update: %w", &store.WriteError{Path: "/data", Err: cause}), 503},
+		"invalid":                 {fmt.Errorf("update: %w", fault.New(fault.Invalid, "no name")), 400},
+		"forbidden":               {fault.New(fault.Forbidden, "not yours"), 403},
+		"not found":               {fault.Sentinel(fault.NotFound, "no cluster"), 404},
+		"conflict":                {fault.New(fault.Conflict, "installing"), 409},
+		"too large":               {fault.New(fault.TooLarge, "over 5 bytes"), 413},
+		"schema":                  {fault.New(fault.Schema, "no DNS label"), 422},
+		"unavailable":             {fault.New(fault.Unavailable, "no mirror"), 503},
+		"no space":                {fault.New(fault.NoSpace, "disk full"), 507},
+		"an unclassified error":   {fmt.Errorf("write: %w", cause), 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, known.status, From(known.err).Status)
@@ -99,7 +99,7 @@ func TestFrom_schemaFailures(t *testing.T) {
 	require.Zero(t, Schema(errors.New("odd")).Code)
 }
 
-func TestFrom_patternsInWords(t *testing.T) {
+func TestFrom_patternsExplained(t *testing.T) {
 	for want, value := range map[string]interface {
 		Validate(strfmt.Registry) error
 	}{

@@ -262,7 +262,7 @@ func TestLists_searchOrderPages(t *testing.T) {
 		s.cluster(name, map[bool]string{true: "site.test"}[name == "c"])
 	}
 	ocm := s.ocm(s.token(local.Request{}).Secret)
-	for asked, want := range map[string][]any{
+	for query, want := range map[string][]any{
 		"order=display_name":                                   {"a", "b", "c", "d"},
 		"orderBy=display_name desc":                            {"d", "c", "b", "a"},
 		"order=status, display_name desc":                      {"c", "d", "b", "a"},
@@ -277,10 +277,10 @@ func TestLists_searchOrderPages(t *testing.T) {
 		"order=display_name&search=managed = 'f' and display_name not like 'c%'":            {"a", "b", "d"},
 		"search=landfall.state = 'waiting' and display_name ~= '^[ab]$'&order=display_name": {"a", "b"},
 	} {
-		status, found := s.get(ocm, subscriptions, strings.Split(asked, "&")...)
-		require.Equal(t, http.StatusOK, status, asked)
-		require.Equal(t, want, pick(found, "display_name"), asked)
-		require.EqualValues(t, len(want), found["size"], asked)
+		status, found := s.get(ocm, subscriptions, strings.Split(query, "&")...)
+		require.Equal(t, http.StatusOK, status, query)
+		require.Equal(t, want, pick(found, "display_name"), query)
+		require.EqualValues(t, len(want), found["size"], query)
 	}
 	_, found := s.get(ocm, subscriptions, "fields=display_name,plan.type", "search=display_name = 'a'")
 	require.Equal(t, []any{map[string]any{"id": pick(found, "id")[0], "display_name": "a",
@@ -288,7 +288,7 @@ func TestLists_searchOrderPages(t *testing.T) {
 	require.EqualValues(t, 1, found["total"])
 }
 
-func TestAccounts_refusalsInAMSShape(t *testing.T) {
+func TestAccounts_errorsInAMSFormat(t *testing.T) {
 	s := newSite(t)
 	s.cluster("one", "")
 	ocm := s.ocm(s.token(local.Request{}).Secret)
@@ -298,17 +298,17 @@ func TestAccounts_refusalsInAMSShape(t *testing.T) {
 		code, reason    string
 	}{
 		{subscriptions, `search=status = "Active"`, http.StatusBadRequest, "ACCT-MGMT-23", "single quotes"},
-		{subscriptions, "search=shoe_size = '3'", http.StatusBadRequest, "ACCT-MGMT-23", "not a field of these"},
+		{subscriptions, "search=shoe_size = '3'", http.StatusBadRequest, "ACCT-MGMT-23", "not a field of the listed"},
 		{subscriptions, "search=status = 3", http.StatusBadRequest, "ACCT-MGMT-23", "single quotes"},
-		{subscriptions, "order=shoe_size", http.StatusBadRequest, "ACCT-MGMT-21", "not a field of these"},
+		{subscriptions, "order=shoe_size", http.StatusBadRequest, "ACCT-MGMT-21", "not a field of the listed"},
 		{subscriptions, "order=status upwards", http.StatusBadRequest, "ACCT-MGMT-21", "is not valid"},
 		{subscriptions, "page=first", http.StatusBadRequest, "ACCT-MGMT-21", "expected a number"},
-		{subscriptions, "page=0", http.StatusBadRequest, "ACCT-MGMT-21", "the first one is 1"},
+		{subscriptions, "page=0", http.StatusBadRequest, "ACCT-MGMT-21", "the first page is 1"},
 		{subscriptions + "/2GOuuT2l3odeHRdWqY57fviSE2K", "", http.StatusNotFound, "ACCT-MGMT-7",
 			"no such subscription"},
 		{organizations + "2GOuuT2l3odeHRdWqY57fviSE2K", "", http.StatusNotFound, "ACCT-MGMT-7", "not found"},
 		{accounts.Root + "/accounts/nobody", "", http.StatusNotFound, "ACCT-MGMT-7", "not found"},
-		{accounts.Root + "/clouds", "", http.StatusNotFound, "ACCT-MGMT-7", "there is no GET"},
+		{accounts.Root + "/clouds", "", http.StatusNotFound, "ACCT-MGMT-7", "this API has no operation GET"},
 	} {
 		var parameters []string
 		if c.parameter != "" {
@@ -359,7 +359,7 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 
 	access, _, err := client.TokensContext(t.Context())
 	require.NoError(t, err)
-	ask := func(token string) int {
+	statusFor := func(token string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+accounts.Root+"/current_account",
 			nil)
 		require.NoError(t, err)
@@ -371,8 +371,8 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		return response.StatusCode
 	}
-	require.Equal(t, http.StatusOK, ask(access))
-	require.Equal(t, http.StatusOK, ask(person.Secret))
+	require.Equal(t, http.StatusOK, statusFor(access))
+	require.Equal(t, http.StatusOK, statusFor(person.Secret))
 	for name, token := range map[string]string{
 		"none":                    "",
 		"offline token":           offline.Secret,
@@ -380,13 +380,13 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 		"token of another issuer": "eyJhbGciOiJub25lIn0.eyJ0eXAiOiJCZWFyZXIifQ.",
 		"client secret":           robot.Secret,
 	} {
-		require.Equal(t, http.StatusUnauthorized, ask(token), name)
+		require.Equal(t, http.StatusUnauthorized, statusFor(token), name)
 	}
 	require.NoError(t, s.local.Revoke(t.Context(), "assisted-installer-int"))
-	require.Equal(t, http.StatusUnauthorized, ask(access), "the access token is invalid with it")
+	require.Equal(t, http.StatusUnauthorized, statusFor(access), "the access token is invalid with it")
 	require.ErrorIs(t, s.local.Revoke(t.Context(), "assisted-installer-int"), local.ErrUnknown)
 	s.clock.Advance(49 * time.Hour)
-	require.Equal(t, http.StatusUnauthorized, ask(person.Secret), "it has expired")
+	require.Equal(t, http.StatusUnauthorized, statusFor(person.Secret), "it has expired")
 }
 
 func TestTokens_onlyDigestsAreStored(t *testing.T) {

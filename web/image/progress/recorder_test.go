@@ -122,7 +122,7 @@ func TestRecorder_artifactsBelongToLastBootScript(t *testing.T) {
 	require.Len(t, recorder.Reads("env"), 2)
 }
 
-func TestRecorder_boundedAndForgotten(t *testing.T) {
+func TestRecorder_boundedAndDropped(t *testing.T) {
 	recorder, clock := newRecorder()
 	for i := range maxReads + 50 {
 		clock.Advance(time.Second)

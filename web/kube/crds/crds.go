@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Row is the row of a definition: its JSON without resourceVersion, in the state established. So
-// the server serves the kind from its start: k8s.io/apiextensions-apiserver waits two seconds for a
-// newly established definition.
+// Row is the row of a definition: its JSON without resourceVersion, in the state established.
+// Because of that state, the server serves the kind when it starts: k8s.io/apiextensions-apiserver
+// waits two seconds for a newly established definition.
 type Row struct {
 	Name   string          `json:"name"`
 	Object json.RawMessage `json:"object"`
@@ -30,7 +30,7 @@ var packed []byte
 //go:embed digest.txt
 var digest string
 
-// Digest returns the digest of the definitions. It is cheap, because it is generated with them.
+// Digest returns the digest of the definitions, which is generated together with them.
 func Digest() string { return strings.TrimSpace(digest) }
 
 // Rows returns the definitions, established at the given time.

@@ -20,7 +20,8 @@ import (
 // decode the same bytes get the same object, with its encoded forms. Objects that no watcher holds
 // are freed.
 //
-// It serves one resource in one version, so that encoders with the same identifier do the same.
+// A codec serves one resource in one version. Encoders with the same identifier therefore produce
+// the same result.
 type sharedCodec struct {
 	runtime.Codec
 	seed maphash.Seed
@@ -33,7 +34,7 @@ func newSharedCodec(codec runtime.Codec) *sharedCodec {
 	return &sharedCodec{Codec: codec, seed: maphash.MakeSeed(), decoded: map[uint64]weak.Pointer[decoded]{}}
 }
 
-// Decode returns a shared object, unless the caller passes one to decode into.
+// Decode returns a shared object, unless the caller passes an object to decode into.
 func (c *sharedCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if defaults != nil || into != nil {

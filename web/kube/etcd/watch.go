@@ -57,14 +57,14 @@ func (w *watcher) run(ctx context.Context, changes *store.ValueWatcher, progress
 		}
 	}
 	quiet := true // no response was sent since the last tick
-	tell := func() {
+	sendProgress := func() {
 		if revision, ok := changes.Progress(); ok && progress {
 			send(clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: int64(revision)}})
 		}
 	}
 	for {
 		w.mu.Lock()
-		asked := w.progress
+		requested := w.progress
 		w.mu.Unlock()
 		select {
 		case batch, ok := <-changes.C():
@@ -78,11 +78,11 @@ func (w *watcher) run(ctx context.Context, changes *store.ValueWatcher, progress
 			send(response(batch))
 		case <-ticker.Chan():
 			if quiet {
-				tell()
+				sendProgress()
 			}
 			quiet = true
-		case <-asked:
-			tell()
+		case <-requested:
+			sendProgress()
 		}
 	}
 }
