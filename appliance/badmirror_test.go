@@ -168,7 +168,7 @@ func badMirrors() map[string]badMirror {
 	}
 	return map[string]badMirror{
 		"down": {damage: stop, contains: []string{"refused the connection",
-			"check that MIRROR is running and reachable from here"}},
+			"check that MIRROR is running and reachable from this machine"}},
 		"manifest missing": {damage: answering(respondNotFound("/manifests/", "MANIFEST_UNKNOWN")),
 			contains: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)",
 				"mirror the image to MIRROR/openshift/release"}},

@@ -86,7 +86,7 @@ func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
 	require.Equal(t, 1, proof.Awaited)
 	require.Equal(t, 1, proof.Arrived)
 	requireRefusal(t, call(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID+"/list", nil), http.StatusConflict,
-		"nothing to bring")
+		"The shopping list is empty")
 	requireRefusal(t, call(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": "4.1.0"}),
 		http.StatusNotFound, "no release 4.1.0 under release_images")
 	requireRefusal(t, call(t, http.MethodPost, address+mirrorPath+"/proofs", object{}), http.StatusBadRequest,

@@ -73,7 +73,7 @@ func TestMirrorImport_contradictionIsRejected(t *testing.T) {
 		"NeverContactSource",
 		"AllowContactingSource")))
 	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
-	require.Contains(t, answer, "make them agree")
+	require.Contains(t, answer, "use the same policy in both")
 	status, answer = importMirror(t, address, "page.html", []byte("<html>not found</html>"))
 	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
 	var model mirrorsite.Model

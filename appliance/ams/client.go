@@ -205,7 +205,7 @@ func classOf(got *answer) Class {
 	case http.StatusConflict:
 		return Conflict
 	case http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		return Strange
+		return Unsupported
 	}
 	return Refused
 }

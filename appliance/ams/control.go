@@ -12,10 +12,10 @@ import (
 	"landfall/store"
 )
 
-// ErrNothing is returned for an order about a cluster that is not reported to AMS.
+// ErrNothing is returned for a manual action on a cluster that is not reported to AMS.
 var ErrNothing = fault.Sentinel(fault.NotFound, "there is nothing to report to AMS about this cluster")
 
-// ErrPaused is returned for an order that the state of the relay does not allow.
+// ErrPaused is returned for a manual action that the state of the relay does not allow.
 var ErrPaused = fault.Sentinel(fault.Conflict, "the relay is not waiting for a confirmation")
 
 // Connect makes the relay retry immediately. It also permits a relay with ByHand to connect for the
@@ -23,7 +23,7 @@ var ErrPaused = fault.Sentinel(fault.Conflict, "the relay is not waiting for a c
 func (r *Relay) Connect(span time.Duration) {
 	r.mu.Lock()
 	now := r.options.Clock.Now()
-	r.connectUntil, r.probeAt, r.probes, r.silentUntil, r.lastSecret = now.Add(span), time.Time{}, 0, time.Time{},
+	r.connectUntil, r.probeAt, r.probes, r.pauseUntil, r.lastSecret = now.Add(span), time.Time{}, 0, time.Time{},
 		Secret{}
 	if r.state != Online {
 		r.state, r.problem, r.since = Offline, "", now
@@ -35,9 +35,9 @@ func (r *Relay) Connect(span time.Duration) {
 	r.wakeUp()
 }
 
-// Retry ends a stop of a cluster, whatever the reason for the stop, and sends its changes again.
+// Retry ends a stop of any kind and sends the cluster's changes again.
 func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "is reported to AMS again.", "retry",
+	return r.perform(ctx, clusterID, by, "The cluster is reported to AMS again.", "retry",
 		func(_ *outbox.Desired, recorded *outbox.Recorded) error {
 			clearStop(recorded)
 			return nil
@@ -54,7 +54,7 @@ func clearStop(recorded *outbox.Recorded) {
 
 // CreateAgain creates a new subscription for a cluster whose subscription is gone from AMS.
 func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "gets a new subscription in AMS.", "create again",
+	return r.perform(ctx, clusterID, by, "The cluster gets a new subscription in AMS.", "create again",
 		func(_ *outbox.Desired, recorded *outbox.Recorded) error {
 			former := recorded.Former
 			if recorded.SubscriptionID != "" {
@@ -67,7 +67,7 @@ func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
 
 // Leave accepts the state in AMS. The relay sends nothing until the cluster changes again.
 func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "keeps the state that AMS has.", "leave",
+	return r.perform(ctx, clusterID, by, "The state in AMS is accepted.", "leave",
 		func(d *outbox.Desired, recorded *outbox.Recorded) error {
 			recorded.Stop, recorded.Generation, recorded.Acked = nil, d.Generation, d.Fields
 			recorded.Note = "The state in AMS was accepted by " + by + "."
@@ -99,12 +99,12 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 			fields.ConsoleURL)
 	}
 	now := r.options.Clock.Now().UTC()
-	what := "gets edited values in AMS."
+	what := "AMS receives edited values."
 	if fields == (outbox.Fields{}) {
-		what = "gets its own values in AMS again."
+		what = "AMS receives the cluster's own values again."
 	}
 	entry := &JournalEntry{Cluster: clusterID, At: now, Op: "edit", Outcome: "ordered", By: by}
-	err := r.options.Clusters.RecordSubscription(ctx, clusterID, "", what+" "+by+" gave the order.", false,
+	err := r.options.Clusters.RecordSubscription(ctx, clusterID, "", what+" Requested by "+by+".", false,
 		func(tx *store.Tx) error {
 			held, err := outbox.DesiredRows.Get(tx, clusterID)
 			if err != nil {
@@ -119,7 +119,7 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 			entry.Generation = next.Generation
 			return errors.Join(outbox.PutDesired(tx, clusterID, &next), journal.Put(tx, journalKey(entry), entry))
 		})
-	return r.ordered(clusterID, err)
+	return r.schedule(clusterID, err)
 }
 
 // Reverify marks all subscriptions after the store was restored from a backup. Until a person
@@ -190,17 +190,17 @@ func (r *Relay) resendAll(ctx context.Context) error {
 	return err
 }
 
-// order executes a manual order about a cluster and writes an event with the name of the person.
-func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired,
+// perform stores the change of a manual action and writes an event with the name of the person.
+func (r *Relay) perform(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired,
 	*outbox.Recorded) error) error {
 	states := &dbState{r.options.DB, r.options.Clusters}
 	entry := &JournalEntry{Cluster: clusterID, At: r.options.Clock.Now().UTC(), Op: op, Outcome: "ordered", By: by}
-	return r.ordered(clusterID, states.Modify(ctx, clusterID, Note{Text: what + " " + by + " gave the order.",
+	return r.schedule(clusterID, states.Modify(ctx, clusterID, Note{Text: what + " Requested by " + by + ".",
 		Entry: entry}, fn))
 }
 
-// ordered schedules a cluster after its order was stored.
-func (r *Relay) ordered(clusterID string, err error) error {
+// schedule queues a cluster after the change of a manual action was stored.
+func (r *Relay) schedule(clusterID string, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNothing
 	}

@@ -112,9 +112,9 @@ var ErrUntrusted = fault.Sentinel(fault.Conflict, "the receipts are signed with 
 // ImportReceipts imports a courier's receipts. A key that is not trusted yet becomes trusted if its
 // fingerprint is trust.
 func (r *Relay) ImportReceipts(ctx context.Context, from io.Reader, trust string) (Imported, error) {
-	came, err := r.receive(ctx, from, trust)
+	counts, err := r.receive(ctx, from, trust)
 	r.options.Metrics.courier(Receipts, err)
-	return came, err
+	return counts, err
 }
 
 func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Imported, error) {
@@ -130,9 +130,9 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 	if h.APIURL != r.options.URL {
 		return Imported{}, refuseFile("it is for %s, but this site reports to %s", h.APIURL, r.options.URL)
 	}
-	var came Imported
+	var counts Imported
 	err = r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		came = Imported{}
+		counts = Imported{}
 		if trust == fingerprint {
 			if err := trustedKeys.Put(tx, fingerprint, &trustedKey{h.Key, r.options.Clock.Now().UTC()}); err != nil {
 				return err
@@ -146,13 +146,13 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 		return nil
 	})
 	for i := 0; err == nil && i < len(file.Entries); i++ {
-		err = r.applyReceipt(ctx, h.Export, &file.Entries[i], &came)
+		err = r.applyReceipt(ctx, h.Export, &file.Entries[i], &counts)
 	}
-	return came, errors.Join(err, r.rescan())
+	return counts, errors.Join(err, r.rescan())
 }
 
-// applyReceipt applies a receipt. Applying it again changes nothing.
-func (r *Relay) applyReceipt(ctx context.Context, export string, receipt *CourierEntry, came *Imported) error {
+// applyReceipt applies a receipt. A repeated receipt changes nothing.
+func (r *Relay) applyReceipt(ctx context.Context, export string, receipt *CourierEntry, counts *Imported) error {
 	carried := receipt.Recorded
 	outcome := func() {}
 	note := Note{Subscription: carried.SubscriptionID, Entry: &JournalEntry{
@@ -172,12 +172,12 @@ func (r *Relay) applyReceipt(ctx context.Context, export string, receipt *Courie
 			if held.SubscriptionID == "" && held.Closed == "" {
 				held.SubscriptionID = carried.SubscriptionID
 			}
-			outcome = func() { came.Already++ }
+			outcome = func() { counts.Already++ }
 			return nil
 		case carried.Stop != nil && carried.Stop.Generation == d.Generation:
-			outcome = func() { came.Stopped++ }
+			outcome = func() { counts.Stopped++ }
 		default:
-			outcome = func() { came.Applied++ }
+			outcome = func() { counts.Applied++ }
 		}
 		lease := held.Lease
 		*held = carried
@@ -189,7 +189,7 @@ func (r *Relay) applyReceipt(ctx context.Context, export string, receipt *Courie
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		came.Unknown++
+		counts.Unknown++
 		return nil
 	}
 	outcome()

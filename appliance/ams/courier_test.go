@@ -72,9 +72,9 @@ func (c *courier) carry(text []byte) []byte {
 
 func (c *courier) bring(receipts []byte) Imported {
 	c.Helper()
-	came, err := c.relay.ImportReceipts(c.Context(), bytes.NewReader(receipts), c.key.Public().Fingerprint())
+	counts, err := c.relay.ImportReceipts(c.Context(), bytes.NewReader(receipts), c.key.Public().Fingerprint())
 	require.NoError(c, err)
-	return came
+	return counts
 }
 
 func TestCourier_reportsLikeTheRelay(t *testing.T) {
@@ -124,8 +124,8 @@ func TestCourier_faults(t *testing.T) {
 			c.secret.secret.OfflineToken = s.ams.AddAccount(amstest.Account{ID: "2GOuThem", Username: "them",
 				Organization: "2GOuTheirs"})
 			_, err := c.push(s.Context(), s.export())
-			require.ErrorContains(s, err, "log in to that one")
-			require.Empty(s, s.calls(), "refused before anything was said")
+			require.ErrorContains(s, err, "log in to the organization of the site")
+			require.Empty(s, s.calls(), "the push is rejected before the first call")
 		}},
 		{31, "pushed twice", func(s *site) {
 			id := s.register("one")
@@ -152,8 +152,8 @@ func TestCourier_faults(t *testing.T) {
 			s.ams.Break(amstest.Fault{Op: "create", After: 3, Do: amstest.DropBefore()})
 			half, err := c.push(s.Context(), file)
 			require.Error(s, err)
-			came := c.bring(half)
-			require.Equal(s, 3, came.Applied-came.Stopped-countLater(s, half))
+			counts := c.bring(half)
+			require.Equal(s, 3, counts.Applied-counts.Stopped-countLater(s, half))
 			s.ams.Heal()
 			c.carry(file)
 			s.clock.Advance(soon)
@@ -170,7 +170,7 @@ func TestCourier_faults(t *testing.T) {
 			file := s.export()
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "three"}) // reported by the relay
-			require.Empty(s, s.ams.RowsOf(waiting), "creations are left to the courier")
+			require.Empty(s, s.ams.RowsOf(waiting), "the courier creates subscriptions, not the relay")
 			require.Contains(s, s.line(waiting).Reason, "courier")
 			c := s.courier()
 			c.bring(c.carry(file))
@@ -218,7 +218,7 @@ func TestCourier_faults(t *testing.T) {
 			other := newSite(s.T)
 			_, err = other.relay.ImportReceipts(s.Context(), bytes.NewReader(receipts), c.key.Public().Fingerprint())
 			require.ErrorContains(s, err, "of another site")
-			require.Empty(s, s.recorded(id).SubscriptionID, "nothing was taken")
+			require.Empty(s, s.recorded(id).SubscriptionID, "no receipt was applied")
 			c.bring(receipts)
 			s.requireSent(id)
 		}},
@@ -234,7 +234,7 @@ func TestCourier_faults(t *testing.T) {
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireSent(id)
 		}},
-		{44, "a lost stick is found after the online report", func(s *site) {
+		{44, "a lost courier file is found after the online report", func(s *site) {
 			old := s.reserved("old")
 			id := s.register("one")
 			s.rename(old, "older")

@@ -40,7 +40,7 @@ func (r *Row) fields() outbox.Fields {
 	return outbox.Fields{DisplayName: r.DisplayName, ExternalClusterID: r.ExternalClusterID, ConsoleURL: r.ConsoleURL}
 }
 
-// Query is the kind of read request by which AMS was read.
+// Query is the kind of request with which AMS was read.
 type Query int
 
 // Kinds of read requests.
@@ -174,7 +174,7 @@ func (s Situation) remove() Action {
 		return Action{Do: Delete, Rule: 4, Row: row}
 	}
 	return Action{Do: Close, Rule: 5, Row: row, Ended: closedLeft,
-		Note: fmt.Sprintf("AMS has the subscription as %s and keeps it.", row.Status)}
+		Note: fmt.Sprintf("The subscription stays in AMS with the status %s.", row.Status)}
 }
 
 // find decides for a cluster without a recorded subscription ID.
@@ -282,7 +282,7 @@ func (s Situation) keep() Action {
 		action.Rule = 16
 	case row.Status != statusReserved:
 		action.Rule, action.Note = 18,
-			fmt.Sprintf("AMS has the subscription as %s though the cluster is not installed.", row.Status)
+			fmt.Sprintf("The subscription has the status %s although the cluster is not installed.", row.Status)
 	}
 	if r.Twin {
 		action.Rule = 20
@@ -296,21 +296,21 @@ func (s Situation) keep() Action {
 func (s Situation) delta(action Action) Action {
 	acked, shown := s.Recorded.Acked, action.Row.fields()
 	disputed := ""
-	field := func(name, wanted, known, seen string, insist bool, to, ack *string) {
-		insist = insist || s.sent(seen)
+	field := func(name, wanted, known, seen string, overwrite bool, to, ack *string) {
+		overwrite = overwrite || s.sent(seen)
 		switch {
 		case wanted == "":
 		case wanted == seen:
 			*ack = wanted
-		case wanted == known && !insist:
+		case wanted == known && !overwrite:
 			*ack = known
 			action.Note = cmp.Or(action.Note,
 				fmt.Sprintf("The %s was changed in AMS to %q; Landfall does not overwrite it.",
 					name,
 					seen))
-		case known != seen && seen != "" && (s.Courier || s.Recorded.Reverify && known != "") && !insist:
-			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be sent; try again to "+
-				"overwrite it, or accept it.", name, seen, known, wanted)
+		case known != seen && seen != "" && (s.Courier || s.Recorded.Reverify && known != "") && !overwrite:
+			disputed = fmt.Sprintf("AMS has the %s %q instead of %q, and %q is to be sent; try again to "+
+				"overwrite the value in AMS, or accept it.", name, seen, known, wanted)
 		default:
 			*to = wanted
 		}

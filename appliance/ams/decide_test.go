@@ -103,46 +103,46 @@ func TestDecide_isAlwaysSafe(t *testing.T) {
 		count++
 		a := Decide(s)
 		rules[a.Rule] = true
-		say := func(what string) string { return fmt.Sprintf("%s: %+v of %+v", what, a, s) }
+		describe := func(what string) string { return fmt.Sprintf("%s: %+v of %+v", what, a, s) }
 		if again := Decide(s); again.Do != a.Do || again.Rule != a.Rule {
-			t.Fatal(say("two decisions of one situation differ"))
+			t.Fatal(describe("two decisions of one situation differ"))
 		}
 		if s.Observed.How == NotRead && a.Do != Read && a.Do != Rest && a.Do != Close {
-			t.Fatal(say("something is done unseen"))
+			t.Fatal(describe("an action without a read of AMS"))
 		}
 		absent := s.Desired.Phase == outbox.Absent
 		switch a.Do {
 		case Create:
 			if absent || s.Observed.How != BySearch || s.Recorded.SubscriptionID != "" || len(s.ours()) > 0 {
-				t.Fatal(say("a second subscription could come to be"))
+				t.Fatal(describe("a second subscription could be created"))
 			}
 			if mark := s.Recorded.Mark; mark != nil && (mark.Tries >= maxCreates ||
 				s.Now.Sub(mark.SearchedAt) < s.Site.Quarantine || s.Now.Sub(mark.SearchedAt) > maxQuarantineAge) {
-				t.Fatal(say("a creation in its quarantine"))
+				t.Fatal(describe("a creation during the quarantine"))
 			}
 		case Delete:
 			surplus := len(s.ours()) > 1 && s.made(a.Row)
 			if a.Row.Status != statusReserved || s.foreign(a.Row) || !absent && !surplus {
-				t.Fatal(say("a subscription would be lost"))
+				t.Fatal(describe("a subscription would be lost"))
 			}
 		case Update:
 			if absent || s.foreign(a.Row) || a.Patch == (outbox.Fields{}) && a.Status == "" {
-				t.Fatal(say("an update that is none"))
+				t.Fatal(describe("an update without changes"))
 			}
 			if a.Status != "" && (a.Row.Status != statusReserved || s.Desired.Phase != outbox.Active) {
-				t.Fatal(say("a status goes back"))
+				t.Fatal(describe("the status would go back"))
 			}
 		case Close:
 			if !absent && s.Desired.DeletedAt.IsZero() {
-				t.Fatal(say("a living cluster is closed"))
+				t.Fatal(describe("the subscription of an existing cluster is closed"))
 			}
 		case Refuse, Dispute:
 			if a.Reason == "" || !strings.HasSuffix(a.Reason, ".") {
-				t.Fatal(say("a person is asked without a sentence"))
+				t.Fatal(describe("the reason is not a sentence"))
 			}
 		case Adopt:
 			if !s.sameOrganization(a.Row) && !absent {
-				t.Fatal(say("another organization's row"))
+				t.Fatal(describe("a row of another organization is adopted"))
 			}
 		}
 	})
@@ -164,7 +164,7 @@ func TestDecide_isAlwaysSafe(t *testing.T) {
 		require.True(t, written[number], "rule %d is not in docs/ams.md", number)
 	}
 	for number := range written {
-		require.True(t, rules[number], "rule %d of docs/ams.md is never decided by", number)
+		require.True(t, rules[number], "no decision uses rule %d of docs/ams.md", number)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireRow(doubled, "Reserved", map[string]any{"display_name": "newer"})
-			require.Empty(s, s.ams.RowsOf(vanished), "nothing is made again unasked")
+			require.Empty(s, s.ams.RowsOf(vanished), "the relay does not recreate the subscription without a request")
 			s.requireSent(id)
 			s.requireStopped(vanished, outbox.Attention, "gone from AMS")
 			s.requireStopped(doubled, outbox.Attention, `"newer"`)
@@ -137,7 +137,7 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			s.ams.Remove(s.recorded(id).SubscriptionID)
 			s.rename(id, "two")
 			s.settle(soon)
-			require.Empty(s, s.ams.RowsOf(id), "never made again silently")
+			require.Empty(s, s.ams.RowsOf(id), "the relay does not recreate the subscription silently")
 			s.requireStopped(id, outbox.Attention, "gone from AMS")
 			require.NoError(s, s.relay.Leave(s.Context(), id, "Ann"))
 			s.settle(soon)
@@ -200,7 +200,7 @@ func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 			require.Empty(s, s.ams.WrongDeletes())
 		}},
 		{54, "a cluster that is not reported to AMS", func(s *site) {
-			// see package engine for this case
+			// package engine tests the decision not to report a cluster
 			s.relay.enqueue(uuid.NewString(), s.clock.Now(), false)
 			s.settle(soon)
 			require.Empty(s, s.calls())

@@ -107,7 +107,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 			s.requireRow(id, "Reserved", nil)
 			s.requireSent(id)
 			require.Len(s, s.calls("create"), 1)
-			require.True(s, s.hasEvent("had a subscription of it already"))
+			require.True(s, s.hasEvent("already had the subscription"))
 		}},
 		{4, "patch committed, answer lost", func(s *site) {
 			id := s.reserved("one")
@@ -195,7 +195,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 			s.online()
 			s.settle(soon)
 			require.Empty(s, s.calls())
-			require.Empty(s, s.line(id).ClusterID, "nothing is left of it")
+			require.Empty(s, s.line(id).ClusterID, "no record remains")
 		}},
 		{11, "renamed and deleted offline", func(s *site) {
 			id := s.reserved("one")
@@ -252,7 +252,7 @@ func TestRelay_connectionFaults(t *testing.T) {
 			s.relay.step(s.Context())
 			s.clock.Advance(-365 * 24 * time.Hour)
 			next := s.relay.step(s.Context())
-			require.LessOrEqual(s, next.Sub(s.clock.Now()), 15*time.Minute, "no wait is longer than it may be")
+			require.LessOrEqual(s, next.Sub(s.clock.Now()), 15*time.Minute, "no wait exceeds its limit")
 			s.online()
 			s.settle(soon)
 			s.requireRow(id, "Reserved", nil)
@@ -328,11 +328,11 @@ func TestRelay_credentialFaults(t *testing.T) {
 			s.settle(soon)
 			require.Equal(s, PausedCredentials, s.state())
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "one"})
-			require.Zero(s, s.line(id).Attempts, "it is not the cluster's fault")
+			require.Zero(s, s.line(id).Attempts, "the attempt is not counted for the cluster")
 			before := len(s.ams.Requests())
 			s.clock.Advance(time.Hour)
 			s.settle(soon)
-			require.Len(s, s.ams.Requests(), before, "nothing is tried without new credentials")
+			require.Len(s, s.ams.Requests(), before, "the relay sends no request without new credentials")
 			s.secret.secret.OfflineToken = s.ams.AddAccount(ours)
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
@@ -378,7 +378,7 @@ func TestRelay_credentialFaults(t *testing.T) {
 			require.NoError(s, s.relay.Retry(s.Context(), ids[2], "Ann"))
 			s.settle(soon)
 			s.requireSent(ids[2])
-			require.True(s, s.hasEvent("Ann gave the order"))
+			require.True(s, s.hasEvent("Requested by Ann"))
 		}},
 		{30, "two appliances with the same clusters", func(s *site) {
 			id := s.reserved("one")
@@ -392,7 +392,7 @@ func TestRelay_credentialFaults(t *testing.T) {
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireSent(id)
-			require.Equal(s, fault.Conflict, fault.KindOf(s.relay.Accept(s.Context())), "nothing is to be accepted")
+			require.Equal(s, fault.Conflict, fault.KindOf(s.relay.Accept(s.Context())), "no pause is left to confirm")
 		}},
 		{50, "killed between the new refresh token and its write", func(s *site) {
 			s.ams.Rotate = true
@@ -454,7 +454,7 @@ func TestRelay_answerFaults(t *testing.T) {
 			s.relay.step(s.Context())
 			other := s.register("two")
 			s.relay.step(s.Context())
-			require.Empty(s, s.ams.RowsOf(other), "all wait when AMS asks for silence")
+			require.Empty(s, s.ams.RowsOf(other), "all clusters wait during a pause that AMS requested")
 			s.settle(soon)
 			s.requireSent(id)
 			s.requireSent(other)
@@ -502,7 +502,7 @@ func TestRelay_answerFaults(t *testing.T) {
 		}},
 		{47, "POST answered with an id only, without a subscription, or not allowed", func(s *site) {
 			id := s.reserved("one") // the server answers with a reference
-			require.NotEmpty(s, s.recorded(id).Remote, "a GET completes it")
+			require.NotEmpty(s, s.recorded(id).Remote, "a GET completes the recorded object")
 
 			s.once("create", amstest.CommitThenAnswer(200, "application/json", `{"allowed": true}`))
 			bare := s.register("two")

@@ -19,7 +19,8 @@ import (
 	"landfall/store"
 )
 
-var clusters = flag.Int("clusters", 1000, "how many clusters wait while the site is offline; make test takes 10000")
+var clusters = flag.Int("clusters", 1000,
+	"number of clusters that wait while the site is offline; make test uses 10000")
 
 // skippingClock advances immediately to the end of each wait.
 type skippingClock struct{ *clockwork.FakeClock }
@@ -60,7 +61,7 @@ func registerMany(tb testing.TB, db *store.DB, count int, now time.Time) {
 }
 
 func TestRelay_manyClusters(t *testing.T) {
-	t.Run("36 thousands of records, and the line is back", func(t *testing.T) {
+	t.Run("36 thousands of records, and the connection returns", func(t *testing.T) {
 		s := newSite(t)
 		s.pace(10)
 		s.ams.FullAnswers = true
@@ -68,7 +69,7 @@ func TestRelay_manyClusters(t *testing.T) {
 		require.NoError(t, s.scan())
 		began := s.clock.Now()
 		for rounds := 0; !s.idle(); rounds++ {
-			require.Less(t, rounds, *clusters, "the relay gets on")
+			require.Less(t, rounds, *clusters, "the relay makes progress")
 			next := s.relay.step(context.Background())
 			if rounds == 3 { // a person reads the status while the relay works
 				asked := time.Now()
@@ -84,13 +85,13 @@ func TestRelay_manyClusters(t *testing.T) {
 			}
 		}
 		requests := s.ams.Requests("search", "create")
-		require.Len(t, requests, 2**clusters, "a search and a creation each")
+		require.Len(t, requests, 2**clusters, "a search and a creation for each cluster")
 		const second = 10 // calls
 		for i, r := range requests[second:] {
 			require.GreaterOrEqual(t, r.At.Sub(requests[i].At), 990*time.Millisecond, "ten calls take a second")
 		}
 		require.Less(t, s.clock.Now().Sub(began), time.Duration(2**clusters)*120*time.Millisecond,
-			"and no time is lost")
+			"the relay uses the permitted rate")
 		names := make(map[any]bool)
 		for _, row := range s.ams.Rows() {
 			require.Equal(t, "Reserved", row["status"])
@@ -98,7 +99,8 @@ func TestRelay_manyClusters(t *testing.T) {
 		}
 		require.Len(t, names, *clusters)
 		first, last := requests[0].Query.Get("search"), requests[len(requests)-2].Query.Get("search")
-		require.Contains(t, first, uuid.NewSHA1(uuid.Nil, []byte("0")).String(), "what waits longest goes first")
+		require.Contains(t, first, uuid.NewSHA1(uuid.Nil, []byte("0")).String(),
+			"the longest waiting cluster is reported first")
 		require.Contains(t, last, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, *clusters-1)).String())
 	})
 }
@@ -122,7 +124,7 @@ func TestRelay_hundredRenamesCostOneCall(t *testing.T) {
 	s.requireRow(fresh, "Reserved", map[string]any{"display_name": "fresh-99"})
 }
 
-// The plan matches the calls that follow.
+// Plan returns the calls that the relay then sends.
 func TestPlan_matchesTheCallsMade(t *testing.T) {
 	s := newSite(t)
 	known := s.active("known")
@@ -134,9 +136,9 @@ func TestPlan_matchesTheCallsMade(t *testing.T) {
 	s.delete(gone)
 	plans, err := s.relay.Plan(t.Context(), "")
 	require.NoError(t, err)
-	said := map[string][]string{}
+	planned := map[string][]string{}
 	for _, plan := range plans {
-		said[plan.Name] = plan.Calls
+		planned[plan.Name] = plan.Calls
 	}
 	id := s.recorded(known).SubscriptionID
 	require.Equal(t, map[string][]string{
@@ -146,7 +148,7 @@ func TestPlan_matchesTheCallsMade(t *testing.T) {
 			"change subscription (new): cluster's own id 5e0d2b0f-9f59-4f3c-a4b4-0c5f5d3e8a11, console's URL " +
 				"https://console-openshift-console.apps.fresh.test, status Active",
 		},
-	}, said)
+	}, planned)
 	s.online()
 	s.reset()
 	s.settle(soon)
@@ -200,7 +202,7 @@ func TestRelay_editedValues(t *testing.T) {
 	require.NoError(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{DisplayName: "the northern pier"}))
 	s.settle(soon)
 	s.requireRow(id, "Reserved", map[string]any{"display_name": "the northern pier"})
-	require.Contains(t, s.events[len(s.events)-2], "Ann gave the order.")
+	require.Contains(t, s.events[len(s.events)-2], "Requested by Ann.")
 	require.ErrorIs(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{ConsoleURL: "pier"}), ErrEdit)
 	require.ErrorIs(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{ExternalClusterID: "pier"}), ErrEdit)
 	require.ErrorIs(t, s.relay.Edit(t.Context(), uuid.NewString(), "Ann", outbox.Fields{DisplayName: "x"}), ErrNothing)

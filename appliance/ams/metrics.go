@@ -46,8 +46,8 @@ func (m *Metrics) Called(call Call) {
 	m.durations.WithLabelValues(call.Op).Observe(call.Took.Seconds())
 }
 
-func (m *Metrics) attempted(came result) {
-	outcome := [...]string{synced: "told", waiting: "waiting", stopped: "attention", leased: "leased"}[came.state]
+func (m *Metrics) attempted(ended result) {
+	outcome := [...]string{synced: "told", waiting: "waiting", stopped: "attention", leased: "leased"}[ended.state]
 	m.attempts.WithLabelValues(outcome).Inc()
 }
 

@@ -70,18 +70,18 @@ func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Pl
 func planOf(ctx context.Context, t *reconciler, of CourierEntry) (Planned, error) {
 	simulated := &dryRun{entry: of, calls: []string{}}
 	t.api, t.states = simulated, simulated
-	came := t.reconcile(ctx, of.ClusterID, false)
+	outcome := t.reconcile(ctx, of.ClusterID, false)
 	plan := Planned{ClusterID: of.ClusterID, Name: of.Desired.DisplayName, Calls: simulated.calls}
 	switch stop := simulated.entry.Recorded.Stop; {
-	case came.err != nil:
-		return plan, came.err
-	case came.state == stopped && stop != nil:
+	case outcome.err != nil:
+		return plan, outcome.err
+	case outcome.state == stopped && stop != nil:
 		plan.Reason = stop.Reason
-	case came.state == leased:
-		plan.Reason = "A courier has the cluster."
-	case came.state == waiting && !came.until.IsZero():
-		plan.Reason = "AMS may have created the subscription already; Landfall searches for it until " +
-			came.until.UTC().Format("15:04:05Z") + " first."
+	case outcome.state == leased:
+		plan.Reason = "The cluster is in a courier file."
+	case outcome.state == waiting && !outcome.until.IsZero():
+		plan.Reason = "AMS may have created the subscription already; Landfall only searches for it until " +
+			outcome.until.UTC().Format("15:04:05Z") + "."
 	}
 	return plan, nil
 }

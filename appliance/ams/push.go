@@ -43,7 +43,7 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 	if want := file.Header.OrganizationID; want != "" && want != account.OrganizationID {
 		return nil,
 			fmt.Errorf("the credentials belong to organization %s, but the site's clusters belong to %s; log in to "+
-				"that one", orNone(account.Organization, account.OrganizationID), want)
+				"the organization of the site", orNone(account.Organization, account.OrganizationID), want)
 	}
 	states, err := openProgress(options.Progress, file)
 	if err != nil {
@@ -64,22 +64,22 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 		if ended = ctx.Err(); ended != nil {
 			break
 		}
-		came := t.reconcile(ctx, entry.ClusterID, false)
-		if ended = came.err; ended != nil {
+		outcome := t.reconcile(ctx, entry.ClusterID, false)
+		if ended = outcome.err; ended != nil {
 			break
 		}
-		receipt := states.receipt(entry, came)
+		receipt := states.receipt(entry, outcome)
 		receipts.Entries = append(receipts.Entries, receipt)
 		if options.OnReceipt != nil {
 			options.OnReceipt(i+1, len(file.Entries), receipt)
 		}
 		broken++
-		if came.failure == nil {
+		if outcome.failure == nil {
 			broken = 0
 		}
-		if broken == unreachableLimit || came.failure != nil && (came.failure.Class == Unauthorized ||
-			came.failure.Class == Intercepted) {
-			ended = came.failure
+		if broken == unreachableLimit || outcome.failure != nil && (outcome.failure.Class == Unauthorized ||
+			outcome.failure.Class == Intercepted) {
+			ended = outcome.failure
 			break
 		}
 	}
@@ -199,7 +199,7 @@ func (b *progressFile) Modify(_ context.Context, clusterID string, _ Note, fn fu
 }
 
 // receipt returns the receipt of an entry.
-func (b *progressFile) receipt(was CourierEntry, came result) CourierEntry {
+func (b *progressFile) receipt(was CourierEntry, outcome result) CourierEntry {
 	receipt := *b.entries[was.ClusterID]
 	r := receipt.Recorded
 	switch {
@@ -211,12 +211,12 @@ func (b *progressFile) receipt(was CourierEntry, came result) CourierEntry {
 		receipt.Outcome, receipt.Problem = "conflict", r.Stop.Reason
 	case r.Stop != nil:
 		receipt.Outcome, receipt.Problem = r.Stop.Kind, r.Stop.Reason
-	case came.state == synced:
+	case outcome.state == synced:
 		receipt.Outcome = "sent"
 	default:
 		receipt.Outcome = "later"
-		if came.failure != nil {
-			receipt.Problem = came.failure.Text
+		if outcome.failure != nil {
+			receipt.Problem = outcome.failure.Text
 		}
 	}
 	return receipt

@@ -55,7 +55,7 @@ func (r *Relay) limitWaits(now time.Time) {
 	for _, wait := range []struct {
 		at  *time.Time
 		cap time.Duration
-	}{{&r.probeAt, probeCap}, {&r.silentUntil, longestWait}, {&r.cleanupAt, cleanupInterval}} {
+	}{{&r.probeAt, probeCap}, {&r.pauseUntil, longestWait}, {&r.cleanupAt, cleanupInterval}} {
 		if latest := now.Add(wait.cap); wait.at.After(latest) {
 			*wait.at = latest
 		}
@@ -102,26 +102,26 @@ func (r *Relay) begin(id string) (refresh bool) {
 }
 
 // finish stores the result of an attempt. From a failure it derives the state of the connection.
-func (r *Relay) finish(ctx context.Context, id string, came result) {
-	r.assessConnection(id, came)
-	if came.failure != nil && came.failure.Class == Throttled && r.overQuota(id, came.failure) {
+func (r *Relay) finish(ctx context.Context, id string, outcome result) {
+	r.assessConnection(id, outcome)
+	if outcome.failure != nil && outcome.failure.Class == Throttled && r.overQuota(id, outcome.failure) {
 		stop := outbox.Stop{
-			Kind: outbox.Blocked, HTTP: came.failure.HTTP, Code: came.failure.Code,
-			OperationID: came.failure.OperationID,
-			Reason: "AMS refuses the request because of a limit or quota. The next attempt is in a day: " +
-				came.failure.Text,
+			Kind: outbox.Blocked, HTTP: outcome.failure.HTTP, Code: outcome.failure.Code,
+			OperationID: outcome.failure.OperationID,
+			Reason: "AMS rejects the request because of a limit or quota; Landfall tries again in a day: " +
+				outcome.failure.Text,
 		}
 		stop.RetryAt = r.options.Clock.Now().UTC().Add(quotaRetry)
 		v := &attempt{reconciler: r.reconciler(), id: id}
 		var err error
 		if v.d, v.r, err = v.states.Load(ctx, id); err == nil {
-			came = v.stop(ctx, stop, came.failure.Op)
+			outcome = v.stop(ctx, stop, outcome.failure.Op)
 		}
 	}
-	if came.err != nil && ctx.Err() == nil {
+	if outcome.err != nil && ctx.Err() == nil {
 		r.options.Logger.Error("The result of a call to AMS could not be stored. The next attempt reads it from AMS.",
 			"cluster",
-			id, "error", came.err)
+			id, "error", outcome.err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,18 +131,18 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	switch {
 	case j.changed:
 		j.next, j.attempts = time.Time{}, 0
-	case came.err != nil:
-		j.failure, j.next = came.err.Error(), now.Add(r.backoff(j.attempts, backoffCap))
+	case outcome.err != nil:
+		j.failure, j.next = outcome.err.Error(), now.Add(r.backoff(j.attempts, backoffCap))
 		j.attempts++
-	case came.state == synced && came.until.IsZero(), came.state == stopped && came.until.IsZero():
+	case outcome.state == synced && outcome.until.IsZero(), outcome.state == stopped && outcome.until.IsZero():
 		delete(r.jobs, id)
-	case came.state == leased:
-		j.leased, j.next = true, came.until
-	case !came.until.IsZero():
-		j.next = came.until
+	case outcome.state == leased:
+		j.leased, j.next = true, outcome.until
+	case !outcome.until.IsZero():
+		j.next = outcome.until
 	default:
-		if came.failure != nil {
-			j.failure = came.failure.Text
+		if outcome.failure != nil {
+			j.failure = outcome.failure.Text
 		}
 		if r.state == Online {
 			j.next = now.Add(r.backoff(j.attempts, backoffCap))
@@ -151,7 +151,7 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	}
 }
 
-// overQuota reports whether AMS refused so many POSTs that the reason must be a quota, not a rate
+// overQuota reports whether AMS rejected so many POSTs that the reason must be a quota, not a rate
 // limit.
 func (r *Relay) overQuota(id string, failure *CallError) bool {
 	if failure.Op != "create" || failure.RetryAfter > 0 && !failure.Quota {
@@ -181,7 +181,7 @@ func (r *Relay) next() time.Time {
 		}
 	}
 	now := r.options.Clock.Now() // due clusters have the zero time, which means "never" to the caller
-	for _, earliest := range []time.Time{r.silentUntil, now} {
+	for _, earliest := range []time.Time{r.pauseUntil, now} {
 		if next.Before(earliest) {
 			next = earliest
 		}

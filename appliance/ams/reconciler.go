@@ -50,7 +50,7 @@ const (
 	synced  progress = iota // AMS has confirmed everything
 	waiting                 // another attempt follows
 	stopped                 // a person must decide
-	leased                  // a courier has the cluster
+	leased                  // the cluster is in a courier file
 )
 
 // maxSteps is the maximum number of actions of an attempt. The longest sequence in the table is
@@ -102,8 +102,8 @@ func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) res
 		Text: "AMS does not show the values that were sent; Landfall sends them again later."}}
 }
 
-// dropForeign deletes the recorded state of another AMS or another organization. Its IDs are not
-// valid here.
+// dropForeign deletes recorded state that came from another AMS or another organization, because
+// its IDs are not valid for the present one.
 func (t *reconciler) dropForeign(r *outbox.Recorded) {
 	if r.API == "" || r.API == t.identity || r.Closed != "" {
 		return
@@ -255,7 +255,7 @@ func (v *attempt) stop(ctx context.Context, stop outbox.Stop, op string) result 
 	entry := &JournalEntry{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP,
 		Code:        stop.Code,
 		OperationID: stop.OperationID, Text: stop.Reason}
-	err := v.change(ctx, Note{Text: "AMS needs attention: " + stop.Reason, Refused: true, Entry: entry},
+	err := v.change(ctx, Note{Text: "Reporting to AMS needs attention: " + stop.Reason, Refused: true, Entry: entry},
 		func(r *outbox.Recorded) { r.Stop = &stop })
 	return result{state: stopped, until: stop.RetryAt, err: err}
 }
@@ -296,7 +296,7 @@ func (v *attempt) create(ctx context.Context) error {
 		v.observed = Observed{ByID, []Row{*row}}
 	}
 	entry := &JournalEntry{Op: "create", Outcome: "done", Subscription: row.ID}
-	return v.change(ctx, Note{Text: "AMS has a subscription of it now: " + row.ID + ".", Subscription: row.ID,
+	return v.change(ctx, Note{Text: "AMS created the subscription " + row.ID + ".", Subscription: row.ID,
 		Entry: entry}, func(r *outbox.Recorded) {
 		r.SubscriptionID, r.Mark, r.Acked = row.ID, v.keepMark(r.Mark), mark.Requested
 		v.storeRemote(r, row)
@@ -317,7 +317,7 @@ func (v *attempt) adopt(ctx context.Context, action Action) error {
 	if v.d.Phase == outbox.Absent {
 		v.observed = Observed{} // search results may be outdated, so read the row by its ID before deleting it
 	}
-	text := "AMS had a subscription of it already: " + row.ID + "."
+	text := "AMS already had the subscription " + row.ID + "."
 	if action.Note != "" {
 		text += " " + action.Note
 	}
@@ -466,9 +466,9 @@ func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool)
 	case failure.Class == Forbidden && failure.Quota:
 		stop.RetryAt = v.clock.Now().UTC().Add(quotaRetry)
 	case failure.Class == Forbidden:
-	case failure.Class == Refused, failure.Class == Strange, failure.Class == Conflict, failure.Class == Missing:
+	case failure.Class == Refused, failure.Class == Unsupported, failure.Class == Conflict, failure.Class == Missing:
 		stop.Kind = outbox.Dead
-		if failure.Class == Strange {
+		if failure.Class == Unsupported {
 			stop.Reason = fmt.Sprintf("AMS sent an unexpected answer (%d %s): %s", failure.HTTP,
 				http.StatusText(failure.HTTP), failure.Text)
 		}

@@ -27,13 +27,13 @@ import (
 
 const (
 	backoffBase = 2 * time.Second
-	backoffCap  = time.Hour        // for a cluster
-	probeCap    = 15 * time.Minute // for the connection
+	backoffCap  = time.Hour        // longest wait for a cluster
+	probeCap    = 15 * time.Minute // longest wait for the connection
 	// number of successive clusters with broken calls after which the relay is offline
 	unreachableLimit = 3
 	forbiddenLimit   = 5 // number of successive clusters with answer 403 after which the relay pauses
 	quotaTries       = 3
-	batchSize        = 64                  // clusters for each step
+	batchSize        = 64                  // clusters in each step
 	retention        = 90 * 24 * time.Hour // of the journal and of closed subscriptions
 	cleanupInterval  = time.Hour
 )
@@ -69,13 +69,13 @@ type Relay struct {
 
 	mu           sync.Mutex
 	state        State
-	since        time.Time // of the state
+	since        time.Time // time at which state began
 	problem      string    // reason for not being online
 	contact      time.Time // last answer of AMS
 	probeAt      time.Time
 	probes       int
-	silentUntil  time.Time // AMS requested a pause until then
-	connectUntil time.Time // Connect allows a connection until then
+	pauseUntil   time.Time // end of a pause that AMS requested
+	connectUntil time.Time // end of the time that Connect allows
 	cleanupAt    time.Time
 	lastStep     time.Time       // wall clock at the last step
 	unreachable  map[string]bool // clusters with broken calls since the last successful call
@@ -156,9 +156,8 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 				return
 			}
 			if revision, err = r.scan(); err != nil {
-				r.options.Logger.Error("The clusters that wait for AMS cannot be read; the next start reads them "+
-					"again.",
-					"error", err)
+				r.options.Logger.Error("The clusters that wait for AMS could not be read. Changes are not reported "+
+					"until the next start.", "error", err)
 				return
 			}
 			watcher = r.options.DB.Watch(ctx, revision, outbox.DesiredRows.Prefix())

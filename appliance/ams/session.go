@@ -18,7 +18,7 @@ const (
 	NoCredentials     State = "no-credentials"     // waits for credentials
 	ByHand            State = "by-hand"            // connects only when a person requests it
 	Offline           State = "offline"            // no connection; the relay tries again
-	Online            State = "online"             //
+	Online            State = "online"             // a session with AMS is open
 	PausedCredentials State = "paused-credentials" // AMS rejects the credentials
 	PausedPermission  State = "paused-permission"  // AMS forbids everything
 	PausedIdentity    State = "paused-identity"    // the credentials belong to another organization than before
@@ -51,15 +51,15 @@ func (r *Relay) setIdentity(identity Identity) {
 // a session is open.
 func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.mu.Lock()
-	state, probeAt, quiet, window, waiting, refused := r.state, r.probeAt, r.silentUntil, r.connectUntil, len(r.jobs),
-		r.lastSecret
+	state, probeAt, pauseUntil, window, waiting, refused := r.state, r.probeAt, r.pauseUntil, r.connectUntil,
+		len(r.jobs), r.lastSecret
 	r.mu.Unlock()
 	switch {
 	case r.options.ByHand && !now.Before(window):
-		r.enter(ByHand, "The site reports to AMS only while a person connects it.")
+		r.enter(ByHand, "The site reports to AMS only during a manual connection.")
 		return time.Time{}, false
-	case state == Online && now.Before(quiet):
-		return quiet, false
+	case state == Online && now.Before(pauseUntil):
+		return pauseUntil, false
 	case state == Online:
 		return time.Time{}, true
 	case waiting == 0 && window.Before(now):
@@ -136,7 +136,7 @@ func (r *Relay) open(ctx context.Context) error {
 		return errPaused
 	case was.Machine != "" && now.Machine != "" && was.Machine != now.Machine:
 		r.pause(PausedPerson, "This data comes from another machine, which may still report to AMS; confirm that "+
-			"this one reports from now on.")
+			"this machine reports from now on.")
 		return errPaused
 	}
 	if err := r.pin(ctx, now); err != nil {
@@ -164,7 +164,7 @@ func (r *Relay) enter(state State, problem string) {
 	now := r.options.Clock.Now()
 	if r.state != state {
 		r.since = now
-		r.options.Logger.Info("The connection to AMS changed.", "state", state, "problem", problem)
+		r.options.Logger.Info("State of the connection to AMS changed.", "state", state, "problem", problem)
 	}
 	r.state, r.problem = state, problem
 	if state == Online {
@@ -234,15 +234,15 @@ func (r *Relay) mayContinue() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.options.Clock.Now()
-	return r.state == Online && !now.Before(r.silentUntil) && (!r.options.ByHand || now.Before(r.connectUntil))
+	return r.state == Online && !now.Before(r.pauseUntil) && (!r.options.ByHand || now.Before(r.connectUntil))
 }
 
 // assessConnection updates the state of the connection after an attempt on a cluster.
-func (r *Relay) assessConnection(id string, came result) {
-	r.options.Metrics.attempted(came)
-	failure := came.failure
+func (r *Relay) assessConnection(id string, outcome result) {
+	r.options.Metrics.attempted(outcome)
+	failure := outcome.failure
 	if failure == nil {
-		if came.err == nil && came.state != leased {
+		if outcome.err == nil && outcome.state != leased {
 			r.mu.Lock()
 			r.contact = r.options.Clock.Now()
 			clear(r.unreachable)
@@ -275,7 +275,7 @@ func (r *Relay) assessConnection(id string, came result) {
 	case Throttled:
 		if failure.RetryAfter > 0 {
 			r.mu.Lock()
-			r.silentUntil = r.options.Clock.Now().Add(failure.RetryAfter)
+			r.pauseUntil = r.options.Clock.Now().Add(failure.RetryAfter)
 			r.mu.Unlock()
 		}
 	}

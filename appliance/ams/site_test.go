@@ -217,7 +217,7 @@ func (s *site) settle(span time.Duration) {
 			s.clock.Advance(wait)
 		}
 	}
-	s.Fatal("the relay does not come to rest")
+	s.Fatal("the relay does not become idle")
 }
 
 func (s *site) idle() bool {
@@ -358,7 +358,7 @@ func TestRelay_registrationToInstallation(t *testing.T) {
 		{"display_name": "two"},
 		{"external_cluster_id": external, "console_url": "https://console-openshift-console.apps.two.example.com",
 			"status": "Active"},
-	}, s.patches(), "one call with all there is to tell")
+	}, s.patches(), "one call with all pending changes")
 	require.Equal(t, ClusterSent, s.line(id).State)
 	require.True(t, s.hasEvent("the status Active"))
 	s.reset()

@@ -14,7 +14,7 @@ import (
 // Status is the state of a site's connection to AMS and of its clusters.
 type Status struct {
 	State         State     `json:"state"`
-	Since         time.Time `json:"since,omitzero"` // of the state
+	Since         time.Time `json:"since,omitzero"` // time at which State began
 	Problem       string    `json:"problem,omitempty"`
 	URL           string    `json:"api_url"`
 	Organization  string    `json:"organization,omitempty"`
@@ -23,15 +23,15 @@ type Status struct {
 	NextTry       time.Time `json:"next_try,omitzero"`
 	TokenUntil    time.Time `json:"token_until,omitzero"`
 	ClockSkew     float64   `json:"clock_skew_seconds"`
-	ConnectedTill time.Time `json:"connected_till,omitzero"` // by a manual connect
+	ConnectedTill time.Time `json:"connected_till,omitzero"` // end of a manual connection
 	Waiting       int       `json:"waiting"`
 	Sent          int       `json:"sent"`
 	Attention     int       `json:"attention"`
 	Left          int       `json:"left"`
 	OldestWaiting time.Time `json:"oldest_waiting,omitzero"`
 	SecondsLeft   float64   `json:"seconds_left"` // to send all queued changes at the permitted rate
-	Couriers      []Courier `json:"couriers"`     // couriers with a lease
-	Total         int       `json:"total"`        // of the selected clusters
+	Couriers      []Courier `json:"couriers"`     // courier files without imported receipts
+	Total         int       `json:"total"`        // number of selected clusters
 	// sorted: clusters that need attention, then waiting clusters, the longest waiting first
 	Clusters []ClusterStatus `json:"clusters"`
 }
@@ -166,8 +166,7 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 	switch {
 	case r.Closed != "":
 		c.State, c.Since, c.Reason, c.Pending = ClusterLeft, r.ClosedAt,
-			"The cluster was deleted; its subscription in AMS was "+r.Closed+".",
-			outbox.Fields{}
+			closedReason(r.Closed), outbox.Fields{}
 		s.Left++
 	case stop != nil:
 		c.State, c.Since, c.Reason, c.Kind = ClusterAttention, stop.At, stop.Reason, stop.Kind
@@ -196,18 +195,29 @@ func (s *Status) addLease(lease *outbox.Lease) {
 	s.Couriers[i].Clusters++
 }
 
-// waitsFor returns the reason for a wait.
+// waitsFor returns the reason why a cluster waits.
 func (s *Status) waitsFor(r *outbox.Recorded, j job, now time.Time) string {
 	switch {
 	case r.Lease != nil && now.Before(r.Lease.Until):
-		return "A courier has it in file " + r.Lease.Export + "."
+		return "The cluster is in the courier file " + r.Lease.Export + ", whose receipts have not been imported."
 	case s.State != Online:
 		return cmp.Or(s.Problem, "There is no connection yet.")
 	case r.Mark != nil && r.SubscriptionID == "":
-		return "AMS may have created the subscription although its answer was lost; Landfall searches for it until " +
-			"this is certain."
+		return "AMS may have created the subscription although its answer was lost; Landfall searches for it before " +
+			"it sends another request."
 	}
 	return cmp.Or(j.failure, "The cluster is queued.")
+}
+
+// closedReason describes the end of a deleted cluster's subscription.
+func closedReason(ended string) string {
+	switch ended {
+	case closedDeleted:
+		return "The cluster and its subscription in AMS were deleted."
+	case closedNever:
+		return "The cluster was deleted before it had a subscription in AMS."
+	}
+	return "The cluster was deleted; its subscription stays in AMS."
 }
 
 func unless(confirmed, wanted string) string {

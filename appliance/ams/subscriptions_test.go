@@ -36,7 +36,7 @@ func TestSubscriptions_existFromRegistration(t *testing.T) {
 	for _, member := range members {
 		require.Contains(t, whole, member)
 	}
-	require.Equal(t, "Active", whole["status"], "what is to become is shown at once")
+	require.Equal(t, "Active", whole["status"], "the desired status is shown immediately")
 	require.Equal(t, external, whole["external_cluster_id"])
 
 	s.online()
@@ -45,7 +45,7 @@ func TestSubscriptions_existFromRegistration(t *testing.T) {
 	require.NoError(t, s.relay.Retry(t.Context(), id, "Ann"))
 	s.settle(soon)
 	found, err := s.relay.Subscription(t.Context(), shadow)
-	require.NoError(t, err, "the old id keeps leading there")
+	require.NoError(t, err, "the provisional ID still identifies the subscription")
 	again, err := s.relay.Subscription(t.Context(), found["id"].(string))
 	require.NoError(t, err)
 	require.Equal(t, found, again)
@@ -54,7 +54,7 @@ func TestSubscriptions_existFromRegistration(t *testing.T) {
 	require.NoError(t, err)
 	here, err := json.Marshal(found)
 	require.NoError(t, err)
-	require.JSONEq(t, string(inAMS), string(here), "AMS's own object, with its metrics and the fields unknown here")
+	require.JSONEq(t, string(inAMS), string(here), "AMS's own object, including metrics and unknown fields")
 	_, err = s.relay.Subscription(t.Context(), "2GOuuT2l3odeHRdWqY57fviSE2K")
 	require.ErrorIs(t, err, ErrNoSubscription)
 }

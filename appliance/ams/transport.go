@@ -94,7 +94,7 @@ const (
 	Throttled    Class = "throttled"
 	Failing      Class = "failing" // a failure of AMS; another attempt may succeed
 	Refused      Class = "refused" // AMS rejects the request
-	Strange      Class = "strange" // AMS does not support the call
+	Unsupported  Class = "strange" // AMS does not support the call
 )
 
 // CallError is the error of a failed call.

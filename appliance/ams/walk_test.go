@@ -22,12 +22,12 @@ import (
 	"landfall/store"
 )
 
-var walks = flag.Int("walks", 120, "how many random histories to tell to AMS; make test takes 2500")
+var walks = flag.Int("walks", 120, "number of random histories that are reported to AMS; make test uses 2500")
 
 // crash ends a process during a call.
 type crash struct{}
 
-// walk is a random hilog of some clusters. A process that may crash at any point reports them to
+// walk is a random history of some clusters. A process that may crash at any point reports them to
 // AMS over a connection with random faults. The walk is also the StateStore; it keeps every
 // committed change.
 type walk struct {
@@ -110,7 +110,7 @@ func copied(r outbox.Recorded) outbox.Recorded {
 
 func (w *walk) Modify(_ context.Context, id string, note Note, fn func(*outbox.Desired,
 	*outbox.Recorded) error) error {
-	w.die("before a commit")
+	w.maybeCrash("before a commit")
 	d, ok := w.desired[id]
 	if !ok {
 		return store.ErrNotFound
@@ -120,12 +120,12 @@ func (w *walk) Modify(_ context.Context, id string, note Note, fn func(*outbox.D
 		return err
 	}
 	w.replies[id] = r
-	w.trace = append(w.trace, fmt.Sprintf("  kept %s %s", id[:4], note.Text))
-	w.die("after a commit")
+	w.trace = append(w.trace, fmt.Sprintf("  stored %s %s", id[:4], note.Text))
+	w.maybeCrash("after a commit")
 	return nil
 }
 
-func (w *walk) die(where string) {
+func (w *walk) maybeCrash(where string) {
 	if w.faulty && w.rng.IntN(12) == 0 {
 		w.trace = append(w.trace, "  killed "+where)
 		panic(crash{})
@@ -133,13 +133,13 @@ func (w *walk) die(where string) {
 }
 
 // attempt makes one attempt on a cluster, in a process that may crash during it.
-func (w *walk) attempt(id string) (came result) {
+func (w *walk) attempt(id string) (outcome result) {
 	defer func() {
 		switch reason := recover(); reason.(type) {
 		case nil:
 		case crash:
 			w.start()
-			came = result{state: waiting}
+			outcome = result{state: waiting}
 		default:
 			panic(reason)
 		}
@@ -155,19 +155,19 @@ func (w *walk) attempt(id string) (came result) {
 // rest makes attempts on a cluster until nothing is left to do. It also retries like a person.
 func (w *walk) rest(id string) error {
 	for range 400 {
-		came := w.attempt(id)
-		if came.state == synced && came.until.IsZero() {
+		outcome := w.attempt(id)
+		if outcome.state == synced && outcome.until.IsZero() {
 			return nil
 		}
-		if came.state == stopped {
+		if outcome.state == stopped {
 			w.trace = append(w.trace, "  stopped: "+w.replies[id].Stop.Reason)
 			r := copied(w.replies[id])
 			clearStop(&r)
 			w.replies[id] = r
 		}
-		w.clock.Advance(max(came.until.Sub(w.clock.Now()), 30*time.Second))
+		w.clock.Advance(max(outcome.until.Sub(w.clock.Now()), 30*time.Second))
 	}
-	return fmt.Errorf("cluster %s does not come to rest: %+v of %+v", id, w.replies[id], w.desired[id])
+	return fmt.Errorf("cluster %s never becomes idle: %+v of %+v", id, w.replies[id], w.desired[id])
 }
 
 // event is a change of a cluster.
@@ -177,8 +177,8 @@ type event struct {
 	apply   func(*outbox.Desired) // nil deletes the cluster
 }
 
-// hilog returns random events for two clusters.
-func hilog(rng *rand.Rand) []event {
+// history returns random events for two clusters.
+func history(rng *rand.Rand) []event {
 	var events []event
 	for number := range 2 {
 		id := uuid.Must(uuid.NewRandomFromReader(randomBytes{rng})).String()
@@ -218,7 +218,7 @@ func (r randomBytes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (w *walk) happen(e event) {
+func (w *walk) apply(e event) {
 	w.trace = append(w.trace, e.cluster[:4]+" "+e.name)
 	held, ok := w.desired[e.cluster]
 	now := w.clock.Now().UTC()
@@ -243,12 +243,12 @@ func (w *walk) happen(e event) {
 	w.desired[e.cluster], _ = held.Next(wanted, now)
 }
 
-// execute executes the hilog. With faults, the connection to AMS is rare and unreliable; without
+// execute executes the history. With faults, the connection to AMS is rare and unreliable; without
 // faults, it always works.
 func (w *walk) execute(events []event) error {
 	ids := map[string]bool{}
 	for _, e := range events {
-		w.happen(e)
+		w.apply(e)
 		ids[e.cluster] = true
 		if !w.faulty {
 			if err := w.rest(e.cluster); err != nil {
@@ -270,23 +270,23 @@ func (w *walk) execute(events []event) error {
 	return nil
 }
 
-// sight contains the fields of a subscription that must not depend on its hilog.
-type sight struct{ status, name, external, console any }
+// finalRow contains the fields of a subscription that must not depend on its history.
+type finalRow struct{ status, name, external, console any }
 
 // end returns the final state of the clusters in AMS.
-func (w *walk) end() map[string][]sight {
-	found := map[string][]sight{}
+func (w *walk) end() map[string][]finalRow {
+	found := map[string][]finalRow{}
 	for _, row := range w.ams.Rows() {
 		if row["status"] != statusDeprovisioned {
 			id := row["cluster_id"].(string)
-			found[id] = append(found[id], sight{row["status"], row["display_name"], row["external_cluster_id"],
+			found[id] = append(found[id], finalRow{row["status"], row["display_name"], row["external_cluster_id"],
 				row["console_url"]})
 		}
 	}
 	return found
 }
 
-// LANDFALL_TEST_SEED repeats one hilog of TestRelay_randomFaultsConverge.
+// LANDFALL_TEST_SEED repeats one history of TestRelay_randomFaultsConverge.
 func TestRelay_randomFaultsConverge(t *testing.T) {
 	first, runs := rand.Uint64(), uint64(*walks)
 	if text := os.Getenv("LANDFALL_TEST_SEED"); text != "" {
@@ -297,7 +297,7 @@ func TestRelay_randomFaultsConverge(t *testing.T) {
 	}
 	creations, crashes := 0, 0
 	for seed := first; seed != first+runs; seed++ {
-		events := hilog(rand.New(rand.NewPCG(seed, 2)))
+		events := history(rand.New(rand.NewPCG(seed, 2)))
 		calm, rough := newWalk(seed, false), newWalk(seed, true)
 		require.NoError(t, calm.execute(events), "seed %d", seed)
 		err := rough.execute(events)
@@ -317,7 +317,7 @@ func TestRelay_randomFaultsConverge(t *testing.T) {
 		crashes += strings.Count(log, "killed")
 	}
 	if runs > 1 {
-		require.Greater(t, creations, *walks, "the walks go somewhere")
-		require.Greater(t, crashes, *walks/2, "processes die in them")
+		require.Greater(t, creations, *walks, "the walks create subscriptions")
+		require.Greater(t, crashes, *walks/2, "processes crash in the walks")
 	}
 }

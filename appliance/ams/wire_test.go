@@ -53,10 +53,10 @@ func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestRelay_interceptedConnections(t *testing.T) {
 	runFaults(t, []faultCase{
 		{22, "captive portal", func(s *site) {
-			stolen := 0
+			forwarded := 0
 			s.wire = byHost{"ams.test": s.ams, "sso.test": s.ams,
 				"portal.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					stolen++
+					forwarded++
 					amstest.Answer(200, "application/json",
 						`{"id": "1", "kind": "Subscription", "username": "you", "items": []}`)(w, nil, nil)
 				})}
@@ -87,7 +87,7 @@ func TestRelay_interceptedConnections(t *testing.T) {
 			s.delete(id)
 			s.settle(soon)
 			s.requireGone(id)
-			require.Zero(s, stolen, "no other host saw a request")
+			require.Zero(s, forwarded, "no other host saw a request")
 		}},
 		{23, "unknown CA, and a proxy that requires a password", func(s *site) {
 			server := s.served(httptest.NewTLSServer)
@@ -169,7 +169,7 @@ func (s *site) dnsGone() {
 	require.NoError(s, err)
 	require.Equal(s, Offline, status.State)
 	require.Contains(s, status.Problem, "certificate")
-	require.Empty(s, s.ams.Requests(), "nothing was said to it")
+	require.Empty(s, s.ams.Requests(), "the server receives no request")
 
 	s.wire = amstest.Transport{Handler: s.ams}
 	s.restart()

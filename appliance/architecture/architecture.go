@@ -17,7 +17,7 @@ const (
 	x86Go               = "amd64"
 )
 
-// Parse returns the architecture with a name in any of the three spellings. The second value is
+// Parse returns the architecture for a name in any of the three spellings. The second value is
 // false for an unknown name.
 func Parse(name string) (Architecture, bool) {
 	switch name {

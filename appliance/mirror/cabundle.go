@@ -35,7 +35,7 @@ func parseCABundles(docs []Document) ([]byte, error) {
 			where := fmt.Sprintf("PEM block %d", number)
 			if block.Type != "CERTIFICATE" {
 				return nil, &InputError{doc.Name, where,
-					fmt.Sprintf("is a %s; a CA bundle may contain only certificates", block.Type)}
+					fmt.Sprintf("has the type %s; a CA bundle may contain only certificates", block.Type)}
 			}
 			if err := checkCA(block.Bytes); err != "" {
 				return nil, &InputError{doc.Name, where, err}

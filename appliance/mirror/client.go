@@ -160,7 +160,8 @@ func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (
 	})
 }
 
-// try calls each endpoint until one succeeds.
+// try calls get for each endpoint of the image until a call succeeds. It returns the result and the
+// endpoint of that call.
 func try[T any](ctx context.Context, c *Client, image string, secret authn.Keychain,
 	get func(Endpoint, []remote.Option) (T, error)) (T, Endpoint, error) {
 	var none T

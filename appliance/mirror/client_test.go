@@ -30,7 +30,8 @@ import (
 
 const wanted = "quay.io/openshift-release-dev/ocp-release"
 
-// site is a registry, and the rules that map wanted to it and never to quay.io.
+// site is a registry with rules that map the repository wanted to it and block the original
+// registry.
 type site struct {
 	host  string
 	image v1.Image
@@ -39,8 +40,8 @@ type site struct {
 	rules *Rules
 }
 
-// serve starts a registry behind handlers, pushes the image through a server without these
-// handlers, and writes the rules for the registry.
+// serve starts a registry with the given start function, pushes an image to it over plain HTTP, and
+// writes the rules for the registry.
 func serve(t *testing.T, start func(http.Handler) *httptest.Server, ca []byte, options ...string) *site {
 	t.Helper()
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -88,7 +89,7 @@ func withTLS(cert tls.Certificate) func(http.Handler) *httptest.Server {
 	}
 }
 
-// quick is a client without waits between attempts.
+// quick returns a client that does not wait between attempts.
 func quick(t *testing.T, rules *Rules) *Client {
 	t.Helper()
 	c := NewClient(rules, ClientOptions{DialTimeout: time.Second, HeaderTimeout: time.Second,
@@ -163,12 +164,12 @@ func TestClient_platformFromAnIndex(t *testing.T) {
 
 func TestClient_nextEndpointIfTheMirrorLacksTheImage(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
-	hollow := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(hollow.Close)
+	emptyRegistry := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(emptyRegistry.Close)
 	rules := conf(t,
 		fmt.Sprintf("[[registry]]\nlocation = %q\nblocked = true\n[[registry.mirror]]\nlocation = "+
 			"%q\n[[registry.mirror]]\nlocation = %q\n",
-			wanted, hostport(hollow)+"/a", s.host+"/openshift/release-images"))
+			wanted, hostport(emptyRegistry)+"/a", s.host+"/openshift/release-images"))
 	_, from, err := quick(t, rules).Get(t.Context(), s.ref, nil)
 	require.NoError(t, err)
 	require.Contains(t, from.Rule, "mirror 2 of 2")

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Rule is a table of the rules in the form for users.
+// Rule describes one table of the rules for users.
 type Rule struct {
 	// Prefix matches references. "*.host" matches all subdomains.
 	Prefix string `json:"prefix"`
@@ -188,8 +188,8 @@ func (r *Rules) Holes() []Hole {
 		for j := range r.tables {
 			if other := &r.tables[j]; i != j && within(t.prefix, other.prefix) {
 				add(HoleOverlap, t.prefix, false,
-					"The rule for %s (%s) lies within the one for %s (%s). For its images only this rule applies: the "+
-						"mirrors of the other are not tried.",
+					"The rule for %s (%s) lies within the rule for %s (%s). Only the first rule applies to its "+
+						"images: the mirrors of the second rule are not tried.",
 					t.prefix, t.origin, other.prefix, other.origin)
 			}
 		}
@@ -199,7 +199,7 @@ func (r *Rules) Holes() []Hole {
 
 func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ...any)) {
 	for _, replaced := range t.replaced {
-		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. Only the one of %s applies.",
+		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. Only the table in %s applies.",
 			replaced, t.origin, t.prefix, t.origin)
 	}
 	if strings.Contains(t.origin, " and ") {

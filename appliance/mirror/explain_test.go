@@ -84,7 +84,7 @@ func TestHoles(t *testing.T) {
 			map[HoleKind]string{HoleHalfRelease: "none for " + releaseRepository}},
 		{"a rule within another", rulesOf(t, "", both, digestSet("q", "quay.io/openshift-release-dev",
 			"NeverContactSource", "n.example.com/all")),
-			map[HoleKind]string{HoleOverlap: "lies within the one for quay.io/openshift-release-dev"}},
+			map[HoleKind]string{HoleOverlap: "lies within the rule for quay.io/openshift-release-dev"}},
 		{"wildcards within each other", rulesOf(t, "", digestSet("a", "'*.b.example.com'", "NeverContactSource",
 			"m.example.net"), digestSet("b", "'*.example.com'", "NeverContactSource", "n.example.org")),
 			map[HoleKind]string{HoleOverlap: "*.b.example.com"}},
@@ -101,7 +101,7 @@ func TestHoles(t *testing.T) {
 			rulesOf(t, "", "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: "+
 				"t}\nspec:\n  imageTagMirrors:\n  - source: quay.io/team\n    mirrors: [m.example.com/team]\n"),
 			map[HoleKind]string{HoleTagsOnly: "Add an ImageDigestMirrorSet"}},
-		{"a source that is asked", rulesOf(t, "", strings.ReplaceAll(both, "NeverContactSource",
+		{"a source that is contacted", rulesOf(t, "", strings.ReplaceAll(both, "NeverContactSource",
 			"AllowContactingSource")),
 			map[HoleKind]string{HoleOpenSource: "looks like a hang"}},
 		{"a mirror without TLS",
@@ -126,6 +126,6 @@ func TestHoles(t *testing.T) {
 			[]byte("[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"m.example.com\"\n")},
 	}})
 	require.NoError(t, err)
-	require.Equal(t, "Both a.conf and b.conf have a table for quay.io. Only the one of b.conf applies.",
+	require.Equal(t, "Both a.conf and b.conf have a table for quay.io. Only the table in b.conf applies.",
 		replaced.Holes()[0].Text)
 }

@@ -38,7 +38,7 @@ const (
 type Attempt struct {
 	Endpoint
 	Reason Reason
-	// Answer is the response of the endpoint in words.
+	// Answer describes the endpoint's response in words.
 	Answer string
 	// Err is the underlying error.
 	Err error
@@ -61,11 +61,11 @@ func (e *ImageError) Error() string {
 	if len(e.Attempts) == 0 {
 		return fmt.Sprintf("image %s can't be pulled: %s; add a mirror to the rule", e.Image, e.Forbidden)
 	}
-	var said []string
+	var answers []string
 	for _, a := range e.Attempts {
-		said = append(said, fmt.Sprintf("%s (%s) %s", a.Ref.Context().Name(), a.Rule, a.Answer))
+		answers = append(answers, fmt.Sprintf("%s (%s) %s", a.Ref.Context().Name(), a.Rule, a.Answer))
 	}
-	text := fmt.Sprintf("image %s can't be pulled: %s", e.Image, strings.Join(said, "; "))
+	text := fmt.Sprintf("image %s can't be pulled: %s", e.Image, strings.Join(answers, "; "))
 	if advice := e.advice(); advice != "" {
 		text += "; " + advice
 	}
@@ -103,7 +103,7 @@ func (e *ImageError) advice() string {
 	host := first.Ref.Context().RegistryStr()
 	switch first.Reason {
 	case ReasonUnreachable, ReasonTimeout:
-		return "check that " + host + " is running and reachable from here"
+		return "check that " + host + " is running and reachable from this machine"
 	case ReasonUnknownAuthority:
 		return "add the CA that signed the certificate of " + host + " to the mirror's CA bundle"
 	case ReasonCertificate:
@@ -186,21 +186,21 @@ func classify(err error) (Reason, string) {
 }
 
 func classifyStatus(e *transport.Error) (Reason, string) {
-	said := fmt.Sprintf("answered %d %s", e.StatusCode, http.StatusText(e.StatusCode))
+	answer := fmt.Sprintf("answered %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 	for _, d := range e.Errors {
-		said += fmt.Sprintf(" (%s)", d.Code)
+		answer += fmt.Sprintf(" (%s)", d.Code)
 		switch d.Code {
 		case transport.ManifestUnknownErrorCode, transport.NameUnknownErrorCode, transport.BlobUnknownErrorCode:
-			return ReasonNotFound, said
+			return ReasonNotFound, answer
 		}
 	}
 	switch e.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return ReasonUnauthorized, said
+		return ReasonUnauthorized, answer
 	case http.StatusNotFound:
-		return ReasonNotFound, said
+		return ReasonNotFound, answer
 	default:
-		return ReasonStatus, said
+		return ReasonStatus, answer
 	}
 }
 
@@ -219,7 +219,7 @@ func innermost(err error) string {
 	return err.Error()
 }
 
-// Passing reports whether the same request may succeed later.
+// Passing reports whether an error is temporary, so that the same request may succeed later.
 func Passing(err error) bool { return worthRetrying(err) }
 
 // worthRetrying reports whether a connection error is temporary. An unreachable registry is not

@@ -32,13 +32,13 @@ func TestRegistriesConf_rejectedInput(t *testing.T) {
 		"an unknown key": {"[[registry]]\nlocation = \"quay.io\"\nmirror_by_digest_only = true",
 			"registries.conf: line 3: registry.mirror_by_digest_only is not a key of registries.conf"},
 		"version 1": {"[registries.search]\nregistries = [\"quay.io\"]",
-			"registries.conf: [registries]: this is version 1 of the format, which has no mirrors"},
+			"registries.conf: [registries]: version 1 of the format has no mirrors"},
 		"a table without prefix, location": {"[[registry]]\nblocked = true",
 			"[[registry]] 1: neither location nor prefix is set"},
 		"a prefix without location": {"[[registry]]\nprefix = \"quay.io/a\"",
-			"[[registry]] 1: location is missing; only a prefix like *.example.com may do without"},
+			"[[registry]] 1: location is missing; only a wildcard prefix such as *.example.com needs none"},
 		"a location with a scheme": {"[[registry]]\nlocation = \"https://quay.io\"",
-			`prefix "https://quay.io" begins with https://; remove that`},
+			`prefix "https://quay.io" begins with https://; remove the scheme`},
 		"a location without a host": {"[[registry]]\nlocation = \"openshift\"",
 			`must begin with a registry's host`},
 		"a star in the middle": {"[[registry]]\nprefix = \"quay.*.io\"\nlocation = \"a.io\"",
@@ -55,12 +55,12 @@ func TestRegistriesConf_rejectedInput(t *testing.T) {
 			"true\n[[registry.mirror]]\nlocation = \"a.io\"\npull-from-mirror = \"all\"",
 			"exclude each other; keep one of them"},
 		"pull-from-mirror of the source": {"[[registry]]\nlocation = \"quay.io\"\npull-from-mirror = \"all\"",
-			"belongs into a [[registry.mirror]] table"},
+			"belongs in a [[registry.mirror]] table"},
 		"two tables for one prefix": {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nlocation = " +
 			"\"quay.io\"", `[[registry]] 2: the prefix "quay.io" already has a table`},
 		"one location with two settings": {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nprefix = " +
 			"\"a.io\"\nlocation = \"quay.io\"\ninsecure = true",
-			`[[registry]] 2: the location "quay.io" is given twice with different insecure or blocked`},
+			`[[registry]] 2: the location "quay.io" occurs twice with different values of insecure or blocked`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(Sources{RegistriesConf: []Document{{"registries.conf", []byte(tc.text)}}})
@@ -212,7 +212,8 @@ func TestMirrorSets_rejectedInput(t *testing.T) {
 			`mirrorSourcePolicy is "Never"; it must be AllowContactingSource or NeverContactSource`},
 		"two policies for one source": {idms("{source: quay.io, mirrorSourcePolicy: NeverContactSource}\n  - " +
 			"{source: quay.io, mirrorSourcePolicy: AllowContactingSource}"),
-			`line 7: ImageDigestMirrorSet x says AllowContactingSource for "quay.io", but ImageDigestMirrorSet x says NeverContactSource; make them agree`},
+			`line 7: ImageDigestMirrorSet x sets AllowContactingSource for "quay.io", but ImageDigestMirrorSet x ` +
+				"sets NeverContactSource; use the same policy in both"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(Sources{MirrorSets: []Document{{"idms.yaml", []byte(tc.text)}}})
@@ -281,7 +282,7 @@ func TestParseCABundle_rejectedInput(t *testing.T) {
 		"a truncated certificate": {append(ca.pem[:len(ca.pem):len(ca.pem)], ca.pem[:90]...),
 			fmt.Sprintf("ca.pem: line %d: the PEM block is cut off or damaged", strings.Count(string(ca.pem), "\n")+1)},
 		"a private key": {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")}),
-			"ca.pem: PEM block 1: is a EC PRIVATE KEY; a CA bundle may contain only certificates"},
+			"ca.pem: PEM block 1: has the type EC PRIVATE KEY; a CA bundle may contain only certificates"},
 		"garbage in PEM": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}),
 			"PEM block 1: is not a certificate"},
 		"a leaf": {append(ca.pem[:len(ca.pem):len(ca.pem)], leaf...),

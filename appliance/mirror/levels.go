@@ -28,7 +28,7 @@ func (l Level) String() string {
 // Layered merges the rules of levels, the closest level last. A rule replaces the rule of lower
 // levels for the same prefix, including its mirrors and policy. Among rules with different prefixes
 // the longest match applies, as in one level. Catalogs and other objects replace those of the same
-// kind and name. CAs add up. Nil and empty levels are allowed.
+// kind and name. The result contains the CAs of all levels. Nil and empty levels are allowed.
 func Layered(levels ...*Rules) (*Rules, error) {
 	var tables []table
 	var settings confFile

@@ -14,8 +14,8 @@ import (
 //	quay.io/openshift-release-dev/ocp-release = mirror.example.com:5000/openshift/release-images
 //	quay.io/prometheus  mirror.example.com:5000/prometheus  mirror2.example.com/prometheus
 //
-// Lines with images (oc-mirror's mapping.txt, oc image mirror -f) stand for their repositories:
-// tags and digests are left out. The mirrors serve digests and tags.
+// A line with an image (oc-mirror's mapping.txt, oc image mirror -f) applies to the image's
+// repository; its tag and digest are ignored. The mirrors serve digests and tags.
 func (s *mirrorSets) addHandList(doc Document) error {
 	scanner := bufio.NewScanner(bytes.NewReader(doc.Data))
 	for number := 1; scanner.Scan(); number++ {

@@ -225,7 +225,8 @@ func (s *mirrorSets) addEntry(document, origin string, node *yaml.Node, e setEnt
 	}
 	src := s.source(e.Source)
 	if policy != "" && src.policy != "" && src.policy != policy {
-		return fail("%s says %s for %q, but %s says %s; make them agree", origin, policy, e.Source, src.policyOrigin,
+		return fail("%s sets %s for %q, but %s sets %s; use the same policy in both", origin, policy, e.Source,
+			src.policyOrigin,
 			src.policy)
 	}
 	if policy != "" {

@@ -12,7 +12,7 @@ import (
 // Object is a Kubernetes object from the documents of the rules that a disconnected cluster needs.
 type Object struct {
 	Kind, APIVersion, Namespace, Name string
-	// Document is the document that contained it.
+	// Document is the name of the document that contained the object.
 	Document string
 	// YAML is the object as written, without surrounding comments.
 	YAML []byte
@@ -103,7 +103,7 @@ type CatalogSource struct {
 	DefaultName string `json:"default_name,omitempty"`
 	// Version is the minor version of the index in its tag, such as 4.19, or "".
 	Version string `json:"version,omitempty"`
-	// Document is the document that contained it.
+	// Document is the name of the document that contained the catalog.
 	Document string `json:"document"`
 }
 

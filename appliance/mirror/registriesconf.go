@@ -53,7 +53,7 @@ func (c *registriesConf) add(doc Document) error {
 	}
 	if file.Registries != nil {
 		return &InputError{doc.Name, "[registries]",
-			"this is version 1 of the format, which has no mirrors; write [[registry]] tables (version 2)"}
+			"version 1 of the format has no mirrors; write [[registry]] tables (version 2)"}
 	}
 	var tables []table
 	for i, ct := range file.Registry {
@@ -64,13 +64,14 @@ func (c *registriesConf) add(doc Document) error {
 		for _, other := range tables {
 			if other.prefix == t.prefix {
 				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
-					fmt.Sprintf("the prefix %q already has a table, and only the first would apply; merge them",
+					fmt.Sprintf("the prefix %q already has a table, and only the first would apply; merge the tables",
 						t.prefix)}
 			}
 			if other.location == t.location && t.location != "" && (other.insecure != t.insecure ||
 				other.blocked != t.blocked) {
 				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
-					fmt.Sprintf("the location %q is given twice with different insecure or blocked; make them equal",
+					fmt.Sprintf("the location %q occurs twice with different values of insecure or blocked; use the "+
+						"same values",
 						t.location)}
 			}
 		}
@@ -129,9 +130,9 @@ func (ct confTable) table(document, where string) (table, error) {
 		return fail(where, "neither location nor prefix is set; location is the registry or repository that the "+
 			"table describes")
 	case t.location == "" && !strings.HasPrefix(t.prefix, "*."):
-		return fail(where, "location is missing; only a prefix like *.example.com may do without")
+		return fail(where, "location is missing; only a wildcard prefix such as *.example.com needs none")
 	case ct.PullFromMirror != "":
-		return fail(where, "pull-from-mirror belongs into a [[registry.mirror]] table")
+		return fail(where, "pull-from-mirror belongs in a [[registry.mirror]] table")
 	}
 	if problem := checkSource(t.prefix); problem != "" {
 		return fail(where, "prefix %q %s", t.prefix, problem)
@@ -190,7 +191,7 @@ func checkSource(s string) string {
 // checkLocation returns the problem of the name of a registry, namespace or repository, or "".
 func checkLocation(s string) string {
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
-		return fmt.Sprintf("begins with %s://; remove that", scheme)
+		return fmt.Sprintf("begins with %s://; remove the scheme", scheme)
 	}
 	if _, err := name.NewRepository(s + "/x"); err != nil || strings.ContainsAny(s, "@ \t\r\n") {
 		return "must look like host[:port][/path], without a tag or digest"

@@ -116,7 +116,7 @@ func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 	spelled := spell(ref)
 	t, matched := r.find(spelled)
 	if t == nil {
-		return []Endpoint{{Ref: ref, Source: true, Rule: "no rule names it"}}
+		return []Endpoint{{Ref: ref, Source: true, Rule: "no rule matches"}}
 	}
 	_, digest := ref.(name.Digest)
 	var endpoints []Endpoint

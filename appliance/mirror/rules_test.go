@@ -93,7 +93,7 @@ func TestEndpoints(t *testing.T) {
 			"mirror.site.example:5000/digests@" + digest, "quay.io/openshift-release-dev/ocp-release@" + digest}},
 		"a prefix ends at a separator": {"quay.io/openshift-release-developers/x:1",
 			[]string{"quay.io/openshift-release-developers/x:1"}},
-		"a wildcard stands for the whole host": {"registry.redhat.io/ubi9/ubi:1", []string{
+		"a wildcard matches the whole host": {"registry.redhat.io/ubi9/ubi:1", []string{
 			"mirror.site.example:5000/ubi9/ubi:1", "registry.redhat.io/ubi9/ubi:1"}},
 		"a wildcard is no match for its own domain": {"redhat.io/ubi:1", []string{"redhat.io/ubi:1"}},
 		"a wildcard is no match for a longer name": {"a.redhat.io.example/ubi:1",

@@ -117,10 +117,10 @@ var targets = map[string]Target{
 	"4.22, one node": {MirrorSets: true, SourcePolicy: true},
 }
 
-// asTheClusterHasThem returns the rules of a cluster after its installation with the written files:
+// rulesInCluster returns the rules of a cluster after its installation with the written files:
 // the mirror sets that openshift-install creates from the install-config, those that replace or
 // extend them, and the registries that its Image blocks.
-func asTheClusterHasThem(t *testing.T, rules *Rules, target Target) (*Rules, map[string]string) {
+func rulesInCluster(t *testing.T, rules *Rules, target Target) (*Rules, map[string]string) {
 	t.Helper()
 	files := map[string]string{}
 	fragment, err := json.Marshal(map[string]any{"imageDigestSources": rules.InstallConfig(target)})
@@ -165,7 +165,7 @@ func TestRules_roundTripOfEachFormat(t *testing.T) {
 		require.NotEmpty(t, rules.List(), format)
 		for version, target := range targets {
 			t.Run(format+" for "+version, func(t *testing.T) {
-				cluster, files := asTheClusterHasThem(t, rules, target)
+				cluster, files := rulesInCluster(t, rules, target)
 				discovery := conf(t, string(rules.RegistriesConf()))
 				for _, image := range images {
 					for _, kind := range []string{":1", "@" + digest} {
@@ -216,7 +216,7 @@ func TestManifests_neverContactSourceOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, manifests, 1)
 	require.Equal(t, "manifests/image-digest-mirror-set.yaml", manifests[0].Folder+"/"+manifests[0].Name,
-		"it replaces the installer's object, because OpenShift rejects two different ones")
+		"the manifest replaces the installer's object, because OpenShift rejects two different policies")
 	require.Contains(t, string(manifests[0].YAML), "mirrorSourcePolicy: NeverContactSource")
 
 	manifests, err = rules.Manifests(Target{})
@@ -254,7 +254,8 @@ func TestLayered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{releaseRepository + ":1"}, endpoints(t, joined, releaseRepository+":1"))
 	require.Equal(t, []string{"near.example.com/ocp@" + digest, releaseRepository + "@" + digest},
-		endpoints(t, joined, releaseRepository+"@"+digest), "only mirrors and policy of the closer rule")
+		endpoints(t, joined, releaseRepository+"@"+digest),
+		"only the mirrors and the policy of the closer level's rule")
 	require.Equal(t, []string{"m.example.com/art@" + digest, componentRepository + "@" + digest},
 		endpoints(t, joined, componentRepository+"@"+digest))
 	require.Equal(t, string(root), string(joined.CABundle()))

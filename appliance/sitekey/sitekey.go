@@ -60,9 +60,8 @@ func Load(dir string) (*Key, error) {
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil,
-			fmt.Errorf("%w: %s has mode %04o, so others may have read it; set the mode to 0600 if this is "+
-				"impossible, or remove it "+
-				"for a new key", ErrUnusable, path, mode)
+			fmt.Errorf("%w: %s has mode %04o, so others may have read it; set the mode to 0600 if nobody "+
+				"has, otherwise remove the file to get a new key", ErrUnusable, path, mode)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -70,7 +69,7 @@ func Load(dir string) (*Key, error) {
 	}
 	private, err := parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %w; restore the file from a backup, or remove it for a new key", ErrUnusable,
+		return nil, fmt.Errorf("%w: %s %w; restore the file from a backup, or remove it to get a new key", ErrUnusable,
 			path, err)
 	}
 	return &Key{private}, nil
@@ -167,7 +166,7 @@ type Public struct {
 }
 
 // ErrSignature is returned for an invalid signature.
-var ErrSignature = errors.New("the signature does not fit: the data was altered since, or it was signed with " +
+var ErrSignature = errors.New("the signature is not valid: the data was altered since, or it was signed with " +
 	"another key or for another purpose")
 
 // Verify returns ErrSignature unless the signature is valid for this key, data and purpose.

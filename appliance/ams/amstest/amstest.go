@@ -230,7 +230,7 @@ func (s *Server) Edit(id string, fields map[string]any) {
 func (s *Server) Remove(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bury(id)
+	s.markDeleted(id)
 }
 
 // Make creates a row of a cluster on behalf of another client.
@@ -310,7 +310,7 @@ func (s *Server) create(account Account, clusterID, name string) map[string]any 
 	return row
 }
 
-func (s *Server) bury(id string) {
+func (s *Server) markDeleted(id string) {
 	if s.Tombstones {
 		s.rows[id]["status"] = "Deprovisioned"
 		return

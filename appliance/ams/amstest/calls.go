@@ -105,7 +105,7 @@ func (s *Server) delete(w http.ResponseWriter, account Account, id string) {
 		return
 	}
 	s.deleted = append(s.deleted, id)
-	s.bury(id)
+	s.markDeleted(id)
 	if s.SDKStatuses {
 		w.WriteHeader(http.StatusNoContent)
 		return

@@ -1,9 +1,9 @@
-// Package outbox stores, for each cluster, what OpenShift Cluster Manager (AMS) must know and what
-// it has confirmed.
+// Package outbox stores the desired state of each cluster's subscription in OpenShift Cluster
+// Manager (AMS), and the state that AMS has confirmed.
 //
-// The engine writes a [Desired] row in the transaction of the change that it follows from. The
-// package stores the desired state and no list of calls: the sender (the relay or a courier)
-// compares it with the [Recorded] row and with AMS's own object, and sends the difference.
+// The engine writes a [Desired] row in the same transaction as the change of the cluster. The
+// package stores no list of calls: the sender (the relay or a courier) compares the desired state
+// with the [Recorded] row and with AMS's own object, and sends the difference.
 package outbox
 
 import (
@@ -50,7 +50,7 @@ type Desired struct {
 	DeletedAt time.Time `json:"local_deleted_at,omitzero"`
 }
 
-// Over returns f with the non-empty fields of a in place of its own.
+// Over returns f, overridden by the non-empty fields of a.
 func (f Fields) Over(a Fields) Fields {
 	return Fields{
 		DisplayName:       cmp.Or(a.DisplayName, f.DisplayName),
@@ -194,12 +194,12 @@ func ProvisionalID(clusterID string, createdAt time.Time) string {
 }
 
 // ClusterOf returns the cluster's ID in a provisional ID, or "" if the text is not a KSUID.
-func ClusterOf(shadowID string) string {
-	shadow, err := ksuid.Parse(shadowID)
+func ClusterOf(provisionalID string) string {
+	parsed, err := ksuid.Parse(provisionalID)
 	if err != nil {
 		return ""
 	}
-	id, err := uuid.FromBytes(shadow.Payload())
+	id, err := uuid.FromBytes(parsed.Payload())
 	if err != nil {
 		return ""
 	}

@@ -3,13 +3,14 @@
 //	cluster_id = '123' and status in ('Active', 'Reserved')
 //
 // It is a subset of SQL's conditions: = != <> < <= > >=, ~= and ~! (regular expressions), [not]
-// like, [not] ilike, [not] in, [not] between, is [not] null, not, and, or, parentheses. Text stands
-// in single quotes, doubled within; names have at most two dots; keywords are taken in any case;
-// "and" binds before "or". What an object lacks is null, and a condition on null is neither true
-// nor false, as in SQL.
+// like, [not] ilike, [not] in, [not] between, is [not] null, not, and, or, parentheses. Text is
+// enclosed in single quotes; a quote within text is doubled. Names have at most two dots. Keywords
+// are case-insensitive. "and" binds more tightly than "or". A missing field is null, and a
+// condition on null is neither true nor false, as in SQL.
 //
-// The grammar is that of github.com/yaacov/tree-search-language, which the services' own template
-// uses, less its gaps: unknown names and stray characters are errors here.
+// The grammar is that of github.com/yaacov/tree-search-language, which the template of Red Hat's
+// services uses. Unlike that library, this package rejects stray characters, and Query.Names lets
+// the caller reject unknown fields.
 package tsl
 
 import (

@@ -23,7 +23,7 @@ func TestQuery_match(t *testing.T) {
 	for search, found := range map[string]bool{
 		"":                   true,
 		"status = 'Active'":  true,
-		"STATUS = 'Active'":  false, // names are taken as they are
+		"STATUS = 'Active'":  false, // field names are case-sensitive
 		"status != 'Active'": false,
 		"status <> 'Stale'":  true,
 		"status = 'Stale' or status = 'Active' and managed = 'f'":   true,
@@ -53,7 +53,7 @@ func TestQuery_match(t *testing.T) {
 		"external_cluster_id is not null":           false,
 		"missing is null":                           true,
 		"missing = 'x'":                             false,
-		"not missing = 'x'":                         false, // null is neither
+		"not missing = 'x'":                         false, // a condition on null is neither true nor false
 		"missing not in ('x')":                      false,
 		"missing = 'x' or status = 'Active'":        true,
 		"created_at > '2021-05-23'":                 true,

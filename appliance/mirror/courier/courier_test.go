@@ -28,8 +28,8 @@ import (
 	"landfall/appliance/sitekey"
 )
 
-// world has a connected registry, a list of two of its images, and an empty mirror.
-type world struct {
+// fixture consists of a connected registry, a list of two of its images, and an empty mirror.
+type fixture struct {
 	key         *sitekey.Key
 	list        *courier.List
 	text        []byte
@@ -42,9 +42,9 @@ type world struct {
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{}
+	w := &fixture{}
 	quiet := registry.Logger(log.New(io.Discard, "", 0))
 	w.outside = registry.New(quiet)
 	serve := func(h http.Handler) string {
@@ -97,19 +97,19 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) fill(t *testing.T, dir string, part int64) (*courier.Filled, error) {
+func (w *fixture) fill(t *testing.T, dir string, part int64) (*courier.Filled, error) {
 	t.Helper()
 	return courier.Fill(t.Context(), w.text, courier.FillOptions{Client: w.client, Dir: dir, Part: part,
 		Pause: time.Millisecond})
 }
 
-func (w *world) push(t *testing.T, dir string) (*courier.Pushed, error) {
+func (w *fixture) push(t *testing.T, dir string) (*courier.Pushed, error) {
 	t.Helper()
 	return courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: w.mirrorHost, Client: w.client, Insecure: true})
 }
 
 func TestCourier_fillAndPush(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	dir := t.TempDir()
 	filled, err := w.fill(t, dir, 1000)
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestCourier_fillAndPush(t *testing.T) {
 	for _, file := range files {
 		info, err := file.Info()
 		require.NoError(t, err)
-		require.LessOrEqual(t, info.Size(), int64(1000), "parts are no larger than was said")
+		require.LessOrEqual(t, info.Size(), int64(1000), "no part exceeds the requested size")
 		require.NotContains(t, file.Name(), ":", "FAT allows no colon in names")
 	}
 	again, err := w.fill(t, dir, 1000)
@@ -140,7 +140,7 @@ func TestCourier_fillAndPush(t *testing.T) {
 }
 
 func TestFill_resumes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var broken, ranges atomic.Int32
 	w.instead = func(out http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/team/app/blobs/") || r.Method != http.MethodGet {
@@ -170,7 +170,7 @@ func TestFill_resumes(t *testing.T) {
 }
 
 func TestFill_registryWithOtherBytes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.instead = func(out http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/team/app/blobs/") {
 			return false
@@ -190,7 +190,7 @@ func TestFill_registryWithOtherBytes(t *testing.T) {
 }
 
 func TestPush_damagedManifest(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	dir := t.TempDir()
 	_, err := w.fill(t, dir, 0)
 	require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestPush_damagedManifest(t *testing.T) {
 }
 
 func TestList_alteredAfterSigning(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	got, key, err := courier.Parse(w.text)
 	require.NoError(t, err)
 	require.Equal(t, w.key.Public().Fingerprint(), key.Fingerprint())
@@ -254,7 +254,7 @@ func must(data []byte, err error) []byte {
 }
 
 func TestList_formats(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	set := string(must(w.list.ImageSet(w.key)))
 	require.Contains(t, set, "# created: 2026-05-01T10:00:00Z\n# release: "+w.list.Release+"\n")
 	require.Contains(t, set,
@@ -270,7 +270,7 @@ func TestList_formats(t *testing.T) {
 }
 
 func TestCourier_invalidPartsAndRegistries(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, err := w.fill(t, t.TempDir(), 4<<30)
 	require.ErrorContains(t, err, "below 4 GiB")
 	dir := t.TempDir()

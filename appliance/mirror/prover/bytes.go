@@ -137,8 +137,8 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 			break
 		}
 		if try == resumptions || ctx.Err() != nil {
-			return fmt.Sprintf("%s broke off %d times, after %d of the %d bytes of %s; its storage or the network "+
-				"is faulty.", r.name(), try+1, read, size, digest)
+			return fmt.Sprintf("%s interrupted the transfer %d times, the last time after %d of the %d bytes of %s; "+
+				"its storage or the network is faulty.", r.name(), try+1, read, size, digest)
 		}
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != digest && strings.HasPrefix(digest, "sha256:") {

@@ -43,7 +43,7 @@ func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
 
 	report = prove(t, p, prover.Request{Images: []prover.Image{{Ref: source + "@" + list, Names: []string{"oc"}}}})
 	require.Contains(t, report.Results[0].Text, "has no oc ("+source+"@"+list+"); mirror it there.",
-		"no tag is like it")
+		"no tag resembles the name")
 }
 
 func TestProof_mirrorThatRejectsThePassword(t *testing.T) {
@@ -63,7 +63,7 @@ func TestProof_mirrorThatRejectsThePassword(t *testing.T) {
 	require.Contains(t, report.Faults[0].Text, f.host+"/first/app answered 401 Unauthorized")
 }
 
-// payloads is a Payloads that has one release.
+// payloads implements prover.Payloads with one release.
 type payloads map[string]string
 
 func (p payloads) Payload(_ context.Context, pullSpec, _ string, _ authn.Keychain) (*release.Payload, error) {

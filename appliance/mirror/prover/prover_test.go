@@ -259,7 +259,7 @@ func TestProof_tokenForEachRepository(t *testing.T) {
 	request.Secret = nil
 	report := prove(t, p, request)
 	require.Equal(t, prover.Unauthorized, report.Results[0].Status)
-	require.Len(t, report.Faults, 1, "the two repositories are refused alike")
+	require.Len(t, report.Faults, 1, "both repositories reject the request with the same error")
 	require.Contains(t, report.Faults[0].Text, "add an entry for "+f.host+" to the pull secret")
 }
 
@@ -353,14 +353,14 @@ func TestProof_bytesResume(t *testing.T) {
 		}
 		panic(http.ErrAbortHandler)
 	}
-	remembered := &proven{known: map[string]bool{}}
-	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{Proven: remembered})
+	provenBlobs := &proven{known: map[string]bool{}}
+	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{Proven: provenBlobs})
 	request := one(f.image)
 	request.Bytes = true
 	report := prove(t, p, request)
 	require.Equal(t, prover.Held, report.Results[0].Status, report.Results[0].Text)
 	require.Equal(t, []string{"bytes=1000-4999", "bytes=2000-4999"}, ranges)
-	require.Len(t, remembered.known, 3)
+	require.Len(t, provenBlobs.known, 3)
 	require.EqualValues(t, report.Bytes, report.ReadBytes)
 
 	report = prove(t, p, request)
@@ -408,5 +408,6 @@ func TestProof_optionalImages(t *testing.T) {
 		{Ref: "quay.io/a@sha256:2", Names: []string{"cli", "oc"}},
 		{Ref: "quay.io/a@sha256:1", Names: []string{"tests"}, Optional: true},
 	}, prover.Components(images, "baremetal"))
-	require.False(t, prover.Components(images, "")[0].Optional, "it is not known that the cluster is not there")
+	require.False(t, prover.Components(images, "")[0].Optional,
+		"without a platform, an installation may need the images of every cloud")
 }

@@ -329,7 +329,7 @@ func (r *repository) sendRetrying(ctx context.Context, method, path string,
 		default:
 			return nil, r.failed(err)
 		}
-		r.host.leaveAlone(r.session.prover.options.Clock.Now().Add(wait))
+		r.host.pauseUntil(r.session.prover.options.Clock.Now().Add(wait))
 	}
 }
 
@@ -379,7 +379,7 @@ func retryAfter(response *http.Response, now time.Time, otherwise time.Duration)
 	return min(max(wait, 0), longestPause)
 }
 
-func (h *host) leaveAlone(until time.Time) {
+func (h *host) pauseUntil(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if until.After(h.pause) {
@@ -451,9 +451,9 @@ func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 // failed classifies an error. It stores errors of the whole registry, so that no further requests
 // follow.
 func (r *repository) failed(err error) *outcome {
-	worded := mirror.Failed(r.endpoint.Ref.Name(), r.endpoint, err, r.session.request.Secret)
-	attempt := worded.Attempts[0]
-	got := &outcome{err: err, where: r.host.name, answer: attempt.Answer, advice: worded.Advice()}
+	described := mirror.Failed(r.endpoint.Ref.Name(), r.endpoint, err, r.session.request.Secret)
+	attempt := described.Attempts[0]
+	got := &outcome{err: err, where: r.host.name, answer: attempt.Answer, advice: described.Advice()}
 	switch attempt.Reason {
 	case mirror.ReasonNotFound:
 		got.fault, got.where = MissingManifest, r.name()
@@ -470,7 +470,7 @@ func (r *repository) failed(err error) *outcome {
 			got.fault, got.where = Failed, r.name()
 			return got
 		}
-		got.fault, got.advice = Unreachable, "read its log"
+		got.fault, got.advice = Unreachable, "read the registry's log"
 	}
 	r.describeRedirect(got, err)
 	switch {

@@ -31,17 +31,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// gap is a gap in the mirror, with everything that the prover and the doctor may report about it.
+// gap is a gap in the mirror, with the expected results of the prover and the doctor.
 type gap struct {
 	name     string
-	plant    func(*testing.T, *Site)
+	inject   func(*testing.T, *Site)
 	rules    func(*testing.T, *Site) *mirror.Rules // nil for the rules of oc-mirror
 	password string                                // "" for the right password
 	statuses map[string]prover.Status              // expected statuses of images that are not held
 	says     []string                              // a part of each expected sentence
 	// beginning of the doctor's only red result; "" for none
-	red  string
-	mend func(*testing.T, *Site)
+	red    string
+	repair func(*testing.T, *Site)
 }
 
 func gaps() []gap {
@@ -55,24 +55,24 @@ func gaps() []gap {
 	return []gap{
 		{name: "nothing", statuses: map[string]prover.Status{}},
 		{name: "a manifest is missing",
-			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd")) },
+			inject:   func(t *testing.T, s *Site) { s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd")) },
 			statuses: map[string]prover.Status{"etcd": prover.MissingManifest},
 			says:     []string{"/openshift/release has no etcd (" + ComponentSource + "@sha256:"},
 			red:      "images image etcd: HOST/openshift/release has no etcd (" + ComponentSource + "@sha256:",
-			mend:     func(t *testing.T, s *Site) { s.Fill(t, "etcd") }},
+			repair:   func(t *testing.T, s *Site) { s.Fill(t, "etcd") }},
 		{name: "a layer is missing",
-			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "blobs/"+lastLayer(t, s, "must-gather")) },
+			inject:   func(t *testing.T, s *Site) { s.Delete(t, Release, "blobs/"+lastLayer(t, s, "must-gather")) },
 			statuses: map[string]prover.Status{"must-gather": prover.MissingLayer},
 			says:     []string{"/openshift/release has the manifest of must-gather (" + ComponentSource},
 			red: "images image must-gather: HOST/openshift/release has the manifest of must-gather (" +
 				ComponentSource,
-			mend: func(t *testing.T, s *Site) { s.Fill(t, "must-gather") }},
+			repair: func(t *testing.T, s *Site) { s.Fill(t, "must-gather") }},
 		{name: "the release image is missing",
-			plant:    func(t *testing.T, s *Site) { s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) },
+			inject:   func(t *testing.T, s *Site) { s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) },
 			statuses: map[string]prover.Status{"release image": prover.MissingManifest},
 			says:     []string{"/openshift/release-images has no release image"},
 			red:      "images image release image: HOST/openshift/release-images has no release image",
-			mend:     func(t *testing.T, s *Site) { s.Fill(t, "release") }},
+			repair:   func(t *testing.T, s *Site) { s.Fill(t, "release") }},
 		{name: "no rule for the components",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
 				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet",
@@ -115,12 +115,12 @@ func everyComponent(status prover.Status) map[string]prover.Status {
 	return statuses
 }
 
-func TestProof_reportsOnlyThePlantedGap(t *testing.T) {
+func TestProof_reportsOnlyTheInjectedGap(t *testing.T) {
 	s := NewSite(t)
 	for _, g := range gaps() {
 		t.Run(g.name, func(t *testing.T) {
-			if g.plant != nil {
-				g.plant(t, s)
+			if g.inject != nil {
+				g.inject(t, s)
 			}
 			rules := s.Rules(t, s.CA)
 			if g.rules != nil {
@@ -132,8 +132,8 @@ func TestProof_reportsOnlyThePlantedGap(t *testing.T) {
 			}
 			requireStatuses(t, s.Prove(t, rules, password), g.statuses, g.says)
 			requireRed(t, s, s.Diagnose(t, rules, password), g.red)
-			if g.mend != nil {
-				g.mend(t, s)
+			if g.repair != nil {
+				g.repair(t, s)
 				requireStatuses(t, s.Prove(t, s.Rules(t, s.CA), Password), map[string]prover.Status{}, nil)
 				requireRed(t, s, s.Diagnose(t, s.Rules(t, s.CA), Password), "")
 			}
@@ -236,7 +236,7 @@ func TestCourier_closesAllGaps(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- running.Run(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
-	url, list, stick := running.LocalURL(), filepath.Join(dir, "list.txt"), filepath.Join(dir, "stick")
+	url, list, carried := running.LocalURL(), filepath.Join(dir, "list.txt"), filepath.Join(dir, "carried")
 	upstream := write("registries.conf", fmt.Appendf(nil,
 		"[[registry]]\nlocation = \"quay.io\"\nblocked = true\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n",
 		s.Upstream))
@@ -245,21 +245,21 @@ func TestCourier_closesAllGaps(t *testing.T) {
 		require.Equal(t, code, command.Execute(arguments), "landfall %s", strings.Join(arguments, " "))
 	}
 	fill := func() {
-		run(0, "courier", "fill", list, "-o", stick, "--registries-conf", upstream, "--part-size", "64KiB")
+		run(0, "courier", "fill", list, "-o", carried, "--registries-conf", upstream, "--part-size", "64KiB")
 	}
 	push := func() {
-		run(0, "courier", "push", stick, "--to", s.Host, "--ca", settings.Mirror.CABundle, "--pull-secret",
+		run(0, "courier", "push", carried, "--to", s.Host, "--ca", settings.Mirror.CABundle, "--pull-secret",
 			settings.Mirror.PullSecret)
 	}
-	examine := []string{"doctor", "--url", url}
+	diagnose := []string{"doctor", "--url", url}
 	prove := []string{"mirror", "prove", "--url", url, "--release", s.Payload.Version, "--fresh"}
 
 	run(1, append(prove, "--list", list)...)
-	run(1, examine...)
+	run(1, diagnose...)
 	fill()
 	push()
 	run(0, prove...)
-	run(0, examine...)
+	run(0, diagnose...)
 	run(0, append(prove, "--bytes")...)
 
 	s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) // a list that cannot name the other images
@@ -274,5 +274,5 @@ func TestCourier_closesAllGaps(t *testing.T) {
 	text, err := os.ReadFile(list)
 	require.NoError(t, err)
 	write("list.txt", bytes.Replace(text, []byte("ocp-release@"), []byte("ocp-releasf@"), 1))
-	run(1, "courier", "fill", list, "-o", stick, "--registries-conf", upstream)
+	run(1, "courier", "fill", list, "-o", carried, "--registries-conf", upstream)
 }

@@ -180,7 +180,7 @@ func (p *Proofs) List(id, format string) (string, []byte, error) {
 	}
 	list := shoppingList(proof.Report, p.rules.At(mirror.Level{Cluster: proof.ClusterID}))
 	if len(list.Items) == 0 {
-		return "", nil, fault.New(fault.Conflict, "There is nothing to bring: %s", proof.Message)
+		return "", nil, fault.New(fault.Conflict, "The shopping list is empty: %s", proof.Message)
 	}
 	file, data, err := render(list, format, p.key)
 	if err != nil {

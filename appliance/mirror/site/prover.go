@@ -153,7 +153,7 @@ func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRe
 	}
 	if !slices.Contains(rules.Signatures(), report.Digest) && !report.Unread {
 		report.Warnings = append(report.Warnings,
-			"The release's signature did not come with the mirror rules. Installations don't need it; upgrades to "+
+			"The mirror rules contain no signature of the release. Installations don't need a signature; upgrades to "+
 				"this release do.")
 	}
 	proof.State, proof.Report, proof.Message = ProofDone, report, report.Summary()

@@ -250,7 +250,7 @@ func (r *Rules) clientAt(level mirror.Level) *mirror.Client {
 	if client == nil {
 		rules, err := mirror.Layered(r.client.Rules(), infraEnv, cluster)
 		if err != nil { // each level was parsed separately before
-			r.log.Error("The mirror rules can't be combined. Only those of the appliance are used.", "level", level,
+			r.log.Error("Mirror rules could not be combined. Only the appliance's rules are used.", "level", level,
 				"error", err)
 			return r.client
 		}

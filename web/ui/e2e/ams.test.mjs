@@ -74,7 +74,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     const file = await readFile(await download.path());
     assert.equal(file.readUInt16BE(), 0x1f8b, 'gzip');
     await page.getByText('with 1 cluster is pending').waitFor();
-    await row('harbor').getByText('A courier has it').waitFor();
+    await row('harbor').getByText('The cluster is in the courier file').waitFor();
     await screenshot('a-courier-is-out', 'harbor');
     await button('Report as lost').click();
     await page.getByText('with 1 cluster is pending').waitFor({ state: 'detached' });
@@ -113,7 +113,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
     await row('pier').getByText('Sent', { exact: true }).waitFor();
     const events = await site.get('/v2/events');
     assert.ok(
-      events.some(({ message }) => /pier.*Ann gave the order/.test(message)),
+      events.some(({ message }) => /pier.*Requested by Ann/.test(message)),
       'the event names the user',
     );
     await screenshot('retried', 'pier');
