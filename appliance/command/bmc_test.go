@@ -78,7 +78,7 @@ func TestBMCCommands_errors(t *testing.T) {
 	for _, c := range []struct {
 		arguments []string
 		code      int
-		says      string
+		message   string
 	}{
 		{[]string{"show", "n9"}, exitFailure, "There is no BMC n9; landfall bmc list shows the existing ones."},
 		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, exitFailure,
@@ -94,6 +94,6 @@ func TestBMCCommands_errors(t *testing.T) {
 	} {
 		code, _, errOut := landfall(c.arguments...)
 		require.Equal(t, c.code, code, "%v: %s", c.arguments, errOut)
-		require.Contains(t, errOut, c.says)
+		require.Contains(t, errOut, c.message)
 	}
 }

@@ -137,7 +137,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	if err != nil {
 		return err
 	}
-	d.say("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n", Version(),
+	d.print("Landfall %s runs a demo installation without OpenShift software.\n  page   %s\n  data   %s\n", Version(),
 		running.LocalURL(), site.config.DataDir)
 	appCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -150,7 +150,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			d.say("The installation failed: %s\nThe appliance continues to run. See its page for details; stop it "+
+			d.print("The installation failed: %s\nThe appliance continues to run. See its page for details; stop it "+
 				"with Ctrl-C.\n",
 				sentence(err))
 		}
@@ -175,7 +175,7 @@ func (d *demo) runSite(ctx context.Context, site *demoSite, logger *slog.Logger)
 	return err
 }
 
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
+func (d *demo) print(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
 
 // demoSite is the simulated site around the appliance.
 type demoSite struct {

@@ -47,7 +47,7 @@ func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, dataDir s
 	if err := servers.register(ctx, &client{url: address}); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the simulated servers: %w", err)
 	}
-	d.say("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   "+
+	d.print("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   "+
 		"boots one\n", address, d.bmcs, address)
 	<-ctx.Done()
 	return nil

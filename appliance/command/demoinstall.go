@@ -41,7 +41,7 @@ func (d *demo) install(ctx context.Context, site *demoSite, address string, logg
 	if err != nil {
 		return err
 	}
-	d.say("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address,
+	d.print("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address,
 		*env.ID, d.hosts+1)
 
 	hosts := &simulate.HostGroup{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed,
@@ -176,7 +176,7 @@ func waitingFor(cluster *models.Cluster) string {
 }
 
 func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models.Cluster) error {
-	d.say("The cluster %s is installed.\n", cluster.Name)
+	d.print("The cluster %s is installed.\n", cluster.Name)
 	var kubeconfig []byte
 	path := clusterPath(*cluster.ID) + "/downloads/credentials?file_name=kubeconfig"
 	if err := api.call(ctx, http.MethodGet, path, nil, &kubeconfig); err != nil {
@@ -191,7 +191,7 @@ func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models
 	if err := os.WriteFile(d.kubeconfig, kubeconfig, 0o600); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w; choose another file with --kubeconfig", err)
 	}
-	d.say("Its kubeconfig is in %s.\n", d.kubeconfig)
+	d.print("Its kubeconfig is in %s.\n", d.kubeconfig)
 	return nil
 }
 

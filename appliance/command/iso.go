@@ -29,7 +29,7 @@ func newISO() *cobra.Command {
 type meter struct{ bar *progressbar.ProgressBar }
 
 // newMeter returns a meter for total bytes; 0 if the total is unknown.
-func newMeter(out io.Writer, total int64, doing string) *meter {
+func newMeter(out io.Writer, total int64, activity string) *meter {
 	if !onTerminal(out) {
 		return &meter{}
 	}
@@ -37,7 +37,7 @@ func newMeter(out io.Writer, total int64, doing string) *meter {
 		total = -1 // counts up
 	}
 	return &meter{progressbar.NewOptions64(total, progressbar.OptionSetWriter(out),
-		progressbar.OptionSetDescription(doing),
+		progressbar.OptionSetDescription(activity),
 		progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30), progressbar.OptionUseIECUnits(true),
 		progressbar.OptionClearOnFinish())}
 }

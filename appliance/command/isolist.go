@@ -163,15 +163,15 @@ func (c *client) verify(ctx context.Context, image osimage.Image, errOut io.Writ
 		func(state osimage.State) bool { return state == osimage.StateVerifying })
 }
 
-// follow shows the progress of an image while passes reports true for its state.
-func (c *client) follow(ctx context.Context, image osimage.Image, doing string, errOut io.Writer,
-	passes func(osimage.State) bool) (osimage.Image, error) {
-	meter := newMeter(errOut, image.TotalBytes, doing)
+// follow shows the progress of an image while pending reports true for its state.
+func (c *client) follow(ctx context.Context, image osimage.Image, activity string, errOut io.Writer,
+	pending func(osimage.State) bool) (osimage.Image, error) {
+	meter := newMeter(errOut, image.TotalBytes, activity)
 	defer meter.end()
 	ticker := time.NewTicker(imagePollInterval)
 	defer ticker.Stop()
 	printed := ""
-	for passes(image.State) {
+	for pending(image.State) {
 		select {
 		case <-ctx.Done():
 			return image, ctx.Err()
@@ -183,7 +183,7 @@ func (c *client) follow(ctx context.Context, image osimage.Image, doing string, 
 		}
 		image = *found
 		meter.set(image.DoneBytes, image.TotalBytes)
-		if image.Message != printed && image.Message != "" && passes(image.State) {
+		if image.Message != printed && image.Message != "" && pending(image.State) {
 			printed = image.Message
 			fmt.Fprintf(errOut, "landfall: %s\n", image.Progress())
 		}

@@ -97,7 +97,7 @@ func TestJournalReplay_rejectsInvalidJournals(t *testing.T) {
 	for name, c := range map[string]struct {
 		content   []byte
 		arguments []string
-		says      string
+		message   string
 	}{
 		"cut off": {whole[:len(whole)-9], nil, "this journal is incomplete; download it again"},
 		"altered": {altered, nil, "journal"},
@@ -110,7 +110,7 @@ func TestJournalReplay_rejectsInvalidJournals(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, c.content, 0o600))
 			got := landfall(t, append([]string{"journal", "replay", file}, c.arguments...)...)
 			require.Equal(t, exitFailure, got.code)
-			require.Contains(t, got.errOut, c.says)
+			require.Contains(t, got.errOut, c.message)
 			require.Equal(t, 1, strings.Count(got.errOut, "\n"))
 		})
 	}
@@ -126,7 +126,7 @@ func TestJournalExport_errors(t *testing.T) {
 	for name, c := range map[string]struct {
 		arguments []string
 		code      int
-		says      string
+		message   string
 	}{
 		"no cluster": {nil, exitUsage, "--cluster is missing"},
 		"both": {[]string{"--cluster", "x", "--data-dir", "d", "--url", "u"}, exitUsage,
@@ -143,7 +143,7 @@ func TestJournalExport_errors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"journal", "export"}, c.arguments...)...)
 			require.Equal(t, c.code, got.code)
-			require.Contains(t, got.errOut, c.says)
+			require.Contains(t, got.errOut, c.message)
 		})
 	}
 	entries, err := os.ReadDir(empty)

@@ -57,24 +57,24 @@ func hostSummary(hosts []*models.Host) string {
 	var order []string
 	count := map[string]int{}
 	for _, host := range hosts {
-		doing := conv.Value(host.Status)
+		state := conv.Value(host.Status)
 		if host.Progress != nil && host.Progress.CurrentStage != "" {
-			doing = string(host.Progress.CurrentStage)
+			state = string(host.Progress.CurrentStage)
 		}
-		if count[doing] == 0 {
-			order = append(order, doing)
+		if count[state] == 0 {
+			order = append(order, state)
 		}
-		count[doing]++
+		count[state]++
 	}
 	if len(order) == 0 {
 		return "no hosts yet"
 	}
 	text := ""
-	for i, doing := range order {
+	for i, state := range order {
 		if i > 0 {
 			text += ", "
 		}
-		text += fmt.Sprintf("%d %s", count[doing], doing)
+		text += fmt.Sprintf("%d %s", count[state], state)
 	}
 	return text
 }

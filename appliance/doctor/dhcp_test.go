@@ -148,8 +148,7 @@ func TestDHCP_requestedCheck(t *testing.T) {
 	})
 	t.Run("not requested", func(t *testing.T) {
 		d := Doctor{Interfaces: nics, OpenDHCP: func(net.Interface) (net.PacketConn, error) {
-			return nil,
-				errors.New("asked")
+			return nil, errors.New("unexpected DHCP check")
 		}}
 		for _, finding := range d.Diagnose(t.Context(), &Site{}).Findings {
 			require.NotEqual(t, DHCP, finding.Area)

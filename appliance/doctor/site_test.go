@@ -35,13 +35,13 @@ func startDNS(t *testing.T, records ...string) (address string) {
 	require.NoError(t, err)
 	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, request *dns.Msg) {
 		answer := new(dns.Msg).SetReply(request)
-		asked := request.Question[0]
+		question := request.Question[0]
 		for _, record := range zone {
 			suffix, wild := strings.CutPrefix(record.Header().Name, "*")
-			if record.Header().Rrtype == asked.Qtype && (record.Header().Name == asked.Name ||
-				wild && strings.HasSuffix(asked.Name, suffix)) {
+			if record.Header().Rrtype == question.Qtype && (record.Header().Name == question.Name ||
+				wild && strings.HasSuffix(question.Name, suffix)) {
 				found := dns.Copy(record)
-				found.Header().Name = asked.Name
+				found.Header().Name = question.Name
 				answer.Answer = append(answer.Answer, found)
 			}
 		}

@@ -105,8 +105,8 @@ func TestRecording_hasNoPastOrPresentSecret(t *testing.T) {
 
 func TestReplay_damagedRecording(t *testing.T) {
 	for name, c := range map[string]struct {
-		damage func(*Recording)
-		says   string
+		damage  func(*Recording)
+		message string
 	}{
 		"a step is missing": {func(r *Recording) { r.Steps = r.Steps[1:] },
 			"step 2: /hosts/e/h: the step changes the object, but it does not exist"},
@@ -133,7 +133,7 @@ func TestReplay_damagedRecording(t *testing.T) {
 			if err == nil {
 				err = replayer.Finish()
 			}
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 		})
 	}
 }

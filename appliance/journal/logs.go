@@ -40,10 +40,10 @@ func (c *logCopier) start(in io.Reader) error {
 }
 
 type logCopier struct {
-	out      io.Writer
-	left     int64
-	redactor *Redactor
-	within   bool // the current line is inside a private key
+	out       io.Writer
+	left      int64
+	redactor  *Redactor
+	insideKey bool // the current line is inside a private key
 }
 
 func (c *logCopier) print(text string) error {
@@ -61,7 +61,7 @@ func (c *logCopier) copy(in io.Reader, name string, depth int) error {
 	buffered := bufio.NewReaderSize(in, logLine)
 	head, err := buffered.Peek(tarMagic + 5)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
-		return c.broken(name, err)
+		return c.noteReadError(name, err)
 	}
 	switch {
 	case depth > logDepth:
@@ -69,7 +69,7 @@ func (c *logCopier) copy(in io.Reader, name string, depth int) error {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		unpacked, err := gzip.NewReader(buffered)
 		if err != nil {
-			return c.broken(name, err)
+			return c.noteReadError(name, err)
 		}
 		return c.copy(unpacked, name, depth+1)
 	case len(head) == tarMagic+5 && string(head[tarMagic:]) == "ustar":
@@ -93,7 +93,7 @@ func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
 			return nil
 		}
 		if err != nil {
-			return c.broken(name, err)
+			return c.noteReadError(name, err)
 		}
 		if member.Typeflag != tar.TypeReg {
 			continue
@@ -104,9 +104,9 @@ func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
 	}
 }
 
-// broken writes a note that the rest of the log could not be read. The part before the error is
-// kept.
-func (c *logCopier) broken(name string, err error) error {
+// noteReadError writes a note that the rest of the log could not be read. The part before the error
+// is kept.
+func (c *logCopier) noteReadError(name string, err error) error {
 	return c.print(fmt.Sprintf("[%s can't be read further: %s]\n", strings.TrimSpace("The log "+c.redactor.Text(name)),
 		err))
 }
@@ -121,21 +121,21 @@ func (c *logCopier) text(in *bufio.Reader, name string) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			c.within = false
+			c.insideKey = false
 			return c.print("\n")
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return c.broken(name, err)
+			return c.noteReadError(name, err)
 		}
 	}
 }
 
 // line prints a line unless it belongs to a private key.
 func (c *logCopier) line(line string) error {
-	if c.within {
-		c.within = !strings.Contains(line, "-----END")
+	if c.insideKey {
+		c.insideKey = !strings.Contains(line, "-----END")
 		return nil
 	}
-	c.within = strings.Contains(line, "PRIVATE KEY-----") && strings.Contains(line, "-----BEGIN") &&
+	c.insideKey = strings.Contains(line, "PRIVATE KEY-----") && strings.Contains(line, "-----BEGIN") &&
 		!strings.Contains(line, "-----END")
 	text := c.redactor.Text(line)
 	if !strings.HasSuffix(text, "\n") && strings.HasSuffix(line, "\n") {

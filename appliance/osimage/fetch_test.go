@@ -24,11 +24,11 @@ const (
 // server serves an ISO and counts the requests.
 type server struct {
 	*httptest.Server
-	content atomic.Pointer[[]byte]
-	tag     atomic.Pointer[string]
-	broken  atomic.Int32 // number of downloads to cut off half-way
-	ranges  atomic.Int32
-	asked   atomic.Int32
+	content  atomic.Pointer[[]byte]
+	tag      atomic.Pointer[string]
+	broken   atomic.Int32 // number of downloads to cut off half-way
+	ranges   atomic.Int32
+	requests atomic.Int32
 }
 
 func newServer(t *testing.T, content []byte) *server {
@@ -36,7 +36,7 @@ func newServer(t *testing.T, content []byte) *server {
 	s := &server{}
 	s.put(content, `"1"`)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.asked.Add(1)
+		s.requests.Add(1)
 		if r.Header.Get("Range") != "" {
 			s.ranges.Add(1)
 		}
@@ -61,7 +61,7 @@ func (s *server) put(content []byte, tag string) {
 }
 
 func TestDownload(t *testing.T) {
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	from := newServer(t, content)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso", SHA256: sumOf(content), OpenshiftVersion: "4.18",
 		CPUArchitecture: "x86_64"})
@@ -71,25 +71,25 @@ func TestDownload(t *testing.T) {
 	stop()
 
 	l, stop = s.run(t)
-	image := waitForState(t, l, only(t, l).ID, StateReady)
+	image := waitForState(t, l, onlyImage(t, l).ID, StateReady)
 	require.Equal(t, SourceURL, image.Source)
 	require.Equal(t, sumOf(content), image.SHA256)
 	require.Equal(t, from.URL+"/live.iso", image.URL)
 	stop()
 
 	l, _ = s.open(t)
-	require.Equal(t, StateReady, only(t, l).State, "the image is not ready after a restart")
-	require.EqualValues(t, 1, from.asked.Load())
+	require.Equal(t, StateReady, onlyImage(t, l).State, "the image is not ready after a restart")
+	require.EqualValues(t, 1, from.requests.Load())
 }
 
 func TestDownload_resumesAfterBreak(t *testing.T) {
-	from := newServer(t, made(t, iso))
+	from := newServer(t, isoContent(t, iso))
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
 	l, _ := s.run(t)
-	id := only(t, l).ID
-	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
-	requireSentence(t, only(t, l).Message, "the last attempt failed: downloading "+from.URL+"/live.iso")
+	id := onlyImage(t, l).ID
+	require.Eventually(t, func() bool { return onlyImage(t, l).Message != "" }, waitLimit, tick)
+	requireSentence(t, onlyImage(t, l).Message, "the last attempt failed: downloading "+from.URL+"/live.iso")
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(firstRetry)
 	waitForState(t, l, id, StateReady)
@@ -97,37 +97,37 @@ func TestDownload_resumesAfterBreak(t *testing.T) {
 }
 
 func TestDownload_resumesAfterRestart(t *testing.T) {
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	from := newServer(t, content)
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
 	l, stop := s.run(t)
-	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	require.Eventually(t, func() bool { return onlyImage(t, l).Message != "" }, waitLimit, tick)
 	stop()
 	l, _ = s.run(t)
-	require.Equal(t, sumOf(content), waitForState(t, l, only(t, l).ID, StateReady).SHA256)
+	require.Equal(t, sumOf(content), waitForState(t, l, onlyImage(t, l).ID, StateReady).SHA256)
 	require.EqualValues(t, 1, from.ranges.Load())
 }
 
 func TestDownload_replacedFileStartsAgain(t *testing.T) {
-	from := newServer(t, made(t, iso))
+	from := newServer(t, isoContent(t, iso))
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
 	l, _ := s.run(t)
-	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	require.Eventually(t, func() bool { return onlyImage(t, l).Message != "" }, waitLimit, tick)
 	other := iso
 	other.RootFSSize = 7 << 20
-	from.put(made(t, other), `"2"`)
+	from.put(isoContent(t, other), `"2"`)
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(firstRetry)
-	require.Equal(t, sumOf(made(t, other)), waitForState(t, l, only(t, l).ID, StateReady).SHA256)
+	require.Equal(t, sumOf(isoContent(t, other)), waitForState(t, l, onlyImage(t, l).ID, StateReady).SHA256)
 }
 
 func TestDownload_wrongDigestIsRefused(t *testing.T) {
-	from := newServer(t, made(t, iso))
+	from := newServer(t, isoContent(t, iso))
 	for name, c := range map[string]struct {
 		configured Configured
-		says       string
+		message    string
 	}{
 		"sha256":  {Configured{URL: from.URL, SHA256: sumOf([]byte("other"))}, "but sha256 " + sumOf([]byte("other"))},
 		"version": {Configured{URL: from.URL, OpenshiftVersion: "4.12"}, "is for OpenShift 4.18, not for 4.12"},
@@ -135,8 +135,8 @@ func TestDownload_wrongDigestIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, c.configured)
 			l, _ := s.run(t)
-			image := waitForState(t, l, only(t, l).ID, StateBad)
-			requireSentence(t, image.Message, c.says)
+			image := waitForState(t, l, onlyImage(t, l).ID, StateBad)
+			requireSentence(t, image.Message, c.message)
 			require.Eventually(t, func() bool { return len(s.files(t)) == 1 }, waitLimit, tick)
 			require.Equal(t, []string{image.ID + ".json"}, s.files(t))
 		})
@@ -146,7 +146,7 @@ func TestDownload_wrongDigestIsRefused(t *testing.T) {
 func TestDownload_missingFileIsRetried(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(gone.Close)
-	from := newServer(t, made(t, iso))
+	from := newServer(t, isoContent(t, iso))
 	l, _ := newSite(t, Configured{URL: gone.URL + "/a.iso", OpenshiftVersion: "4.17", CPUArchitecture: "x86_64"},
 		Configured{URL: from.URL + "/b.iso"}).run(t)
 	require.Eventually(t, func() bool {
@@ -164,7 +164,7 @@ func TestDownload_urlPasswordIsHidden(t *testing.T) {
 }
 
 func TestDownload_onRequestResumesAfterRestart(t *testing.T) {
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	from := newServer(t, content)
 	from.broken.Store(1)
 	s := newSite(t)
@@ -174,7 +174,7 @@ func TestDownload_onRequestResumesAfterRestart(t *testing.T) {
 	require.False(t, image.Configured)
 	_, err = l.Fetch(Request{URL: from.URL + "/live.iso"})
 	require.ErrorContains(t, err, "exists already or is being downloaded as "+image.ID)
-	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	require.Eventually(t, func() bool { return onlyImage(t, l).Message != "" }, waitLimit, tick)
 	stop()
 	l, _ = s.run(t)
 	require.Equal(t, sumOf(content), waitForState(t, l, image.ID, StateReady).SHA256)
@@ -201,8 +201,8 @@ func TestDownload_removedWhileRunning(t *testing.T) {
 	l, _ := s.run(t)
 	image, err := l.Fetch(Request{URL: from.URL + "/live.iso", OpenshiftVersion: "4.20"})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return only(t, l).DoneBytes == 1000 }, waitLimit, tick)
-	require.Equal(t, StateDownloading, only(t, l).State)
+	require.Eventually(t, func() bool { return onlyImage(t, l).DoneBytes == 1000 }, waitLimit, tick)
+	require.Equal(t, StateDownloading, onlyImage(t, l).State)
 	require.NoError(t, l.Remove(image.ID))
 	require.Empty(t, s.files(t))
 }
@@ -221,15 +221,15 @@ func TestDownload_stalledServer(t *testing.T) {
 	l, _ := s.run(t)
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(stallLimit)
-	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
-	requireSentence(t, only(t, l).Message, "the server sent nothing for 1m0s")
+	require.Eventually(t, func() bool { return onlyImage(t, l).Message != "" }, waitLimit, tick)
+	requireSentence(t, onlyImage(t, l).Message, "the server sent nothing for 1m0s")
 }
 
 func TestDownload_invalidRequest(t *testing.T) {
 	s := newSite(t)
 	s.options.FetchRelease = nil
 	l, _ := s.open(t)
-	for says, r := range map[string]Request{
+	for message, r := range map[string]Request{
 		"either url or release": {},
 		"the source is ambiguous; give either url or release": {URL: "http://a/b",
 			Release: "4.20"},
@@ -238,19 +238,19 @@ func TestDownload_invalidRequest(t *testing.T) {
 		"imports from releases are not configured": {Release: "4.20.8"},
 	} {
 		_, err := l.Fetch(r)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, message)
 	}
 }
 
 func TestDownload_fromRelease(t *testing.T) {
-	content := made(t, iso)
-	var asked Release
+	content := isoContent(t, iso)
+	var requested Release
 	failures := 1
 	sum := sumOf(content)
 	s := newSite(t, Configured{Release: true, OpenshiftVersion: "4.18", CPUArchitecture: "x86_64"})
 	s.options.FetchRelease = func(_ context.Context, r Release, begin func(string, int64) (io.Writer, error)) (string,
 		error) {
-		asked = r
+		requested = r
 		w, err := begin("4.18.30", int64(len(content)))
 		if err != nil {
 			return "", err
@@ -264,12 +264,12 @@ func TestDownload_fromRelease(t *testing.T) {
 		return sum, err
 	}
 	l, stop := s.run(t)
-	require.Eventually(t, func() bool { return only(t, l).Message != "" }, waitLimit, tick)
+	require.Eventually(t, func() bool { return onlyImage(t, l).Message != "" }, waitLimit, tick)
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
 	s.clock.Advance(firstRetry)
-	image := waitForState(t, l, only(t, l).ID, StateReady)
+	image := waitForState(t, l, onlyImage(t, l).ID, StateReady)
 	require.Equal(t, SourcePayload, image.Source)
-	require.Equal(t, Release{Version: "4.18", Architecture: "x86_64"}, asked)
+	require.Equal(t, Release{Version: "4.18", Architecture: "x86_64"}, requested)
 	require.Equal(t, sumOf(content), image.SHA256)
 	stop()
 
@@ -281,7 +281,7 @@ func TestDownload_fromRelease(t *testing.T) {
 	image = waitForState(t, l, image.ID, StateBad)
 	requireSentence(t, image.Message, "in release 4.18.30 has sha256 "+sumOf(content),
 		"copy the release to the mirror again")
-	require.Equal(t, Release{Name: "4.18.30", Architecture: "x86_64", PullSecret: "{}"}, asked)
+	require.Equal(t, Release{Name: "4.18.30", Architecture: "x86_64", PullSecret: "{}"}, requested)
 	sum = sumOf(content)
 	_, err = l.Verify(image.ID) // the verification retries the download
 	require.NoError(t, err)
@@ -289,7 +289,7 @@ func TestDownload_fromRelease(t *testing.T) {
 }
 
 func TestDownload_headersAndQuery(t *testing.T) {
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Token") != "t" || r.URL.Query().Get("site") != "s 1" || r.URL.Query().Get("v") != "1" {
 			http.Error(w, "missing credentials", http.StatusUnauthorized)
@@ -302,7 +302,8 @@ func TestDownload_headersAndQuery(t *testing.T) {
 	url := from.URL + "/live.iso?v=1"
 	image, err := l.Fetch(Request{URL: url})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(only(t, l).Message, "401 Unauthorized") }, waitLimit,
+	require.Eventually(t, func() bool { return strings.Contains(onlyImage(t, l).Message, "401 Unauthorized") },
+		waitLimit,
 		tick)
 	l.SetAdditions(map[string]Additions{url: {Headers: map[string]string{"X-Token": "t"},
 		Query: map[string]string{"site": "s 1"}}})

@@ -20,7 +20,7 @@ import (
 // iso is a live ISO whose volume ID contains the OpenShift version 4.18.
 var iso = skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"}
 
-func made(t *testing.T, iso skeleton.ISO) []byte {
+func isoContent(t *testing.T, iso skeleton.ISO) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	require.NoError(t, skeleton.Write(&file, iso))
@@ -32,7 +32,7 @@ func sumOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func written(t *testing.T, data []byte) string {
+func isoFile(t *testing.T, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "live.iso")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
@@ -92,7 +92,7 @@ func (s *site) run(t *testing.T) (*Library, func()) {
 	return l, end
 }
 
-func only(t *testing.T, l *Library) Image {
+func onlyImage(t *testing.T, l *Library) Image {
 	t.Helper()
 	list, err := l.List()
 	require.NoError(t, err)
@@ -133,9 +133,9 @@ func requireSentence(t *testing.T, text string, parts ...string) {
 }
 
 func TestLibrary_configuredFileIsReady(t *testing.T) {
-	path := written(t, made(t, iso))
+	path := isoFile(t, isoContent(t, iso))
 	l, _ := newSite(t, Configured{Path: path}).open(t)
-	image := only(t, l)
+	image := onlyImage(t, l)
 	require.Equal(t, StateReady, image.State)
 	require.Equal(t, "4.18", image.OpenshiftVersion)
 	require.Equal(t, "x86_64", image.CPUArchitecture)
@@ -154,7 +154,7 @@ func TestLibrary_versionIsReadFromContent(t *testing.T) {
 		iso           skeleton.ISO
 		version, arch string // stated in the configuration
 		want          string
-		says          string
+		message       string
 	}{
 		"4.18 in the volume ID": {iso: iso, want: "4.18"},
 		"4.9 in the volume ID":  {iso: skeleton.ISO{VolumeID: "rhcos-49.84.202207192205-0"}, want: "4.9"},
@@ -166,22 +166,23 @@ func TestLibrary_versionIsReadFromContent(t *testing.T) {
 		"arm64": {iso: skeleton.ISO{VolumeID: iso.VolumeID, Architecture: "aarch64"},
 			arch: "arm64", want: "4.18"},
 		"another version": {iso: iso, version: "4.17",
-			says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, not for 4.17; use the version 4.18, " +
+			message: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, not for 4.17; use the version " +
+				"4.18, " +
 				"or send the right file"},
-		"another architecture":      {iso: iso, arch: "aarch64", says: "is for x86_64, not for aarch64"},
-		"new image for old version": {version: "4.18", says: "is for OpenShift 4.19 or newer, not for 4.18"},
-		"no version in the volume ID": {says: "does not contain its OpenShift version; state the version, as in " +
+		"another architecture":      {iso: iso, arch: "aarch64", message: "is for x86_64, not for aarch64"},
+		"new image for old version": {version: "4.18", message: "is for OpenShift 4.19 or newer, not for 4.18"},
+		"no version in the volume ID": {message: "does not contain its OpenShift version; state the version, as in " +
 			"--openshift-version 4.20"},
 		"foreign volume id": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"},
-			says: "state the version, as in --openshift-version 4.20"},
+			message: "state the version, as in --openshift-version 4.20"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := written(t, made(t, c.iso))
+			path := isoFile(t, isoContent(t, c.iso))
 			l, _ := newSite(t, Configured{Path: path, OpenshiftVersion: c.version, CPUArchitecture: c.arch}).open(t)
-			image := only(t, l)
-			if c.says != "" {
+			image := onlyImage(t, l)
+			if c.message != "" {
 				require.Equal(t, StateBad, image.State)
-				requireSentence(t, image.Message, c.says, path)
+				requireSentence(t, image.Message, c.message, path)
 				return
 			}
 			require.Equal(t, StateReady, image.State, image.Message)
@@ -191,7 +192,7 @@ func TestLibrary_versionIsReadFromContent(t *testing.T) {
 }
 
 func TestLibrary_badImageHarmsNoOther(t *testing.T) {
-	good, bad := written(t, made(t, iso)), written(t, []byte(strings.Repeat("no ISO ", 10_000)))
+	good, bad := isoFile(t, isoContent(t, iso)), isoFile(t, []byte(strings.Repeat("no ISO ", 10_000)))
 	l, _ := newSite(t, Configured{Path: bad, OpenshiftVersion: "4.19", CPUArchitecture: "x86_64"},
 		Configured{Path: good}).open(t)
 	_, err := l.Find("4.19.1", "x86_64")
@@ -207,11 +208,11 @@ func TestLibrary_badImageHarmsNoOther(t *testing.T) {
 }
 
 func TestLibrary_wrongDigestIsNotServed(t *testing.T) {
-	right := made(t, iso)
-	path := written(t, made(t, skeleton.ISO{VolumeID: iso.VolumeID, RootFSSize: 1 << 20}))
+	right := isoContent(t, iso)
+	path := isoFile(t, isoContent(t, skeleton.ISO{VolumeID: iso.VolumeID, RootFSSize: 1 << 20}))
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(right)})
 	l, _ := s.run(t)
-	image := waitForState(t, l, only(t, l).ID, StateBad)
+	image := waitForState(t, l, onlyImage(t, l).ID, StateBad)
 	requireSentence(t, image.Message, path, "but sha256 "+sumOf(right),
 		"correct sha256 under os_images, or replace the file")
 	for range 2 {
@@ -222,38 +223,39 @@ func TestLibrary_wrongDigestIsNotServed(t *testing.T) {
 	require.NoError(t, os.Rename(path+".new", path))
 	_, err := l.Find("4.18.30", "x86_64")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return only(t, l).SHA256 == sumOf(right) }, 10*time.Second, time.Millisecond)
-	require.Equal(t, StateReady, only(t, l).State)
+	require.Eventually(t, func() bool { return onlyImage(t, l).SHA256 == sumOf(right) }, 10*time.Second,
+		time.Millisecond)
+	require.Equal(t, StateReady, onlyImage(t, l).State)
 }
 
 func TestLibrary_digestIsKeptAcrossRestarts(t *testing.T) {
-	content := made(t, iso)
-	path := written(t, content)
+	content := isoContent(t, iso)
+	path := isoFile(t, content)
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(content)})
 	l, stop := s.run(t)
-	require.Eventually(t, func() bool { return only(t, l).SHA256 != "" }, 10*time.Second, time.Millisecond)
-	verified := only(t, l).VerifiedAt
+	require.Eventually(t, func() bool { return onlyImage(t, l).SHA256 != "" }, 10*time.Second, time.Millisecond)
+	verified := onlyImage(t, l).VerifiedAt
 	stop()
 
 	s.clock.Advance(time.Hour)
 	l, stop = s.run(t)
-	require.Equal(t, sumOf(content), only(t, l).SHA256)
-	require.Equal(t, StateReady, only(t, l).State)
-	require.Equal(t, verified, only(t, l).VerifiedAt)
+	require.Equal(t, sumOf(content), onlyImage(t, l).SHA256)
+	require.Equal(t, StateReady, onlyImage(t, l).State)
+	require.Equal(t, verified, onlyImage(t, l).VerifiedAt)
 	stop()
 
 	later := time.Now().Add(time.Hour)
 	require.NoError(t, os.Chtimes(path, later, later))
 	l, _ = s.run(t)
-	require.Eventually(t, func() bool { return only(t, l).VerifiedAt.After(verified) }, 10*time.Second,
+	require.Eventually(t, func() bool { return onlyImage(t, l).VerifiedAt.After(verified) }, 10*time.Second,
 		time.Millisecond)
 }
 
 func TestLibrary_verifyFindsDamage(t *testing.T) {
 	s := newSite(t)
 	l, _ := s.run(t)
-	content := made(t, iso)
-	id := uploaded(t, l, content).ID
+	content := isoContent(t, iso)
+	id := upload(t, l, content).ID
 	image, err := l.Verify(id)
 	require.NoError(t, err)
 	require.Contains(t, []State{StateVerifying, StateReady}, image.State)
@@ -277,16 +279,16 @@ func TestLibrary_verifyFindsDamage(t *testing.T) {
 }
 
 func TestLibrary_remove(t *testing.T) {
-	path := written(t, made(t, skeleton.ISO{VolumeID: "rhcos-417.94.202507291008-0"}))
+	path := isoFile(t, isoContent(t, skeleton.ISO{VolumeID: "rhcos-417.94.202507291008-0"}))
 	s := newSite(t, Configured{Path: path})
 	s.users = []User{{Name: "east", OpenshiftVersion: "4.18.30", CPUArchitecture: "x86_64"}}
 	l, _ := s.open(t)
-	configured := only(t, l)
+	configured := onlyImage(t, l)
 	err := l.Remove(configured.ID)
 	require.ErrorContains(t, err,
 		"; remove it from os_images and restart the appliance")
 
-	id := uploaded(t, l, made(t, iso)).ID
+	id := upload(t, l, isoContent(t, iso)).ID
 	image, err := l.Image(id)
 	require.NoError(t, err)
 	require.Equal(t, 1, image.InUseBy)
@@ -303,9 +305,9 @@ func TestLibrary_remove(t *testing.T) {
 func TestLibrary_precedence(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
-	older := uploaded(t, l, made(t, iso)).ID
+	older := upload(t, l, isoContent(t, iso)).ID
 	s.clock.Advance(time.Minute)
-	newer := uploaded(t, l, made(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})).ID
+	newer := upload(t, l, isoContent(t, skeleton.ISO{VolumeID: "rhcos-418.94.202512010000-0"})).ID
 	for range 2 {
 		base, err := l.Find("4.18.30", "x86_64")
 		require.NoError(t, err)
@@ -317,7 +319,7 @@ func TestLibrary_precedence(t *testing.T) {
 	require.NoError(t, l.Remove(older), "the image is not in use")
 	stop()
 
-	path := written(t, made(t, iso))
+	path := isoFile(t, isoContent(t, iso))
 	s.options.Images = []Configured{{Path: path}}
 	l, _ = s.open(t)
 	base, err := l.Find("4.18.30", "x86_64")
@@ -330,7 +332,8 @@ func TestLibrary_openIsFast(t *testing.T) {
 	l, stop := s.open(t)
 	for i, volume := range []string{"rhcos-410.84.1", "rhcos-411.86.1", "rhcos-412.86.1", "rhcos-413.92.1"} {
 		s.clock.Advance(time.Second)
-		require.Equal(t, StateReady, uploaded(t, l, made(t, skeleton.ISO{VolumeID: volume, RootFSSize: 1 + i})).State)
+		require.Equal(t, StateReady, upload(t, l, isoContent(t, skeleton.ISO{VolumeID: volume, RootFSSize: 1 + i})).
+			State)
 	}
 	stop()
 	start := time.Now()
@@ -340,7 +343,7 @@ func TestLibrary_openIsFast(t *testing.T) {
 
 func TestLibrary_directoryCanNotBeCreated(t *testing.T) {
 	s := newSite(t)
-	s.options.Dir = filepath.Join(written(t, nil), "os-images")
+	s.options.Dir = filepath.Join(isoFile(t, nil), "os-images")
 	_, err := New(s.options)
 	require.ErrorContains(t, err, "create the directory of OS images")
 }

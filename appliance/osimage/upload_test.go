@@ -18,8 +18,8 @@ func contextWithCancel(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// uploaded uploads a complete image and returns its description.
-func uploaded(t *testing.T, l *Library, content []byte) Image {
+// upload uploads a complete image and returns its description.
+func upload(t *testing.T, l *Library, content []byte) Image {
 	t.Helper()
 	up, err := l.StartUpload(UploadRequest{Name: "live.iso", SizeBytes: int64(len(content))})
 	require.NoError(t, err)
@@ -43,8 +43,8 @@ func (iotestErr) Read([]byte) (int, error) { return 0, errCut }
 func TestUpload(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
-	content := made(t, iso)
-	image := uploaded(t, l, content)
+	content := isoContent(t, iso)
+	image := upload(t, l, content)
 	require.Equal(t, StateReady, image.State)
 	require.Equal(t, SourceImport, image.Source)
 	require.Equal(t, "live.iso", image.Name)
@@ -53,7 +53,7 @@ func TestUpload(t *testing.T) {
 	stop()
 
 	l, _ = s.open(t)
-	require.Equal(t, image, only(t, l))
+	require.Equal(t, image, onlyImage(t, l))
 	_, err := l.Find("4.18.2", "x86_64")
 	require.NoError(t, err)
 	require.Equal(t, []string{image.ID + ".iso", image.ID + ".iso.miniso", image.ID + ".json"}, s.files(t))
@@ -63,12 +63,12 @@ func TestUpload(t *testing.T) {
 func TestUpload_resumesAfterRestart(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	up, err := l.StartUpload(UploadRequest{Name: "live.iso", SizeBytes: int64(len(content)), SHA256: sumOf(content)})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
 	require.ErrorIs(t, err, errCut)
-	image := only(t, l)
+	image := onlyImage(t, l)
 	require.Equal(t, StateWaiting, image.State)
 	require.EqualValues(t, 1_000_000, image.DoneBytes)
 	requireSentence(t, image.Message, "import the same file again to continue, or remove the upload")
@@ -96,7 +96,7 @@ func TestUpload_resumesAfterRestart(t *testing.T) {
 func TestUpload_resumesAfterPowerLoss(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	up, err := l.StartUpload(UploadRequest{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
 	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
@@ -118,16 +118,16 @@ func TestUpload_resumesAfterPowerLoss(t *testing.T) {
 func TestUpload_adoptedAfterPowerLoss(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
-	image := uploaded(t, l, made(t, iso))
+	image := upload(t, l, isoContent(t, iso))
 	stop()
 	require.NoError(t, os.Rename(l.path(image.ID, isoEnding), l.path(image.ID, partEnding)))
 	l, _ = s.open(t)
-	require.Equal(t, StateReady, only(t, l).State)
+	require.Equal(t, StateReady, onlyImage(t, l).State)
 }
 
 func TestUpload_unknownSize(t *testing.T) {
 	l, _ := newSite(t).open(t)
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	up, err := l.StartUpload(UploadRequest{Name: "-"})
 	require.NoError(t, err)
 	half := int64(len(content) / 2)
@@ -141,25 +141,25 @@ func TestUpload_unknownSize(t *testing.T) {
 }
 
 func TestUpload_notAnImage(t *testing.T) {
-	good := made(t, iso)
+	good := isoContent(t, iso)
 	for name, c := range map[string]struct {
 		content []byte
 		a       UploadRequest
-		says    string
+		message string
 	}{
 		"no ISO": {content: bytes.Repeat([]byte("qcow2"), 20_000),
-			says: "the base ISO wrong.iso cannot be used: "},
-		"truncated": {content: good[:len(good)-100_000], says: "the copy is incomplete, download it again"},
-		"no embed area": {content: made(t, skeleton.ISO{VolumeID: iso.VolumeID,
+			message: "the base ISO wrong.iso cannot be used: "},
+		"truncated": {content: good[:len(good)-100_000], message: "the copy is incomplete, download it again"},
+		"no embed area": {content: isoContent(t, skeleton.ISO{VolumeID: iso.VolumeID,
 			Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}),
-			says: "no Ignition embed area"},
+			message: "no Ignition embed area"},
 		"wrong SHA-256": {content: good, a: UploadRequest{SHA256: sumOf([]byte("other"))},
-			says: "wrong.iso has sha256 " + sumOf(good) + ", but sha256 " + sumOf([]byte("other"))},
+			message: "wrong.iso has sha256 " + sumOf(good) + ", but sha256 " + sumOf([]byte("other"))},
 		"another version": {content: good, a: UploadRequest{OpenshiftVersion: "4.20"},
-			says: "is for OpenShift 4.18, not for 4.20"},
+			message: "is for OpenShift 4.18, not for 4.20"},
 		"another architecture": {content: good, a: UploadRequest{CPUArchitecture: "s390x"},
-			says: "is for x86_64, not for s390x"},
-		"no version": {content: made(t, skeleton.ISO{}), says: "--openshift-version"},
+			message: "is for x86_64, not for s390x"},
+		"no version": {content: isoContent(t, skeleton.ISO{}), message: "--openshift-version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -170,7 +170,7 @@ func TestUpload_notAnImage(t *testing.T) {
 			_, err = l.Append(t.Context(), up.ID, 0, 0, bytes.NewReader(c.content))
 			wrong := new(ContentError)
 			require.ErrorAs(t, err, &wrong)
-			requireSentence(t, err.Error(), c.says)
+			requireSentence(t, err.Error(), c.message)
 			require.NotContains(t, err.Error(), s.options.Dir)
 			require.Empty(t, s.files(t))
 			list, err := l.List()
@@ -183,8 +183,8 @@ func TestUpload_notAnImage(t *testing.T) {
 func TestUpload_duplicate(t *testing.T) {
 	s := newSite(t)
 	l, _ := s.open(t)
-	content := made(t, iso)
-	first := uploaded(t, l, content)
+	content := isoContent(t, iso)
+	first := upload(t, l, content)
 	_, err := l.StartUpload(UploadRequest{SHA256: strings.ToUpper(first.SHA256)})
 	require.ErrorContains(t, err, "the image exists already as "+first.ID+
 		" (OpenShift 4.18, x86_64); no import is needed")
@@ -200,7 +200,7 @@ func TestUpload_invalidAnnouncement(t *testing.T) {
 	s := newSite(t)
 	s.options.MaxBytes = 1 << 20
 	l, _ := s.open(t)
-	for says, a := range map[string]UploadRequest{
+	for message, a := range map[string]UploadRequest{
 		`openshift_version is "newest"; expected a version such as 4.20`: {OpenshiftVersion: "newest"},
 		`cpu_architecture is "mips"; expected one of x86_64`:             {CPUArchitecture: "mips"},
 		`sha256 is "abc"; expected 64 hexadecimal digits`:                {SHA256: "abc"},
@@ -209,7 +209,7 @@ func TestUpload_invalidAnnouncement(t *testing.T) {
 			SizeBytes: 1<<20 + 1},
 	} {
 		_, err := l.StartUpload(a)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, message)
 	}
 	require.Empty(t, s.files(t))
 }
@@ -245,7 +245,7 @@ func TestUpload_wrongOffset(t *testing.T) {
 
 func TestUpload_laterRequestSupersedes(t *testing.T) {
 	l, _ := newSite(t).open(t)
-	content := made(t, iso)
+	content := isoContent(t, iso)
 	up, err := l.StartUpload(UploadRequest{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
 	hanging, feed := io.Pipe()
@@ -268,7 +268,7 @@ func TestUpload_laterRequestSupersedes(t *testing.T) {
 	require.NoError(t, feed.Close())
 	superseded := new(SupersededError)
 	require.ErrorAs(t, <-ended, &superseded)
-	require.Equal(t, StateReady, only(t, l).State)
+	require.Equal(t, StateReady, onlyImage(t, l).State)
 }
 
 func TestUpload_cancel(t *testing.T) {

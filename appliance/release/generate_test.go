@@ -153,10 +153,10 @@ env | sed "s,$4,DIR," | grep -v '^_=\|^PWD=\|^OLDPWD=\|^SHLVL=\|^PATH=' | sort >
 func TestGenerate_failureOfTheProgram(t *testing.T) {
 	l := newSite(t).library()
 	for name, c := range map[string]struct {
-		script string
-		code   int
-		step   string
-		says   string
+		script  string
+		code    int
+		step    string
+		message string
 	}{
 		"fatal": {
 			`echo 'level=info msg="Consuming"' >&2; echo 'level=fatal msg="failed: \"x\" is bad"' >&2; exit 3`,
@@ -172,7 +172,7 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.code, failed.ExitCode)
 			require.Equal(t, c.step, failed.Step)
-			require.Equal(t, c.says, failed.Summary)
+			require.Equal(t, c.message, failed.Summary)
 			requireNoUnfinishedFiles(t, l)
 		})
 	}
@@ -180,12 +180,12 @@ func TestGenerate_failureOfTheProgram(t *testing.T) {
 		_, err := l.Generate(context.Background(), &Installer{Path: "/nowhere/openshift-install"}, GenerateRequest{})
 		require.ErrorContains(t, err, "openshift-install create manifests: cannot be started: ")
 	})
-	for missing, says := range map[string]string{
+	for missing, message := range map[string]string{
 		"bootstrap.ign": "did not create bootstrap.ign", "auth/kubeconfig": "did not create auth/kubeconfig",
 		"metadata.json": "did not create metadata.json",
 	} {
 		_, err := l.Generate(context.Background(), script(t, good+`; rm "$4/`+missing+`"`), GenerateRequest{})
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, message)
 	}
 	_, err := l.Generate(context.Background(), script(t, good+`; echo '{}' > "$4/metadata.json"`), GenerateRequest{})
 	require.ErrorContains(t, err, "has no clusterID or no infraID")

@@ -108,8 +108,8 @@ func TestInstaller_locationsInTheImage(t *testing.T) {
 			s := newSite(t)
 			l := s.library()
 			inst, release, err := l.Installer(context.Background(), s.installerPayload(c.layers...), nil, nil)
-			if says, bad := strings.CutPrefix(c.want, "!"); bad {
-				require.ErrorContains(t, err, says)
+			if message, isError := strings.CutPrefix(c.want, "!"); isError {
+				require.ErrorContains(t, err, message)
 				entries, err := os.ReadDir(l.installersDir())
 				require.NoError(t, err)
 				require.Empty(t, entries)
@@ -181,19 +181,19 @@ func TestInstaller_resumesAfterAnInterruption(t *testing.T) {
 			l := s.library()
 			blob := layer(t, file(installerPath, content))
 			p := s.installerPayload(blob)
-			var asked []string
+			var requestedRanges []string
 			s.serve(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 				if !strings.Contains(r.URL.Path, "/blobs/"+digestOf(t, blob).String()) {
 					next.ServeHTTP(w, r)
 					return
 				}
-				asked = append(asked, r.Header.Get("Range"))
+				requestedRanges = append(requestedRanges, r.Header.Get("Range"))
 				if !ranges {
 					r.Header.Del("Range")
 				}
 				limit := 100_000
 				if !ranges {
-					limit = 120_000 * len(asked)
+					limit = 120_000 * len(requestedRanges)
 				}
 				next.ServeHTTP(&shortWriter{ResponseWriter: w, left: limit}, r)
 			})
@@ -203,9 +203,10 @@ func TestInstaller_resumesAfterAnInterruption(t *testing.T) {
 			require.NoError(t, err)
 			defer release()
 			require.Equal(t, content, installed(t, inst))
-			require.Greater(t, len(asked), 2)
-			require.Empty(t, asked[0])
-			require.Equal(t, fmt.Sprintf("bytes=%d-", limitOf(ranges)), asked[1][:strings.Index(asked[1], "-")+1])
+			require.Greater(t, len(requestedRanges), 2)
+			require.Empty(t, requestedRanges[0])
+			require.Equal(t, fmt.Sprintf("bytes=%d-", limitOf(ranges)),
+				requestedRanges[1][:strings.Index(requestedRanges[1], "-")+1])
 			size, err := blob.Size()
 			require.NoError(t, err)
 			require.Equal(t, [2]int64{size, size}, progress[len(progress)-1])
@@ -263,10 +264,10 @@ func TestInstaller_resumesDownloadOfAnEarlierProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := s.library()
 			require.NoError(t, os.WriteFile(filepath.Join(l.partialDir(), digestOf(t, blob).Hex), c.left, 0o600))
-			var asked []string
+			var requestedRanges []string
 			s.serve(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.URL.Path, "/blobs/"+digestOf(t, blob).String()) {
-					asked = append(asked, r.Header.Get("Range"))
+					requestedRanges = append(requestedRanges, r.Header.Get("Range"))
 				}
 				next.ServeHTTP(w, r)
 			})
@@ -274,9 +275,9 @@ func TestInstaller_resumesDownloadOfAnEarlierProcess(t *testing.T) {
 			require.NoError(t, err)
 			defer release()
 			require.Equal(t, noise(200_000), installed(t, inst))
-			require.Len(t, asked, c.fetch)
+			require.Len(t, requestedRanges, c.fetch)
 			if c.fetch > 0 {
-				require.Equal(t, c.from, asked[0])
+				require.Equal(t, c.from, requestedRanges[0])
 			}
 			requireNoUnfinishedFiles(t, l)
 		})
@@ -314,9 +315,9 @@ func TestInstaller_damagedLayer(t *testing.T) {
 
 func TestInstaller_registryWithoutData(t *testing.T) {
 	for name, c := range map[string]struct {
-		status int
-		tries  int
-		says   string
+		status  int
+		tries   int
+		message string
 	}{
 		"broken":    {http.StatusBadGateway, 3, "after 3 attempts"},
 		"forbidden": {http.StatusForbidden, 1, "403"},
@@ -342,7 +343,7 @@ func TestInstaller_registryWithoutData(t *testing.T) {
 				_, _, err := l.Installer(context.Background(), p, nil, nil)
 				failed <- err
 			}()
-			require.ErrorContains(t, passTime(clock, failed), c.says)
+			require.ErrorContains(t, passTime(clock, failed), c.message)
 			require.Equal(t, c.tries, tries)
 		})
 	}

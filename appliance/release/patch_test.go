@@ -42,7 +42,7 @@ func TestPatch(t *testing.T) {
 }
 
 func TestParsePatch_rejectedInput(t *testing.T) {
-	for patch, says := range map[string]string{
+	for patch, message := range map[string]string{
 		"op: add":                         "not a list of operations",
 		"[]":                              "no operation",
 		"- {op: add, value: 1}":           "operation 1 has no path",
@@ -53,12 +53,12 @@ func TestParsePatch_rejectedInput(t *testing.T) {
 		"- [":                             "not a list of operations",
 	} {
 		_, err := ParsePatch([]byte(patch))
-		require.ErrorContains(t, err, says, patch)
+		require.ErrorContains(t, err, message, patch)
 	}
 }
 
 func TestPatch_doesNotFit(t *testing.T) {
-	for patch, says := range map[string]string{
+	for patch, message := range map[string]string{
 		"- {op: replace, path: /b, value: 1}": `operation 1 (replace /b): "b" does not exist`,
 		"- {op: remove, path: /a/7}":          `the list has no index "7"`,
 		"- {op: add, path: /a/0/x, value: 1}": `"x" has no members`,
@@ -70,7 +70,7 @@ func TestPatch_doesNotFit(t *testing.T) {
 		parsed, err := ParsePatch([]byte(patch))
 		require.NoError(t, err, patch)
 		_, err = parsed.Apply([]byte("a: [1]"))
-		require.ErrorContains(t, err, says, patch)
+		require.ErrorContains(t, err, message, patch)
 	}
 	patch, err := ParsePatch([]byte("- {op: remove, path: /a}"))
 	require.NoError(t, err)

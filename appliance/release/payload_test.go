@@ -66,8 +66,8 @@ func TestPayload_noRelease(t *testing.T) {
 			file("release-manifests/release-metadata", metadata))
 	}
 	for name, c := range map[string]struct {
-		layer v1.Layer
-		says  string
+		layer   v1.Layer
+		message string
 	}{
 		"ordinary image": {layer(t, file("usr/bin/cat", "meow")),
 			"it has no file release-manifests/image-references"},
@@ -94,7 +94,7 @@ func TestPayload_noRelease(t *testing.T) {
 			_, err := s.library().Payload(context.Background(), spec, "x86_64", nil)
 			var none *NotReleaseError
 			require.ErrorAs(t, err, &none)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 			require.ErrorContains(t, err, spec)
 			require.ErrorContains(t, err, "give the pull spec of a release image")
 		})
@@ -106,9 +106,9 @@ func TestPayload_readErrors(t *testing.T) {
 		return layer(t, file("release-manifests/image-references", goodReferences), file(coreOSBootImagesFile, data))
 	}
 	for name, c := range map[string]struct {
-		image v1.Image
-		arch  string
-		says  string
+		image   v1.Image
+		arch    string
+		message string
 	}{
 		"another architecture": {image(t, "arm64", boot("")), "x86_64",
 			"is for aarch64, not for x86_64; choose a release image for this architecture"},
@@ -123,7 +123,7 @@ func TestPayload_readErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			_, err := s.library().Payload(context.Background(), s.push(c.image), c.arch, nil)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 		})
 	}
 	t.Run("invalid pull spec", func(t *testing.T) {
