@@ -141,7 +141,7 @@ func TestFullDisk_databaseKeepsNoPartialChange(t *testing.T) {
 		accepted++
 	}
 	requireRefusal(t, got, http.StatusServiceUnavailable, "no space is left to write "+s.config.DataDir,
-		"nothing of the change was kept", "free space on its file system, then try again")
+		"the change was not saved", "free space on its file system, then try again")
 	require.Equal(t, first, clusterAt(t, address, first).ID.String(), "reads still work")
 
 	d.free(t)

@@ -56,7 +56,7 @@ func TestCheckpoint_failureIsRetriedAndLosesNothing(t *testing.T) {
 	}
 }
 
-// requireRefusal requires the error of an update for which the log is full.
+// requireRefusal requires the error of an update that failed because the log is full.
 func requireRefusal(t *testing.T, err error) {
 	t.Helper()
 	var failure *store.WriteError
@@ -64,7 +64,7 @@ func requireRefusal(t *testing.T, err error) {
 	require.False(t, failure.Unknown)
 	require.ErrorIs(t, err, syscall.EIO)
 	require.ErrorContains(t, err, "changes in the log could not be written to the database")
-	require.ErrorContains(t, err, "nothing of the change was kept: check the disk and the kernel's log, then try again")
+	require.ErrorContains(t, err, "the change was not saved: check the disk and the kernel's log, then try again")
 }
 
 func TestCheckpoint_updatesFailOnlyAtLogLimit(t *testing.T) {
@@ -152,13 +152,13 @@ func TestUpdate_failsWithoutCheckpointOfOldLog(t *testing.T) {
 // order records the syncs of a database's files and the commits to its bbolt file, in order.
 type order struct {
 	faultyFile
-	noted  []string
+	events []string
 	failed int // number of syncs that fail
 }
 
 func (o *order) sync(file *os.File) error {
 	if filepath.Base(file.Name()) == store.FileName {
-		o.noted = append(o.noted, "sync")
+		o.events = append(o.events, "sync")
 		if o.failed > 0 {
 			o.failed--
 			return errDisk
@@ -168,40 +168,40 @@ func (o *order) sync(file *os.File) error {
 }
 
 func (o *order) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
-	o.noted = append(o.noted, "commit")
+	o.events = append(o.events, "commit")
 	return o.faultyFile.update(b, fn)
 }
 
 func TestCheckpoint_metaPagesAreSyncedFirst(t *testing.T) {
 	dir, o := t.TempDir(), &order{}
-	requireNoted := func(want string) {
+	requireEvents := func(want string) {
 		t.Helper()
-		require.Equal(t, want, strings.Join(o.noted, " "))
-		o.noted = nil
+		require.Equal(t, want, strings.Join(o.events, " "))
+		o.events = nil
 	}
 	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(o.sync, o.update))
 	require.NoError(t, err)
-	requireNoted("")
+	requireEvents("")
 	update(t, db, put("a", cluster{}))
-	requireNoted("sync commit")
+	requireEvents("sync commit")
 	o.set(always(behind))
 	require.ErrorIs(t, db.Close(), syscall.EIO)
-	requireNoted("commit")
+	requireEvents("commit")
 	o.set(nil)
 
 	db, err = store.Open(t.Context(), dir, store.Options{}.OnDisk(o.sync, o.update))
 	require.NoError(t, err)
 	o.failed = 1
 	require.ErrorIs(t, db.Update(t.Context(), put("b", cluster{})), syscall.EIO)
-	requireNoted("sync")
+	requireEvents("sync")
 	o.set(always(before))
 	require.ErrorIs(t, db.Update(t.Context(), put("b", cluster{})), syscall.EIO)
-	requireNoted("sync commit")
+	requireEvents("sync commit")
 	o.set(nil)
 	update(t, db, put("b", cluster{}))
-	requireNoted("sync commit")
+	requireEvents("sync commit")
 	require.NoError(t, db.Close())
-	requireNoted("commit")
+	requireEvents("commit")
 	require.Equal(t, []string{"a", "b"}, keys(t, open(t, dir), ""))
 }
 

@@ -43,8 +43,8 @@ func (d *decodedCache) get(key []byte, revision uint64) (any, bool) {
 	return held.Value.(*decodedRow).value, true
 }
 
-// put adds a value. It ignores a value that is older than the cached value, which a slow view may
-// add.
+// put adds a value. It ignores a value that is older than the cached value. A view of an older
+// revision may add such a value.
 func (d *decodedCache) put(row *decodedRow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,8 +67,8 @@ func (d *decodedCache) drop(held *list.Element) {
 	d.size -= row.size
 }
 
-// copier makes a shallow copy of a value deep, in place: it copies all values that the copy points
-// to. It is nil for a type for which a shallow copy suffices.
+// copier turns a shallow copy of a value into a deep copy, in place. It is nil for a type for which
+// a shallow copy suffices.
 type copier func(v reflect.Value)
 
 // copiers builds copiers. It keeps unfinished copiers for types that contain themselves.
@@ -76,11 +76,11 @@ type copiers map[reflect.Type]*copier
 
 // forType returns the copier of a type.
 func (c copiers) forType(t reflect.Type) copier {
-	if known, ok := c[t]; ok {
-		if *known != nil {
-			return *known
+	if existing, ok := c[t]; ok {
+		if *existing != nil {
+			return *existing
 		}
-		return func(v reflect.Value) { (*known)(v) }
+		return func(v reflect.Value) { (*existing)(v) }
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Struct, reflect.Array, reflect.Interface:

@@ -11,15 +11,15 @@ import (
 // LogNames are the names of the files of the write-ahead log.
 var LogNames = wal.FileNames[:]
 
-// OnDisk returns the options with replaced functions: one that syncs a file, one that commits to
-// the bbolt file. Files grow and are checkpointed in small steps.
+// OnDisk returns the options with two replaced functions: sync syncs a file, update commits to the
+// bbolt file. The files are small, grow in small steps and are checkpointed often.
 func (o Options) OnDisk(sync func(*os.File) error, update func(*bolt.DB, func(*bolt.Tx) error) error) Options {
 	o.disk = wal.Disk{Sync: sync, Update: update, Begin: wal.BeginBolt, CheckpointAt: 32 << 10, LogLimit: 128 << 10,
 		Growth: 16 << 10, Preallocate: 16 << 10}
 	return o
 }
 
-// Datasync is the function with which the product syncs a file.
+// Datasync syncs a file as in production.
 func Datasync(file *os.File) error { return wal.RealDisk().Sync(file) }
 
 // AlwaysCheckpoint returns the options with a checkpoint after each update.

@@ -64,8 +64,9 @@ func blobFiles(t *testing.T, dir string) (names []string) {
 }
 
 func TestFiles_sizes(t *testing.T) {
-	for name, size := range map[string]int{"empty": 0, "small": 10, "at the limit": 64 << 10, "above it": 64<<10 + 1,
-		"big": 3 << 20} {
+	for name, size := range map[string]int{"empty": 0, "small": 10, "at the limit": 64 << 10,
+		"above the limit": 64<<10 + 1,
+		"big":             3 << 20} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			db := open(t, dir)
@@ -175,11 +176,12 @@ func TestStage_readErrorLeavesNothing(t *testing.T) {
 		reader io.Reader
 		want   error
 	}{
-		"at once": {t.Context(), iotest.ErrReader(failure), failure},
-		"in the middle": {t.Context(), io.MultiReader(bytes.NewReader(garbage(1<<20)), iotest.ErrReader(failure)),
+		"read fails": {t.Context(), iotest.ErrReader(failure), failure},
+		"read fails after 1 MiB": {t.Context(), io.MultiReader(bytes.NewReader(garbage(1<<20)),
+			iotest.ErrReader(failure)),
 			failure},
-		"cancelled":       {cancelled, bytes.NewReader(garbage(1 << 20)), context.Canceled},
-		"an unsteady one": {t.Context(), iotest.TimeoutReader(bytes.NewReader(garbage(1 << 20))), iotest.ErrTimeout},
+		"cancelled":      {cancelled, bytes.NewReader(garbage(1 << 20)), context.Canceled},
+		"read times out": {t.Context(), iotest.TimeoutReader(bytes.NewReader(garbage(1 << 20))), iotest.ErrTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -83,7 +83,7 @@ func TestFloor_belowRevisionHasNoEffect(t *testing.T) {
 	for i, floor := range []uint64{50, 10, 0} {
 		db, err := store.Open(t.Context(), dir, store.Options{Versioned: "things", Floor: floor})
 		require.NoError(t, err)
-		failed := errors.New("nothing of the update is kept")
+		failed := errors.New("the update is rolled back")
 		require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error {
 			return errors.Join(hold("b", "1")(tx),
 				failed)

@@ -154,7 +154,7 @@ func text(value []byte, described bool) []byte {
 	return bytes.Clone(value)
 }
 
-// Step is a past update, as far as its changes are still kept.
+// Step is a past update. It contains only the changes that were not dropped from the history.
 type Step struct {
 	// First is the revision of the update's first change. Changes may not contain that change.
 	First uint64
@@ -287,8 +287,8 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 // keys for which a later change was already read.
 func (tx *Tx) reconstruct(e entry, values map[string][]byte) (change PastChange, before []byte, err error) {
 	described := e.flags&isDescribed != 0
-	after, known := values[e.Key]
-	if !known && !e.Deleted {
+	after, found := values[e.Key]
+	if !found && !e.Deleted {
 		r, ok, err := tx.record("", e.Key)
 		if err != nil || !ok {
 			return change, nil, errors.Join(err, errors.New("the row is missing"))

@@ -18,9 +18,9 @@ import (
 
 var papers = store.NewFiles("papers")
 
-// remembering returns options that keep the history of clusters, with the first letter of the key
-// as the owner, and of papers.
-func remembering(ownerBytes, bytes int64) store.Options {
+// historyOptions returns options that keep the history of papers and of clusters. The owner of a
+// cluster's history is the first letter of its key.
+func historyOptions(ownerBytes, bytes int64) store.Options {
 	return store.Options{History: store.History{OwnerBytes: ownerBytes, Bytes: bytes, Owner: func(key string) string {
 		if id, ok := strings.CutPrefix(key, clusters.Prefix()); ok {
 			return id[:1]
@@ -39,8 +39,8 @@ func note(text string) func(*store.Tx) error {
 	}
 }
 
-// noted returns an update with a note.
-func noted(text string, fns ...func(*store.Tx) error) func(*store.Tx) error {
+// withNote returns an update with a note.
+func withNote(text string, fns ...func(*store.Tx) error) func(*store.Tx) error {
 	return func(tx *store.Tx) error {
 		for _, fn := range append([]func(*store.Tx) error{note(text)}, fns...) {
 			if err := fn(tx); err != nil {
@@ -83,15 +83,15 @@ func name(t testing.TB, text []byte) string {
 
 func TestHistory_valuesBeforeAndAfterEachUpdate(t *testing.T) {
 	dir := t.TempDir()
-	db := openWith(t, dir, remembering(1<<20, 1<<20))
-	update(t, db, noted("first", put("a", cluster{Name: "one"}), put("b", cluster{Name: "bee"})))
-	update(t, db, noted("second", put("a", cluster{Name: "two"})))
+	db := openWith(t, dir, historyOptions(1<<20, 1<<20))
+	update(t, db, withNote("first", put("a", cluster{Name: "one"}), put("b", cluster{Name: "bee"})))
+	update(t, db, withNote("second", put("a", cluster{Name: "two"})))
 	update(t, db, put("b", cluster{Name: "wasp"}))
-	require.Error(t, db.Update(t.Context(), noted("fails", put("a", cluster{Name: "never"}),
+	require.Error(t, db.Update(t.Context(), withNote("fails", put("a", cluster{Name: "never"}),
 		func(*store.Tx) error { return errors.New("no") })))
-	update(t, db, noted("writes nothing", put("a", cluster{Name: "two"})))
-	update(t, db, noted("third", remove("a"), remove("missing")))
-	update(t, db, noted("fourth", put("a", cluster{Name: "again"}), put("a", cluster{Name: "and again"})))
+	update(t, db, withNote("writes nothing", put("a", cluster{Name: "two"})))
+	update(t, db, withNote("third", remove("a"), remove("missing")))
+	update(t, db, withNote("fourth", put("a", cluster{Name: "again"}), put("a", cluster{Name: "and again"})))
 	want := []string{"first: 1 a ->one 2 b ->bee", "second: 3 a one>two", ": 4 b bee>wasp", "third: 5 a two>-",
 		"fourth: 6 a ->again 7 a again>and again"}
 	require.Equal(t, want, past(t, db, ""))
@@ -99,25 +99,26 @@ func TestHistory_valuesBeforeAndAfterEachUpdate(t *testing.T) {
 
 	require.NoError(t, db.Compact(t.Context(), 1<<60), "the history keeps changes that no watch needs")
 	require.NoError(t, db.Close())
-	require.Equal(t, want, past(t, openWith(t, dir, remembering(1<<20, 1<<20)), ""))
+	require.Equal(t, want, past(t, openWith(t, dir, historyOptions(1<<20, 1<<20)), ""))
 }
 
 func TestHistory_updatesOfOneGroupAreSeparate(t *testing.T) {
-	db := openWith(t, t.TempDir(), remembering(1<<20, 1<<20))
+	db := openWith(t, t.TempDir(), historyOptions(1<<20, 1<<20))
 	first, entered := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 5)
 	go func() {
 		done <- db.Update(t.Context(), func(tx *store.Tx) error {
 			close(entered)
 			<-first
-			return noted("u", put("u", cluster{Name: "u"}))(tx)
+			return withNote("u", put("u", cluster{Name: "u"}))(tx)
 		})
 	}()
 	<-entered
 	for i := range 4 { // they form a group after the blocked one
 		go func() {
 			key := fmt.Sprint(i)
-			done <- db.Update(t.Context(), noted(key, put(key, cluster{Name: key}), put(key+"x", cluster{Name: key})))
+			done <- db.Update(t.Context(), withNote(key, put(key, cluster{Name: key}),
+				put(key+"x", cluster{Name: key})))
 		}()
 	}
 	close(first)
@@ -137,7 +138,7 @@ func TestHistory_updatesOfOneGroupAreSeparate(t *testing.T) {
 }
 
 func TestHistory_filesHaveDescriptions(t *testing.T) {
-	db := openWith(t, t.TempDir(), remembering(1<<20, 1<<20))
+	db := openWith(t, t.TempDir(), historyOptions(1<<20, 1<<20))
 	write := func(content string) {
 		staged, err := db.Stage(t.Context(), strings.NewReader(content))
 		require.NoError(t, err)
@@ -159,7 +160,7 @@ func TestHistory_startsWhereItWasEnabled(t *testing.T) {
 	update(t, db, put("a", cluster{Name: "one"}))
 	update(t, db, put("a", cluster{Name: "two"}))
 	require.NoError(t, db.Close())
-	db = openWith(t, dir, remembering(1<<20, 1<<20))
+	db = openWith(t, dir, historyOptions(1<<20, 1<<20))
 	update(t, db, put("a", cluster{Name: "three"}))
 	update(t, db, func(tx *store.Tx) error { return documents.Put(tx, "not wanted", &document{}) })
 	require.Equal(t, []string{": 3 a two>three"}, past(t, db, ""))
@@ -169,7 +170,7 @@ func TestHistory_startsWhereItWasEnabled(t *testing.T) {
 // history with a list of all changes.
 func TestHistory_matchesModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	db := openWith(t, t.TempDir(), remembering(6<<10, 9<<10))
+	db := openWith(t, t.TempDir(), historyOptions(6<<10, 9<<10))
 	values := make(map[string]cluster)
 	var happened []string
 	for round := range 500 {
@@ -198,7 +199,7 @@ func TestHistory_matchesModel(t *testing.T) {
 			fns = append(fns, put(key, next))
 			describe(held, next.Name)
 		}
-		update(t, db, noted(fmt.Sprintf("n%d", round), fns...))
+		update(t, db, withNote(fmt.Sprintf("n%d", round), fns...))
 		happened = append(happened, line)
 		if round%50 == 49 {
 			require.NoError(t, db.Compact(t.Context(), db.Revision()))
@@ -240,7 +241,7 @@ func TestHistory_matchesModel(t *testing.T) {
 }
 
 func TestHistory_ownerLimit(t *testing.T) {
-	db := openWith(t, t.TempDir(), remembering(4<<10, 1<<20))
+	db := openWith(t, t.TempDir(), historyOptions(4<<10, 1<<20))
 	update(t, db, put("quiet", cluster{Name: "quiet"}))
 	for i := range 400 {
 		update(t, db, put("chatty", cluster{Name: fmt.Sprint(i)}))
@@ -264,7 +265,7 @@ func TestHistory_ownerLimit(t *testing.T) {
 }
 
 func TestHistory_totalLimit(t *testing.T) {
-	db := openWith(t, t.TempDir(), remembering(1<<20, 16<<10))
+	db := openWith(t, t.TempDir(), historyOptions(1<<20, 16<<10))
 	for i := range 600 {
 		update(t, db, put(string(rune('a'+i%26)), cluster{Name: fmt.Sprint(i)}))
 	}
@@ -276,7 +277,7 @@ func TestHistory_totalLimit(t *testing.T) {
 }
 
 func TestHistory_deletedLargeValueIsCompressed(t *testing.T) {
-	db := openWith(t, t.TempDir(), remembering(2<<10, 1<<20))
+	db := openWith(t, t.TempDir(), historyOptions(2<<10, 1<<20))
 	large := cluster{Name: "large", Tags: map[string]string{"text": string(bytes.Repeat([]byte("all the same "),
 		4000))}}
 	update(t, db, put("large", large))

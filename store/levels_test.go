@@ -32,8 +32,8 @@ func heapKeys(m map[string]string, prefix string) []string {
 	return keys
 }
 
-// stir changes some rows at random, in the database and in the model.
-func stir(random *rand.Rand, tx *store.Tx, m map[string]string) error {
+// changeRows changes some rows at random, in the database and in the model.
+func changeRows(random *rand.Rand, tx *store.Tx, m map[string]string) error {
 	key, value := fmt.Sprintf("%d/%d", random.IntN(4), random.IntN(12)), strings.Repeat("v", random.IntN(1500))
 	if random.IntN(5) < 2 {
 		delete(m, key)
@@ -91,7 +91,7 @@ func throughLevels(t *testing.T, random *rand.Rand) {
 		next := maps.Clone(m)
 		update(t, db, func(tx *store.Tx) error {
 			for range random.IntN(4) {
-				if err := stir(random, tx, next); err != nil {
+				if err := changeRows(random, tx, next); err != nil {
 					return err
 				}
 			}
@@ -160,14 +160,14 @@ func TestLevels_iterationContinuesAfterWrites(t *testing.T) {
 							require.Equal(t, m[key], *value)
 							at, visited = key, true
 							for range random.IntN(3) {
-								if err := stir(random, tx, m); err != nil {
+								if err := changeRows(random, tx, m); err != nil {
 									return err
 								}
 							}
 							return nil
 						}))
 						require.Empty(t, next())
-						return stir(random, tx, m)
+						return changeRows(random, tx, m)
 					})
 				}
 			})
@@ -188,7 +188,7 @@ func TestLevels_openViewsKeepTheirRevision(t *testing.T) {
 		seen := maps.Clone(m)
 		view(t, db, func(tx *store.Tx) error {
 			for range 30 {
-				update(t, db, func(tx *store.Tx) error { return stir(random, tx, m) })
+				update(t, db, func(tx *store.Tx) error { return changeRows(random, tx, m) })
 			}
 			descend(depth - 1)
 			requireHeap(t, tx, seen)

@@ -43,11 +43,11 @@ func filled(t *testing.T, dir string) string {
 
 func TestOpen_damagedDatabase(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, path string){
-		"truncated":     func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
-		"one page left": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 4<<10)) },
-		"empty":         func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
-		"garbage":       func(t *testing.T, path string) { overwrite(t, path, 0, garbage(256<<10)) },
-		"a text": func(t *testing.T, path string) {
+		"truncated": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
+		"one page":  func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 4<<10)) },
+		"empty":     func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
+		"garbage":   func(t *testing.T, path string) { overwrite(t, path, 0, garbage(256<<10)) },
+		"text file": func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, []byte("hello\n"),
 				0o600))
 		},
@@ -55,11 +55,11 @@ func TestOpen_damagedDatabase(t *testing.T) {
 		"no meta pages":  func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 8<<10)) },
 		"no data pages":  func(t *testing.T, path string) { overwrite(t, path, 8<<10, make([]byte, 256<<10)) },
 		"garbage inside": func(t *testing.T, path string) { overwrite(t, path, 8<<10, garbage(256<<10)) },
-		"of another program": func(t *testing.T, path string) {
+		"file of another program": func(t *testing.T, path string) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, boltUpdate(path, func(*bolt.Tx) error { return nil }))
 		},
-		"a log behind its data": func(t *testing.T, path string) {
+		"log older than the data": func(t *testing.T, path string) {
 			require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error {
 				return tx.Bucket([]byte("meta")).Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, 7))
 			}))

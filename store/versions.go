@@ -223,16 +223,17 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 				e.Revision, ErrCompacted)
 		}
 		key := e.Key[len(v.prefix):]
-		after, known := states[key]
-		if !known && !e.Deleted {
+		after, found := states[key]
+		if !found && !e.Deleted {
 			if after, _, err = tx.record("", e.Key); err != nil {
 				return err
 			}
 		}
 		if !e.Deleted && after.modified != e.Revision {
-			return tx.db.corruptRow(e.Key, fmt.Errorf("the change log says revision %d, but the row has revision %d",
-				e.Revision,
-				after.modified))
+			return tx.db.corruptRow(e.Key,
+				fmt.Errorf("the change log contains revision %d, but the row has revision %d",
+					e.Revision,
+					after.modified))
 		}
 		before := e.row
 		if before.value, err = e.undo(after.value); err != nil {

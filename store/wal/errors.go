@@ -86,16 +86,16 @@ type WriteError struct {
 }
 
 func (e *WriteError) Error() string {
-	fate := "nothing of the change was kept"
+	result := "the change was not saved"
 	if e.Unknown {
-		fate = "whether the change was kept shows at the next start"
+		result = "the next start shows whether the change was saved"
 	}
 	if e.NoSpace() {
 		return fmt.Sprintf("no space is left to write %s, %s: free space on its file system, then try again",
-			e.Path, fate)
+			e.Path, result)
 	}
 	return fmt.Sprintf("writing %s failed (%v), %s: check the disk and the kernel's log, then try again", e.Path,
-		e.Err, fate)
+		e.Err, result)
 }
 
 func (e *WriteError) Unwrap() error { return e.Err }

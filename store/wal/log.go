@@ -146,8 +146,8 @@ func (l *log) append(record []byte) error {
 }
 
 // preallocate writes zeros after the records. Later syncs then find allocated blocks and need not
-// write the file system's journal. preallocate ignores errors: they only make later syncs slower,
-// or appear there again.
+// write the file system's journal. preallocate ignores errors: without allocated blocks, later
+// syncs are only slower, and a disk that fails also fails the next write.
 func (f *logFile) preallocate(end int64, ahead int) {
 	if end <= f.allocated {
 		return

@@ -62,8 +62,9 @@ func parseNumber(value []byte) uint64 {
 	return binary.BigEndian.Uint64(value)
 }
 
-// replay reads records into the active memtable. They must continue the committed state without a
-// gap. An interrupted write leaves no gap; a missing record before another record is an error.
+// replay reads records into the active memtable. The records must continue the committed state
+// without a gap. An interrupted write affects only the last record, so a gap means that the log is
+// damaged.
 func (db *DB) replay(records []record) error {
 	active := db.memtables.Load().active
 	for _, r := range records {
