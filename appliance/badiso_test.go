@@ -52,7 +52,7 @@ func TestLiveISO_unusableIsNamedAndReplaced(t *testing.T) {
 			"images/ignition.img": nil}}), []string{"no Ignition embed area", "use the live ISO of a CoreOS release"}},
 		"a wrong embed area": {made(skeleton.ISO{Replace: map[string][]byte{
 			"coreos/igninfo.json": []byte(`{"file":"images/nowhere.img"}`)}}),
-			[]string{`there is no file "images/nowhere.img"`}},
+			[]string{`the ISO has no file "images/nowhere.img"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "overwrite the golden files")
 
 func minimal() DiscoveryConfig {
 	return DiscoveryConfig{
@@ -75,7 +75,7 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got, "run the test with -update if the change is meant")
+	require.Equal(t, string(want), got, "run the test with -update if the change is intended")
 }
 
 // describe returns a readable form of a config, for golden files.

@@ -113,8 +113,8 @@ func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) (
 		}
 		if faults[i] == nil && beyond != nil && older(openshiftVersion, 4, 18) {
 			fault := *beyond
-			fault.Problem += ", which are all that OpenShift " + openshiftVersion +
-				" has; leave it out, or use 4.18 or newer"
+			fault.Problem += ", the only format that OpenShift " + openshiftVersion +
+				" supports; leave out the field, or use 4.18 or newer"
 			faults[i] = &fault
 		}
 		switch {
@@ -225,15 +225,15 @@ func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion s
 }
 
 // InitrdNetworkError reports that the static network of a machine cannot be configured in the
-// initial RAM file system, which has no nmstate. Minimal images need the network there to download
-// the rest of the system.
+// initial RAM file system, which supports only keyfiles. Minimal images need the network there to
+// download the rest of the system.
 type InitrdNetworkError struct {
 	Fault *NetworkFault // field and host that keyfiles do not support
 }
 
 func (e *InitrdNetworkError) Error() string {
 	return "static network: " + e.Fault.Error() +
-		", which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out"
+		", the only format that a minimal image supports; use the image type full-iso, or leave out the field"
 }
 
 // InitrdFiles returns the files that minimal images and network boot add to the initial RAM file
@@ -293,7 +293,7 @@ func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) 
 	return files, err
 }
 
-// cards returns the checked interfaces, with MAC addresses in upper case.
+// nics returns the checked interfaces, with MAC addresses in upper case.
 func (h HostNetwork) nics() ([]NetworkInterface, *NetworkFault) {
 	refuse := func(format string, args ...any) ([]NetworkInterface, *NetworkFault) {
 		return nil, &NetworkFault{Problem: fmt.Sprintf(format, args...)}

@@ -24,16 +24,16 @@ func TestStaticNetwork_refusals(t *testing.T) {
 	}{
 		"a virtual switch on an OpenShift without the nmstate service": {[]HostNetwork{eth("52:54:00:00:00:01",
 			"eth0", switched)}, "4.17.9",
-			`static network: host 0: interfaces[1].type (line 4) is "ovs-bridge", which is not supported by NetworkManager's keyfiles, which are all that OpenShift 4.17.9 has; leave it out, or use 4.18 or newer`},
-		"a host without cards": {[]HostNetwork{{YAML: good}}, "",
+			`static network: host 0: interfaces[1].type (line 4) is "ovs-bridge", which is not supported by NetworkManager's keyfiles, the only format that OpenShift 4.17.9 supports; leave out the field, or use 4.18 or newer`},
+		"a host without NICs": {[]HostNetwork{{YAML: good}}, "",
 			"host 0: no NIC has a MAC address"},
-		"more cards than a host has": {[]HostNetwork{{YAML: good, Interfaces: make([]NetworkInterface, 1001)}},
+		"more NICs than the limit": {[]HostNetwork{{YAML: good, Interfaces: make([]NetworkInterface, 1001)}},
 			"", "host 0: 1001 NICs have a logical name; the maximum per host is 1000"},
-		"a MAC that is none": {[]HostNetwork{eth("52:54:00", "eth0", good)}, "",
+		"an invalid MAC": {[]HostNetwork{eth("52:54:00", "eth0", good)}, "",
 			`host 0: the MAC address "52:54:00" of "eth0" must look like`},
 		"a MAC of eight bytes": {[]HostNetwork{eth("52:54:00:00:00:00:00:01", "eth0", good)},
 			"", "must look like"},
-		"a card without name": {[]HostNetwork{eth("52:54:00:00:00:01", "", good)}, "",
+		"a NIC without a name": {[]HostNetwork{eth("52:54:00:00:00:01", "", good)}, "",
 			`the logical name "" of 52:54:00:00:00:01`},
 		"a MAC twice in a host": {[]HostNetwork{{YAML: good,
 			Interfaces: []NetworkInterface{{"52:54:00:00:00:0a", "eth0"}, {"52-54-00-00-00-0A", "eth1"}}}}, "",
@@ -43,22 +43,24 @@ func TestStaticNetwork_refusals(t *testing.T) {
 			`the logical name "eth0" is given twice`},
 		"a MAC in two hosts": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", good),
 			eth("52:54:00:00:00:01", "eth0", good)}, "",
-			"host 1: the MAC address 52:54:00:00:00:01 belongs to host 0 already"},
+			"host 1: the MAC address 52:54:00:00:00:01 already belongs to host 0"},
 		"an address in two hosts": {
 			[]HostNetwork{eth("52:54:00:00:00:01", "eth0", addressed), eth("52:54:00:00:00:02", "eth0", addressed)}, "",
-			"host 1: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.7, which eth0 of host 0 has already",
+			"host 1: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.7, which is already an address of eth0 of " +
+				"host 0",
 		},
-		"YAML that is none": {[]HostNetwork{bondedHost(), eth("52:54:00:00:00:01", "eth0", "interfaces: [")},
+		"invalid YAML": {[]HostNetwork{bondedHost(), eth("52:54:00:00:00:01", "eth0", "interfaces: [")},
 			"", "host 1: the network YAML can't be read: yaml: line 1"},
-		"YAML that is a text": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "abc")},
+		"YAML without a mapping": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "abc")},
 			"", "host 0: the network YAML must be a mapping"},
 		"YAML without interfaces": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "routes: {}")},
 			"", "host 0: the network YAML has no list of interfaces"},
-		"an interface that is none": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")},
+		"an interface that is not a mapping": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")},
 			"", "host 0: interfaces[0] (line 2) must be a mapping with the name of an interface"},
-		"a card without a MAC": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", good)}, "",
+		"a NIC without a MAC": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", good)}, "",
 			`host 0: interfaces[0].name (line 2) is "eth0", which has no MAC address in mac_interface_map and is not a name that Linux gives to a NIC`},
-		"a name the YAML has not": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", "interfaces:\n- name: eno1\n")}, "",
+		"a name that is not in the YAML": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9",
+			"interfaces:\n- name: eno1\n")}, "",
 			`host 0: interfaces (line 1) contain none of the names in mac_interface_map, such as "eth9"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +100,7 @@ func TestPreviewNetwork(t *testing.T) {
 	}
 	preview, err := PreviewNetwork([]HostNetwork{richHost(), broken, taggedHost()}, "4.17", vip)
 	require.NoError(t, err)
-	require.Equal(t, "keyfiles", preview.Way)
+	require.Equal(t, "keyfiles", preview.Form)
 	require.Nil(t, preview.Hosts[0].Fault)
 	require.Len(t, preview.Hosts[0].Files, 4)
 	require.Equal(t, StaticAddress{Host: 0, Interface: "eth0", Field: "interfaces[0].ipv4.address[0].ip",
@@ -116,7 +118,7 @@ func TestPreviewNetwork(t *testing.T) {
 
 	preview, err = PreviewNetwork([]HostNetwork{taggedHost(), switchedHost("52:54:00:00:00:01")}, "", nil)
 	require.NoError(t, err)
-	require.Equal(t, "policy", preview.Way)
+	require.Equal(t, "policy", preview.Form)
 	require.Equal(t, preview.Hosts[1].Beyond, preview.Beyond)
 	require.Contains(t, string(preview.Hosts[0].Files[0].Data), `interfaces.mac-address == "52:54:00:00:00:0D"`)
 	require.Contains(t, string(preview.Hosts[1].Files[0].Data), `{{ capture.iface0.interfaces.0.name }}`)
@@ -138,22 +140,22 @@ func TestNetworkScript_appliesOwnPolicy(t *testing.T) {
 		return m
 	}
 
-	t.Run("both cards of the first", func(t *testing.T) {
+	t.Run("both NICs of the first host", func(t *testing.T) {
 		m := settings(newMachine(t, "52:54:00:00:00:0a", "52:54:00:00:00:0b"))
 		require.Contains(t, m.run(t, string(script)), "nmstatectl service")
 		require.Equal(t, []string{"ymlFile0.yml"}, m.list(t, "etc/nmstate"))
 	})
-	t.Run("the card of the second", func(t *testing.T) {
+	t.Run("the NIC of the second host", func(t *testing.T) {
 		m := settings(newMachine(t, "00:00:00:00:00:01", "52:54:00:00:00:0c"))
 		require.Contains(t, m.run(t, string(script)), "nmstatectl service")
 		require.Equal(t, []string{"ymlFile1.yml"}, m.list(t, "etc/nmstate"))
 	})
-	t.Run("one of two cards, after waiting for the other", func(t *testing.T) {
+	t.Run("one of two NICs, after waiting for the other", func(t *testing.T) {
 		m := settings(newMachine(t, "52:54:00:00:00:0b"))
 		require.Contains(t, m.run(t, string(script)), "nmstatectl service")
 		require.Equal(t, []string{"ymlFile0.yml"}, m.list(t, "etc/nmstate"))
 	})
-	t.Run("a stranger keeps DHCP", func(t *testing.T) {
+	t.Run("a host without a description keeps DHCP", func(t *testing.T) {
 		m := settings(newMachine(t, "00:00:00:00:00:01"))
 		out := m.run(t, string(script))
 		require.Contains(t, out, "it stays with DHCP")
@@ -186,9 +188,9 @@ func TestNetworkScript_copiesOwnKeyfiles(t *testing.T) {
 		require.Equal(t, bond, m.list(t, "etc/NetworkManager/system-connections"))
 		info, err := os.Stat(filepath.Join(m.root, "etc/NetworkManager/system-connections/bond0.nmconnection"))
 		require.NoError(t, err)
-		require.EqualValues(t, 0o600, info.Mode().Perm(), "NetworkManager takes no file that others may read")
+		require.EqualValues(t, 0o600, info.Mode().Perm(), "NetworkManager rejects files that others may read")
 	})
-	t.Run("with this machine's names of cards where they name one", func(t *testing.T) {
+	t.Run("with this machine's interface names", func(t *testing.T) {
 		c.StaticNetwork = []HostNetwork{trunkHost()}
 		files, err = InitrdFiles(c)
 		require.NoError(t, err)
@@ -219,7 +221,7 @@ func TestNetworkScript_copiesOwnKeyfiles(t *testing.T) {
 		require.Equal(t, []string{"eth0.nmconnection"}, m.list(t, "etc/coreos-firstboot-network"))
 		require.Empty(t, m.list(t, "etc/NetworkManager/system-connections"))
 	})
-	t.Run("a stranger keeps DHCP", func(t *testing.T) {
+	t.Run("a host without a description keeps DHCP", func(t *testing.T) {
 		m := settings(newMachine(t, "00:00:00:00:00:01"))
 		require.Contains(t, m.run(t, script), "it stays with DHCP")
 		require.Empty(t, m.list(t, "etc/NetworkManager/system-connections"))

@@ -38,14 +38,15 @@ func newOwners(taken Claims) *owners {
 func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 	for _, c := range host.nics {
 		if first, taken := o.macs[c.MAC]; taken {
-			return &NetworkFault{Problem: fmt.Sprintf("the MAC address %s belongs to host %d already", c.MAC, first)}
+			return &NetworkFault{Problem: fmt.Sprintf("the MAC address %s already belongs to host %d", c.MAC, first)}
 		}
 		o.macs[c.MAC] = i
 	}
 	for _, a := range host.addresses(i) {
 		ip := a.Address.Addr()
 		if first, taken := o.addresses[ip]; taken && first.host != i {
-			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which %s of host %d has already", ip, first.link,
+			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which is already an address of %s of host %d",
+				ip, first.link,
 				first.host))
 		}
 		if claim, taken := o.taken[ip]; taken && !host.isOne(claim.MACs) {

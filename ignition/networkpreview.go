@@ -4,10 +4,10 @@ import "fmt"
 
 // NetworkPreview describes how the network descriptions of an infra-env are applied.
 type NetworkPreview struct {
-	// Way is the form of the settings: "keyfiles" that identify NICs by MAC address, keyfiles that
+	// Form is the form of the settings: "keyfiles" that identify NICs by MAC address, keyfiles that
 	// a "script" copies, or a "policy" for nmstate.
-	Way string
-	// Beyond is the first field that keyfiles do not support. It is nil unless Way is "policy".
+	Form string
+	// Beyond is the first field that keyfiles do not support. It is nil unless Form is "policy".
 	// Minimal images and network boot need keyfiles.
 	Beyond *NetworkFault
 	Hosts  []HostPreview
@@ -25,7 +25,7 @@ type HostPreview struct {
 // must not use taken addresses.
 func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) (*NetworkPreview, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, taken)
-	preview := &NetworkPreview{Way: map[form]string{byMAC: "keyfiles", byScript: "script",
+	preview := &NetworkPreview{Form: map[form]string{byMAC: "keyfiles", byScript: "script",
 		byNmstate: "policy"}[plan.form], Beyond: plan.beyond, Hosts: make([]HostPreview, len(hosts))}
 	for i := range plan.hosts {
 		host, shown := &plan.hosts[i], &preview.Hosts[i]

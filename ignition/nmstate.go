@@ -110,8 +110,7 @@ type resolver struct {
 // description. See systemd.net-naming-scheme(7).
 var physicalName = regexp.MustCompile(`^en[PsvxXbucaipod]`)
 
-// beyondKeyfiles is the end of the sentence about a field that NetworkManager's keyfiles do not
-// support.
+// beyondKeyfiles ends the error about a field that NetworkManager's keyfiles do not support.
 const beyondKeyfiles = "is not supported by NetworkManager's keyfiles"
 
 // keyfileKinds are the types of interfaces that keyfiles support.
@@ -196,7 +195,7 @@ func (p *stateParser) parse(root value) {
 	none := func() {
 		problem := "the network YAML has no list of interfaces"
 		if field(root.node, "capture") != nil || field(root.node, "desiredState") != nil {
-			problem = "the network YAML is a policy with captures; give the desired state alone, the NICs are " +
+			problem = "the network YAML is a policy with captures; give only the desired state, because the NICs are " +
 				"captured by mac_interface_map"
 		}
 		if p.fault == nil {
@@ -260,7 +259,7 @@ func (p *stateParser) link(v value) {
 		case "state":
 			state := v.oneOf("up", "down", "absent", "ignore")
 			if l.up = state == "up"; !l.up {
-				p.beyond(v.path, v.node.Line, fmt.Sprintf("is %q, which %s: they bring interfaces up",
+				p.beyond(v.path, v.node.Line, fmt.Sprintf("is %q, which %s: they always activate interfaces",
 					state, beyondKeyfiles))
 			}
 		case "profile-name":
@@ -304,7 +303,7 @@ func (p *stateParser) link(v value) {
 	case p.fault != nil:
 		return
 	case l.name == "" || strings.ContainsAny(l.name, " \t/"):
-		v.refuse("needs a name without blanks and slashes; it has %q", l.name)
+		v.refuse("needs a name without blanks and slashes; the name is %q", l.name)
 	}
 	if identifier == "mac-address" {
 		if l.mac = mac; mac == "" {
@@ -395,7 +394,7 @@ func readFamily(v value, v6 bool) *family {
 	given := false
 	v.fields(familyKeys, func(name string, v value) bool {
 		if of6, ofOne := familyOf[name]; ofOne && of6 != v6 {
-			v.refuse("is for %s", familyName(of6))
+			v.refuse("exists only for %s", familyName(of6))
 			return true
 		}
 		switch name {
@@ -518,7 +517,7 @@ func (f *family) readAddress(v value, v6 bool) {
 		v.refuse("needs an ip and a prefix-length")
 		return
 	case ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback():
-		v.refuse("is %s, which no interface can have", ip)
+		v.refuse("is %s, which is not valid for an interface", ip)
 		return
 	}
 	prefix := netip.PrefixFrom(ip, int(bits))

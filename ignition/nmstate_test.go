@@ -162,14 +162,14 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 		full, initrd []string
 		problem      string
 	}{
-		"cards known by their MAC addresses": {
+		"NICs identified by MAC address": {
 			plain,
 			[]string{"/etc/NetworkManager/system-connections/host0-eth0.nmconnection",
 				"/etc/NetworkManager/system-connections/host1-eth0.nmconnection"},
 			[]string{"etc/coreos-firstboot-network/host0-eth0.nmconnection",
 				"etc/coreos-firstboot-network/host1-eth0.nmconnection"}, "",
 		},
-		"a card known by its name, which other machines have too": {
+		"a NIC identified by a name that other machines use": {
 			[]HostNetwork{{ethernet + "- name: eno1\n  ipv4: {enabled: true, dhcp: true}\n", nic(0)}},
 			[]string{"/etc/assisted/network/host0/eno1.nmconnection", "/etc/assisted/network/host0/eth0.nmconnection",
 				"/etc/assisted/network/host0/mac_interface.ini", "/usr/local/bin/static-network"},
@@ -180,7 +180,7 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 				"usr/local/bin/static-network",
 			}, "",
 		},
-		"a bond in one of them": {
+		"a bond in one host": {
 			[]HostNetwork{{ethernet, nic(0)}, bondedHost()},
 			[]string{
 				"/etc/assisted/network/host0/eth0.nmconnection", "/etc/assisted/network/host0/mac_interface.ini",
@@ -198,7 +198,7 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 				"usr/local/bin/static-network",
 			}, "",
 		},
-		"a virtual switch in one of them": {
+		"a virtual switch in one host": {
 			[]HostNetwork{{ethernet, nic(0)}, switchedHost("52:54:00:00:00:0c")},
 			[]string{
 				"/etc/assisted/network/host0/mac_interface.ini", "/etc/assisted/network/host0/ymlFile0.yml",
@@ -206,8 +206,8 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 				"/usr/local/bin/static-network",
 			},
 			nil, "static network: host 1: interfaces[1].type (line 4) is \"ovs-bridge\", which is not supported by " +
-				"NetworkManager's keyfiles, which are all that a minimal image has before it is booted; use the " +
-				"image type full-iso, or leave it out",
+				"NetworkManager's keyfiles, the only format that a minimal image supports; use the " +
+				"image type full-iso, or leave out the field",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,49 +256,49 @@ func TestInitrdFiles_proxyForRootFileSystem(t *testing.T) {
 		require.Contains(t, string(files[0].Data), line+"\n")
 	}
 	require.Regexp(t, `(?m)^Environment=no_proxy=\.example,.+$`, string(files[0].Data),
-		"the appliance itself is reached directly")
+		"connections to the appliance use no proxy")
 }
 
 func TestCheckNetwork_errorNamesField(t *testing.T) {
 	const head = "interfaces:\n- name: eth0\n  type: ethernet\n"
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"an address that is none": {head +
+		"an invalid address": {head +
 			"  ipv4: {enabled: true, address: [{ip: 192.168.1.300, prefix-length: 24}]}",
 			`interfaces[0].ipv4.address[0].ip (line 4) is "192.168.1.300", which is not an IPv4 address`},
 		"an IPv6 address for IPv4": {head + "  ipv4: {address: [{ip: '::1', prefix-length: 24}]}",
 			`interfaces[0].ipv4.address[0].ip (line 4) is "::1", which is not an IPv4 address`},
-		"a prefix too long": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 33}]}",
+		"too long a prefix": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 33}]}",
 			`interfaces[0].ipv4.address[0].prefix-length (line 4) is "33"; it must be a whole number from 0 to 32`},
 		"an address without a prefix": {head + "  ipv4: {address: [{ip: 192.0.2.1}]}",
 			`interfaces[0].ipv4.address[0] (line 4) needs an ip and a prefix-length`},
 		"an address twice": {head +
 			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}, {ip: 192.0.2.1, prefix-length: 24}]}",
 			`interfaces[0].ipv4.address[1] (line 4) is a duplicate`},
-		"a text for true": {head + "  ipv4: {enabled: maybe}",
+		"a text for a boolean": {head + "  ipv4: {enabled: maybe}",
 			`interfaces[0].ipv4.enabled (line 4) is "maybe"; it must be true or false`},
 		"autoconf without DHCP": {head + "  ipv6: {enabled: true, autoconf: true}",
-			`interfaces[0].ipv6.autoconf (line 4) goes with dhcp: true only`},
+			`interfaces[0].ipv6.autoconf (line 4) requires dhcp: true`},
 		"a list for a mapping": {head + "  ipv4: [dhcp]", `interfaces[0].ipv4 (line 4) must be a mapping`},
 		"a mapping for a list": {"interfaces: {name: eth0}", `interfaces (line 1) must be a list`},
-		"an MTU too small": {head + "  mtu: 20",
+		"too small an MTU": {head + "  mtu: 20",
 			`interfaces[0].mtu (line 4) is "20"; it must be a whole number from 68 to 65535`},
-		"a MAC that is none": {head + "  mac-address: eth0",
+		"an invalid MAC": {head + "  mac-address: eth0",
 			`interfaces[0].mac-address (line 4) is "eth0"; a MAC address looks like 52:54:00:12:34:56`},
-		"a state that is none": {head + "  state: upp",
+		"an invalid state": {head + "  state: upp",
 			`interfaces[0].state (line 4) is "upp"; it must be one of up, down, absent, ignore`},
 		"an interface without a name": {"interfaces:\n- type: ethernet\n",
-			`interfaces[0] (line 2) needs a name without blanks and slashes; it has ""`},
+			`interfaces[0] (line 2) needs a name without blanks and slashes; the name is ""`},
 		"a name with a slash": {"interfaces:\n- name: ../etc\n",
-			`interfaces[0] (line 2) needs a name without blanks and slashes; it has "../etc"`},
+			`interfaces[0] (line 2) needs a name without blanks and slashes; the name is "../etc"`},
 		"a name twice": {head + "- name: eth0\n  type: ethernet",
-			`interfaces[1].name (line 4) is "eth0", the same as that of interfaces[0]`},
+			`interfaces[1].name (line 4) is "eth0", which is also the name of interfaces[0]`},
 		"a key twice": {head + "  mtu: 1500\n  mtu: 1400",
 			`interfaces[0].mtu (line 5) is a duplicate; the first one is in line 4`},
 		"a line feed in a value": {head + "  profile-name: \"a\\n[bond]\"",
 			`interfaces[0].profile-name (line 4) must be one line without control characters`},
 		"a bond without a mode": {head + "- name: bond0\n  type: bond\n  link-aggregation: {port: [eth0]}",
 			`interfaces[1].link-aggregation.mode (line 6) is missing`},
-		"a bond's mode that is none": {head +
+		"an invalid bond mode": {head +
 			"- name: bond0\n  type: bond\n  link-aggregation: {mode: 7, port: [eth0]}",
 			`interfaces[1].link-aggregation.mode (line 6) is "7"; the modes of a bond are`},
 		"a bond of unknown ports": {head +
@@ -307,93 +307,93 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 		"a port of two bonds": {head +
 			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}\n- name: b1\n  type: bond\n  " +
 			"link-aggregation: {mode: 1, port: [eth0]}",
-			`interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
+			`interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is already a port`},
 		"a bond in itself": {head +
-			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [b0]}", `or the bond itself`},
+			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [b0]}", `or is the bond itself`},
 		"a bond's option with a bracket": {head +
 			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, options: {'a]': 1}, port: [eth0]}",
-			`options.a] (line 6) is not an option of a bond`},
+			`options.a] (line 6) is not a bond option`},
 		"a port with addresses": {head +
 			"  ipv4: {enabled: true, dhcp: true}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: " +
 			"[eth0]}", `interfaces[0] (line 2) is a port of b0 and cannot have addresses of its own`},
-		"a VLAN's id that is none": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5000}",
+		"an invalid VLAN id": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5000}",
 			`interfaces[1].vlan.id (line 6) is "5000"; it must be a whole number from 0 to 4094`},
-		"a VLAN on nothing": {head + "- name: v\n  type: vlan\n  vlan: {id: 5}",
+		"a VLAN without a base interface": {head + "- name: v\n  type: vlan\n  vlan: {id: 5}",
 			`interfaces[1].vlan.base-iface (line 6) is missing`},
 		"a VLAN on itself": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: v, id: 5}",
 			`interfaces[1].vlan.base-iface (line 6) is "v"`},
 		"a VLAN with too long a name": {head +
 			"- name: enp129s0f0np0.100\n  type: vlan\n  vlan: {base-iface: eth0, id: 100}",
-			`interfaces[1].name (line 4) is "enp129s0f0np0.100"; Linux takes names of up to 15 characters`},
-		"a route to nowhere": {head + "routes: {config: [{next-hop-interface: eth0}]}",
+			`interfaces[1].name (line 4) is "enp129s0f0np0.100"; Linux supports names of up to 15 characters`},
+		"a route without a destination": {head + "routes: {config: [{next-hop-interface: eth0}]}",
 			`routes.config[0] (line 4) needs a destination such as 0.0.0.0/0`},
-		"a destination that is none": {head +
+		"an invalid destination": {head +
 			"routes: {config: [{destination: default, next-hop-interface: eth0}]}",
 			`routes.config[0].destination (line 4) is "default"; a network looks like`},
 		"a gateway of the other family": {head +
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: '::1', next-hop-interface: eth0}]}",
 			`routes.config[0].next-hop-address (line 4) is "::1", which is not an IPv4 address`},
-		"a route through nothing": {head +
+		"a route through a missing interface": {head +
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eht0}]}",
 			`routes.config[0].next-hop-interface (line 4) is "eht0", which is not an interface of this description`},
-		"a route where there is no IPv4": {head +
+		"an IPv4 route without IPv4 addresses": {head +
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0}]}",
 			`routes.config[0].next-hop-interface (line 4) is "eth0", which has no IPv4 addresses`},
 		"a name server that is a name": {head + "dns-resolver: {config: {server: [ns.example]}}",
 			`dns-resolver.config.server[0] (line 4) is "ns.example", which is not an address of a name server`},
-		"a route whose gateway is itself": {head +
+		"a route through the host's own address": {head +
 			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\nroutes: {config: [{destination: 0.0.0.0/0, " +
 			"next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}",
 			`routes.config[0].next-hop-address (line 5) is 192.0.2.1, an address of eth0 itself`},
 		"a rule for both families": {head +
 			"route-rules: {config: [{ip-from: 192.0.2.0/24, ip-to: '2001:db8::/64'}]}",
-			`route-rules.config[0] (line 4) contains IPv4 and IPv6; a rule is for one of them`},
+			`route-rules.config[0] (line 4) contains IPv4 and IPv6; a rule must use only one of them`},
 		"a rule for neither family": {head + "route-rules: {config: [{route-table: 5}]}",
 			`route-rules.config[0] (line 4) needs ip-from, ip-to or a family`},
-		"a rule where there is no IPv4": {head + "route-rules: {config: [{ip-from: 192.0.2.0/24}]}",
-			`route-rules.config[0] (line 4) is a rule for IPv4, and no interface has IPv4 addresses`},
+		"an IPv4 rule without IPv4 addresses": {head + "route-rules: {config: [{ip-from: 192.0.2.0/24}]}",
+			`route-rules.config[0] (line 4) is a rule for IPv4, but no interface has IPv4 addresses`},
 		"a mask without a mark": {head + "route-rules: {config: [{family: ipv4, fwmask: 1}]}",
 			`route-rules.config[0] (line 4) has a fwmask but no fwmark`},
 		"a typo": {head + "  mut: 9000",
 			`interfaces[0].mut (line 4) is not a field of nmstate: use mtu instead`},
-		"a slip in an address": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix_length: 24}]}",
+		"a typo in an address": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix_length: 24}]}",
 			`interfaces[0].ipv4.address[0].prefix_length (line 4) is not a field of nmstate: use prefix-length instead`},
-		"a slip in a bond's option": {head +
+		"a typo in a bond option": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 4, port: [eth0], options: {lacp-rat: fast}}",
 			`interfaces[1].link-aggregation.options.lacp-rat (line 6) is not a field of nmstate: use lacp_rate instead`},
-		"IPv6's word for IPv4": {head + "  ipv4: {enabled: true, autoconf: true}",
-			`interfaces[0].ipv4.autoconf (line 4) is for IPv6`},
+		"an IPv6 field for IPv4": {head + "  ipv4: {enabled: true, autoconf: true}",
+			`interfaces[0].ipv4.autoconf (line 4) exists only for IPv6`},
 		"a small MTU with IPv6": {head + "  mtu: 1000\n  ipv6: {dhcp: true}",
-			`interfaces[0].mtu (line 4) is 1000, and Linux has no IPv6 below 1280`},
+			`interfaces[0].mtu (line 4) is 1000, but Linux requires at least 1280 for IPv6`},
 		"a speed without duplex": {head + "  ethernet: {speed: 1000}",
 			`interfaces[0].ethernet (line 4) needs speed and duplex together, or neither`},
 		"an address that is a network's": {head + "  ipv4: {address: [{ip: 224.0.0.5, prefix-length: 24}]}",
-			`interfaces[0].ipv4.address[0] (line 4) is 224.0.0.5, which no interface can have`},
+			`interfaces[0].ipv4.address[0] (line 4) is 224.0.0.5, which is not valid for an interface`},
 		"one address on two interfaces": {head +
 			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\n- name: eno1\n  ipv4: {address: [{ip: " +
 			"192.0.2.1, prefix-length: 25}]}",
-			`interfaces[1].ipv4.address[0].ip (line 6) is 192.0.2.1, which eth0 has already`},
+			`interfaces[1].ipv4.address[0].ip (line 6) is 192.0.2.1, which is already an address of eth0`},
 		"a token and stable privacy": {head +
 			"  ipv6: {dhcp: true, autoconf: true, token: '::5', addr-gen-mode: stable-privacy}",
 			`interfaces[0].ipv6 (line 4) has a token, which requires addr-gen-mode: eui64`},
 		"a token that is a whole address": {head + "  ipv6: {dhcp: true, autoconf: true, token: '2001:db8::5'}",
 			`interfaces[0].ipv6.token (line 4) is "2001:db8::5"; it must be the lower 64 bits`},
-		"a client id of words": {head + "  ipv4: {dhcp: true, dhcp-client-id: me}",
+		"an invalid client id": {head + "  ipv4: {dhcp: true, dhcp-client-id: me}",
 			`interfaces[0].ipv4.dhcp-client-id (line 4) is "me"; it must be ll, iaid+duid, or octets`},
 		"a bond's option of other modes": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {lacp_rate: fast}}",
 			`interfaces[1].link-aggregation.options.lacp_rate (line 6) is an option of the modes 802.3ad, but the mode of this bond is active-backup`},
-		"a bond watched in two ways": {head +
+		"two methods of link monitoring": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {miimon: 100, " +
 			"arp_interval: 100, arp_ip_target: 192.0.2.1}}",
-			`options.arp_interval (line 6) and miimon are two methods of link monitoring`},
-		"a delay without watching": {head +
+			`options.arp_interval (line 6) conflicts with miimon; a bond can use only one method`},
+		"a delay without link monitoring": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {updelay: 100}}",
 			`options.updelay (line 6) needs miimon`},
-		"a primary that is no port": {head +
+		"a primary that is not a port": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {primary: eth1}}",
 			`options.primary (line 6) is "eth1", which is not a port of the bond`},
-		"a MAC that the bond takes itself": {head +
+		"a MAC that the bond overwrites": {head +
 			"- name: b\n  type: bond\n  mac-address: 52:54:00:00:00:09\n  link-aggregation: {mode: 1, port: [eth0], " +
 			"options: {fail_over_mac: active}}",
 			`interfaces[1].mac-address (line 6) conflicts with fail_over_mac: active`},
@@ -406,10 +406,10 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 		"a port of a bond and of a bridge": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: b0\n  type: bond\n  " +
 			"link-aggregation: {mode: 1, port: [eth0]}",
-			`interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
-		"a port that names another bridge": {head +
+			`interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is already a port`},
+		"a port with another controller": {head +
 			"  controller: br1\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: br1\n  " +
-			"type: linux-bridge", `interfaces[0].controller (line 4) is "br1", and br0 has it as a port`},
+			"type: linux-bridge", `interfaces[0].controller (line 4) is "br1", but br0 lists this interface as a port`},
 		"a forward delay too short": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {options: {stp: {forward-delay: 1}}, port: [{name: eth0}]}",
 			`interfaces[1].bridge.options.stp.forward-delay (line 6) is "1"; it must be a whole number from 2 to 30`},
@@ -419,39 +419,39 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 		"an access port with a trunk": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: access, tag: 5, " +
 			"trunk-tags: [{id: 6}]}}]}", `interfaces[1].bridge.port[0].vlan (line 6) is an access port`},
-		"a trunk without native": {head +
+		"a trunk without enable-native": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, tag: 5, " +
 			"trunk-tags: [{id: 6}]}}]}",
-			`tag, the VLAN of frames without one, and enable-native: true go together`},
-		"a range that goes down": {head +
+			`set both tag (the VLAN of untagged frames) and enable-native: true, or neither`},
+		"a descending range": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, trunk-tags: " +
 			"[{id-range: {min: 9, max: 5}}]}}]}",
-			`trunk-tags[0].id-range (line 6) needs a min and a max that is not below it`},
+			`trunk-tags[0].id-range (line 6) needs a min and a max, and max must not be less than min`},
 		"a VLAN without an id": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0}",
 			`interfaces[1].vlan.id (line 6) is missing`},
 		"a VLAN twice": {head +
 			"- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5}\n- name: w\n  type: vlan\n  vlan: " +
-			"{base-iface: eth0, id: 5}", `interfaces[2].vlan.id (line 9) is 5 on eth0, the same as that of v`},
-		"a VLAN larger than what it is on": {head +
+			"{base-iface: eth0, id: 5}", `interfaces[2].vlan.id (line 9) is 5 on eth0, which is also the id of v`},
+		"a VLAN with a larger MTU than its base": {head +
 			"  mtu: 1500\n- name: v\n  type: vlan\n  mtu: 9000\n  vlan: {base-iface: eth0, id: 5}",
 			`interfaces[1].mtu (line 7) is 9000, above the 1500 of eth0, the base interface of the VLAN`},
 		"a tab": {"interfaces:\n- name: eth0\n\tmtu: 1500",
 			`the network YAML can't be read: line 3 begins with a tab; YAML is indented with blanks`},
-		"a tab behind blanks": {"interfaces:\n- name: eth0\n  ipv4:\n  \tenabled: true",
+		"a tab after blanks": {"interfaces:\n- name: eth0\n  ipv4:\n  \tenabled: true",
 			`begins with a tab; YAML is indented with blanks`},
 		"ten megabytes": {head + "  description: '" + strings.Repeat("x", 10<<20) + "'",
-			`the network YAML has 10.0 MiB; up to 1 MiB are read for one host`},
+			`the network YAML has 10.0 MiB; the limit per host is 1 MiB`},
 		"two documents": {head + "---\n" + head,
-			`the network YAML has a second document from line 4 on (behind ---); a host has one`},
-		"an anchor that is not there": {"interfaces:\n- *a", `unknown anchor 'a' referenced`},
-		"an anchor in itself":         {"interfaces: &a\n- *a", `is nested in more than 32 mappings and lists`},
+			`the network YAML has a second document, which starts in line 4 (after ---); a host needs one document`},
+		"a missing anchor":    {"interfaces:\n- *a", `unknown anchor 'a' referenced`},
+		"an anchor in itself": {"interfaces: &a\n- *a", `is nested in more than 32 mappings and lists`},
 		"a key that is a list": {"interfaces:\n- [a]: b",
-			`interfaces[0] (line 2) has a key that is not a name`},
-		"a merge of no mapping": {"interfaces:\n- <<: 5",
+			`interfaces[0] (line 2) has a key that is not a string`},
+		"a merge key without a mapping": {"interfaces:\n- <<: 5",
 			`interfaces[0].<< (line 2) must refer to a mapping`},
 		"a policy": {"capture: {a: interfaces.name == 'eth0'}\ndesiredState: {interfaces: " +
-			"[{name: eth0}]}", `is a policy with captures; give the desired state alone`},
-		"aliases that grow beyond measure": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
+			"[{name: eth0}]}", `is a policy with captures; give only the desired state`},
+		"aliases with exponential growth": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
 			"[*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e " +
 			"[*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: " +
 			"[*f,*f,*f,*f,*f,*f,*f,*f,*f]\ninterfaces: [{name: eth0}]", `an alias counts at each use`},
@@ -486,7 +486,7 @@ func TestKeyfiles_unsupportedFieldsAreNamed(t *testing.T) {
 			cant: head +
 			"routes: {config: [{next-hop-interface: eth0, state: absent}]}",
 		`interfaces[0].state (line 4) is "down", which` + cant +
-			": they bring interfaces up": head + "  state: down",
+			": they always activate interfaces": head + "  state: down",
 		`interfaces[1].type (line 5) is "ovs-bridge", which` +
 			cant: head +
 			"- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}",
@@ -508,7 +508,7 @@ func TestKeyfiles_unsupportedFieldsAreNamed(t *testing.T) {
 			"routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.1}]}",
 		"dns-resolver.config.server[0] (line 4) is 2001:db8::1, for which no interface has addresses of its kind, " +
 			"so it" + cant: head + "dns-resolver: {config: {server: ['2001:db8::1']}}",
-		`interfaces[0].controller (line 4) is "br9", which is no bond or bridge of this description, so it` +
+		`interfaces[0].controller (line 4) is "br9", which is not a bond or bridge of this description, so it` +
 			cant: head + "  controller: br9",
 		`interfaces[1].copy-mac-from (line 6) is "eno9", which has no MAC address in mac_interface_map, so it` +
 			cant: head + "- name: b\n  type: bond\n  copy-mac-from: eno9\n  link-aggregation: {mode: 1, " +
@@ -606,7 +606,7 @@ func TestCheckNetwork_largeDescriptionsAreFast(t *testing.T) {
 		_, fault := planHost(HostNetwork{YAML: text, Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01",
 			Name: "eth0"}}})
 		if fault != nil {
-			require.Regexp(t, `is beyond the 100000 values|can't be read|second time`, fault.Error(), name)
+			require.Regexp(t, `exceeds the limit of 100000 values|can't be read|is a duplicate`, fault.Error(), name)
 		}
 	}
 	require.Less(t, time.Since(began), time.Minute)
@@ -685,8 +685,8 @@ func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 	})
 }
 
-// examplesOfNmstate returns, for each example of nmstate, whether it became keyfiles, or the reason
-// why not.
+// examplesOfNmstate returns a line for each example of nmstate: the keyfiles, the reason for a
+// policy, or the fault.
 func examplesOfNmstate(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -36,7 +36,7 @@ func (p *stateParser) check(nics []NetworkInterface) {
 	for _, l := range p.state.interfaces {
 		if other := c.links[l.name]; other != nil && !strings.HasPrefix(l.kind, "ovs-") &&
 			!strings.HasPrefix(other.kind, "ovs-") {
-			p.refuse(l.path+".name", 0, "is %q, the same as that of %s", l.name, other.path)
+			p.refuse(l.path+".name", 0, "is %q, which is also the name of %s", l.name, other.path)
 			return
 		}
 		c.links[l.name] = l
@@ -97,14 +97,14 @@ func (c *stateChecker) link(l *link) {
 		}
 	}
 	if len(l.name) > interfaceNameLimit {
-		c.refuse(l.path+".name", 0, "is %q; Linux takes names of up to %d characters", l.name, interfaceNameLimit)
+		c.refuse(l.path+".name", 0, "is %q; Linux supports names of up to %d characters", l.name, interfaceNameLimit)
 	}
 	if l.v6.on() && l.v6.autoconf && !l.v6.dhcp {
 		c.refuse(l.path+".ipv6.autoconf", 0,
-			"goes with dhcp: true only, which lets the router choose; set both or neither")
+			"requires dhcp: true, because the router selects the method; set both or neither")
 	}
 	if l.v6.on() && l.mtu > 0 && l.mtu < smallestIPv6MTU {
-		c.refuse(l.path+".mtu", 0, "is %d, and Linux has no IPv6 below %d", l.mtu, smallestIPv6MTU)
+		c.refuse(l.path+".mtu", 0, "is %d, but Linux requires at least %d for IPv6", l.mtu, smallestIPv6MTU)
 	}
 	if l.copyMACOf == "" {
 		return
@@ -120,7 +120,7 @@ func (c *stateChecker) link(l *link) {
 // ports links a bond or bridge with its ports. Ports need no description of their own.
 func (c *stateChecker) ports(l *link) {
 	if l.kind == "bond" && l.bond.mode == "" {
-		c.refuse(l.path+".link-aggregation.mode", 0, "is missing; it is one of %s", strings.Join(bondModes, ", "))
+		c.refuse(l.path+".link-aggregation.mode", 0, "is missing; it must be one of %s", strings.Join(bondModes, ", "))
 		return
 	}
 	if l.kind == "bond" && l.clonedMAC != "" && l.bond.mode == "active-backup" &&
@@ -146,11 +146,11 @@ func (c *stateChecker) ports(l *link) {
 		}
 		switch {
 		case port == l || port.controller != nil:
-			c.refuse(path, 0, "is %q, which is a port already or the %s itself", name,
+			c.refuse(path, 0, "is %q, which is already a port, or is the %s itself", name,
 				strings.TrimPrefix(l.kind, "linux-"))
 			return
 		case !port.up:
-			c.refuse(path, 0, "is %q, which %s says is not up", name, port.path)
+			c.refuse(path, 0, "is %q, which is not up (see %s)", name, port.path)
 			return
 		}
 		c.join(port, l, i)
@@ -181,13 +181,13 @@ func (c *stateChecker) vlan(l *link) {
 	base := c.links[l.vlan.base]
 	switch {
 	case l.vlan.base == "":
-		c.refuse(l.path+".vlan.base-iface", 0, "is missing; it names the base interface of the VLAN")
+		c.refuse(l.path+".vlan.base-iface", 0, "is missing; it must be the base interface of the VLAN")
 	case l.vlan.base == l.name || !c.known(l.vlan.base):
 		c.refuse(l.path+".vlan.base-iface", 0,
 			"is %q, which is not an interface of this description and has no MAC address in mac_interface_map",
 			l.vlan.base)
 	case l.vlan.id < 0:
-		c.refuse(l.path+".vlan.id", 0, "is missing; it is a number from 1 to 4094")
+		c.refuse(l.path+".vlan.id", 0, "is missing; it must be a number from 1 to 4094")
 	case base != nil && base.mtu > 0 && l.mtu > base.mtu:
 		c.refuse(l.path+".mtu", 0, "is %d, above the %d of %s, the base interface of the VLAN", l.mtu, base.mtu,
 			base.name)
@@ -196,7 +196,7 @@ func (c *stateChecker) vlan(l *link) {
 	}
 	place := vlan{base: l.vlan.base, id: l.vlan.id}
 	if other := c.tagged[place]; other != nil {
-		c.refuse(l.path+".vlan.id", 0, "is %d on %s, the same as that of %s", l.vlan.id, l.vlan.base, other.name)
+		c.refuse(l.path+".vlan.id", 0, "is %d on %s, which is also the id of %s", l.vlan.id, l.vlan.base, other.name)
 	}
 	c.tagged[place] = l
 }
@@ -208,7 +208,7 @@ func (c *stateChecker) port(l *link) {
 		controller := c.links[l.controlledBy]
 		if controller == nil || !controller.up || !controller.controls() {
 			c.beyond(l.path+".controller", 0,
-				fmt.Sprintf("is %q, which is no bond or bridge of this description, so it %s", l.controlledBy,
+				fmt.Sprintf("is %q, which is not a bond or bridge of this description, so it %s", l.controlledBy,
 					beyondKeyfiles))
 			return
 		}
@@ -223,7 +223,8 @@ func (c *stateChecker) port(l *link) {
 	switch {
 	case l.controller == nil:
 	case l.controlledBy != "" && l.controlledBy != l.controller.name:
-		c.refuse(l.path+".controller", 0, "is %q, and %s has it as a port", l.controlledBy, l.controller.name)
+		c.refuse(l.path+".controller", 0, "is %q, but %s lists this interface as a port", l.controlledBy,
+			l.controller.name)
 	case l.v4.on() || l.v6.on():
 		c.refuse(l.path, 0, "is a port of %s and cannot have addresses of its own", l.controller.name)
 	}
@@ -236,7 +237,7 @@ func (c *stateChecker) addresses(l *link) {
 			ip := address.Addr()
 			if other := c.owners[ip]; other != nil && other != l && !ip.IsLinkLocalUnicast() {
 				c.refuse(fmt.Sprintf("%s.%s.address[%d].ip", l.path, strings.ToLower(familyName(v6)), i),
-					0, "is %s, which %s has already", ip, other.name)
+					0, "is %s, which is already an address of %s", ip, other.name)
 			}
 			c.owners[ip] = l
 		}
@@ -317,7 +318,7 @@ func (c *stateChecker) rules() {
 			r.on = others[r.v6]
 		}
 		if r.on == nil {
-			c.refuse(r.path, 0, "is a rule for %s, and no interface has %s addresses", familyName(r.v6),
+			c.refuse(r.path, 0, "is a rule for %s, but no interface has %s addresses", familyName(r.v6),
 				familyName(r.v6))
 		}
 	}

@@ -72,7 +72,7 @@ func readTargets(v value) string {
 	text := v.text()
 	for target := range strings.SplitSeq(text, ",") {
 		if a, err := netip.ParseAddr(target); err != nil || !a.Is4() {
-			v.refuse("is %q; it must be IPv4 addresses with commas between them", text)
+			v.refuse("is %q; it must be a list of IPv4 addresses, separated by commas", text)
 			return ""
 		}
 	}
@@ -135,13 +135,13 @@ func (l *link) readBondOptions(v value) {
 	at := make(map[string]value)
 	all := slices.AppendSeq(slices.Clone(newBondOptions), maps.Keys(bondOptions))
 	v.fields(strings.Join(all, " "), func(name string, v value) bool {
-		option, known := bondOptions[name]
-		if !known {
+		option, ok := bondOptions[name]
+		if !ok {
 			if strings.ContainsFunc(name, func(r rune) bool {
 				return r != '_' && r != '-' && (r < 'a' || r > 'z') &&
 					(r < '0' || r > '9')
 			}) {
-				v.refuse("is not an option of a bond")
+				v.refuse("is not a bond option")
 			}
 			return false
 		}
@@ -197,7 +197,7 @@ func (l *link) checkBondOptions(at map[string]value) {
 	set := func(name string) bool { return l.option(name) != "" && l.option(name) != "0" }
 	switch {
 	case set("miimon") && set("arp_interval"):
-		at["arp_interval"].refuse("and miimon are two methods of link monitoring; a bond can use one")
+		at["arp_interval"].refuse("conflicts with miimon; a bond can use only one method of link monitoring")
 	case set("arp_interval") && !set("arp_ip_target"):
 		at["arp_interval"].refuse("needs arp_ip_target, the addresses to probe")
 	case set("arp_ip_target") && !set("arp_interval"):
@@ -360,7 +360,7 @@ func readPortVLANs(v value) string {
 	case mode == "trunk" && len(trunk) == 0:
 		v.refuse("is a trunk: it needs trunk-tags")
 	case mode == "trunk" && (tag > 0) != (native == "true"):
-		v.refuse("is a trunk: tag, the VLAN of frames without one, and enable-native: true go together")
+		v.refuse("is a trunk: set both tag (the VLAN of untagged frames) and enable-native: true, or neither")
 	}
 	if tag > 0 {
 		trunk = append(trunk, fmt.Sprintf("%d pvid untagged", tag))
@@ -388,7 +388,7 @@ func readTrunkTag(v value) string {
 				return true
 			})
 			if v.p.fault == nil && (from == 0 || to < from) {
-				v.refuse("needs a min and a max that is not below it")
+				v.refuse("needs a min and a max, and max must not be less than min")
 			}
 			tags = fmt.Sprintf("%d-%d", from, to)
 		default:

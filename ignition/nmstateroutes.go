@@ -84,7 +84,7 @@ func (p *stateParser) route(v value) {
 		r.source = source.address(v6)
 	}
 	if r.weight > 0 && !r.gateway.IsValid() {
-		v.refuse("has a weight, which is for routes with a next-hop-address")
+		v.refuse("has a weight, which requires a next-hop-address")
 	}
 	if v6 && r.weight > 0 {
 		p.beyond(v.path+".weight", 0, "of an IPv6 route "+beyondKeyfiles)
@@ -143,7 +143,7 @@ func (p *stateParser) rule(v value) {
 		v.refuse("needs ip-from, ip-to or a family, which select IPv4 or IPv6")
 		return
 	case slices.Contains(families, true) && slices.Contains(families, false):
-		v.refuse("contains IPv4 and IPv6; a rule is for one of them")
+		v.refuse("contains IPv4 and IPv6; a rule must use only one of them")
 		return
 	case r.mask >= 0 && r.mark < 0:
 		v.refuse("has a fwmask but no fwmark")

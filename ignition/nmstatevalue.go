@@ -57,7 +57,7 @@ func readDocument(text string) (*yaml.Node, *NetworkFault) {
 		return &NetworkFault{Problem: fmt.Sprintf(format, args...)}
 	}
 	if len(text) > networkYAMLLimit {
-		return nil, whole("the network YAML has %.1f MiB; up to %d MiB are read for one host",
+		return nil, whole("the network YAML has %.1f MiB; the limit per host is %d MiB",
 			float64(len(text))/(1<<20), networkYAMLLimit>>20)
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
@@ -70,8 +70,10 @@ func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	}
 	switch err := decoder.Decode(&next); {
 	case err == nil:
-		return nil, whole("the network YAML has a second document from line %d on (behind ---); a host has one",
-			max(next.Line, 1))
+		return nil,
+			whole("the network YAML has a second document, which starts in line %d (after ---); a host needs one "+
+				"document",
+				max(next.Line, 1))
 	case !errors.Is(err, io.EOF):
 		return nil, unreadable(text, err)
 	}
@@ -158,7 +160,7 @@ func (r *documentReader) checkKeys(n *yaml.Node) {
 			continue
 		}
 		if key.Kind != yaml.ScalarNode {
-			r.refuse(n, "", "has a key that is not a name")
+			r.refuse(n, "", "has a key that is not a string")
 			return
 		}
 		if first, twice := lines[key.Value]; twice {

@@ -221,7 +221,7 @@ func usePool(raw []byte, pool string) ([]byte, error) {
 	}
 	if !found {
 		return nil, &ConfigError{Config: "config", Where: "$.ignition.config.merge",
-			Problem: fmt.Sprintf("leads to no worker config that the pool %q could replace", pool)}
+			Problem: fmt.Sprintf("contains no worker config that the pool %q can replace", pool)}
 	}
 	out, err := json.Marshal(config)
 	if err != nil {

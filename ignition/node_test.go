@@ -47,7 +47,7 @@ func TestHostConfig_machineConfigPool(t *testing.T) {
 
 	_, err = HostConfig(pointer("3.2.0", "master"), HostEdits{Hostname: "master-0", MachineConfigPool: "infra"})
 	require.ErrorContains(t, err,
-		`host master-0: Ignition config: $.ignition.config.merge: leads to no worker config that the pool "infra" could replace`)
+		`host master-0: Ignition config: $.ignition.config.merge: contains no worker config that the pool "infra" can replace`)
 }
 
 func TestHostConfig_refusals(t *testing.T) {

@@ -17,7 +17,7 @@ func TestArchive_withoutConfig(t *testing.T) {
 	require.NoError(t, err)
 	again, err := Archive([]File{files[1], files[0]})
 	require.NoError(t, err)
-	require.Equal(t, packed, again, "whatever the order")
+	require.Equal(t, packed, again, "the order has no effect")
 
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoEmbedArea reports that an ISO has no embed area for an Ignition config.
-var ErrNoEmbedArea = errors.New("it has no Ignition embed area (coreos/igninfo.json, images/ignition.img or a " +
+var ErrNoEmbedArea = errors.New("the ISO has no Ignition embed area (coreos/igninfo.json, images/ignition.img or a " +
 	"coreiso+ header)")
 
 // EmbedAreaError reports that an ISO describes its embed area, or its areas for kernel arguments,
@@ -22,7 +22,7 @@ type EmbedAreaError struct {
 }
 
 func (e *EmbedAreaError) Error() string {
-	return fmt.Sprintf("the description of an embed area in %s is wrong: %s", e.Where, e.Problem)
+	return fmt.Sprintf("the description of an embed area in %s is invalid: %s", e.Where, e.Problem)
 }
 
 // area is the embed area of an ISO, the space reserved for a packed payload.
@@ -121,7 +121,7 @@ func (a *area) describe(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) erro
 	}
 	img := v.Find(info.File)
 	if info.File == "" || img == nil || img.Dir {
-		return &EmbedAreaError{areaDescription, fmt.Sprintf("there is no file %q", info.File)}
+		return &EmbedAreaError{areaDescription, fmt.Sprintf("the ISO has no file %q", info.File)}
 	}
 	offset, length := int64(0), img.Size
 	if info.Offset != nil {

@@ -23,7 +23,7 @@ func TestConfigImage_containsPayload(t *testing.T) {
 	v, err := iso9660.Open(bytes.NewReader(iso), int64(len(iso)))
 	require.NoError(t, err)
 	require.Equal(t, "config-2", v.ID)
-	require.Equal(t, payload.Ignition, fileIn(t, iso, "openstack/latest/user_data"), "where Ignition looks for it")
+	require.Equal(t, payload.Ignition, fileIn(t, iso, "openstack/latest/user_data"), "the path that Ignition reads")
 	got, err := isogen.Embedded(image.NewReader(), image.Size())
 	require.NoError(t, err)
 	require.Equal(t, payload.Ignition, got.Ignition)
@@ -55,7 +55,7 @@ func TestAwaitConfigImage(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o755), modes["usr/local/bin/landfall-config-image"])
 	require.Contains(t, modes, "etc/systemd/system/landfall-config-image.service")
 
-	t.Run("its script is one that a shell reads", func(t *testing.T) {
+	t.Run("the script is valid", func(t *testing.T) {
 		script := filepath.Join(t.TempDir(), "script")
 		for _, f := range got.Files {
 			if f.Path == "usr/local/bin/landfall-config-image" {

@@ -251,14 +251,14 @@ func unarchive(b []byte, files map[string]File) (rest []byte, err error) {
 			return rest, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the cpio archive is cut short or damaged: %w", err)
+			return nil, fmt.Errorf("the cpio archive is truncated or damaged: %w", err)
 		}
 		name := strings.TrimRight(h.Name, "\x00")
 		if name == trailer {
 			return rest, nil
 		}
 		if h.Size < 0 || h.Size > int64(len(rest)) {
-			return nil, fmt.Errorf("the cpio archive is cut short in %q", name)
+			return nil, fmt.Errorf("the cpio archive is truncated in %q", name)
 		}
 		if err := readMember(archive, h, name, files); err != nil {
 			return nil, err
@@ -272,7 +272,8 @@ func readMember(archive io.Reader, h *cpio.Header, name string, files map[string
 		return nil
 	}
 	if !fs.ValidPath(clean) || strings.ContainsRune(clean, 0) {
-		return fmt.Errorf("the cpio archive has the path %q, which leads out of the root: do not use this ISO", name)
+		return fmt.Errorf("the cpio archive has the path %q, which is outside of the root directory: do not use this "+
+			"ISO", name)
 	}
 	switch h.Mode & cpio.ModeType {
 	case cpio.ModeDir:

@@ -70,7 +70,7 @@ func TestEmbedded_formatsOfAllTools(t *testing.T) {
 	zeros := make([]byte, 61)
 	for name, area := range map[string][]byte{
 		"gzip":                         join(gzipped(t, join(one, two)), zeros),
-		"gzip without room":            gzipped(t, join(one, two)),
+		"gzip without padding":         gzipped(t, join(one, two)),
 		"xz":                           join(xzipped(t, join(one, two)), zeros),
 		"plain":                        join(one, two, zeros),
 		"two gzip archives with zeros": join(gzipped(t, one), zeros, gzipped(t, two), zeros),
@@ -80,12 +80,12 @@ func TestEmbedded_formatsOfAllTools(t *testing.T) {
 		"zstd":                         join(zstded(t, join(one, two)), zeros),
 		"zstd before gzip":             join(zstded(t, one), zeros, gzipped(t, two)),
 		"plain before xz":              join(one, zeros, xzipped(t, two), zeros),
-		"the last copy of a path wins": join(gzipped(t, archive(t, "config.ign", "older")), gzipped(t, one),
+		"a path in two archives": join(gzipped(t, archive(t, "config.ign", "older")), gzipped(t, one),
 			gzipped(t, two)),
-		"zeros before and inside":            join(zeros, gzipped(t, join(one, zeros, two, zeros))),
-		"paths that begin with a dot":        gzipped(t, archive(t, "./config.ign", "one", "./etc/two", "2")),
-		"names that are padded with zeros":   gzipped(t, archive(t, "config.ign\x00\x00", "one", "etc/two\x00", "2")),
-		"archives that are of xz, both ways": join(xzipped(t, one), xzipped(t, two)),
+		"zeros before and inside":          join(zeros, gzipped(t, join(one, zeros, two, zeros))),
+		"paths that begin with a dot":      gzipped(t, archive(t, "./config.ign", "one", "./etc/two", "2")),
+		"names that are padded with zeros": gzipped(t, archive(t, "config.ign\x00\x00", "one", "etc/two\x00", "2")),
+		"two xz archives":                  join(xzipped(t, one), xzipped(t, two)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _, err := unpack(area)
@@ -115,26 +115,26 @@ func TestEmbedded_refusals(t *testing.T) {
 		area []byte
 		says string
 	}{
-		"what is no archive": {[]byte("hello"),
+		"no archive": {[]byte("hello"),
 			"neither cpio nor gzip, xz or zstd (it begins with 68656c6c6f)"},
-		"what is no archive, gzip'ed": {gzipped(t, []byte("hello, hello")), "cut short or damaged"},
+		"no archive, compressed with gzip": {gzipped(t, []byte("hello, hello")), "truncated or damaged"},
 		"a path out of the root": {gzipped(t, archive(t, "../../etc/passwd", "x")),
-			`"../../etc/passwd", which leads out of the root: do not use this ISO`},
+			`"../../etc/passwd", which is outside of the root directory: do not use this ISO`},
 		"an absolute path": {gzipped(t, archive(t, "/etc/passwd", "x")),
-			`"/etc/passwd", which leads out of the root`},
-		"a path that turns back": {gzipped(t, archive(t, "etc/../../x", "x")), "leads out of the root"},
+			`"/etc/passwd", which is outside of the root directory`},
+		"a path with dot-dot": {gzipped(t, archive(t, "etc/../../x", "x")), "is outside of the root directory"},
 		"a symbolic link": {gzipped(t, link.Bytes()),
 			`"etc/link", which is neither a file nor a directory`},
 		"a gzip stream cut short": {gzipped(t, good)[:40], "unexpected EOF"},
 		"an xz stream cut short": {xzipped(t, good)[:60],
 			"the xz stream cannot be unpacked: the stream is truncated"},
-		"an xz stream of odd filters": {odd, "the kernel does not support the format of the stream"},
-		"an xz stream with an error":  {broken, "the xz stream cannot be unpacked"},
+		"an xz stream with unsupported filters": {odd, "the kernel does not support the format of the stream"},
+		"an xz stream with an error":            {broken, "the xz stream cannot be unpacked"},
 		"a zstd stream cut short": {zstded(t, good)[:40],
 			"the zstd stream cannot be unpacked: unexpected EOF"},
-		"an archive without its end": {gzipped(t, good[:len(good)-124]), "cut short or damaged"},
-		"an archive cut in a file":   {gzipped(t, good[:140]), `cut short in "config.ign"`},
-		"a file of a negative size":  {gzipped(t, negative), `cut short in "config.ign"`},
+		"an archive without its end": {gzipped(t, good[:len(good)-124]), "truncated or damaged"},
+		"an archive cut in a file":   {gzipped(t, good[:140]), `truncated in "config.ign"`},
+		"a file of a negative size":  {gzipped(t, negative), `truncated in "config.ign"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := unpack(c.area)
@@ -196,14 +196,14 @@ func TestEmbedded_tooManyFiles(t *testing.T) {
 func TestEmbedded_realInitrds(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA is not set: the real initrds are not at hand")
+		t.Skip("LANDFALL_REALDATA is not set: the real initrds are not available")
 	}
 	for name, refused := range map[string]string{
 		"compressed.img.xz":      "",
 		"padded-names.img.xz":    "",
 		"redundant.img.xz":       "",
-		"traversal-absolute.img": "leads out of the root",
-		"traversal-relative.img": "leads out of the root",
+		"traversal-absolute.img": "is outside of the root directory",
+		"traversal-relative.img": "is outside of the root directory",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join(dir, "coreos-initrd", name))
@@ -261,7 +261,8 @@ func FuzzUnpack(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		p, _, err := unpack(area)
 		runtime.ReadMemStats(&after)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*maxUnpacked), "growing buffers included")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*maxUnpacked),
+			"memory, including that of growing buffers")
 		if err != nil || len(p.Ignition) == 0 {
 			return
 		}

@@ -32,8 +32,8 @@ func little(age string, replace map[string][]byte) skeleton.ISO {
 // file must limit every read.
 const allocationLimit = 64 << 20
 
-// requireSound requires that an ISO is rejected, or that a payload can be embedded and read back,
-// in place and at the end, with little memory.
+// requireSound requires one of two results: the ISO is rejected, or a payload can be embedded and
+// read back, in place and at the end, with little memory.
 func requireSound(t *testing.T, content []byte) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -16,7 +16,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// small makes all files small whose size is not given.
+// small sets the sizes of all files whose size is not given to small values.
 func small(iso skeleton.ISO) skeleton.ISO {
 	iso.RootFSSize, iso.EmbedSize = cmp.Or(iso.RootFSSize, 100_001), cmp.Or(iso.EmbedSize, areaSize)
 	return iso
@@ -50,7 +50,7 @@ func realISO(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
-		t.Skip("LANDFALL_REALDATA is not set: the real ISO skeletons are not at hand")
+		t.Skip("LANDFALL_REALDATA is not set: the real ISO skeletons are not available")
 	}
 	f, err := os.Open(filepath.Join(dir, "coreos-iso", name+".iso.xz"))
 	require.NoError(t, err)

@@ -110,7 +110,7 @@ func TestLargeISO_filesBehind4GiB(t *testing.T) {
 					differs++
 				}
 			}
-			require.LessOrEqual(t, differs, 2*16+2*8, "nothing below 4 GiB but records and sizes")
+			require.LessOrEqual(t, differs, 2*16+2*8, "below 4 GiB, only records and sizes differ")
 
 			var tail bytes.Buffer
 			r := image.NewReader()

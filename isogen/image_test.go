@@ -69,7 +69,7 @@ func TestFull_badPayload(t *testing.T) {
 		"an absolute path":           {files("/etc/x"), `"/etc/x" needs a path relative to the root`},
 		"a path out of the root":     {files("../x"), `"../x" needs a path relative`},
 		"the same path twice":        {files("a", "a"), "two files a"},
-		"the config's own path":      {files("config.ign"), "two files config.ign"},
+		"the path of the config":     {files("config.ign"), "two files config.ign"},
 		"a file that is a directory": {files("a", "a/b"), "a as a file and as the directory of a/b"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestSHA256_contextEnds(t *testing.T) {
 	_, err := image.SHA256(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = image.SHA256(t.Context())
-	require.NoError(t, err, "the next one starts over")
+	require.NoError(t, err, "the next call starts again")
 }
 
 func TestSHA256_concurrentCalls(t *testing.T) {
@@ -226,7 +226,7 @@ func TestCopyN_baseTruncatedMeanwhile(t *testing.T) {
 }
 
 // TestCopyN_baseOverwrittenMeanwhile changes the middle of the file, but not its size. The client
-// must not receive all bytes, because it would take a mixture for an image.
+// must not receive all bytes, because it would use a mixture of two files.
 func TestCopyN_baseOverwrittenMeanwhile(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")
@@ -269,7 +269,7 @@ func TestCopyN_removedBaseIsSent(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
 	_, err = r.WriteTo(&b)
-	require.NoError(t, err, "the opened file is as it was")
+	require.NoError(t, err, "the opened file is unchanged")
 	require.NoError(t, r.Close())
 	require.True(t, bytes.Equal(want, b.Bytes()))
 }

@@ -21,9 +21,10 @@ func TestInfo_boots(t *testing.T) {
 		"aarch64":                  {skeleton.ISO{Architecture: isogen.AArch64}, []string{"UEFI CD"}},
 		"ppc64le":                  {skeleton.ISO{Architecture: isogen.PPC64LE}, []string{"Open Firmware"}},
 		"s390x":                    {skeleton.ISO{Architecture: isogen.S390X}, []string{"s390x CD"}},
-		"with nothing that boots": {skeleton.ISO{Replace: map[string][]byte{"isolinux/isolinux.bin": nil,
+		"without boot loaders": {skeleton.ISO{Replace: map[string][]byte{"isolinux/isolinux.bin": nil,
 			"images/efiboot.img": nil}}, []string{}},
-		"a system area of something": {skeleton.ISO{System: []byte("something")}, []string{"BIOS CD", "UEFI CD"}},
+		"a system area without partition tables": {skeleton.ISO{System: []byte("something")},
+			[]string{"BIOS CD", "UEFI CD"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.boots, open(t, write(t, c.iso)).Info().Boots)
@@ -80,7 +81,7 @@ func TestSegments_coverWholeImage(t *testing.T) {
 		"s390x": {skeleton.ISO{Architecture: isogen.S390X}, payload,
 			[]string{"boot loader", "directory", "boot loader", "directory", "boot image", "config", "other", "initrd",
 				"kernel", "rootfs", "other"}},
-		"something behind the volume": {skeleton.ISO{Trailing: 5000, Architecture: isogen.PPC64LE}, payload,
+		"bytes after the volume": {skeleton.ISO{Trailing: 5000, Architecture: isogen.PPC64LE}, payload,
 			[]string{"boot loader", "directory", "boot loader", "other", "config", "initrd", "rootfs", "kernel",
 				"boot loader", "other"}},
 	} {

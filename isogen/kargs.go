@@ -83,8 +83,9 @@ func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	if needed := int64(len(line)) + 1; needed > b.kargs.size {
 		where := b.kargs.list[0].file
 		return "", &KernelArgumentError{Area: where, Needed: needed, Had: b.kargs.size,
-			Problem: fmt.Sprintf("the kernel arguments take %d bytes together with the base ISO's own, its area in "+
-				"%s has %d: shorten them by %d bytes", needed, where, b.kargs.size, needed-b.kargs.size)}
+			Problem: fmt.Sprintf("the kernel arguments and the base ISO's own arguments have %d bytes, but the area "+
+				"in "+
+				"%s has %d: shorten the arguments by %d bytes", needed, where, b.kargs.size, needed-b.kargs.size)}
 	}
 	return line, nil
 }

@@ -27,30 +27,30 @@ func TestKernelArguments_editDefault(t *testing.T) {
 		args []isogen.KernelArgument
 		want string
 	}{
-		"none":     {nil, standard},
-		"one more": {edits(isogen.Append, "console=ttyS0"), standard + " console=ttyS0"},
-		"two in their order": {edits(isogen.Append, "console=tty0", "console=ttyS0"),
+		"none":                {nil, standard},
+		"additional argument": {edits(isogen.Append, "console=ttyS0"), standard + " console=ttyS0"},
+		"two arguments in order": {edits(isogen.Append, "console=tty0", "console=ttyS0"),
 			standard + " console=tty0 console=ttyS0"},
-		"one that is there already": {edits(isogen.Append, "ignition.firstboot"),
+		"existing argument": {edits(isogen.Append, "ignition.firstboot"),
 			standard + " ignition.firstboot"},
-		"blanks around it": {edits(isogen.Append, "  quiet "), standard + " quiet"},
-		"a quoted one":     {edits(isogen.Append, `ip="a b;c"`), standard + ` ip="a b;c"`},
-		"without one": {edits(isogen.Delete, "ignition.firstboot"),
+		"surrounding blanks": {edits(isogen.Append, "  quiet "), standard + " quiet"},
+		"quoted value":       {edits(isogen.Append, `ip="a b;c"`), standard + ` ip="a b;c"`},
+		"deleted argument": {edits(isogen.Delete, "ignition.firstboot"),
 			"coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.platform.id=metal"},
-		"without the first": {edits(isogen.Delete, "coreos.liveiso="+skeleton.DefaultVolumeID),
+		"deleted first argument": {edits(isogen.Delete, "coreos.liveiso="+skeleton.DefaultVolumeID),
 			"ignition.firstboot ignition.platform.id=metal"},
-		"without two side by side": {edits(isogen.Delete, "ignition.firstboot ignition.platform.id=metal"),
+		"two adjacent arguments deleted": {edits(isogen.Delete, "ignition.firstboot ignition.platform.id=metal"),
 			"coreos.liveiso=" + skeleton.DefaultVolumeID},
-		"without one that is not there": {edits(isogen.Delete, "ignition.first", "platform.id=metal"),
+		"deleted argument is missing": {edits(isogen.Delete, "ignition.first", "platform.id=metal"),
 			standard},
-		"another value": {edits(isogen.Replace, "ignition.platform.id=metal=nutanix"),
+		"replaced value": {edits(isogen.Replace, "ignition.platform.id=metal=nutanix"),
 			strings.Replace(standard, "metal", "nutanix", 1)},
-		"another value of what is not there": {edits(isogen.Replace, "ignition.platform.id=qemu=nutanix"), standard},
-		"the same value":                     {edits(isogen.Replace, "ignition.platform.id=metal=metal"), standard},
-		"deletions first, replacements at last": {plus(edits(isogen.Replace, "a=1=2"),
+		"replaced argument is missing": {edits(isogen.Replace, "ignition.platform.id=qemu=nutanix"), standard},
+		"the same value":               {edits(isogen.Replace, "ignition.platform.id=metal=metal"), standard},
+		"order of the operations": {plus(edits(isogen.Replace, "a=1=2"),
 			edits(isogen.Append, "a=1", "ignition.firstboot"), edits(isogen.Delete, "ignition.firstboot")),
 			"coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.platform.id=metal a=2 ignition.firstboot"},
-		"every one of several alike": {plus(edits(isogen.Append, "a=1", "a=1", "a=1"),
+		"equal arguments": {plus(edits(isogen.Append, "a=1", "a=1", "a=1"),
 			edits(isogen.Replace, "a=1=2")), standard + " a=2 a=2 a=2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestKernelArguments_reachEveryArea(t *testing.T) {
 			plain, err := base.Full(payload)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(contents(t, plain), contents(t, back)),
-				"a base that was edited gives its default again")
+				"the default of an edited base is unchanged")
 		})
 	}
 }
@@ -130,8 +130,9 @@ func TestKernelArguments_invalid(t *testing.T) {
 		says string
 	}{
 		"too long": {isogen.KernelArgument{Operation: isogen.Append, Value: long + "xx"},
-			"the kernel arguments take 1141 bytes together with the base ISO's own, its area in EFI/redhat/grub.cfg " +
-				"has 1139: shorten them by 2 bytes"},
+			"the kernel arguments and the base ISO's own arguments have 1141 bytes, but the area in " +
+				"EFI/redhat/grub.cfg " +
+				"has 1139: shorten the arguments by 2 bytes"},
 		"no such operation": {isogen.KernelArgument{Operation: "prepend", Value: "x"},
 			`the kernel argument "x" has the operation "prepend": use append, delete or replace`},
 		"empty": {isogen.KernelArgument{Operation: isogen.Append, Value: " "},
@@ -142,7 +143,7 @@ func TestKernelArguments_invalid(t *testing.T) {
 			"has a line break, a control character or invalid UTF-8"},
 		"no UTF-8": {isogen.KernelArgument{Operation: isogen.Append, Value: "a\xff"},
 			"a control character or invalid UTF-8"},
-		"a quote alone": {isogen.KernelArgument{Operation: isogen.Append, Value: `a="b`},
+		"unbalanced quote": {isogen.KernelArgument{Operation: isogen.Append, Value: `a="b`},
 			"has an unbalanced double quote: add the other one"},
 		"a replacement of one part": {isogen.KernelArgument{Operation: isogen.Replace, Value: "quiet"},
 			"is not a replacement: write it as key=old=new"},
@@ -184,7 +185,7 @@ func TestKernelArguments_defaultFillsArea(t *testing.T) {
 	requireRoundTrip(t, base)
 	require.NoError(t, base.CheckKernelArguments())
 	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, "x")...),
-		"take 8 bytes together with the base ISO's own, its area in images/other.img has 5: shorten them by 3 bytes")
+		"have 8 bytes, but the area in images/other.img has 5: shorten the arguments by 3 bytes")
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Delete, "quiet")...))
 }
 
@@ -192,7 +193,7 @@ func TestKernelArguments_s390xAllowsGRUBCharacters(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: isogen.S390X}))
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, "a;b$c")...))
 	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, strings.Repeat("x", 896))...),
-		"its area in images/cdboot.img has 896")
+		"the area in images/cdboot.img has 896")
 }
 
 func TestKernelArguments_baseWithoutAreas(t *testing.T) {
@@ -236,12 +237,13 @@ func TestKernelArgumentAreas_badDescription(t *testing.T) {
 		"a negative size": {describe(-1, "x", good), "the areas have -1 bytes"},
 		"a size above the limit": {describe(2049, "x", good),
 			"the areas have 2049 bytes; the supported sizes are 1 to 2048"},
-		"a size above 64 bits":        {`{"size": 18446744073709551616}`, "cannot unmarshal number"},
-		"a default that does not fit": {describe(2, "xyz", good), "the default arguments have 3 bytes, the areas 2"},
-		"no areas":                    {describe(10, "x"), "0 areas; 1 to 64 are supported"},
-		"a file that is not there":    {describe(10, "x", area{"path": "nowhere"}), `there is no file "nowhere"`},
-		"a directory":                 {describe(10, "x", area{"path": "images"}), `there is no file "images"`},
-		"no file":                     {describe(10, "x", area{}), `there is no file ""`},
+		"a size above 64 bits": {`{"size": 18446744073709551616}`, "cannot unmarshal number"},
+		"a default that does not fit": {describe(2, "xyz", good),
+			"the default arguments have 3 bytes, but the areas have 2"},
+		"no areas":     {describe(10, "x"), "0 areas; 1 to 64 are supported"},
+		"missing file": {describe(10, "x", area{"path": "nowhere"}), `the ISO has no file "nowhere"`},
+		"a directory":  {describe(10, "x", area{"path": "images"}), `the ISO has no file "images"`},
+		"no file":      {describe(10, "x", area{}), `the ISO has no file ""`},
 		"an area outside of its file": {describe(10, "x", area{"path": "images/other.img", "offset": 4091}),
 			"10 bytes at 4091 are outside of images/other.img, which has 4096"},
 		"an area before its file": {describe(10, "x", with("offset", -1)), "10 bytes at -1 are outside"},
@@ -258,8 +260,8 @@ func TestKernelArgumentAreas_badDescription(t *testing.T) {
 			`the areas differ: "different" in images/different.img, "\x00`},
 		"an area that contains no text": {describe(10, "x", area{"path": "images/pxeboot/rootfs.img", "offset": 0}),
 			"contains no text"},
-		"a description of a megabyte":    {strings.Repeat(" ", 1<<20), "the description is too large or not a file"},
-		"more areas than anything needs": {describe(1, "x", make([]area, 65)...), "65 areas; 1 to 64 are supported"},
+		"a description of a megabyte": {strings.Repeat(" ", 1<<20), "the description is too large or not a file"},
+		"more areas than the limit":   {describe(1, "x", make([]area, 65)...), "65 areas; 1 to 64 are supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, skeleton.ISO{Replace: map[string][]byte{

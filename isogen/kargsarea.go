@@ -51,7 +51,7 @@ const (
 	kargsHeader      = "the coreKarg header"
 )
 
-// wrong returns the error for a wrong description of the areas.
+// wrong returns the error for an invalid description of the areas.
 func (k *kernelArgumentAreas) wrong(format string, args ...any) error {
 	return &EmbedAreaError{k.where, fmt.Sprintf(format, args...)}
 }
@@ -113,14 +113,14 @@ func (k *kernelArgumentAreas) readDescription(r io.ReaderAt, v *iso9660.Volume, 
 	case k.size < 1 || k.size > maxKernelArguments:
 		return k.wrong("the areas have %d bytes; the supported sizes are 1 to %d", k.size, maxKernelArguments)
 	case int64(len(info.Default)) > k.size:
-		return k.wrong("the default arguments have %d bytes, the areas %d", len(info.Default), k.size)
+		return k.wrong("the default arguments have %d bytes, but the areas have %d", len(info.Default), k.size)
 	case len(info.Files) == 0 || len(info.Files) > maxKernelArgumentAreas:
 		return k.wrong("the ISO has %d areas; 1 to %d are supported", len(info.Files), maxKernelArgumentAreas)
 	}
 	for _, f := range info.Files {
 		file := v.Find(f.Path)
 		if f.Path == "" || file == nil || file.Dir {
-			return k.wrong("there is no file %q", f.Path)
+			return k.wrong("the ISO has no file %q", f.Path)
 		}
 		if f.Offset < 0 || f.Offset > file.Size || k.size > file.Size-f.Offset {
 			return k.wrong("%d bytes at %d are outside of %s, which has %d", k.size, f.Offset, f.Path, file.Size)

@@ -24,7 +24,7 @@ type NoMinimalError struct {
 }
 
 func (e *NoMinimalError) Error() string {
-	return fmt.Sprintf("this base ISO has no minimal image: %s: %s", e.Reason, e.Remedy)
+	return fmt.Sprintf("the base ISO has no minimal image: %s: %s", e.Reason, e.Remedy)
 }
 
 // tablePath is the path of the table for the minimal ISO in a live ISO.

@@ -190,7 +190,7 @@ func TestMakeTable_besideBase(t *testing.T) {
 	_, err := base.Minimal(payload, rootfsURL)
 	var none *isogen.NoMinimalError
 	require.ErrorAs(t, err, &none)
-	require.Equal(t, "this base ISO has no minimal image: the file coreos/miniso.dat is empty: import the base "+
+	require.Equal(t, "the base ISO has no minimal image: the file coreos/miniso.dat is empty: import the base "+
 		"ISO with a table made for it, or use a full image", err.Error())
 	require.Equal(t, "the file coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a "+
 		"full "+
@@ -206,7 +206,7 @@ func TestMakeTable_besideBase(t *testing.T) {
 	second, err := again.Minimal(payload, rootfsURL)
 	require.NoError(t, err)
 	require.Equal(t, first.ETag(), second.ETag())
-	require.NoError(t, again.MakeTable(t.Context()), "it is there already")
+	require.NoError(t, again.MakeTable(t.Context()), "the table exists already")
 
 	t.Run("a table of another base", func(t *testing.T) {
 		other := write(t, skeleton.ISO{VolumeID: "rhcos-418.94.202511191518-0"})
@@ -239,7 +239,7 @@ func TestMinimal_unsupportedBases(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso   skeleton.ISO
 		want  string
-		table string // what MakeTable says, "" for no error
+		table string // expected error of MakeTable; "" for no error
 	}{
 		"no areas for kernel arguments": {skeleton.ISO{Age: skeleton.Age2020}, "no areas for kernel arguments",
 			"no areas for kernel arguments"},

@@ -32,7 +32,7 @@ const (
 	tableVersion = 1
 )
 
-// The limits of a table, in bytes. coreos-installer refuses a table above 1 MiB. The bytes between
+// The limits of a table, in bytes. coreos-installer rejects a table above 1 MiB. The bytes between
 // the ranges are directories and small files, less than 1 MB in real images.
 const (
 	maxTable   = 1 << 20
@@ -174,13 +174,14 @@ func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 		}
 		sectors := uint64(fullSize)/iso9660.SectorSize + 1
 		if n[0] > sectors || n[1] > sectors || n[2] > uint64(fullSize) {
-			return fmt.Errorf("%d bytes at sector %d of the live ISO, for sector %d, are outside of it: it has %d "+
+			return fmt.Errorf("the range of %d bytes at sector %d, for sector %d of the minimal ISO, is outside of "+
+				"the live ISO, which has %d "+
 				"bytes", n[2], n[1], n[0], fullSize)
 		}
 		r := tableRange{int64(n[0]) * iso9660.SectorSize, int64(n[1]) * iso9660.SectorSize, int64(n[2])}
 		switch {
 		case r.length == 0 || r.full > fullSize-r.length:
-			return fmt.Errorf("%d bytes at sector %d of the live ISO are outside of it: it has %d bytes", n[2],
+			return fmt.Errorf("the range of %d bytes at sector %d is outside of the live ISO, which has %d bytes", n[2],
 				n[1], fullSize)
 		case r.minimal < end:
 			return fmt.Errorf("the ranges are out of order or overlap at sector %d of the minimal ISO", n[0])

@@ -59,7 +59,7 @@ func (r *readBack) readKernelArguments(t *testing.T, iso plain.ISO) {
 	}
 	add := func(line string) {
 		if r.hasKargs {
-			require.Equal(t, r.kargs, line, "all areas are alike")
+			require.Equal(t, r.kargs, line, "all areas have the same content")
 		}
 		r.kargs, r.hasKargs = line, true
 	}
@@ -102,7 +102,8 @@ func (r *readBack) readKernelArguments(t *testing.T, iso plain.ISO) {
 }
 
 // unpackStrictly reads gzip-compressed newc archives with zeros between them as the kernel does: it
-// drops a file whose directory did not come before it, and the last copy of a path wins.
+// drops a file whose directory did not come before it. If a path occurs several times, it keeps the
+// last file.
 func unpackStrictly(t *testing.T, area []byte) map[string]string {
 	t.Helper()
 	files, dirs := map[string]string{}, map[string]bool{".": true}
@@ -123,7 +124,7 @@ func unpackStrictly(t *testing.T, area []byte) map[string]string {
 			mode, size, name := field(1), field(6), string(archive[i+110:i+110+field(11)-1])
 			data := (i + 110 + len(name) + 1 + 3) &^ 3
 			if name == "TRAILER!!!" {
-				require.Empty(t, bytes.Trim(archive[data:], "\x00"), "nothing but padding behind")
+				require.Empty(t, bytes.Trim(archive[data:], "\x00"), "only padding follows")
 				break
 			}
 			require.True(t, dirs[path.Dir(name)], "the directory of %s comes before it", name)

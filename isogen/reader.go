@@ -86,7 +86,7 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 		offset += r.image.size
 	case io.SeekStart:
 	default:
-		return 0, fmt.Errorf("seeking in the image: no such whence: %d", whence)
+		return 0, fmt.Errorf("seeking in the image: whence %d is invalid", whence)
 	}
 	if offset < 0 {
 		return 0, fmt.Errorf("seeking in the image: the position %d is negative", offset)

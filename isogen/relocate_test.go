@@ -25,20 +25,20 @@ func incompressible(t testing.TB, size int) isogen.Payload {
 func TestRelocation_largePayloadMovesToEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
-		records int // that lead to the area
+		records int // number of directory records of the embed area
 	}{
-		"of today": {skeleton.ISO{}, 2},
-		"aarch64":  {skeleton.ISO{Architecture: isogen.AArch64}, 2},
-		"ppc64le":  {skeleton.ISO{Architecture: isogen.PPC64LE}, 2},
-		"of 2020":  {skeleton.ISO{Age: "2020-09"}, 2},
-		"of 2021":  {skeleton.ISO{Age: "2021-09"}, 2},
+		"current": {skeleton.ISO{}, 2},
+		"aarch64": {skeleton.ISO{Architecture: isogen.AArch64}, 2},
+		"ppc64le": {skeleton.ISO{Architecture: isogen.PPC64LE}, 2},
+		"of 2020": {skeleton.ISO{Age: "2020-09"}, 2},
+		"of 2021": {skeleton.ISO{Age: "2021-09"}, 2},
 		"with a hard link": {skeleton.ISO{Links: map[string]string{
 			"images/again.img": "images/ignition.img"}}, 4},
 		"with the length in igninfo": {skeleton.ISO{Replace: map[string][]byte{
 			"coreos/igninfo.json": []byte(`{"file": "images/ignition.img", "offset": 0, "length": 32768}`)}}, 2},
-		"with another file for it": {skeleton.ISO{Replace: map[string][]byte{
+		"with another file as the area": {skeleton.ISO{Replace: map[string][]byte{
 			"coreos/igninfo.json": []byte(`{"file": "images/other.img"}`), "images/other.img": make([]byte, 4096)}}, 2},
-		"that has no whole last sector": {skeleton.ISO{Trailing: 700}, 2},
+		"with an incomplete last sector": {skeleton.ISO{Trailing: 700}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t, write(t, c.iso))
@@ -68,7 +68,7 @@ func TestRelocation_largePayloadMovesToEnd(t *testing.T) {
 			}
 
 			again, err := open(t, writeBytes(t, content)).Full(isogen.Payload{Ignition: []byte("a small one")})
-			require.NoError(t, err, "a relocated image is a base as well")
+			require.NoError(t, err, "a relocated image can be used as a base")
 			got, err = isogen.Embedded(bytes.NewReader(contents(t, again)), again.Size())
 			require.NoError(t, err)
 			require.Equal(t, "a small one", string(got.Ignition))
@@ -80,7 +80,7 @@ func TestRelocation_largePayloadMovesToEnd(t *testing.T) {
 func TestRelocation_fittingPayloadStays(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{EmbedSize: 8192}))
 	image, err := base.Full(isogen.Payload{Ignition: bytes.Repeat([]byte("a"), 1<<20)})
-	require.NoError(t, err, "the packed size counts")
+	require.NoError(t, err, "the limit applies to the packed size")
 	require.Equal(t, base.Size(), image.Size())
 	got, err := isogen.Embedded(image.NewReader(), image.Size())
 	require.NoError(t, err)

@@ -68,8 +68,8 @@ func (w *xzWalk) stream() error {
 		return err
 	}
 	checkSizes := map[byte]int{0: 0, 1: 4, 4: 8, 10: 32} // none, CRC32, CRC64, SHA-256
-	checkSize, known := checkSizes[header[7]]
-	if !known {
+	checkSize, ok := checkSizes[header[7]]
+	if !ok {
 		return errXZForm
 	}
 	for {

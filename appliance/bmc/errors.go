@@ -218,7 +218,7 @@ func (s *session) explain(kind ErrorType, activity string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, known := errors.AsType[*Error](err); known {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	result := &Error{Type: kind, Err: err}

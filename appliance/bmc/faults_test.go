@@ -107,7 +107,7 @@ func (s *testSite) removeSilently(ctx context.Context, id string) {
 // newFaultTest starts the simulated BMC of a test.
 func (s *testSite) newFaultTest(profile redfish.Profile, fault redfish.Fault) *faultTest {
 	expected, ok := faultResults[fault]
-	require.True(s.t, ok, "there is no expected result for %s", fault)
+	require.True(s.t, ok, "the expected result for %s is missing", fault)
 	if fault == redfish.SessionsFull && profile.NoSessions || profile.Vague {
 		expected = strings.Split(expected, " (")[0]
 	}

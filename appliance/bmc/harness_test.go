@@ -100,8 +100,8 @@ func (s *testSite) Hosts(fn func(Host) error) error {
 func (s *testSite) Host(ref HostRef) (Host, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	host, known := s.hosts[ref]
-	return host, known, nil
+	host, ok := s.hosts[ref]
+	return host, ok, nil
 }
 
 // setHost sets a host and changes its row in the store.
@@ -159,7 +159,7 @@ type serverText struct{ server **Server }
 
 func (d serverText) String() string {
 	if *d.server == nil {
-		return "there is no server"
+		return "the server does not exist"
 	}
 	s := *d.server
 	text := string(s.State) + " " + string(s.Power)

@@ -233,8 +233,8 @@ func (m *Manager) hostChanged(ctx context.Context, change store.Change) error {
 	if change.Deleted || !ok || !m.mayMatch(ref) {
 		return nil
 	}
-	host, known, err := m.options.Site.Host(ref)
-	if err != nil || !known {
+	host, found, err := m.options.Site.Host(ref)
+	if err != nil || !found {
 		return err
 	}
 	return m.updateServersOf(ctx, host)

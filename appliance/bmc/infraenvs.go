@@ -93,7 +93,7 @@ func (s *InfraEnvs) Hosts(fn func(Host) error) error {
 			return err
 		}
 		for _, host := range hosts {
-			if described, known := s.host(host); known {
+			if described, ok := s.host(host); ok {
 				if err := fn(described); err != nil {
 					return err
 				}
@@ -112,8 +112,8 @@ func (s *InfraEnvs) Host(ref HostRef) (Host, bool, error) {
 	if err != nil {
 		return Host{}, false, err
 	}
-	described, known := s.host(host)
-	return described, known, nil
+	described, ok := s.host(host)
+	return described, ok, nil
 }
 
 // host describes a host. It returns false if the agent has not reported the inventory yet.

@@ -94,7 +94,7 @@ func TestCheckImageURL(t *testing.T) {
 		"http://192.0.2.1/x.iso?arch=x86_64": "has a query",
 		"http://u:p@192.0.2.1/x.iso":         "a user name",
 		"nfs://192.0.2.1/x.iso":              "must begin with http",
-		"x.iso":                              "is not one that a BMC can fetch",
+		"x.iso":                              "A BMC cannot fetch the image's URL",
 	} {
 		require.ErrorContains(t, CheckImageURL(text), sentence, text)
 	}
@@ -158,7 +158,7 @@ func TestRedact(t *testing.T) {
 		"http://a/i/abcdefghijklmnop.iso":                         "http://a/i/abcd….iso",
 		`Location: /redfish/v1/SessionService/Sessions/17`:        `Location: /redfish/v1/SessionService/Sessions/(hidden)`,
 		`{"@odata.type":"#Session.v1_0_0.Session","Id":"s3cr3t"}`: `{"@odata.type":"#Session.v1_0_0.Session","Id":"(hidden)"}`,
-		"it said hunter2 twice: hunter2":                          "it said (hidden) twice: (hidden)",
+		"the password is hunter2: hunter2":                        "the password is (hidden): (hidden)",
 	} {
 		require.Equal(t, expected, redact(text, "hunter2"))
 	}

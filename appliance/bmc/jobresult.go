@@ -117,11 +117,11 @@ func (w *worker) saveSuccess(ctx context.Context, r *row, j job, result *jobResu
 	})
 }
 
-func sameMedia(known, found *Media) bool {
-	if found == nil || known == nil || !found.Inserted {
-		return found == nil || known == nil && !found.Inserted
+func sameMedia(before, found *Media) bool {
+	if found == nil || before == nil || !found.Inserted {
+		return found == nil || before == nil && !found.Inserted
 	}
-	return known.Device == found.Device && known.Image == found.Image
+	return before.Device == found.Device && before.Image == found.Image
 }
 
 func (r *row) setRegistered(now time.Time) {

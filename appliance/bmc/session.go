@@ -131,7 +131,8 @@ func (s *session) logout(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
 	if _, err := s.client.WithContext(ctx).Delete(redfishSession.ID); err != nil {
-		s.log.Debug("Cannot delete the session with a BMC.", "server", s.name, "error", redact(err.Error(), s.password))
+		s.log.Debug("The session with a BMC could not be deleted.", "server", s.name, "error",
+			redact(err.Error(), s.password))
 	}
 	s.client = nil
 }

@@ -44,7 +44,7 @@ func CheckImageURL(text string) error {
 	parsed, err := url.Parse(text)
 	switch {
 	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
-		return refuse("The image's URL %q is not one that a BMC can fetch; it must begin with http:// or https://.",
+		return refuse("A BMC cannot fetch the image's URL %q; the URL must begin with http:// or https://.",
 			text)
 	case len(text) > maxImageURL:
 		return refuse("The image's URL has %d bytes, and many BMCs accept at most %d; use the infra-env's short "+

@@ -297,7 +297,7 @@ func TestISOBuild_inspectAndExtract(t *testing.T) {
 	other := liveISOOf(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
 		"images/ignition.img": nil}})
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", other)),
-		"cannot be used: it has no Ignition embed area")
+		"cannot be used: the ISO has no Ignition embed area")
 
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
 	require.Equal(t, report.Kargs+"\n", requireDone(t, landfall(t, "iso", "extract", out, "kargs")))

@@ -389,7 +389,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 				{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge", MacInterfaceMap: card}}
 		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which is not supported by NetworkManager's " +
 			"keyfiles, " +
-			"which are all that a minimal image has", false},
+			"the only format that a minimal image supports", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			params := newEnv(tc.alter)

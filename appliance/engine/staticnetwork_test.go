@@ -75,7 +75,7 @@ func TestPreviewStaticNetwork_storesNothing(t *testing.T) {
 	preview, err := b.PreviewStaticNetwork(env, append(oneAddress("52:54:00:00:00:01", "192.0.2.201"),
 		oneAddress("52:54:00:00:00:02", string(shown.APIVips[0].IP))...))
 	require.NoError(t, err)
-	require.Equal(t, "keyfiles", preview.Way)
+	require.Equal(t, "keyfiles", preview.Form)
 	require.Contains(t, string(preview.Hosts[0].Files[0].Data), "address1=192.0.2.201/24\n")
 	require.ErrorContains(t, preview.Hosts[1].Fault, "the API VIP of cluster")
 	require.Equal(t, before, b.options.DB.Revision())

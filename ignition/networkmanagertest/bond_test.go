@@ -31,7 +31,7 @@ var bondOptions = map[string][]string{
 	"xmit_hash_policy": {"layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac"},
 }
 
-// needed are options that another option requires.
+// needed maps an option to another option that it requires.
 var needed = map[string]string{
 	"arp_interval": "arp_ip_target: 192.0.2.1", "arp_ip_target": "arp_interval: 100", "updelay": "miimon: 100",
 	"downdelay": "miimon: 100",
@@ -49,7 +49,7 @@ func TestBondOptions_matchNetworkManager(t *testing.T) {
 			}
 		}
 	}
-	taken := make([]bool, len(tries))
+	accepted := make([]bool, len(tries))
 	all(t, len(tries), func(i int) error {
 		try := tries[i]
 		options := fmt.Sprintf("%s: %q", try.option, try.value)
@@ -63,13 +63,13 @@ func TestBondOptions_matchNetworkManager(t *testing.T) {
 			Interfaces: []ignition.NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eno1"}},
 		})
 		if err == nil {
-			taken[i] = true
+			accepted[i] = true
 			got, err := understood(files["bond0"])
 			if err != nil {
-				return fmt.Errorf("%v is written, and refused: %w", try, err)
+				return fmt.Errorf("%v: NetworkManager rejects the keyfile: %w", try, err)
 			}
 			if d := difference(read(files["bond0"]).written(), got); d != "" {
-				return fmt.Errorf("%v is written, and not understood:\n%s", try, d)
+				return fmt.Errorf("%v: NetworkManager ignores a setting of the keyfile:\n%s", try, d)
 			}
 			return nil
 		}
@@ -77,12 +77,12 @@ func TestBondOptions_matchNetworkManager(t *testing.T) {
 			"[connection]\nid=b\nuuid=2b34142b-bd89-5667-acf5-d83a8f524dbb\ntype=bond\ninterface-name=b\nautoconnect-priority=1\n[bond]\nmode=%s\n%s\n[ipv4]\nmethod=disabled\n[ipv6]\nmethod=disabled\n",
 			try.mode, strings.NewReplacer(": ", "=", ", ", "\n", `"`, "").Replace(options))
 		if got, nmcliErr := understood([]byte(plain)); nmcliErr == nil && got["bond."+try.option] == try.value {
-			return fmt.Errorf("%v is refused, and NetworkManager would have taken it: %w", try, err)
+			return fmt.Errorf("%v: rejected, but NetworkManager accepts the option: %w", try, err)
 		}
 		return nil
 	})
 	count := 0
-	for _, ok := range taken {
+	for _, ok := range accepted {
 		if ok {
 			count++
 		}

@@ -54,7 +54,7 @@ func TestImagesBoot(t *testing.T) {
 
 	full := must(base.Full(small, extra))(t)
 	relocated := must(base.Full(large, extra))(t)
-	require.Greater(t, relocated.Size(), full.Size()+3_000_000, "the config is at the image's end")
+	require.Greater(t, relocated.Size(), full.Size()+3_000_000, "the config is at the end of the image")
 	minimal := must(base.Minimal(small, site.url+"/rootfs?arch=x86_64&version=4.18", extra))(t)
 	require.Less(t, minimal.Size(), base.Size()-int64(len(rootfs))+1)
 	for _, image := range []struct {
@@ -116,7 +116,7 @@ func TestImagesBoot(t *testing.T) {
 		console := machine{medium: save(t, must(base.AwaitConfigImage())(t)),
 			second: save(t, must(isogen.ConfigImage(large))(t))}.boot(t)
 		requireFound(t, console, large)
-		require.Contains(t, console, "Took the configuration over from the config image.")
+		require.Contains(t, console, "Copied the configuration from the config image.")
 	})
 }
 
@@ -289,7 +289,7 @@ func (m machine) boot(t *testing.T) string {
 	start := time.Now()
 	out, err := exec.CommandContext(ctx, emulator, args...).CombinedOutput()
 	written, readErr := os.ReadFile(console)
-	require.NoError(t, err, "the emulator said %s, the console %s", out, written)
+	require.NoError(t, err, "output of the emulator: %s, of the console: %s", out, written)
 	require.NoError(t, readErr)
 	t.Logf("booted and turned off in %s", time.Since(start).Round(100*time.Millisecond))
 	return string(bytes.ReplaceAll(written, []byte("\r"), nil))

@@ -141,11 +141,11 @@ func (l *libvirt) follow(t *testing.T) {
 	t.Cleanup(func() {
 		require.NoError(t, events.Process.Kill())
 		reading.Wait()
-		require.Error(t, events.Wait(), "virsh must listen until it is killed")
+		require.Error(t, events.Wait(), "virsh must run until it is killed")
 	})
 	require.Eventually(t, func() bool { return l.define() == nil && connected.Load() }, time.Minute,
 		50*time.Millisecond,
-		"libvirt says nothing of its domain")
+		"libvirt sent no event of the domain")
 }
 
 func (l *libvirt) listen(t *testing.T, out io.Reader, connected *atomic.Bool) {
@@ -158,12 +158,12 @@ func (l *libvirt) listen(t *testing.T, out io.Reader, connected *atomic.Bool) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		connected.Store(true)
 		_, event, _ := strings.Cut(lines.Text(), "event ")
-		what, detail, _ := strings.Cut(event, " for domain '"+l.name+"'")
+		kind, detail, _ := strings.Cut(event, " for domain '"+l.name+"'")
 		switch {
-		case what == "'reboot'": // the machine is on again; the BMC decides what it boots next
+		case kind == "'reboot'": // the machine is on again; the BMC decides what it boots next
 			how = restarted
 			if _, err := l.virsh("destroy", l.name); err != nil {
-				t.Errorf("take the power from the machine: %v", err)
+				t.Errorf("power off the machine: %v", err)
 			}
 		case strings.HasPrefix(detail, ": Stopped"):
 			if how == "" {

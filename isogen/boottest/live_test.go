@@ -241,7 +241,7 @@ func networkGRUB(t *testing.T, server string) string {
 	return dir
 }
 
-const howToInstall = "run .ci/install-emulator, as `make test` does, to install what the boot tests need"
+const howToInstall = "run .ci/install-emulator, as `make test` does, to install the programs that the boot tests need"
 
 func kernelDir(t *testing.T) string {
 	t.Helper()

@@ -82,7 +82,7 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 			return false
 		}
 		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
-	}, time.Minute, 50*time.Millisecond, "the appliance did not come up")
+	}, time.Minute, 50*time.Millisecond, "the appliance did not start")
 	return s
 }
 
@@ -119,11 +119,11 @@ func fill(t *testing.T, name, path string, with any) {
 
 // install applies the manifests of a single-node cluster to a machine and waits until the cluster
 // is installed.
-func (s *managedSite) install(t *testing.T, m identity, stand *redfish.BMC) {
+func (s *managedSite) install(t *testing.T, m identity, bmc *redfish.BMC) {
 	t.Helper()
 	manifests := filepath.Join(t.TempDir(), "site.yaml")
 	fill(t, "site.yaml", manifests, map[string]any{"Name": m.name, "MAC": m.mac, "BMC": "redfish-virtualmedia+" +
-		stand.URL(), "Release": s.release})
+		bmc.URL(), "Release": s.release})
 	defer func() {
 		if t.Failed() {
 			s.describe(t, m)

@@ -103,7 +103,7 @@ func (q *qemu) start(fromCD bool) (<-chan ending, error) {
 		ended <- how
 	}()
 	q.line = line
-	_, err = line.ask("qmp_capabilities", nil)
+	_, err = line.execute("qmp_capabilities", nil)
 	return ended, err
 }
 
@@ -131,7 +131,7 @@ func (q *qemu) insert(image string) error {
 		command = "blockdev-change-medium"
 		arguments["filename"], arguments["format"], arguments["read-only-mode"] = image, "raw", "read-only"
 	}
-	if _, err := q.line.ask(command, arguments); err != nil && !errors.Is(err, errEnded) {
+	if _, err := q.line.execute(command, arguments); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
 	return nil // the medium is inserted at the next power-on
@@ -143,7 +143,7 @@ func (q *qemu) inserted() (string, error) {
 	if q.line == nil {
 		return q.image, nil
 	}
-	answer, err := q.line.ask("query-block", nil)
+	answer, err := q.line.execute("query-block", nil)
 	if errors.Is(err, errEnded) {
 		return q.image, nil
 	}
@@ -177,10 +177,10 @@ type reply struct {
 	Error  *struct{ Desc string }
 }
 
-var errEnded = errors.New("the emulator ended")
+var errEnded = errors.New("the emulator exited")
 
-// ask executes a command and returns the reply. It returns errEnded if QEMU has ended.
-func (c *qmp) ask(command string, arguments map[string]any) (json.RawMessage, error) {
+// execute runs a command and returns the reply. It returns errEnded if QEMU has ended.
+func (c *qmp) execute(command string, arguments map[string]any) (json.RawMessage, error) {
 	if arguments == nil {
 		arguments = map[string]any{}
 	}

@@ -18,7 +18,7 @@ import (
 // Hardware of machines behind BMCs.
 const (
 	memoryMiB = 640
-	diskBytes = 20 << 30 // a sparse file: almost nothing of it is written
+	diskBytes = 20 << 30 // a sparse file: few blocks are written
 )
 
 // processor has the features that OpenShift needs. Emulating it takes a third less time than
@@ -38,9 +38,9 @@ type identity struct{ name, mac, serial, uuid string }
 type ending string
 
 const (
-	switchedOff ending = "its system switched it off"
-	restarted   ending = "its system restarted it" // the emulator lets the BMC restart the machine
-	stopped     ending = "its power was taken away"
+	switchedOff ending = "the system powered it off"
+	restarted   ending = "the system restarted it" // the emulator lets the BMC restart the machine
+	stopped     ending = "the power was cut"
 )
 
 // emulator is a machine with a CD drive. The drive keeps its medium when the machine is powered on
@@ -177,7 +177,7 @@ func (s *server) console(t *testing.T) string {
 	t.Helper()
 	written, err := os.ReadFile(s.machine.console())
 	if os.IsNotExist(err) {
-		return "it was never on"
+		return "the machine was never on"
 	}
 	require.NoError(t, err)
 	return strings.ReplaceAll(string(written), "\r", "")

@@ -81,7 +81,7 @@ func (d *decoder) descriptors() (all [][]byte, err error) {
 // volume reads the volume of a primary or supplementary descriptor, ECMA-119 8.4 and 8.5.
 func (d *decoder) volume(b []byte, at int64) (*Volume, error) {
 	if bs := binary.LittleEndian.Uint16(b[128:]); bs != SectorSize {
-		return nil, &FormatError{at, fmt.Sprintf("the logical block size is %d, only %d is supported", bs, SectorSize)}
+		return nil, &FormatError{at, fmt.Sprintf("the logical block size is %d; only %d is supported", bs, SectorSize)}
 	}
 	v := &Volume{Size: int64(binary.LittleEndian.Uint32(b[80:])) * SectorSize, Descriptor: at}
 	if v.Size > d.size {

@@ -44,15 +44,15 @@ func TestLinks_allRecordsOfFile(t *testing.T) {
 	require.Len(t, v.Links(alone), 2)
 	at, path := v.FileAt(linked.Offset+100, 50)
 	require.Equal(t, linked.Offset, at.Offset)
-	require.Equal(t, "boot/again.img", path, "the first of them")
+	require.Equal(t, "boot/again.img", path, "the path of the first link")
 	at, _ = v.FileAt(linked.Offset, linked.Size+1)
 	require.Nil(t, at)
 
-	second := bytes.Clone(b) // a supplementary volume over the primary one's own directory
+	second := bytes.Clone(b) // a supplementary volume whose root directory is that of the primary volume
 	copy(second[v.Supplementary[0].Descriptor+88:], "\x00\x00\x00")
 	copy(second[v.Supplementary[0].Descriptor+156:], second[16*2048+156:16*2048+190])
 	shared := volume(t, second)
-	require.Len(t, shared.Links(shared.Find("coreos/igninfo.json")), 1, "no record twice")
+	require.Len(t, shared.Links(shared.Find("coreos/igninfo.json")), 1, "each record once")
 }
 
 func TestBootEntries_platforms(t *testing.T) {
@@ -65,10 +65,10 @@ func TestBootEntries_platforms(t *testing.T) {
 	require.Empty(t, volume(t, image(t, iso9660.Image{Files: files})).BootEntries(bytes.NewReader(b)))
 
 	for name, damage := range map[string]func(catalog []byte){
-		"a checksum that is wrong": func(c []byte) { c[28]++ },
-		"no key":                   func(c []byte) { c[30], c[31] = 0, 0 },
-		"no validation entry":      func(c []byte) { c[0] = 2 },
-		"no entry that boots":      func(c []byte) { c[32], c[96] = 0, 0 },
+		"a wrong checksum":    func(c []byte) { c[28]++ },
+		"no key":              func(c []byte) { c[30], c[31] = 0, 0 },
+		"no validation entry": func(c []byte) { c[0] = 2 },
+		"no bootable entry":   func(c []byte) { c[32], c[96] = 0, 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bytes.Clone(b)
@@ -81,7 +81,7 @@ func TestBootEntries_platforms(t *testing.T) {
 		endless[v.BootCatalog+int64(at)], endless[v.BootCatalog+int64(at)+2], endless[v.BootCatalog+int64(at)+3] = 0x90,
 			255, 255
 	}
-	require.Len(t, v.BootEntries(bytes.NewReader(endless)), 1, "a section that goes on for ever")
+	require.Len(t, v.BootEntries(bytes.NewReader(endless)), 1, "an endless section")
 	outside := bytes.Clone(b)
 	copy(outside[17*2048+71:], "\xff\xff\xff\xff")
 	require.Empty(t, volume(t, outside).BootEntries(bytes.NewReader(outside)))
@@ -101,9 +101,9 @@ func TestOpen_damagedJoliet(t *testing.T) {
 	}{
 		"a directory that is the root": {dir.Record + 2, le32(joliet.Root.Offset / 2048),
 			"/coreos is contained in itself"},
-		"a directory behind the end":     {dir.Record + 2, le32(1 << 30), "but the directory /coreos needs"},
+		"a directory after the end":      {dir.Record + 2, le32(1 << 30), "but the directory /coreos needs"},
 		"a directory of gigabytes":       {dir.Record + 10, le32(3 << 30), "the directory /coreos is too large"},
-		"a file behind the end":          {file.Record + 2, le32(1 << 30), "but the file /coreos/igninfo.json needs"},
+		"a file after the end":           {file.Record + 2, le32(1 << 30), "but the file /coreos/igninfo.json needs"},
 		"another block size":             {joliet.Descriptor + 128, []byte{0, 4}, "the logical block size is 1024"},
 		"a volume larger than the image": {joliet.Descriptor + 80, le32(1 << 31), "but the volume needs"},
 		"a name with a slash":            {file.Record + 33, []byte("\x00/"), "is not a valid file name"},
@@ -119,9 +119,11 @@ func TestOpen_damagedJoliet(t *testing.T) {
 
 func TestWrite_refusesLinksAndNames(t *testing.T) {
 	for says, img := range map[string]iso9660.Image{
-		`b is a link to "a", which does not come before it`: {Files: []iso9660.File{{Path: "b", Link: "a"}}},
-		`the boot image "a" is not in the image`:            {Boot: []iso9660.Boot{{File: "a"}}},
-		"is too long for a directory record":                {Files: []iso9660.File{{Path: strings.Repeat("x", 161)}}},
+		`b is a link to "a", which must be an earlier file of the image`: {Files: []iso9660.File{{Path: "b",
+			Link: "a"}}},
+		`the boot image "a" is not in the image`: {Boot: []iso9660.Boot{{File: "a"}}},
+		"is too long for a directory record": {Files: []iso9660.File{
+			{Path: strings.Repeat("x", 161)}}},
 		"has more than the 64 characters of Joliet": {Joliet: true,
 			Files: []iso9660.File{{Path: strings.Repeat("x", 65)}}},
 	} {
@@ -129,9 +131,9 @@ func TestWrite_refusesLinksAndNames(t *testing.T) {
 	}
 }
 
-// greedy is an image with a root directory of the maximum size, whose records all continue in the
-// same area, which continues in itself. Reading it must stay within the limits of memory and of the
-// number of reads.
+// greedy is an image with a root directory of the maximum size. All its records continue in the
+// same area, which continues in itself. Reading the image must stay within the limits of memory and
+// of the number of reads.
 func greedy(t *testing.T) []byte {
 	t.Helper()
 	b := image(t, iso9660.Image{VolumeID: "v", Files: []iso9660.File{{Path: "x"}}})

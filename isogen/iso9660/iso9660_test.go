@@ -29,7 +29,7 @@ func TestWrite_roundTrip(t *testing.T) {
 		require.Equal(t, filepath.Base(f.Path), e.Name)
 		require.Equal(t, string(f.Data), string(b[e.Offset:e.Offset+e.Size]))
 		require.EqualValues(t, e.Offset/iso9660.SectorSize, binary.LittleEndian.Uint32(b[e.Record+2:]),
-			"the record is where it says")
+			"the record is at its offset")
 	}
 	require.NotNil(t, v.Find("/COREOS/IgnInfo.json"), "letter case does not matter")
 	require.Nil(t, v.Find("coreos/missing"))
@@ -47,7 +47,7 @@ func TestWrite_independentReader(t *testing.T) {
 	fs, err := independent.Read(backend, 0, 0, iso9660.SectorSize)
 	require.NoError(t, err)
 	require.Equal(t, "rhcos-1", strings.TrimSpace(fs.Label()))
-	for _, f := range files[:3] { // it does not find names that begin with a dot
+	for _, f := range files[:3] { // go-diskfs does not find names that begin with a dot
 		opened, err := fs.OpenFile("/"+f.Path, os.O_RDONLY)
 		require.NoError(t, err, f.Path)
 		got, err := io.ReadAll(opened)
@@ -152,13 +152,13 @@ func TestOpen_damagedVolume(t *testing.T) {
 		with   []byte
 		says   string
 	}{
-		"a directory that holds itself": {two.Record + 2, le32(one.Offset / 2048),
+		"a directory that contains itself": {two.Record + 2, le32(one.Offset / 2048),
 			"/one/two is contained in itself"},
 		"a directory that is the root": {one.Record + 2, le32(v.Root.Offset / 2048),
 			"is contained in itself"},
-		"a directory behind the end":         {one.Record + 2, le32(1 << 30), "but the directory /one needs"},
+		"a directory after the end":          {one.Record + 2, le32(1 << 30), "but the directory /one needs"},
 		"a directory of gigabytes":           {one.Record + 10, le32(3 << 30), "the directory /one is too large"},
-		"a file behind the end":              {x.Record + 2, le32(1 << 30), "but the file /one/two/x needs"},
+		"a file after the end":               {x.Record + 2, le32(1 << 30), "but the file /one/two/x needs"},
 		"a file with too many bytes":         {x.Record + 10, le32(1 << 30), "but the file /one/two/x needs"},
 		"a record without a length":          {x.Record, []byte{1}, "impossible length"},
 		"a record that leaves its directory": {x.Record, []byte{255}, ""},
@@ -177,7 +177,7 @@ func TestOpen_damagedVolume(t *testing.T) {
 			copy(b[c.offset:], c.with)
 			_, err := iso9660.Open(bytes.NewReader(b), int64(len(b)))
 			if c.says == "" {
-				return // harmless: what follows belongs to the record
+				return // harmless: the bytes after it belong to the record
 			}
 			require.ErrorContains(t, err, c.says)
 		})

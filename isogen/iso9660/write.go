@@ -42,7 +42,8 @@ func Write(w io.Writer, img Image) error {
 		return fmt.Errorf("the volume identifier %q has more than 32 characters", img.VolumeID)
 	}
 	if len(img.System) > descriptorStart {
-		return fmt.Errorf("the system area has %d bytes, %d were given", descriptorStart, len(img.System))
+		return fmt.Errorf("the system area has %d bytes, but the description contains %d", descriptorStart,
+			len(img.System))
 	}
 	l := layout{image: img, contents: map[string]*content{}, trees: []*tree{{root: &node{dir: true, id: "\x00"}}}}
 	if img.Joliet {
@@ -130,7 +131,7 @@ func (l *layout) add(f File) error {
 	c := &content{data: f.Data}
 	if f.Link != "" {
 		if c = l.contents[f.Link]; c == nil {
-			return fmt.Errorf("%s is a link to %q, which does not come before it", f.Path, f.Link)
+			return fmt.Errorf("%s is a link to %q, which must be an earlier file of the image", f.Path, f.Link)
 		}
 	} else {
 		l.files = append(l.files, c)

@@ -271,7 +271,7 @@ const (
 	isolinuxTail = "\nmenu separator\nmenu end\n"
 )
 
-// kernel returns the header of a kernel, without a body: a PE file for the given machine.
+// kernel returns the header of a kernel without its body: a PE file for the given machine.
 func kernel(machine uint16) []byte {
 	b := noise(64<<10, 1)
 	clear(b[:512])

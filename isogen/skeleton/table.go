@@ -31,7 +31,7 @@ func (iso ISO) addTable(img iso9660.Image) error {
 		return err
 	}
 	if len(table) > tableSize {
-		return fmt.Errorf("the table for the minimal ISO has %d bytes, its space %d", len(table), tableSize)
+		return fmt.Errorf("the table for the minimal ISO has %d bytes, but its space has %d", len(table), tableSize)
 	}
 	img.Files[at].Data = append(table, make([]byte, tableSize-len(table))...)
 	return nil

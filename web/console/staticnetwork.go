@@ -80,7 +80,7 @@ func StaticNetworkOperations(networks StaticNetworks) []operation.Operation {
 }
 
 func encodePreview(preview *ignition.NetworkPreview) NetworkPreview {
-	shown := NetworkPreview{Way: preview.Way, Hosts: []HostNetworkPreview{}}
+	shown := NetworkPreview{Way: preview.Form, Hosts: []HostNetworkPreview{}}
 	if preview.Beyond != nil {
 		shown.Reason = preview.Beyond.Error()
 	}

@@ -70,7 +70,7 @@ describe('networks without DHCP', { timeout: 4 * minute }, () => {
     await field('IPv4 address').fill('192.0.2.10/24');
     await page
       .getByTestId('network-fault')
-      .filter({ hasText: 'is 192.0.2.10, which bond0.100 of host 0 has already.' })
+      .filter({ hasText: 'is 192.0.2.10, which is already an address of bond0.100 of host 0.' })
       .waitFor();
     await button('Save').click();
     await page
