@@ -340,13 +340,13 @@ func TestRelay_registrationToInstallation(t *testing.T) {
 	id := s.register("one")
 	s.settle(soon)
 	s.requireRow(id, "Reserved", map[string]any{"display_name": "one", "organization_id": ours.Organization})
-	var asked map[string]any
-	require.NoError(t, json.Unmarshal(s.ams.Requests("create")[0].Body, &asked))
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(s.ams.Requests("create")[0].Body, &body))
 	require.Equal(t, map[string]any{
 		"account_username": "site", "product_category": "AssistedInstall", "product_id": "OCP", "cluster_id": id,
 		"display_name": "one",
 		"managed":      false, "resources": []any{}, "reserve": true,
-	}, asked)
+	}, body)
 	s.rename(id, "two")
 	s.settle(soon)
 	s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})

@@ -147,7 +147,7 @@ func TestRelay_interceptedConnections(t *testing.T) {
 	})
 }
 
-// dnsGone is fault 24.
+// dnsGone runs fault 24: a name without an address, and an address of another server.
 func (s *site) dnsGone() {
 	s.wire = byHost{}
 	s.restart()

@@ -285,16 +285,16 @@ func TestImageError_ruleWithoutEndpoint(t *testing.T) {
 }
 
 func TestImageError_otherStatus(t *testing.T) {
-	var asked atomic.Int32
+	var requests atomic.Int32
 	s := serve(t, func(http.Handler) *httptest.Server {
 		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked.Add(1)
+			requests.Add(1)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}))
 	}, nil)
 	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
 	imageError(t, err, ReasonStatus, "answered 503 Service Unavailable")
-	require.Equal(t, int32(2), asked.Load(), "a temporary error is retried")
+	require.Equal(t, int32(2), requests.Load(), "a temporary error is retried")
 }
 
 func TestImageError_brokenConnectionHasAStableText(t *testing.T) {
@@ -311,8 +311,8 @@ func TestImageError_brokenConnectionHasAStableText(t *testing.T) {
 }
 
 func TestClient_plainHTTPOnlyIfInsecure(t *testing.T) {
-	var asked atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1) }))
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { requests.Add(1) }))
 	t.Cleanup(server.Close)
 	// A private address that is routed to the server: the registry library would use HTTP there.
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -322,7 +322,7 @@ func TestClient_plainHTTPOnlyIfInsecure(t *testing.T) {
 	c.current.Load().verified.DialContext = dial
 	_, _, err := c.Get(t.Context(), wanted+":4.20", secretFor(t, "10.0.0.5:5000", "u:p"))
 	imageError(t, err, ReasonPlainHTTP, "speaks plain HTTP where HTTPS is required", "set insecure = true")
-	require.Zero(t, asked.Load(), "nothing was sent unencrypted")
+	require.Zero(t, requests.Load(), "nothing was sent unencrypted")
 }
 
 func TestImageError_canceled(t *testing.T) {

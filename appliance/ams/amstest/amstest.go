@@ -1,10 +1,10 @@
 // Package amstest is a test server for OpenShift Cluster Manager's account service (AMS) and its
 // token endpoint.
 //
-// It keeps subscriptions with their life cycle (Reserved, Active, Stale, Archived, arriving
-// metrics, rows that metrics create), answers in the formats of AMS and of the SDK's schema, and
-// fails as a test requests. Behaviour of AMS that is not documented is a switch. The server is an
-// http.Handler: tests serve it over TCP and TLS, or call it in memory with [Transport].
+// The server simulates the life cycle of subscriptions (Reserved, Active, Stale, Archived) and
+// subscriptions that metrics create or update. It answers in the formats of AMS and of the SDK's
+// schema, and fails as a test requests. [Switches] select undocumented behaviour of AMS. The server
+// is an http.Handler: tests serve it over TCP and TLS, or call it in memory with [Transport].
 package amstest
 
 import (
@@ -44,9 +44,9 @@ type Account struct {
 type Switches struct {
 	RepeatMakesAnother bool          // a repeated POST of a cluster by the same account creates a second row
 	RepeatConflicts    bool          // a repeated POST is refused
-	Tombstones         bool          // a deleted row is Deprovisioned instead of gone
+	Tombstones         bool          // a deleted row stays with the status Deprovisioned
 	RefuseDisconnected bool          // a PATCH to Disconnected is refused
-	FullAnswers        bool          // the answer to POST has the whole subscription, not a reference
+	FullAnswers        bool          // the answer to POST contains the whole subscription, not a reference
 	SDKStatuses        bool          // 201 for POST and 204 for DELETE
 	SearchLag          time.Duration // time until a search finds a new row
 	Ageing             bool          // rows without metrics become Stale and Archived
@@ -336,11 +336,11 @@ func (s *Server) age() {
 				panic(err)
 			}
 		}
-		silent := s.clock.Now().Sub(last)
+		age := s.clock.Now().Sub(last)
 		switch {
-		case silent > archivedAfter && (row["status"] == "Active" || row["status"] == "Stale"):
+		case age > archivedAfter && (row["status"] == "Active" || row["status"] == "Stale"):
 			row["status"] = "Archived"
-		case silent > staleAfter && row["status"] == "Active":
+		case age > staleAfter && row["status"] == "Active":
 			row["status"] = "Stale"
 		}
 	}
@@ -529,7 +529,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, request Request) 
 }
 
 func (s *Server) authorize(w http.ResponseWriter, account Account, body []byte) {
-	var ask struct {
+	var wanted struct {
 		AccountUsername string `json:"account_username"`
 		ProductCategory string `json:"product_category"`
 		ProductID       string `json:"product_id"`
@@ -537,33 +537,34 @@ func (s *Server) authorize(w http.ResponseWriter, account Account, body []byte) 
 		DisplayName     string `json:"display_name"`
 		Reserve         bool   `json:"reserve"`
 	}
-	if err := json.Unmarshal(body, &ask); err != nil {
+	if err := json.Unmarshal(body, &wanted); err != nil {
 		s.fail(w, http.StatusBadRequest, 17, "The body can not be read")
 		return
 	}
-	if ask.AccountUsername == "" || ask.ClusterID == "" || ask.ProductID != "OCP" ||
-		ask.ProductCategory != "AssistedInstall" || !ask.Reserve {
+	if wanted.AccountUsername == "" || wanted.ClusterID == "" || wanted.ProductID != "OCP" ||
+		wanted.ProductCategory != "AssistedInstall" || !wanted.Reserve {
 		s.fail(w, http.StatusBadRequest, 8,
 			"account_username, cluster_id, product_id and product_category are required")
 		return
 	}
-	if s.Allowed != nil && !s.Allowed(ask.ClusterID) {
+	if s.Allowed != nil && !s.Allowed(wanted.ClusterID) {
 		reply(w, http.StatusOK, map[string]any{"allowed": false,
 			"excess_resources": []any{map[string]any{"resource_name": "cluster", "count": 1}}})
 		return
 	}
 	var row map[string]any
-	for _, id := range s.of[ask.ClusterID] {
-		if held := s.rows[id]; held != nil && held["cluster_id"] == ask.ClusterID && held["status"] != "Deprovisioned" {
+	for _, id := range s.of[wanted.ClusterID] {
+		if held := s.rows[id]; held != nil && held["cluster_id"] == wanted.ClusterID &&
+			held["status"] != "Deprovisioned" {
 			row = held
 		}
 	}
-	if row != nil && (s.owners[ask.ClusterID] != account.Username || s.RepeatConflicts) {
+	if row != nil && (s.owners[wanted.ClusterID] != account.Username || s.RepeatConflicts) {
 		s.fail(w, http.StatusConflict, 6, "The cluster belongs to another account")
 		return
 	}
 	if row == nil || s.RepeatMakesAnother {
-		row = s.create(account, ask.ClusterID, ask.DisplayName)
+		row = s.create(account, wanted.ClusterID, wanted.DisplayName)
 	}
 	shown := map[string]any{"id": row["id"], "kind": "Subscription", "href": row["href"]}
 	if s.FullAnswers {

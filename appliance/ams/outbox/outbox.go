@@ -186,11 +186,11 @@ func ProvisionalID(clusterID string, createdAt time.Time) string {
 	if err != nil {
 		return ""
 	}
-	shadow, err := ksuid.FromParts(createdAt, id[:])
+	provisional, err := ksuid.FromParts(createdAt, id[:])
 	if err != nil {
 		return ""
 	}
-	return shadow.String()
+	return provisional.String()
 }
 
 // ClusterOf returns the cluster's ID in a provisional ID, or "" if the text is not a KSUID.

@@ -99,7 +99,7 @@ func (f *directory) open(digest string, whole bool) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if count == 0 {
-		return nil, fmt.Errorf("%s has no %s; fill it again", f.dir, digest)
+		return nil, fmt.Errorf("%s has no %s; fill the directory again", f.dir, digest)
 	}
 	joined := &parts{}
 	for n := range count {
@@ -274,7 +274,7 @@ func replace(path string, data []byte) error {
 func (f *directory) readBundle() (*bundle, error) {
 	text, err := os.ReadFile(filepath.Join(f.dir, bundleFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is incomplete: it has no %s; run landfall courier fill again",
+		return nil, fmt.Errorf("%s is incomplete, because the file %s is missing; run landfall courier fill again",
 			f.dir, bundleFile)
 	}
 	if err != nil {

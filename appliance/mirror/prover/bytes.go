@@ -142,8 +142,8 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 		}
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != digest && strings.HasPrefix(digest, "sha256:") {
-		return fmt.Sprintf("the bytes that %s sends for %s have the digest %s; mirror the image again.", r.name(),
-			digest, got)
+		return fmt.Sprintf("%s sends content with the digest %s for %s; mirror the image again.", r.name(), got,
+			digest)
 	}
 	return ""
 }

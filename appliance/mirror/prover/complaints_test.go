@@ -36,10 +36,11 @@ func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
 	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{})
 	report := prove(t, p, prover.Request{Images: []prover.Image{{Ref: source + "@" + list, Names: []string{"etcd"}}}})
 	require.Equal(t, prover.MissingManifest, report.Results[0].Status)
-	require.Equal(t, f.host+"/team/app has no etcd ("+source+"@"+list+"), but its tag 4.19.3-x86_64-etcd is "+
+	require.Equal(t, f.host+"/team/app has no etcd ("+source+"@"+list+
+		"), but its tag 4.19.3-x86_64-etcd has the digest "+
 		digestOf(f.manifest)+
-		": a list of several architectures that was copied for one, or an image that was built again, has another "+
-		"digest; mirror the image by its original digest, with all architectures.", report.Results[0].Text)
+		". The digest changes if a list of several architectures is copied for one architecture, or if the image "+
+		"is rebuilt; mirror the image by its original digest, with all architectures.", report.Results[0].Text)
 
 	report = prove(t, p, prover.Request{Images: []prover.Image{{Ref: source + "@" + list, Names: []string{"oc"}}}})
 	require.Contains(t, report.Results[0].Text, "has no oc ("+source+"@"+list+"); mirror it there.",

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	tagListLimit = 8 << 20 // maximum size of a list of tags, bytes
-	tagsAsked    = 4       // tags that are requested for each image
+	tagListLimit  = 8 << 20 // maximum size of a list of tags, bytes
+	likelyTagsMax = 4       // tags that are requested for each image
 )
 
 // findOtherDigests checks whether the mirror has a missing image under a tag with another digest.
@@ -45,9 +45,9 @@ func (s *session) findOtherDigests(ctx context.Context, results []Result) {
 			if digest == "" || digest == wanted.DigestStr() {
 				continue
 			}
-			result.Text = fmt.Sprintf("%s has no %s, but its tag %s is %s: a list of several architectures that was "+
-				"copied for one, or an image that was built again, has another digest; mirror the image by its "+
-				"original digest, with all architectures.",
+			result.Text = fmt.Sprintf("%s has no %s, but its tag %s has the digest %s. The digest changes if a "+
+				"list of several architectures is copied for one architecture, or if the image is rebuilt; mirror the "+
+				"image by its original digest, with all architectures.",
 				r.name(), describe(result.Image), tag, digest)
 			break
 		}
@@ -70,7 +70,7 @@ func (s *session) repositoryNamed(wanted string) *repository {
 func likelyTags(tags, names []string) []string {
 	var likely []string
 	for _, tag := range tags {
-		if strings.HasPrefix(tag, "sha256-") || len(likely) == tagsAsked {
+		if strings.HasPrefix(tag, "sha256-") || len(likely) == likelyTagsMax {
 			continue
 		}
 		if slices.ContainsFunc(names, func(name string) bool {

@@ -130,8 +130,8 @@ type Progress struct {
 type Result struct {
 	Image
 	Status Status `json:"verdict"`
-	// Text describes the problem and its solution in a sentence. It is empty for complete images,
-	// and for images that a fault of the whole registry makes unavailable.
+	// Text describes the problem and its solution. It is empty for complete images, and for images
+	// that a fault of the whole registry makes unavailable.
 	Text string `json:"text,omitempty"`
 	// Endpoint is the reference that served the image or, if none did, the first one in the order
 	// of the rules.
@@ -386,7 +386,7 @@ func missingText(result *Result, r *repository) string {
 			counted = append(counted, fmt.Sprintf("%d %ss", n, kind))
 		}
 	}
-	return fmt.Sprintf("%s has the manifest of %s but lacks %s of it, such as %s; mirror it again.", r.name(),
+	return fmt.Sprintf("%s has the manifest of %s but lacks %s, such as %s; mirror the image again.", r.name(),
 		describe(result.Image), strings.Join(counted, " and "), result.Missing[0].Digest)
 }
 

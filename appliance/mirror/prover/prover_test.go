@@ -169,7 +169,7 @@ func TestProof_badRegistry(t *testing.T) {
 			r *http.Request) bool {
 			http.ServeContent(w, r, "", time.Time{}, strings.NewReader("lost"))
 			return true
-		}), true, prover.Damaged, "have the digest " + digestOf([]byte("lost"))},
+		}), true, prover.Damaged, "content with the digest " + digestOf([]byte("lost"))},
 		{"a blob that always breaks off", on("/blobs/", func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodHead {
 				return false
@@ -281,9 +281,9 @@ func TestProof_respectsRetryAfter(t *testing.T) {
 	group.Go(func() { report = prove(t, p, one(f.image)) })
 	for range 2 {
 		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
-		asked := f.requests.Load()
+		before := f.requests.Load()
 		clock.Advance(29 * time.Second)
-		require.Equal(t, asked, f.requests.Load())
+		require.Equal(t, before, f.requests.Load())
 		clock.Advance(time.Second)
 	}
 	group.Wait()

@@ -128,7 +128,7 @@ func (r *repository) manifest(ctx context.Context, identifier string, got *outco
 	if strings.HasPrefix(identifier, "sha256:") && digest != identifier {
 		kind := response.Header.Get("Content-Type")
 		if kind == "" {
-			kind = "something"
+			kind = "content"
 		}
 		got.damage = fmt.Sprintf("%s answered %s with another digest (%s) to the request for the manifest %s; the "+
 			"content is damaged, or this is not a registry.", r.name(), kind, digest, identifier)
@@ -152,7 +152,7 @@ func (r *repository) parts(ctx context.Context, data []byte, got *outcome, reque
 	var manifest manifestFile
 	if err := json.Unmarshal(data, &manifest); err != nil || manifest.SchemaVersion != 2 ||
 		manifest.Config == nil && manifest.Manifests == nil {
-		got.damage = fmt.Sprintf("%s answered the request for %s with something that is not an image manifest "+
+		got.damage = fmt.Sprintf("%s answered the request for %s with content that is not an image manifest "+
 			"(schema version 2).", r.name(), got.digest)
 		return
 	}

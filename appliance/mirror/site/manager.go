@@ -61,8 +61,8 @@ func (m *Manager) Remove(ctx context.Context, level mirror.Level, name string) e
 		return err
 	}
 	if held == nil {
-		return fault.New(fault.NotFound, "Nothing was imported for the %s under the name %q; landfall mirror show "+
-			"lists the imports.", level, name)
+		return fault.New(fault.NotFound, "The %s has no import with the name %q; landfall mirror show lists the "+
+			"imports.", level, name)
 	}
 	return m.change(ctx, level, name, nil)
 }
