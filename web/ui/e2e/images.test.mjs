@@ -143,7 +143,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await page.getByRole('textbox', { name: 'SHA-256' }).fill(sha256(await readFile(iso)));
     await link(8 * mebibyte);
     await button('Upload').click();
-    await waitUntil('a part of it has arrived', async () => (await percent()) >= 5);
+    await waitUntil('a part of the file has arrived', async () => (await percent()) >= 5);
     const before = await percent();
     await waitUntil('the progress moves', async () => (await percent()) > before);
   });
@@ -160,13 +160,13 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await page.getByTestId('choose-again').setInputFiles(join(directory, 'readme.txt'));
     await upload().getByText('is not the file').waitFor();
     await page.getByTestId('choose-again').setInputFiles(iso);
-    await waitUntil('it goes on', async () => (await percent()) > before);
+    await waitUntil('the upload continues', async () => (await percent()) > before);
     assert.ok(before > 0);
   });
 
   step('resumes after a restart of the appliance', async () => {
     await site.stop();
-    await upload().getByText('It resumes automatically').waitFor();
+    await upload().getByText('The upload resumes automatically').waitFor();
     await page.getByTestId('away').waitFor();
     await browser.screenshot('an-upload-waits-for-the-appliance');
     await site.start();
@@ -306,9 +306,9 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await page.getByLabel('Valid for').selectOption({ label: '7 days' });
     await page.getByRole('dialog').getByRole('button', { name: 'Renew' }).click();
     await page.getByTestId('short-url-expires').getByText('Valid until ').waitFor();
-    await waitUntil('the old one has ended', async () => (await status(shortURL)) === 404);
+    await waitUntil('the old address is invalid', async () => (await status(shortURL)) === 404);
     let renewed;
-    await waitUntil('the page shows the new one', async () => {
+    await waitUntil('the page shows the new address', async () => {
       await page.getByTestId('short-url').getByRole('button', { name: /^Copy/ }).click();
       renewed = await clipboard();
       return renewed !== shortURL;

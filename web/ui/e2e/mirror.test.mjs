@@ -21,21 +21,21 @@ spec:
 
 /**
  * A proxy of a mirror that lacks the first image of a proof. It responds to a few other images only
- * until `goOn` is called.
+ * until `resume` is called.
  */
 const startLossyMirror = async (behind) => {
   let missing;
-  let asked = 0;
-  let goOn;
+  let requests = 0;
+  let resume;
   const going = new Promise((resolve) => {
-    goOn = resolve;
+    resume = resolve;
   });
   const server = createServer((request, response) => {
     const forward = async () => {
       if (/openshift\/release\/manifests\/sha256/.test(request.url)) {
         missing ??= request.url;
-        asked += 1;
-        if (asked > 3) {
+        requests += 1;
+        if (requests > 3) {
           await going;
         }
       }
@@ -55,9 +55,9 @@ const startLossyMirror = async (behind) => {
   await once(server, 'listening');
   return {
     address: `127.0.0.1:${String(server.address().port)}`,
-    goOn,
+    resume,
     close: () => {
-      goOn();
+      resume();
       server.closeAllConnections();
       server.close();
     },
@@ -147,7 +147,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
         .filter({ hasText: /\d of 1\d/ })
         .waitFor();
       await browser.screenshot('how-far-a-proof-is');
-      lossy.goOn();
+      lossy.resume();
       await page.getByTestId('proof').filter({ hasText: 'are not available' }).waitFor({ timeout: minute });
       await browser.screenshot('what-is-missing-and-the-lists-of-it');
       const [download] = await Promise.all([

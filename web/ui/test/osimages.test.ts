@@ -30,12 +30,12 @@ describe('describeUpload', () => {
     [
       'waiting',
       { message: 'The appliance does not respond.' },
-      'The appliance does not respond. It resumes automatically; 256.0 MiB of 1.0 GiB arrived.',
+      'The appliance does not respond. The upload resumes automatically; 256.0 MiB of 1.0 GiB arrived.',
     ],
     ['paused', {}, 'Paused; 256.0 MiB of 1.0 GiB arrived.'],
     ['unfinished', {}, '256.0 MiB of 1.0 GiB arrived before this page was left. Choose the same file to resume.'],
     ['unfinished', { message: 'b.iso is another file.' }, 'b.iso is another file.'],
-    ['checking', {}, 'The appliance is checking it.'],
+    ['checking', {}, 'The appliance is checking the file.'],
     ['failed', { message: 'It is no ISO.' }, 'It is no ISO.'],
     ['done', {}, 'Uploaded, 1.0 GiB.'],
   ])('%s (%j): %s', (state, more, sentence) => {

@@ -5,7 +5,7 @@ import { shownProof } from '../src/mirror/api';
 
 const kept = [
   { id: 'install', cluster_id: 'other' },
-  { id: 'asked', cluster_id: 'mine' },
+  { id: 'started', cluster_id: 'mine' },
   { id: 'release' },
 ];
 
@@ -17,11 +17,11 @@ describe('shownProof', () => {
   });
 
   it.each([
-    ['the requested proof despite a newer one', { asked: 'asked', cluster: undefined }, 'asked'],
-    ['the newest without a request', { asked: undefined, cluster: undefined }, 'install'],
-    ['the newest of its cluster', { asked: undefined, cluster: 'mine' }, 'asked'],
-    ['the newest of its cluster if the requested one is gone', { asked: 'gone', cluster: 'other' }, 'install'],
-    ['none if its cluster has none', { asked: undefined, cluster: 'new' }, undefined],
+    ['the requested proof despite a newer one', { started: 'started', cluster: undefined }, 'started'],
+    ['the newest without a request', { started: undefined, cluster: undefined }, 'install'],
+    ['the newest of its cluster', { started: undefined, cluster: 'mine' }, 'started'],
+    ['the newest of its cluster if the requested one is gone', { started: 'gone', cluster: 'other' }, 'install'],
+    ['none if its cluster has none', { started: undefined, cluster: 'new' }, undefined],
   ])('%s', async (_name, wanted, shown) => {
     vi.stubGlobal('fetch', (url: string) =>
       url.endsWith('/proofs') ? answer({ proofs: kept }) : answer({ id: url.slice(url.lastIndexOf('/') + 1) }),

@@ -13,14 +13,14 @@ describe('untilAnswered', () => {
   });
 
   it('repeats once a second until a response', async () => {
-    const ask = vi
+    const load = vi
       .fn<() => Promise<string>>()
       .mockRejectedValueOnce(noAnswer())
       .mockRejectedValueOnce(noAnswer())
       .mockResolvedValue('here');
-    const answer = untilAnswered(ask);
+    const answer = untilAnswered(load);
     await vi.advanceTimersByTimeAsync(1_999);
-    expect(ask).toHaveBeenCalledTimes(2);
+    expect(load).toHaveBeenCalledTimes(2);
     await vi.advanceTimersByTimeAsync(1);
     await expect(answer).resolves.toBe('here');
   });
@@ -30,8 +30,8 @@ describe('untilAnswered', () => {
     ['a cancelled request', new CanceledError()],
     ['an error of the page', new TypeError('undefined')],
   ])('passes on %s', async (_, error) => {
-    const ask = vi.fn<() => Promise<string>>().mockRejectedValue(error);
-    await expect(untilAnswered(ask)).rejects.toBe(error);
-    expect(ask).toHaveBeenCalledTimes(1);
+    const load = vi.fn<() => Promise<string>>().mockRejectedValue(error);
+    await expect(untilAnswered(load)).rejects.toBe(error);
+    expect(load).toHaveBeenCalledTimes(1);
   });
 });

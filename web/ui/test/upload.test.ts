@@ -158,7 +158,7 @@ describe('Upload', () => {
     expect(appliance.has('id-1', content(3 * mebibyte))).toBe(true);
   });
 
-  it('asks for the offset after a conflict', async () => {
+  it('requests the offset after a conflict', async () => {
     const appliance = new Appliance();
     appliance.onPart = (count) => {
       if (count === 2) {
@@ -182,7 +182,7 @@ describe('Upload', () => {
     expect(appliance.waits).toHaveLength(retryDelays.length);
   });
 
-  it('starts over if the appliance does not know it', async () => {
+  it('starts over if the appliance no longer has the upload', async () => {
     const appliance = new Appliance();
     appliance.onPart = (count) => {
       if (count === 2) {
@@ -229,12 +229,12 @@ describe('Upload', () => {
     appliance.onPart = (count) => {
       if (count === 4) {
         appliance.received.delete('id-1');
-        appliance.failures = [new ApplianceError(409, 'It is there already.')];
+        appliance.failures = [new ApplianceError(409, 'The image exists already.')];
       }
     };
     await begin(appliance);
     await settle();
-    expect(appliance.last).toMatchObject({ state: 'failed', message: 'It is there already.' });
+    expect(appliance.last).toMatchObject({ state: 'failed', message: 'The image exists already.' });
     expect(appliance.announced).toHaveLength(1);
   });
 
@@ -267,7 +267,7 @@ describe('Upload', () => {
     expect(appliance.stored).toBeUndefined();
   });
 
-  it('cancels if unknown, not without a response', async () => {
+  it('cancels without an upload at the appliance, not without a response', async () => {
     const appliance = new Appliance();
     const upload = await begin(appliance);
     upload.pause();

@@ -19,10 +19,10 @@ const pageSize = 50;
  */
 const AmsPage = () => {
   const [selection, setSelection] = useState<Selection>({ state: '', name: '', offset: 0, limit: pageSize });
-  const ask = useCallback((signal: AbortSignal) => readAms(selection, signal), [selection]);
-  const { answer, error, askAgain } = useAnswer(ask, wait);
+  const load = useCallback((signal: AbortSignal) => readAms(selection, signal), [selection]);
+  const { answer, error, refetch } = useAnswer(load, wait);
   const [shown, setShown] = useState(answer);
-  const { act, failure, setFailure } = useAct(askAgain);
+  const { act, failure, setFailure } = useAct(refetch);
   if (answer && answer !== shown) {
     setShown(answer); // keeps the last clusters while others load
   }
@@ -35,7 +35,7 @@ const AmsPage = () => {
         <Content component="h1">OpenShift Cluster Manager</Content>
         <Content component="p">
           The data of OpenShift Cluster Manager about this site&apos;s clusters. The appliance sends changes whenever it
-          has a connection. Installations do not wait for that.
+          has a connection. Installations do not wait for the connection.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
@@ -54,7 +54,7 @@ const AmsPage = () => {
                     <Connection status={shown} act={act} />
                   </GridItem>
                   <GridItem lg={6}>
-                    <Couriers status={shown} act={act} failed={setFailure} changed={askAgain} />
+                    <Couriers status={shown} act={act} failed={setFailure} changed={refetch} />
                   </GridItem>
                 </Grid>
               </StackItem>

@@ -71,15 +71,15 @@ export const Couriers = ({ status, act, failed, changed }: Props) => {
             title="These receipts come from an unknown machine."
             actionLinks={
               <Button variant="link" isInline onClick={() => void importFile(untrusted.file, untrusted.key)}>
-                Trust it and import
+                Trust the machine and import
               </Button>
             }
           >
-            Its key is {untrusted.key}. Compare it with the output of the push.
+            The key of the machine is {untrusted.key}. Compare the key with the output of landfall ams push.
           </Alert>
         )}
         {imported && (
-          <Alert isInline variant="success" title="The receipts are imported.">
+          <Alert isInline variant="success" title="Receipts imported.">
             {imported.told} sent, {imported.already} already recorded, {imported.stopped} need attention,{' '}
             {imported.unknown} of other sites.
           </Alert>

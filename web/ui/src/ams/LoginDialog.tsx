@@ -16,19 +16,19 @@ import { useState } from 'react';
 import type { Act } from '../shell/useAct';
 import { logIn } from './api';
 
-/** Asks for the credentials. The appliance stores them encrypted and never shows them again. */
+/** The login dialog. The appliance stores the credentials encrypted and never shows them again. */
 export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void }) => {
-  const [robot, setRobot] = useState(true);
+  const [isServiceAccount, setServiceAccount] = useState(true);
   const [id, setId] = useState('');
   const [secret, setSecret] = useState('');
   const send = async () => {
-    const credentials = robot
+    const credentials = isServiceAccount
       ? { client_id: id.trim(), client_secret: secret.trim() }
       : { offline_token: secret.trim() };
     await act(() => logIn(credentials));
     onClose();
   };
-  const complete = secret.trim() !== '' && (!robot || id.trim() !== '');
+  const complete = secret.trim() !== '' && (!isServiceAccount || id.trim() !== '');
   return (
     <Modal isOpen variant="small" onClose={onClose} aria-label="Log in to OpenShift Cluster Manager">
       <ModalHeader title="Log in to OpenShift Cluster Manager" />
@@ -46,22 +46,22 @@ export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void })
               id="ams-robot"
               name="ams-kind"
               label="a service account"
-              isChecked={robot}
+              isChecked={isServiceAccount}
               onChange={() => {
-                setRobot(true);
+                setServiceAccount(true);
               }}
             />
             <Radio
               id="ams-person"
               name="ams-kind"
               label="an offline token"
-              isChecked={!robot}
+              isChecked={!isServiceAccount}
               onChange={() => {
-                setRobot(false);
+                setServiceAccount(false);
               }}
             />
           </FormGroup>
-          {robot && (
+          {isServiceAccount && (
             <FormGroup label="Client ID" fieldId="ams-id" isRequired>
               <TextInput
                 id="ams-id"
@@ -72,7 +72,7 @@ export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void })
               />
             </FormGroup>
           )}
-          <FormGroup label={robot ? 'Client secret' : 'Offline token'} fieldId="ams-secret" isRequired>
+          <FormGroup label={isServiceAccount ? 'Client secret' : 'Offline token'} fieldId="ams-secret" isRequired>
             <TextInput
               id="ams-secret"
               type="password"
@@ -83,7 +83,9 @@ export const LoginDialog = ({ act, onClose }: { act: Act; onClose: () => void })
             />
             <FormHelperText>
               <HelperText>
-                <HelperTextItem>The appliance stores it encrypted with its own key and never shows it.</HelperTextItem>
+                <HelperTextItem>
+                  The appliance stores the secret encrypted with its own key and never shows it.
+                </HelperTextItem>
               </HelperText>
             </FormHelperText>
           </FormGroup>

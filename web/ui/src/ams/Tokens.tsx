@@ -20,13 +20,13 @@ const year = 365;
 
 /** The tokens for the ocm command and other programs that use this appliance instead of AMS. */
 export const Tokens = ({ act }: { act: Act }) => {
-  const { answer: tokens = [], askAgain } = useAnswer(listTokens, seldom);
+  const { answer: tokens = [], refetch } = useAnswer(listTokens, seldom);
   const [made, setMade] = useState('');
   const make = async () => {
     await act(async () => {
       setMade((await createToken(year)).token);
     });
-    askAgain();
+    refetch();
   };
   return (
     <Card>
@@ -46,7 +46,7 @@ export const Tokens = ({ act }: { act: Act }) => {
             <ListItem key={id}>
               {id}: {kind}, {username}
               {readOnly && ', read-only'}, made {moment(at)}, valid {until ? `until ${moment(until)}` : 'forever'}{' '}
-              <Button variant="link" isInline onClick={() => void act(() => revokeToken(id)).then(askAgain)}>
+              <Button variant="link" isInline onClick={() => void act(() => revokeToken(id)).then(refetch)}>
                 Revoke
               </Button>
             </ListItem>

@@ -89,7 +89,10 @@ export const orderCluster = (clusterId: string, order: Order, by: string) =>
 export const editCluster = (clusterId: string, fields: Fields, by: string) =>
   request('POST', `${root}/clusters/${encodeURIComponent(clusterId)}/edit`, { json: { by, ...fields } });
 
-/** Ends all waits. A site that connects by hand may then send for the given number of minutes. */
+/**
+ * Ends all waits. A site that connects only on request may then send for the given number of
+ * minutes.
+ */
 export const connectFor = (minutes: number) => request('POST', `${root}/connect`, { json: { minutes } });
 
 /** Ends a pause that requires a decision of the user. */

@@ -10,7 +10,7 @@ export const lineStates: Record<LineState, { name: string; color: 'blue' | 'gree
 
 /** The name of each state of the relay, and its severity. */
 const relayStates: Record<RelayState, { name: string; variant: 'success' | 'info' | 'warning' | 'danger' }> = {
-  off: { name: 'Switched off in the configuration', variant: 'info' },
+  off: { name: 'Disabled in the configuration', variant: 'info' },
   'no-credentials': { name: 'Not logged in', variant: 'info' },
   'by-hand': { name: 'Connects only on request', variant: 'info' },
   offline: { name: 'Offline', variant: 'warning' },

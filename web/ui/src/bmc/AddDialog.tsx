@@ -26,19 +26,23 @@ const fields: { key: TextField; label: string; help?: string; required?: boolean
   {
     key: 'address',
     label: 'Address of the BMC',
-    help: 'Such as redfish-virtualmedia://192.0.2.7, idrac-virtualmedia://192.0.2.7 or with the path of the system.',
+    help:
+      'For example, redfish-virtualmedia://192.0.2.7 or idrac-virtualmedia://192.0.2.7. ' +
+      'The path of the system is optional.',
     required: true,
   },
   { key: 'username', label: 'User name' },
-  { key: 'password', label: 'Password', help: 'The appliance stores it encrypted and never shows it again.' },
+  { key: 'password', label: 'Password', help: 'The appliance stores the password encrypted and never shows it again.' },
   {
     key: 'boot_mac',
     label: 'MAC address',
-    help: "One of the server's, to identify its host; without it, serial number and UUID are used.",
+    help:
+      'A MAC address of the server, which identifies its host. ' +
+      'Without a MAC address, the serial number and the UUID identify the host.',
   },
 ];
 
-/** Adds a server; this does not change its power state. */
+/** The dialog to add a server. Adding a server does not change its power state. */
 export const AddDialog = ({ infraEnvs, onClose }: { infraEnvs: InfraEnv[]; onClose: () => void }) => {
   const [server, setServer] = useState(empty);
   const [failure, setFailure] = useState('');

@@ -13,16 +13,16 @@ const seldom = () => 10_000;
 
 /** The page of the servers that are controlled by their BMCs. */
 const BmcPage = () => {
-  const { answer, error, askAgain } = useServers();
+  const { answer, error, refetch } = useServers();
   const infraEnvs = useAnswer(listInfraEnvs, seldom).answer ?? [];
   const [dialog, setDialog] = useState<'add' | 'table'>();
-  const { act, failure } = useAct(askAgain);
+  const { act, failure } = useAct(refetch);
   useEffect(() => {
     document.title = 'Servers · Landfall';
   }, []);
   const close = () => {
     setDialog(undefined);
-    askAgain();
+    refetch();
   };
   return (
     <>

@@ -8,8 +8,8 @@ const wait = () => 10_000;
 
 /** A link from a server to the cluster of its host. */
 export const HostLink = ({ infraEnvId, id }: { infraEnvId: string; id: string }) => {
-  const ask = useCallback((signal: AbortSignal) => readHost(infraEnvId, id, signal), [infraEnvId, id]);
-  const { answer, error } = useAnswer(ask, wait);
+  const load = useCallback((signal: AbortSignal) => readHost(infraEnvId, id, signal), [infraEnvId, id]);
+  const { answer, error } = useAnswer(load, wait);
   if (error instanceof ApplianceError && error.status === 404) {
     return <span className="landfall-subtle">gone</span>;
   }

@@ -21,8 +21,8 @@ const wait = () => 3_000;
 
 /** The requests to a server's BMC with their responses, the newest first; the first one is open. */
 export const RequestLog = ({ server, onClose }: { server: Server; onClose: () => void }) => {
-  const ask = useCallback((signal: AbortSignal) => listSessions(server.id, signal), [server.id]);
-  const { answer, error } = useAnswer(ask, wait);
+  const load = useCallback((signal: AbortSignal) => listSessions(server.id, signal), [server.id]);
+  const { answer, error } = useAnswer(load, wait);
   return (
     <Modal isOpen variant="large" onClose={onClose} aria-label="Request log of the BMC">
       <ModalHeader

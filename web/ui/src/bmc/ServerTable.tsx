@@ -49,7 +49,7 @@ export const ServerTable = ({ servers, infraEnvs, act }: Props) => {
   if (servers.length === 0) {
     return (
       <EmptyState titleText="No servers" headingLevel="h2" variant="sm">
-        <EmptyStateBody>Add servers by the addresses of their BMCs, or boot hosts by hand.</EmptyStateBody>
+        <EmptyStateBody>Add servers by the addresses of their BMCs, or boot hosts manually.</EmptyStateBody>
       </EmptyState>
     );
   }

@@ -32,8 +32,8 @@ const DoctorPage = () => {
   const [cluster, setCluster] = useState('');
   const [withGreen, setWithGreen] = useState(false);
   const [dhcp, setDHCP] = useState(false);
-  const ask = useCallback((signal: AbortSignal) => diagnose(cluster, dhcp, signal), [cluster, dhcp]);
-  const { answer, error, askAgain } = useAnswer(ask, once);
+  const load = useCallback((signal: AbortSignal) => diagnose(cluster, dhcp, signal), [cluster, dhcp]);
+  const { answer, error, refetch } = useAnswer(load, once);
   useEffect(() => {
     document.title = 'Doctor · Landfall';
   }, []);
@@ -64,14 +64,14 @@ const DoctorPage = () => {
               </FormSelect>
             </ToolbarItem>
             <ToolbarItem>
-              <Button variant="secondary" onClick={askAgain}>
+              <Button variant="secondary" onClick={refetch}>
                 Check again
               </Button>
             </ToolbarItem>
             <ToolbarItem>
               <Checkbox
                 id="dhcp"
-                label="Ask DHCP servers"
+                label="Query DHCP servers"
                 isChecked={dhcp}
                 onChange={(_event, checked) => {
                   setDHCP(checked);

@@ -62,7 +62,7 @@ export const Download = ({ facts, there }: Props) => {
           {reason
             ? reason
             : shown === 'full'
-              ? 'It contains everything needed to boot.'
+              ? 'The image contains everything needed to boot.'
               : 'Small, for slow links: hosts fetch the root file system from the appliance while booting.'}
         </p>
       </StackItem>
@@ -140,11 +140,11 @@ const OneImage = ({ image, isOwnKind, name, url, isOwnOfNetwork, isDigestKnown, 
  */
 const useDigest = ({ url, sha256 }: ImageKind, isOwn: boolean): string => {
   const known = sha256 ?? '';
-  const ask = useCallback(
+  const load = useCallback(
     (signal: AbortSignal) => (url && !known && !isOwn ? getDigest(url, signal) : Promise.resolve(known)),
     [url, known, isOwn],
   );
-  const { answer } = useAnswer(ask, isOwn ? never : untilKnown);
+  const { answer } = useAnswer(load, isOwn ? never : untilKnown);
   return known === '' ? (answer ?? '') : known;
 };
 

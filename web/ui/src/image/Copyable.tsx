@@ -23,11 +23,11 @@ export const Digest = ({ sha256, testId }: { sha256: string | undefined; testId?
       </ClipboardCopy>
     </span>
   ) : (
-    <Asking>being computed</Asking>
+    <PendingText>being computed</PendingText>
   );
 
 /** A spinner with a text while a request is pending. */
-export const Asking = ({ children }: { children?: ReactNode }) => (
+export const PendingText = ({ children }: { children?: ReactNode }) => (
   <>
     <Spinner size="sm" aria-hidden /> {children}
   </>

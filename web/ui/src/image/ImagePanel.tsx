@@ -32,8 +32,8 @@ type Props = { clusterId: string; hasHosts: boolean };
 
 /** The image of a cluster's hosts, all methods to boot it, and the machines that read it. */
 export const ImagePanel = ({ clusterId, hasHosts }: Props) => {
-  const ask = useCallback((signal: AbortSignal) => listInfraEnvs(clusterId, signal), [clusterId]);
-  const { answer } = useAnswer(ask, wait);
+  const load = useCallback((signal: AbortSignal) => listInfraEnvs(clusterId, signal), [clusterId]);
+  const { answer } = useAnswer(load, wait);
   const [chosen, setChosen] = useState<string>();
   const infraEnv = answer?.find(({ id }) => id === chosen) ?? answer?.[0];
   if (!answer || !infraEnv) {
@@ -92,14 +92,14 @@ const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsO
 };
 
 const Addresses = ({ infraEnvId }: { infraEnvId: string }) => {
-  const { answer: facts, error, askAgain } = useImageFacts(infraEnvId);
+  const { answer: facts, error, refetch } = useImageFacts(infraEnvId);
   if (!facts) {
-    return error ? <NoImage error={error} onRetry={askAgain} /> : <Spinner size="lg" aria-label="Reading the image" />;
+    return error ? <NoImage error={error} onRetry={refetch} /> : <Spinner size="lg" aria-label="Reading the image" />;
   }
   return (
     <>
-      {error && <NoImage error={error} onRetry={askAgain} />}
-      <BootMethods infraEnvId={infraEnvId} facts={facts} onChange={askAgain} />
+      {error && <NoImage error={error} onRetry={refetch} />}
+      <BootMethods infraEnvId={infraEnvId} facts={facts} onChange={refetch} />
     </>
   );
 };

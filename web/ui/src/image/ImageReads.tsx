@@ -18,8 +18,8 @@ const wait = (reads: Read[] | undefined) =>
  * The machines that read an infra-env's image, with their progress. They show where a boot stops.
  */
 export const ImageReads = ({ infraEnvId }: { infraEnvId: string }) => {
-  const ask = useCallback((signal: AbortSignal) => getReads(infraEnvId, signal), [infraEnvId]);
-  const { answer, error } = useAnswer(ask, wait);
+  const load = useCallback((signal: AbortSignal) => getReads(infraEnvId, signal), [infraEnvId]);
+  const { answer, error } = useAnswer(load, wait);
   const spoken = useAnnouncement(answer);
   return (
     <section aria-label="Machines that read the image" data-testid="image-reads">
@@ -31,17 +31,17 @@ export const ImageReads = ({ infraEnvId }: { infraEnvId: string }) => {
           isInline
           isPlain
           variant="warning"
-          title={`${answer ? 'This may be out of date.' : 'The progress cannot be shown.'} ${error.message}`}
+          title={`${answer ? 'The progress may be out of date.' : 'The progress cannot be shown.'} ${error.message}`}
         />
       )}
-      <Reads reads={answer} isAsking={!error} />
+      <Reads reads={answer} isLoading={!error} />
     </section>
   );
 };
 
-const Reads = ({ reads, isAsking }: { reads: Read[] | undefined; isAsking: boolean }) => {
+const Reads = ({ reads, isLoading }: { reads: Read[] | undefined; isLoading: boolean }) => {
   if (!reads) {
-    return isAsking ? <Spinner size="md" aria-label="Reading the progress of machines" /> : null;
+    return isLoading ? <Spinner size="md" aria-label="Reading the progress of machines" /> : null;
   }
   if (reads.length === 0) {
     return (

@@ -143,7 +143,8 @@ const Revoke = ({ infraEnvId, onClose, onDone }: DialogProps) => {
     <Modal isOpen onClose={onClose} variant="small" aria-label="Revoke the short address">
       <ModalHeader title="Revoke the short address?" titleIconVariant="warning" />
       <ModalBody>
-        It becomes invalid immediately, even for machines that are booting from it. The other addresses stay valid.
+        The address becomes invalid immediately, even for machines that are booting from it. The other addresses stay
+        valid.
         {refusal && <Alert isInline variant="danger" title={refusal} className="pf-v6-u-mt-md" />}
       </ModalBody>
       <ModalFooter>

@@ -1,7 +1,7 @@
 import { useCallback, useEffect } from 'react';
 import { useLive } from '../live/LiveProvider';
 import { Refresh } from '../live/refresh';
-import { useAnswer, type Asked } from '../shell/useAnswer';
+import { useAnswer, type AnswerState } from '../shell/useAnswer';
 import { getImageFacts, type ImageFacts } from './api';
 import { isBeingComputed } from './facts';
 
@@ -13,13 +13,13 @@ const wait = (facts: ImageFacts | undefined) => (isBeingComputed(facts) ? whileC
  * The facts about an infra-env's image. They are fetched again when the feed reports a change of
  * the infra-env.
  */
-export const useImageFacts = (infraEnvId: string): Asked<ImageFacts> => {
+export const useImageFacts = (infraEnvId: string): AnswerState<ImageFacts> => {
   const live = useLive();
-  const ask = useCallback((signal: AbortSignal) => getImageFacts(infraEnvId, signal), [infraEnvId]);
-  const asked = useAnswer(ask, wait);
-  const { askAgain } = asked;
+  const load = useCallback((signal: AbortSignal) => getImageFacts(infraEnvId, signal), [infraEnvId]);
+  const result = useAnswer(load, wait);
+  const { refetch } = result;
   useEffect(() => {
-    const refresh = new Refresh(askAgain);
+    const refresh = new Refresh(refetch);
     const leave = live.subscribe((notice) => {
       if (notice === 'everything' || (notice.kind === 'infra-envs' && notice.id === infraEnvId)) {
         refresh.changed();
@@ -29,6 +29,6 @@ export const useImageFacts = (infraEnvId: string): Asked<ImageFacts> => {
       leave();
       refresh.stop();
     };
-  }, [live, askAgain, infraEnvId]);
-  return asked;
+  }, [live, refetch, infraEnvId]);
+  return result;
 };

@@ -12,10 +12,10 @@ const pause = () =>
  * requests that the library sends only once. If such a request failed during a restart of the
  * appliance, the page would stay broken. The banner shows that the appliance does not respond.
  */
-export const untilAnswered = async <T>(ask: () => Promise<T>): Promise<T> => {
+export const untilAnswered = async <T>(load: () => Promise<T>): Promise<T> => {
   for (;;) {
     try {
-      return await ask();
+      return await load();
     } catch (error) {
       if (Axios.isCancel(error) || !Axios.isAxiosError(error) || error.response) {
         throw error;

@@ -24,8 +24,8 @@ const MirrorPage = () => {
       readMirror({ ...(cluster && { cluster_id: cluster }), ...(infraEnv && { infra_env_id: infraEnv }) }, signal),
     [cluster, infraEnv],
   );
-  const { answer, error, askAgain } = useAnswer(read, now);
-  const { act, failure, setFailure } = useAct(askAgain);
+  const { answer, error, refetch } = useAnswer(read, now);
+  const { act, failure, setFailure } = useAct(refetch);
   useEffect(() => {
     document.title = 'Mirror · Landfall';
   }, []);
@@ -92,7 +92,7 @@ const MirrorPage = () => {
                   imports={answer.imports}
                   places={places}
                   take={take}
-                  changed={askAgain}
+                  changed={refetch}
                   failed={setFailure}
                 />
               </StackItem>

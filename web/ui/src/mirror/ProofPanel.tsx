@@ -32,9 +32,9 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
   const { answer: listed } = useAnswer(listReleases, once);
   const releases = listed ?? [];
   // Installations and other users can start proofs at any time.
-  const [asked, setAsked] = useState<string>();
-  const readProof = useCallback((signal: AbortSignal) => shownProof({ asked, cluster }, signal), [asked, cluster]);
-  const { answer: shown, askAgain } = useAnswer(readProof, wait);
+  const [started, setStarted] = useState<string>();
+  const readProof = useCallback((signal: AbortSignal) => shownProof({ started, cluster }, signal), [started, cluster]);
+  const { answer: shown, refetch } = useAnswer(readProof, wait);
   const [chosen, setChosen] = useState('');
   const [failure, setFailure] = useState('');
   const proof = shown?.proof;
@@ -42,12 +42,12 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
   const prove = async () => {
     try {
       const { id } = await startProof(cluster ? { cluster_id: cluster } : { release });
-      setAsked(id);
+      setStarted(id);
       setFailure('');
     } catch (thrown) {
       setFailure(sentenceOf(thrown));
     }
-    askAgain();
+    refetch();
   };
   return (
     <Card>

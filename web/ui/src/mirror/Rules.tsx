@@ -24,7 +24,7 @@ export const Rules = ({ model }: { model: MirrorModel }) => (
       {model.rules.length + model.catalogs.length + model.signatures.length > 0 && (
         <Content component="small">
           {model.catalogs.length} operator catalogs and the signatures of {model.signatures.length} releases were
-          imported with them.
+          imported with the rules.
         </Content>
       )}
       <Explainer model={model} />
@@ -65,7 +65,7 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
   const [image, setImage] = useState('');
   const [explained, setExplained] = useState<Explanation>();
   const [failure, setFailure] = useState('');
-  const ask = async () => {
+  const submit = async () => {
     try {
       setExplained(await explain(model, image));
       setFailure('');
@@ -78,7 +78,7 @@ const Explainer = ({ model }: { model: MirrorModel }) => {
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        void ask();
+        void submit();
       }}
     >
       <TextInput

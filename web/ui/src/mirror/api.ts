@@ -133,12 +133,12 @@ export type Shown = { proof?: Proof };
  * proof of the cluster, or the newest of all.
  */
 export const shownProof = async (
-  { asked, cluster }: { asked: string | undefined; cluster: string | undefined },
+  { started, cluster }: { started: string | undefined; cluster: string | undefined },
   signal?: AbortSignal,
 ): Promise<Shown> => {
   const { proofs } = await getJSON<{ proofs: Proof[] }>(`${root}/proofs`, signal);
   const shown =
-    proofs.find(({ id }) => id === asked) ??
+    proofs.find(({ id }) => id === started) ??
     proofs.find(({ cluster_id }) => cluster === undefined || cluster_id === cluster);
   return shown ? { proof: await getJSON<Proof>(`${root}/proofs/${shown.id}`, signal) } : {};
 };

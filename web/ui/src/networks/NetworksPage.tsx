@@ -80,8 +80,8 @@ export default NetworksPage;
 
 /** Reads the saved networks once, so that they do not overwrite the user's changes. */
 const Saved = ({ infraEnvId }: { infraEnvId: string }) => {
-  const ask = useCallback((signal: AbortSignal) => readHosts(infraEnvId, signal), [infraEnvId]);
-  const { answer, error, askAgain } = useAnswer(ask, once);
+  const load = useCallback((signal: AbortSignal) => readHosts(infraEnvId, signal), [infraEnvId]);
+  const { answer, error, refetch } = useAnswer(load, once);
   if (error) {
     return (
       <Alert
@@ -89,7 +89,7 @@ const Saved = ({ infraEnvId }: { infraEnvId: string }) => {
         variant="danger"
         title={sentenceOf(error)}
         actionLinks={
-          <Button variant="link" isInline onClick={askAgain}>
+          <Button variant="link" isInline onClick={refetch}>
             Try again
           </Button>
         }
@@ -121,11 +121,11 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
   const [outcome, setOutcome] = useState<Outcome>();
   const [isSaving, setSaving] = useState(false);
   const settled = useSettled(hosts);
-  const ask = useCallback(
+  const load = useCallback(
     (signal: AbortSignal) => previewHosts(infraEnvId, settled.map(toConfig), signal),
     [infraEnvId, settled],
   );
-  const { answer: preview, error } = useAnswer(ask, once);
+  const { answer: preview, error } = useAnswer(load, once);
   const change = (altered: Described[]) => {
     setHosts(altered);
     setOutcome(undefined);

@@ -36,7 +36,7 @@ export const NeedsInternet = () => {
     >
       <ModalHeader title="This page needs the internet" />
       <ModalBody>
-        <p>Landfall does not open it. Open it on a machine with internet access:</p>
+        <p>Landfall does not open the page. Open the page on a machine with internet access:</p>
         <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied">
           {address ?? ''}
         </ClipboardCopy>

@@ -60,7 +60,7 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
     <Modal isOpen onClose={onClose} variant="small" aria-label="Fetch an ISO">
       <ModalHeader
         title="Fetch an ISO"
-        description="The appliance fetches it in the background and resumes after a restart."
+        description="The appliance fetches the ISO in the background and resumes after a restart."
       />
       <ModalBody>
         <Form id="fetch-iso" onSubmit={submit}>
@@ -117,7 +117,7 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
                 hint={
                   digestIsWrong
                     ? 'A SHA-256 has 64 digits and letters from a to f.'
-                    : 'Optional: the appliance compares the ISO with it.'
+                    : 'Optional: the appliance compares the ISO with this digest.'
                 }
               >
                 <TextInput
@@ -146,7 +146,7 @@ export const FetchDialog = ({ onClose }: { onClose: () => void }) => {
                   ))}
                 </FormSelect>
               </FormGroup>
-              <Field id="pull-secret" label="Pull secret" hint="If the mirror asks for one.">
+              <Field id="pull-secret" label="Pull secret" hint="If the mirror requires one.">
                 <TextArea
                   id="fetch-iso-pull-secret"
                   value={pullSecret}

@@ -116,7 +116,7 @@ const Rows = ({ image, index, isUnfolded, onToggle, onVerify, onRemove }: RowPro
           items={[
             {
               title: 'Verify',
-              description: 'Read it again and compare its SHA-256',
+              description: 'Read the file again and compare its SHA-256',
               isDisabled: image.state !== 'ready' && image.state !== 'bad',
               onClick: () => {
                 onVerify(image);

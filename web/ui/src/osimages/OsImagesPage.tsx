@@ -22,7 +22,7 @@ import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclam
 import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
 import { useEffect, useState, type DragEvent } from 'react';
 import { sentenceOf } from '../shell/request';
-import { useAnswer, type Asked } from '../shell/useAnswer';
+import { useAnswer, type AnswerState } from '../shell/useAnswer';
 import { isArriving, listOsImages, removeOsImage, verifyOsImage, type OsImage } from './api';
 import { isMoving } from './describe';
 import { FetchDialog } from './FetchDialog';
@@ -37,9 +37,9 @@ const wait = (images: OsImage[] | undefined) => (isMoving(images) ? often : seld
 
 /** The page of the base ISOs: the list, and dialogs to add one. */
 export const OsImagesPage = () => {
-  const asked = useAnswer(listOsImages, wait);
+  const result = useAnswer(listOsImages, wait);
   const [dialog, setDialog] = useState<{ name: 'upload'; dropped?: File | undefined } | { name: 'fetch' }>();
-  useListAfterUploads(asked.askAgain);
+  useListAfterUploads(result.refetch);
   useEffect(() => {
     document.title = 'OS images · Landfall';
   }, []);
@@ -51,7 +51,7 @@ export const OsImagesPage = () => {
   };
   const close = () => {
     setDialog(undefined);
-    asked.askAgain();
+    result.refetch();
   };
   return (
     <div
@@ -69,13 +69,13 @@ export const OsImagesPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">OS images</Content>
         <Content component="p">
-          Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Discovery images are made of
-          them.
+          Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Landfall generates
+          discovery images from these ISOs.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          {asked.answer && asked.answer.length > 0 && (
+          {result.answer && result.answer.length > 0 && (
             <StackItem>
               <Button icon={<UploadIcon />} onClick={upload}>
                 Upload an ISO
@@ -89,7 +89,7 @@ export const OsImagesPage = () => {
             <UploadList />
           </StackItem>
           <StackItem isFilled>
-            <List asked={asked} onUpload={upload} onFetch={fetchOne} />
+            <List result={result} onUpload={upload} onFetch={fetchOne} />
           </StackItem>
         </Stack>
       </PageSection>
@@ -102,18 +102,18 @@ export const OsImagesPage = () => {
 export default OsImagesPage;
 
 /** Fetches the list when an upload ends. */
-const useListAfterUploads = (askAgain: () => void) => {
+const useListAfterUploads = (refetch: () => void) => {
   const done = useUploadViews().filter(({ state }) => state === 'done').length;
   useEffect(() => {
     if (done > 0) {
-      askAgain();
+      refetch();
     }
-  }, [done, askAgain]);
+  }, [done, refetch]);
 };
 
-type ListProps = { asked: Asked<OsImage[]>; onUpload: () => void; onFetch: () => void };
+type ListProps = { result: AnswerState<OsImage[]>; onUpload: () => void; onFetch: () => void };
 
-const List = ({ asked: { answer, error, askAgain }, onUpload, onFetch }: ListProps) => {
+const List = ({ result: { answer, error, refetch }, onUpload, onFetch }: ListProps) => {
   const [failure, setFailure] = useState('');
   const [removing, setRemoving] = useState<OsImage>();
   const verify = async (image: OsImage) => {
@@ -123,11 +123,11 @@ const List = ({ asked: { answer, error, askAgain }, onUpload, onFetch }: ListPro
     } catch (thrown) {
       setFailure(`${nameOf(image)} could not be verified. ${sentenceOf(thrown)}`);
     }
-    askAgain();
+    refetch();
   };
   const uploads = useUploadViews();
   if (!answer) {
-    return error ? <Unlisted error={error} onRetry={askAgain} /> : <Loading />;
+    return error ? <Unlisted error={error} onRetry={refetch} /> : <Loading />;
   }
   // Uploads of this browser are shown above, with their actions.
   const images = answer.filter((image) => !isArriving(image) || !uploads.some(({ id }) => id === image.id));
@@ -150,14 +150,14 @@ const List = ({ asked: { answer, error, askAgain }, onUpload, onFetch }: ListPro
           }
         />
       )}
-      {error && <Alert isInline isPlain variant="warning" title={`This may be out of date. ${error.message}`} />}
+      {error && <Alert isInline isPlain variant="warning" title={`The list may be out of date. ${error.message}`} />}
       <OsImageTable images={images} onVerify={(image) => void verify(image)} onRemove={setRemoving} />
       {removing && (
         <RemoveDialog
           image={removing}
           onClose={() => {
             setRemoving(undefined);
-            askAgain();
+            refetch();
           }}
         />
       )}

@@ -28,7 +28,7 @@ type Props = {
   onClose: () => void;
 };
 
-/** Asks for an ISO and its version, and starts the upload. */
+/** The dialog to select an ISO and its version, and to start the upload. */
 export const UploadDialog = ({ dropped, onClose }: Props) => {
   const uploads = useUploads();
   const [file, setFile] = useState(dropped);
@@ -139,7 +139,7 @@ export const UploadDialog = ({ dropped, onClose }: Props) => {
                   <HelperTextItem variant={digestIsWrong ? 'error' : 'default'}>
                     {digestIsWrong
                       ? 'A SHA-256 has 64 digits and letters from a to f.'
-                      : 'From the publisher: the appliance compares the ISO with it.'}
+                      : 'From the publisher: the appliance compares the ISO with this digest.'}
                   </HelperTextItem>
                 </HelperText>
               </FormHelperText>

@@ -9,13 +9,13 @@ export const describeUpload = ({ state, sent, size, speed, message }: UploadView
     case 'sending':
       return speed > 0 ? `${progress}, ${bytes(speed)}/s, ${duration((size - sent) / speed)} left` : progress;
     case 'waiting':
-      return `${message} It resumes automatically; ${progress} arrived.`;
+      return `${message} The upload resumes automatically; ${progress} arrived.`;
     case 'paused':
       return `Paused; ${progress} arrived.`;
     case 'unfinished':
       return message || `${progress} arrived before this page was left. Choose the same file to resume.`;
     case 'checking':
-      return 'The appliance is checking it.';
+      return 'The appliance is checking the file.';
     case 'failed':
       return message;
     case 'done':

@@ -16,7 +16,7 @@ export type Announcement = {
  */
 export type Transport = {
   announce(announcement: Announcement): Promise<{ id: string; offset_bytes: number }>;
-  /** The number of bytes that the appliance has. */
+  /** The number of bytes that the appliance has received. */
   offset(id: string): Promise<number>;
   /** Whether the upload is complete and has become an OS image; it then no longer exists. */
   isWhole(id: string): Promise<boolean>;
@@ -53,7 +53,7 @@ export type UploadView = {
   name: string;
   size: number;
   state: UploadState;
-  /** Bytes that the appliance has. */
+  /** Bytes that the appliance has received. */
   sent: number;
   /** Recent bytes per second; 0 while unknown. */
   speed: number;
@@ -246,7 +246,10 @@ export class Upload {
     }
   }
 
-  /** The number of bytes that the appliance has; the size, if the upload has become an OS image. */
+  /**
+   * The number of bytes that the appliance has received; the size, if the upload has become an OS
+   * image.
+   */
   async #arrived(): Promise<number> {
     const { transport } = this.#around;
     const id = await this.#announced();

@@ -7,7 +7,7 @@ import { sentenceOf } from './request';
 export type Act = (work: () => Promise<unknown>) => Promise<boolean>;
 
 /** Actions of a page's user, and the error of the last one: '' if it succeeded. */
-export const useAct = (askAgain: () => void): { act: Act; failure: string; setFailure: (failure: string) => void } => {
+export const useAct = (refetch: () => void): { act: Act; failure: string; setFailure: (failure: string) => void } => {
   const [failure, setFailure] = useState('');
   const act = async (work: () => Promise<unknown>): Promise<boolean> => {
     let done = true;
@@ -18,7 +18,7 @@ export const useAct = (askAgain: () => void): { act: Act; failure: string; setFa
       done = false;
       setFailure(sentenceOf(thrown));
     }
-    askAgain();
+    refetch();
     return done;
   };
   return { act, failure, setFailure };

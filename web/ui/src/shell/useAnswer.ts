@@ -1,24 +1,25 @@
 import { useCallback, useEffect, useState } from 'react';
 
-export type Asked<T> = {
+export type AnswerState<T> = {
   /** The last response; undefined until the first one. */
   answer: T | undefined;
   /** The error of the last attempt; undefined if it succeeded. */
   error: Error | undefined;
-  /** Sends the request again at once. */
-  askAgain: () => void;
+  /** Sends the request again immediately. */
+  refetch: () => void;
 };
 
 /**
- * Sends a request at once and repeats it. `wait` returns the pause in milliseconds for a response
- * (undefined if there was none); undefined ends the repetition. A failed attempt keeps the last
- * response. Both functions should be stable between renderings: another `ask` starts over.
+ * Sends a request immediately and repeats it. `wait` gets the response (undefined if there was
+ * none) and returns the pause in milliseconds before the next request; undefined ends the
+ * repetition. A failed attempt keeps the last response. Both functions should be stable between
+ * renderings: another `load` starts over.
  */
 export const useAnswer = <T>(
-  ask: (signal: AbortSignal) => Promise<T>,
+  load: (signal: AbortSignal) => Promise<T>,
   wait: (answer: T | undefined) => number | undefined,
-): Asked<T> => {
-  const [state, setState] = useState<{ of?: typeof ask; answer?: T | undefined; error?: Error | undefined }>({});
+): AnswerState<T> => {
+  const [state, setState] = useState<{ of?: typeof load; answer?: T | undefined; error?: Error | undefined }>({});
   const [round, setRound] = useState(0);
   useEffect(() => {
     const left = new AbortController();
@@ -26,14 +27,14 @@ export const useAnswer = <T>(
     const attempt = async () => {
       let latest: T | undefined;
       try {
-        latest = await ask(left.signal);
+        latest = await load(left.signal);
         if (!left.signal.aborted) {
-          setState({ of: ask, answer: latest });
+          setState({ of: load, answer: latest });
         }
       } catch (thrown) {
         const error = thrown instanceof Error ? thrown : new Error(String(thrown));
         if (!left.signal.aborted) {
-          setState((last) => ({ of: ask, answer: last.of === ask ? last.answer : undefined, error }));
+          setState((last) => ({ of: load, answer: last.of === load ? last.answer : undefined, error }));
         }
       }
       const pause = wait(latest);
@@ -46,14 +47,14 @@ export const useAnswer = <T>(
       left.abort();
       clearTimeout(timer);
     };
-  }, [ask, wait, round]);
-  const askAgain = useCallback(() => {
+  }, [load, wait, round]);
+  const refetch = useCallback(() => {
     setRound((last) => last + 1);
   }, []);
-  const current = state.of === ask;
+  const current = state.of === load;
   return {
     answer: current ? state.answer : undefined,
     error: current ? state.error : undefined,
-    askAgain,
+    refetch,
   };
 };

@@ -10,7 +10,7 @@ import {
 import DiscoveryInstructions from 'ui-lib/common/components/clusterConfiguration/DiscoveryInstructions';
 import type { DownloadISOProps } from 'ui-lib/common/components/clusterConfiguration/DownloadIso';
 import { getImageFacts, type ImageFacts } from '../image/api';
-import { Asking, Copyable, Digest, Fact } from '../image/Copyable';
+import { PendingText, Copyable, Digest, Fact } from '../image/Copyable';
 import { describeSize, downloadCommand, isBeingComputed, sameOrigin } from '../image/facts';
 import { useShownInfraEnv } from './shownInfraEnv';
 
@@ -35,7 +35,7 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
           <StackItem>
             <DescriptionList isCompact aria-label="The discovery ISO">
               <Fact term="Size">
-                <span data-testid="iso-size">{facts ? describeSize(facts) : <Asking />}</span>
+                <span data-testid="iso-size">{facts ? describeSize(facts) : <PendingText />}</span>
               </Fact>
               <Fact term="SHA-256">
                 <Digest sha256={facts?.sha256} testId="iso-sha256" />

@@ -2,13 +2,13 @@ import { InfraEnvsService } from '@openshift-assisted/ui-lib/ocm';
 import { useCallback } from 'react';
 import { CpuArchitecture } from 'ui-lib/common/types/cpuArchitecture';
 import { shownPage } from '../live/page';
-import { useAnswer, type Asked } from '../shell/useAnswer';
+import { useAnswer, type AnswerState } from '../shell/useAnswer';
 
 /** Sends a request about the infra-env of the cluster on the page; see `useAnswer`. */
 export const useShownInfraEnv = <T>(
-  ask: (infraEnvId: string, signal: AbortSignal) => Promise<T>,
+  load: (infraEnvId: string, signal: AbortSignal) => Promise<T>,
   wait: (answer: T | undefined) => number | undefined,
-): Asked<T> => {
+): AnswerState<T> => {
   const askOfShown = useCallback(
     async (signal: AbortSignal) => {
       const page = shownPage(window.location.pathname);
@@ -22,9 +22,9 @@ export const useShownInfraEnv = <T>(
       if (typeof id !== 'string') {
         throw id;
       }
-      return ask(id, signal);
+      return load(id, signal);
     },
-    [ask],
+    [load],
   );
   return useAnswer(askOfShown, wait);
 };
