@@ -387,8 +387,9 @@ func (c *change) applyPreparation(h *record.Host, effect *steps.Effect) error {
 		for name, image := range facts.Images {
 			if image.Result == models.ContainerImageAvailabilityResultFailure {
 				h.ImagesError = "The host can't pull " + name +
-					" from the mirror. Check that the mirror holds it, that the host reaches and trusts the mirror, " +
-					"and that the infra-env's pull secret has an entry for it."
+					" from the mirror. Check that the mirror has the image, that the host can connect to the mirror " +
+					"and " +
+					"trusts its certificate, and that the infra-env's pull secret has an entry for the mirror."
 			}
 		}
 		h.ImagesOK = h.ImagesError == ""

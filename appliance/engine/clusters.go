@@ -27,7 +27,7 @@ var builtinOperators = []string{"console", "cvo"}
 // for AMS and the object that describes the cluster, if any. An invalid description is rejected
 // with kind Invalid.
 func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams,
-	of ...record.Object) (*models.Cluster, error) {
+	describedBy ...record.Object) (*models.Cluster, error) {
 	row, err := e.newCluster(params)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
 		return errors.Join(
-			c.noteClusterObject(&fresh, of),
+			c.noteClusterObject(&fresh, describedBy),
 			c.clusterEvent(&fresh, event.ClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.",
 				fresh.API.Name),
 			c.recordOperators(&fresh, nil),
@@ -104,7 +104,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*record.Cluster
 // installation is being prepared, it fails with kind Conflict. The same transaction records the
 // object that describes the cluster, if any.
 func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams,
-	of ...record.Object) (*models.Cluster, error) {
+	describedBy ...record.Object) (*models.Cluster, error) {
 	if err := e.checkVIPs(id, params); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		}
 		row.PullSecret = record.ReplaceSecret(e.options.Secrets, held, row.PullSecret)
 		if err := errors.Join(c.checkArchitectures(row), c.emitProxyChange(row, before),
-			c.noteClusterObject(row, of)); err != nil {
+			c.noteClusterObject(row, describedBy)); err != nil {
 			return err
 		}
 		c.saveCluster(row)

@@ -453,7 +453,7 @@ func TestUpdateHost(t *testing.T) {
 		"Not A Name")
 	b.requireRejected(update(&models.HostUpdateParams{HostRole: conv.Pointer("king")}), fault.Invalid, "no role")
 	b.requireRejected(update(install("/dev/disk/by-id/z")), fault.Invalid, "has no disk")
-	b.requireRejected(update(install("/dev/disk/by-id/c")), fault.Conflict, "can't be installed to")
+	b.requireRejected(update(install("/dev/disk/by-id/c")), fault.Conflict, "can't be the installation disk")
 	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
 
 	require.NoError(t, update(&models.HostUpdateParams{HostName: conv.Pointer("control-1"),

@@ -205,7 +205,7 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 			lifecycle.HostPendingUserAction, lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status) {
 			return &fault.Error{Kind: fault.Unavailable, Reason: "Host " + c.hostName(h) +
 				" is being installed from infra-env " +
-				other + "; it can register here after that installation has ended or been cancelled."}
+				other + "; the host can register again after that installation has ended or been cancelled."}
 		}
 		if err := c.removeHost(h); err != nil {
 			return err
@@ -269,7 +269,7 @@ func (c *change) removeHost(h *record.Host) error {
 // UpdateHost changes the user's settings for a host: name, role, disks and labels. The same
 // transaction records the object that describes the host, if any.
 func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams,
-	of ...record.Object) (*models.Host, error) {
+	describedBy ...record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
@@ -279,7 +279,7 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 			lifecycle.HostPrepared, lifecycle.HostInstalled), *h.API.Status) {
 			return conflict("Host %s is %s and can't be changed now.", c.hostName(h), *h.API.Status)
 		}
-		if err := errors.Join(c.applyHostUpdate(h, params), c.noteHostObject(h, of)); err != nil {
+		if err := errors.Join(c.applyHostUpdate(h, params), c.noteHostObject(h, describedBy)); err != nil {
 			return err
 		}
 		if params.HostRole != nil || params.FencingCredentials != nil {
@@ -376,7 +376,7 @@ func (c *change) chooseDisk(h *record.Host, id string) error {
 	}
 	if disk := inventory.DiskByPath(facts.Inventory.Disks, id); disk != nil {
 		if !disk.InstallationEligibility.Eligible {
-			return conflict("Disk %s of host %s can't be installed to: %s.", id, c.hostName(h),
+			return conflict("Disk %s of host %s can't be the installation disk: %s.", id, c.hostName(h),
 				strings.Join(disk.InstallationEligibility.NotEligibleReasons, "; "))
 		}
 		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), disk.Path
@@ -413,12 +413,12 @@ func (c *change) skipFormatting(h *record.Host, choices []*models.DiskSkipFormat
 // BindHost adds a host to a cluster. The infra-env of the host must not belong to a cluster. The
 // same transaction records the object that describes the host, if any.
 func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string,
-	of ...record.Object) (*models.Host, error) {
+	describedBy ...record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		if err := c.bindHost(infraEnvID, hostID, clusterID); err != nil {
 			return err
 		}
-		return c.noteHostObjectAt(infraEnvID, hostID, of)
+		return c.noteHostObjectAt(infraEnvID, hostID, describedBy)
 	})
 }
 
@@ -442,7 +442,8 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 		return err
 	}
 	if arch := cluster.API.CPUArchitecture; !description.Serves(arch, env.API.CPUArchitecture) {
-		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be bound to it.", *env.API.Name,
+		return invalid("Hosts of infra-env %s (%s) can't be bound to cluster %s (%s), because the architectures "+
+			"differ.", *env.API.Name,
 			env.API.CPUArchitecture, cluster.API.Name, arch)
 	}
 	if err := description.CheckHostArchitecture(&cluster.API, env.API.CPUArchitecture); err != nil {

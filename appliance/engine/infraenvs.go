@@ -21,22 +21,22 @@ import (
 // image URL. If the request names a cluster, the infra-env belongs to it. The same transaction
 // records the object that describes the infra-env, if any.
 func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams,
-	of ...record.Object) (*models.InfraEnv, error) {
+	describedBy ...record.Object) (*models.InfraEnv, error) {
 	if err := description.CheckNewInfraEnv(params); err != nil {
 		return nil, err
 	}
 	id, code := e.newID(), newImageCode()
-	var seen *record.InfraEnv
+	var planned *record.InfraEnv
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
-		seen, err = e.newInfraEnv(tx, id, params, e.options.Clock.Now().UTC())
+		planned, err = e.newInfraEnv(tx, id, params, e.options.Clock.Now().UTC())
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	if err := e.checkStaticNetwork(&seen.API); err != nil {
+	if err := e.checkStaticNetwork(&planned.API); err != nil {
 		return nil, err
 	}
-	made, err := e.draft(ctx, seen)
+	drafted, err := e.draft(ctx, planned)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 			c.settleCluster(row.API.ClusterID.String())
 		}
 		return errors.Join(
-			c.noteInfraEnvObject(row, of),
-			c.keepRecipe(row, made),
+			c.noteInfraEnvObject(row, describedBy),
+			c.keepRecipe(row, drafted),
 			c.setImageCode(row, code, time.Time{}),
 			c.infraEnvEvent(row, event.InfraEnvRegistered, models.EventSeverityInfo,
 				"Infra-env %s was created; its discovery image can be downloaded.", *row.API.Name),
@@ -62,7 +62,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 	}); err != nil {
 		return nil, err
 	}
-	e.freezeLater(id.String(), made)
+	e.freezeLater(id.String(), drafted)
 	return e.InfraEnv(id.String())
 }
 
@@ -108,24 +108,24 @@ func (e *Engine) imageURL(env *models.InfraEnv) string {
 // progress end with the old one. The same transaction records the object that describes the
 // infra-env, even without any other change.
 func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams,
-	of ...record.Object) (*models.InfraEnv, error) {
-	seen, err := record.ReadInfraEnv(e.options.DB, id)
+	describedBy ...record.Object) (*models.InfraEnv, error) {
+	planned, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := e.changeInfraEnv(seen, params)
+	changed, err := e.changeInfraEnv(planned, params)
 	if err != nil {
 		return nil, err
 	}
 	if !changed {
-		return &seen.API, e.recordInfraEnvObject(ctx, id, of)
+		return &planned.API, e.recordInfraEnvObject(ctx, id, describedBy)
 	}
 	if params.StaticNetworkConfig != nil {
-		if err := e.checkStaticNetwork(&seen.API); err != nil {
+		if err := e.checkStaticNetwork(&planned.API); err != nil {
 			return nil, err
 		}
 	}
-	made, err := e.draft(ctx, seen)
+	drafted, err := e.draft(ctx, planned)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 		if err != nil {
 			return err
 		}
-		if err := c.noteInfraEnvObject(row, of); err != nil {
+		if err := c.noteInfraEnvObject(row, describedBy); err != nil {
 			return err
 		}
 		if changed, err := e.changeInfraEnv(row, params); err != nil || !changed {
@@ -149,20 +149,20 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 			c.settleCluster(row.API.ClusterID.String())
 		}
 		return errors.Join(
-			c.keepRecipe(row, made),
+			c.keepRecipe(row, drafted),
 			c.infraEnvEvent(row, event.ImageUpdated, models.EventSeverityInfo,
 				"The discovery image of infra-env %s was changed; download it again.", *row.API.Name),
 		)
 	}); err != nil {
 		return nil, err
 	}
-	e.freezeLater(id, made)
+	e.freezeLater(id, drafted)
 	return e.InfraEnv(id)
 }
 
 // recordInfraEnvObject records the object that describes an infra-env, without any other change.
-func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []record.Object) error {
-	if len(of) == 0 {
+func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, describedBy []record.Object) error {
+	if len(describedBy) == 0 {
 		return nil
 	}
 	return e.update(ctx, func(c *change) error {
@@ -171,7 +171,7 @@ func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []recor
 			return err
 		}
 		c.saveInfraEnv(row)
-		return c.noteInfraEnvObject(row, of)
+		return c.noteInfraEnvObject(row, describedBy)
 	})
 }
 

@@ -509,8 +509,8 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, ""))
 	require.NoError(t, b.CheckNetworkBoot(env, mac))
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
-	b.requireRejected(b.CheckNetworkBoot(env, mac), fault.NotFound, "starts from its disk")
-	b.requireRejected(b.CheckNetworkBoot(env, strings.ToUpper(mac)), fault.NotFound, "starts from its disk")
+	b.requireRejected(b.CheckNetworkBoot(env, mac), fault.NotFound, "boots from its disk")
+	b.requireRejected(b.CheckNetworkBoot(env, strings.ToUpper(mac)), fault.NotFound, "boots from its disk")
 	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"))
 }
 

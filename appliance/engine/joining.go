@@ -28,7 +28,7 @@ import (
 // form api.<name>.<domain> determines the cluster's name and base domain. The same transaction
 // records the object that describes the cluster, if any.
 func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams,
-	of ...record.Object) (*models.Cluster, error) {
+	describedBy ...record.Object) (*models.Cluster, error) {
 	address, name, domain, err := description.ImportedNames(params)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 	api := &row.API
 	api.BaseDNSDomain, api.APIVipDNSName, api.OpenshiftVersion = domain, &address, params.OpenshiftVersion
 	api.OpenshiftClusterID, api.Imported = *params.OpenshiftClusterID, conv.Pointer(true)
-	return e.addCluster(ctx, row, of...)
+	return e.addCluster(ctx, row, describedBy...)
 }
 
 // RegisterDisconnectedCluster registers a cluster that is installed without this appliance. The
@@ -66,14 +66,15 @@ func (e *Engine) emptyCluster(name, kind, status, info string) *record.Cluster {
 	return row
 }
 
-func (e *Engine) addCluster(ctx context.Context, row *record.Cluster, of ...record.Object) (*models.Cluster, error) {
+func (e *Engine) addCluster(ctx context.Context, row *record.Cluster,
+	describedBy ...record.Object) (*models.Cluster, error) {
 	var fresh record.Cluster
 	err := e.update(ctx, func(c *change) error {
 		fresh = *row // update may call the function again, and each call must start from the request
 		fresh.API.CreatedAt, fresh.API.StatusUpdatedAt = c.now, c.dateTime()
 		c.saveCluster(&fresh)
 		return errors.Join(
-			c.noteClusterObject(&fresh, of),
+			c.noteClusterObject(&fresh, describedBy),
 			c.clusterEvent(&fresh, event.ClusterRegistered, models.EventSeverityInfo, "Cluster %s was imported.",
 				fresh.API.Name),
 		)
@@ -241,7 +242,7 @@ func (e *Engine) joiningImages(ctx context.Context, h *record.Host, row *record.
 		orText(row.PullSecret, env.PullSecret))
 	if err != nil {
 		return nil, unavailable(err,
-			"The release of cluster %s, which lists the images for its hosts, can't be read: %s",
+			"The images for the hosts of cluster %s can't be determined, because its release can't be read: %s",
 			row.API.Name, sentence.Ending(err))
 	}
 	return e.releaseImages(payload)

@@ -270,8 +270,8 @@ func (c *change) checkOtherFolder(row *record.Cluster, m Manifest) error {
 	if err != nil {
 		return err
 	}
-	return invalid("Cluster %s has a manifest %s in the folder %s already; a name may be in one of the two folders "+
-		"only.", row.API.Name, m.Name, other)
+	return invalid("Cluster %s has a manifest %s in the folder %s already; use another name, because the "+
+		"installer merges both folders.", row.API.Name, m.Name, other)
 }
 
 // acceptsManifests reports whether manifests can still be added to the cluster's installation.

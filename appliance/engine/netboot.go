@@ -29,7 +29,7 @@ func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 			if err != nil || facts.Inventory == nil || !hasInterface(facts.Inventory, mac) {
 				return err
 			}
-			return notFound("The host %s with the MAC address %s starts from its disk: it is %s.", h.API.ID, mac,
+			return notFound("Host %s (MAC address %s) boots from its disk, because its state is %s.", h.API.ID, mac,
 				*h.API.Status)
 		})
 	})

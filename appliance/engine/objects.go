@@ -45,21 +45,21 @@ type TouchedRow struct {
 	Deleted bool
 }
 
-func (c *change) noteClusterObject(row *record.Cluster, of []record.Object) error {
-	return record.NoteAll(&row.Object, c.tx, record.ClusterObjects, row.API.ID.String(), of)
+func (c *change) noteClusterObject(row *record.Cluster, describedBy []record.Object) error {
+	return record.NoteAll(&row.Object, c.tx, record.ClusterObjects, row.API.ID.String(), describedBy)
 }
 
-func (c *change) noteInfraEnvObject(row *record.InfraEnv, of []record.Object) error {
-	return record.NoteAll(&row.Object, c.tx, record.InfraEnvObjects, row.API.ID.String(), of)
+func (c *change) noteInfraEnvObject(row *record.InfraEnv, describedBy []record.Object) error {
+	return record.NoteAll(&row.Object, c.tx, record.InfraEnvObjects, row.API.ID.String(), describedBy)
 }
 
-func (c *change) noteHostObject(row *record.Host, of []record.Object) error {
-	return record.NoteAll(&row.Object, c.tx, record.HostObjects, record.HostKey(row), of)
+func (c *change) noteHostObject(row *record.Host, describedBy []record.Object) error {
+	return record.NoteAll(&row.Object, c.tx, record.HostObjects, record.HostKey(row), describedBy)
 }
 
 // noteHostObjectAt is like noteHostObject, for the host with the given ids.
-func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []record.Object) error {
-	if len(of) == 0 {
+func (c *change) noteHostObjectAt(infraEnvID, hostID string, describedBy []record.Object) error {
+	if len(describedBy) == 0 {
 		return nil
 	}
 	h, err := c.hostIn(infraEnvID, hostID)
@@ -67,7 +67,7 @@ func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []record.Object)
 		return err
 	}
 	c.saveHost(h)
-	return c.noteHostObject(h, of)
+	return c.noteHostObject(h, describedBy)
 }
 
 // project passes the changed rows to the projector.
@@ -99,11 +99,11 @@ func (c *change) project() error {
 	return c.e.options.Projector.Project(c.tx, touched)
 }
 
-func objectOf[T any](row *T, of func(*T) record.Object) record.Object {
+func objectOf[T any](row *T, object func(*T) record.Object) record.Object {
 	if row == nil {
 		return record.Object{}
 	}
-	return of(row)
+	return object(row)
 }
 
 // touchedRows lists the rows that were written and exist, and those that were deleted.

@@ -42,8 +42,8 @@ type draft struct {
 }
 
 // Recipe returns the stored recipe of an infra-env. If it is not frozen, because the agent's pull
-// spec must be read from the release payload, Recipe freezes it now. If that fails, the
-// error has kind Unavailable.
+// spec must be read from the release payload, Recipe freezes it now. If the payload
+// cannot be read, the error has kind Unavailable.
 func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe, error) {
 	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
 	if err != nil {
@@ -86,23 +86,23 @@ func (e *Engine) draft(ctx context.Context, row *record.InfraEnv) (*draft, error
 	}); err != nil {
 		return nil, err
 	}
-	made, err := e.render(ctx, row, agent)
+	drafted, err := e.render(ctx, row, agent)
 	if err != nil || e.options.BaseImages == nil {
-		return made, err
+		return drafted, err
 	}
-	err = e.options.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, made.recipe)
+	err = e.options.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, drafted.recipe)
 	if err != nil && fault.KindOf(err) == 0 {
 		err = &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return made, nil
+	return drafted, nil
 }
 
 // freezeLater queues an infra-env whose draft lacks the agent's pull spec.
-func (e *Engine) freezeLater(infraEnvID string, made *draft) {
-	if made.agent != "" {
+func (e *Engine) freezeLater(infraEnvID string, drafted *draft) {
+	if drafted.agent != "" {
 		return
 	}
 	select {
@@ -226,7 +226,7 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 	if err != nil {
 		return err
 	}
-	made, err := e.render(ctx, row, agent)
+	drafted, err := e.render(ctx, row, agent)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 			return err
 		}
 		before := row.Recipe.Digest
-		if err := c.keepRecipe(row, made); err != nil {
+		if err := c.keepRecipe(row, drafted); err != nil {
 			return err
 		}
 		if text == "" || before == "" || row.Recipe.Digest == before {
@@ -248,25 +248,25 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, text string) error {
 
 // keepRecipe stores the recipe of a changed infra-env: the draft if it has the present inputs, else
 // a new recipe. If the recipe differs from the stored one, the infra-env counts as updated.
-func (c *change) keepRecipe(row *record.InfraEnv, made *draft) error {
+func (c *change) keepRecipe(row *record.InfraEnv, drafted *draft) error {
 	agent, err := c.e.localAgentImage(c.tx, row)
 	if err != nil {
 		return err
 	}
 	if agent == "" {
-		agent = made.agent
+		agent = drafted.agent
 	}
 	inputs, err := c.e.recipeFingerprint(row, agent)
 	if err != nil {
 		return err
 	}
-	if inputs != made.inputs {
-		if made, err = c.e.render(c.ctx, row, agent); err != nil {
+	if inputs != drafted.inputs {
+		if drafted, err = c.e.render(c.ctx, row, agent); err != nil {
 			return err
 		}
 	}
 	id := row.API.ID.String()
-	if made.agent == "" {
+	if drafted.agent == "" {
 		if row.Recipe == (record.RecipeState{}) {
 			return nil
 		}
@@ -274,16 +274,16 @@ func (c *change) keepRecipe(row *record.InfraEnv, made *draft) error {
 		c.saveInfraEnv(row)
 		return record.Recipes.Delete(c.tx, id)
 	}
-	if row.Recipe.Digest == made.recipe.Digest && row.Recipe.Inputs == made.inputs {
+	if row.Recipe.Digest == drafted.recipe.Digest && row.Recipe.Inputs == drafted.inputs {
 		return nil
 	}
-	if row.Recipe.Digest != made.recipe.Digest {
+	if row.Recipe.Digest != drafted.recipe.Digest {
 		row.API.UpdatedAt = &c.now
-		if err := record.Recipes.Put(c.tx, id, made.staged, c.now); err != nil {
+		if err := record.Recipes.Put(c.tx, id, drafted.staged, c.now); err != nil {
 			return err
 		}
 	}
-	row.Recipe = record.RecipeState{Digest: made.recipe.Digest, Inputs: made.inputs}
+	row.Recipe = record.RecipeState{Digest: drafted.recipe.Digest, Inputs: drafted.inputs}
 	c.saveInfraEnv(row)
 	return nil
 }
@@ -299,19 +299,19 @@ func (e *Engine) render(ctx context.Context, row *record.InfraEnv, agent string)
 	if err != nil {
 		return nil, err
 	}
-	made := &draft{agent: agent, inputs: fingerprint}
-	if made.recipe, err = recipe.New(inputs); err != nil || agent == "" {
-		return made, err
+	drafted := &draft{agent: agent, inputs: fingerprint}
+	if drafted.recipe, err = recipe.New(inputs); err != nil || agent == "" {
+		return drafted, err
 	}
-	text, err := json.Marshal(made.recipe)
+	text, err := json.Marshal(drafted.recipe)
 	if err != nil {
 		return nil, err
 	}
 	if text, err = e.options.Secrets.SealBytes(text); err != nil {
 		return nil, err
 	}
-	made.staged, err = e.options.DB.Stage(ctx, bytes.NewReader(text))
-	return made, err
+	drafted.staged, err = e.options.DB.Stage(ctx, bytes.NewReader(text))
+	return drafted, err
 }
 
 // recipeInputs returns the inputs of an infra-env's recipe: its fields and the configuration of the

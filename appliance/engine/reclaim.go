@@ -19,8 +19,9 @@ import (
 // UnbindHost removes a host from its cluster. It fails with kind Conflict while the host is being
 // installed, and if the host's infra-env belongs to a cluster. The same transaction records the
 // object that describes the host, if any.
-func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...record.Object) (*models.Host, error) {
-	return e.removeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
+func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string,
+	describedBy ...record.Object) (*models.Host, error) {
+	return e.removeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, describedBy)
 }
 
 // ReclaimHost removes a host from its cluster, like UnbindHost. If an agent runs on an installed
@@ -30,12 +31,12 @@ func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*m
 }
 
 func (e *Engine) removeFromCluster(ctx context.Context, infraEnvID, hostID string, on lifecycle.Trigger,
-	of []record.Object) (*models.Host, error) {
+	describedBy []record.Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		if err := c.removeFromCluster(infraEnvID, hostID, on); err != nil {
 			return err
 		}
-		return c.noteHostObjectAt(infraEnvID, hostID, of)
+		return c.noteHostObjectAt(infraEnvID, hostID, describedBy)
 	})
 }
 
@@ -52,7 +53,8 @@ func (c *change) removeFromCluster(infraEnvID, hostID string, on lifecycle.Trigg
 		return err
 	}
 	if env.API.ClusterID != "" {
-		return conflict("Infra-env %s was made for one cluster; its hosts can't be unbound from it.", *env.API.Name)
+		return conflict("Infra-env %s belongs to a cluster; its hosts can't be unbound from that cluster.",
+			*env.API.Name)
 	}
 	if _, err := c.triggerHost(h, on, ""); err != nil {
 		return err

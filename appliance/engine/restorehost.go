@@ -34,7 +34,8 @@ type LostHost struct {
 // RestoreHost adds a missing host to the store again. An installed host can be restored, although
 // its agent does not poll. If an infra-env already contains the machine, RestoreHost fails with
 // kind Conflict. The same transaction records the object that describes the host, if any.
-func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...record.Object) error {
+func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost,
+	describedBy ...record.Object) error {
 	var reported *models.Inventory
 	if lost.Inventory != "" {
 		var err error
@@ -66,7 +67,7 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 		e.recordContact(record.HostKey(h))
 		return errors.Join(
 			record.HostInfraEnvs.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
-			c.noteHostObject(h, of),
+			c.noteHostObject(h, describedBy),
 			c.hostEvent(h, event.HostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.",
 				lost.ID),
 		)

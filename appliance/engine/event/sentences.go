@@ -39,7 +39,7 @@ func OfHostState(host, from, to string) []Event {
 			events = append(events, reset())
 		}
 		return append(events, info(ResetNeedsUser, nil,
-			"Host %s: a person must restart it from the discovery image to complete the reset.", host))
+			"Host %s: a user must restart it from the discovery image to complete the reset.", host))
 	}
 	return nil
 }

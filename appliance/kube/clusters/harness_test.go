@@ -34,6 +34,7 @@ type testSite struct {
 	configure func(*engine.Options)
 	releases  *clusterReleases
 	mirrors   map[string]*mirror.Import
+	mirrorErr error // returned by SetMirror
 	stop      func()
 	changed   func() // called in each transaction of the engine; may be nil
 }
@@ -92,6 +93,9 @@ func (b *testSite) Project(*store.Tx, engine.Touched) error {
 
 // SetMirror implements Mirrors.
 func (b *testSite) SetMirror(_ context.Context, level mirror.Level, name string, rules *mirror.Import) error {
+	if b.mirrorErr != nil {
+		return b.mirrorErr
+	}
 	b.mirrors[level.Cluster+"/"+name] = rules
 	return nil
 }

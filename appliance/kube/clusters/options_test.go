@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/engine/description"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/mirror"
 	"landfall/store"
 )
 
@@ -501,6 +502,26 @@ func TestMirrorRegistryRef(t *testing.T) {
 	require.NotNil(t, b.mirrors[b.cluster().ID.String()+"/"+mirrorName])
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.MirrorRegistryRef = nil })
 	require.Nil(t, b.mirrors[b.cluster().ID.String()+"/"+mirrorName])
+}
+
+func TestMirrorRegistryRef_rulesRejectedByTheSite(t *testing.T) {
+	for name, rejection := range map[string]error{
+		"invalid document":   &mirror.InputError{Document: "registries.conf", Problem: "is empty"},
+		"unclassified error": errors.New("registries.conf: is empty"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newSite(t)
+			b.mirrorErr = rejection
+			b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata:\n  registries.conf: |\n    " +
+				"[[registry]]\n    location = \"quay.io\"\n")
+			b.applyInstall(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+				aci.Spec.MirrorRegistryRef = &hiveext.MirrorRegistryConfigMapReference{Namespace: "site",
+					Name: "mirror"}
+			})
+			b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+				"the mirror rules of spec.mirrorRegistryRef can't be used: registries.conf: is empty")
+		})
+	}
 }
 
 func TestImport_installedCluster(t *testing.T) {
