@@ -37,7 +37,7 @@ func capable(config config.Config, db *store.DB, logger *slog.Logger) func(capab
 	return func(capability string) bool {
 		capable, err := local.Capable(db, local.Bearer{Type: local.OfOrganization}, capability)
 		if err != nil {
-			logger.Error("The site's capabilities cannot be read. The feature stays disabled.",
+			logger.Error("The capabilities of the organization could not be read. The feature stays disabled.",
 				"capability", capability, "error", err)
 		}
 		return capable

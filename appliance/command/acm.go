@@ -26,7 +26,7 @@ func newExportACM() *cobra.Command {
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			directory, err := acm.Export(cmd.Context(), m.server(), arguments[0], options)
 			if err != nil {
-				return m.reachable(err)
+				return m.connectionError(err)
 			}
 			if output == "" {
 				output = directory.Name
@@ -82,7 +82,7 @@ func newImportACM() *cobra.Command {
 			}
 			var rejected int
 			if err := apply.Apply(cmd.Context(), m.server(), chosen, m.options, m.print(&rejected)); err != nil {
-				return m.reachable(err)
+				return m.connectionError(err)
 			}
 			if rejected > 0 {
 				return &outcomeError{code: exitFailure}

@@ -200,7 +200,7 @@ func newAMSConnect() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "connect",
-		Short: "Send all queued updates now, and allow connections for some minutes if they are manual",
+		Short: "Send all queued updates now; if connections are manual, allow them for some minutes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",

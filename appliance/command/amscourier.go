@@ -180,7 +180,7 @@ func newAMSPush() *cobra.Command {
 	flags.StringVar(&caFile, "ca-bundle", "", "additional CA certificates (PEM)")
 	flags.StringVar(&site, "site", "", "fingerprint of the site's key; the push stops if another key signed the file")
 	flags.StringVar(&account, "account", "",
-		"user name of the owner of new subscriptions (default: the one in the file, or the user of the credentials)")
+		"user name of the owner of new subscriptions (default: the name in the file, or the user of the credentials)")
 	return cmd
 }
 

@@ -106,7 +106,7 @@ func newAMSTokenRevoke() *cobra.Command {
 	appliance := &client{}
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
-		Short: "Revoke a token and all tokens that it was exchanged for",
+		Short: "Revoke a token and all tokens that were issued in exchange for it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/tokens/"+

@@ -82,8 +82,8 @@ func (m *manifests) complain(problems apply.Problems) {
 	}
 }
 
-// reachable converts an error of the connection to the format of the other commands.
-func (m *manifests) reachable(err error) error {
+// connectionError converts an error of the connection to the format of the other commands.
+func (m *manifests) connectionError(err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		return m.appliance.unreachable(cause)
 	}
@@ -128,7 +128,7 @@ func newApply() *cobra.Command {
 			if printed {
 				return apply.Print(m.out, list)
 			}
-			return m.reachable(m.apply(cmd.Context(), list, wait))
+			return m.connectionError(m.apply(cmd.Context(), list, wait))
 		},
 	}
 	m.addFlags(cmd)
@@ -282,7 +282,7 @@ func newDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return m.reachable(m.delete(cmd.Context(), list, wait))
+			return m.connectionError(m.delete(cmd.Context(), list, wait))
 		},
 	}
 	m.addFlags(cmd)

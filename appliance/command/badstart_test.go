@@ -141,8 +141,9 @@ func TestServe_unreadableMirrorRules(t *testing.T) {
 	}
 }
 
-// unprivileged reports whether this process has no root privileges, or is the child process of an
-// earlier call, which drops them. Otherwise, it runs the calling test in such a child process.
+// unprivileged reports whether the calling test must continue in this process, because it has no
+// root privileges or is the child process. Otherwise, unprivileged runs the test in a child
+// process, which drops its privileges.
 func unprivileged(t *testing.T, dir string) bool {
 	t.Helper()
 	const directory = "TEST_READ_ONLY_DIRECTORY"

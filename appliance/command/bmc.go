@@ -311,7 +311,7 @@ func newBMCPower() *cobra.Command {
 		Args: cobra.ExactArgs(2), ValidArgs: kinds,
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		if !slices.Contains(kinds, arguments[0]) {
-			return usage("the power action %q is unknown; it is on, off, soft (the operating system shuts down) or "+
+			return usage("the power action %q is unknown; expected on, off, soft (the operating system shuts down) or "+
 				"reset", arguments[0])
 		}
 		return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[1])+"/actions/power",

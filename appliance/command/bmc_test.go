@@ -20,7 +20,8 @@ type bmcServers struct{ *bmc.Manager }
 
 func (bmcServers) InfraEnv(name string) (string, error) { return name, nil }
 
-// landfallBMC runs commands against servers whose manager does not run.
+// landfallBMC returns a BMC manager that does not run, and a function that runs commands against
+// the manager's API.
 func landfallBMC(t *testing.T) (*bmc.Manager, func(arguments ...string) (int, string, string)) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
@@ -89,7 +90,7 @@ func TestBMCCommands_errors(t *testing.T) {
 			"read --password-file: open /none: no such file or directory"},
 		{[]string{"add", "n1"}, exitUsage, "accepts 2 arg(s), received 1"},
 		{[]string{"power", "explode", "n1"}, exitUsage,
-			"it is on, off, soft (the operating system shuts down) or reset"},
+			"expected on, off, soft (the operating system shuts down) or reset"},
 		{[]string{"import", "/none.csv"}, exitFailure, "read the table: open /none.csv"},
 	} {
 		code, _, errOut := landfall(c.arguments...)

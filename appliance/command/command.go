@@ -88,7 +88,7 @@ func newRoot() (*cobra.Command, *bool) {
 	started := new(bool)
 	root := &cobra.Command{
 		Use:               "landfall",
-		Short:             "Install OpenShift clusters where there is no internet",
+		Short:             "Install OpenShift clusters at sites without internet access",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},

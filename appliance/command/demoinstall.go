@@ -41,7 +41,8 @@ func (d *demo) install(ctx context.Context, site *demoSite, address string, logg
 	if err != nil {
 		return err
 	}
-	d.print("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address,
+	d.print("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds another host\n",
+		address,
 		*env.ID, d.hosts+1)
 
 	hosts := &simulate.HostGroup{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed,

@@ -54,7 +54,7 @@ func newISOBuild() *cobra.Command {
 	flags.BoolVar(&o.minimal, "minimal", false, "build the minimal image, without the root file system")
 	flags.StringVar(&o.rootfsURL, "rootfs-url", "", "with --minimal: URL of the root file system")
 	flags.BoolVar(&o.makeTable, "make-table", false,
-		"with --minimal: write the required table next to the live ISO if it does not exist")
+		"with --minimal: if the live ISO lacks the table for minimal images, write the table next to it")
 	flags.BoolVar(&o.configImage, "config-image", false,
 		"build a small image with only the config, for a second drive; without --base")
 	flags.BoolVar(&o.awaitConfigImage, "await-config-image", false,

@@ -73,7 +73,7 @@ func newISOImport() *cobra.Command {
 	o.appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&o.announced.OpenshiftVersion, "openshift-version", "",
-		"OpenShift version of the image, such as 4.20; required from 4.19 on, because newer images do not contain it")
+		"OpenShift version of the image, such as 4.20; required from 4.19 on, because these images do not contain it")
 	flags.StringVar(&o.announced.CPUArchitecture, "arch", "",
 		"architecture: x86_64, aarch64, ppc64le, s390x; default: the image's own; for a release, x86_64")
 	flags.StringVar(&o.announced.SHA256, "sha256", "", "expected digest of the image")

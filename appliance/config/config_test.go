@@ -18,8 +18,8 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// writeFile writes a configuration file and the files that it may name into a directory of their
-// own. It returns the path of the configuration file.
+// writeFile writes a configuration file, and the files that the configuration may name, into a
+// temporary directory. It returns the path of the configuration file.
 func writeFile(t *testing.T, content string) string {
 	t.Helper()
 	directory := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// reportOf returns a report with the given results and one held image. With faults, the last image
-// has the status of the fault.
+// reportOf returns a report with the given results and one image that the mirror contains. With
+// faults, the last image has the status of the fault.
 func reportOf(faults []prover.Fault, results ...prover.Result) *prover.ReleaseReport {
 	other := prover.Result{Image: prover.Image{Ref: "quay.io/held/image:1"}, Status: prover.Held}
 	for _, fault := range faults {

@@ -43,8 +43,7 @@ func WithRequest(ctx context.Context, request Request) context.Context {
 	return context.WithValue(ctx, causeKey{}, Cause{Request: request})
 }
 
-// WithOperation returns a context with another operation of the same request as the cause of
-// changes.
+// WithOperation returns a context whose cause differs from the cause in ctx only in the operation.
 func WithOperation(ctx context.Context, operation string) context.Context {
 	held := CauseOf(ctx)
 	held.Operation = operation

@@ -275,7 +275,8 @@ func (c *collector) readFile(name string) (string, error) {
 	return string(text), err
 }
 
-// record builds the recording from the current rows and the history, backwards in time.
+// record builds the recording from the current rows and the history. It processes the history from
+// the newest change to the oldest.
 func (c *collector) record(ctx context.Context, tx *store.Tx, redactor *Redactor) (*Recording, error) {
 	builder, err := NewBuilder(redactor, c.present)
 	if err != nil {

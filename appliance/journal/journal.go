@@ -92,7 +92,8 @@ type Change struct {
 	Sum string `json:"sum,omitempty"`
 }
 
-// State maps keys to objects as encoding/json decodes them with json.Number.
+// State maps keys to objects. An object has the types of encoding/json, with json.Number for
+// numbers.
 type State map[string]any
 
 // Hash returns the SHA-256, in hex, of the lines "<key> <value>\n" of all objects in the order of

@@ -36,7 +36,7 @@ func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 		err = errStalled
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // without the URL, which the message contains already
+		err = failed.Err // without the URL, because the message below contains it
 	}
 	return fmt.Errorf("downloading %s: %w", redacted(from), err)
 }
@@ -82,7 +82,8 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 	if part.offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", part.offset))
 		if from.validator != "" {
-			request.Header.Set("If-Range", from.validator) // if the file has changed, the server sends all of it
+			// if the file has changed, the server sends the whole file
+			request.Header.Set("If-Range", from.validator)
 		}
 	}
 	client := &http.Client{Transport: l.options.Transport}

@@ -93,7 +93,7 @@ type entry struct {
 }
 
 // uploader identifies one request that adds to an upload. A later request supersedes it.
-type uploader struct{ _ byte } // not empty, so that each has an address of its own
+type uploader struct{ _ byte } // not empty, so that each uploader has its own address
 
 // worker is a goroutine that fetches or verifies one entry.
 type worker struct {

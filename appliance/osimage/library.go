@@ -232,7 +232,7 @@ func (l *Library) compare(e *entry) {
 		e.wrong = info
 	}
 	l.closeBase(e)
-	l.log.Error("The digest of an OS image differs from the configured one.", "path", path, "sha256", got, "stated",
+	l.log.Error("The digest of an OS image differs from the configured one.", "path", path, "sha256", got, "expected",
 		want)
 }
 

@@ -214,7 +214,7 @@ func (l *Library) recordFailure(e *entry, permanent bool, err error) {
 	}
 	name := e.record.URL + e.record.Release
 	l.mu.Unlock()
-	l.log.Error("The download of an OS image failed.", "from", name, "again", !permanent, "error", text)
+	l.log.Error("The download of an OS image failed.", "from", name, "retry", !permanent, "error", text)
 	if !permanent {
 		return
 	}

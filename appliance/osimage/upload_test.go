@@ -102,7 +102,7 @@ func TestUpload_resumesAfterPowerLoss(t *testing.T) {
 	_, err = l.Append(t.Context(), up.ID, 0, 0, cutOff(content[:1_000_000]))
 	require.ErrorIs(t, err, errCut)
 	stop()
-	// More bytes had arrived, but neither the record nor these bytes had been synced.
+	// Append bytes that, as after a power failure, are in the file but not in the record.
 	part, err := os.OpenFile(l.path(up.ID, partEnding), os.O_WRONLY|os.O_APPEND, 0)
 	require.NoError(t, err)
 	_, err = part.Write(make([]byte, 300_000))

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Names of generated files as the appliance stores and serves them.
+// Names under which the appliance stores and serves generated files.
 const (
 	BootstrapIgnition = "bootstrap.ign"
 	MasterIgnition    = "master.ign"

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// liveISO is a payload with an ISO of these bytes in machine-os-images, and with other files beside
-// it.
+// liveISO returns a payload whose machine-os-images contains an ISO with the given content, other
+// files, and unless sum is empty, the digest file of the ISO.
 func (s *site) liveISO(content []byte, sum string) *Payload {
 	entries := []tarEntry{dir("coreos/"), file("coreos/README", "not this"), file("coreos/coreos-x86_64.iso",
 		string(content))}

@@ -19,9 +19,9 @@ var markers = []string{"_RELEASE_IMAGE_LOCATION_", "_RELEASE_VERSION_LOCATION_",
 // name, for comparison.
 const shortestMarker = 16
 
-// stamp writes the payload's image, version and architecture into the first of each placeholder in
-// the file. It returns the names of missing placeholders. They are no error, because the program
-// reads its environment instead.
+// stamp writes the payload's image, version and architecture into the file, each into the first
+// placeholder of its name. It returns the names of missing placeholders. A missing placeholder is
+// no error, because the program reads its environment instead.
 func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	values := []string{p.Image, p.Version, "linux/" + architecture.Of(p.Architecture).Go()}
 	if p.Multi {

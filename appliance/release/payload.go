@@ -295,8 +295,8 @@ func (s streamMetadata) metal(arch string) string {
 	return s.Architectures[arch].Artifacts["metal"].Release
 }
 
-// imageFor returns the image for the architecture from an index. For a plain image, it returns the
-// image. In an index, "" selects x86_64 or, without it, the first entry.
+// imageFor returns the image for the architecture from an index. If desc is a plain image, imageFor
+// returns that image. In an index, "" selects x86_64 or, without x86_64, the first entry.
 func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, error) {
 	if !desc.MediaType.IsIndex() {
 		return desc.Image()

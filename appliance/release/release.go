@@ -43,7 +43,7 @@ type Library struct {
 	mirror *mirror.Client // locates all images
 }
 
-// WithMirror returns the same library with other mirror rules for further reads.
+// WithMirror returns a library with the same state that reads images through another mirror client.
 func (l *Library) WithMirror(client *mirror.Client) *Library { return &Library{l.state, client} }
 
 // state is the state that all views of a library share.
