@@ -97,7 +97,7 @@ func refuse(file string, line int, format string, args ...any) error {
 	return &DirectoryError{[]Problem{{file, line, fmt.Sprintf(format, args...)}}}
 }
 
-// ReadDir reads the files that the agent-based installer uses. leftOut contains the names of the
+// ReadDir reads the files that the agent-based installer uses. omitted contains the names of the
 // other files.
 func ReadDir(dir string) (files []File, omitted []string, err error) {
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -106,7 +106,7 @@ func ReadDir(dir string) (files []File, omitted []string, err error) {
 			return err
 		case entry.IsDir():
 			return nil
-		case !known(name):
+		case !isRead(name):
 			omitted = append(omitted, name)
 			return nil
 		}
@@ -135,8 +135,8 @@ func ReadDir(dir string) (files []File, omitted []string, err error) {
 	return files, omitted, nil
 }
 
-// known reports whether the agent-based installer reads a file.
-func known(name string) bool {
+// isRead reports whether the agent-based installer reads a file.
+func isRead(name string) bool {
 	dir, base := path.Split(name)
 	switch dir {
 	case "":
@@ -157,14 +157,14 @@ func unwrap(files []File) (included []File, omitted []string) {
 	for _, file := range files {
 		parts := strings.Split(path.Clean(file.Name), "/")
 		for i := range parts {
-			if known(strings.Join(parts[i:], "/")) && (depth < 0 || i < depth) {
+			if isRead(strings.Join(parts[i:], "/")) && (depth < 0 || i < depth) {
 				depth = i
 			}
 		}
 	}
 	for _, file := range files {
 		parts := strings.Split(path.Clean(file.Name), "/")
-		if depth >= 0 && len(parts) > depth && known(strings.Join(parts[depth:], "/")) {
+		if depth >= 0 && len(parts) > depth && isRead(strings.Join(parts[depth:], "/")) {
 			included = append(included, File{strings.Join(parts[depth:], "/"), file.Data})
 		} else {
 			omitted = append(omitted, file.Name)

@@ -197,11 +197,11 @@ func TestRead_nestedDirectoryWithOtherFiles(t *testing.T) {
 
 func TestWrite_unchangedValuesKeepTheirBytes(t *testing.T) {
 	for name, alter := range map[string]func(string) string{
-		"unchanged":           func(s string) string { return s },
-		"lines end as in DOS": func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
-		"no line at the end":  func(s string) string { return strings.TrimSuffix(s, "\n") },
-		"with separators":     func(s string) string { return "---\n" + s + "\n---\n" },
-		"comments at the end": func(s string) string { return s + "\n# the end\n" },
+		"unchanged":               func(s string) string { return s },
+		"DOS line ends":           func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+		"no line feed at the end": func(s string) string { return strings.TrimSuffix(s, "\n") },
+		"with separators":         func(s string) string { return "---\n" + s + "\n---\n" },
+		"comments at the end":     func(s string) string { return s + "\n# the end\n" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			texts := directory()
@@ -393,7 +393,7 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 			cd + ":11: can't be read as YAML: mapping key \"clusterName\" already defined"},
 		"a tab": {cd, "  clusterName: edge", "\tclusterName: edge",
 			cd + ":10: can't be read as YAML"},
-		"a tab in the second": {networks, "metadata:\n  name: edge-1", "metadata:\n\tname: edge-1",
+		"a tab in the second document": {networks, "metadata:\n  name: edge-1", "metadata:\n\tname: edge-1",
 			networks + ":20: can't be read as YAML"},
 		"an unknown kind": {env, "kind: InfraEnv", "kind: BareMetalHost",
 			env + `:1: the kind "BareMetalHost" is unknown to the agent-based installer`},
@@ -534,7 +534,7 @@ func TestRead_upstreamFieldsAreKnown(t *testing.T) {
 			t.Run(filepath.Base(sample), func(t *testing.T) {
 				_, err := Read([]File{{"cluster-manifests/" + filepath.Base(sample), text}})
 				require.Error(t, err, "the directory lacks four of five objects")
-				require.NotRegexp(t, "is no field of (AgentCluster|Cluster|Infra|NMState)", err.Error())
+				require.NotRegexp(t, "is not a field of (AgentCluster|Cluster|Infra|NMState)", err.Error())
 			})
 		}
 	}

@@ -183,16 +183,16 @@ func (s *HostSettings) handle(ctx context.Context, e *engine.Engine, change stor
 
 // deleteDirectory deletes the directory of a deleted cluster.
 func (s *HostSettings) deleteDirectory(ctx context.Context, cluster string) error {
-	known := false
+	found := false
 	s.mu.Lock()
 	for env, expected := range s.expected {
 		if expected.cluster == cluster {
-			known = true
+			found = true
 			delete(s.expected, env)
 		}
 	}
 	s.mu.Unlock()
-	if !known {
+	if !found {
 		return nil
 	}
 	return s.db.Update(ctx, func(tx *store.Tx) error {
@@ -267,10 +267,10 @@ func (s *HostSettings) apply(ctx context.Context, e *engine.Engine, env, host st
 	s.applying.Lock() // an installation that starts now waits until the settings are applied
 	defer s.applying.Unlock()
 	s.mu.Lock()
-	expected, known := s.expected[env]
-	known = known && !expected.applied[host]
+	expected, pending := s.expected[env]
+	pending = pending && !expected.applied[host]
 	s.mu.Unlock()
-	if !known {
+	if !pending {
 		return nil
 	}
 	hardware, err := e.HostHardware(env, host)

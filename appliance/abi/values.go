@@ -367,8 +367,8 @@ func asKernelArguments(value any) (any, error) {
 func asOneOf(words map[string]string) func(any) (any, error) {
 	return func(value any) (any, error) {
 		word, _ := value.(string)
-		if known, ok := words[word]; ok {
-			return known, nil
+		if converted, ok := words[word]; ok {
+			return converted, nil
 		}
 		var all []string
 		for word := range words {
@@ -381,8 +381,8 @@ func asOneOf(words map[string]string) func(any) (any, error) {
 
 func oneOf(words map[string]string) func(any) any {
 	return func(value any) any {
-		for word, known := range words {
-			if known == value {
+		for word, converted := range words {
+			if converted == value {
 				return word
 			}
 		}

@@ -18,7 +18,7 @@ func TestSimulateRun(t *testing.T) {
 		&errOut), errOut.String())
 	require.Contains(t, out.String(), "one: 1 sites, 2 days each")
 	require.Contains(t, out.String(), "1, of which 1 succeeded")
-	require.Contains(t, out.String(), "each time they held")
+	require.Contains(t, out.String(), "all checks passed")
 	require.Contains(t, errOut.String(), "1 of 1 sites, ")
 }
 
@@ -34,7 +34,7 @@ func TestSimulateRun_invalidScenario(t *testing.T) {
 		"two scenarios": {[]string{"a.yaml", "--example", "week"}, exitUsage,
 			"--example week and the file a.yaml exclude each other"},
 		"unknown example": {[]string{"--example", "decade"}, exitUsage,
-			`there is no example "decade"; there are script, week, year`},
+			`the example "decade" does not exist; the examples are script, week, year`},
 		"missing file": {[]string{"none.yaml"}, exitFailure,
 			"none.yaml: the scenario can't be read: no such file or directory"},
 		"invalid file": {[]string{wrong}, exitFailure,

@@ -38,11 +38,11 @@ func (e *FrozenError) Error() string {
 // Unwrap returns the rejection.
 func (e *FrozenError) Unwrap() error { return e.Err }
 
-// agent registers the host and runs the runner, repeatedly, until the host is shut down. If known
-// is set, the host continues from that state.
-func (s *system) agent(ctx context.Context, known *models.Host) error {
-	if known != nil {
-		if err := s.resumeAgent(ctx, known); err != nil {
+// agent registers the host and runs the runner, repeatedly, until the host is shut down. If
+// recorded (the host in the API) is not nil, the host continues from that state.
+func (s *system) agent(ctx context.Context, recorded *models.Host) error {
+	if recorded != nil {
+		if err := s.resumeAgent(ctx, recorded); err != nil {
 			return err
 		}
 	}
@@ -79,13 +79,13 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 
 // resumeAgent continues the installer, if it was running before the group was restarted, and then
 // the runner.
-func (s *system) resumeAgent(ctx context.Context, known *models.Host) error {
+func (s *system) resumeAgent(ctx context.Context, recorded *models.Host) error {
 	s.markRegistered()
-	if known.DiscoveryAgentVersion != "" {
-		s.upgrade(known.DiscoveryAgentVersion)
+	if recorded.DiscoveryAgentVersion != "" {
+		s.upgrade(recorded.DiscoveryAgentVersion)
 	}
-	if *known.Status == models.HostStatusInstallingInProgress && known.ClusterID != nil {
-		if _, err := s.startInstaller(resumedInstallation(s.host, known), stageOf(known)); err != nil {
+	if *recorded.Status == models.HostStatusInstallingInProgress && recorded.ClusterID != nil {
+		if _, err := s.startInstaller(resumedInstallation(s.host, recorded), stageOf(recorded)); err != nil {
 			return err
 		}
 	}

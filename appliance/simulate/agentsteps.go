@@ -32,7 +32,7 @@ const freeAddressLimit = 8000
 // pullRate is the rate of image pulls in bytes per second.
 const pullRate = 120e6
 
-// logsTime is the time that a host needs to collect its logs.
+// logsTime is the time that a host takes to collect its logs.
 const logsTime = 10 * time.Second
 
 // arguments is a model of a step's arguments.
@@ -60,8 +60,8 @@ func decodeArguments(name string, args []string, count int, into arguments) erro
 
 // perform executes a step.
 func (s *system) perform(ctx context.Context, step *models.Step) outcome {
-	perform, known := s.steps()[step.StepType]
-	if !known {
+	perform, ok := s.steps()[step.StepType]
+	if !ok {
 		return failed(exitFailed, fmt.Errorf("steps of type %q are not supported", step.StepType))
 	}
 	return perform(ctx, step.Args)
@@ -390,7 +390,7 @@ func (s *system) checkDiskSpeed(ctx context.Context, args []string) outcome {
 	response := models.DiskSpeedCheckResponse{Path: *request.Path, IoSyncDuration: ordinarySync}
 	if _, exists := s.machine.disk(*request.Path); !exists {
 		return outcome{output: answered(models.DiskSpeedCheckResponse{Path: *request.Path}).output,
-			errorText: "the host has no disk " + *request.Path, code: exitFailed}
+			errorText: "the disk does not exist on the host: " + *request.Path, code: exitFailed}
 	}
 	if _, slow := s.fault(SlowDisk); slow {
 		response.IoSyncDuration = slowSyncMillis
@@ -595,8 +595,8 @@ func (c *HostGroup) registries(conf, bundle []byte) (*mirror.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := string(conf) + "\x00" + string(bundle)
-	if known, ok := c.mirrors[key]; ok {
-		return known, nil
+	if existing, ok := c.mirrors[key]; ok {
+		return existing, nil
 	}
 	var sources mirror.Sources
 	if len(conf) > 0 {

@@ -31,7 +31,7 @@ func TestWriteBaseISO_reproducibleAndTakesConfig(t *testing.T) {
 	base, err := isogen.Open(filepath.Join(dir, "one.iso"))
 	require.NoError(t, err)
 	require.NoError(t, base.Require("x86_64"))
-	require.True(t, base.Info().Minimal, "minimal images can be made of it")
+	require.True(t, base.Info().Minimal, "the base supports minimal images")
 	image, err := base.Full(isogen.Payload{Ignition: []byte("{}")})
 	require.NoError(t, err)
 	payload, err := isogen.Embedded(image.NewReader(), image.Size())

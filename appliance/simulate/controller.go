@@ -47,10 +47,10 @@ const (
 	clusterVersion  = "cvo"
 )
 
-// cluster is the group's part in the installation of a cluster. It watches the cluster in the API.
-// If the bootstrap host belongs to this group, it reports the nodes' stages (like the bootstrap
-// host, then the controller) and finishes the installation. Its state can be restored from the API,
-// so that a restarted group continues.
+// cluster is the group's view of a cluster and of its installation. It watches the cluster in the
+// API. If the bootstrap host belongs to this group, it reports the nodes' stages (like the
+// bootstrap host, then the controller) and finishes the installation. Its state can be restored
+// from the API, so that a restarted group continues.
 type cluster struct {
 	group *HostGroup
 	id    strfmt.UUID
@@ -79,8 +79,8 @@ type cluster struct {
 func (c *HostGroup) watch(id strfmt.UUID, api *connection) *cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, watched := c.clusters[id]; watched {
-		return known
+	if existing, ok := c.clusters[id]; ok {
+		return existing
 	}
 	cl := &cluster{
 		group: c, id: id, api: api, controllerUp: make(chan struct{}),
@@ -226,8 +226,8 @@ func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *ho
 	default:
 		return nil
 	}
-	since, known := cl.failed[*h.ID]
-	if !known {
+	since, ok := cl.failed[*h.ID]
+	if !ok {
 		cl.failed[*h.ID] = failure{cl.group.Clock.Now(), ours.polls.Load()}
 		return nil
 	}
@@ -329,8 +329,8 @@ func failAt(ours *host) (Fault, bool) {
 	return ours.fault(FailAt)
 }
 
-// announce sends the event of a reported stage. If the node belongs to another group, only its ID
-// is known.
+// announce sends the event of a reported stage. If the node belongs to another group, the event
+// contains only the node's ID.
 func (cl *cluster) announce(h *models.Host, ours *host, stage models.HostStage) {
 	event := Event{Kind: EventStage, ClusterID: cl.id, Stage: stage, HostID: *h.ID, Hostname: h.RequestedHostname}
 	if ours != nil {
@@ -343,8 +343,8 @@ func (cl *cluster) announce(h *models.Host, ours *host, stage models.HostStage) 
 // nextStage returns the node's next stage if its time has come.
 func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	stage := stageOf(h)
-	since, known := cl.restarted[*h.ID]
-	if !known {
+	since, ok := cl.restarted[*h.ID]
+	if !ok {
 		// If the node had passed this stage before the group was restarted, the time counts from
 		// this stage.
 		since = cl.group.Clock.Now().Add(-cl.group.scaled(reachedAfter(stage)))
@@ -392,8 +392,8 @@ func reachedAfter(stage models.HostStage) time.Duration {
 
 // stuckAt reports whether a node should have reached the stage but has not.
 func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
-	since, known := cl.restarted[*h.ID]
-	return known && cl.group.Clock.Since(since) > cl.group.scaled(reachedAfter(stage)+failureGrace)
+	since, ok := cl.restarted[*h.ID]
+	return ok && cl.group.Clock.Since(since) > cl.group.scaled(reachedAfter(stage)+failureGrace)
 }
 
 // finalize lets the controller finish the installation when the cluster is finalizing.

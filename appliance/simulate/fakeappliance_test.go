@@ -47,8 +47,9 @@ type appliance struct {
 	images   []string
 
 	// A test sets the fields below before it starts a group.
-	workers     int                            // number of workers; the last hosts are workers
-	expect      int                            // number of known hosts at which the installation starts; 0: never
+	workers int // number of workers; the last hosts are workers
+	// number of hosts in the state known at which the installation starts; 0: never
+	expect      int
 	unbound     bool                           // the infra-env has no cluster
 	digest      string                         // digest that is published for the image, or ""
 	bootDevice  string                         // "" for the host's first disk
@@ -149,13 +150,13 @@ func (a *appliance) checked(next http.Handler) http.Handler {
 		}
 		if a.refuse != nil {
 			if status := a.refuse(r); status != 0 {
-				a.answer(w, status, &models.Error{Reason: conv.Pointer("refused by the test")})
+				a.answer(w, status, &models.Error{Reason: conv.Pointer("rejected by the test")})
 				return
 			}
 		}
 		assert.NotEmpty(a.t, r.Header.Get("X-Request-Id"), "%s %s has no request id", r.Method, r.URL.Path)
 		body, err := io.ReadAll(r.Body)
-		if err != nil { // a stopped group cancels its requests and ignores the responses
+		if err != nil { // the requests of a stopped group are canceled, and their responses are ignored
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -195,7 +196,7 @@ func (a *appliance) routes(mux *http.ServeMux) {
 			var h *models.Host
 			if id := r.PathValue("host"); id != "" {
 				if h = a.hosts[strfmt.UUID(id)]; h == nil {
-					a.answer(w, http.StatusNotFound, &models.Error{Reason: conv.Pointer("no such host")})
+					a.answer(w, http.StatusNotFound, &models.Error{Reason: conv.Pointer("the host does not exist")})
 					return
 				}
 			}
@@ -362,8 +363,8 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 	assert.Equal(a.t, a.images[0], params.DiscoveryAgentVersion)
 	id := *params.HostID
 	a.registrations[id]++
-	h, known := a.hosts[id]
-	if !known {
+	h, ok := a.hosts[id]
+	if !ok {
 		h = &models.Host{ID: &id, InfraEnvID: a.infraEnv, Kind: conv.Pointer(models.HostKindHost),
 			Progress: &models.HostProgressInfo{}, Href: conv.Pointer("")}
 		if !a.unbound {
@@ -377,7 +378,7 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 		if h.Progress.CurrentStage == models.HostStageRebooting {
 			h.Status = conv.Pointer(models.HostStatusInstallingPendingUserAction)
 		} else {
-			assert.Fail(a.t, "a host registered in the middle of its installation", "at %s", h.Progress.CurrentStage)
+			assert.Fail(a.t, "a host registered during its installation", "at %s", h.Progress.CurrentStage)
 		}
 	case models.HostStatusError, models.HostStatusCancelled, models.HostStatusInstalled:
 	default:
@@ -395,7 +396,7 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 func (a *appliance) describe(withHosts bool) *models.Cluster {
 	c := &models.Cluster{
 		ID: &a.cluster, Kind: conv.Pointer(models.ClusterKindCluster), Status: &a.status,
-		StatusInfo:       conv.Pointer("as the test says"),
+		StatusInfo:       conv.Pointer("set by the test"),
 		OpenshiftVersion: "4.20.3", Progress: &models.ClusterProgressInfo{},
 	}
 	if len(a.finalizing) > 0 {

@@ -135,9 +135,9 @@ func parseFault(item string) (Fault, error) {
 	}
 	name, argument, given := strings.Cut(rest, "=")
 	fault.Kind = FaultKind(strings.ToLower(strings.TrimSpace(name)))
-	syntax, known := faultSyntaxes()[fault.Kind]
+	syntax, ok := faultSyntaxes()[fault.Kind]
 	switch {
-	case !known:
+	case !ok:
 		return fault, fmt.Errorf("unknown fault %q: the faults are %s", name, strings.Join(KnownFaults(), ", "))
 	case syntax.read == nil && given:
 		return fault, fmt.Errorf("fault %s does not take a value, but got %q", fault.Kind, argument)
@@ -154,16 +154,16 @@ func parseFault(item string) (Fault, error) {
 
 // KnownFaults returns all faults in the notation of ParseFaults, sorted.
 func KnownFaults() []string {
-	var known []string
+	var all []string
 	for kind, syntax := range faultSyntaxes() {
 		form := string(kind)
 		if syntax.argument != "" {
 			form += "=" + syntax.argument
 		}
-		known = append(known, form)
+		all = append(all, form)
 	}
-	slices.Sort(known)
-	return known
+	slices.Sort(all)
+	return all
 }
 
 // String returns the faults in the notation of ParseFaults.
@@ -261,13 +261,13 @@ func faultStages() []models.HostStage {
 
 func readFaultStage(fault *Fault, argument string) error {
 	wanted := strings.ToLower(strings.ReplaceAll(argument, "-", " "))
-	var known []string
+	var stages []string
 	for _, stage := range faultStages() {
 		if strings.ToLower(string(stage)) == wanted {
 			fault.Stage = stage
 			return nil
 		}
-		known = append(known, string(stage))
+		stages = append(stages, string(stage))
 	}
-	return fmt.Errorf("%q is not a stage of an installation; the stages are %s", argument, strings.Join(known, ", "))
+	return fmt.Errorf("%q is not a stage of an installation; the stages are %s", argument, strings.Join(stages, ", "))
 }

@@ -69,14 +69,14 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 // fromOwnDisk runs a host that has booted from its disk. It reads the host's state only from the
 // appliance.
 func (h *host) fromOwnDisk(ctx context.Context) error {
-	known, up, err := h.resume(ctx)
+	recorded, up, err := h.resume(ctx)
 	if err != nil {
 		return err
 	}
 	if up != fromDisk {
 		return errors.New("the machine booted from its disk, but the appliance did not install it")
 	}
-	return h.onDisk(ctx, known)
+	return h.onDisk(ctx, recorded)
 }
 
 // host returns a host for the machine, in a group of its own.

@@ -84,7 +84,7 @@ func TestGuest_diskWriteFails(t *testing.T) {
 	a := newAppliance(t)
 	a.expect, a.bootDevice = 1, "/dev/vda"
 	guest := a.guest()
-	guest.WriteImage = func(context.Context, string) error { return errors.New("the disk is gone") }
+	guest.WriteImage = func(context.Context, string) error { return errors.New("the disk does not exist") }
 	restart, err := guest.Run(testContext(t), false)
 	require.Error(t, err)
 	require.False(t, restart)

@@ -98,23 +98,23 @@ func (v *hostResult) Unwrap() error { return v.Err }
 // run runs the host until it is installed (nil) or fails.
 func (h *host) run(ctx context.Context) error {
 	ctx = context.WithValue(ctx, linkKey{}, h.link)
-	known, up, err := h.resume(ctx)
+	recorded, up, err := h.resume(ctx)
 	if err != nil {
 		return err
 	}
-	return h.runFrom(ctx, known, up)
+	return h.runFrom(ctx, recorded, up)
 }
 
-// runFrom runs the host from the given medium.
-func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error {
+// runFrom runs the host from the given medium. recorded is the host in the API, or nil.
+func (h *host) runFrom(ctx context.Context, recorded *models.Host, up medium) error {
 	for {
 		var end error
 		if up == fromDisk {
-			end = h.onDisk(ctx, known)
+			end = h.onDisk(ctx, recorded)
 		} else {
-			end = h.runDiscovery(ctx, known)
+			end = h.runDiscovery(ctx, recorded)
 		}
-		known = nil
+		recorded = nil
 		var restart *reboot
 		var result *hostResult
 		switch {
@@ -146,35 +146,35 @@ func (h *host) finish(ctx context.Context, err error) error {
 // appliance would interpret that as a reboot.
 func (h *host) resume(ctx context.Context) (*models.Host, medium, error) {
 	operator := newConnection(h.group.base, "", h.group.transport)
-	var known *models.Host
+	var recorded *models.Host
 	err := h.group.retry(ctx, func() (err error) {
-		known, err = operator.host(ctx, h.ref)
+		recorded, err = operator.host(ctx, h.ref)
 		if status := statusOf(err); status == http.StatusNotFound {
 			return nil
 		}
 		return err
 	})
-	if err != nil || known == nil || known.Status == nil {
+	if err != nil || recorded == nil || recorded.Status == nil {
 		return nil, fromImage, err
 	}
-	switch *known.Status {
+	switch *recorded.Status {
 	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster:
-		return known, fromDisk, nil
+		return recorded, fromDisk, nil
 	case models.HostStatusPreparingForInstallation, models.HostStatusPreparingSuccessful, models.HostStatusInstalling,
 		models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction:
-		if isAfterReboot(stageOf(known)) {
-			return known, fromDisk, nil
+		if isAfterReboot(stageOf(recorded)) {
+			return recorded, fromDisk, nil
 		}
-		return known, fromImage, nil
+		return recorded, fromImage, nil
 	}
 	return nil, fromImage, nil
 }
 
-func stageOf(known *models.Host) models.HostStage {
-	if known == nil || known.Progress == nil {
+func stageOf(recorded *models.Host) models.HostStage {
+	if recorded == nil || recorded.Progress == nil {
 		return ""
 	}
-	return known.Progress.CurrentStage
+	return recorded.Progress.CurrentStage
 }
 
 // isAfterReboot reports whether a host can be in the stage only after it booted from its disk.
@@ -189,13 +189,13 @@ func isAfterReboot(stage models.HostStage) bool {
 
 // onDisk runs a host that booted from its disk. The host sends no requests; its cluster's
 // controller reports for it.
-func (h *host) onDisk(ctx context.Context, known *models.Host) error {
-	if known != nil && known.ClusterID != nil {
+func (h *host) onDisk(ctx context.Context, recorded *models.Host) error {
+	if recorded != nil && recorded.ClusterID != nil {
 		connection, err := h.reconnect(ctx)
 		if err != nil {
 			return err
 		}
-		h.group.watch(*known.ClusterID, connection)
+		h.group.watch(*recorded.ClusterID, connection)
 	}
 	if h.bootsImageAgain() {
 		return &reboot{into: fromImage, reason: "the boot order is wrong"}
@@ -253,7 +253,7 @@ type system struct {
 
 // runDiscovery runs one boot from the discovery image until the host reboots (*reboot), ends
 // (*hostResult) or the context ends.
-func (h *host) runDiscovery(ctx context.Context, known *models.Host) error {
+func (h *host) runDiscovery(ctx context.Context, recorded *models.Host) error {
 	inserted, err := h.insert(ctx)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (h *host) runDiscovery(ctx context.Context, known *models.Host) error {
 	h.mu.Lock()
 	h.agentImage = inserted.config.AgentImage
 	h.ref.infraEnv = strfmt.UUID(inserted.config.InfraEnvID)
-	bootedWrong := h.bootedWrong && known == nil
+	bootedWrong := h.bootedWrong && recorded == nil
 	h.mu.Unlock()
 	h.emit(Event{Kind: EventBooted, Info: fmt.Sprintf("%s of %s", fromImage, inserted.config.ServiceURL)})
 
@@ -277,7 +277,7 @@ func (h *host) runDiscovery(ctx context.Context, known *models.Host) error {
 	if bootedWrong {
 		s.processes.Go(s.fixBootOrder)
 	}
-	err = s.agent(up, known)
+	err = s.agent(up, recorded)
 	power(err)
 	s.processes.Wait()
 	return context.Cause(up)

@@ -123,7 +123,7 @@ const (
 	EventCompleted EventKind = "completed"
 )
 
-// Event is an event of a host, or of a cluster if Host is 0.
+// Event is an event of a host. If Host is 0, it is an event of a cluster.
 type Event struct {
 	Time      time.Time
 	Kind      EventKind
@@ -193,7 +193,7 @@ func (c *HostGroup) prepare() error {
 		return fmt.Errorf("a group cannot have %d hosts: request 1 or more", c.Count)
 	}
 	if c.Speed < 0 {
-		return fmt.Errorf("speed %g is negative: 1 is real time, 60 makes a minute last a second", c.Speed)
+		return fmt.Errorf("speed %g is negative: 1 is real time, 60 is one minute per second", c.Speed)
 	}
 	if !c.Network.IsValid() {
 		c.Network = DefaultNetwork()
@@ -288,8 +288,8 @@ func (c *HostGroup) connect(address, token, ca string) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := connectionKey{address, token, ca}
-	if known, ok := c.connections[key]; ok {
-		return known, nil
+	if existing, ok := c.connections[key]; ok {
+		return existing, nil
 	}
 	transport, err := newTransport(c.transport, ca)
 	if err != nil {

@@ -102,7 +102,7 @@ func TestHostGroup_installsClusterWithWorkers(t *testing.T) {
 	require.Equal(t, 5, seen.count(EventInstalled))
 	require.Equal(t, 1, seen.count(EventCompleted))
 	for _, id := range a.order {
-		require.Equal(t, 1, a.registrations[id], "an installed host does not come back from the discovery image")
+		require.Equal(t, 1, a.registrations[id], "an installed host does not boot the discovery image again")
 	}
 	block, _ := pem.Decode([]byte(a.ingress))
 	require.NotNil(t, block, "the ingress certificate is PEM")
@@ -266,7 +266,7 @@ func TestAgent_freezesLikeTheRealOne(t *testing.T) {
 			err := a.group(1).Run(testContext(t))
 			var frozen *FrozenError
 			require.ErrorAs(t, err, &frozen)
-			require.ErrorContains(t, err, "refused by the test")
+			require.ErrorContains(t, err, "rejected by the test")
 		})
 	}
 	t.Run("instructions Not Found", func(t *testing.T) {
@@ -328,7 +328,8 @@ func TestHostGroup_cancelAndReset(t *testing.T) {
 	require.True(t, cancelled && reset)
 	require.Equal(t, models.ClusterStatusInstalled, a.status)
 	for _, id := range a.order {
-		require.GreaterOrEqual(t, a.registrations[id], 2, "the order to exit and the operator's restart may both come")
+		require.GreaterOrEqual(t, a.registrations[id], 2,
+			"the exit instruction and the operator's restart may both occur")
 	}
 }
 

@@ -164,8 +164,8 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		if fault, has := failAt(ours); has && isAfterReboot(fault.Stage) {
 			continue
 		}
-		since, known := cl.restarted[*h.ID]
-		if !known {
+		since, ok := cl.restarted[*h.ID]
+		if !ok {
 			since = cl.group.Clock.Now()
 			cl.restarted[*h.ID] = since
 		}

@@ -58,8 +58,8 @@ func (k *Kubelets) Run(ctx context.Context) error {
 				if !k.joins(h) {
 					continue
 				}
-				since, known := restarted[*h.ID]
-				if !known {
+				since, ok := restarted[*h.ID]
+				if !ok {
 					since = clock.Now()
 				}
 				awaited[*h.ID] = since

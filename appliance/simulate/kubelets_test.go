@@ -70,7 +70,7 @@ func TestKubelets_hostsOfAnotherProcess(t *testing.T) {
 
 	one := spokes.Cluster("api.one.example.com")
 	pass()
-	require.Nil(t, one.Object(requestsPath, "", "csr-client-elsewhere"), "it is still starting")
+	require.Nil(t, one.Object(requestsPath, "", "csr-client-elsewhere"), "the host is still starting")
 	for i := time.Duration(0); i <= joinedTime+3*watchInterval; i += watchInterval {
 		pass()
 		for _, name := range []string{"csr-client-elsewhere", "csr-serving-elsewhere"} {

@@ -50,8 +50,8 @@ func NewMachineSet(site string, seed uint64, network netip.Prefix, hardware Hard
 
 // Machine returns the machine with the given number (from 1). It creates the machine if necessary.
 func (r *MachineSet) Machine(number int) (*Machine, error) {
-	if known := r.machines[number]; known != nil {
-		return known, nil
+	if existing := r.machines[number]; existing != nil {
+		return existing, nil
 	}
 	m := &Machine{set: r}
 	r.machines[number] = m
@@ -113,8 +113,8 @@ func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 		return nil, false
 	}
 	key := stepKey{m.system.machine.number, step.StepType, strings.Join(step.Args, "\n")}
-	if known := m.set.answers[key]; known != nil {
-		return known, true
+	if previous := m.set.answers[key]; previous != nil {
+		return previous, true
 	}
 	out := m.system.perform(context.Background(), step)
 	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText,

@@ -124,7 +124,7 @@ func (c *HostGroup) openImage(ctx context.Context, from *connection, address str
 		})
 	})
 	if err == nil && i.size <= 0 {
-		err = fmt.Errorf("the discovery image %s has no length", address)
+		err = fmt.Errorf("the response for the discovery image %s contains no length", address)
 	}
 	return i, err
 }
@@ -192,8 +192,8 @@ func (i *image) readBlocks(p []byte, off int64) error {
 	defer i.mu.Unlock()
 	for len(p) > 0 {
 		start := off - off%mediaBlock
-		block, known := i.blocks[start]
-		if !known {
+		block, ok := i.blocks[start]
+		if !ok {
 			block = make([]byte, min(mediaBlock, i.size-start))
 			if err := i.fetch(block, start); err != nil {
 				return err

@@ -47,15 +47,16 @@ type installation struct {
 
 // resumedInstallation returns the installation of a host that was being installed when the group
 // ended.
-func resumedInstallation(h *host, known *models.Host) installation {
-	wanted := installation{cluster: *known.ClusterID, role: known.Role, device: known.InstallationDiskPath}
-	if known.Bootstrap {
+func resumedInstallation(h *host, recorded *models.Host) installation {
+	wanted := installation{cluster: *recorded.ClusterID, role: recorded.Role, device: recorded.InstallationDiskPath}
+	if recorded.Bootstrap {
 		wanted.role = models.HostRoleBootstrap
 	}
 	// Only a single-node cluster waits for bootkube before its disk is written. The API lists its
 	// stages in this order.
-	bootkube := slices.Index(known.ProgressStages, models.HostStageWaitingForBootkube)
-	wanted.single = bootkube >= 0 && bootkube < slices.Index(known.ProgressStages, models.HostStageWritingImageToDisk)
+	bootkube := slices.Index(recorded.ProgressStages, models.HostStageWaitingForBootkube)
+	wanted.single = bootkube >= 0 && bootkube < slices.Index(recorded.ProgressStages,
+		models.HostStageWritingImageToDisk)
 	return wanted
 }
 
@@ -69,7 +70,7 @@ type nodeInstaller struct {
 	// resume is the stage from which to continue. The previous run of the group completed the
 	// earlier stages.
 	resume models.HostStage
-	// clusterState is the group's part in the installation of the host's cluster.
+	// clusterState is the group's view of the host's cluster.
 	clusterState *cluster
 }
 

@@ -81,18 +81,18 @@ func (s *Servers) FromDisk(ctx context.Context, number int) error {
 	group.up[number].Lock()
 	defer group.up[number].Unlock()
 	h := group.hosts[number]
-	known, up, err := h.resume(context.WithValue(ctx, linkKey{}, h.link))
+	recorded, up, err := h.resume(context.WithValue(ctx, linkKey{}, h.link))
 	if err != nil || up != fromDisk {
 		return err
 	}
-	return group.runDiscovery(ctx, h, known, fromDisk)
+	return group.runDiscovery(ctx, h, recorded, fromDisk)
 }
 
-func (c *serverGroup) runDiscovery(ctx context.Context, h *host, known *models.Host, up medium) error {
+func (c *serverGroup) runDiscovery(ctx context.Context, h *host, recorded *models.Host, up medium) error {
 	c.mu.Lock()
 	c.pending++
 	c.mu.Unlock()
-	err := h.runFrom(context.WithValue(ctx, linkKey{}, h.link), known, up)
+	err := h.runFrom(context.WithValue(ctx, linkKey{}, h.link), recorded, up)
 	c.finish(h, err)
 	return err
 }
@@ -117,8 +117,8 @@ func (s *Servers) group(disc *media) (*serverGroup, error) {
 		s.groups, s.last = map[string]*serverGroup{}, map[int]*serverGroup{}
 	}
 	id := disc.config.InfraEnvID
-	if known := s.groups[id]; known != nil {
-		return known, nil
+	if existing := s.groups[id]; existing != nil {
+		return existing, nil
 	}
 	group := &serverGroup{
 		HostGroup: &HostGroup{

@@ -80,7 +80,7 @@ func (k *kernel) number(name string) int64 {
 	return n
 }
 
-// maybe returns the line of an optional file, or "".
+// maybe returns the only line of an optional file, or "".
 func (k *kernel) maybe(name string) string {
 	content, err := fs.ReadFile(k.root, name)
 	if err != nil {

@@ -65,8 +65,8 @@ func TestInventory_incompleteMachine(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, says string }{
 		"no UUID": {"sys/class/dmi/id/product_uuid", "Not Settable\n",
 			`the firmware reports "not settable" as the machine's UUID`},
-		"a route that is none": {"proc/net/route", "eth0 0 0 0 0 0 0\n", `"0" is not an address of the routing table`},
-		"no memory":            {"proc/meminfo", "", "invalid syntax"},
+		"an invalid route": {"proc/net/route", "eth0 0 0 0 0 0 0\n", `"0" is not an address of the routing table`},
+		"no memory":        {"proc/meminfo", "", "invalid syntax"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := machine()

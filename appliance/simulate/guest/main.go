@@ -1,7 +1,7 @@
 // Guest acts as the discovery agent on an emulated machine that has booted an image. It reads the
 // config like the agent's unit, registers, reports the inventory, executes steps, and writes the
 // image to the disk for the installation. After a boot from that disk, it acts as the installed
-// node. It exits with status 0 if the machine must be restarted. It learns the appliance's address
+// node. It exits with status 0 if the machine must be restarted. It reads the appliance's address
 // only from the config.
 package main
 
@@ -26,7 +26,7 @@ func main() {
 	config := flag.String("config", "/config.ign", "path of the Ignition config")
 	medium := flag.String("medium", "/dev/sr0", "device from which the machine booted")
 	installed := flag.Bool("installed", false, "the medium is the disk with the installed system")
-	speed := flag.Float64("speed", 1, "factor by which waiting times are shortened")
+	speed := flag.Float64("speed", 1, "factor by which delays are divided")
 	flag.Parse()
 	restart, err := run(context.Background(), log, *config, *medium, *installed, *speed)
 	switch {

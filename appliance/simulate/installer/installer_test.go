@@ -77,7 +77,7 @@ platform: {none: {}}
 bootstrapInPlace: {installationDisk: /dev/sda}
 `
 
-func installerFolder(t *testing.T, config string) string {
+func installerDirectory(t *testing.T, config string) string {
 	dir := t.TempDir()
 	if config != "" {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "install-config.yaml"), []byte(config), 0o600))
@@ -105,11 +105,11 @@ func readOut(t *testing.T, dir, name string) []byte {
 }
 
 func TestInstaller_writesTheFilesOfOpenshiftInstall(t *testing.T) {
-	dir := installerFolder(t, installConfigText)
+	dir := installerDirectory(t, installConfigText)
 	env := []string{envReleaseImage + "=quay.io/openshift-release-dev/ocp-release@sha256:1", envInvoker + "=landfall",
 		envBootstrapIP + "=192.168.100.10"}
 	mustInstall(t, env, "create", "manifests", "--dir", dir)
-	require.NoFileExists(t, filepath.Join(dir, "install-config.yaml"), "it consumes its input")
+	require.NoFileExists(t, filepath.Join(dir, "install-config.yaml"), "create manifests removes install-config.yaml")
 	require.FileExists(t, filepath.Join(dir, stateFile))
 	require.Contains(t, string(readOut(t, dir, "manifests/openshift-install.yaml")), "invoker: landfall")
 	require.Contains(t, string(readOut(t, dir, "manifests/image-digest-mirror-set.yaml")),
@@ -127,7 +127,7 @@ func TestInstaller_writesTheFilesOfOpenshiftInstall(t *testing.T) {
 	require.Regexp(t, `^demo-[a-z0-9]{5}$`, metadata.InfraID)
 
 	files, motd := bootstrapFiles(t, readOut(t, dir, "bootstrap.ign"))
-	require.True(t, motd, "/etc/motd is only appended to")
+	require.True(t, motd, "/etc/motd has only appended contents")
 	require.Contains(t, files["/opt/openshift/manifests/cvo-overrides.yaml"], "clusterID: "+metadata.ClusterID)
 	require.Equal(t, "kind: Mine\n", files["/opt/openshift/openshift/mine.yaml"])
 	require.Contains(t, files["/usr/local/bin/release-image.sh"],
@@ -167,7 +167,7 @@ func bootstrapFiles(t *testing.T, data []byte) (files map[string]string, motdApp
 }
 
 func TestInstaller_kubeconfigWithClientCertificate(t *testing.T) {
-	dir := installerFolder(t, installConfigText)
+	dir := installerDirectory(t, installConfigText)
 	mustInstall(t, nil, "create", "ignition-configs", "--dir", dir)
 	var config struct {
 		Clusters []struct {
@@ -212,7 +212,7 @@ func TestInstaller_kubeconfigWithClientCertificate(t *testing.T) {
 }
 
 func TestInstaller_singleNodeInPlace(t *testing.T) {
-	dir := installerFolder(t, singleNodeText)
+	dir := installerDirectory(t, singleNodeText)
 	mustInstall(t, nil, "create", "manifests", "--dir="+dir)
 	mustInstall(t, nil, "create", "single-node-ignition-config", "--dir="+dir)
 	files, _ := bootstrapFiles(t, readOut(t, dir, "bootstrap-in-place-for-live-iso.ign"))
@@ -222,7 +222,8 @@ func TestInstaller_singleNodeInPlace(t *testing.T) {
 }
 
 func TestInstaller_domainOfOneLabel(t *testing.T) {
-	dir := installerFolder(t, strings.Replace(singleNodeText, "baseDomain: example.com", "baseDomain: localdomain", 1))
+	dir := installerDirectory(t, strings.Replace(singleNodeText, "baseDomain: example.com", "baseDomain: localdomain",
+		1))
 	mustInstall(t, nil, "create", "manifests", "--dir="+dir)
 	mustInstall(t, nil, "create", "single-node-ignition-config", "--dir="+dir)
 	require.Contains(t, string(readOut(t, dir, "worker.ign")), "https://api-int.sno.localdomain:22623/config/worker")
@@ -236,23 +237,23 @@ func TestInstaller_invalidInstallConfigs(t *testing.T) {
 		"an unknown field within": {"networkType:", "networkTyp: x\n  networkType:", `unknown field \"networkTyp\"`},
 		"a wrong type":            {"replicas: 3", "replicas: three", "cannot unmarshal string"},
 		"another version":         {"apiVersion: v1", "apiVersion: v2", `cannot upconvert from version \"v2\"`},
-		"a name that is no label": {"name: demo", "name: De_mo", "metadata.name: Invalid value"},
+		"an invalid name":         {"name: demo", "name: De_mo", "metadata.name: Invalid value"},
 		"no domain":               {"baseDomain: example.com", "baseDomain: ''", "baseDomain: Invalid value"},
 		"no pull secret": {`'{"auths":{"mirror.example.com:5000":{"auth":"dTpw"}}}'`, "''",
 			"pullSecret: Required value"},
-		"a pull secret of no JSON": {`'{"auths"`, `'{auths`, "pullSecret: Invalid value"},
-		"a pull secret of nothing": {`'{"auths":{"mirror.example.com:5000":{"auth":"dTpw"}}}'`, "'{}'",
+		"a pull secret that is not JSON": {`'{"auths"`, `'{auths`, "pullSecret: Invalid value"},
+		"an empty pull secret": {`'{"auths":{"mirror.example.com:5000":{"auth":"dTpw"}}}'`, "'{}'",
 			"auths required"},
-		"a key that is none":   {"ssh-ed25519 AAAA", "ssh-ed25519 !", "sshKey: Invalid value"},
+		"an invalid SSH key":   {"ssh-ed25519 AAAA", "ssh-ed25519 !", "sshKey: Invalid value"},
 		"a bad CIDR":           {"192.168.100.0/24", "192.168.100.0/33", "invalid CIDR address: 192.168.100.0/33"},
 		"a host's address":     {"192.168.100.0/24", "192.168.100.7/24", "expecting 192.168.100.0/24"},
 		"overlapping networks": {"172.30.0.0/16", "10.130.0.0/16", "must not overlap with"},
 		"a short host prefix":  {"hostPrefix: 23", "hostPrefix: 12", "must not be larger size than CIDR"},
-		"half of dual stack": {"- 172.30.0.0/16", "- 172.30.0.0/16\n  - fd02::/112",
+		"incomplete dual stack": {"- 172.30.0.0/16", "- 172.30.0.0/16\n  - fd02::/112",
 			"dual-stack IPv4/IPv6 requires a machine network of each address family"},
 		"a VIP elsewhere": {"[192.168.100.2]", "[192.168.101.2]",
 			"IP expected to be in one of the machine networks: 192.168.100.0/24"},
-		"a VIP that is none": {"[192.168.100.2]", "[api]", `is not a valid IP`},
+		"an invalid VIP": {"[192.168.100.2]", "[api]", `is not a valid IP`},
 		"no VIP": {"apiVIPs: [192.168.100.2]", "apiVIPs: []",
 			"must specify at least one VIP for the API"},
 		"one VIP for both": {"ingressVIPs: [192.168.100.3]", "ingressVIPs: [192.168.100.2]",
@@ -263,49 +264,49 @@ func TestInstaller_invalidInstallConfigs(t *testing.T) {
 			"not enough hosts found (1) to support all the configured Compute replicas (2)"},
 		"no control plane": {"replicas: 3", "replicas: 0",
 			"number of control plane replicas must be positive"},
-		"a host twice":       {"name: m1", "name: m0", `hosts[2].name: Duplicate value: \"m0\"`},
-		"a MAC twice":        {"00:00:02", "00:00:01", "bootMACAddress: Duplicate value"},
-		"a MAC that is none": {"52:54:00:00:00:02", "zz", "bootMACAddress: Invalid value"},
+		"a host twice":   {"name: m1", "name: m0", `hosts[2].name: Duplicate value: \"m0\"`},
+		"a MAC twice":    {"00:00:02", "00:00:01", "bootMACAddress: Duplicate value"},
+		"an invalid MAC": {"52:54:00:00:00:02", "zz", "bootMACAddress: Invalid value"},
 		"both kinds of mirrors": {"imageDigestSources:",
 			"imageContentSources:\n- {source: a.b/c, mirrors: [d.e/f]}\nimageDigestSources:",
 			"cannot set imageContentSources and imageDigestSources at the same time"},
 		"a mirror by digest": {"source: quay.io/openshift-release-dev/ocp-release", "source: quay.io/x@sha256:1",
 			"must be repository--not reference"},
-		"a bundle of no PEM": {"sshKey:", "additionalTrustBundle: hello\nsshKey:",
+		"a bundle that is not PEM": {"sshKey:", "additionalTrustBundle: hello\nsshKey:",
 			"unable to parse certificate"},
-		"a bundle of no X.509": {"sshKey:", "additionalTrustBundle: " + quoted(leaf) + "\nsshKey:",
+		"a bundle without X.509 certificates": {"sshKey:", "additionalTrustBundle: " + quoted(leaf) + "\nsshKey:",
 			"additionalTrustBundle: Invalid value"},
-		"a trust policy": {"sshKey:", "additionalTrustBundlePolicy: Never\nsshKey:",
+		"an invalid trust policy": {"sshKey:", "additionalTrustBundlePolicy: Never\nsshKey:",
 			"additionalTrustBundlePolicy: Invalid value"},
-		"a proxy that is none": {"sshKey:", "proxy: {httpProxy: squid}\nsshKey:",
+		"an invalid proxy": {"sshKey:", "proxy: {httpProxy: squid}\nsshKey:",
 			"proxy.httpProxy: Invalid value"},
-		"two platforms":           {"platform:\n", "platform:\n  none: {}\n", "must specify one of the platforms"},
-		"the network type of old": {"OVNKubernetes", "OpenShiftSDN", "OpenShiftSDN is not supported"},
-		"a partitioning of no name": {"sshKey:", "cpuPartitioningMode: Some\nsshKey:",
+		"two platforms":            {"platform:\n", "platform:\n  none: {}\n", "must specify one of the platforms"},
+		"the removed network type": {"OVNKubernetes", "OpenShiftSDN", "OpenShiftSDN is not supported"},
+		"an unknown CPU partitioning": {"sshKey:", "cpuPartitioningMode: Some\nsshKey:",
 			"cpuPartitioningMode: Invalid value"},
-		"a feature set of no name": {"sshKey:", "featureSet: Mine\nsshKey:", "featureSet: Invalid value"},
-		"gates without their set": {"sshKey:", "featureGates: [A=true]\nsshKey:",
+		"an unknown feature set": {"sshKey:", "featureSet: Mine\nsshKey:", "featureSet: Invalid value"},
+		"feature gates without their feature set": {"sshKey:", "featureGates: [A=true]\nsshKey:",
 			"can only be used with the CustomNoUpgrade feature set"},
-		"capabilities of no name": {"sshKey:", "capabilities: {baselineCapabilitySet: Some}\nsshKey:",
+		"an unknown capability set": {"sshKey:", "capabilities: {baselineCapabilitySet: Some}\nsshKey:",
 			"capabilities.baselineCapabilitySet: Invalid value"},
-		"no capability at all": {"sshKey:",
+		"no capabilities": {"sshKey:",
 			"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI]}\nsshKey:",
 			"platform baremetal requires the baremetal capability"},
-		"a marketplace alone": {"sshKey:",
+		"the marketplace capability alone": {"sshKey:",
 			"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI, baremetal, " +
 				"marketplace]}\nsshKey:", "requires the OperatorLifecycleManager capability"},
-		"a prefix of IPv6": {"hostPrefix: 23", "hostPrefix: 23\n  - cidr: fd01::/48\n    hostPrefix: 60",
+		"an invalid IPv6 host prefix": {"hostPrefix: 23", "hostPrefix: 23\n  - cidr: fd01::/48\n    hostPrefix: 60",
 			"must be 64 for IPv6 networks"},
-		"two things wrong together": {"replicas: 3", "replicas: -1\nfips: maybe", "cannot unmarshal string"},
+		"two errors": {"replicas: 3", "replicas: -1\nfips: maybe", "cannot unmarshal string"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, installConfigText, c.old)
-			dir := installerFolder(t, strings.Replace(installConfigText, c.old, c.new, 1))
+			dir := installerDirectory(t, strings.Replace(installConfigText, c.old, c.new, 1))
 			code, _, stderr := openshiftInstall(t, nil, "create", "manifests", "--dir", dir)
 			require.Equal(t, 1, code)
 			require.Contains(t, stderr, "level=fatal msg=\"")
 			require.Contains(t, strings.ReplaceAll(stderr, `\\\"`, `\"`), c.says)
-			require.FileExists(t, filepath.Join(dir, "install-config.yaml"), "it is not consumed")
+			require.FileExists(t, filepath.Join(dir, "install-config.yaml"), "a rejected install-config is not removed")
 			require.NoFileExists(t, filepath.Join(dir, stateFile))
 		})
 	}
@@ -338,14 +339,14 @@ func TestInstaller_invalidPlatformsAndControlPlanes(t *testing.T) {
 		"no domain": {"4.20.8", on(vsphere), "failureDomains: [{name: a", "failureDomains: [{name: ''",
 			"failureDomains[0].name: Required value"},
 		"a datastore without a path": {"4.20.8", on(vsphere), "/dc/datastore/d", "d", "full path must be provided"},
-		"a VIP of one kind": {"4.20.8", on(vsphere), "{vcenters", "{apiVIPs: [192.168.100.4], vcenters",
+		"one kind of VIP": {"4.20.8", on(vsphere), "{vcenters", "{apiVIPs: [192.168.100.4], vcenters",
 			"must specify VIPs for both"},
 		"nutanix": {"4.20.8", on(nutanix), "", "", ""},
 		"nutanix without VIPs": {"4.20.8", on(nutanix), "ingressVIPs: [192.168.100.5]", "ingressVIPs: []",
 			"must specify at least one VIP for the Ingress"},
 		"no Prism Central": {"4.20.8", on(nutanix), "address: pc", "address: ''",
 			"must specify the Prism Central endpoint address"},
-		"a port that is none": {"4.20.8", on(nutanix), "address: pe, port: 9440", "address: pe, port: 0",
+		"an invalid port": {"4.20.8", on(nutanix), "address: pe, port: 9440", "address: pe, port: 0",
 			"must specify a port between 1 and 65535"},
 		"no subnet": {"4.20.8", on(nutanix), "subnetUUIDs: [s]", "subnetUUIDs: []",
 			"must specify at least one subnet"},
@@ -357,27 +358,28 @@ func TestInstaller_invalidPlatformsAndControlPlanes(t *testing.T) {
 			on("platform: {external: {platformName: x, cloudControllerManager: Mine}}"), "",
 			"", `supported values: \"\", \"External\"`},
 		"six control-plane nodes": {"4.20.8", two, "replicas: 2", "replicas: 6", "supported values: 1, 2, 3, 4, 5"},
-		"four of old":             {"4.17.1", two, "replicas: 2", "replicas: 4", "supported values: 1, 3"},
-		"two alone":               {"4.22.0", two, "", "", "requires an arbiter or fencing credentials"},
+		"four before 4.18":        {"4.17.1", two, "replicas: 2", "replicas: 4", "supported values: 1, 3"},
+		"two without an arbiter":  {"4.22.0", two, "", "", "requires an arbiter or fencing credentials"},
 		"an arbiter":              {"4.22.0", arbiter, "", "", ""},
-		"an arbiter before": {"4.19.1", arbiter, "", "",
+		"an arbiter in an older release": {"4.19.1", arbiter, "", "",
 			"protected by the HighlyAvailableArbiter feature gate"},
 		"no arbiter": {"4.22.0", arbiter, "name: arbiter, replicas: 1", "name: arbiter, replicas: 0",
 			"number of arbiter replicas must be positive"},
-		"an arbiter on none before": {"4.21.0", arbiter, "", "",
+		"an arbiter on platform none in an older release": {"4.21.0", arbiter, "", "",
 			"an arbiter is supported on the platform baremetal only"},
 		"fencing": {"4.22.0", fenced, "", "", ""},
 		"fencing as a preview": {"4.20.8", fenced, "apiVersion: v1",
 			"apiVersion: v1\nfeatureSet: TechPreviewNoUpgrade", ""},
-		"fencing without saying so": {"4.20.8", fenced, "", "", "protected by the DualReplica feature gate"},
-		"fencing of three": {"4.22.0", fenced, "replicas: 2", "replicas: 3",
+		"fencing without its feature gate": {"4.20.8", fenced, "", "", "protected by the DualReplica feature gate"},
+		"fencing with three nodes": {"4.22.0", fenced, "replicas: 2", "replicas: 3",
 			"fencing requires a control plane of two replicas"},
-		"fencing of one": {"4.22.0", fenced, ", {hostname: b, address: y, username: u, password: p}",
+		"fencing with one credential": {"4.22.0", fenced, ", {hostname: b, address: y, username: u, password: p}",
 			"", "exactly two fencing credentials"},
 		"fencing without a password": {"4.22.0", fenced, "address: y, username: u, password: p",
 			"address: y, username: u", "credentials[1].password: Required value"},
-		"fencing by one address": {"4.22.0", fenced, "address: y", "address: x", "credentials[1]: Duplicate value"},
-		"fencing beside an arbiter": {"4.22.0", fenced + "arbiter: {name: arbiter, replicas: 1}\n",
+		"fencing with equal addresses": {"4.22.0", fenced, "address: y", "address: x",
+			"credentials[1]: Duplicate value"},
+		"fencing with an arbiter": {"4.22.0", fenced + "arbiter: {name: arbiter, replicas: 1}\n",
 			"", "", "fencing is mutually exclusive with an arbiter"},
 		"fencing of workers": {"4.22.0", fenced, "{name: worker, replicas: 0}",
 			"{name: worker, replicas: 0, " + fencing + "}", "compute[0].fencing: Invalid value"},
@@ -401,7 +403,7 @@ func TestInstaller_machinesOfVirtualPlatforms(t *testing.T) {
 		`platform: {vsphere: {vcenters: [{server: vc, user: u, password: p, datacenters: [dc]}], failureDomains: [{name: a, region: b, zone: c, server: vc, `+
 			`topology: {datacenter: dc, computeCluster: /dc/host/c, datastore: /dc/datastore/d, networks: [n]}}]}}`).
 		Replace(singleNodeText)
-	dir := installerFolder(t, config)
+	dir := installerDirectory(t, config)
 	mustInstall(t, nil, "create", "manifests", "--dir", dir)
 	for _, name := range []string{"cluster-api_master-machines-2", "cluster-api_worker-machineset-0",
 		"machine-api_master-control-plane-machine-set"} {
@@ -424,17 +426,17 @@ func TestInstaller_trustBundleWithoutNewline(t *testing.T) {
 		return strings.Replace(installConfigText, "sshKey:",
 			"additionalTrustBundlePolicy: Always\nadditionalTrustBundle: "+quoted(bundle)+"\nsshKey:", 1)
 	}
-	dir := installerFolder(t, with(string(ca.Cert)+string(ca.Cert)))
+	dir := installerDirectory(t, with(string(ca.Cert)+string(ca.Cert)))
 	mustInstall(t, nil, "create", "manifests", "--dir", dir)
 	require.Contains(t, string(readOut(t, dir, "manifests/cluster-proxy-01-config.yaml")), "user-ca-bundle")
 	code, _, stderr := openshiftInstall(t, nil, "create", "manifests", "--dir",
-		installerFolder(t, with(string(ca.Cert)+"\n")))
+		installerDirectory(t, with(string(ca.Cert)+"\n")))
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "unable to parse certificate")
 }
 
 func TestInstaller_orderOfCommands(t *testing.T) {
-	dir := installerFolder(t, "")
+	dir := installerDirectory(t, "")
 	for _, target := range []string{"manifests", "ignition-configs", "single-node-ignition-config"} {
 		code, _, stderr := openshiftInstall(t, nil, "create", target, "--dir", dir)
 		require.Equal(t, 1, code, target)
@@ -445,10 +447,10 @@ func TestInstaller_orderOfCommands(t *testing.T) {
 			"bootstrapInPlace.installationDisk: Required value"},
 		"three masters": {singleNodeText, "replicas: 1", "replicas: 3",
 			"bootstrapInPlace requires a single control plane replica"},
-		"a worker beside": {singleNodeText, "replicas: 0", "replicas: 1",
+		"an additional worker": {singleNodeText, "replicas: 0", "replicas: 1",
 			"bootstrapInPlace requires zero compute replicas"},
 	} {
-		dir := installerFolder(t, strings.Replace(c.config, c.old, c.new, 1))
+		dir := installerDirectory(t, strings.Replace(c.config, c.old, c.new, 1))
 		mustInstall(t, nil, "create", "manifests", "--dir", dir)
 		code, _, stderr := openshiftInstall(t, nil, "create", "single-node-ignition-config", "--dir", dir)
 		require.Equal(t, 1, code, name)
@@ -478,7 +480,7 @@ func TestLauncher_runsFromAnyDirectory(t *testing.T) {
 		at := strings.Index(text, "\x00_RELEASE_")
 		text = text[:at] + value + "\x00" + text[at+len(value)+1:]
 	}
-	require.Len(t, text, len(Launcher()), "a stamp moves nothing")
+	require.Len(t, text, len(Launcher()), "a stamp does not change the size")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o700))
 
 	cmd := exec.Command(path, "version", "--dir", dir)

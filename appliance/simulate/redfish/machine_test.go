@@ -55,7 +55,7 @@ func TestServer_machineFollowsPower(t *testing.T) {
 	require.Equal(t, image, content)
 	select {
 	case <-up.Ejected:
-		require.Fail(t, "the image is in its drive")
+		require.Fail(t, "the image is still in the drive")
 	default:
 	}
 	func() {

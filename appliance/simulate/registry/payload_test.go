@@ -78,7 +78,7 @@ func TestPushPayload_completeAndLabelled(t *testing.T) {
 	require.Contains(t, string(pushed.IDMS), r.Addr+"/openshift/release-images")
 	again, err := PushPayload(context.Background(), r.Addr, Payload{})
 	require.NoError(t, err)
-	require.Equal(t, pushed, again, "the same payload is the same bytes")
+	require.Equal(t, pushed, again, "equal payloads have equal digests")
 }
 
 func TestPushPayload_faults(t *testing.T) {

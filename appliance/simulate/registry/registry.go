@@ -26,7 +26,7 @@ type Registry struct {
 }
 
 // New starts an empty registry on an address such as 127.0.0.1:0. It keeps blobs in a temporary
-// directory until Close, and logs requests at debug level (nil discards them).
+// directory until Close. It logs requests at debug level; a nil logger discards them.
 func New(ctx context.Context, listen string, logger *slog.Logger) (*Registry, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)

@@ -50,7 +50,7 @@ type appliance struct {
 	revision  uint64    // revision at which the next deadline was read
 	due       time.Time // next deadline on the appliance's clock
 	waits     bool
-	known     bool              // due and waits are valid
+	dueValid  bool              // due and waits are valid
 	preparing map[string]string // running preparations: cluster -> ID of the preparation
 	compacted uint64            // revision at the last compaction
 }
@@ -85,7 +85,7 @@ func (a *appliance) switchOn() (err error) {
 	if err != nil {
 		return errors.Join(err, a.db.Close())
 	}
-	a.stepper, a.up, a.known = a.engine.Stepper(), true, false
+	a.stepper, a.up, a.dueValid = a.engine.Stepper(), true, false
 	clear(a.preparing)
 	return nil
 }
@@ -110,7 +110,7 @@ func (a *appliance) nextDue() (time.Time, bool) {
 	if !a.up {
 		return time.Time{}, false
 	}
-	if revision := a.db.Revision(); !a.known || revision != a.revision {
+	if revision := a.db.Revision(); !a.dueValid || revision != a.revision {
 		a.handleDue()
 	}
 	return a.due.Add(-a.site.clock.wrong), a.waits
@@ -121,7 +121,7 @@ func (a *appliance) handleDue() {
 	var err error
 	a.due, a.waits, err = a.stepper.Due(a.site.ctx)
 	a.site.fail(err)
-	a.revision, a.known = a.db.Revision(), true
+	a.revision, a.dueValid = a.db.Revision(), true
 	a.startPreparations()
 }
 
@@ -162,7 +162,7 @@ func (s *site) outage(kind string, length time.Duration, sleeps bool) {
 	}
 	s.after(max(length, time.Second), func() {
 		if sleeps && s.engine == process {
-			s.up, s.known = true, false
+			s.up, s.dueValid = true, false
 			s.stepper.Jumped(length)
 			return
 		}
@@ -174,7 +174,7 @@ func (s *site) outage(kind string, length time.Duration, sleeps bool) {
 func (s *site) jump(by time.Duration) {
 	s.stats.count("clock jumps")
 	s.clock.wrong += by
-	s.known = false
+	s.dueValid = false
 	if s.up {
 		s.stepper.Jumped(by)
 	}

@@ -70,7 +70,8 @@ func Example(name string) (*Scenario, error) {
 func ExampleText(name string) ([]byte, error) {
 	text, err := exampleFiles.ReadFile("examples/" + name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("there is no example %q; there are %s", name, strings.Join(Examples(), ", "))
+		return nil, fmt.Errorf("the example %q does not exist; the examples are %s", name,
+			strings.Join(Examples(), ", "))
 	}
 	return text, nil
 }
@@ -202,8 +203,8 @@ func (d *decoder) structure(node *yaml.Node, key string, into reflect.Value) err
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name := node.Content[i].Value
-		at, known := fields[name]
-		if !known {
+		at, ok := fields[name]
+		if !ok {
 			return d.wrong(node.Content[i], join(key, name), "the key is unknown; expected one of %s",
 				strings.Join(names, ", "))
 		}

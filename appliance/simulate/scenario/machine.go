@@ -231,8 +231,8 @@ func (m *machine) perform(step *models.Step) {
 		m.reply(done)
 		m.boot(m.env)
 	default:
-		reply, known := m.hw.Answer(step)
-		if !known {
+		reply, ok := m.hw.Answer(step)
+		if !ok {
 			m.owner.site.fail(fmt.Errorf("machine %d received a step of the unknown type %q", m.number,
 				step.StepType))
 			return
@@ -258,7 +258,8 @@ func (m *machine) reply(reply *models.StepReply) {
 		m.sent[reply.StepType] = reply.Output
 	case fault.KindOf(err) == fault.Invalid:
 		m.owner.site.fail(&audit.Violation{
-			Invariant: "what an agent replies is understood", Objects: []string{m.hw.ID(), string(reply.StepType)},
+			Invariant: "the appliance understands the agents' replies", Objects: []string{m.hw.ID(),
+				string(reply.StepType)},
 			Found: strings.TrimSuffix(err.Error(), "."),
 		})
 	case errors.Is(err, errDown):

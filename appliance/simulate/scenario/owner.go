@@ -82,7 +82,7 @@ func (s *owner) now() time.Time { return s.site.clock.realTime() }
 func (s *owner) try(subject string, request func(*engine.Engine) error) bool {
 	err := s.site.ask(subject, request)
 	if err != nil && err != errDown {
-		s.site.stats.count("refusals")
+		s.site.stats.count("rejected requests")
 	}
 	return err == nil
 }
@@ -262,7 +262,7 @@ func (s *owner) gather(cluster *models.Cluster) {
 		return
 	}
 	if s.now().Sub(s.gatherAt) > giveUpTime {
-		s.site.stats.count("given up")
+		s.site.stats.count("clusters given up")
 		s.remove()
 		return
 	}
@@ -472,7 +472,7 @@ func (s *owner) remove() {
 func (s *owner) release(m *machine) {
 	ctx, id := s.site.ctx, m.hw.ID()
 	reclaims := s.site.chance(s.site.kind.People.Reclaim)
-	taken := s.try("the taking of "+id, func(e *engine.Engine) (err error) {
+	reclaimed := s.try("the reclaiming of "+id, func(e *engine.Engine) (err error) {
 		if reclaims {
 			_, err = e.ReclaimHost(ctx, s.env, id)
 		} else {
@@ -487,7 +487,7 @@ func (s *owner) release(m *machine) {
 		}
 	})
 	switch {
-	case !taken:
+	case !reclaimed:
 	case reclaims && m.power == onDisk:
 		m.setPower(onImage) // an agent still runs in the cluster
 		m.installation = nil
@@ -544,7 +544,7 @@ func (s *owner) join(cluster *models.Cluster) bool {
 	if s.site.kind.Binding == late {
 		s.bind(func(m *machine) bool { return m.spare })
 	}
-	added, patient := 0, s.now().Sub(s.since) < giveUpTime
+	added, waiting := 0, s.now().Sub(s.since) < giveUpTime
 	for _, h := range cluster.Hosts {
 		m := s.machine(h.ID.String())
 		if m == nil || !m.spare {
@@ -559,14 +559,14 @@ func (s *owner) join(cluster *models.Cluster) bool {
 					err := e.InstallHost(s.site.ctx, s.env, h.ID.String())
 				return err
 			}) {
-				s.site.stats.count("hosts installed to join")
+				s.site.stats.count("day-2 hosts installed")
 			}
 		case models.HostStatusInstallingPendingUserAction:
 			installation := m.installed(h)
 			m.bootDisk()
 			m.installation = installation
 		case models.HostStatusError, models.HostStatusDisconnected, models.HostStatusInsufficient:
-			if patient && m.power != booting && s.site.rng.IntN(4) == 0 {
+			if waiting && m.power != booting && s.site.rng.IntN(4) == 0 {
 				s.try("the deletion of "+h.ID.String(),
 					func(e *engine.Engine) error { return e.DeregisterHost(s.site.ctx, s.env, h.ID.String()) })
 				s.setClock()
@@ -580,14 +580,14 @@ func (s *owner) join(cluster *models.Cluster) bool {
 		s.endDay2(cluster)
 		return false
 	}
-	if !patient {
+	if !waiting {
 		for _, m := range s.machines {
 			if m.spare && m.power != onDisk {
 				m.powerOff()
 			}
 		}
 	}
-	return patient
+	return waiting
 }
 
 // attendDay2 installs the hosts that are ready to join.
@@ -648,7 +648,7 @@ func (s *owner) perform(act Act) {
 		s.attendDay2()
 	case doUnbind:
 		chosen(func(m *machine) {
-			s.try("the taking of "+m.hw.ID(), func(e *engine.Engine) error {
+			s.try("the reclaiming of "+m.hw.ID(), func(e *engine.Engine) error {
 				_, err := e.UnbindHost(ctx, s.env,
 					m.hw.ID())
 				return err

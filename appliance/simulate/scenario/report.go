@@ -99,7 +99,7 @@ func (r *Report) Write(out io.Writer) error {
 		s := r.Kinds[kind]
 		mean := "none"
 		if s.Installed > 0 {
-			mean = (s.InstallTime / time.Duration(s.Installed)).Round(time.Second).String() + " in the mean"
+			mean = (s.InstallTime / time.Duration(s.Installed)).Round(time.Second).String() + " on average"
 		}
 		row("  "+kind, "%d of %d at %d sites, %s", s.Installed, s.Installations, s.Sites, mean)
 	}
@@ -112,10 +112,11 @@ func (r *Report) Write(out io.Writer) error {
 		row(subject, "%d", t.Counts[subject])
 	}
 	row("polls", "%d", t.Polls)
-	row("changes", "%d, with %d events for people", t.Changes, t.Events)
-	row("store", "%.1f MB a site in the mean, %.1f MB the largest", float64(t.StoreBytes)/float64(max(t.Sites, 1))/1e6,
+	row("changes", "%d, with %d events for users", t.Changes, t.Events)
+	row("store", "%.1f MB per site on average, %.1f MB for the largest site",
+		float64(t.StoreBytes)/float64(max(t.Sites, 1))/1e6,
 		float64(t.LargestStore)/1e6)
-	row("invariants", "checked %d times, each time they held", t.Checks)
+	row("invariants", "checked %d times; all checks passed", t.Checks)
 	return w.Flush()
 }
 

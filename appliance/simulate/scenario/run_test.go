@@ -28,7 +28,7 @@ func TestRun_weekHoldsInvariants(t *testing.T) {
 	}
 	var out strings.Builder
 	require.NoError(t, report.Write(&out))
-	require.Contains(t, out.String(), "each time they held")
+	require.Contains(t, out.String(), "all checks passed")
 }
 
 // runSite runs a site of an example and returns its events.

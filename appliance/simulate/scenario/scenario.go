@@ -187,11 +187,11 @@ type Topology int64
 var topologies = map[string]Topology{"single-node": 1, "compact": 3, "four-masters": 4, "five-masters": 5}
 
 func (t *Topology) read(text string) error {
-	known, ok := topologies[text]
+	topology, ok := topologies[text]
 	if !ok {
 		return fmt.Errorf("invalid value %q", text)
 	}
-	*t = known
+	*t = topology
 	return nil
 }
 

@@ -30,11 +30,11 @@ func TestParse_errors(t *testing.T) {
 			`s.yaml, line 1: seed: the value is "-1"; expected a whole number of at least 0`},
 		"no days": {"sites: []\ndays: 0",
 			"s.yaml, line 2: days: the value is 0; expected a whole number from 1 to 36500"},
-		"a start that is no time": {"start: soon",
+		"an invalid start": {"start: soon",
 			`s.yaml, line 1: start: the value is "soon"; expected a time such as 2026-01-01T06:00:00Z`},
 		"no sites": {"days: 1",
 			"s.yaml, line 1: sites: the list is missing; expected at least one kind of site"},
-		"sites that are no list": {"sites: many", `s.yaml, line 1: sites: the value is "many"; expected a list`},
+		"sites that are not a list": {"sites: many", `s.yaml, line 1: sites: the value is "many"; expected a list`},
 		"a site with an unknown key": {"days: 1\nsites:\n  - nam: x",
 			"s.yaml, line 3: sites[0].nam: the key is unknown; expected one of binding, clusters, count, faults, " +
 				"hardware, name, people, script, spares, topology, workers"},
@@ -48,34 +48,34 @@ func TestParse_errors(t *testing.T) {
 			"s.yaml, line 4: sites[0].workers: the value is 1000; expected a whole number from 0 to 200"},
 		"too many sites": {"days: 1\nsites: [{count: 6000}, {count: 6000}]",
 			"s.yaml, line 2: sites: the scenario has 12000 sites; expected at most 10000"},
-		"a share without its sign": {"days: 1\nsites: [{people: {cancel: 5}}]",
+		"a share without a percent sign": {"days: 1\nsites: [{people: {cancel: 5}}]",
 			`s.yaml, line 2: sites[0].people.cancel: the value is "5"; expected a share from 0% to 100%`},
-		"a share beyond all": {"days: 1\nsites: [{people: {cancel: 101%}}]",
+		"a share above 100%": {"days: 1\nsites: [{people: {cancel: 101%}}]",
 			`s.yaml, line 2: sites[0].people.cancel: the value is "101%"; expected a share from 0% to 100%`},
-		"a time that is none": {"days: 1\nsites: [{people: {think: soon}}]",
+		"an invalid time": {"days: 1\nsites: [{people: {think: soon}}]",
 			`s.yaml, line 2: sites[0].people.think: the value is "soon"; expected a time such as 30d, 1d12h or 90s`},
-		"people who never rest": {"days: 1\nsites: [{people: {think: 1s}}]",
+		"too short a time between checks": {"days: 1\nsites: [{people: {think: 1s}}]",
 			"s.yaml, line 2: sites[0].people.think: the value is 1s; expected at least 1m"},
 		"an unknown fault of hosts": {"days: 1\nsites: [{faults: {hosts: {bad-luck: 1%}}}]",
 			`s.yaml, line 2: sites[0].faults.hosts.bad-luck: unknown fault "bad-luck": the faults are `},
 		"a fault of one host": {"days: 1\nsites: [{faults: {hosts: {'host=2:no-dns': 1%}}}]",
 			"sites[0].faults.hosts.host=2:no-dns: expected one fault, without the number of a host"},
-		"an unknown fault of all": {"days: 1\nsites: [{faults: {clusters: {bad-luck: 1%}}}]",
+		"an unknown fault of clusters": {"days: 1\nsites: [{faults: {clusters: {bad-luck: 1%}}}]",
 			"s.yaml, line 2: sites[0].faults.clusters.bad-luck: the fault is unknown; expected one of " +
 				"completion-fails, installer-fails, mirror-down, operators-hang"},
-		"a sleep without an end": {"days: 1\nsites: [{faults: {sleep: {every: 1d}}}]",
+		"a sleep without a duration": {"days: 1\nsites: [{faults: {sleep: {every: 1d}}}]",
 			"s.yaml, line 2: sites[0].faults.sleep.for: the key is missing; expected a time such as 30d, 1d12h or 90s"},
-		"restarts without a pause": {"days: 1\nsites: [{faults: {restart: {every: 1s}}}]",
+		"too frequent restarts": {"days: 1\nsites: [{faults: {restart: {every: 1s}}}]",
 			"s.yaml, line 2: sites[0].faults.restart.every: the value is 1s; expected at least 1h"},
-		"an act that does nothing": {"days: 1\nsites: [{script: [{at: 1h}]}]",
+		"an act without an action": {"days: 1\nsites: [{script: [{at: 1h}]}]",
 			"s.yaml, line 2: sites[0].script[0].do: the key is missing; expected one of add-hosts, "},
-		"an act that is unknown": {"days: 1\nsites: [{script: [{at: 1h, do: hope}]}]",
+		"an unknown act": {"days: 1\nsites: [{script: [{at: 1h, do: hope}]}]",
 			`s.yaml, line 2: sites[0].script[0].do: the value is "hope"; expected one of add-hosts, `},
-		"an act of no machine": {"days: 1\nsites: [{script: [{at: 1h, do: boot, host: 9}]}]",
+		"an act on a missing machine": {"days: 1\nsites: [{script: [{at: 1h, do: boot, host: 9}]}]",
 			"s.yaml, line 2: sites[0].script[0].host: the value is 9; expected the number of one of the 1 machines, " +
 				"or 0 " +
 				"for all"},
-		"a fault in an act": {"days: 1\nsites: [{script: [{at: 1h, do: fault, fault: none}]}]",
+		"an unknown fault in an act": {"days: 1\nsites: [{script: [{at: 1h, do: fault, fault: none}]}]",
 			`sites[0].script[0].fault: unknown fault "none"`},
 		"a fault of another act": {"days: 1\nsites: [{script: [{at: 1h, do: boot, fault: no-dns}]}]",
 			"sites[0].script[0].fault: the key is valid only with do: fault"},
@@ -101,7 +101,7 @@ func TestLoad_unreadableFile(t *testing.T) {
 	require.ErrorContains(t, err, "a scenario has at most 1048576")
 
 	_, err = Example("none")
-	require.EqualError(t, err, `there is no example "none"; there are script, week, year`)
+	require.EqualError(t, err, `the example "none" does not exist; the examples are script, week, year`)
 }
 
 func TestSpans(t *testing.T) {

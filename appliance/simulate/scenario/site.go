@@ -262,7 +262,8 @@ func (s *site) ask(subject string, request func(*engine.Engine) error) error {
 	}
 	err := request(s.engine)
 	if err != nil && fault.KindOf(err) == 0 {
-		s.fail(&audit.Violation{Invariant: "an answer or a refusal", Objects: []string{subject}, Found: err.Error()})
+		s.fail(&audit.Violation{Invariant: "each request is answered or rejected", Objects: []string{subject},
+			Found: err.Error()})
 	}
 	return err
 }
