@@ -58,7 +58,7 @@ func TestMirrorImport_reachesHostsAndSurvivesRestart(t *testing.T) {
 	call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Rules)
 	requireRefusal(t, call(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml", nil), http.StatusNotFound,
-		"Nothing was imported")
+		"has no import with the name")
 }
 
 func TestMirrorImport_contradictionIsRejected(t *testing.T) {

@@ -149,7 +149,7 @@ func (c *Client) send(ctx context.Context, op, method, path, token string, body 
 		}
 	}
 	c.watch(done)
-	c.log.DebugContext(ctx, "A call to AMS ended.", "op", op, "status", done.Status, "operation", operation, "error",
+	c.log.DebugContext(ctx, "Call to AMS completed.", "op", op, "status", done.Status, "operation", operation, "error",
 		err)
 	return got, err
 }

@@ -106,7 +106,7 @@ type CallError struct {
 	Text        string // a sentence
 	OperationID string
 	RetryAfter  time.Duration // 0 if AMS sent none
-	Quota       bool          // AMS refuses because of a quota
+	Quota       bool          // AMS rejects the request because of a quota
 	Banned      bool
 	Err         error
 }
@@ -190,15 +190,16 @@ func unreachable(op, host string, err error) *CallError {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &certificate):
-		failure.Text = fmt.Sprintf("%s has a certificate that is not trusted (%v); if it is your own proxy, add its "+
-			"CA to ams.ca_bundle.", host, certificate.Err)
+		failure.Text = fmt.Sprintf("The certificate of %s is not trusted (%v); if a proxy of the site presents it, "+
+			"add the proxy's CA to ams.ca_bundle.", host, certificate.Err)
 		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 			failure.Text = fmt.Sprintf("The certificate of %s is not valid at this machine's time; check the "+
 				"machine's clock.",
 				host)
 		}
 	case errors.As(err, &dns):
-		failure.Text = fmt.Sprintf("The name %s cannot be resolved: there is no connection, or no DNS.", dns.Name)
+		failure.Text = fmt.Sprintf("The name %s cannot be resolved; check the network connection and the "+
+			"DNS server.", dns.Name)
 	case strings.Contains(err.Error(), "Proxy Authentication Required"):
 		failure.Text = "The proxy requires a password; add it to ams.proxy."
 	case errors.Is(err, context.DeadlineExceeded):

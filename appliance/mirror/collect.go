@@ -252,12 +252,12 @@ func readZipEntry(entry *zip.File) ([]byte, error) {
 // selects the files for clusters. The other files of a workspace (catalogs, logs, image layouts)
 // are large and contain no rules.
 type collector struct {
-	alone    bool // a single file
-	found    []ImportedFile
-	ocMirror bool
-	size     int64
-	ignored  []Ignored
-	tooMuch  bool
+	alone     bool // a single file
+	found     []ImportedFile
+	ocMirror  bool
+	size      int64
+	ignored   []Ignored
+	overLimit bool
 }
 
 // resultsDir matches oc-mirror's directory of files for clusters: results-<seconds> in version 1,
@@ -295,7 +295,7 @@ func (c *collector) add(name string, data []byte) {
 	if resultsDir.MatchString(name) && !c.ocMirror {
 		c.ocMirror = true
 		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool { return !resultsDir.MatchString(f.Name) })
-		c.size, c.tooMuch = 0, false
+		c.size, c.overLimit = 0, false
 		for _, f := range c.found {
 			c.size += int64(len(f.Data))
 		}
@@ -308,7 +308,7 @@ func (c *collector) add(name string, data []byte) {
 		return
 	}
 	if c.size += int64(len(data)); c.size > importLimit {
-		c.tooMuch = true
+		c.overLimit = true
 		return
 	}
 	c.found = append(c.found, ImportedFile{Name: name, Kind: kind, Data: data})
@@ -325,7 +325,7 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	case ext == ".pem", ext == ".crt":
 		return "", "has no certificate in PEM"
 	case base == "ImageSetConfiguration.yaml", bytes.Contains(data, []byte("kind: ImageSetConfiguration")):
-		return "", "selects images to mirror; expected the results of mirroring"
+		return "", "is the input of oc-mirror, not its results"
 	case ext == ".yaml", ext == ".yml", ext == ".json":
 		return FileObjects, ""
 	case ext == ".conf" && (c.alone || strings.Contains(base, "registries") || strings.Contains(path.Dir(name),
@@ -348,7 +348,7 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 
 // finish sorts the files into reading order and parses them.
 func (c *collector) finish(name string) (*Import, error) {
-	if c.tooMuch {
+	if c.overLimit {
 		return nil, &InputError{name, "",
 			fmt.Sprintf("has more than %d MiB of files that may contain mirror rules; use only the directory with "+
 				"oc-mirror's results (cluster-resources or results-…)", importLimit>>20)}
@@ -382,7 +382,7 @@ func (c *collector) finish(name string) (*Import, error) {
 	}
 	if rules.Empty() && len(rules.objects) == 0 {
 		return nil, &InputError{name, "",
-			"has no files of a mirror; expected a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or " +
+			"contains no mirror configuration; expected a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or " +
 				"ImageContentSourcePolicy objects, CatalogSources, release signatures, a list of sources and " +
 				"mirrors, or CA certificates"}
 	}

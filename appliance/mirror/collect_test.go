@@ -251,7 +251,7 @@ func TestCollect_rejectedImports(t *testing.T) {
 		says string
 	}{
 		"no mirror configuration": {"notes.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"),
-			"notes.yaml: has no files of a mirror"},
+			"notes.yaml: contains no mirror configuration"},
 		"an empty archive": {"empty.tar", tarOf(t, nil), "empty.tar: "},
 		"a damaged gzip":   {"a.tgz", damaged[:len(damaged)/2], "unexpected EOF"},
 		"a damaged zip":    {"a.zip", zipOf(t, workspaceV2())[:200], "a.zip: is a damaged zip archive"},
@@ -263,7 +263,7 @@ func TestCollect_rejectedImports(t *testing.T) {
 			`a.list: line 1: the source "team" must begin with a registry's host`},
 		"a large file": {"a.yaml", bytes.Repeat([]byte("#"), importedFileLimit+1),
 			"a.yaml: is larger than 4 MiB"},
-		"no certificate": {"a.pem", []byte("hello"), "a.pem: has no files of a mirror"},
+		"no certificate": {"a.pem", []byte("hello"), "a.pem: contains no mirror configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Collect(bad.file, bytes.NewReader(bad.data))

@@ -107,7 +107,7 @@ func (r *Rules) Explain(image string) (*Explanation, error) {
 		e.Notes = append(e.Notes, note)
 	}
 	if len(e.Steps) == 0 {
-		e.Notes = append(e.Notes, "Nothing is tried: "+r.forbidden(ref)+".")
+		e.Notes = append(e.Notes, "No registry is contacted: "+r.forbidden(ref)+".")
 	}
 	for i := range r.tables {
 		other := &r.tables[i]
@@ -231,7 +231,7 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 	switch {
 	case digests+tags == 0 && t.blocked:
 		add(HoleNoMirror, t.prefix, true,
-			"Nothing under %s can be pulled: the rule (%s) forbids the source and has no mirror.", t.prefix, t.origin)
+			"No image under %s can be pulled: the rule (%s) forbids the source and has no mirror.", t.prefix, t.origin)
 	case digests == 0 && tags > 0:
 		add(HoleTagsOnly, t.prefix, false,
 			"The mirrors of %s (%s) are for tags only; clusters pull by digest. Add an ImageDigestMirrorSet.",
@@ -260,8 +260,8 @@ func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
 		return false
 	}
 	release, components := leads(releaseRepository), leads(componentRepository)
-	const text = "There is a rule for %s but none for %s, which contains %s. Mirror both and add the missing rule; " +
-		"oc-mirror writes both."
+	const text = "There is a rule for %s but none for %s, which contains %s. Mirror both repositories and add the " +
+		"missing rule; oc-mirror writes both rules."
 	switch {
 	case release && !components:
 		add(HoleHalfRelease, componentRepository, true, text, releaseRepository, componentRepository,

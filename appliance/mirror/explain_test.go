@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 	require.Empty(t, got.Steps)
 	require.Equal(t, "quay.io", got.Rule.Prefix)
 	require.Contains(t, got.Notes[0], "are for digests only, but the image is referenced by tag")
-	require.Contains(t, got.Notes[1], "Nothing is tried")
+	require.Contains(t, got.Notes[1], "No registry is contacted")
 
 	got, err = rules.Explain("docker.io/library/busybox" + someDigest)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestHoles(t *testing.T) {
 		{"a mirror that is forbidden", rulesOf(t, "", digestSet("t", "quay.io/team", "NeverContactSource",
 			"b.example.com/team"), digestSet("b", "b.example.com", "NeverContactSource")),
 			map[HoleKind]string{HoleBlocked: "never contacted: the rule for b.example.com",
-				HoleNoMirror: "Nothing under b.example.com can be pulled"}},
+				HoleNoMirror: "No image under b.example.com can be pulled"}},
 		{"tags only",
 			rulesOf(t, "", "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: "+
 				"t}\nspec:\n  imageTagMirrors:\n  - source: quay.io/team\n    mirrors: [m.example.com/team]\n"),

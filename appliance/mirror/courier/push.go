@@ -147,7 +147,8 @@ func (p *pusher) parts(repository name.Repository, data []byte, options []remote
 	return nil
 }
 
-// describeError returns an error of the registry as a sentence.
+// describeError adds the registry's name and a remedy to an error of the registry, if the kind of
+// the error is known.
 func describeError(err error, repository name.Repository) error {
 	if err == nil {
 		return nil
@@ -158,7 +159,7 @@ func describeError(err error, repository name.Repository) error {
 		return err
 	case mirror.ReasonUnauthorized:
 		return fmt.Errorf("%s does not accept writes with these credentials (%w); use --pull-secret with an entry "+
-			"that can write",
+			"that may push",
 			repository.Name(), err)
 	default:
 		return errors.New(repository.RegistryStr() + " " + attempt.Answer + "; " + failed.Advice())

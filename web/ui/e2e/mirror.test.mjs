@@ -113,7 +113,7 @@ describe('the mirror', { timeout: 4 * minute }, () => {
 
   it('reports an unusable file', async () => {
     await drop(page, 'pod.yaml', 'kind: Pod');
-    const alert = page.getByText('has no files of a mirror');
+    const alert = page.getByText('contains no mirror configuration');
     await alert.waitFor();
     assert.match(await alert.innerText(), /pod\.yaml/i);
   });
