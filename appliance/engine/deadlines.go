@@ -97,8 +97,8 @@ func (c *change) nextForHost(key string, h *record.Host) time.Time {
 	return earlier(next, limit)
 }
 
-// clusterLimit returns the end of the time limit of a cluster's state, and whether there is one. A
-// cluster whose limits only warn has none for finalizing.
+// clusterLimit returns the end of the time limit of a cluster's state, and whether the state has a
+// limit. If the limits of a cluster only warn, the state finalizing has no limit.
 func (e *Engine) clusterLimit(row *record.Cluster) (time.Time, bool) {
 	limit := e.options.Timeouts.Cluster(&row.API)
 	return e.expires(limit), limit.For != 0 &&

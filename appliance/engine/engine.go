@@ -110,8 +110,8 @@ type Options struct {
 	DisabledValidations []validation.ID                              // validations of hosts that do not run
 	Timeouts            lifecycle.Timeouts
 	EventLimits         event.Limits
-	// Catalogs returns the operator catalogs in the site's mirror, without those in a cluster's
-	// manifests; nil for none.
+	// Catalogs returns the operator catalogs in the site's mirror. It excludes the catalogs in a
+	// cluster's manifests. If nil, the site has no catalogs.
 	Catalogs func() []operator.Source
 	// CatalogReader reads operator catalogs. If nil, catalogs cannot be checked.
 	CatalogReader catalog.Reader
@@ -284,9 +284,9 @@ func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) 
 	return shown, nil
 }
 
-// cacheResults caches the parsed facts and validation results of a change for the next one, which
-// may begin before this change is on disk. Cached values are valid for the revision of this change
-// only. No other change gets that revision, even if this one is rolled back.
+// cacheResults caches the parsed facts and validation results of a change for the next change,
+// which may begin before this change is on disk. Cached values are valid only for the revision of
+// this change. No other change gets that revision, even if this change is rolled back.
 func (e *Engine) cacheResults(c *change) {
 	for key, facts := range c.facts {
 		if h, ok := c.hosts[key]; ok {

@@ -225,8 +225,8 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*record.Host, *record.C
 	return h, row, config, err
 }
 
-// joiningImages returns the images for a host that joins an imported cluster: the configured ones,
-// or those in the release of the cluster's version.
+// joiningImages returns the images for a host that joins an imported cluster: the configured
+// images, or the images in the release of the cluster's version.
 func (e *Engine) joiningImages(ctx context.Context, h *record.Host, row *record.Cluster) (*record.Release, error) {
 	env, err := record.ReadInfraEnv(e.options.DB, h.API.InfraEnvID.String())
 	if err != nil {

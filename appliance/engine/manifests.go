@@ -30,7 +30,7 @@ const manifestFolder = "manifests/"
 type Manifest = installconfig.Manifest
 
 // Manifests lists the users' manifests of a cluster by folder and name. If system is true, it also
-// lists the manifests that the appliance adds. It never lists those of openshift-install.
+// lists the manifests that the appliance adds. It never lists the manifests of openshift-install.
 func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 	names, err := e.FileNames(id, manifestFolder)
 	if err != nil {

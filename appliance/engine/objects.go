@@ -106,7 +106,7 @@ func objectOf[T any](row *T, object func(*T) record.Object) record.Object {
 	return object(row)
 }
 
-// touchedRows lists the rows that were written and exist, and those that were deleted.
+// touchedRows lists the rows that were written and still exist, and the rows that were deleted.
 func touchedRows(written map[string]bool, deleted map[string]record.Object, row func(id string) (record.Object,
 	bool)) []TouchedRow {
 	ids := make(map[string]bool, len(written)+len(deleted))

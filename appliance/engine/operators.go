@@ -99,8 +99,8 @@ func (e *Engine) RefreshOperators(ctx context.Context) {
 	}
 }
 
-// OperatorAvailability returns, for each operator of a cluster's version, the mirror rules that it
-// needs and whether they exist.
+// OperatorAvailability returns the mirror rules that each operator of a cluster's version needs,
+// and whether these rules exist.
 func (e *Engine) OperatorAvailability(id string) ([]catalog.Availability, error) {
 	row, err := record.ReadCluster(e.options.DB, id)
 	if err != nil {

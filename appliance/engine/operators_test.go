@@ -101,7 +101,7 @@ func TestOperators_catalogsOfTheMirror(t *testing.T) {
 		}
 	}
 
-	// The OperatorHub of a user's manifest stays the only one.
+	// The OperatorHub of a user's manifest must not be replaced.
 	_, err = b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "hub.yaml",
 		Content: []byte("kind: OperatorHub\nmetadata: {name: cluster}\n")})
 	require.NoError(t, err)

@@ -17,9 +17,9 @@ import (
 	"landfall/store"
 )
 
-// updateOutbox updates the cluster's outbox entry for AMS if its desired state changed. Ids and
-// URLs stay until new ones replace them: a new installation overwrites the data of one that failed
-// or was reset.
+// updateOutbox updates the cluster's outbox entry for AMS if its desired state changed. A new
+// installation replaces the ids and URLs of a failed or reset installation. Until then, the entry
+// keeps them.
 func (c *change) updateOutbox(row *record.Cluster) error {
 	if conv.Value(row.API.Imported) || *row.API.Kind == description.KindDisconnected {
 		return nil // the program that installs such a cluster reports it to AMS
@@ -58,9 +58,9 @@ func desiredEntry(held outbox.Desired, row *record.Cluster) outbox.Desired {
 	return held
 }
 
-// RecordSubscription records the result of a report to AMS: the id of the subscription, shown by
-// the API, and an event with the note. An empty id keeps the present one, and an empty note writes
-// no event. If the cluster is deleted, only the function write takes effect.
+// RecordSubscription records the result of a report to AMS: the subscription id for the API, and an
+// event with the note. An empty id keeps the present id, and an empty note writes no event. If the
+// cluster is deleted, RecordSubscription only calls the function write.
 func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscriptionID, note string, rejected bool,
 	write func(*store.Tx) error) error {
 	return e.update(ctx, func(c *change) error {

@@ -221,8 +221,8 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	return e.storeGenerated(ctx, id, preparation, generated, files)
 }
 
-// releaseImages returns the images of a payload that run on hosts. Configured images replace those
-// in the payload.
+// releaseImages returns the images of a payload that run on hosts. Configured images replace the
+// images in the payload.
 func (e *Engine) releaseImages(payload *release.Payload) (*record.Release, error) {
 	record := &record.Release{Image: payload.Image, Agent: e.options.Images.Agent,
 		Installer:  e.options.Images.Installer,

@@ -25,7 +25,7 @@ func (s *site) check(c *change) {
 	if found := s.auditor.Violation(); found != nil {
 		s.fail("%v", found)
 	}
-	for _, h := range c.hosts { // the others are unchanged
+	for _, h := range c.hosts { // the change did not load the other hosts
 		s.seen.states["host "+*h.API.Status].Add(1)
 	}
 	if row := c.clusters[walkCluster]; row != nil {

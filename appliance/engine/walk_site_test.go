@@ -136,7 +136,7 @@ func (s *site) runChange(what string, fn func(*change) error) {
 		err = c.settle()
 	}
 	if err != nil {
-		s.trace = append(s.trace, "    refused: "+err.Error())
+		s.trace = append(s.trace, "    rejected: "+err.Error())
 		if fault.KindOf(err) == 0 {
 			s.fail("an unclassified error: %v", err)
 		}
@@ -246,8 +246,8 @@ func hostPhases() [][]string {
 	}
 }
 
-// phase returns the phase in which the walk begins. It prefers those in which its aim may
-// happen.
+// phase returns the phase in which the walk begins. It prefers the phases in which the aim of the
+// walk can happen.
 func (s *site) phase() int {
 	phases := hostPhases()
 	if s.aim.cluster {
@@ -702,7 +702,8 @@ func (s *site) remove() {
 	})
 }
 
-// waitForDeadlines ends the walk: time passes without any other event until no deadline is left.
+// waitForDeadlines ends the walk. It moves the clock without other events until no deadline is
+// left.
 func (s *site) waitForDeadlines() {
 	for _, w := range s.hosts {
 		w.polls = false

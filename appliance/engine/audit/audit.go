@@ -73,7 +73,7 @@ type Change struct {
 }
 
 // Auditor checks changes of an engine after their commit, and the whole store on request. It reads
-// all events from the first one on, also across restarts of the engine.
+// all events from the start, also after restarts of the engine.
 type Auditor struct {
 	found   *Violation                 // the first violation
 	states  map[string]string          // the state of each object according to its events

@@ -39,8 +39,9 @@ const (
 	forNobody     = "no party: this is a final state"
 )
 
-// HostExit returns the latest time at which a host leaves its state without outside events, or the
-// party that it waits for. The limits are those that the Assisted Installer documents.
+// HostExit returns the latest time at which a host leaves its state without an external event. If
+// the state has no limit, HostExit returns the party that the host waits for. The limits are those
+// in the documentation of the Assisted Installer.
 func HostExit(s Site, h *models.Host) (by time.Time, waitsFor string) {
 	now := s.Now()
 	silent := now.Add(3 * time.Minute)

@@ -14,8 +14,9 @@ import (
 
 // Repeated failures must not fill the disk with events or displace important events. Each host,
 // infra-env and cluster therefore has a budget: a burst of events, and then a number of events per
-// hour. Events beyond the budget are left out. One event reports the start of this period, and
-// another one the number of events that were left out. Critical events are always written.
+// hour. Events beyond the budget are left out. An event reports the first left-out event, and
+// another event reports their number when events are written again. Critical events are always
+// written.
 //
 // The size of the stored events is also limited, per object and in total. The oldest events are
 // removed first, and an event reports their number.

@@ -1,7 +1,7 @@
 package event
 
-// Names of events. They are those of the Assisted Installer, because other programs use them. Names
-// marked "ours" have no counterpart there.
+// Names of events. Most names are those of the Assisted Installer, because other programs use them.
+// The Assisted Installer has no counterpart of the names marked "ours".
 const (
 	ClusterRegistered       = "cluster_registration_succeeded"
 	ClusterDeregistered     = "cluster_deregistered"

@@ -36,7 +36,8 @@ const (
 	OnReset     Trigger = "reset"      // a user reset the cluster or host
 	OnBind      Trigger = "bind"       // a user bound the host to a cluster
 	OnUnbind    Trigger = "unbind"     // a user unbound the host from its cluster
-	// OnReclaim: the host was unbound from its cluster and boots the discovery image by itself.
+	// OnReclaim: a user unbound the host from its cluster, and the host boots the discovery image
+	// without a user action.
 	OnReclaim       Trigger = "reclaim"
 	OnReclaimReboot Trigger = "reclaim reboot" // the host has downloaded the boot artifacts
 	OnReclaimFailed Trigger = "reclaim failed" // the host could not download or start the boot artifacts

@@ -36,9 +36,9 @@ type Timeouts struct {
 	Stages           StageTimeouts           `mapstructure:"stages"`
 	FinalizingStages FinalizingStageTimeouts `mapstructure:"finalizing_stages"`
 
-	// WarnOnly makes expired limits warn instead of failing the installation: those of stages, of
-	// finalizing stages and of agents that stop polling. The limit of the whole installation is
-	// always enforced.
+	// WarnOnly makes expired limits warn instead of failing the installation. It applies to the
+	// limits of stages, of finalizing stages and of agents that stop polling. The limit of the
+	// whole installation is always enforced.
 	WarnOnly bool `mapstructure:"-"`
 }
 

@@ -30,8 +30,8 @@ func LoadValidations(tx *store.Tx, subject string) (json.RawMessage, error) {
 	return *text, nil
 }
 
-// SetValidations replaces the validations_info of a host or cluster. If it changes, SetValidations
-// returns true and the previous one.
+// SetValidations replaces the validations_info of a host or cluster. If the value changes,
+// SetValidations returns true and the previous value.
 func SetValidations(tx *store.Tx, subject string,
 	text json.RawMessage) (before json.RawMessage, changed bool, err error) {
 	if same, err := Validations.Holds(tx, subject, &text); err != nil || same {

@@ -172,8 +172,8 @@ func keepsPartitions(args string) bool {
 	return strings.Contains(args, "--save-partlabel") || strings.Contains(args, "--save-partindex")
 }
 
-// installerArgs returns the arguments of coreos-installer: those of the host's description, and
-// those for the first boot with its disk and network.
+// installerArgs returns the arguments of coreos-installer: the arguments in the host's description,
+// and the arguments for the first boot with its disk and network.
 func installerArgs(in Input) ([]string, error) {
 	var args []string
 	if given := in.Host.Record.InstallerArgs; given != "" {

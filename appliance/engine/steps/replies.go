@@ -101,8 +101,8 @@ func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
 	return kept
 }
 
-// Apply evaluates a reply. A reply that does not fit its step gives an error of one sentence and no
-// effect. A step that failed on the host is an effect, not an error.
+// Apply evaluates a reply. If the reply does not fit its step, Apply returns an error of one
+// sentence and no effect. A step that failed on the host is an effect, not an error.
 func Apply(reply *models.StepReply, s Situation) (*Effect, error) {
 	if reply == nil {
 		return nil, errors.New("the agent sent no reply")

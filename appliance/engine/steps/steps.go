@@ -85,7 +85,7 @@ type BootArtifacts struct {
 	HostMount string
 }
 
-// maker makes the steps of one type. It returns none if the host needs none.
+// maker creates the step of one type. It returns nil if the host does not need the step.
 type maker func(Input) (*models.Step, error)
 
 // plan holds the steps for a state.
@@ -175,8 +175,8 @@ func Upgrades(host *models.Host, agent string) bool {
 }
 
 // For returns the next steps of a host and the interval to its next poll. A state without work has
-// no steps. The error names the steps that could not be made, each in a sentence. The other steps
-// are returned with it, so that the caller sends them and logs the error.
+// no steps. If some steps could not be created, For also returns an error with a sentence for each
+// of them. The caller sends the other steps and logs the error.
 func For(in Input) (*models.Steps, error) {
 	p := planFor(in)
 	if Upgrades(in.Host.Record, in.Images.Agent) {
@@ -213,7 +213,7 @@ func stepID(kind models.StepType, random io.Reader) (string, error) {
 	return string(kind) + "-" + hex.EncodeToString(b[:]), nil
 }
 
-// request makes a step with one argument: a request as JSON.
+// request creates a step whose only argument is a request as JSON.
 func request(kind models.StepType, body any) (*models.Step, error) {
 	b, err := json.Marshal(body)
 	if err != nil {

@@ -35,8 +35,8 @@ func (r *Reader) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, e
 }
 
 // OpenGenerated opens a file that a cluster's installation generates. The caller closes it. Until
-// the file exists, it fails with kind Conflict. Until the kubeconfig has the ingress certificate,
-// OpenGenerated returns the one without it.
+// the file exists, OpenGenerated fails with kind Conflict. Until the kubeconfig contains the
+// ingress certificate, it returns the kubeconfig without the certificate.
 func (r *Reader) OpenGenerated(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
 	row, err := record.ReadCluster(r.db, id)
 	if err != nil {

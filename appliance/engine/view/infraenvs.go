@@ -38,7 +38,7 @@ func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 }
 
 // CodeOfImage returns the code of an infra-env's short image URL and its expiry. The code is "" if
-// it was revoked. The zero time means that it does not expire.
+// it was revoked. An expiry of zero means that the code does not expire.
 func (r *Reader) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
 	row, err := record.ReadInfraEnv(r.db, infraEnvID)
 	if err != nil {

@@ -103,8 +103,8 @@ func (r *renderings) drop(keys ...string) {
 	}
 }
 
-// rendered returns the cached rendering of these revisions. If there is none, it renders the object
-// and caches the result.
+// rendered returns the cached rendering of these revisions. If the cache has no such rendering, it
+// renders the object and caches the result.
 func (r *Reader) rendered(key string, made []uint64, render func() (any, time.Time, error)) (*rendering, error) {
 	if held, ok := r.renderings.get(key, made); ok {
 		return held, nil
