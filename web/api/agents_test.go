@@ -194,9 +194,9 @@ func TestAgent_otherVersions(t *testing.T) {
 
 func TestAgent_foreignIDsAreRefused(t *testing.T) {
 	s := newServed(t)
-	mine, theirs := s.newAgent(), s.newAgent()
+	own, other := s.newAgent(), s.newAgent()
 	before := s.db.Revision()
-	host := "/v2/infra-envs/" + mine.env + "/hosts/" + theirs.id
+	host := "/v2/infra-envs/" + own.env + "/hosts/" + other.id
 	for _, request := range []struct{ method, path, body string }{
 		{"GET", host, ""},
 		{"PATCH", host, `{"host_name": "stolen"}`},
@@ -208,23 +208,23 @@ func TestAgent_foreignIDsAreRefused(t *testing.T) {
 		{"GET", host + "/ignition", ""},
 		{"PATCH", host + "/ignition", `{"config": ""}`},
 		{"PATCH", host + "/installer-args", `{"args": []}`},
-		{"POST", host + "/actions/bind", `{"cluster_id": "` + mine.cluster + `"}`},
+		{"POST", host + "/actions/bind", `{"cluster_id": "` + own.cluster + `"}`},
 		{"POST", host + "/actions/unbind", ""},
 		{"POST", host + "/actions/install", ""},
 		{"POST", host + "/actions/reset", ""},
 		{"PATCH", host + "/actions/reset-validation/container-images-available", ""},
-		{"GET", "/v2/infra-env/" + mine.env + "/hosts/" + theirs.id + "/downloads/ignition", ""},
-		{"GET", "/v2/clusters/" + mine.cluster + "/logs?logs_type=host&host_id=" + theirs.id, ""},
-		{"GET", "/v2/clusters/" + mine.cluster + "/downloads/files-presigned?file_name=logs&host_id=" + theirs.id, ""},
-		{"GET", "/v2/clusters/" + theirs.env, ""},
-		{"GET", "/v2/infra-envs/" + theirs.cluster, ""},
-		{"GET", "/v2/infra-envs/" + theirs.id + "/hosts", ""},
+		{"GET", "/v2/infra-env/" + own.env + "/hosts/" + other.id + "/downloads/ignition", ""},
+		{"GET", "/v2/clusters/" + own.cluster + "/logs?logs_type=host&host_id=" + other.id, ""},
+		{"GET", "/v2/clusters/" + own.cluster + "/downloads/files-presigned?file_name=logs&host_id=" + other.id, ""},
+		{"GET", "/v2/clusters/" + other.env, ""},
+		{"GET", "/v2/infra-envs/" + other.cluster, ""},
+		{"GET", "/v2/infra-envs/" + other.id + "/hosts", ""},
 	} {
 		recorder := s.send(request.method, request.path, nil, []byte(request.body))
 		require.Equal(t, http.StatusNotFound, recorder.Code, "%s %s: %s", request.method, request.path, recorder.Body)
 	}
 	require.Equal(t, before, s.db.Revision())
-	require.Equal(t, theirs.id, theirs.host().RequestedHostname)
+	require.Equal(t, other.id, other.host().RequestedHostname)
 }
 
 func TestBodyLimit_everyOperation(t *testing.T) {

@@ -254,7 +254,7 @@ func TestVIPs_inconsistentAreRefused(t *testing.T) {
 	registered := s.ids()["cluster_id"]
 	for name, wrong := range map[string]struct {
 		api, ingress []object
-		says         string
+		want         string
 	}{
 		"two IPv4 addresses": {vips("1.2.3.8", "8.8.8.8"), vips("1.2.3.9", "8.8.8.2"), "of the same family"},
 		"two IPv6 addresses": {vips("2001:db8::1", "2001:db8::3"), vips("2001:db8::2", "2001:db8::4"),
@@ -284,8 +284,8 @@ func TestVIPs_inconsistentAreRefused(t *testing.T) {
 			require.NoError(t, err)
 			recorder := s.send(http.MethodPost, "/v2/clusters", nil, text)
 			require.Equal(t, http.StatusBadRequest, recorder.Code, recorder.Body)
-			require.Contains(t, recorder.Body.String(), wrong.says)
-			require.Contains(t, string(s.patch("/v2/clusters/"+registered, change, http.StatusBadRequest)), wrong.says)
+			require.Contains(t, recorder.Body.String(), wrong.want)
+			require.Contains(t, string(s.patch("/v2/clusters/"+registered, change, http.StatusBadRequest)), wrong.want)
 		})
 	}
 	for name, right := range map[string]struct{ api, ingress []object }{

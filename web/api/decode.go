@@ -83,8 +83,8 @@ func valid[T any](value *T) (*T, error) {
 	return value, nil
 }
 
-// nullMember returns the path of a null in a list within a value. Validate methods of models do not
-// detect it. The path begins with a dot; it is "" if there is no null.
+// nullMember returns the path of a null in a list within a value, with a leading dot. It returns ""
+// if there is none. Validate methods of models do not detect a null in a list.
 func nullMember(value reflect.Value) string {
 	switch value.Kind() {
 	case reflect.Pointer:

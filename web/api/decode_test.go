@@ -43,7 +43,7 @@ func TestDecode_invalidBodyNamesField(t *testing.T) {
 	for name, refusal := range map[string]struct {
 		body   string
 		status int
-		says   []string
+		want   []string
 	}{
 		"empty":            {"", 400, []string{`"code":"400"`, "no body"}},
 		"only blanks":      {" \n\t", 400, []string{"no body"}},
@@ -74,8 +74,8 @@ func TestDecode_invalidBodyNamesField(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			answer := answerTo(refusal.body)
 			require.Equal(t, refusal.status, answer.Code, answer.Body)
-			for _, says := range refusal.says {
-				require.Contains(t, answer.Body.String(), says)
+			for _, want := range refusal.want {
+				require.Contains(t, answer.Body.String(), want)
 			}
 		})
 	}

@@ -184,8 +184,8 @@ func (s *Service) resetHostValidation(c echo.Context) error {
 	return answer(c, http.StatusOK, host, err)
 }
 
-// nextSteps returns the next steps of an agent. It is the most frequent request, and its response
-// comes from memory.
+// nextSteps returns the next steps of an agent. Agents send this request more often than any other,
+// so its response comes from memory.
 func (s *Service) nextSteps(c echo.Context) error {
 	poll := engine.Poll{InfraEnvID: infraEnvID(c), HostID: hostID(c)}
 	if c.Request().URL.RawQuery != "" {

@@ -17,11 +17,11 @@ import (
 	"landfall/store"
 )
 
-// sendArchive sends an archive of all information about a cluster. Its format is that of the
-// Assisted Installer (internal/cluster, PrepareClusterLogFile), for programs that read such
-// archives: a tar archive of cluster_metadata.json, cluster_events.json,
-// cluster_manifest_<source>_<folder>_<name> for each manifest, controller_logs.tar.gz, and
-// <cluster>_<role>_<host>.tar for each host, which contains the archive of the host.
+// sendArchive sends an archive of all information about a cluster. Some programs read such
+// archives, so the format is that of the Assisted Installer (internal/cluster,
+// PrepareClusterLogFile). The tar archive contains cluster_metadata.json, cluster_events.json,
+// cluster_manifest_<source>_<folder>_<name> for each manifest, and controller_logs.tar.gz. For each
+// host it contains <cluster>_<role>_<host>.tar with the archive of the host.
 func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err error) {
 	id := cluster.ID.String()
 	page, err := s.Engine.Events(event.Filter{ClusterID: id})

@@ -106,14 +106,14 @@ func TestOpenAPI_sameAsUpstream(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(text, &upstream))
 	described, _ := served(t)
 	ours := routesOf(described)
-	for name, theirs := range routesOf(upstream) {
+	for name, described := range routesOf(upstream) {
 		route := ours[name]
 		statuses := slices.Collect(maps.Keys(route.Responses))
-		require.ElementsMatch(t, append(slices.Collect(maps.Keys(theirs.Responses)), "422"), statuses,
+		require.ElementsMatch(t, append(slices.Collect(maps.Keys(described.Responses)), "422"), statuses,
 			"%s; every operation can return 422", name)
 		var parameters []describedParameter
 		body := false
-		for _, p := range theirs.Parameters {
+		for _, p := range described.Parameters {
 			if p.In == "body" || p.In == "formData" {
 				body = true
 				continue

@@ -82,9 +82,9 @@ func (s *Service) Register(server *web.Server) error {
 	return server.Register(routes(s.Operations())...)
 }
 
-// routes returns the operations as routes of a server: below [BasePath], with handlers that prepare
-// each request, and with 405 responses for the other methods of their paths. An operation without a
-// handler returns 501 and its ID in the format of the API's errors.
+// routes returns the operations as routes of a server below [BasePath]. Their handlers prepare each
+// request. The other methods of their paths return 405. An operation without a handler returns 501
+// and its ID in the format of the API's errors.
 func routes(operations []operation.Operation) []operation.Operation {
 	all := operation.Below(BasePath, operations)
 	for i, o := range all {

@@ -23,7 +23,7 @@ func required(c echo.Context, name string) (string, error) {
 }
 
 // oneOf reads an optional query parameter with a fixed set of values. It returns "" for a missing
-// one.
+// parameter.
 func oneOf(c echo.Context, name string, values ...string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !slices.Contains(values, value) {
@@ -33,7 +33,7 @@ func oneOf(c echo.Context, name string, values ...string) (string, error) {
 }
 
 // number reads an optional query parameter that is a whole number from 0. It returns 0 for a
-// missing one.
+// missing parameter.
 func number(c echo.Context, name string) (int, error) {
 	text := c.QueryParam(name)
 	if text == "" {
@@ -71,7 +71,7 @@ func listOf(c echo.Context, name string, values ...string) ([]string, error) {
 	return given, nil
 }
 
-// uuids reads a query parameter with several ids, separated by commas.
+// uuids reads a query parameter with several IDs, separated by commas.
 func uuids(c echo.Context, name string) ([]string, error) {
 	given := list(c, name)
 	for _, value := range given {
@@ -89,7 +89,7 @@ func flag(c echo.Context, name string) bool {
 	return yes && err == nil
 }
 
-// uuid reads a query parameter that is an id or empty.
+// uuid reads a query parameter that is an ID or empty.
 func uuid(c echo.Context, name string) (string, error) {
 	value := c.QueryParam(name)
 	if value != "" && !isUUID(value) {

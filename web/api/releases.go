@@ -76,7 +76,7 @@ func keepLatest(versions models.OpenshiftVersions) {
 	for version := range versions {
 		minor := strings.Join(strings.SplitN(version, ".", 3)[:min(2, strings.Count(version, ".")+1)], ".")
 		if version == description.MultiVersion(version) {
-			minor = description.MultiVersion(minor) // has a separate entry from the one for x86_64
+			minor = description.MultiVersion(minor) // a multi-architecture release has its own entry
 		}
 		if held, ok := latest[minor]; !ok || newer(version, held) {
 			latest[minor] = version

@@ -21,8 +21,8 @@ import (
 	"landfall/web/problem"
 )
 
-// heartbeat is the time between two pings, which keep proxies from closing the connection. A
-// browser without a ping for three heartbeats shows the appliance as unreachable.
+// heartbeat is the interval of pings. Pings keep proxies from closing the connection. A browser
+// that receives no ping for three heartbeats shows the appliance as unreachable.
 const heartbeat = 15 * time.Second
 
 // feedKinds returns the kinds of objects whose changes the feed reports. They are the names of

@@ -23,7 +23,7 @@ type NetworkPreview struct {
 	// "script" (keyfiles that a script on the host selects), or "policy" (an nmstate policy, which
 	// requires OpenShift 4.18 and the full image).
 	Way string `json:"way"`
-	// Reason says why keyfiles are not possible; "" unless Way is "policy".
+	// Reason is the reason why keyfiles are not possible; "" unless Way is "policy".
 	Reason string               `json:"reason,omitempty"`
 	Hosts  []HostNetworkPreview `json:"hosts"`
 }
@@ -35,7 +35,7 @@ type HostNetworkPreview struct {
 	Files     []NetworkFile    `json:"files"`
 }
 
-// NetworkFault says why the configuration of a host is invalid.
+// NetworkFault is an error in the network configuration of a host.
 type NetworkFault struct {
 	Field   string `json:"field,omitempty"`
 	Line    int    `json:"line,omitempty"` // line of the YAML; the first is 1

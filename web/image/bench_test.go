@@ -408,17 +408,17 @@ func BenchmarkImageSlowClients(b *testing.B) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- readSlowly(slow) }()
-		beside := lively.readRanges(b, slowTime)
+		concurrent := lively.readRanges(b, slowTime)
 		require.NoError(b, <-ended, "none was dropped")
 		now := used()
 		for _, client := range slow {
 			require.NoError(b, client.conn.Close())
 		}
 		b.ReportMetric(float64(len(alone))/calmTime.Seconds(), "alone-ranges/s")
-		b.ReportMetric(float64(len(beside))/slowTime.Seconds(), "beside-ranges/s")
+		b.ReportMetric(float64(len(concurrent))/slowTime.Seconds(), "beside-ranges/s")
 		b.ReportMetric(percentile(alone, 99), "alone-p99-ms")
-		b.ReportMetric(percentile(beside, 99), "beside-p99-ms")
-		b.ReportMetric(percentile(beside, 100), "beside-slowest-ms")
+		b.ReportMetric(percentile(concurrent, 99), "beside-p99-ms")
+		b.ReportMetric(percentile(concurrent, 100), "beside-slowest-ms")
 		b.ReportMetric(float64(now.RSS-idle.RSS)/(1<<20), "MiB-above-idle")
 		b.ReportMetric(0, "ns/op")
 	}

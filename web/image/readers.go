@@ -162,7 +162,8 @@ func (s *readers) storeRevision(k tagKey, image *download, now time.Time) {
 	}
 }
 
-// dropOldest drops the least recently requested revision, but never the one of the key keep.
+// dropOldest drops the least recently requested revision. It never drops the revision with the key
+// keep.
 func (s *readers) dropOldest(keep tagKey) {
 	oldest, at := keep, time.Time{}
 	for k, known := range s.byTag {
@@ -174,8 +175,8 @@ func (s *readers) dropOldest(keep tagKey) {
 	delete(s.byTag, oldest)
 }
 
-// dropIdle drops the readers that were idle for longer than hold, and the one that was idle for
-// the longest time.
+// dropIdle drops the readers that were idle for longer than hold. Of the other readers, it drops
+// the one with the longest idle time.
 func (s *readers) dropIdle() {
 	var oldest readerKey
 	var at time.Time

@@ -10,10 +10,10 @@ import (
 	"landfall/web/problem"
 )
 
-// infraEnvOf returns the ID of the infra-env in a token of a path: an API key of local
-// authentication has it in "infra_env_id", an image token of single sign-on in "sub". It ignores
-// the signature: the appliance does not authenticate clients, and serves these paths for scripts
-// that were written for services with authentication.
+// infraEnvOf returns the ID of the infra-env in a token of a path. An API key of local
+// authentication contains the ID as "infra_env_id", an image token of single sign-on as "sub". The
+// signature is ignored, because the appliance does not authenticate clients. It serves these paths
+// for scripts that were written for services with authentication.
 func infraEnvOf(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -88,7 +88,7 @@ func TestAPI_refusals(t *testing.T) {
 		kind                     objects.Kind
 		namespace, name, content string
 		code                     int
-		says                     string
+		want                     string
 	}{
 		"missing namespace": {objects.Secrets, "nowhere", "a", "", http.StatusNotFound,
 			`namespaces "nowhere" not found`},
@@ -121,7 +121,7 @@ func TestAPI_refusals(t *testing.T) {
 			var status apierrors.APIStatus
 			require.ErrorAs(t, err, &status)
 			require.Equal(t, c.code, int(status.Status().Code), err)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.want)
 		})
 	}
 	t.Run("change of an immutable field", func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestAPI_secretsAreSealed(t *testing.T) {
 	require.NoError(t, err)
 	box, err := key.Box("a test", nil)
 	require.NoError(t, err)
-	kept := objects.New(box, nil)
-	s := newSite(t, func(o *kube.Options) { o.Box, o.Objects = box, kept })
+	sealed := objects.New(box, nil)
+	s := newSite(t, func(o *kube.Options) { o.Box, o.Objects = box, sealed })
 	s.create(t, objects.Secrets, "default", "pull", `"stringData":{"password":"a-secret-word"}`)
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 		row, err := kube.Rows().Get(tx, objects.Secrets.Key("default", "pull"))
@@ -182,9 +182,9 @@ func TestAPI_secretsAreSealed(t *testing.T) {
 		require.NotContains(t, string(row.Value), "a-secret-word")
 		require.NotContains(t, string(row.Value), "YS1zZWNyZXQtd29yZA")
 		var secret corev1.Secret
-		require.NoError(t, kept.Get(tx, objects.Secrets, "default", "pull", &secret))
+		require.NoError(t, sealed.Get(tx, objects.Secrets, "default", "pull", &secret))
 		require.Equal(t, "a-secret-word", string(secret.Data["password"]))
-		return kept.Create(tx, objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		return sealed.Create(tx, objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
 			Name: "made"}, Data: map[string][]byte{"a": []byte("b")}}, time.Now())
 	}))
 	require.Equal(t, map[string]any{"a": "Yg=="}, s.get(t, objects.Secrets, "default", "made").Object["data"])

@@ -155,38 +155,38 @@ func (k *garbageCollector) checkOwners(tx *store.Tx, at place, u *unstructured.U
 	if len(owners) == 0 {
 		return nil
 	}
-	kept, gone, going := 0, map[types.UID]bool{}, false
+	existing, deleted, inForeground := 0, map[types.UID]bool{}, false
 	for _, owner := range owners {
 		state, err := k.stateOf(tx, at.namespace, owner)
 		if err != nil {
 			return err
 		}
 		switch state {
-		case ownerStays:
-			kept++
-		case ownerGoesWithAll:
-			going, gone[owner.UID] = true, true
-		case ownerGone:
-			gone[owner.UID] = true
+		case ownerExists:
+			existing++
+		case ownerDeletedInForeground:
+			inForeground, deleted[owner.UID] = true, true
+		case ownerDeleted:
+			deleted[owner.UID] = true
 		}
 	}
-	if kept == 0 {
-		if going && len(k.graph.dependents(u.GetUID())) > 0 {
-			return k.deleteLast(tx, at)
+	if existing == 0 {
+		if inForeground && len(k.graph.dependents(u.GetUID())) > 0 {
+			return k.deleteInForeground(tx, at)
 		}
 		return k.objects.Delete(tx, at.kind, at.namespace, at.name, k.clock.Now())
 	}
-	if len(gone) == 0 {
+	if len(deleted) == 0 {
 		return nil
 	}
 	return k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
-		removeOwners(u, func(owner metav1.OwnerReference) bool { return gone[owner.UID] })
+		removeOwners(u, func(owner metav1.OwnerReference) bool { return deleted[owner.UID] })
 		return nil
 	})
 }
 
-// deleteLast deletes an object in the foreground: after its dependents.
-func (k *garbageCollector) deleteLast(tx *store.Tx, at place) error {
+// deleteInForeground deletes an object in the foreground: after its dependents.
+func (k *garbageCollector) deleteInForeground(tx *store.Tx, at place) error {
 	if err := k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
 		objects.AddFinalizer(u, metav1.FinalizerDeleteDependents)
 		return nil
@@ -199,29 +199,29 @@ func (k *garbageCollector) deleteLast(tx *store.Tx, at place) error {
 type ownerState int
 
 const (
-	ownerStays ownerState = iota
-	ownerGoesWithAll
-	ownerGone
+	ownerExists ownerState = iota
+	ownerDeletedInForeground
+	ownerDeleted
 )
 
 // stateOf returns the state of an owner. An owner of an unknown kind is assumed to exist.
 func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.OwnerReference) (ownerState, error) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if !ok {
-		return ownerStays, nil
+		return ownerExists, nil
 	}
 	at := placeOf(kind, namespace, owner.Name)
 	u := &unstructured.Unstructured{}
 	err := k.objects.Get(tx, at.kind, at.namespace, at.name, u)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && u.GetUID() != owner.UID:
-		return ownerGone, nil
+		return ownerDeleted, nil
 	case err != nil:
-		return ownerStays, err
+		return ownerExists, err
 	case u.GetDeletionTimestamp() != nil && slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents):
-		return ownerGoesWithAll, nil
+		return ownerDeletedInForeground, nil
 	}
-	return ownerStays, nil
+	return ownerExists, nil
 }
 
 // removeOwners removes owner references.

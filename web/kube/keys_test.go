@@ -35,11 +35,11 @@ func TestKeys_sameAsControllers(t *testing.T) {
 		_, err := s.of(o.kind, o.namespace).Create(t.Context(), &unstructured.Unstructured{Object: content},
 			metav1.CreateOptions{})
 		require.NoError(t, err, o.kind)
-		var kept unstructured.Unstructured
+		var stored unstructured.Unstructured
 		require.NoError(t, s.db.View(func(tx *store.Tx) error {
 			return objects.New(nil, nil).Get(tx,
-				o.kind, o.namespace, "one", &kept)
+				o.kind, o.namespace, "one", &stored)
 		}), o.kind)
-		require.Equal(t, "one", kept.GetName())
+		require.Equal(t, "one", stored.GetName())
 	}
 }

@@ -74,8 +74,8 @@ func Unavailable(format string, args ...any) *Error {
 	return New(http.StatusServiceUnavailable, format, args...)
 }
 
-// Schema returns a 422 for a value that violates the API's schema. An error of go-openapi keeps its
-// code. The response to several errors has the code of the first one and all messages.
+// Schema returns a 422 for a value that violates the API's schema. The response has the code of the
+// go-openapi error. For several errors, it has the code of the first error and the messages of all.
 func Schema(err error) *Error {
 	var sentences []string
 	var code int32

@@ -352,8 +352,8 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 	_, err = refreshed.AccountsMgmt().V1().CurrentAccount().Get().SendContext(t.Context())
 	require.NoError(t, err)
 
-	robot := s.token(local.Request{Kind: local.Client, ClientID: "assisted-installer-int"})
-	client := s.connect(sdk.NewConnectionBuilder().Client("assisted-installer-int", robot.Secret))
+	clientToken := s.token(local.Request{Kind: local.Client, ClientID: "assisted-installer-int"})
+	client := s.connect(sdk.NewConnectionBuilder().Client("assisted-installer-int", clientToken.Secret))
 	_, err = client.AccountsMgmt().V1().CurrentAccount().Get().SendContext(t.Context())
 	require.NoError(t, err)
 
@@ -378,7 +378,7 @@ func TestTokens_expiredOrRevoked(t *testing.T) {
 		"offline token":           offline.Secret,
 		"changed token":           person.Secret[:len(person.Secret)-2] + "AA",
 		"token of another issuer": "eyJhbGciOiJub25lIn0.eyJ0eXAiOiJCZWFyZXIifQ.",
-		"client secret":           robot.Secret,
+		"client secret":           clientToken.Secret,
 	} {
 		require.Equal(t, http.StatusUnauthorized, statusFor(token), name)
 	}

@@ -67,8 +67,8 @@ func (r *Read) Sent(offset, n int64) {
 	r.byteRate.add(now, n)
 }
 
-// Done ends a request. If the appliance cut the request off, the reason says why in a few words;
-// otherwise it is empty.
+// Done ends a request. If the appliance ended the request early, reason is the cause in a few
+// words; otherwise it is empty.
 func (r *Read) Done(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package crds holds the custom resource definitions of the served kinds, generated from the Go
-// modules that define them ("make crds"), in the form of the store's rows.
+// Package crds holds the custom resource definitions of the served kinds in the form of the store's
+// rows. "make crds" generates them from the Go modules that define the kinds.
 package crds
 
 import (

@@ -95,16 +95,16 @@ func TestSharedCodec_copies(t *testing.T) {
 					t.Errorf("a watch ended: %v", event)
 					return
 				}
-				mine := shared.GetObject().(*example.Pod)
-				if mine.Labels["a"] != fmt.Sprint(change) {
-					t.Errorf("change %d has the label %s", change, mine.Labels["a"])
+				own := shared.GetObject().(*example.Pod)
+				if own.Labels["a"] != fmt.Sprint(change) {
+					t.Errorf("change %d has the label %s", change, own.Labels["a"])
 				}
 				var text bytes.Buffer
 				if err := shared.CacheEncode("form", encode, &text); err != nil || text.String() != "Pod"+
-					mine.ResourceVersion+fmt.Sprint(change) {
+					own.ResourceVersion+fmt.Sprint(change) {
 					t.Errorf("change %d is encoded to %s, %v", change, &text, err)
 				}
-				mine.Labels["a"], mine.ResourceVersion = "spoilt", "0"
+				own.Labels["a"], own.ResourceVersion = "spoilt", "0"
 				event.Object.DeepCopyObject().(*example.Pod).Labels["a"] = "changed too"
 				event.Object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Kind: "Spoilt"})
 			}
