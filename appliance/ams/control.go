@@ -152,7 +152,7 @@ func (r *Relay) Accept(ctx context.Context) error {
 	r.mu.Unlock()
 	switch state {
 	case PausedIdentity:
-		if err := r.pin(ctx, Identity{}); err != nil {
+		if err := r.storeIdentity(ctx, Identity{}); err != nil {
 			return err
 		}
 		if err := r.resendAll(ctx); err != nil {
@@ -163,7 +163,7 @@ func (r *Relay) Accept(ctx context.Context) error {
 		identity := r.identity
 		r.mu.Unlock()
 		identity.Machine = r.options.Machine
-		if err := r.pin(ctx, identity); err != nil {
+		if err := r.storeIdentity(ctx, identity); err != nil {
 			return err
 		}
 	default:

@@ -56,7 +56,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.mu.Unlock()
 	switch {
 	case r.options.ByHand && !now.Before(window):
-		r.enter(ByHand, "The site reports to AMS only during a manual connection.")
+		r.setState(ByHand, "The site reports to AMS only during a manual connection.")
 		return time.Time{}, false
 	case state == Online && now.Before(pauseUntil):
 		return pauseUntil, false
@@ -89,7 +89,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		err = r.open(ctx)
 	}
 	if err != nil {
-		return r.lost(ctx, err), false
+		return r.sessionFailed(ctx, err), false
 	}
 	return time.Time{}, true
 }
@@ -139,10 +139,10 @@ func (r *Relay) open(ctx context.Context) error {
 			"this machine reports from now on.")
 		return errPaused
 	}
-	if err := r.pin(ctx, now); err != nil {
+	if err := r.storeIdentity(ctx, now); err != nil {
 		return err
 	}
-	r.enter(Online, "")
+	r.setState(Online, "")
 	return nil
 }
 
@@ -153,12 +153,14 @@ func orNone(name, id string) string {
 	return name + " (" + id + ")"
 }
 
-func (r *Relay) pin(ctx context.Context, identity Identity) error {
+// storeIdentity stores the account for which the site reports.
+func (r *Relay) storeIdentity(ctx context.Context, identity Identity) error {
 	r.setIdentity(identity)
 	return r.options.DB.Update(ctx, func(tx *store.Tx) error { return identities.Put(tx, identityKey, &identity) })
 }
 
-func (r *Relay) enter(state State, problem string) {
+// setState changes the state of the relay and logs the change.
+func (r *Relay) setState(state State, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.options.Clock.Now()
@@ -176,14 +178,14 @@ func (r *Relay) enter(state State, problem string) {
 
 // pause stops all calls until a person or new credentials end the pause.
 func (r *Relay) pause(state State, problem string) {
-	r.enter(state, problem)
+	r.setState(state, problem)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probeAt = r.options.Clock.Now()
 }
 
-// lost records that a session failed and returns the time of the next attempt.
-func (r *Relay) lost(ctx context.Context, err error) time.Time {
+// sessionFailed records that a session failed and returns the time of the next attempt.
+func (r *Relay) sessionFailed(ctx context.Context, err error) time.Time {
 	if errors.Is(err, errPaused) || ctx.Err() != nil {
 		return time.Time{}
 	}
@@ -200,7 +202,7 @@ func (r *Relay) lost(ctx context.Context, err error) time.Time {
 	if ok && failure.RetryAfter > wait {
 		wait = failure.RetryAfter
 	}
-	r.enter(Offline, failureText(err))
+	r.setState(Offline, failureText(err))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probeAt = r.options.Clock.Now().Add(wait)
@@ -284,7 +286,7 @@ func (r *Relay) assessConnection(id string, outcome result) {
 // offline ends the session and schedules the next attempt.
 func (r *Relay) offline(failure *CallError) {
 	wait := r.backoff(r.countProbe(), probeCap)
-	r.enter(Offline, failure.Text)
+	r.setState(Offline, failure.Text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probeAt = r.options.Clock.Now().Add(wait)
