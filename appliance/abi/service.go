@@ -81,9 +81,9 @@ type Export struct {
 	Name  string `json:"name"` // of the directory
 	Files []File `json:"files"`
 	// Changed names the values that differ from the directory from which the cluster was created.
-	// Unsaid names the changed values that no document of that directory can set.
-	Changed []string `json:"changed"`
-	Unsaid  []string `json:"unsaid"`
+	// Unwritten names the changed values that no document of that directory can contain.
+	Changed   []string `json:"changed"`
+	Unwritten []string `json:"unsaid"`
 }
 
 // Import creates a cluster and its infra-env from a directory. If check is set, it creates nothing
@@ -393,7 +393,7 @@ func (s *Service) Export(_ context.Context, id string) (*Export, error) {
 		result.Changed = append(result.Changed, string(field))
 	}
 	for _, field := range unwritten {
-		result.Unsaid = append(result.Unsaid, string(field))
+		result.Unwritten = append(result.Unwritten, string(field))
 	}
 	return result, nil
 }

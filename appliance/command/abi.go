@@ -147,10 +147,10 @@ func sayExported(out io.Writer, output string, directory *abi.Export) error {
 		_, changedErr := fmt.Fprintf(out, "changed since the import: %s\n", strings.Join(directory.Changed, ", "))
 		err = errors.Join(err, changedErr)
 	}
-	if len(directory.Unsaid) > 0 {
-		_, unsaidErr := fmt.Fprintf(out, "not representable in its documents: %s\n",
-			strings.Join(directory.Unsaid, ", "))
-		err = errors.Join(err, unsaidErr)
+	if len(directory.Unwritten) > 0 {
+		_, writeErr := fmt.Fprintf(out, "values without a place in its documents: %s\n",
+			strings.Join(directory.Unwritten, ", "))
+		err = errors.Join(err, writeErr)
 	}
 	return err
 }

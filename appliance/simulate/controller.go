@@ -88,7 +88,7 @@ func (c *HostGroup) watch(id strfmt.UUID, api *connection) *cluster {
 		restartedIn: map[strfmt.UUID]string{},
 	}
 	c.clusters[id] = cl
-	c.controllers.Go(func() { cl.run(c.life) })
+	c.controllers.Go(func() { cl.run(c.lifetime) })
 	return cl
 }
 

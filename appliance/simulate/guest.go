@@ -42,7 +42,7 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, linkKey{}, h.link))
 	defer h.group.controllers.Wait()
 	defer cancel()
-	h.group.life, h.group.pending = ctx, 1
+	h.group.lifetime, h.group.pending = ctx, 1
 
 	var end error
 	if up {

@@ -92,8 +92,8 @@ type HostGroup struct {
 	clusters    map[strfmt.UUID]*cluster
 	pending     int
 	controllers sync.WaitGroup
-	// life is Run's context. Controllers use it, because they belong to no host.
-	life     context.Context
+	// lifetime is Run's context. Controllers use it, because they belong to no host.
+	lifetime context.Context
 	failures []error
 }
 
@@ -164,7 +164,7 @@ func (c *HostGroup) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.life = ctx
+	c.lifetime = ctx
 	c.pending = len(hosts)
 	var running sync.WaitGroup
 	for _, h := range hosts {

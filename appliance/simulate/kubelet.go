@@ -39,14 +39,14 @@ func (k Kubelet) Tick() (ready bool, err error) {
 	node := k.Cluster.Object(nodesPath, "", k.Hostname)
 	switch {
 	case k.Cluster.Object(requestsPath, "", client) == nil:
-		return false, k.Ask(client, false, nil)
+		return false, k.RequestCertificate(client, false, nil)
 	case !k.approved(client):
 		return false, nil
 	case node == nil:
 		k.putNode(false)
-		return false, k.Ask(serving, true, nil)
+		return false, k.RequestCertificate(serving, true, nil)
 	case k.Cluster.Object(requestsPath, "", serving) == nil:
-		return false, k.Ask(serving, true, nil)
+		return false, k.RequestCertificate(serving, true, nil)
 	case !k.approved(serving):
 		return false, nil
 	case !isReady(node):
@@ -55,8 +55,8 @@ func (k Kubelet) Tick() (ready bool, err error) {
 	return true, nil
 }
 
-// Ask creates a certificate signing request. alter, if set, modifies it.
-func (k Kubelet) Ask(name string, serving bool, alter func(*x509.CertificateRequest)) error {
+// RequestCertificate creates a certificate signing request. alter, if set, modifies it.
+func (k Kubelet) RequestCertificate(name string, serving bool, alter func(*x509.CertificateRequest)) error {
 	asked := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + k.Hostname,
 		Organization: []string{"system:nodes"}}}
 	spec := map[string]any{

@@ -29,11 +29,11 @@ type Servers struct {
 	Spokes  *Spokes
 	Logger  *slog.Logger // nil discards the log
 
-	mu     sync.Mutex
-	groups map[string]*serverGroup // by infra-env
-	last   map[int]*serverGroup    // group of a machine's last boot
-	life   context.Context
-	end    context.CancelFunc
+	mu       sync.Mutex
+	groups   map[string]*serverGroup // by infra-env
+	last     map[int]*serverGroup    // group of a machine's last boot
+	lifetime context.Context
+	end      context.CancelFunc
 }
 
 // serverGroup is a group whose hosts boot individually.
@@ -112,8 +112,8 @@ func (s *Servers) Close() {
 func (s *Servers) group(disc *media) (*serverGroup, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.life == nil {
-		s.life, s.end = context.WithCancel(context.Background())
+	if s.lifetime == nil {
+		s.lifetime, s.end = context.WithCancel(context.Background())
 		s.groups, s.last = map[string]*serverGroup{}, map[int]*serverGroup{}
 	}
 	id := disc.config.InfraEnvID
@@ -135,7 +135,7 @@ func (s *Servers) group(disc *media) (*serverGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	group.life = s.life
+	group.lifetime = s.lifetime
 	for _, h := range hosts {
 		group.hosts[h.machine.number], group.up[h.machine.number] = h, new(sync.Mutex)
 	}

@@ -83,7 +83,7 @@ type meaning struct {
 	families map[string][2]bool
 	static   map[string][2]bool
 	// interfaces with more than link-local addresses; other interfaces have no name servers
-	asks map[string][2]bool
+	global map[string][2]bool
 }
 
 // named returns a profile with the names of other profiles replaced by their ids.
@@ -117,7 +117,7 @@ func (m *meaning) either(n int) any {
 func (m *meaning) invent() {
 	m.tables, m.defaults = make(map[string]int), make(map[bool]string)
 	m.families, m.static = make(map[string][2]bool), make(map[string][2]bool)
-	m.asks = make(map[string][2]bool)
+	m.global = make(map[string][2]bool)
 	switch m.IntN(10) {
 	case 0, 1, 2, 3, 4:
 		m.nic("eth0", "")
@@ -367,7 +367,7 @@ func (m *meaning) vlan(name, base string) {
 
 // ip configures IPv4 and IPv6 of an interface by one of the possible methods.
 func (m *meaning) ip(name string, in object, p profile) {
-	var has, static, asks [2]bool
+	var has, static, global [2]bool
 	for i, family := range []string{"ipv4", "ipv6"} {
 		method := m.one("disabled", "manual", "manual", "auto")
 		v6 := i == 1
@@ -406,7 +406,7 @@ func (m *meaning) ip(name string, in object, p profile) {
 				section["addr-gen-mode"], p["ipv6.addr-gen-mode"] = "stable-privacy", "stable-privacy"
 			}
 		}
-		has[i], asks[i] = method != "disabled", method != "disabled" && method != "link-local"
+		has[i], global[i] = method != "disabled", method != "disabled" && method != "link-local"
 		in[family] = section
 	}
 	if m.rarely() {
@@ -418,7 +418,7 @@ func (m *meaning) ip(name string, in object, p profile) {
 			}
 		}
 	}
-	m.families[name], m.static[name], m.asks[name] = has, static, asks
+	m.families[name], m.static[name], m.global[name] = has, static, global
 	m.l3 = append(m.l3, name)
 }
 
@@ -523,7 +523,7 @@ func (m *meaning) route() {
 	case 2:
 		r["table-id"] = 254
 	}
-	if all && table == 254 && m.asks[name][v6] {
+	if all && table == 254 && m.global[name][v6] {
 		m.defaults[v6 == 1] = name
 	}
 	options := []string{fmt.Sprintf("table=%d", table)}
@@ -612,7 +612,7 @@ func (m *meaning) resolver() {
 			}
 		}
 		for _, l := range ordered {
-			if target == "" && m.asks[l][v6] {
+			if target == "" && m.global[l][v6] {
 				target = l
 			}
 		}

@@ -130,7 +130,7 @@ func (d abiDirectories) export(c echo.Context) error {
 		return err
 	}
 	if c.QueryParam("format") == "json" {
-		directory.Changed, directory.Unsaid = nonNil(directory.Changed), nonNil(directory.Unsaid)
+		directory.Changed, directory.Unwritten = nonNil(directory.Changed), nonNil(directory.Unwritten)
 		return answer(c, directory, nil)
 	}
 	header := c.Response().Header()

@@ -133,7 +133,7 @@ func TestAdmit_nodeReadyForLong(t *testing.T) {
 	host := joining("worker-1")
 	host.Started = time.Now().Add(-3 * time.Hour)
 	require.True(t, s.admit(host).Ready)
-	require.NoError(t, s.kubelet("worker-1").Ask("odd", true,
+	require.NoError(t, s.kubelet("worker-1").RequestCertificate("odd", true,
 		func(r *x509.CertificateRequest) { r.DNSNames = []string{"evil"} }))
 	require.False(t, s.admit(host).Ready, "a request waits for approval")
 }
@@ -153,7 +153,7 @@ func (s *site) node(name, ready string, since time.Time) {
 func TestAdmit_nodeNameTaken(t *testing.T) {
 	s := newSite(t)
 	s.node("worker-1", "True", time.Now().Add(-24*time.Hour))
-	require.NoError(t, s.kubelet("worker-1").Ask("csr", false, nil))
+	require.NoError(t, s.kubelet("worker-1").RequestCertificate("csr", false, nil))
 	sight := s.admit(joining("worker-1"))
 	require.Equal(t, spoke.ReasonNameTaken, sight.Reason)
 	require.Contains(t, sight.Problem, "oc delete node worker-1")
@@ -164,7 +164,7 @@ func TestAdmit_nodeNameTaken(t *testing.T) {
 func TestAdmit_oldNodeNotReady(t *testing.T) {
 	s := newSite(t)
 	s.node("worker-1", "Unknown", time.Now().Add(-24*time.Hour))
-	require.NoError(t, s.kubelet("worker-1").Ask("csr", false, nil))
+	require.NoError(t, s.kubelet("worker-1").RequestCertificate("csr", false, nil))
 	sight := s.admit(joining("worker-1"))
 	require.Empty(t, sight.Problem)
 	require.Len(t, sight.Approved, 1)
@@ -220,7 +220,7 @@ func TestAdmit_refusedRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.node("worker-1", "False", time.Now())
-			require.NoError(t, s.kubelet("worker-1").Ask("csr", c.serving, c.asked))
+			require.NoError(t, s.kubelet("worker-1").RequestCertificate("csr", c.serving, c.asked))
 			csr := s.cluster.Object(requests, "", "csr")
 			for field, value := range c.spec {
 				require.NoError(t, unstructured.SetNestedField(csr.Object, value, "spec", field))
@@ -242,7 +242,7 @@ func TestAdmit_refusedRequests(t *testing.T) {
 
 func TestAdmit_oldAndDeniedRequests(t *testing.T) {
 	s := newSite(t)
-	require.NoError(t, s.kubelet("worker-1").Ask("old", false, nil))
+	require.NoError(t, s.kubelet("worker-1").RequestCertificate("old", false, nil))
 	host := joining("worker-1")
 	host.Started = time.Now().Add(time.Hour)
 	require.Empty(t, s.admit(host).Approved)

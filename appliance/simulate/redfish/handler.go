@@ -43,7 +43,7 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.mu.Lock()
 	b.requests = append(b.requests, r.Method+" "+r.URL.Path)
-	away := b.clock.Now().Before(b.gone)
+	away := b.clock.Now().Before(b.unpoweredUntil)
 	broken := b.strikes(Reset, 3, 7, 11)
 	b.mu.Unlock()
 	if away || broken {
@@ -194,7 +194,7 @@ func (b *BMC) login(w http.ResponseWriter, body []byte) (map[string]any, int, *r
 		b.sessions[token] = sessionRequests
 	}
 	b.counts["sessions"]++
-	b.tokens, b.most = append(b.tokens, token), max(b.most, len(b.sessions))
+	b.tokens, b.mostSessions = append(b.tokens, token), max(b.mostSessions, len(b.sessions))
 	path := root + "/SessionService/Sessions/" + token[:8]
 	w.Header().Set("X-Auth-Token", token)
 	w.Header().Set("Location", path)

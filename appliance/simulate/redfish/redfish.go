@@ -61,30 +61,30 @@ type BMC struct {
 	client  *http.Client
 	faults  map[Fault]bool
 
-	life    context.Context
-	end     context.CancelFunc
-	running sync.WaitGroup
-	server  *http.Server
-	address string
+	lifetime context.Context
+	end      context.CancelFunc
+	running  sync.WaitGroup
+	server   *http.Server
+	address  string
 
-	mu       sync.Mutex
-	power    string // On, Off, PoweringOn or PoweringOff
-	moves    int    // number of power transitions; a superseded transition has no effect
-	since    time.Time
-	boot     map[string]string // Target, Enabled, Mode, HttpBootUri
-	dellBoot map[string]string
-	drives   map[string]*drive
-	sessions map[string]int // token -> remaining requests; negative: no limit
-	nextID   int
-	tasks    map[string]*task
-	versions map[string]int // versions of resources, for their ETags
-	counts   map[string]int // occurrences of each fault
-	started  []Started
-	machine  context.CancelFunc // ends the server's running system
-	requests []string
-	tokens   []string
-	most     int       // maximum number of simultaneous sessions
-	gone     time.Time // until this time, the BMC has no power
+	mu             sync.Mutex
+	power          string // On, Off, PoweringOn or PoweringOff
+	moves          int    // number of power transitions; a superseded transition has no effect
+	since          time.Time
+	boot           map[string]string // Target, Enabled, Mode, HttpBootUri
+	dellBoot       map[string]string
+	drives         map[string]*drive
+	sessions       map[string]int // token -> remaining requests; negative: no limit
+	nextID         int
+	tasks          map[string]*task
+	versions       map[string]int // versions of resources, for their ETags
+	counts         map[string]int // occurrences of each fault
+	started        []Started
+	machine        context.CancelFunc // ends the server's running system
+	requests       []string
+	tokens         []string
+	mostSessions   int       // maximum number of simultaneous sessions
+	unpoweredUntil time.Time // until this time, the BMC has no power
 }
 
 // drive is a virtual media device with its content.
@@ -146,7 +146,7 @@ func New(options Options) *BMC {
 	if options.Off {
 		b.power = "Off"
 	}
-	b.life, b.end = context.WithCancel(context.Background())
+	b.lifetime, b.end = context.WithCancel(context.Background())
 	return b
 }
 
@@ -259,7 +259,7 @@ func (b *BMC) Tokens() []string {
 func (b *BMC) MostSessions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.most
+	return b.mostSessions
 }
 
 // Requests returns the methods and paths of all requests.
@@ -277,7 +277,7 @@ func (b *BMC) Unplug(d time.Duration) {
 }
 
 func (b *BMC) unplug(d time.Duration) {
-	b.gone = b.clock.Now().Add(d)
+	b.unpoweredUntil = b.clock.Now().Add(d)
 	b.stop()
 	b.moves++
 	b.power = "Off"
@@ -321,7 +321,7 @@ func (b *BMC) move(by, to string, then func()) {
 // start boots the server according to the override. The caller holds the mutex.
 func (b *BMC) start() {
 	b.stop()
-	if b.life.Err() != nil {
+	if b.lifetime.Err() != nil {
 		return
 	}
 	var inserted *drive
@@ -353,7 +353,7 @@ func (b *BMC) start() {
 		b.started = append(b.started, Started{From: "physical-cd"})
 		return
 	}
-	ctx, cancel := context.WithCancel(b.life)
+	ctx, cancel := context.WithCancel(b.lifetime)
 	b.machine = cancel
 	if address := b.boot["HttpBootUri"]; enabled != "Disabled" && target == "UefiHttp" && address != "" {
 		b.running.Go(func() { b.run(ctx, "http", address, nil) })

@@ -14,14 +14,14 @@ import (
 // installation is the work of the installer on a machine, and later the work of the node.
 type installation struct {
 	simulate.Installation
-	legs    []leg
+	phases  []phase
 	reached models.HostStage
 	joins   bool // the host joins an installed cluster
 }
 
-// leg is a part of an installation, with the reported stage, the duration, and the condition for
+// phase is a part of an installation, with the reported stage, the duration, and the condition for
 // its end.
-type leg struct {
+type phase struct {
 	stage models.HostStage
 	info  string
 	takes time.Duration
@@ -30,7 +30,7 @@ type leg struct {
 
 // Durations of the parts of an installation, similar to those of a server with a local registry.
 const (
-	askAgain      = 20 * time.Second // interval while waiting for a condition
+	checkInterval = 20 * time.Second // interval while waiting for a condition
 	retryAfter    = 15 * time.Second // after a report that the appliance did not answer
 	writeStepTime = 15 * time.Second // for each 10 % of the image
 	bootkubeTime  = 4 * time.Minute
@@ -50,7 +50,7 @@ func (m *machine) install(step *models.Step) {
 		return
 	}
 	m.installation = &installation{Installation: wanted, joins: m.owner.takesHosts}
-	m.legs = m.plan()
+	m.phases = m.plan()
 	if m.loses {
 		m.loses = false
 		m.later(time.Duration(m.owner.site.rng.Int64N(int64(20*time.Minute))), m.losePower)
@@ -65,47 +65,47 @@ func (m *machine) losePower() {
 	m.later(m.owner.site.roughly(withoutPower), func() { m.boot(env) })
 }
 
-// plan returns the legs of the installation for the machine's role.
-func (m *machine) plan() []leg {
-	legs := []leg{{stage: models.HostStageStartingInstallation, takes: 10 * time.Second},
+// plan returns the phases of the installation for the machine's role.
+func (m *machine) plan() []phase {
+	phases := []phase{{stage: models.HostStageStartingInstallation, takes: 10 * time.Second},
 		{stage: models.HostStageInstalling, takes: 15 * time.Second}}
 	bootstrap := m.Role == models.HostRoleBootstrap
 	if m.Single {
-		legs = append(legs, leg{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime})
+		phases = append(phases, phase{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime})
 	}
 	for percent := 10; percent <= 100; percent += 10 {
-		legs = append(legs, leg{stage: models.HostStageWritingImageToDisk, info: fmt.Sprintf("%d%%", percent),
+		phases = append(phases, phase{stage: models.HostStageWritingImageToDisk, info: fmt.Sprintf("%d%%", percent),
 			takes: writeStepTime})
 	}
 	switch {
 	case m.Single:
 	case bootstrap:
-		legs = append(legs,
-			leg{stage: models.HostStageWaitingForControlPlane, takes: time.Minute,
+		phases = append(phases,
+			phase{stage: models.HostStageWaitingForControlPlane, takes: time.Minute,
 				until: func() bool { return m.owner.mastersAt(m, models.HostStageJoined) >= 2 }},
-			leg{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime},
-			leg{stage: models.HostStageWaitingForController, takes: time.Minute})
+			phase{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime},
+			phase{stage: models.HostStageWaitingForController, takes: time.Minute})
 	case m.Role == models.HostRoleWorker && !m.joins:
-		legs = append(legs, leg{stage: models.HostStageWaitingForControlPlane,
+		phases = append(phases, phase{stage: models.HostStageWaitingForControlPlane,
 			until: func() bool { return m.owner.mastersAt(m, models.HostStageDone) >= 2 }})
 	}
-	return append(legs, leg{stage: models.HostStageRebooting, takes: time.Minute})
+	return append(phases, phase{stage: models.HostStageRebooting, takes: time.Minute})
 }
 
-// next starts the next leg, or restarts the machine into its disk.
+// next starts the next phase, or restarts the machine into its disk.
 func (m *machine) next() {
 	if m.installation == nil {
 		return
 	}
-	if len(m.legs) == 0 {
+	if len(m.phases) == 0 {
 		m.bootDisk()
 		return
 	}
-	now := m.legs[0]
-	m.legs = m.legs[1:]
+	now := m.phases[0]
+	m.phases = m.phases[1:]
 	if m.fails(now.stage) {
 		m.report(models.HostStageFailed, fmt.Sprintf("The installation was aborted at the stage %q.", now.stage),
-			func() { m.legs = nil })
+			func() { m.phases = nil })
 		return
 	}
 	m.report(now.stage, now.info, func() {
@@ -122,7 +122,7 @@ func (m *machine) wait(until func() bool) {
 		return
 	}
 	installation := m.installation
-	m.later(m.owner.site.roughly(askAgain), func() {
+	m.later(m.owner.site.roughly(checkInterval), func() {
 		if m.installation == installation && installation != nil {
 			m.wait(until)
 		}
@@ -138,7 +138,7 @@ func (m *machine) fails(stage models.HostStage) bool {
 // rejection does not end the installation.
 func (m *machine) report(stage models.HostStage, info string, then func()) {
 	installation := m.installation
-	err := m.ask("the stage "+string(stage), func(e *engine.Engine) error {
+	err := m.call("the stage "+string(stage), func(e *engine.Engine) error {
 		return e.RecordHostProgress(m.owner.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage,
 			ProgressInfo: info})
 	})
@@ -210,7 +210,7 @@ func (s *owner) finalize() {
 			return
 		}
 		wait, left := stageTime, steps[1:]
-		if err := s.site.ask("the controller of "+cluster,
+		if err := s.site.call("the controller of "+cluster,
 			func(e *engine.Engine) error { return steps[0].do(e) }); err == errDown {
 			wait, left = retryAfter, steps
 		} else {

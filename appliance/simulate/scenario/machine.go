@@ -46,16 +46,16 @@ const (
 
 // machine is a machine at the site. Only events of the site's queue change it.
 type machine struct {
-	owner     *owner
-	number    int
-	hw        *simulate.Machine
-	power     power
-	env       string // infra-env of the booted image
-	life      int    // incremented by each change of power, which cancels scheduled actions
-	polled    []byte // last instructions that were executed
-	sent      map[models.StepType]string
-	pollEvery time.Duration
-	cut       time.Time // until this time, the link is cut
+	owner      *owner
+	number     int
+	hw         *simulate.Machine
+	power      power
+	env        string // infra-env of the booted image
+	powerEpoch int    // incremented by each change of power, which cancels scheduled actions
+	polled     []byte // last instructions that were executed
+	sent       map[models.StepType]string
+	pollEvery  time.Duration
+	cut        time.Time // until this time, the link is cut
 	*installation
 	misbooted bool // WrongBootOrder took effect
 	spare     bool // added after the cluster is installed
@@ -64,9 +64,9 @@ type machine struct {
 
 // later schedules an action. A change of the machine's power cancels it.
 func (m *machine) later(wait time.Duration, do func()) {
-	life := m.life
+	epoch := m.powerEpoch
 	m.owner.site.after(wait, func() {
-		if m.life == life {
+		if m.powerEpoch == epoch {
 			do()
 		}
 	})
@@ -74,7 +74,7 @@ func (m *machine) later(wait time.Duration, do func()) {
 
 func (m *machine) setPower(to power) {
 	m.power = to
-	m.life++
+	m.powerEpoch++
 	m.polled, m.sent = nil, make(map[models.StepType]string)
 }
 
@@ -114,12 +114,12 @@ func (m *machine) loseLink() {
 	}
 }
 
-// ask sends a request to the appliance, if the machine can reach the appliance.
-func (m *machine) ask(subject string, request func(*engine.Engine) error) error {
+// call sends a request to the appliance, if the machine can reach the appliance.
+func (m *machine) call(subject string, request func(*engine.Engine) error) error {
 	if m.owner.site.clock.realTime().Before(m.cut) {
 		return errDown
 	}
-	return m.owner.site.ask(subject+" of "+m.hw.Name()+" ("+m.hw.ID()+")", request)
+	return m.owner.site.call(subject+" of "+m.hw.Name()+" ("+m.hw.ID()+")", request)
 }
 
 func (m *machine) register() {
@@ -130,7 +130,7 @@ func (m *machine) register() {
 	}
 	var err error
 	for range times {
-		err = m.ask("the registration", func(e *engine.Engine) error {
+		err = m.call("the registration", func(e *engine.Engine) error {
 			_, err := e.RegisterHost(m.owner.site.ctx, m.env, &models.HostCreateParams{HostID: &id,
 				DiscoveryAgentVersion: agentImage})
 			return err
@@ -159,7 +159,7 @@ func (m *machine) clockOf() time.Time {
 // poll polls for instructions, executes them, and schedules the next poll.
 func (m *machine) poll() {
 	var body []byte
-	err := m.ask("a poll", func(e *engine.Engine) (err error) {
+	err := m.call("a poll", func(e *engine.Engine) (err error) {
 		body, err = e.Instructions(m.owner.site.ctx, engine.Poll{InfraEnvID: m.env, HostID: m.hw.ID(),
 			AgentVersion: agentImage, Timestamp: m.clockOf().Unix()})
 		return err
@@ -186,13 +186,13 @@ func (m *machine) poll() {
 		return
 	}
 	m.polled = body
-	life := m.life
+	epoch := m.powerEpoch
 	for _, step := range steps.Instructions {
-		if m.life == life {
+		if m.powerEpoch == epoch {
 			m.perform(step)
 		}
 	}
-	if m.life != life {
+	if m.powerEpoch != epoch {
 		return
 	}
 	if *steps.PostStepAction == models.StepsPostStepActionExit {
@@ -250,7 +250,7 @@ func (m *machine) perform(step *models.Step) {
 // reply sends the result of a step. If the appliance does not understand a reply that a real agent
 // could have sent, the run fails.
 func (m *machine) reply(reply *models.StepReply) {
-	err := m.ask("the reply to "+reply.StepID, func(e *engine.Engine) error {
+	err := m.call("the reply to "+reply.StepID, func(e *engine.Engine) error {
 		return e.ApplyStepReply(m.owner.site.ctx, m.env, m.hw.ID(), reply)
 	})
 	switch {
@@ -275,7 +275,7 @@ func (m *machine) sendLogs() {
 	}
 	ctx := m.owner.site.ctx
 	report := func(state models.LogsState) error {
-		return m.ask("the logs", func(e *engine.Engine) error {
+		return m.call("the logs", func(e *engine.Engine) error {
 			return e.RecordLogsProgress(ctx, cluster, m.env, m.hw.ID(),
 				state)
 		})
@@ -284,7 +284,7 @@ func (m *machine) sendLogs() {
 		return
 	}
 	m.later(m.owner.site.roughly(logsTime), func() {
-		err := m.ask("the logs", func(e *engine.Engine) error {
+		err := m.call("the logs", func(e *engine.Engine) error {
 			return e.StoreHostLogs(ctx, cluster, m.hw.ID(), strings.NewReader("simulated logs of "+m.hw.Name()))
 		})
 		if err == nil && report(models.LogsStateCompleted) == nil {

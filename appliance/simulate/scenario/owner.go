@@ -80,7 +80,7 @@ func (s *owner) now() time.Time { return s.site.clock.realTime() }
 
 // try sends a request of the owner to the appliance. The owner accepts a rejection.
 func (s *owner) try(subject string, request func(*engine.Engine) error) bool {
-	err := s.site.ask(subject, request)
+	err := s.site.call(subject, request)
 	if err != nil && err != errDown {
 		s.site.stats.count("rejected requests")
 	}
@@ -93,7 +93,7 @@ func (s *owner) check() {
 	if s.site.up {
 		if s.cluster == "" {
 			s.create()
-		} else if until := s.attend(); !until.IsZero() {
+		} else if until := s.handleCluster(); !until.IsZero() {
 			wait = max(wait, until.Sub(s.now()))
 		}
 	}
@@ -186,8 +186,9 @@ func (s *owner) setFaults(m *machine, faults simulate.Faults) {
 	m.polled = nil
 }
 
-// attend does what the cluster needs. It returns the time of the next check; zero means soon.
-func (s *owner) attend() (until time.Time) {
+// handleCluster does what the cluster needs. It returns the time of the next check; zero means
+// soon.
+func (s *owner) handleCluster() (until time.Time) {
 	var cluster *models.Cluster
 	if !s.try("a check of "+s.cluster, func(e *engine.Engine) (err error) {
 		cluster,
@@ -288,7 +289,7 @@ func (s *owner) bind(which func(*machine) bool) {
 
 // statusOf returns a machine's status on the page, or "".
 func (s *owner) statusOf(m *machine) (status string) {
-	err := s.site.ask("a check of "+m.hw.ID(), func(e *engine.Engine) error {
+	err := s.site.call("a check of "+m.hw.ID(), func(e *engine.Engine) error {
 		host, err := e.Host(s.env, m.hw.ID())
 		if err == nil {
 			status = *host.Status
@@ -311,7 +312,7 @@ func (s *owner) install() {
 	}
 	s.site.stats.Installations++
 	s.attempt++
-	s.pressed, s.finalizing, s.since, s.fault = true, false, s.now(), s.draw()
+	s.pressed, s.finalizing, s.since, s.fault = true, false, s.now(), s.selectFault()
 	attempt := s.attempt
 	if s.site.chance(s.site.kind.People.Cancel) {
 		s.site.after(time.Duration(s.site.rng.Int64N(int64(time.Hour))), func() {
@@ -322,8 +323,8 @@ func (s *owner) install() {
 	}
 }
 
-// draw selects the fault of an installation as a whole at random.
-func (s *owner) draw() string {
+// selectFault selects the fault of an installation as a whole at random.
+func (s *owner) selectFault() string {
 	shares := s.site.kind.Faults.Clusters
 	for _, name := range slices.Sorted(maps.Keys(shares)) {
 		if s.site.chance(shares[name]) {
@@ -335,7 +336,7 @@ func (s *owner) draw() string {
 }
 
 func (s *owner) cancel() {
-	s.try("the cancelling of "+s.cluster, func(e *engine.Engine) error {
+	s.try("the cancellation of "+s.cluster, func(e *engine.Engine) error {
 		_, err := e.CancelInstallation(s.site.ctx, s.cluster)
 		return err
 	})
@@ -554,7 +555,7 @@ func (s *owner) join(cluster *models.Cluster) bool {
 		case models.HostStatusAddedToExistingCluster:
 			added++
 		case models.HostStatusKnown:
-			if s.try("the joining of "+h.ID.String(), func(e *engine.Engine) error {
+			if s.try("the day-2 installation of "+h.ID.String(), func(e *engine.Engine) error {
 				_,
 					err := e.InstallHost(s.site.ctx, s.env, h.ID.String())
 				return err
@@ -590,8 +591,8 @@ func (s *owner) join(cluster *models.Cluster) bool {
 	return waiting
 }
 
-// attendDay2 installs the hosts that are ready to join.
-func (s *owner) attendDay2() {
+// handleDay2 installs the hosts that are ready to join.
+func (s *owner) handleDay2() {
 	var cluster *models.Cluster
 	if s.try("a check of "+s.cluster, func(e *engine.Engine) (err error) {
 		cluster,
@@ -645,7 +646,7 @@ func (s *owner) perform(act Act) {
 	case doBind:
 		s.bind(func(m *machine) bool { return m.number == act.Host || act.Host == 0 })
 	case doJoin:
-		s.attendDay2()
+		s.handleDay2()
 	case doUnbind:
 		chosen(func(m *machine) {
 			s.try("the reclaiming of "+m.hw.ID(), func(e *engine.Engine) error {

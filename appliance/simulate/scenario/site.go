@@ -255,8 +255,8 @@ func (s *site) errorAt() error {
 // errDown is returned while the appliance is off, asleep or unreachable.
 var errDown = errors.New("the appliance does not respond")
 
-// ask sends a request to the appliance. An error that is not a rejection ends the run.
-func (s *site) ask(subject string, request func(*engine.Engine) error) error {
+// call sends a request to the appliance. An error that is not a rejection ends the run.
+func (s *site) call(subject string, request func(*engine.Engine) error) error {
 	if !s.up {
 		return errDown
 	}
