@@ -135,7 +135,7 @@ func TestOSImages_listVerifyRemove(t *testing.T) {
 	require.Equal(t, osimage.SourceFile, list[0].Source)
 	requireRefusal(t, call(t, http.MethodDelete, address+consolePath+"/os-images/"+list[0].ID, nil),
 		http.StatusConflict,
-		"is named by the configuration")
+		"remove it from os_images")
 	of := address + consolePath + "/os-images/" + list[1].ID
 	require.Equal(t, http.StatusAccepted, call(t, http.MethodPost, of+"/verify", nil).status)
 	eventually(t, "the image is verified", func() bool {
