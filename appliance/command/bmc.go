@@ -159,8 +159,8 @@ func writeServer(out io.Writer, server *bmc.Server) error {
 		}
 	}
 	line("Name", server.Name)
-	line("Id", server.ID)
-	line("Belongs to", server.Owner)
+	line("ID", server.ID)
+	line("Owner", server.Owner)
 	line("Address", server.Address)
 	line("State", string(server.State))
 	line("Power", powerText(server.Power))
@@ -171,15 +171,15 @@ func writeServer(out io.Writer, server *bmc.Server) error {
 		line("BMC", strings.TrimSpace(s.BMCModel+" "+strings.TrimPrefix(s.BMCFirmware, s.BMCModel+" ")))
 		line("MAC addresses", strings.Join(s.MACs, " "))
 	}
-	line("Doing", server.Activity)
+	line("Activity", server.Activity)
 	if server.Pending != nil {
-		line("Ordered", string(server.Pending.Kind))
+		line("Queued action", string(server.Pending.Kind))
 	}
 	if server.Booted != nil && server.Booted.Host != nil {
 		line("Host", server.Booted.Host.ID)
 	}
 	if !server.LastSeen.IsZero() {
-		line("Answered last", server.LastSeen.Local().Format(time.DateTime))
+		line("Last response", server.LastSeen.Local().Format(time.DateTime))
 	}
 	line("Error", troubleText(server))
 	if err := table.Flush(); err != nil {
@@ -371,11 +371,11 @@ func writeRequestLog(out io.Writer, c bmc.RequestLog) {
 		if e.Request != "" {
 			fmt.Fprintf(out, "    > %s\n", e.Request)
 		}
-		answered := e.Error
+		response := e.Error
 		if e.Status > 0 {
-			answered = fmt.Sprintf("%d %s", e.Status, strings.Join(e.ResponseHeaders, ", "))
+			response = fmt.Sprintf("%d %s", e.Status, strings.Join(e.ResponseHeaders, ", "))
 		}
-		fmt.Fprintf(out, "    < %s (%s)\n", answered, e.Duration.Round(time.Millisecond))
+		fmt.Fprintf(out, "    < %s (%s)\n", response, e.Duration.Round(time.Millisecond))
 		if e.Response != "" {
 			fmt.Fprintf(out, "      %s\n", e.Response)
 		}

@@ -62,7 +62,7 @@ func TestBMCCommands(t *testing.T) {
 		{"show", "n1"}} {
 		code, out, errOut := landfall(arguments...)
 		require.Zero(t, code, errOut)
-		require.Contains(t, out, "Ordered: ", "%v", arguments)
+		require.Contains(t, out, "Queued action: ", "%v", arguments)
 	}
 	code, out, _ = landfall("log", "n1", "--json")
 	require.Zero(t, code)

@@ -78,10 +78,10 @@ func writeReport(out io.Writer, report *doctor.Report, all bool) error {
 			area = finding.Area
 			fmt.Fprintf(out, "%s\n", area)
 		}
-		fmt.Fprintf(out, "  %-8s%s\n          asked     %s\n          answered  %s\n", finding.Status, finding.Subject,
+		fmt.Fprintf(out, "  %-8s%s\n          check   %s\n          result  %s\n", finding.Status, finding.Subject,
 			finding.Check, finding.Result)
 		if finding.Advice != "" {
-			fmt.Fprintf(out, "          do        %s\n", finding.Advice)
+			fmt.Fprintf(out, "          advice  %s\n", finding.Advice)
 		}
 	}
 	_, err := fmt.Fprintf(out, "%d red, %d amber, %d unknown, %d green\n", counts[doctor.Red], counts[doctor.Amber],

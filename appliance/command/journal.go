@@ -275,7 +275,7 @@ func (w *replayWriter) begin() {
 		w.line(map[string]any{"journal": m, "signature": "valid", "fingerprint": m.Key.Fingerprint()})
 		return
 	}
-	w.printf("Cluster %s (%s)\n  made       %s by Landfall %s, %d steps up to revision %d\n  signature  valid; the "+
+	w.printf("Cluster %s (%s)\n  exported   %s by Landfall %s, %d steps up to revision %d\n  signature  valid; the "+
 		"site's key is %s\n",
 		m.ClusterName, m.ClusterID, m.MadeAt.Format(time.RFC3339), m.Landfall, m.Steps, m.Revision, m.Key.Fingerprint())
 	for _, member := range m.Members {
