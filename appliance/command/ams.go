@@ -85,7 +85,7 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		value string
 	}{
 		{"organization", s.Organization}, {"account", s.Account}, {"last contact", formatTime(s.LastContact)},
-		{"next try", formatTime(s.NextTry)},
+		{"next attempt", formatTime(s.NextTry)},
 		{"oldest waiting", formatTime(s.OldestWaiting)}, {"token until", formatTime(s.TokenUntil)},
 	} {
 		if line.value != "" {

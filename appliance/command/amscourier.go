@@ -91,15 +91,15 @@ func newAMSImport() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("read the receipts: %w", err)
 			}
-			var came ams.Imported
+			var imported ams.Imported
 			if err := appliance.send(cmd.Context(), http.MethodPost, console.AMSReceiptsRoute+"?trust="+
-				url.QueryEscape(trust), "application/octet-stream", bytes.NewReader(text), &came); err != nil {
+				url.QueryEscape(trust), "application/octet-stream", bytes.NewReader(text), &imported); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(),
 				"%d clusters confirmed, %d receipts already imported, %d need attention, %d belong to unknown "+
 					"clusters.\n",
-				came.Applied, came.Already, came.Stopped, came.Unknown)
+				imported.Applied, imported.Already, imported.Stopped, imported.Unknown)
 			return nil
 		},
 	}
@@ -152,17 +152,17 @@ func newAMSPush() *cobra.Command {
 			orElse(&receipts, strings.TrimSuffix(arguments[0], ".lfc")+".receipts.lfc")
 			fmt.Fprintf(cmd.OutOrStdout(), "Export %s of site %s for %s: %d clusters.\n", file.Header.Export,
 				file.Header.Site, file.Header.APIURL, len(file.Entries))
-			came, err := ams.Push(cmd.Context(), file, ams.PushOptions{
+			receiptFile, err := ams.Push(cmd.Context(), file, ams.PushOptions{
 				Client: api, Clock: clockwork.NewRealClock(), Key: key, Progress: progress, Account: account,
 				OnReceipt: func(done, all int, entry ams.CourierEntry) {
 					fmt.Fprintf(cmd.OutOrStdout(), "%d/%d %s %s: %s %s\n", done, all, entry.ClusterID,
 						entry.Desired.DisplayName, entry.Outcome, entry.Problem)
 				},
 			})
-			if came == nil {
+			if receiptFile == nil {
 				return err
 			}
-			return errors.Join(err, writeReceipts(cmd.OutOrStdout(), receipts, key, *came))
+			return errors.Join(err, writeReceipts(cmd.OutOrStdout(), receipts, key, *receiptFile))
 		},
 	}
 	flags := cmd.Flags()

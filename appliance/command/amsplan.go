@@ -71,7 +71,7 @@ func writePlans(out io.Writer, plans []ams.Planned) {
 		case plan.Reason != "":
 			fmt.Fprintf(out, "  then a user must decide: %s\n", plan.Reason)
 		case len(plan.Calls) == 0:
-			fmt.Fprintln(out, "  nothing: the update is closed without a request")
+			fmt.Fprintln(out, "  no request: the update is closed")
 		}
 	}
 }

@@ -184,7 +184,7 @@ func writeMirrorModel(out io.Writer, model *site.Model) error {
 		return err
 	}
 	for _, imported := range model.Imports {
-		fmt.Fprintf(out, "import %s for the %s, of %s: %d files\n", imported.Name, imported.Level,
+		fmt.Fprintf(out, "import %s for the %s, from %s: %d files\n", imported.Name, imported.Level,
 			imported.Imported.Format(time.DateTime), len(imported.Files))
 	}
 	for _, catalog := range model.Catalogs {
@@ -251,11 +251,11 @@ func newMirrorExplain() *cobra.Command {
 func writeExplanation(out io.Writer, explained *mirror.Explanation) error {
 	_, err := fmt.Fprintln(out, explained.Image)
 	for i, step := range explained.Steps {
-		tried := "tried here"
+		order := "first"
 		if i > 0 {
-			tried = "then here"
+			order = "then"
 		}
-		_, stepErr := fmt.Fprintf(out, "  %s: %s (%s)\n", tried, step.Image, step.Rule)
+		_, stepErr := fmt.Fprintf(out, "  %s: %s (%s)\n", order, step.Image, step.Rule)
 		err = errors.Join(err, stepErr)
 	}
 	for _, note := range explained.Notes {
