@@ -62,9 +62,9 @@ func TestKernelArguments_editDefault(t *testing.T) {
 	}
 }
 
-// TestKernelArguments_reachEveryArea reads the arguments back by the rules of coreos-installer, for
-// every age and architecture.
-func TestKernelArguments_reachEveryArea(t *testing.T) {
+// TestKernelArguments_writtenToEveryArea reads the arguments back by the rules of coreos-installer,
+// for every age and architecture.
+func TestKernelArguments_writtenToEveryArea(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso   skeleton.ISO
 		areas []string

@@ -30,7 +30,7 @@ func (e *NoMinimalError) Error() string {
 // tablePath is the path of the table for the minimal ISO in a live ISO.
 const tablePath = "coreos/miniso.dat"
 
-// TablePath returns the path of the file, beside a base, with the table for its minimal ISO. The
+// TablePath returns the path of the file, next to a base, with the table for its minimal ISO. The
 // file is used for a base that does not contain a table.
 func TablePath(path string) string { return path + ".miniso" }
 
@@ -66,7 +66,7 @@ type minimalOnce struct {
 // *NoMinimalError reports that the base has no minimal image.
 //
 // The layout comes from the table in coreos/miniso.dat of the base, or from the table that
-// MakeTable wrote beside the base.
+// MakeTable wrote next to the base.
 func (b *Base) Minimal(p Payload, rootfsURL string, args ...KernelArgument) (*Image, error) {
 	rootfs, err := rootfsKernelArgument(rootfsURL)
 	if err != nil {
@@ -135,7 +135,7 @@ func (b *Base) MakeTable(ctx context.Context) error {
 		return err
 	}
 	if err := writeFile(TablePath(b.path), data); err != nil {
-		return fmt.Errorf("cannot write the table for the minimal ISO beside the base ISO: %w", err)
+		return fmt.Errorf("cannot write the table for the minimal ISO next to the base ISO: %w", err)
 	}
 	b.minimal.Lock()
 	b.minimal.done = false
@@ -219,7 +219,7 @@ func (b *Base) findMinimal() (*minimal, error) {
 	return m, nil
 }
 
-// findTable reads the table in the base. If that fails, it reads the table beside the base.
+// findTable reads the table in the base. If that fails, it reads the table next to the base.
 func (b *Base) findTable() (t *table, where string, err error) {
 	inside := errors.New("the ISO has no " + tablePath)
 	if e := b.volume.Find(tablePath); e != nil && !e.Dir {

@@ -231,7 +231,7 @@ func TestMakeTable_besideBase(t *testing.T) {
 		base := open(t, gone)
 		require.NoError(t, os.RemoveAll(filepath.Dir(gone)))
 		require.ErrorContains(t, base.MakeTable(t.Context()),
-			"cannot write the table for the minimal ISO beside the base ISO")
+			"cannot write the table for the minimal ISO next to the base ISO")
 	})
 }
 

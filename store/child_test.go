@@ -169,7 +169,7 @@ func holder(dir string) error {
 	return db.Close()
 }
 
-func TestOpen_secondProcessLearnsHolder(t *testing.T) {
+func TestOpen_secondProcessIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	cmd := child(t, "holder", dir)
 	in, err := cmd.StdinPipe()

@@ -74,7 +74,7 @@ func TestCachedBucket_readsLikePlainBucket(t *testing.T) {
 		want, wantErr := plain.Get(tx, key)
 		got, err := cached.Get(tx, key)
 		if fmt.Sprint(want, wantErr) != fmt.Sprint(got, err) {
-			return fmt.Errorf("%s is %v (%v), and %v (%v) by the cache", key, want, wantErr, got, err)
+			return fmt.Errorf("%s is %v (%v), but the cache returns %v (%v)", key, want, wantErr, got, err)
 		}
 		return nil
 	}

@@ -489,7 +489,7 @@ func TestReadDir(t *testing.T) {
 	require.ErrorContains(t, err, "agent-config.yaml: is larger than 1024 KiB")
 }
 
-func FuzzNoDirectoryMakesTheReaderFail(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	for name, text := range directory() {
 		f.Add(name, text)
 	}

@@ -5,7 +5,7 @@
 // The desired state of a server is declarative: [Manager.Ensure] sets it, one worker per server
 // reconciles it, [Manager.Server] returns the actual state, and [Manager.Observe] reports changes.
 // The store contains everything that a worker needs after a crash, including the current step of a
-// boot sequence. One-time actions (boot, power, eject) are stored beside the desired state.
+// boot sequence. One-time actions (boot, power, eject) are stored with the desired state.
 //
 //	address.go     addresses of BMCs
 //	manager.go     the servers and their desired state

@@ -250,7 +250,7 @@ func TestAgent_sendsOutputOnce(t *testing.T) {
 	require.Equal(t, map[models.StepType]int{models.StepTypeInventory: 2, models.StepTypeNtpSynchronizer: 2}, byType)
 }
 
-func TestAgent_freezesLikeTheRealOne(t *testing.T) {
+func TestAgent_freezesLikeRealAgent(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 		http.StatusConflict} {

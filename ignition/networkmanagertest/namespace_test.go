@@ -99,7 +99,7 @@ func parse(t *testing.T, text string) outcome {
 	return o
 }
 
-func TestNetworkManagerStarts_card(t *testing.T) {
+func TestNetworkManagerStarts_nic(t *testing.T) {
 	host := func(mac, address string) ignition.HostNetwork {
 		return ignition.HostNetwork{
 			YAML: strings.ReplaceAll(`interfaces:

@@ -199,7 +199,7 @@ func (*Topology) expects() string {
 	return "single-node, compact, four-masters or five-masters (workers are a key of their own)"
 }
 
-// Binding says how machines are bound to a cluster.
+// Binding determines how machines are bound to a cluster.
 type Binding string
 
 const (
