@@ -19,7 +19,8 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 		return listener, nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil,
-			fmt.Errorf("another program already listens on %s; stop it, or choose another address with --listen",
+			fmt.Errorf("another program already listens on %s; stop that program, or choose another address with "+
+				"--listen",
 				address)
 	case errors.Is(err, syscall.EACCES):
 		return nil,

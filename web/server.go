@@ -182,8 +182,8 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			s.options.Logger.ErrorContext(ctx, "Request handler panicked.",
 				"method", c.Request().Method, "route", c.Path(), "panic", cause, "stack", string(debug.Stack()))
 			err = problem.New(http.StatusInternalServerError,
-				"the appliance failed to handle this request because of an internal error; its log has the details "+
-					"under request id %s",
+				"the appliance failed to handle this request because of an internal error; the appliance's log has "+
+					"the details under request id %s",
 				RequestID(ctx))
 		}()
 		return next(c)

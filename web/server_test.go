@@ -276,7 +276,7 @@ func TestListen_unusableAddress(t *testing.T) {
 	defer func() { require.NoError(t, taken.Close()) }()
 	for address, sentence := range map[string]string{
 		taken.Addr().String(): "another program already listens on " + taken.Addr().String() +
-			"; stop it, or choose another address with --listen",
+			"; stop that program, or choose another address with --listen",
 		"203.0.113.7:8090":     "203.0.113.7:8090 is not an address of this machine",
 		"no-such-host.invalid": "cannot listen on no-such-host.invalid",
 	} {

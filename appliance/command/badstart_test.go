@@ -112,7 +112,7 @@ func TestServe_portInUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	requireRefusedStart(t, dir, []string{"--listen", taken.Addr().String()},
 		"another program already listens on "+taken.Addr().String()+
-			"; stop it, or choose another address with --listen")
+			"; stop that program, or choose another address with --listen")
 	require.NoDirExists(t, dir, "serve left a data directory behind")
 }
 

@@ -78,18 +78,18 @@ func (s *service) accountOperations() []operation.Operation {
 			Summary: "Show an organization", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "listQuotaCost", Method: http.MethodGet, Path: "/organizations/:id/quota_cost",
 			Handler: empty("QuotaCostList"),
-			Summary: "List quota costs; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			Summary: "List quota costs (always empty)", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "listOrganizationQuota", Method: http.MethodGet, Path: "/organizations/:id/resource_quota",
 			Handler: empty("ResourceQuotaList"),
-			Summary: "List resource quotas; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			Summary: "List resource quotas (always empty)", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "listResourceQuota", Method: http.MethodGet, Path: "/resource_quota", Handler: empty("ResourceQuotaList"),
-			Summary: "List resource quotas; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			Summary: "List resource quotas (always empty)", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "listRoleBindings", Method: http.MethodGet, Path: "/role_bindings", Handler: empty("RoleBindingList"),
-			Summary: "List role bindings; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			Summary: "List role bindings (always empty)", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "listRoles", Method: http.MethodGet, Path: "/roles", Handler: empty("RoleList"),
-			Summary: "List roles; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			Summary: "List roles (always empty)", Status: http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "listSKUs", Method: http.MethodGet, Path: "/skus", Handler: empty("SKUList"),
-			Summary: "List SKUs; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			Summary: "List SKUs (always empty)", Status: http.StatusOK, Answer: operation.AnyObject{}},
 	}
 }
 
@@ -189,7 +189,8 @@ func (s *service) getOrganization(c echo.Context) error {
 // checkOrganization returns an error if the ID is not that of the site's organization.
 func (s *service) checkOrganization(id string) error {
 	if id != s.Site.Organization().ID {
-		return notFound("Organization with id='%s' not found; this site has %s", id, s.Site.Organization().ID)
+		return notFound("Organization with id='%s' not found; the organization of this site is %s",
+			id, s.Site.Organization().ID)
 	}
 	return nil
 }

@@ -98,8 +98,10 @@ func readDirectory(c echo.Context) ([]abi.File, error) {
 func untar(body io.Reader) ([]abi.File, error) {
 	unpacked, err := gzip.NewReader(body)
 	if err != nil {
-		return nil, problem.BadRequest("The body is neither a form with the directory's files nor a tar.gz of it: %v.",
-			err)
+		return nil,
+			problem.BadRequest("The body is neither a form with the directory's files nor a tar.gz archive of the "+
+				"directory: %v.",
+				err)
 	}
 	var files []abi.File
 	for archive := tar.NewReader(io.LimitReader(unpacked, abiUploadBytes)); ; {

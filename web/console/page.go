@@ -172,7 +172,7 @@ func (p *page) serve(c echo.Context) error {
 		}
 		if wanted, ok = p.files["index.html"]; !ok {
 			return problem.NotFound("this appliance was built without its browser application (make build includes " +
-				"it); its API is at /api/assisted-install/v2")
+				"the application); the API is at /api/assisted-install/v2")
 		}
 	}
 	return wanted.serve(c, p.ui)

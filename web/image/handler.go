@@ -183,7 +183,7 @@ func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 		return nil
 	case http.StatusPreconditionFailed:
 		return refuse(response, image, w.refused,
-			"the image has changed since the revision in If-Match or If-Unmodified-Since; download it again")
+			"the image has changed since the revision in If-Match or If-Unmodified-Since; download the image again")
 	}
 	return refuse(response, image, w.refused,
 		fmt.Sprintf("the Range header %q selects none of the image's %d bytes; write bytes=FROM-TO",
@@ -224,7 +224,7 @@ func (s *Service) logBroken(c echo.Context, k readerKey, image *download, err er
 	}
 	level, message := slog.LevelDebug, "Client cancelled the download of an image."
 	if errors.Is(err, errStalled) {
-		level, message = slog.LevelWarn, "Client disconnected because it stopped reading an image."
+		level, message = slog.LevelWarn, "Client was disconnected because it stopped reading an image."
 	}
 	if errors.As(err, new(*isogen.BaseError)) {
 		level, message = slog.LevelError, "Download cancelled because the base ISO was changed."

@@ -1,5 +1,5 @@
 // Failures, and a single node: hosts that do not meet the requirements, a failed installation, a
-// cancelled one. Each step continues after the one before.
+// cancelled one. Each step builds on the previous steps.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -216,7 +216,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
       .getByTestId('why-it-failed')
       .getByText(/host-2: the installation was aborted at the stage "Writing image to disk"/)
       .waitFor();
-    await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // it links to the internet
+    await page.getByText('Report a bug').waitFor({ state: 'hidden' }); // the link leads to the internet
     await browser.screenshot('a-failed-installation');
     await page.getByRole('button', { name: /^Host inventory/ }).click();
     await browser.screenshot('the-hosts-of-a-failed-installation');

@@ -1,5 +1,5 @@
 // Images: an uploaded base ISO, downloaded and compared images, and a machine that boots from the
-// short address while the page shows its progress. Each step continues after the one before.
+// short address while the page shows its progress. Each step builds on the previous steps.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,5 +1,5 @@
 // The main task: from the wizard to the installed cluster's kubeconfig, in a real browser, with the
-// built binary and simulated hosts. Each step continues after the one before.
+// built binary and simulated hosts. Each step builds on the previous steps.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -18,7 +18,8 @@ const syslinux = '/usr/lib/syslinux/modules/bios';
 const busybox = '/bin/busybox';
 
 /**
- * The volume id of the live ISO: as CoreOS's from OpenShift 4.19 on, without an OpenShift version.
+ * The volume id of the live ISO. Like CoreOS's volume ids since OpenShift 4.19, it contains no
+ * OpenShift version.
  */
 export const volumeId = 'rhcos-9.6.20250523-0';
 

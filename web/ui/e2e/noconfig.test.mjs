@@ -1,4 +1,4 @@
-// An appliance without configuration, as on the first day: each page shows what is missing.
+// An appliance without configuration, as after a first start: each page shows what is missing.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -1,5 +1,5 @@
-// The page of the servers without YAML: adding one, importing a table, booting from a cluster's
-// image, power, request log, removal. The BMCs are those of the demo.
+// The page of the servers without YAML: adding a server, importing a table, booting from the image
+// of a cluster, power, request log, removal. The BMCs are those of the demo.
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { shownProof } from '../src/mirror/api';
 
-const kept = [
+const proofs = [
   { id: 'install', cluster_id: 'other' },
   { id: 'started', cluster_id: 'mine' },
   { id: 'release' },
@@ -24,7 +24,7 @@ describe('shownProof', () => {
     ['none if its cluster has none', { started: undefined, cluster: 'new' }, undefined],
   ])('%s', async (_name, wanted, shown) => {
     vi.stubGlobal('fetch', (url: string) =>
-      url.endsWith('/proofs') ? answer({ proofs: kept }) : answer({ id: url.slice(url.lastIndexOf('/') + 1) }),
+      url.endsWith('/proofs') ? answer({ proofs }) : answer({ id: url.slice(url.lastIndexOf('/') + 1) }),
     );
     expect((await shownProof(wanted)).proof?.id).toBe(shown);
   });

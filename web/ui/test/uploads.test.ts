@@ -6,10 +6,10 @@ import { Uploads } from '../src/osimages/uploads';
 const settle = () => new Promise((done) => setTimeout(done, 5));
 const file = new File(['contents'], 'live.iso', { lastModified: 1 });
 
-const surroundings = (transport: Partial<Transport> = {}, kept?: string) => {
-  const storage = new Map(kept === undefined ? [] : [['landfall-uploads', kept]]);
+const surroundings = (transport: Partial<Transport> = {}, stored?: string) => {
+  const storage = new Map(stored === undefined ? [] : [['landfall-uploads', stored]]);
   return {
-    kept: () => storage.get('landfall-uploads'),
+    stored: () => storage.get('landfall-uploads'),
     transport: {
       announce: vi.fn(() => Promise.resolve({ id: 'id-1', offset_bytes: 0 })),
       offset: vi.fn(() => Promise.resolve(0)),
@@ -49,7 +49,7 @@ describe('Uploads', () => {
     const uploads = new Uploads(around);
     await expect(uploads.add(file, {})).rejects.toThrow('The disk is full.');
     expect(uploads.views()).toEqual([]);
-    expect(around.kept()).toBe('[]');
+    expect(around.stored()).toBe('[]');
   });
 
   it('resume after a reload with the same file', async () => {
@@ -57,14 +57,14 @@ describe('Uploads', () => {
     await new Uploads(before).add(file, { openshift_version: '4.20' });
     await settle();
 
-    const after = surroundings({}, before.kept());
+    const after = surroundings({}, before.stored());
     const uploads = new Uploads(after);
     expect(uploads.views()).toMatchObject([{ name: 'live.iso', state: 'unfinished' }]);
     await uploads.add(file, {});
     await settle();
     expect(after.transport.announce).not.toHaveBeenCalled();
     expect(uploads.views()).toMatchObject([{ state: 'done' }]);
-    expect(after.kept()).toBe('[]');
+    expect(after.stored()).toBe('[]');
   });
 
   it('not listed after cancellation', async () => {
@@ -74,7 +74,7 @@ describe('Uploads', () => {
     await uploads.of(uploads.views()[0]?.key ?? '')?.cancel();
     expect(around.transport.abandon).toHaveBeenCalledWith('id-1');
     expect(uploads.views()).toEqual([]);
-    expect(around.kept()).toBe('[]');
+    expect(around.stored()).toBe('[]');
   });
 
   it('same file twice', async () => {
@@ -87,7 +87,7 @@ describe('Uploads', () => {
     expect(around.transport.announce).toHaveBeenCalledTimes(2);
   });
 
-  it.each(['no JSON', '{}', '[null,{"id":7}]'])('empty if the storage contains %s', (kept) => {
-    expect(new Uploads(surroundings({}, kept)).views()).toEqual([]);
+  it.each(['no JSON', '{}', '[null,{"id":7}]'])('empty if the storage contains %s', (stored) => {
+    expect(new Uploads(surroundings({}, stored)).views()).toEqual([]);
   });
 });

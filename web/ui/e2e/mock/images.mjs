@@ -4,7 +4,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 
 const gib = 1024 ** 3;
-const gone = [404, { code: 404, message: 'there is no such upload; begin it again' }];
+const noSuchUpload = [404, { code: 404, message: 'there is no such upload; start the upload again' }];
 
 /** The content of every downloaded discovery ISO. */
 export const image = Buffer.alloc(3 * 1024 ** 2, 'mock');
@@ -131,7 +131,7 @@ export const imageMock = ({ isEmpty = false } = {}) => {
     }
     const found = uploads.get(id);
     if (!found) {
-      return gone;
+      return noSuchUpload;
     }
     const at = { 'Upload-Offset': String(found.offset) };
     if (method === 'HEAD' || method === 'GET') {
