@@ -115,7 +115,7 @@ func TestHosts_bindAndUnbind(t *testing.T) {
 
 	fixed := d.host(own)
 	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+own.String()+"/hosts/"+fixed.String()+
-		"/actions/unbind", nil), 409, "made for one cluster")
+		"/actions/unbind", nil), 409, "belongs to a cluster")
 }
 
 func TestAgents_instructionsAndReplies(t *testing.T) {

@@ -118,7 +118,7 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 			[]string{`".yaml" has nothing before its extension`}},
 		"a leading dot": {object{"file_name": ".a.yaml"}, 422, []string{"begins with a dot"}},
 		"a name of the other folder": {object{"file_name": "taken.yaml"}, 400,
-			[]string{"taken.yaml in the folder manifests already", "one of the two folders only"}},
+			[]string{"taken.yaml in the folder manifests already", "installer merges both folders"}},
 		"a field that is not known": {object{"kind": "x"}, 400, []string{`the unknown field "kind"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
