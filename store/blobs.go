@@ -209,7 +209,7 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 		}
 	}
 	if removed > 0 {
-		db.logger.Info("blobs collected", "removed", removed)
+		db.logger.Info("Unreferenced blobs removed.", "removed", removed)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func (db *DB) open(options Options) (revision uint64, err error) {
 	}
 	if err := writeHolder(db.dirLock, db.clock.Now()); err != nil {
 		// Opening continues even if the disk is full, so that stored data can be read.
-		db.logger.Warn("process ID not written to the lock file of the data directory", "path", db.dirLock.Name(),
+		db.logger.Warn("The process ID could not be written to the lock file of the data directory.", "path",
+			db.dirLock.Name(),
 			"error", err)
 	}
 	defer func() {

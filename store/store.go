@@ -175,7 +175,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 		return nil, err
 	}
 	db.feed = newFeed(revision)
-	db.logger.Info("database opened", "path", db.path, "revision", revision, "took", db.clock.Since(start))
+	db.logger.Info("Database opened.", "path", db.path, "revision", revision, "took", db.clock.Since(start))
 	return db, nil
 }
 

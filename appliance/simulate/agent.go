@@ -63,7 +63,7 @@ func (s *system) agent(ctx context.Context, recorded *models.Host) error {
 			if command.RetrySeconds > 0 {
 				again = time.Duration(command.RetrySeconds) * time.Second
 			}
-			s.group.log.Warn("invalid command for the next-step runner", "host", s.machine.hostname,
+			s.group.log.Warn("Invalid command for the next-step runner.", "host", s.machine.hostname,
 				"error", err)
 			if err := s.group.pause(ctx, again); err != nil {
 				return err
@@ -119,7 +119,7 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 			status == http.StatusConflict:
 			return nil, s.freeze(err)
 		default:
-			s.group.log.Debug("registration failed", "host", s.machine.hostname, "error", err)
+			s.group.log.Debug("Registration failed.", "host", s.machine.hostname, "error", err)
 			if err := s.group.rest(ctx, registrationWait(status)); err != nil {
 				return nil, err
 			}
@@ -170,7 +170,7 @@ func (s *system) runner(ctx context.Context) error {
 			if statusOf(err) == http.StatusNotFound {
 				return s.freeze(err)
 			}
-			s.group.log.Debug("poll for instructions failed", "host", s.machine.hostname, "error", err)
+			s.group.log.Debug("The poll for instructions failed.", "host", s.machine.hostname, "error", err)
 			if err := s.group.rest(ctx, waiting.delay()); err != nil {
 				return err
 			}
@@ -322,7 +322,8 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 		if reply.ExitCode == 0 {
 			sent.release(reply.StepType, reply.Output)
 		}
-		s.group.log.Debug("reply rejected", "host", s.machine.hostname, "step", step.StepID, "error", err)
+		s.group.log.Debug("The appliance rejected a reply.", "host", s.machine.hostname, "step", step.StepID,
+			"error", err)
 		return
 	}
 	s.emit(Event{Kind: EventStep, Info: string(step.StepType)})

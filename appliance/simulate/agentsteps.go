@@ -417,7 +417,7 @@ func (s *system) gatherLogs(ctx context.Context, args []string) outcome {
 func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 	report := func(state models.LogsState) {
 		if err := s.api.hostLogsProgress(ctx, s.ref, state); err != nil {
-			s.group.log.Debug("report of the state of the logs failed", "host", s.machine.hostname, "error", err)
+			s.group.log.Debug("Reporting the state of the logs failed.", "host", s.machine.hostname, "error", err)
 		}
 	}
 	report(models.LogsStateRequested)
@@ -535,7 +535,7 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 		response.Images = append(response.Images, checked)
 		size, err := s.pull(ctx, image)
 		if err != nil {
-			s.group.log.Warn("image could not be pulled", "host", s.machine.hostname, "image", image, "error", err)
+			s.group.log.Warn("An image could not be pulled.", "host", s.machine.hostname, "image", image, "error", err)
 			code = exitNoImage
 			continue
 		}

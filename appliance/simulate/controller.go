@@ -143,7 +143,7 @@ func (cl *cluster) tick(ctx context.Context) bool {
 // lost handles a failed read. It gives up the cluster only after the appliance has repeatedly
 // returned 404.
 func (cl *cluster) lost(err error, epochs map[strfmt.UUID]int) bool {
-	cl.group.log.Debug("reading the cluster failed", "cluster_id", string(cl.id), "error", err)
+	cl.group.log.Debug("Reading the cluster failed.", "cluster_id", string(cl.id), "error", err)
 	if statusOf(err) != http.StatusNotFound {
 		return false
 	}
@@ -314,7 +314,8 @@ func (cl *cluster) reportNode(ctx context.Context, h *models.Host, single bool) 
 			return
 		}
 		if err := cl.api.progress(ctx, hostRef{infraEnv: h.InfraEnvID, host: *h.ID}, next, ""); err != nil {
-			cl.group.log.Debug("stage rejected", "host", h.RequestedHostname, "stage", string(next), "error", err)
+			cl.group.log.Debug("The appliance rejected a stage.", "host", h.RequestedHostname, "stage", string(next),
+				"error", err)
 			return
 		}
 		h.Progress.CurrentStage = next
@@ -462,7 +463,7 @@ func (c *controller) finish(ctx context.Context) {
 	}
 	c.group.emit(Event{Kind: EventCompleted, ClusterID: c.id, Info: completion.ErrorInfo})
 	if err := c.sendLogs(ctx); err != nil && ctx.Err() == nil {
-		c.group.log.Warn("the controller's logs were rejected", "cluster_id", string(c.id), "error", err)
+		c.group.log.Warn("The controller's logs were rejected.", "cluster_id", string(c.id), "error", err)
 	}
 }
 
@@ -503,7 +504,7 @@ func (c *controller) forever(ctx context.Context, request func() error) error {
 		if err == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		c.group.log.Debug("the controller's report was rejected", "cluster_id", string(c.id), "error", err)
+		c.group.log.Debug("The controller's report was rejected.", "cluster_id", string(c.id), "error", err)
 		if err := c.group.rest(ctx, reportInterval); err != nil {
 			return err
 		}

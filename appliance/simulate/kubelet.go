@@ -175,7 +175,7 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		kubelet := Kubelet{Cluster: spoke, Hostname: h.RequestedHostname,
 			Addresses: []string{ours.machine.address.Addr().String()}}
 		if _, err := kubelet.Tick(); err != nil {
-			cl.group.log.Warn("a kubelet could not request its certificate", "host", h.RequestedHostname, "error", err)
+			cl.group.log.Warn("A kubelet could not request its certificate.", "host", h.RequestedHostname, "error", err)
 		}
 	}
 }

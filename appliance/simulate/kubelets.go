@@ -86,7 +86,7 @@ func (k *Kubelets) tick(ctx context.Context, cluster *models.Cluster, h *models.
 		Hostname: h.RequestedHostname, Addresses: addressesOf(h),
 	}
 	if _, err := kubelet.Tick(); err != nil {
-		k.Logger.WarnContext(ctx, "a kubelet could not request its certificate", "host", h.RequestedHostname,
+		k.Logger.WarnContext(ctx, "A kubelet could not request its certificate.", "host", h.RequestedHostname,
 			"error", err)
 	}
 }

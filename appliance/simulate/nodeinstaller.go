@@ -268,7 +268,8 @@ func (n *nodeInstaller) report(ctx context.Context, stage models.HostStage, info
 	n.emit(Event{Kind: EventStage, ClusterID: n.cluster, Stage: stage, Info: info})
 	err := n.group.retry(ctx, func() error { return n.api.progress(ctx, n.ref, stage, info) })
 	if err != nil && ctx.Err() == nil {
-		n.group.log.Warn("stage rejected", "host", n.machine.hostname, "stage", string(stage), "error", err)
+		n.group.log.Warn("The appliance rejected a stage.", "host", n.machine.hostname, "stage", string(stage),
+			"error", err)
 	}
 }
 
@@ -381,7 +382,7 @@ func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 			models.LogsStateRequested)
 	})
 	if err != nil && ctx.Err() == nil {
-		n.group.log.Debug("report of the state of the logs failed", "host", n.machine.hostname, "error", err)
+		n.group.log.Debug("Reporting the state of the logs failed.", "host", n.machine.hostname, "error", err)
 	}
 	return context.Cause(ctx)
 }
@@ -413,7 +414,7 @@ func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error))
 			return nil
 		}
 		if err != nil {
-			n.group.log.Debug("state not available yet", "host", n.machine.hostname, "error", err)
+			n.group.log.Debug("The state is not available yet.", "host", n.machine.hostname, "error", err)
 		}
 		if err := n.group.rest(ctx, clusterPoll); err != nil {
 			return err
@@ -425,7 +426,7 @@ func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error))
 func (n *nodeInstaller) restart(ctx context.Context) error {
 	if n.resume == "" {
 		if err := n.sendLogs(ctx, n.cluster); err != nil && ctx.Err() == nil {
-			n.group.log.Warn("logs rejected", "host", n.machine.hostname, "error", err)
+			n.group.log.Warn("The appliance rejected the logs.", "host", n.machine.hostname, "error", err)
 		}
 	}
 	delay := shutdownDelay

@@ -71,7 +71,7 @@ func (db *DB) startCheckpoint() *checkpoint {
 	go func() {
 		defer close(c.done)
 		if c.err = db.checkpointImmutable(); c.err != nil {
-			db.logger.Error("checkpoint failed", "path", db.path, "error", c.err)
+			db.logger.Error("Checkpoint failed.", "path", db.path, "error", c.err)
 		}
 	}()
 	return c

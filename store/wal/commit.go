@@ -211,7 +211,7 @@ func (db *DB) commit() {
 	}
 	if err != nil {
 		g.err = db.discardRecord(err)
-		db.logger.Error("commit failed", "path", db.path, "error", g.err)
+		db.logger.Error("Commit failed.", "path", db.path, "error", g.err)
 		close(g.written)
 		db.updateLock <- struct{}{}
 		db.rollback(g)

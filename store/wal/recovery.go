@@ -82,7 +82,7 @@ func (db *DB) replay(records []record) error {
 		db.committed.Store(r.commit)
 	}
 	if len(records) > 0 {
-		db.logger.Info("changes read from the write-ahead log", "path", db.dir, "transactions", len(records))
+		db.logger.Info("Changes read from the write-ahead log.", "path", db.dir, "transactions", len(records))
 	}
 	return nil
 }
@@ -96,8 +96,8 @@ func (db *DB) setAside(path string) error {
 	} else if err != nil {
 		return &DirError{Dir: db.dir, Err: err}
 	}
-	db.logger.Warn("the write-ahead log does not belong to this database, which was restored from a copy; its "+
-		"changes are not applied, and the log is kept under another name",
+	db.logger.Warn("The write-ahead log does not belong to this database, which was restored from a copy; its "+
+		"changes are not applied, and the log is kept under another name.",
 		"path", aside, "database", db.path)
 	return nil
 }
