@@ -129,5 +129,5 @@ else
     gzip -d -c "$directory/` + areaFile + `" | cpio -i -d -u
 fi
 umount "$directory"
-echo "Copied the configuration from the config image."
+echo "Took the configuration over from the config image."
 `

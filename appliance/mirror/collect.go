@@ -382,8 +382,8 @@ func (c *collector) finish(name string) (*Import, error) {
 	}
 	if rules.Empty() && len(rules.objects) == 0 {
 		return nil, &InputError{name, "",
-			"contains no mirror configuration; expected a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or " +
-				"ImageContentSourcePolicy objects, CatalogSources, release signatures, a list of sources and " +
+			"contains no mirror configuration; expected a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet " +
+				"or ImageContentSourcePolicy objects, CatalogSources, release signatures, a list of sources and " +
 				"mirrors, or CA certificates"}
 	}
 	if got.Ignored == nil {

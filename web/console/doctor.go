@@ -32,8 +32,8 @@ func DoctorOperations(d Doctor) []operation.Operation {
 				return answer(c, report, err)
 			},
 			Summary: "Check the site for all clusters, for one cluster, or for the DNS names of a new cluster. " +
-				"dhcp=true sends packets to all machines of the appliance's networks. With name and base_domain, only " +
-				"the DNS names of that cluster are checked",
+				"dhcp=true sends packets to all machines of the appliance's networks. With name and base_domain, " +
+				"only the DNS names of that cluster are checked",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID}, {Name: "dhcp", Type: operation.Flag}, {Name: "name"},
 				{Name: "base_domain"}, {Name: "api_vip"}, {Name: "ingress_vip"},

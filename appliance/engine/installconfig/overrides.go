@@ -111,7 +111,7 @@ func (s schema) check(path string, value any) error {
 		}
 		for i, item := range items {
 			if item == nil {
-				return invalid("The install-config override's %s[%d] is null; leave it out of its list.", path, i)
+				return invalid("The install-config override's %s[%d] is null; remove the null from its list.", path, i)
 			}
 			if err := s.each.check(path+"["+strconv.Itoa(i)+"]", item); err != nil {
 				return err
