@@ -19,7 +19,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// API is the part of an appliance's API that the export uses.
+// API is the part of an appliance's Kubernetes API that the export uses.
 type API interface {
 	Get(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error)
 	List(ctx context.Context, kind objects.Kind, namespace string) ([]map[string]any, error)
@@ -36,12 +36,12 @@ type Options struct {
 type Directory struct {
 	Name    string
 	Files   []File
-	LeftOut []string // referenced Secrets that are not exported, each <namespace>/<name>
+	LeftOut []string // referenced Secrets that are not exported, as <namespace>/<name>
 }
 
-// File is a file of a directory.
+// File is one file of a Directory.
 type File struct {
-	Name   string // without a directory
+	Name   string // file name, without a path
 	Data   []byte
 	Secret bool // the file gives access to the cluster or its servers
 }
@@ -107,7 +107,7 @@ func find(ctx context.Context, api API, cluster string) (map[string]any, error) 
 	return nil, fmt.Errorf("cluster %s not found; the appliance has %s", cluster, strings.Join(known, ", "))
 }
 
-// object is the content of an object.
+// object wraps the decoded content of a Kubernetes object.
 type object struct{ content map[string]any }
 
 func nameOf(content map[string]any) string { return object{content}.text("metadata", "name") }

@@ -19,7 +19,7 @@ import (
 const (
 	secretMode = 0o600
 	plainMode  = 0o644
-	// largest is the limit of the bytes that are read from an archive.
+	// largest limits the total size of the manifests in an archive, in bytes.
 	largest = 64 << 20
 )
 
@@ -30,8 +30,8 @@ func (f File) mode() fs.FileMode {
 	return plainMode
 }
 
-// Write writes the directory to an empty directory, or to an archive if the path ends in .tar.
-// Only the owner can read them.
+// Write writes the files into an empty or new directory, or into an archive if the path ends in
+// .tar. Only the owner can read the directory or the archive.
 func (f *Directory) Write(to string, now time.Time) error {
 	if strings.HasSuffix(to, ".tar") {
 		return f.writeTar(to, now)
@@ -88,7 +88,8 @@ func (f *Directory) writeTar(to string, now time.Time) (err error) {
 	return os.Rename(out.Name(), to)
 }
 
-// Read reads a directory, an archive, or a file with several objects from a hub (oc get -o yaml).
+// Read reads an exported directory or archive, or a file with several objects from a hub (oc get -o
+// yaml).
 func Read(from string) (*apply.Manifests, error) {
 	if !strings.HasSuffix(from, ".tar") {
 		return apply.Read(apply.Sources{Paths: []string{from}})

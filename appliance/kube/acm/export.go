@@ -13,7 +13,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// export collects the files of a directory.
+// export collects the files of a Directory.
 type export struct {
 	api        API
 	options    Options
@@ -70,7 +70,8 @@ func (e *export) add(kind objects.Kind, content map[string]any) error {
 	return e.write(kind, content, "")
 }
 
-// write adds a file. gives describes the access that the file gives; "" for none.
+// write adds a file with one object. gives describes what the file gives access to; "" if it
+// contains no secret.
 func (e *export) write(kind objects.Kind, content map[string]any, gives string) error {
 	content = desired(kind, content)
 	text, err := toYAML(content)
@@ -87,13 +88,13 @@ func (e *export) write(kind objects.Kind, content map[string]any, gives string) 
 		file.Data = append([]byte("# SECRET: gives access to "+gives+".\n"), text...)
 	}
 	if slices.ContainsFunc(e.directory.Files, func(f File) bool { return f.Name == file.Name }) {
-		return nil // several objects refer to it
+		return nil // already added: several objects refer to this object
 	}
 	e.directory.Files = append(e.directory.Files, file)
 	return nil
 }
 
-// addReferenced adds a referenced object if it exists.
+// addReferenced adds a referenced object to the export if the object exists.
 func (e *export) addReferenced(ctx context.Context, kind objects.Kind, namespace, name string) (object, error) {
 	if name == "" {
 		return object{}, nil
@@ -105,7 +106,7 @@ func (e *export) addReferenced(ctx context.Context, kind objects.Kind, namespace
 	return object{content}, e.add(kind, content)
 }
 
-// secret adds a Secret, or a note that it is not exported.
+// secret adds a Secret, or lists it as not exported.
 func (e *export) secret(ctx context.Context, namespace, name, gives string, wanted bool) (object, error) {
 	if name == "" {
 		return object{}, nil
@@ -121,7 +122,8 @@ func (e *export) secret(ctx context.Context, namespace, name, gives string, want
 	return object{content}, e.write(objects.Secrets, content, gives)
 }
 
-// namespaces adds the namespace of the cluster, and that of its ManagedCluster if it differs.
+// namespaces adds the namespace of the cluster and, if it is different, the namespace of the
+// ManagedCluster.
 func (e *export) namespaces(ctx context.Context) error {
 	e.managed = nameOf(e.deployment.content)
 	if known, err := e.api.Get(ctx, objects.ManagedClusters, "", e.namespace); err != nil {
@@ -137,7 +139,7 @@ func (e *export) namespaces(ctx context.Context) error {
 		if content == nil {
 			content = map[string]any{"metadata": map[string]any{"name": name}}
 		}
-		delete(content, "spec") // contains only the finalizers of namespaces
+		delete(content, "spec") // spec contains only the finalizers of the namespace
 		if err := e.add(objects.Namespaces, content); err != nil {
 			return err
 		}
@@ -145,7 +147,7 @@ func (e *export) namespaces(ctx context.Context) error {
 	return nil
 }
 
-// cluster adds the cluster itself as installed, with its ids.
+// cluster adds the objects of the cluster, marked as installed and with its ids.
 func (e *export) cluster(ctx context.Context) error {
 	deployment := desired(objects.ClusterDeployments, e.deployment.content)
 	spec, _ := deployment["spec"].(map[string]any)
@@ -188,7 +190,7 @@ func (e *export) cluster(ctx context.Context) error {
 	return e.mirrors(ctx, e.install)
 }
 
-// mirrors adds the ConfigMap with the mirrors of an object.
+// mirrors adds the ConfigMap with the mirrors that an object refers to.
 func (e *export) mirrors(ctx context.Context, of object) error {
 	namespace := of.text("spec", "mirrorRegistryRef", "namespace")
 	if namespace == "" {

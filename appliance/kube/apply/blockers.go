@@ -12,7 +12,7 @@ import (
 // This file finds the reasons why an installation does not start: conditions of the cluster, and
 // problems of its Agents.
 
-// agentPollRatio is the number of polls per poll of the Agents, which are large.
+// The follower polls the Agents once in agentPollRatio polls, because Agents are large objects.
 const agentPollRatio = 5
 
 // notStarted returns the reason why the installation of a cluster does not start; "" if it has

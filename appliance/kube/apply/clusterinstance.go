@@ -12,8 +12,8 @@ import (
 )
 
 // A ClusterInstance describes a site for the siteconfig operator, which renders manifests from
-// templates. The appliance has no such operator. So this file renders the manifests of the
-// templates for the Assisted Installer when a ClusterInstance is read.
+// templates. The appliance does not run that operator. Instead, this file renders the manifests of
+// the Assisted Installer's templates when it reads a ClusterInstance.
 
 const (
 	siteconfigGroup     = "siteconfig.open-cluster-management.io"
@@ -22,8 +22,8 @@ const (
 	installerTemplates  = "ai-"           // prefix of the names of the templates for the Assisted Installer
 )
 
-// The supported fields of a ClusterInstance and of its nodes, and the fields that have no effect
-// here. Other fields are reported as problems.
+// The supported fields of a ClusterInstance and of its nodes, and the fields that are accepted but
+// have no effect on an appliance. All other fields are reported as problems.
 var (
 	instanceFields = strings.Fields(`additionalNTPSources apiVIPs baseDomain clusterImageSetNameRef clusterLabels clusterName
 		clusterNetwork clusterType cpuArchitecture cpuPartitioningMode extraAnnotations extraLabels
@@ -72,7 +72,7 @@ func (r *reader) render(o *Object) []*Object {
 	return i.made
 }
 
-// noteIgnored notes fields that have no effect here.
+// noteIgnored adds a note for each field that has no effect on an appliance.
 func (i *instance) noteIgnored(from any, path string, known []string) {
 	fields, _ := from.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -94,8 +94,8 @@ func (i *instance) templates(from any) {
 	}
 }
 
-// add adds an object unless it is suppressed. The owner is the spec or the node that can suppress
-// it.
+// add adds an object unless its owner suppresses it. The owner is the spec or a node of the
+// ClusterInstance.
 func (i *instance) add(owner any, kind objects.Kind, name string, labels, annotations, spec map[string]any) {
 	for _, suppressed := range texts(valueAt(owner, "suppressedManifests"), i.at("spec", "suppressedManifests")) {
 		if suppressed == kind.Kind {
@@ -114,8 +114,8 @@ func (i *instance) add(owner any, kind objects.Kind, name string, labels, annota
 	i.made = append(i.made, made)
 }
 
-// extra adds the labels and annotations that users specify for all objects of a kind. Existing
-// values stay.
+// extra adds the labels or annotations that users specify for all objects of a kind. Existing
+// values are not overwritten.
 func (i *instance) extra(owner any, field, kind string, there map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, from := range []any{i.at("spec"), owner} {
@@ -180,8 +180,8 @@ func (i *instance) install(nodes []any) {
 	})
 }
 
-// overrides returns the ClusterInstance's install-config overrides with its CPU partitioning mode,
-// which is a separate field of a ClusterInstance.
+// overrides returns the ClusterInstance's install-config overrides, extended by its CPU
+// partitioning mode.
 func (i *instance) overrides() string {
 	text := strings.TrimSpace(i.text("spec", "installConfigOverrides"))
 	mode := i.text("spec", "cpuPartitioningMode")
@@ -321,7 +321,8 @@ func texts(values ...any) (all []string) {
 	return all
 }
 
-// plainText returns a label's value as a string: YAML has other forms of true and 5.
+// plainText returns a label's value as a string, because unquoted YAML values such as true and 5
+// are not decoded as strings.
 func plainText(value any) string {
 	if value == nil {
 		return ""

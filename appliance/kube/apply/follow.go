@@ -107,7 +107,7 @@ func (f *follower) report(key, text string) {
 	}
 }
 
-// timeoutError returns the error of a context that ended.
+// timeoutError returns an error with the last state of each object, for a context that has ended.
 func (f *follower) timeoutError() error {
 	var texts []string
 	for _, key := range f.order {
@@ -118,7 +118,7 @@ func (f *follower) timeoutError() error {
 	return fmt.Errorf("not finished: %s", strings.Join(texts, "; "))
 }
 
-// targets returns the objects to wait for: the clusters, else the infra-envs.
+// targets returns the objects to wait for: the clusters or, without clusters, the infra-envs.
 func (l *lookup) targets() []*Object {
 	if found := l.of(objects.AgentClusterInstalls); len(found) > 0 {
 		return found

@@ -91,7 +91,8 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 	found := r.expand(at, value)
 	for _, o := range found {
 		if metadata, ok := o.Content["metadata"].(map[string]any); ok && !namespaced(o) {
-			delete(metadata, "namespace") // kustomize does not know that the kind is cluster-scoped
+			// kustomize sets a namespace because it does not know this cluster-scoped kind
+			delete(metadata, "namespace")
 			o.Namespace = ""
 		}
 	}
@@ -102,7 +103,7 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 var hashed = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 
 // kustomizeFiles is the file system for kustomize. It limits the size of files and rejects remote
-// ones: kustomize would try to fetch them, and a site may have no internet access.
+// files and directories: kustomize would try to fetch them, and a site may have no internet access.
 type kustomizeFiles struct {
 	filesys.FileSystem
 	absolute, named string // the directory: its absolute path, and the path that the user named
@@ -111,7 +112,8 @@ type kustomizeFiles struct {
 	refused         Problems
 }
 
-// ReadFile returns a file. In a kustomization it also enables the origin annotations.
+// ReadFile returns the content of a file. In the top kustomization it also enables the origin
+// annotations.
 func (f *kustomizeFiles) ReadFile(path string) ([]byte, error) {
 	data, err := readFile(path)
 	if err != nil || !slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
@@ -183,7 +185,7 @@ func remoteSource(fields *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// address matches names that kustomize takes for a URL or a repository.
+// address matches names that kustomize treats as a URL or a repository.
 var address = regexp.MustCompile(`://|^[\w.-]+@[\w.-]+:|^gh:|^(?i:github\.com)[/:]|\?ref=|_git/|\.git(/|$)`)
 
 func remote(node *yaml.Node) *yaml.Node {
@@ -226,7 +228,7 @@ func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kres
 	at := Source{f.name(path), 1}
 	data, err := readFile(path)
 	if err != nil {
-		return at // without the line: kustomize has read the file
+		return at // without a line number, although kustomize could read the file
 	}
 	original := made.OrgId()
 	for _, part := range split(at.File, data) {

@@ -11,10 +11,10 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Source is the place that an object was read from.
+// Source is the file and line that an object was read from.
 type Source struct {
-	File string // as the user named it; "-" for the standard input
-	Line int    // first line of the document, from 1
+	File string // path as the user gave it; "-" for the standard input
+	Line int    // first line of the document; lines are counted from 1
 }
 
 func (s Source) String() string { return fmt.Sprintf("%s:%d", s.File, s.Line) }
@@ -77,7 +77,7 @@ func textAt(value any, path ...string) string {
 	return text
 }
 
-// Problem is an error in a manifest, and its place.
+// Problem is an error in a manifest, with its file and line.
 type Problem struct {
 	Source Source
 	Text   string

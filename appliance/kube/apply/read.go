@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxFile is the size limit of a file in bytes: far above the size of any manifest, and small
-// enough for the memory.
+// maxFile is the size limit of a file in bytes: far larger than any manifest, and small enough to
+// be read into memory.
 const maxFile = 32 << 20
 
 // Sources are the inputs of Read.
@@ -32,7 +32,7 @@ type Sources struct {
 // Manifests holds the objects that were read.
 type Manifests struct {
 	Objects []*Object // in the order of applying
-	Notes   []string  // ignored parts, each a sentence with its place
+	Notes   []string  // a sentence with file and line about each ignored part
 }
 
 // Read reads manifests. Kustomize builds a directory with a kustomization.yaml. In other
@@ -291,11 +291,11 @@ func splitJSON(file string, data []byte) ([]part, bool) {
 	}
 }
 
-// decode parses a document by kubectl's rules: keys are unique, and booleans are written as in YAML
-// 1.1. It returns nil for an empty document.
+// decode parses a document by kubectl's rules: keys must be unique, and YAML 1.1 defines the forms
+// of booleans. It returns nil for an empty document.
 func decode(data []byte) (any, error) {
 	raw := data
-	if !json.Valid(data) { // unlike YAML, JSON may be indented with tabs
+	if !json.Valid(data) { // JSON may be indented with tabs, YAML may not
 		var err error
 		if raw, err = yaml.YAMLToJSONStrict(data); err != nil {
 			return nil, err
@@ -336,7 +336,7 @@ func Print(to io.Writer, list []*Object) error {
 var yamlLine = regexp.MustCompile(`line (\d+)(: )?`)
 
 // yamlPlace converts the line in the parser's error to a line of the file. For a missing token the
-// parser names the line before.
+// parser reports the line before the error.
 func (p part) yamlPlace(err error) Source {
 	match := yamlLine.FindStringSubmatch(err.Error())
 	if match == nil {

@@ -27,7 +27,7 @@ type reference struct {
 func Missing(ctx context.Context, server *Server, list []*Object, options Options) (Problems, error) {
 	l := &lookup{server: server, list: list, options: options}
 	var missing Problems
-	namespaces := map[string]bool{} // missing namespaces that were reported
+	namespaces := map[string]bool{} // missing namespaces that were already reported
 	for _, o := range list {
 		for _, r := range l.references(o) {
 			if r.kind == objects.Namespaces && namespaces[r.name] {
@@ -42,8 +42,8 @@ func Missing(ctx context.Context, server *Server, list []*Object, options Option
 				missing = append(missing, Problem{o.Source, text})
 			}
 		}
-		for _, look := range []func(context.Context, *Object) (string, error){l.unselected, l.warnings} {
-			text, err := look(ctx, o)
+		for _, check := range []func(context.Context, *Object) (string, error){l.unselected, l.warnings} {
+			text, err := check(ctx, o)
 			if err != nil {
 				return nil, err
 			}
@@ -188,9 +188,9 @@ func (l *lookup) references(o *Object) []reference {
 // infraEnvLabel names the infra-env whose image a BareMetalHost boots.
 const infraEnvLabel = "infraenvs.agent-install.openshift.io"
 
-// unselected returns a problem if no NMStateConfig has the labels that an InfraEnv selects.
-// Otherwise the image would be created without networks, and again when the NMStateConfigs are
-// applied.
+// unselected returns a problem if no NMStateConfig has the labels that an InfraEnv selects. Without
+// this check, the image would first be created without network configuration, and again when the
+// NMStateConfigs are applied.
 func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 	wanted, _ := o.at("spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
 	if !o.Is(objects.InfraEnvs) || len(wanted) == 0 {
@@ -217,17 +217,18 @@ func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 		"remove spec.nmStateConfigLabelSelector", o, selector, namespace), nil
 }
 
-// PlannedCluster is a cluster in the manifests, with the values that can be checked before its
+// PlannedCluster is a cluster in the manifests, with the values that can be checked before the
 // installation.
 type PlannedCluster struct {
 	Source           Source // source of its AgentClusterInstall
 	Name, BaseDomain string
 	Release          string // pull spec; "" if its ClusterImageSet is missing
-	PullSecret       string // "" if it is missing
+	PullSecret       string // the Secret's content; "" if the Secret is missing
 	APIVIPs          []string
 	IngressVIPs      []string
-	UserManaged      bool // DNS must resolve its names before the installation
-	MirrorsOfItsOwn  bool // it has a mirrorRegistryRef
+	// the hosts need the site's DNS, which must resolve the cluster's names before the installation
+	UserManaged     bool
+	MirrorsOfItsOwn bool // the AgentClusterInstall has a mirrorRegistryRef
 }
 
 // PlannedClusters returns the clusters that the objects install, except installed clusters.

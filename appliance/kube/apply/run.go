@@ -18,7 +18,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Actions of results, with kubectl's words.
+// Actions in results, named as kubectl names them.
 const (
 	Created    = "created"
 	Configured = "configured"
@@ -38,15 +38,15 @@ type Result struct {
 // Options configures how objects are applied.
 type Options struct {
 	Namespace string // namespace of objects that do not name one; "" is default
-	DryRun    bool   // the API validates the objects and stores nothing
+	DryRun    bool   // the API validates the objects but stores nothing
 	Force     bool   // overwrite fields of other field managers
 }
 
 // Apply applies objects with server-side apply, one after the other, and calls report with each
-// result. A rejected object does not stop the others: the conditions of objects that refer to it
-// show that. The error is an error of the connection.
+// result. It continues after a rejected object: the conditions of the objects that refer to it show
+// that it is missing. The error is an error of the connection.
 func Apply(ctx context.Context, server *Server, list []*Object, options Options, report func(Result)) error {
-	made := map[string]bool{} // namespaces that only the dry run has created
+	made := map[string]bool{} // namespaces that exist only in this dry run
 	for _, o := range list {
 		result, err := server.apply(ctx, o, options, made)
 		if err := fatal(err); err != nil {
@@ -75,8 +75,8 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	if err != nil {
 		return Refused, err
 	}
-	// In a dry run, objects of a namespace that does not exist yet are checked in an existing
-	// namespace.
+	// In a dry run, objects of a namespace that does not exist yet are validated in the namespace
+	// default.
 	tried := namespace
 	if made[namespace] {
 		tried = metav1Default
@@ -109,7 +109,7 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	return Configured, nil
 }
 
-// metav1Default is the namespace of objects that do not name one.
+// metav1Default is the namespace of objects that do not specify one.
 const metav1Default = "default"
 
 // namespaceFor returns the namespace of an object; "" for cluster-scoped kinds.
@@ -125,8 +125,8 @@ func (o *Object) namespaceFor(kind resource, options Options) string {
 	return metav1Default
 }
 
-// forServer returns the object for the request: in its namespace, without fields that only a server
-// writes, and with a Secret's stringData as data.
+// forServer returns the object as it is sent in the request: in its namespace, without fields that
+// only a server writes, and with a Secret's stringData as data.
 func (o *Object) forServer(kind resource, namespace string) map[string]any {
 	content := maps.Clone(o.Content)
 	delete(content, "status")

@@ -29,7 +29,7 @@ type Server struct {
 	kinds map[string]map[string]resource // by apiVersion and kind; read on first use
 }
 
-// resource describes the URLs of a kind.
+// resource contains the values from the API discovery that the URLs of a kind need.
 type resource struct {
 	Name       string `json:"name"`
 	Kind       string `json:"kind"`
@@ -50,7 +50,7 @@ func isNotFound(err error) bool {
 	return ok && refused.Code == http.StatusNotFound
 }
 
-// NoAPIError says that a URL has no Kubernetes API.
+// NoAPIError reports that the server at a URL does not serve the Kubernetes API.
 type NoAPIError struct{ URL string }
 
 func (e *NoAPIError) Error() string {
@@ -62,8 +62,8 @@ func (e *NoAPIError) Error() string {
 // startRetries is the number of retries, one per second, while the API is starting.
 const startRetries = 15
 
-// request sends a request and decodes the response. code is the status of a successful response. It
-// waits while the API is starting.
+// request sends a request and decodes the response. code is the status code of a successful
+// response. While the API is starting, the request is retried.
 func (s *Server) request(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
 	clock := s.Clock
 	if clock == nil {
@@ -211,7 +211,7 @@ func (s *Server) List(ctx context.Context, kind objects.Kind, namespace string) 
 	if _, err := s.request(ctx, http.MethodGet, path, "", nil, &answer); err != nil {
 		return nil, err
 	}
-	for _, item := range answer.Items { // items may lack apiVersion and kind, as in the list
+	for _, item := range answer.Items { // items of a list may lack apiVersion and kind
 		item["apiVersion"], item["kind"] = kind.APIVersion(), kind.Kind
 	}
 	return answer.Items, nil

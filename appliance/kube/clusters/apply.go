@@ -200,7 +200,9 @@ func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	if err := c.applyManifests(ctx, s); err != nil {
-		was := s.applied // the digest of the references is cleared, so that they are applied once they are valid
+		// clear the digest of the references, so that they are applied again once the manifests are
+		// valid
+		was := s.applied
 		was.References, was.Manifests = "", nil
 		return errors.Join(err, c.storeApplied(ctx, s, was))
 	}
@@ -228,8 +230,8 @@ func (c *Controller) storeApplied(ctx context.Context, s *snapshot, now appliedS
 	return c.update(ctx, func(tx *store.Tx) error { return record.NoteClusterObject(tx, s.view.ID.String(), note) })
 }
 
-// differingFields returns the fields whose values differ although the objects were applied: the
-// engine has chosen or normalized the value.
+// differingFields returns the fields whose values still differ after the objects were applied,
+// because the engine has chosen or normalized the value. Each field has a digest of its value.
 func differingFields(w *desiredFields, cluster *models.Cluster) map[string]string {
 	var kept map[string]string
 	for _, field := range clusterFields() {
@@ -331,8 +333,8 @@ func (c *Controller) applyAnnotations(ctx context.Context, s *snapshot) error {
 	return err
 }
 
-// ignoredOf converts the comma-separated list of an annotation to a JSON list. An empty annotation
-// results in an empty list.
+// ignoredOf converts the comma-separated validation ids of an annotation to a JSON list. An empty
+// annotation results in an empty list. set is false without the annotation.
 func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string, set bool, err error) {
 	text, set := aci.Annotations[annotation]
 	if !set {
@@ -348,8 +350,8 @@ func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string
 	return string(encoded), true, err
 }
 
-// startInstallations starts the installation of the cluster, or of its additional hosts, if they
-// are ready.
+// startInstallations starts the installation of the cluster or of its additional hosts, if the
+// cluster or a host is ready.
 func (c *Controller) startInstallations(ctx context.Context, s *snapshot) error {
 	var state clusterState
 	var ready []*view.Host

@@ -26,7 +26,8 @@ type installCondition struct {
 	message string
 }
 
-// installConditionOrder is the order of conditions in the documentation of the Assisted Installer.
+// installConditionOrder is the order in which the documentation of the Assisted Installer lists the
+// conditions.
 var installConditionOrder = []hivev1.ClusterInstallConditionType{
 	hiveext.ClusterSpecSyncedCondition, hiveext.ClusterValidatedCondition, hiveext.ClusterRequirementsMetCondition,
 	hiveext.ClusterCompletedCondition,
@@ -39,8 +40,8 @@ type clusterState struct {
 	cluster       *models.Cluster
 	onHold        bool // the start is on hold, or reconciliation is paused
 	required      roleCount
-	known         roleCount // registered hosts of the cluster in the state "known", by future role
-	approved      int       // those that are approved
+	known         roleCount // hosts of the cluster in the state "known", by future role
+	approved      int       // number of the known hosts that are approved
 	unsynced      int       // Agents with an error in the spec
 	pendingAgents int       // approved Agents whose spec is not applied to the host yet
 	failing       []string  // messages of the cluster's failed or pending validations
@@ -51,15 +52,17 @@ type roleCount struct{ masters, arbiters, workers int }
 
 func (c roleCount) total() int { return c.masters + c.arbiters + c.workers }
 
-// startable reports whether an installation starts automatically: exactly the requested number of
-// hosts is known and approved, and the specs of their Agents are applied. The last condition is
-// necessary because a user may approve a host and change its installation options in one step.
+// startable reports whether an installation starts automatically: the number of known hosts is
+// exactly the requested number, all of them are approved, and the specs of their Agents are
+// applied. The last condition is necessary because a user may approve a host and change its
+// installation options in one update.
 func (s clusterState) startable() bool {
 	return *s.cluster.Status == models.ClusterStatusReady && !s.onHold && s.known == s.required &&
 		s.approved == s.required.total() && s.unsynced == 0 && s.pendingAgents == 0
 }
 
-// backoff returns the time until the installation may start again after a failed preparation.
+// backoff returns the remaining time before the installation may start again after a failed
+// preparation.
 func (s clusterState) backoff(now time.Time) time.Duration {
 	if s.cluster.LastInstallationPreparation.Status != models.LastInstallationPreparationStatusFailed {
 		return 0
@@ -67,7 +70,7 @@ func (s clusterState) backoff(now time.Time) time.Duration {
 	return max(0, time.Time(s.cluster.StatusUpdatedAt).Add(retryPreparation).Sub(now))
 }
 
-// clusterConditions returns the conditions that follow from the engine's cluster.
+// clusterConditions returns the conditions that are derived from the engine's cluster.
 func clusterConditions(s clusterState) []installCondition {
 	return []installCondition{validated(s), requirementsMet(s), completed(s), failed(s), stopped(s), lastPreparation(s)}
 }
@@ -128,8 +131,8 @@ func requirementsMet(s clusterState) installCondition {
 		if conv.Value(s.cluster.Imported) {
 			return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
 		}
-		// A cluster accepts additional hosts immediately after its installation. On a hub, the
-		// condition then still shows the result of the installation.
+		// A cluster accepts additional hosts immediately after its installation. The condition then
+		// still reports the end of the installation, as on a hub.
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
 	case models.ClusterStatusInstalled, models.ClusterStatusError:
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
@@ -159,9 +162,9 @@ func completed(s clusterState) installCondition {
 	}
 }
 
-// statusInfo returns the status info of a cluster without its full stop, because the messages of
-// conditions continue after it. For an installed cluster it returns the exact text of the Assisted
-// Installer.
+// statusInfo returns the status info of a cluster without its final full stop, because the
+// condition's message continues after it. For an installed cluster it returns the exact text of the
+// Assisted Installer.
 func statusInfo(cluster *models.Cluster) string {
 	info := strings.TrimSuffix(conv.Value(cluster.StatusInfo), ".")
 	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) ||
@@ -171,7 +174,8 @@ func statusInfo(cluster *models.Cluster) string {
 	return info
 }
 
-// clusterVersion returns the status of the cluster version operator as the end of a message.
+// clusterVersion returns the status of the cluster version operator, to be appended to a
+// condition's message.
 func clusterVersion(cluster *models.Cluster) string {
 	for _, operator := range cluster.MonitoredOperators {
 		if operator.Name == "cvo" && operator.Status != "" {

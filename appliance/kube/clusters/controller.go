@@ -28,7 +28,7 @@ import (
 	"landfall/store"
 )
 
-// Names of the clusters' objects that users and other programs rely on.
+// Names in the clusters' objects that users and other programs rely on.
 const (
 	clusterDeploymentFinalizer = "clusterdeployments.agent-install.openshift.io/ai-deprovision"
 	clusterInstallFinalizer    = "agentclusterinstall.agent-install.openshift.io/ai-deprovision"
@@ -49,9 +49,9 @@ const (
 	platformAgentBareMetal = "agent-baremetal"
 )
 
-// Delays of the next reconcile for problems that may end without a change of an object.
+// Delays before the next reconcile, for problems that may end without a change of an object.
 const (
-	retryPendingAgents = time.Second // wait for the reconciler of Agents
+	retryPendingAgents = time.Second // the reconciler of Agents has to apply their specs first
 	retryManifests     = time.Minute
 	// retryPreparation is the delay after a failed preparation. It is long because most retries
 	// fail for the same reason.

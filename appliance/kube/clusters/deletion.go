@@ -84,7 +84,8 @@ func (c *Controller) finalizeInstall(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
 		return err
 	}
-	return c.update(ctx, func(tx *store.Tx) error { // the cluster may never have been registered
+	// necessary for a cluster that was never registered: its objects are not projected
+	return c.update(ctx, func(tx *store.Tx) error {
 		if err := c.removeInstallFinalizer(tx, s.namespace, s.aci.Name); err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (c *Controller) finalizeInstall(ctx context.Context, s *snapshot) error {
 }
 
 // removeCluster deletes the engine's cluster in any state. With preserve, its late-bound hosts are
-// deregistered and not unbound: they keep running this cluster.
+// deregistered instead of unbound, because they keep running this cluster.
 func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bool) error {
 	if s.view == nil {
 		return nil
@@ -137,9 +138,9 @@ func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
 	return nil
 }
 
-// projectDeletion removes the finalizers after the engine's cluster was deleted, in the same
-// transaction. If no object is being deleted, the cluster was deleted over REST or in the browser;
-// then both objects are deleted.
+// projectDeletion removes the finalizers in the transaction that deletes the engine's cluster. If
+// no object is being deleted, the cluster was deleted over REST or in the browser; then both
+// objects are deleted.
 func (c Projector) projectDeletion(tx *store.Tx, object record.Object, now time.Time) error {
 	namespace, name, ok := strings.Cut(object.Key, "/")
 	if !ok {

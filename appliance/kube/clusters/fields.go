@@ -15,9 +15,9 @@ import (
 )
 
 // A ClusterDeployment and its AgentClusterInstall describe one cluster of the engine. Each of their
-// fields is one entry of the table in clusterFields, with functions for the desired value, for the
-// actual value, and for writing back a change that was made over REST or in the browser. Fields
-// that the specs lack are not changed.
+// fields is an entry of the table in clusterFields. An entry has functions for the desired value,
+// for the actual value, and for writing a change made over REST or in the browser back into the
+// specs. Fields of the cluster that have no field in the specs are not changed.
 
 // clusterPair is a ClusterDeployment with its AgentClusterInstall.
 type clusterPair struct {
@@ -34,7 +34,7 @@ type desiredFields = models.V2ClusterUpdateParams
 type clusterField struct {
 	name    string
 	desired func(*desiredFields) any  // nil if the specs do not specify it
-	actual  func(*models.Cluster) any // has the type of desired
+	actual  func(*models.Cluster) any // has the same type as desired
 	clear   func(*desiredFields)
 	write   func(*clusterPair, *models.Cluster) // writes the actual value into the specs
 }
@@ -181,8 +181,8 @@ func networkFields() []clusterField {
 	}
 }
 
-// firstOr returns the new value of a deprecated single address whose list has changed: the first of
-// the list, or "" if the single address was not used.
+// firstOr returns the new value of a deprecated field with a single address, after its list has
+// changed: the first address of the list, or "" if the field was not used.
 func firstOr(list []string, single string) string {
 	if single == "" || len(list) == 0 {
 		return ""
@@ -226,8 +226,8 @@ func hostFields() []clusterField {
 	}
 }
 
-// desiredCluster returns the values that the specs specify. The error is an input error: the specs
-// contradict themselves.
+// desiredCluster returns the values that the specs specify. The error is an input error about specs
+// that contradict each other.
 func desiredCluster(p clusterPair, held *models.Cluster) (*desiredFields, error) {
 	spec := p.aci.Spec
 	w := &desiredFields{
@@ -379,8 +379,8 @@ func userManaged(aci *hiveext.AgentClusterInstall) bool {
 	return aci.Spec.PlatformType == hiveext.NonePlatformType || aci.Spec.PlatformType == hiveext.ExternalPlatformType
 }
 
-// hyperthreading returns the engine's value for the pools with hyperthreading. If a spec lists
-// pools, hyperthreading is disabled in all other pools.
+// hyperthreading returns the engine's value for the roles with hyperthreading. If a spec lists any
+// machine pool, hyperthreading is disabled for the roles that it does not list.
 func hyperthreading(aci *hiveext.AgentClusterInstall) string {
 	on := map[string]bool{}
 	listed := false
@@ -429,7 +429,7 @@ func writeHyperthreading(p *clusterPair, held string) {
 	}
 }
 
-// platformNames maps the names of platforms in specs to those in the engine.
+// platformNames maps the platform names of specs to the engine's platform names.
 var platformNames = map[hiveext.PlatformType]models.PlatformType{
 	hiveext.BareMetalPlatformType: models.PlatformTypeBaremetal, hiveext.NonePlatformType: models.PlatformTypeNone,
 	hiveext.VSpherePlatformType: models.PlatformTypeVsphere,

@@ -24,7 +24,8 @@ import (
 // AgentClusterInstall. The installation is on hold: a user starts it over REST or in the browser,
 // or sets holdInstallation to false.
 
-// labelGenerated marks objects that were created for a cluster.
+// labelGenerated marks the objects that were created for a cluster registered over REST or in the
+// browser.
 const labelGenerated = "landfall.io/made-for-cluster"
 
 // generate creates the objects of a cluster that was registered over REST or in the browser. It
@@ -68,7 +69,7 @@ func (c Projector) generate(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	return rows.Cluster(id)
 }
 
-// storeGenerated records that the generated objects are applied to the cluster.
+// storeGenerated records the generated objects as applied to the cluster.
 func (c Projector) storeGenerated(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err

@@ -10,19 +10,19 @@ import (
 	"landfall/store"
 )
 
-// workerPool is the MachineConfigPool that new workers belong to. A node with labels that another
-// pool selects moves to that pool, and the configuration of both pools is rolled out. The worker
-// pool is paused until all such hosts have joined.
+// workerPool is the MachineConfigPool that new workers belong to. If another pool selects a label
+// of the new node, the node moves to that pool, and both pools roll out their configuration.
+// Therefore, the worker pool is paused until all hosts with such labels have joined.
 const workerPool = "worker"
 
 // pool is the state of a cluster's worker pool.
 type pool struct {
-	requested, running bool // the requested value, and whether a call that sets it is running
-	paused, known      bool // the current value, and whether it was read
+	requested, running bool // the requested value, and whether a call to set it is running
+	paused, known      bool // the current value, and whether it is known
 }
 
-// pausePool pauses a cluster's worker pool while hosts with labels and another pool join, and
-// resumes it afterwards.
+// pausePool pauses a cluster's worker pool while hosts with node labels and another pool are
+// joining, and resumes it afterwards.
 func (c *Controller) pausePool(key, cluster string) error {
 	if c.Spokes == nil {
 		return nil
@@ -61,8 +61,8 @@ func (c *Controller) pausePool(key, cluster string) error {
 	return nil
 }
 
-// poolUse reports whether hosts with labels and a pool have joined a cluster or are joining it, and
-// whether at least one is joining now.
+// poolUse reports whether at least one host with node labels and a pool joins or has joined a
+// cluster, and whether one is joining now.
 func (c *Controller) poolUse(cluster string) (concerned, onItsWay bool, err error) {
 	var hosts []*view.Host
 	if err := c.DB.View(func(tx *store.Tx) (err error) {

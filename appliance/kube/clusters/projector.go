@@ -194,7 +194,7 @@ func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapsho
 }
 
 // stateOf reads the inputs of the conditions and of the decision to start the installation. It
-// reads Agents only if they matter in the cluster's state.
+// reads hosts and Agents only if the cluster is ready.
 func (c Projector) stateOf(tx *store.Tx, rows view.Rows, view *view.Cluster,
 	p clusterPair) (clusterState, error) {
 	need := p.aci.Spec.ProvisionRequirements
@@ -258,13 +258,13 @@ func agentUnsynced(agent *agentinstall.Agent) bool {
 	})
 }
 
-// agentPending reports whether a part of an Agent's spec is not applied to its host yet.
+// agentPending reports whether the current generation of an Agent is not applied to its host yet.
 func agentPending(agent *agentinstall.Agent, host *view.Host) bool {
 	return agent.Generation != host.Object.Generation
 }
 
 // approvedHosts returns the hosts that can join an installed cluster now, and the number of
-// approved hosts whose Agents are not applied yet.
+// approved hosts to which their Agents are not applied yet.
 func (c Projector) approvedHosts(tx *store.Tx, rows view.Rows,
 	view *view.Cluster) (approved []*view.Host, behind int, err error) {
 	hosts, err := rows.ClusterHosts(view.ID.String())
@@ -290,15 +290,15 @@ func (c Projector) approvedHosts(tx *store.Tx, rows view.Rows,
 }
 
 // writeBack writes changes of the cluster that were made over REST or in the browser into the
-// specs. It does nothing while the specs are not applied to the cluster, because then the specs are
-// newer.
+// specs. It does nothing while the specs are newer than the cluster, that is, not applied to it
+// yet.
 func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if s.applied.Spec == "" {
 		return nil
 	}
 	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
-		return nil // a user has just edited the specs
+		return nil // a user has just changed the specs, and they are invalid
 	}
 	if spec, err := s.specDigest(w); err != nil || spec != s.applied.Spec {
 		return err
@@ -311,7 +311,7 @@ func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 		}
 	}
 	override, overridden := s.aci.Annotations[annotationInstallConfigOverrides]
-	// otherwise the annotations stay unchanged, see applyAnnotations
+	// Without an installation, the annotations stay unchanged; see applyAnnotations.
 	dayOne := *s.view.Kind == models.ClusterKindCluster
 	newOverride := dayOne && s.view.InstallConfigOverrides != override
 	newIgnored := dayOne && c.ignoredChanged(s)
@@ -347,7 +347,7 @@ func (c Projector) writeBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	return c.storeWrittenBack(tx, rows, s)
 }
 
-// storeWrittenBack records that the specs that writeBack wrote are applied to the cluster.
+// storeWrittenBack records the specs that writeBack has written as applied to the cluster.
 func (c Projector) storeWrittenBack(tx *store.Tx, rows view.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err

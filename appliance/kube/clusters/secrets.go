@@ -40,9 +40,9 @@ func passwordSecret(cd *hivev1.ClusterDeployment) string {
 	return cd.Name + "-admin-password"
 }
 
-// writeSecrets writes the Secrets with a cluster's kubeconfig and password once these exist, and
-// returns the metadata that refer to the Secrets; nil if there are none. The first kubeconfig lacks
-// the certificate of the ingress. The password is written at the end of the installation.
+// writeSecrets writes the Secrets with a cluster's kubeconfig and password as soon as these exist.
+// It returns the metadata that refer to the Secrets, or nil without Secrets. The first kubeconfig
+// lacks the certificate of the ingress. The password is written at the end of the installation.
 func (c Projector) writeSecrets(tx *store.Tx, rows view.Rows, s *snapshot,
 	now time.Time) (*hivev1.ClusterMetadata, error) {
 	status := *s.view.Status

@@ -30,15 +30,15 @@ import (
 // one transaction.
 type snapshot struct {
 	clusterPair
-	namespace, name string // those of the ClusterDeployment
+	namespace, name string // namespace and name of the ClusterDeployment
 
 	pendingAgents    bool          // the specs of some Agents are not applied yet
-	backoff          time.Duration // delay of the next installation after a failed preparation
+	backoff          time.Duration // remaining delay of the next installation after a failed preparation
 	view             *view.Cluster // nil: the engine has no such cluster
 	applied          appliedState  // the last applied state of the objects
-	storedPullSecret string        // the pull secret of the cluster
+	storedPullSecret string        // the pull secret that the engine stores for the cluster
 
-	err        error // the error in the objects; they are not applied
+	err        error // error in the objects, which are not applied then
 	pullSecret string
 	imageSet   *hivev1.ClusterImageSet // nil if the objects refer to none
 	mirror     *mirror.Import          // nil if the objects refer to none
@@ -57,11 +57,10 @@ type appliedState struct {
 	References string   `json:"references,omitempty"` // digest of the referenced objects
 	Mirror     string   `json:"mirror,omitempty"`     // digest of the mirror's ConfigMap
 	Manifests  []string `json:"manifests,omitempty"`  // file names of the manifests from ConfigMaps
-	// Kept holds digests of the values that differ from the objects although these were applied, by
-	// field.
+	// Kept holds digests of the values that still differ from the objects after these were applied,
+	// by field.
 	Kept map[string]string `json:"kept,omitempty"`
-	// Generated reports that the objects were created for the cluster, and not the cluster for the
-	// objects.
+	// Generated reports that the objects were created for a cluster that already existed.
 	Generated bool `json:"adopted,omitempty"`
 }
 
@@ -102,7 +101,7 @@ func (c *Controller) read(namespace, name string) (s *snapshot, err error) {
 		err = c.DB.View(func(tx *store.Tx) error { return c.readSnapshot(tx, s) })
 		if err != nil || !c.updateReferences(s) {
 			return s, err
-		} // a change of a new reference may have come before its index entry
+		} // a newly referenced object may have changed before its reference was in the index
 	}
 }
 
@@ -245,7 +244,7 @@ func (c Projector) readImageSet(tx *store.Tx, s *snapshot) (*hivev1.ClusterImage
 	err := c.Objects.Get(tx, objects.ClusterImageSets, "", ref.Name, set)
 	if errors.Is(err, store.ErrNotFound) {
 		if s.view != nil {
-			return nil, nil // not needed: the cluster has its release
+			return nil, nil // not needed: the registered cluster has its release
 		}
 		return nil, fmt.Errorf("ClusterImageSet %s not found. Please ensure the ClusterImageSet exists", ref.Name)
 	}

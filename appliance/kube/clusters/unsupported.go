@@ -8,8 +8,8 @@ import (
 	"landfall/store"
 )
 
-// reportUnsupportedInstall writes an Event about a ClusterDeployment that no controller of the
-// appliance installs. In most cases that is a mistake of the user.
+// reportUnsupportedInstall writes an Event about a ClusterDeployment whose clusterInstallRef names
+// a kind that the appliance does not install. In most cases the user has made a mistake.
 func (c *Controller) reportUnsupportedInstall(ctx context.Context, s *snapshot) error {
 	ref := s.cd.Spec.ClusterInstallRef
 	if ref == nil || s.cd.DeletionTimestamp != nil {
