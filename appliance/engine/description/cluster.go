@@ -16,8 +16,8 @@ import (
 type Cluster struct {
 	API        models.Cluster // without hosts and validations
 	PullSecret string
-	// MachineNetworkDerived is set while the machine network follows from the VIPs or hosts,
-	// because no request gave one.
+	// MachineNetworkDerived reports that the machine network was derived from the VIPs or hosts,
+	// because no request set a machine network.
 	MachineNetworkDerived bool
 	// VIPsReset is set by an update that changed the source of the cluster's VIPs. The previous
 	// addresses and leases are no longer valid.

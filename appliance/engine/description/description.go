@@ -32,9 +32,8 @@ const (
 type Site struct {
 	Releases   []Release
 	NTPSources []string
-	// CheckMultiCPU rejects clusters of several architectures if the organization may not have
-	// AgentImage is set if the configuration names the image of the agent. Otherwise the release
-	// names it.
+	// CheckMultiCPU rejects clusters of several architectures if the organization may not create
+	// such clusters.
 	CheckMultiCPU func() error
 	// AgentImage is set if the configuration names the image of the agent. Otherwise the release
 	// names it.

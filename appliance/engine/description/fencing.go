@@ -8,9 +8,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Fencing checks the credentials for the BMC of a host in a cluster of two nodes: the other node
-// uses them to power the host off. Fencing returns the credentials with their defaults, and the
-// JSON text that the API shows, which lacks the password.
+// Fencing checks the BMC credentials of a host in a two-node cluster. The other node uses them to
+// power the host off. Fencing returns the credentials with their defaults, and the JSON text of the
+// API, which omits the password.
 func Fencing(requested *models.FencingCredentialsParams) (credentials *models.FencingCredentialsParams, shown string,
 	err error) {
 	for _, field := range []struct {

@@ -32,7 +32,7 @@ type objectText int
 const (
 	notInObject   objectText = iota // the spec has no such text, or the controller converts it
 	emptyClears                     // an empty text in the spec clears the field
-	emptyDefaults                   // an empty text in the spec leaves the field to the engine
+	emptyDefaults                   // for an empty text in the spec, the engine chooses the value
 )
 
 // inObject returns a field that the Kubernetes controllers copy from and to the object's spec.

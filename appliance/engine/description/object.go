@@ -8,7 +8,7 @@ import (
 )
 
 // CreateInfraEnvFromObject copies the texts of an InfraEnv object's spec to a create request. The
-// spec is a pointer to a struct whose texts have the names of the fields.
+// spec is a pointer to a struct whose string fields have the names of the fields in the table.
 func CreateInfraEnvFromObject(params *models.InfraEnvCreateParams, spec any) {
 	for _, f := range infraEnvFields {
 		if f.object != notInObject {
@@ -18,7 +18,8 @@ func CreateInfraEnvFromObject(params *models.InfraEnvCreateParams, spec any) {
 }
 
 // UpdateInfraEnvFromObject copies the texts of an InfraEnv object's spec to an update. An empty
-// text clears its field, except for fields that an empty text leaves to the engine.
+// text clears its field. If the engine chooses the value for an empty text, the update omits the
+// field.
 func UpdateInfraEnvFromObject(params *models.InfraEnvUpdateParams, spec any) {
 	for _, f := range infraEnvFields {
 		text := objectTextOf(spec, f.Name)
@@ -29,8 +30,8 @@ func UpdateInfraEnvFromObject(params *models.InfraEnvUpdateParams, spec any) {
 }
 
 // CopyInfraEnvToObject copies the texts of an infra-env to the spec of its object. It reports
-// whether the spec changed. Texts that differ only in white space around them stay unchanged, and
-// so do texts that the spec leaves to the engine if the infra-env has none.
+// whether the spec changed. Texts that differ only in surrounding white space stay unchanged. A
+// text that the engine chooses also stays unchanged if the infra-env has no value.
 func CopyInfraEnvToObject(spec any, env *models.InfraEnv) (changed bool) {
 	described := &InfraEnv{API: *env}
 	for _, f := range infraEnvFields {

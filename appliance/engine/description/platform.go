@@ -99,8 +99,8 @@ func setPlatform(cluster *models.Cluster, requested *models.Platform, userManage
 }
 
 // updatePlatform changes the platform of a cluster and its user_managed_networking. A request may
-// have only one of them. Between baremetal and none, the other one then changes as well. For other
-// platforms, both must be consistent.
+// have only one of the two values. If the platform changes between baremetal and none, the other
+// value changes as well. For other platforms, both values must be consistent.
 func updatePlatform(cluster *models.Cluster, requested *models.Platform, userManaged *bool) error {
 	if requested == nil && userManaged == nil {
 		return nil

@@ -33,7 +33,8 @@ func MultiVersion(version string) string {
 // Architectures returns the architectures of hosts, as the API spells them.
 func Architectures() []string { return []string{x86, arm, power, z} }
 
-// Serves reports whether a cluster or release of an architecture supports hosts of another.
+// Serves reports whether a cluster or release of the architecture cpu supports hosts of the
+// architecture hostCPU.
 func Serves(cpu, hostCPU string) bool { return cpu == "" || cpu == MultiCPU || cpu == hostCPU }
 
 // FindRelease returns the release for a version and an architecture. The version is exact, or a

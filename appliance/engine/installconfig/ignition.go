@@ -15,8 +15,9 @@ import (
 	"landfall/ignition"
 )
 
-// Files returns the files that are stored from a run of openshift-install: the generated files with
-// edited ignition configs, an ignition config for each host, and the operators' custom resources.
+// Files returns the files that are stored after a run of openshift-install: the generated files
+// with edited ignition configs, an ignition config for each host, and the operators' custom
+// resources.
 func (in *Installation) Files(generated *release.Generated) (map[string][]byte, error) {
 	files := maps.Clone(generated.Files)
 	operators, err := in.operatorManifests()

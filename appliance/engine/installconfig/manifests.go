@@ -57,8 +57,8 @@ func (m Manifest) Model(source string) *models.Manifest {
 // CheckManifestName rejects invalid file names with kind Schema.
 func CheckManifestName(name string) error {
 	refuse := func(why string) error {
-		return fault.New(fault.Schema, "The manifest's name %q %s; a name is such as 99-kernel-arguments.yaml.", name,
-			why)
+		return fault.New(fault.Schema,
+			"The manifest's name %q %s; an example of a valid name is 99-kernel-arguments.yaml.", name, why)
 	}
 	switch {
 	case strings.TrimSpace(strings.TrimSuffix(name, path.Ext(name))) == "":
@@ -122,7 +122,7 @@ func DecodeManifest(text *string, limit int64) ([]byte, error) {
 		return nil, invalid("The manifest's content is not base64: %s", sentence.Ending(err))
 	}
 	if int64(len(content)) > limit {
-		return nil, invalid("The manifest has %d bytes; at most %d are taken.", len(content), limit)
+		return nil, invalid("The manifest has %d bytes; at most %d are allowed.", len(content), limit)
 	}
 	return content, nil
 }

@@ -14,10 +14,10 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// mirrorManifests returns the manifests with which the installed cluster uses the site's mirror.
-// These are the rules that an install-config cannot express, and the CatalogSources of the mirror
-// rules. An OperatorHub disables OpenShift's own catalogs if no rule maps them to a mirror. Objects
-// that are also in the operators' manifests are left out.
+// mirrorManifests returns the manifests with which the installed cluster uses the site's mirror:
+// the rules that an install-config cannot express, and the CatalogSources of the mirror rules. An
+// OperatorHub disables OpenShift's own catalogs if no rule maps them to a mirror. Objects that are
+// also in the operators' manifests are left out.
 func (in *Installation) mirrorManifests(operators map[string][]byte) (map[string][]byte, error) {
 	version := in.Cluster.OpenshiftVersion
 	objects, err := in.Mirror.Manifests(in.mirrorTarget())
@@ -112,8 +112,8 @@ func (in *Installation) mirrorTarget() mirror.Target {
 	version := in.Cluster.OpenshiftVersion
 	return mirror.Target{
 		MirrorSets: inventory.AtLeast(version, 4, 14), SourcePolicy: inventory.AtLeast(version, 4, 21),
-		// The operator of OLM v1 creates the kind and runs on a node. A single node that is its own
-		// bootstrap lacks the kind during the bootstrap.
+		// The operator of OLM v1 creates the kind ClusterCatalog and runs on a node. A single node
+		// that is its own bootstrap lacks the kind during the bootstrap.
 		ClusterCatalogs: inventory.AtLeast(version, 4, 18) && !in.singleNode() &&
 			in.hasCapability("OperatorLifecycleManagerV1", 4, 18),
 	}
@@ -130,8 +130,8 @@ func (in *Installation) hasManifest(kind, name string) bool {
 	return false
 }
 
-// hasMarketplace reports whether the cluster has the kinds CatalogSource and OperatorHub. Without
-// them, the bootstrap would wait for the kind forever.
+// hasMarketplace reports whether the cluster has the kinds CatalogSource and OperatorHub. In a
+// cluster without these kinds, the bootstrap would wait forever to create objects of them.
 func (in *Installation) hasMarketplace() bool {
 	return in.hasCapability("marketplace", 4, 11) && in.hasCapability("OperatorLifecycleManager", 4, 15)
 }

@@ -47,10 +47,10 @@ func firstOfEachFamily(networks []netip.Prefix) []netip.Prefix {
 	return found
 }
 
-// nodeAddresses returns the addresses of the nodes with their networks, by host id. It is nil if
-// the nodes can choose their addresses themselves. For a single node it contains the first machine
-// network. With a user's load balancer it contains the addresses at which all hosts can reach each
-// other.
+// nodeAddresses returns the addresses of the nodes with their networks, by host id. The map is nil
+// if the nodes can choose their addresses themselves. For a single node it contains the first
+// machine network. For a user-managed load balancer it contains the addresses at which all hosts
+// can reach each other.
 func (in *Installation) nodeAddresses() map[strfmt.UUID]netip.Prefix {
 	cluster := in.Cluster
 	machines := network.MachineNetworks(cluster)

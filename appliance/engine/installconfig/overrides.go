@@ -49,7 +49,7 @@ func parseOverride(text string) (map[string]any, error) {
 	}
 	var more any
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, invalid("The install-config override goes on after its JSON object ends; give one object only.")
+		return nil, invalid("The install-config override has text after its JSON object; give one object only.")
 	}
 	return over, installConfigSchema().check("", over)
 }

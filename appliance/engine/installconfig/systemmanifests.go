@@ -189,7 +189,7 @@ func (in *Installation) encryption(role string) (name string, manifest []byte, e
 			Thumbprint string `json:"thumbprint" yaml:"thumbprint"`
 		}
 		if err := json.Unmarshal([]byte(wanted.TangServers), &servers); err != nil {
-			return "", nil, invalid("The Tang servers %q are no list of {\"url\": …, \"thumbprint\": …}.",
+			return "", nil, invalid("The Tang servers %q are not a JSON list of {\"url\": …, \"thumbprint\": …}.",
 				wanted.TangServers)
 		}
 		mode, clevis, arguments = "tang", map[string]any{"tang": servers}, []string{"rd.neednet=1"}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Cache holds the parsed facts of the most recently used hosts by host key. An entry is valid for
-// the revision of the last change of the host's reports. Therefore a transaction never reads the
+// Cache holds the parsed facts of the most recently used hosts by host key. An entry is valid only
+// for one revision: the last change of the host's reports. Therefore a transaction never reads the
 // facts of another transaction.
 type Cache struct {
 	mu    sync.Mutex

@@ -17,8 +17,8 @@ const (
 )
 
 // SameConnectivity reports whether a connectivity report has the same facts as the stored one.
-// Round trips may differ slightly if they are on the same side of the limit, in ms. A nil limit is
-// ignored.
+// Round trips may differ slightly, but not if only one of them is above the limit (in ms). A nil
+// limit is ignored.
 func SameConnectivity(kept, reported *models.ConnectivityReport, limit *float64) bool {
 	if kept == nil || reported == nil {
 		return kept == reported

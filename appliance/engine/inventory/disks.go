@@ -26,8 +26,8 @@ func DiskID(d *models.Disk) string {
 	return "/dev/" + d.Name
 }
 
-// DiskByPath returns the disk with an id, by-path link or /dev node. It returns nil if there is
-// none.
+// DiskByPath returns the disk with the given id, by-path link or /dev node. It returns nil if no
+// disk has it.
 func DiskByPath(disks []*models.Disk, path string) *models.Disk {
 	if path == "" {
 		return nil

@@ -249,7 +249,7 @@ func (h *Host) Hostname() string {
 	return ""
 }
 
-// Name returns the host's name for people: the host name, or else the id.
+// Name returns the host's name in texts for users: the host name, or else the id.
 func (h *Host) Name() string {
 	if name := h.Hostname(); name != "" {
 		return name

@@ -305,8 +305,8 @@ func Collisions(hosts []*inventory.Host) map[string][]string {
 	return found
 }
 
-// FreeAddress reports whether an IPv4 address is free: all hosts that reported free addresses of
-// its network list it. The result is unverified if no host did.
+// FreeAddress verifies that an IPv4 address is free: all hosts that reported free addresses of its
+// network must list it. Without such a host, the result is unverified.
 func FreeAddress(ip netip.Addr, network netip.Prefix, hosts []*inventory.Host) models.VipVerification {
 	result := models.VipVerificationUnverified
 	for _, h := range hosts {

@@ -64,7 +64,7 @@ func CheckBaseDomain(domain string) string {
 func CheckHostname(name string) string {
 	switch {
 	case name == "":
-		return "The host has no name: give it one, or let DHCP or DNS give it one."
+		return "The host has no name: set a name, or provide one by DHCP or DNS."
 	case len(name) > maxLabel:
 		return fmt.Sprintf("The host name %q has %d characters: use at most %d.", name, len(name), maxLabel)
 	}

@@ -6,7 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// with is another package of the catalog that an operator needs since an OpenShift version.
+// with is another package of the catalog. The operator needs it in OpenShift Since and later, or in
+// all versions if Since is empty.
 type with struct {
 	Package string `yaml:"package"`
 	Since   string `yaml:"since"`

@@ -50,7 +50,7 @@ type controllerManifest struct {
 	Content string
 }
 
-// view returns the data of a template. name and namespace are those of the operator.
+// view returns the data of a template for the operator with the given name and namespace.
 func (c Cluster) view(name, namespace string) values {
 	return values{
 		"Name": name, "Namespace": namespace, "ControllerImage": c.ControllerImage,

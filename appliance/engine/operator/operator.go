@@ -31,8 +31,8 @@ type Operator struct {
 	Since               string `yaml:"since"`
 	SinceOnSeveralNodes string `yaml:"since_on_several_nodes"`
 
-	// Against lists operators that exclude this one before an OpenShift version. The support levels
-	// of features list operators that always exclude each other.
+	// Against lists operators that exclude this operator before an OpenShift version. Package
+	// support lists the operators that always exclude each other.
 	Against []against `yaml:"against"`
 
 	Needs             []string      `yaml:"needs"`
@@ -41,9 +41,10 @@ type Operator struct {
 	Namespace         Namespace     `yaml:"namespace"`
 	Group             *Group        `yaml:"group"`
 	Subscription      Subscription  `yaml:"subscription"`
-	// Images lists the known repositories of its images. The catalog is authoritative.
+	// Images lists the known repositories of the operator's images. The catalog is authoritative.
 	Images []string `yaml:"images"`
-	// AdditionalImages lists images outside of its catalog for its custom resources.
+	// AdditionalImages lists images that the operator's custom resources need, but that its catalog
+	// lacks.
 	AdditionalImages []string `yaml:"additional_images"`
 	// With lists other packages of the catalog that it needs.
 	With         []with       `yaml:"with"`

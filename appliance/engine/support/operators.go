@@ -92,8 +92,8 @@ func Operators() []string {
 type Bundle = operator.Bundle
 
 // Bundles returns the bundles, with the operators for clusters that use the given features. With a
-// query, it returns only bundles whose operators are all supported. The operators in lacking are
-// not considered.
+// query, it returns only bundles whose operators are all supported. Operators whose features are in
+// lacking are not available.
 func Bundles(q *Query, using, lacking []models.FeatureSupportLevelID) []Bundle {
 	found := []Bundle{}
 	for _, bundle := range bundles(using) {

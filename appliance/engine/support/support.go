@@ -123,7 +123,7 @@ func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 	return nil
 }
 
-// name returns the title of an operator, or the id of another feature.
+// name returns the title of an operator. For other features it returns the id.
 func name(id models.FeatureSupportLevelID) string {
 	for _, o := range operator.All() {
 		if o.Feature == id {
@@ -133,7 +133,7 @@ func name(id models.FeatureSupportLevelID) string {
 	return string(id)
 }
 
-// because returns the advice for the part of the query that excludes a feature.
+// because returns advice about the part of the query that excludes a feature.
 func because(reason models.IncompatibilityReason) string {
 	switch reason {
 	case models.IncompatibilityReasonPlatform:

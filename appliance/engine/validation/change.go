@@ -20,7 +20,7 @@ func (c Change) Properties() map[string]any {
 	return map[string]any{"validation_id": c.ID, "validation_msg": c.Message}
 }
 
-// Text returns the text after the validation's name in a sentence about the change.
+// Text describes the change in the predicate of a sentence. The subject is the validation's name.
 func (c Change) Text() string {
 	if c.Failed {
 		return "fails now: " + c.Message

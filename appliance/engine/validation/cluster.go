@@ -22,8 +22,8 @@ type ClusterInput struct {
 	PullSecretSet bool
 	// CustomManifests reports whether manifests were added to the cluster.
 	CustomManifests bool
-	// MissingCatalogs holds the operator catalogs that the site's mirror does not provide. The
-	// values are sentences with the cause.
+	// MissingCatalogs holds the operator catalogs that the site's mirror does not provide. Each
+	// value is a sentence about the cause.
 	MissingCatalogs map[string]string
 }
 
@@ -189,7 +189,8 @@ func fenced(c *models.Cluster, hosts []*inventory.Host) bool {
 	return masters == 2
 }
 
-// SmallestGroup returns the number of connected hosts that form a majority.
+// SmallestGroup returns the minimum size of a group of connected hosts: 2 for a cluster with
+// fencing, 3 for other clusters.
 func SmallestGroup(c *models.Cluster, hosts []*inventory.Host) int {
 	if fenced(c, hosts) {
 		return 2

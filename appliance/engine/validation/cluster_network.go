@@ -152,8 +152,8 @@ func families(list []netip.Prefix) string {
 	}
 }
 
-// Host prefixes that are assumed for network plug-ins that ignore the cluster network's host
-// prefix.
+// The assumed host prefixes of network plug-ins from users' manifests. These plug-ins ignore the
+// host prefix of the cluster network.
 const (
 	assumedPrefixIPv4 = 25
 	assumedPrefixIPv6 = 64

@@ -241,7 +241,8 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 			fmt.Sprintf("The inventory is truncated in an unknown way (%q); the agent and the appliance are not "+
 				"compatible, so restart the host from this appliance's discovery image.", t.Type)
 	case t.Type != kind:
-		return Success, "The inventory is truncated in another way; see the other validation."
+		return Success, "The inventory is truncated to another degree; see the other validation of truncated " +
+			"inventories."
 	case len(t.Reasons) == 0:
 		return Failure, fmt.Sprintf(format, "the agent gave no reason")
 	default:
@@ -249,8 +250,8 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 	}
 }
 
-// memoryTolerance is how far a host's memory may be below the minimum. Hypervisors and firmware use
-// some memory.
+// memoryTolerance is the amount in bytes by which a host's memory may be below the minimum.
+// Hypervisors and firmware use some memory.
 const memoryTolerance = 100 << 20
 
 func cores(n int64) string {

@@ -20,7 +20,8 @@ const (
 	maxHostAhead  = time.Hour
 )
 
-// minDownloadRate is the rate in MB/s under which an image counts as unavailable.
+// minDownloadRate is the minimum rate in MB/s at which a host must download an image. An image with
+// a lower rate counts as unavailable.
 const minDownloadRate = 0.001
 
 func hostMachineCIDRDefined(c *hostContext) (Status, string) {

@@ -1,7 +1,7 @@
 package validation
 
-// ID is the id of a validation in the API. Some ids are used for hosts and clusters. [OperatorID]
-// returns the ids for operators.
+// ID is the id of a validation in the API. Hosts and clusters share some ids. [OperatorID] returns
+// the ids for operators.
 type ID string
 
 // Validations of a host.

@@ -16,7 +16,7 @@ import (
 type operatorCheck struct {
 	*operator.Operator
 	id ID
-	// names holds the names of the operator in clusters.
+	// names holds the names under which clusters list the operator.
 	names  []string
 	absent string // message for clusters without the operator
 	// host and cluster validate conditions beyond the operator's requirements. They may be nil.
@@ -202,8 +202,8 @@ func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
 	return SingleNode(c) || workers < 2
 }
 
-// runsStorage reports whether a host stores volumes of ODF. These are the workers. If there are too
-// few workers, the control plane and its arbiter store the volumes.
+// runsStorage reports whether a host stores volumes of ODF. Workers and hosts with an undecided
+// role do. The other hosts do on a single node, or if the cluster has fewer than two workers.
 func runsStorage(h *inventory.Host, c *models.Cluster) bool {
 	if h.Role() == models.HostRoleWorker {
 		return true
@@ -261,8 +261,8 @@ func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compac
 	return compact, disks
 }
 
-// volumesGB is the minimum size of a disk for the volumes of the multicluster engine. There are
-// volumes of 10, 10 and 50 GB, which share one disk on a single node.
+// volumesGB is the minimum size of a disk for the volumes of the multicluster engine. The engine
+// has volumes of 10, 10 and 50 GB, which share one disk on a single node.
 func volumesGB(c *models.Cluster) int64 {
 	switch {
 	case !slices.ContainsFunc(c.MonitoredOperators, func(m *models.MonitoredOperator) bool {

@@ -33,7 +33,7 @@ type override struct {
 	EdgeWorker *changes `json:"edge-worker"`
 }
 
-// changes holds the values of a role in an entry.
+// changes holds the values that an entry sets for one role. A nil field is not changed.
 type changes struct {
 	CPUCores     *int64   `json:"cpu_cores"`
 	RAMMiB       *int64   `json:"ram_mib"`
