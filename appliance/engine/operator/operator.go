@@ -2,7 +2,7 @@
 // requirements, manifests and catalogs. The data is a table (catalogue.yaml) and the custom
 // resources in manifests/. The functions of the package are pure.
 //
-// Design: docs/design.md#one-table-of-operators.
+// Design: docs/design.md#one-table-of-operators, docs/design.md#no-lookup-of-methods-by-name.
 package operator
 
 import (
