@@ -1,9 +1,9 @@
 // Package controller runs reconcilers. The loop calls a reconciler whenever an object of its kind,
-// or another object that it watches, has changed in the store. The reconciler then brings about the
+// or another object that it watches, has changed in the store. The reconciler then establishes the
 // desired state of the object.
 //
-// A reconciler is given only the name of an object and reads the current state. So a change that
-// is made during a reconcile, missed during a crash or delivered twice makes no difference.
+// A reconciler receives only the name of an object and reads the current state. Therefore, it does
+// not matter if a change is made during a reconcile, missed during a crash, or delivered twice.
 //
 // To add a reconciler, implement [Reconciler] and list it in the Reconcilers method of its package.
 // The appliance adds these lists to the loop (appliance/kubernetes_controllers.go).
@@ -29,7 +29,7 @@ import (
 	"landfall/store"
 )
 
-// Key names an object.
+// Key identifies an object by its kind and name.
 type Key struct {
 	Kind            objects.Kind
 	Namespace, Name string
@@ -44,17 +44,18 @@ func (k Key) String() string {
 
 // Reconciler reconciles the objects of one kind.
 type Reconciler interface {
-	// Kind returns the kind. The loop queues its objects when it starts and when they change. For a
-	// kind of which no objects are stored, it queues a key without a name when it starts.
+	// Kind returns the kind. The loop queues the objects of the kind when it starts and when they
+	// change. If no objects of the kind are stored, the loop queues a key without a name when it
+	// starts.
 	Kind() objects.Kind
 	// Watches returns the other kinds whose changes queue objects of the kind.
 	Watches() []Watch
-	// Reconcile brings about the desired state of an object. If the object does not exist, it
+	// Reconcile establishes the desired state of an object. If the object does not exist, Reconcile
 	// reverts what the object specified. The object is requeued after the returned duration unless
-	// that is 0. After an error the object is requeued with backoff: after one second, then twice
+	// that is 0. After an error, the object is requeued with backoff: after one second, then twice
 	// as long each time, up to five minutes. A change of the object, or of a watched object, queues
-	// it immediately. An error that the object's status reports is a *[ReportedError]. Reconcile is
-	// never called concurrently for the same object.
+	// the object immediately. Errors that the object's status reports are returned as a
+	// *[ReportedError]. Reconcile is never called concurrently for the same object.
 	Reconcile(ctx context.Context, namespace, name string) (requeueAfter time.Duration, err error)
 }
 
@@ -68,10 +69,11 @@ func (e *ReportedError) Unwrap() error { return e.Err }
 // when its pull secret changes.
 type Watch struct {
 	Kind objects.Kind
-	// Map lists the objects to queue for a changed object, which may have been deleted.
+	// Map returns the objects to queue for a changed object. The changed object may have been
+	// deleted.
 	Map func(tx *store.Tx, namespace, name string) ([]Key, error)
-	// EnqueueAll also queues the objects of Map when the loop starts. Set it if these objects may
-	// not exist: the loop queues all existing objects anyway.
+	// EnqueueAll also queues the results of Map when the loop starts. It is needed only if Map
+	// returns objects that may not exist, because the loop queues all existing objects anyway.
 	EnqueueAll bool
 }
 
@@ -79,7 +81,7 @@ type Watch struct {
 // own workers, so that a reconcile that waits for a registry or a BMC does not delay other kinds.
 const workers = 4
 
-// newBackoff returns the delays between retries after a failed reconcile.
+// newBackoff returns the delays before the retries of a failed reconcile.
 func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Cap: 5 * time.Minute, Steps: math.MaxInt}
 }
@@ -90,18 +92,18 @@ type Loop struct {
 	clock       clockwork.Clock
 	logger      *slog.Logger
 	reconcilers map[objects.Kind]Reconciler
-	watches     map[objects.Kind][]Watch // by the watched kind
+	watches     map[objects.Kind][]Watch // by the kind that is watched
 
-	delayChanged chan struct{} // receives when the time of the next delayed key has changed
+	delayChanged chan struct{} // receives a value when the time of the next delayed key may have changed
 	progress     *sync.Cond    // uses mu; signals that a reconcile finished or changes were queued
 
 	mu       sync.Mutex
 	queues   map[objects.Kind]*queue
 	queued   map[Key]bool      // keys in the queues
-	active   map[Key]bool      // keys that a worker reconciles; true if the object changed since
+	active   map[Key]bool      // keys that a worker reconciles; true if the object changed meanwhile
 	delayed  map[Key]time.Time // keys with the time at which to queue them
 	failed   map[Key]*wait.Backoff
-	revision uint64 // all changes up to this revision are queued
+	revision uint64 // all changes up to this revision have been queued
 	ended    bool
 }
 
@@ -140,7 +142,7 @@ func (l *Loop) Add(reconcilers ...Reconciler) {
 	}
 }
 
-// Enqueue queues objects.
+// Enqueue adds objects to the queues.
 func (l *Loop) Enqueue(keys ...Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +180,7 @@ func (l *Loop) add(key Key) {
 }
 
 // Run reconciles every object once, and then each object that changes, until the context ends or
-// the store fails. It returns after its goroutines have ended.
+// the store fails. It waits for its goroutines before it returns.
 func (l *Loop) Run(ctx context.Context) error {
 	from, err := l.enqueueAll()
 	if err != nil {
@@ -242,7 +244,7 @@ func (l *Loop) enqueueAll() (revision uint64, err error) {
 	for _, key := range keys {
 		l.add(key)
 	}
-	l.revision, l.ended = revision, false // under the same lock as the keys, see WaitIdle
+	l.revision, l.ended = revision, false // set under the same lock as the keys, see WaitIdle
 	l.progress.Broadcast()
 	return revision, err
 }
@@ -266,8 +268,8 @@ func (l *Loop) watchingAtStart(tx *store.Tx) (keys []Key, err error) {
 	return keys, nil
 }
 
-// watch queues changes until the context ends. For WaitIdle, it also records the revisions of
-// changes of other rows.
+// watch queues the objects of each change until the context ends. It also records the revisions of
+// all other changes for WaitIdle.
 func (l *Loop) watch(ctx context.Context, from uint64) error {
 	for {
 		watch := l.db.Watch(ctx, from)
@@ -325,7 +327,7 @@ func (l *Loop) work(ctx context.Context, q *queue) {
 	}
 }
 
-// next returns the next key of a queue; ok is false when the loop has ended.
+// next returns the next key of a queue. ok is false when the loop has ended.
 func (l *Loop) next(q *queue) (key Key, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -341,7 +343,7 @@ func (l *Loop) next(q *queue) (key Key, ok bool) {
 	return key, true
 }
 
-// finish requeues a key after its reconcile.
+// finish requeues a key after its reconcile, if necessary.
 func (l *Loop) finish(ctx context.Context, key Key, requeueAfter time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -378,7 +380,7 @@ func (l *Loop) enqueueDelayed(ctx context.Context) {
 	}
 }
 
-// sleep waits for the time of the next delayed key, or until an earlier one is added. It returns
+// sleep waits for the time of the next delayed key, or until another key is delayed. It returns
 // false when the context has ended.
 func (l *Loop) sleep(ctx context.Context) bool {
 	var due <-chan time.Time
@@ -396,7 +398,7 @@ func (l *Loop) sleep(ctx context.Context) bool {
 	return true
 }
 
-// enqueueDue queues the keys that are due, and returns the time of the next one.
+// enqueueDue queues the delayed keys that are due, and returns the time of the next delayed key.
 func (l *Loop) enqueueDue() (at time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -412,9 +414,9 @@ func (l *Loop) enqueueDue() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// WaitIdle waits until every change that is committed when it is called, and every change that
-// follows from it, has been reconciled. It does not wait for delayed keys. Tests call it before
-// they check the result.
+// WaitIdle waits until the controllers have reconciled every change that was committed before the
+// call, and every change that results from it. It does not wait for delayed keys. Tests call it
+// before they check the result.
 func (l *Loop) WaitIdle(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()

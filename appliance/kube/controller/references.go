@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// References is an index in memory of the objects that refer to others, by the name of the
-// referenced object. The reconcile of an object sets its references. The index is complete after
-// the start of the loop, because that reconciles all objects.
+// References is an in-memory index of the objects that refer to other objects, by the name of the
+// referenced object. The reconcile of an object sets its references. The index is complete once the
+// loop has started and reconciled all objects.
 type References struct {
 	mu        sync.Mutex
 	refs      map[string][]string // references by the object's <namespace>/<name>
@@ -20,8 +20,8 @@ func NewReferences() *References {
 }
 
 // Set replaces the references of an object and reports whether they changed. After a change the
-// caller must read the referenced objects again: the loop did not queue the object for earlier
-// changes of them.
+// caller must read the referenced objects again, because the loop has not queued the object for
+// their earlier changes.
 func (r *References) Set(object Key, refs []string) (changed bool) {
 	name := object.Namespace + "/" + object.Name
 	r.mu.Lock()

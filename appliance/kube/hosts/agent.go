@@ -43,8 +43,8 @@ func (r agents) Watches() []controller.Watch {
 }
 
 const (
-	retryAgent      = 10 * time.Second // delay after a failed removal of a node
-	ignitionToken   = "ignition-token" // the key of a token in its Secret
+	retryAgent      = 10 * time.Second // delay before the next attempt to remove a node
+	ignitionToken   = "ignition-token" // key of the token in its Secret
 	retryRestore    = time.Minute      // interval of attempts to restore a host whose infra-env or cluster is missing
 	secretsInterval = time.Minute      // interval of checks of the Secrets of an Agent
 	keyVerifyCerts  = "certificateVerification"
@@ -56,12 +56,12 @@ type agentSnapshot struct {
 	object          *agentinstall.Agent
 	host            *view.Host // nil if the host does not exist
 	env             *agentinstall.InfraEnv
-	cluster         string // id of the cluster that the spec names; "" for none
+	cluster         string // id of the cluster that the spec names; "" without a cluster
 	foreign         bool   // the host's cluster has no ClusterDeployment
 	token           *string
 	fencing         *models.FencingCredentialsParams
 	digest          string                             // digest of the values from Secrets
-	classifications []agentinstall.AgentClassification // those of the namespace
+	classifications []agentinstall.AgentClassification // the classifications of the namespace
 }
 
 // Reconcile applies the spec of an Agent to its host.
@@ -81,7 +81,7 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 		return r.restore(ctx, s)
 	}
 	if changed, err := r.inherit(ctx, s); changed || err != nil {
-		return 0, err // the change queues the Agent
+		return 0, err // the changed Agent is queued
 	}
 	if wait, err := r.removeOldNode(ctx, s); err != nil || wait > 0 {
 		return wait, err
@@ -95,16 +95,16 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 	return r.report(ctx, s, fault)
 }
 
-// synced reports whether the host has all values of its Agent's spec, and the Agent's status shows
-// that.
+// synced reports whether the host has all values of its Agent's spec, and the Agent's status
+// already reports that.
 func (t *agentSnapshot) synced() bool {
 	held := t.host.Object
 	return held.Generation == t.object.Generation && held.Digest == t.digest &&
 		agentConditionOf(t.object.Status.Conditions, conditionSpecSynced).Status == corev1.ConditionTrue
 }
 
-// requeueAfter returns the delay of the next reconcile of an unchanged Agent: its Secrets may
-// change.
+// requeueAfter returns the delay before the next reconcile of an unchanged Agent. It is 0 unless
+// the Agent refers to Secrets, which may change.
 func (t *agentSnapshot) requeueAfter() time.Duration {
 	if t.object.Spec.IgnitionEndpointTokenReference != nil || t.object.Spec.FencingCredentialsSecretRef != "" {
 		return secretsInterval
@@ -225,7 +225,7 @@ func (h *Controllers) clusterNamed(tx *store.Tx, ref *agentinstall.ClusterRefere
 	return id, err
 }
 
-// inherit writes the finalizer, and the approval and node labels from the InfraEnv, into an Agent.
+// inherit adds the finalizer, and the approval and node labels of the InfraEnv, to an Agent.
 // changed reports whether the Agent changed.
 func (r agents) inherit(ctx context.Context, s *agentSnapshot) (changed bool, err error) {
 	wanted := *s.object
@@ -276,7 +276,7 @@ func (r agents) sync(ctx context.Context, s *agentSnapshot) error {
 	case bound == "" && s.cluster != "":
 		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction,
 			models.HostStatusDiscoveringUnbound}, *s.host.Status) {
-			return nil // the host is bound after it has left its former cluster
+			return nil // the host can be bound once it has left its former cluster
 		}
 		host, err := r.Engine.BindHost(ctx, env, id, s.cluster)
 		if err != nil {
@@ -301,7 +301,7 @@ func (r agents) unbind(ctx context.Context, s *agentSnapshot) error {
 	}
 	note := record.Object{Key: s.key}
 	if s.cluster == "" {
-		// a host that moves to another cluster does not have all values of the spec yet
+		// If the host moves to another cluster, the spec is not fully applied yet.
 		note.Generation = s.object.Generation
 	}
 	if err := r.recordCluster(ctx, s); err != nil {
@@ -366,7 +366,7 @@ func (r agents) report(ctx context.Context, s *agentSnapshot, failure error) (ti
 }
 
 // delete deregisters the host of an Agent that is being deleted or does not exist. The projection
-// of that change removes the finalizer of the Agent.
+// of the deregistration removes the finalizer of the Agent.
 func (r agents) delete(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
 	namespace, name := objects.SplitKey(s.key)
 	if s.host == nil {
@@ -408,14 +408,14 @@ func (r agents) reportCleanup(ctx context.Context, s *agentSnapshot, fault error
 	})
 }
 
-// storeApplied records on a host which generation of its Agent it has applied.
+// storeApplied records in the host's row which generation of its Agent is applied.
 func (r agents) storeApplied(ctx context.Context, key string, note record.Object) error {
 	return r.DB.Update(ctx, func(tx *store.Tx) error { return record.NoteHostObject(tx, key, note) })
 }
 
-// restore registers the host that an Agent's annotations describe: if the record of the host was
-// lost, or if the Agent comes from another appliance. An Agent without such annotations waits for
-// its host to register.
+// restore registers the host that an Agent's annotations describe. It is used if the record of the
+// host was lost, or if the Agent was exported from another appliance. An Agent without such
+// annotations waits for its host to register.
 func (r agents) restore(ctx context.Context, s *agentSnapshot) (time.Duration, error) {
 	annotations := s.object.Annotations
 	env, err := r.infraEnvID(s)
@@ -438,7 +438,7 @@ func (r agents) restore(ctx context.Context, s *agentSnapshot) (time.Duration, e
 	return retryRestore, r.reportMissingHost(ctx, s, err)
 }
 
-// infraEnvID returns the id of the infra-env of an Agent's InfraEnv; "" if there is none.
+// infraEnvID returns the id of the infra-env for an Agent's InfraEnv; "" if it does not exist.
 func (r agents) infraEnvID(s *agentSnapshot) (id string, err error) {
 	name := s.object.Labels[labelInfraEnv]
 	if name == "" || uuid.Validate(s.object.Name) != nil {
@@ -451,8 +451,8 @@ func (r agents) infraEnvID(s *agentSnapshot) (id string, err error) {
 	return id, err
 }
 
-// reportMissingHost writes into an Agent's status that its host does not exist, with the error of
-// an attempt to restore it.
+// reportMissingHost reports in an Agent's status that the host does not exist, with the error of an
+// attempt to restore the host.
 func (r agents) reportMissingHost(ctx context.Context, s *agentSnapshot, fault error) error {
 	namespace, name := objects.SplitKey(s.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {

@@ -73,8 +73,8 @@ func agentSynced(fault error, input bool) agentinstall.Condition {
 		Message: "The Spec could not be synced due to backend error: " + fault.Error()}
 }
 
-// agentConditions returns the conditions that follow from a host, in order: all except SpecSynced
-// and Cleanup. host is nil if the host does not exist.
+// agentConditions returns the conditions that are derived from a host, in order: all except
+// SpecSynced and Cleanup. host is nil if the host does not exist.
 func agentConditions(host *models.Host, approved bool) []agentinstall.Condition {
 	if host == nil {
 		var unknown []agentinstall.Condition

@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// inventoryOf converts a host's inventory to the form of an Agent's status; nil if the host has
-// not reported one.
+// inventoryOf converts a host's inventory to the form of an Agent's status. It returns nil if the
+// host has not reported an inventory.
 func inventoryOf(host *models.Host) (*agentinstall.HostInventory, error) {
 	if host.Inventory == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func diskOf(disk *models.Disk) agentinstall.HostDisk {
 	return shown
 }
 
-// listed returns a non-nil list, so that an empty one is written.
+// listed converts a nil list to an empty list, which is encoded as [] instead of null.
 func listed(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -120,8 +120,8 @@ var unfitInLabel = regexp.MustCompile(`[^-A-Za-z0-9_.]+`)
 // fitLabel matches valid label values.
 var fitLabel = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$`)
 
-// labelValue removes the invalid characters from a text. ok is false if the result is not a valid
-// label value.
+// labelValue removes the invalid characters from a text. ok is false if the result is still not a
+// valid label value.
 func labelValue(text string) (value string, ok bool) {
 	value = unfitInLabel.ReplaceAllString(text, "")
 	return value, fitLabel.MatchString(value)

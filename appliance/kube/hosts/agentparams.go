@@ -13,7 +13,7 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// statesChangeable are the states in which a host can be changed by users.
+// statesChangeable are the states in which users can change a host.
 var statesChangeable = slices.Concat(statesUndecided, statesReady, []string{models.HostStatusBinding})
 
 // apply updates the host in the engine to its Agent's spec. It does nothing from the start of an
@@ -47,8 +47,8 @@ func (r agents) apply(ctx context.Context, s *agentSnapshot) error {
 	return err
 }
 
-// hostParams returns the update that applies an Agent's spec to its host. needed is false if they
-// do not differ.
+// hostParams returns the update that applies an Agent's spec to its host. needed is false if the
+// host already has all values.
 func hostParams(spec *agentinstall.AgentSpec, host *view.Host,
 	s *agentSnapshot) (params *models.HostUpdateParams, needed bool) {
 	params = &models.HostUpdateParams{}

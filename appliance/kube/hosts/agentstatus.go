@@ -38,8 +38,8 @@ const (
 		" after its removal"
 )
 
-// setAgentStatus writes a host into the status, labels and annotations of its Agent. Fields that
-// do not follow from the host are kept: SpecSynced and the former cluster.
+// setAgentStatus writes a host into the status, labels and annotations of its Agent. It keeps the
+// fields that are not derived from the host: the condition SpecSynced and the former cluster.
 func setAgentStatus(a *agentinstall.Agent, host *models.Host, serviceURL string, now time.Time) error {
 	inv, err := inventoryOf(host)
 	if err != nil {
@@ -81,7 +81,7 @@ func setAgentStatus(a *agentinstall.Agent, host *models.Host, serviceURL string,
 	return nil
 }
 
-// setAgentLabels writes the labels and annotations that follow from a host.
+// setAgentLabels sets the labels and annotations that are derived from a host.
 func setAgentLabels(a *agentinstall.Agent, host *models.Host, inv *agentinstall.HostInventory) {
 	a.Labels, a.Annotations = cloned(a.Labels), cloned(a.Annotations)
 	wanted := map[string]string{labelClusterNamespace: ""}

@@ -59,8 +59,8 @@ func (b BaseImages) FetchImages(_ context.Context,
 	return waiting, fault, nil
 }
 
-// imageFrom finds the image that was downloaded from a URL, or another image of the same version: a
-// site without internet access has the images of the hub's list as files.
+// imageFrom finds the image that was downloaded from a URL, or another image of the same minor
+// version: a site without internet access has imported the images of the hub's list as files.
 func imageFrom(held []osimage.Image, want WantedImage) (osimage.Image, bool) {
 	for _, image := range held {
 		if image.URL == want.URL {

@@ -23,14 +23,14 @@ import (
 const (
 	classificationFinalizer = "agentclassification.agent-install.openshift.io"
 	classificationPrefix    = "agentclassification.agent-install.openshift.io/"
-	queryError              = "QUERYERROR" // prefix of the label of an Agent on which a query failed
-	// queryLimit is the time limit of a query on one inventory: a query is a program and may never
-	// end.
+	queryError              = "QUERYERROR" // prefix of the label that marks an Agent on which a query failed
+	// queryLimit is the time limit of a query on one inventory. A jq query is a program that may
+	// run forever.
 	queryLimit = time.Second
 )
 
-// classifications reconciles AgentClassifications: it counts the Agents that match. The reconciler
-// of Agents sets their labels, see classify.
+// classifications reconciles AgentClassifications by counting the matching Agents. The reconciler
+// of Agents sets the labels; see classify.
 type classifications struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -96,8 +96,8 @@ func queryErrors(failed int64) agentinstall.Condition {
 
 func queryErrorValue(value string) string { return queryError + "-" + value }
 
-// evaluate runs a query on an inventory. The query must return one boolean: whether the inventory
-// matches.
+// evaluate runs a query on an inventory. The query must return exactly one boolean, which reports
+// whether the inventory matches.
 func evaluate(ctx context.Context, query string, inventory any) (matches bool, err error) {
 	parsed, err := gojq.Parse(query)
 	if err != nil {
@@ -125,8 +125,9 @@ func evaluate(ctx context.Context, query string, inventory any) (matches bool, e
 	return matches, nil
 }
 
-// classify returns the labels of an Agent with those of the namespace's classifications. It does
-// not change labels with other values: another classification may have set them.
+// classify returns the labels of an Agent, extended by the labels of the namespace's
+// classifications. It does not overwrite labels that have other values, because another
+// classification may have set them.
 func classify(ctx context.Context, agent *agentinstall.Agent,
 	all []agentinstall.AgentClassification) (map[string]string, error) {
 	labels := cloned(agent.Labels)
@@ -137,7 +138,7 @@ func classify(ctx context.Context, agent *agentinstall.Agent,
 	if err != nil {
 		return nil, fmt.Errorf("write the inventory of Agent %s: %w", agent.Name, err)
 	}
-	var inventory any // with the number type of jq
+	var inventory any // decoded from JSON, because jq requires its number types
 	if err := json.Unmarshal(text, &inventory); err != nil {
 		return nil, fmt.Errorf("read the inventory of Agent %s: %w", agent.Name, err)
 	}

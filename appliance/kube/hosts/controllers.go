@@ -1,7 +1,7 @@
-// Package hosts makes infra-envs and hosts of the engine from InfraEnvs, NMStateConfigs and Agents,
-// and writes the state of the engine into these objects. It evaluates AgentClassifications and
-// applies the AgentServiceConfig. It does the work of the controllers of a hub
-// (openshift/assisted-service, internal/controller/controllers).
+// Package hosts creates the engine's infra-envs and updates its hosts from InfraEnvs,
+// NMStateConfigs and Agents, and writes the state of the engine into these objects. It evaluates
+// AgentClassifications and applies the AgentServiceConfig. It does the work of the controllers of a
+// hub (openshift/assisted-service, internal/controller/controllers).
 //
 // Design: docs/design.md#infraenvs-and-agents.
 package hosts
@@ -26,7 +26,7 @@ type Options struct {
 	Engine    *engine.Engine
 	Loop      *controller.Loop
 	Clock     clockwork.Clock
-	Mirrors   Mirrors      // nil: mirror rules of objects have no effect
+	Mirrors   Mirrors      // nil: mirrorRegistryRefs have no effect
 	OSImages  OSImages     // nil: spec.osImageVersion is not checked
 	Images    ImageFetcher // nil: the images of an AgentServiceConfig are not downloaded
 	Spokes    Spokes       // nil: the appliance does not connect to installed clusters
@@ -60,7 +60,7 @@ type OSImages interface {
 type Controllers struct {
 	Projector
 	Options
-	references *controller.References // references of InfraEnvs, see reference
+	references *controller.References // the objects that InfraEnvs refer to; see reference
 }
 
 // New returns the controllers. Their [Controllers.Reconcilers] run in the loop of the options.

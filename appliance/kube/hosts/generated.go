@@ -78,7 +78,7 @@ func imageTypeShown(env *models.InfraEnv) models.ImageType {
 	return *env.Type
 }
 
-// placeFor chooses the namespace and the name of an infra-env's InfraEnv, and returns the
+// placeFor chooses the namespace and the name of the InfraEnv for an infra-env, and returns the
 // ClusterDeployment of its cluster. The name is "" while the ClusterDeployment does not exist.
 func (p writer) placeFor(env *view.InfraEnv) (namespace, name string, ref *agentinstall.ClusterReference,
 	err error) {
@@ -118,7 +118,7 @@ func (p writer) placeFor(env *view.InfraEnv) (namespace, name string, ref *agent
 	return namespace, name, ref, nil
 }
 
-// nameFrom converts a user's name of an infra-env to a valid object name.
+// nameFrom converts the user's name of an infra-env to a valid object name.
 func nameFrom(text, id string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {

@@ -88,14 +88,14 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 	return 0, &controller.ReportedError{Err: err}
 }
 
-// read reads an InfraEnv with all inputs of its infra-env. missing is the reason if its cluster
-// does not exist yet.
+// read reads an InfraEnv with all inputs of its infra-env. If the cluster of the InfraEnv does not
+// exist yet, missing is a message about it.
 func (r infraEnvs) read(namespace, name string) (s *infraEnvSnapshot, missing string, err error) {
 	for {
 		s, missing, err = r.readOnce(namespace, name)
 		if s == nil || !r.updateReferences(namespace, name, s.object) {
 			return s, missing, err
-		} // a change of a new reference may have come before its index entry
+		} // a newly referenced object may have changed before its reference was in the index
 	}
 }
 
@@ -126,7 +126,8 @@ func (r infraEnvs) readOnce(namespace, name string) (s *infraEnvSnapshot, missin
 	return s, missing, err
 }
 
-// clusterFor finds the cluster of an InfraEnv. missing is the reason if it does not exist yet.
+// clusterFor finds the cluster of an InfraEnv. If the cluster does not exist yet, missing is a
+// message about it.
 func (r infraEnvs) clusterFor(tx *store.Tx, s *infraEnvSnapshot) (missing string, err error) {
 	ref := s.object.Spec.ClusterRef
 	if ref == nil {
@@ -170,8 +171,9 @@ func (r infraEnvs) readReferences(tx *store.Tx, s *infraEnvSnapshot) error {
 	return err
 }
 
-// versionFor returns the OpenShift version of the base image: the version of the InfraEnv, else ""
-// for the version of its cluster, else the newest version for the architecture.
+// versionFor returns the OpenShift version of the base image: the version in the InfraEnv; or "" if
+// the engine chooses the version, for a cluster or for x86_64; or the newest version for the
+// architecture.
 func (r infraEnvs) versionFor(s *infraEnvSnapshot) string {
 	spec := &s.object.Spec
 	if spec.OSImageVersion != "" || s.cluster != "" || spec.CPUArchitecture == "" ||
@@ -190,8 +192,8 @@ func (r infraEnvs) versionFor(s *infraEnvSnapshot) string {
 	return newest
 }
 
-// networkElsewhere is the end of the digest if the infra-env's networks do not come from
-// NMStateConfigs: it has no networks, or they were set over REST or in the browser.
+// networkElsewhere is appended to the digest if the infra-env's networks do not come from
+// NMStateConfigs: the infra-env has no networks, or they were set over REST or in the browser.
 const networkElsewhere = "-"
 
 func ownNetwork(digest string) bool { return digest[len(digest)-1:] == networkElsewhere }
@@ -295,8 +297,8 @@ func (r infraEnvs) named(s *infraEnvSnapshot, err error) error {
 		Err: err}
 }
 
-// ensureRecipe creates the image recipe if it could not be created before. That happens if the
-// agent's image could not be read from the release payload.
+// ensureRecipe creates the image recipe if an earlier attempt failed, because the agent's image
+// could not be read from the release payload.
 func (r infraEnvs) ensureRecipe(ctx context.Context, id string) error {
 	digest, err := r.Engine.RecipeDigest(id)
 	if err != nil || digest != "" {
@@ -338,15 +340,15 @@ func (r infraEnvs) report(ctx context.Context, s *infraEnvSnapshot, outcome *age
 		}
 		err = p.updateInfraEnv(s.id, outcome)
 		if fault.KindOf(err) == fault.NotFound {
-			return nil // the infra-env was deleted in the meantime; that queues the InfraEnv
+			return nil // the deletion of the infra-env in the meantime has queued the InfraEnv
 		}
 		return err
 	})
 	return objects.IgnoreNotFound(err)
 }
 
-// delete deregisters the infra-env of an InfraEnv that is being deleted or does not exist. Hosts
-// that are unbound or installed are deregistered with it. Other hosts block the deletion.
+// delete deregisters the infra-env of an InfraEnv that is being deleted or does not exist, with its
+// unbound and installed hosts. Other hosts block the deletion.
 func (r infraEnvs) delete(ctx context.Context, s *infraEnvSnapshot) (time.Duration, error) {
 	if s.id != "" {
 		busy, err := r.removeHosts(ctx, s.id)
@@ -375,8 +377,8 @@ func (r infraEnvs) delete(ctx context.Context, s *infraEnvSnapshot) (time.Durati
 	})
 }
 
-// removeHosts deregisters the hosts of an infra-env. If some hosts are bound and not installed, it
-// returns these hosts in busy and deregisters none.
+// removeHosts deregisters the hosts of an infra-env. If some hosts are bound but not installed, it
+// returns their names in busy and deregisters no host.
 func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, err error) {
 	hosts, err := r.Engine.Hosts(id)
 	if err != nil {
@@ -418,9 +420,8 @@ func (r infraEnvs) reportBlockedDeletion(ctx context.Context, s *infraEnvSnapsho
 	})
 }
 
-// ignoredDelay returns the Event for an InfraEnv that specifies a discovery delay. Upstream's
-// script looks for the network interfaces once, so that interfaces that appear late require a
-// delay.
+// ignoredDelay returns the Event for an InfraEnv that specifies a discovery delay. The upstream
+// script lists the network interfaces only once, so that slow interfaces require a delay there.
 func ignoredDelay(spec *agentinstall.InfraEnvSpec) (objects.EventContent, bool) {
 	if conv.Value(spec.NetworkDiscoveryDelaySeconds) == 0 {
 		return objects.EventContent{}, false
@@ -448,7 +449,7 @@ func isInvalid(err error) bool {
 	return ok
 }
 
-// isInputError reports whether only a user can correct the error.
+// isInputError reports whether only a user can correct the cause of an error.
 func isInputError(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.NotFound, fault.Conflict, fault.Schema, fault.Forbidden:
@@ -457,7 +458,7 @@ func isInputError(err error) bool {
 	return isInvalid(err)
 }
 
-// defaultImageType returns the image type of InfraEnvs that do not specify one: that of the
+// defaultImageType returns the image type of InfraEnvs that do not specify one: the type in the
 // AgentServiceConfig, else the minimal image.
 func (h *Controllers) defaultImageType(tx *store.Tx) models.ImageType {
 	settings, err := h.serviceSettings(tx)

@@ -11,24 +11,24 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// infraEnvInputs is everything that the engine's infra-env is made from: an InfraEnv's spec and
-// what it refers to.
+// infraEnvInputs holds all inputs of the engine's infra-env: the spec of an InfraEnv and the
+// objects it refers to.
 type infraEnvInputs struct {
 	name       string
 	spec       *agentinstall.InfraEnvSpec
 	pullSecret string
-	clusterID  strfmt.UUID // "" for late binding
-	version    string      // of OpenShift; "": the newest
+	clusterID  strfmt.UUID // "" if hosts are bound to a cluster later
+	version    string      // OpenShift version; "" is the newest version
 	imageType  models.ImageType
 	networks   []*models.HostStaticNetworkConfig
 	from       []string // the NMStateConfigs of the networks, <namespace>/<name>
-	// networked reports that the networks are those of the selected NMStateConfigs, even if there
-	// are none. Otherwise the networks stay unchanged.
+	// networked reports that the infra-env gets the networks of the selected NMStateConfigs, even
+	// if there are none. Otherwise its networks stay unchanged.
 	networked bool
 }
 
-// imageTypeOf returns the type of an InfraEnv's image: the specified one, else the default. s390x
-// has no minimal image.
+// imageTypeOf returns the type of an InfraEnv's image: the specified type, else the default. s390x
+// always uses the full image, because it has no minimal image.
 func imageTypeOf(spec *agentinstall.InfraEnvSpec, byDefault models.ImageType) models.ImageType {
 	switch {
 	case spec.CPUArchitecture == models.ClusterCPUArchitectureS390x:
@@ -58,9 +58,9 @@ func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
 	return params
 }
 
-// update returns an update with everything that the InfraEnv specifies; the engine finds the
-// differences. Fields that the InfraEnv leaves out and that have a default in the engine stay
-// unchanged.
+// update returns an update with all values that the InfraEnv specifies. The engine determines which
+// of them have changed. Fields without a value in the InfraEnv, but with a default in the engine,
+// stay unchanged.
 func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
 	params := description.InfraEnvUpdateParams(in.create())
 	description.UpdateInfraEnvFromObject(params, in.spec)

@@ -20,7 +20,8 @@ const (
 	annotationPropagate   = "infraenv.agent-install.openshift.io/propagate-node-labels"
 	conditionImageCreated = "ImageCreated"
 	reasonImageError      = "ImageCreationError"
-	bootOrderControl      = "BootOrderControl" // the type of iPXE scripts that send an installed machine to its disk
+	// type of the iPXE scripts that boot an installed machine from its disk
+	bootOrderControl = "BootOrderControl"
 )
 
 // imageAvailable is the condition of an InfraEnv whose image can be downloaded. imageBeingMade is
@@ -52,8 +53,8 @@ func clusterMissing(reason string) agentinstall.Condition {
 }
 
 // setInfraEnvStatus writes an infra-env into the status of its InfraEnv. The URL of the image
-// changes exactly if the content of the image changes; the time next to it is the time of that
-// change. A false condition stays until the InfraEnv is reconciled without an error.
+// changes if and only if the content of the image changes; createdTime is the time of that change.
+// A false condition stays until the InfraEnv is reconciled without an error.
 func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, serviceURL string,
 	now time.Time) error {
 	is := &object.Status
@@ -88,8 +89,8 @@ func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, servic
 	return nil
 }
 
-// imageURL returns the URL of an infra-env's image in the form of the image service. The token
-// contains the infra-env and the revision of its image, so that another image has another URL.
+// imageURL returns the URL of an infra-env's image in the format of the image service. The token
+// contains the infra-env and the revision of its image, so that each image has its own URL.
 func imageURL(serviceURL string, env *view.InfraEnv) (string, error) {
 	header, err := json.Marshal(map[string]string{"alg": "none", "typ": "JWT"})
 	if err != nil {

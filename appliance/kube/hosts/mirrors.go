@@ -27,7 +27,7 @@ type mirrorConfig struct {
 
 func infraEnvLevel(id string) mirror.Level { return mirror.Level{InfraEnv: id} }
 
-// readMirrorConfig reads the ConfigMap of a mirror registry; nil if ref is nil.
+// readMirrorConfig reads the ConfigMap of a mirror registry. It returns nil if ref is nil.
 func (h *Controllers) readMirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistryReference) (*mirrorConfig, error) {
 	if ref == nil {
 		return nil, nil
@@ -59,7 +59,8 @@ func (r infraEnvs) setMirrors(ctx context.Context, s *infraEnvSnapshot) error {
 	switch {
 	case r.Mirrors != nil && s.mirrors != nil:
 		return r.Mirrors.SetMirror(ctx, infraEnvLevel(s.id), mirrorOfInfraEnv, s.mirrors.rules)
-	case r.Mirrors != nil && s.stored.Digest != "": // an earlier version of the InfraEnv may have set rules
+	// also without mirrors: an earlier version of the InfraEnv may have set rules
+	case r.Mirrors != nil && s.stored.Digest != "":
 		return r.Mirrors.SetMirror(ctx, infraEnvLevel(s.id), mirrorOfInfraEnv, nil)
 	}
 	return nil

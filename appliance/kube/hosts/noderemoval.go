@@ -15,9 +15,9 @@ import (
 	"landfall/store"
 )
 
-// A host that leaves an installed cluster still has a node there. If the appliance connects to
-// installed clusters, it removes the node after the host has restarted, or before its Agent is
-// deleted. An annotation of the Agent prevents that.
+// A host that leaves an installed cluster still has a node in that cluster. If the appliance
+// connects to installed clusters, it removes the node after the host has restarted, or before the
+// Agent is deleted. An annotation of the Agent prevents the removal.
 
 const messageRemovedLater = "The node is still in its former cluster. It is removed when the host has booted " +
 	"the discovery image"
@@ -40,7 +40,8 @@ func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Durat
 			r.requeue(s))
 		switch {
 		case !done:
-			return 0, nil // the removal runs in the background; the Agent's spec is applied meanwhile
+			// the removal runs in the background, and the Agent's spec is applied in the meantime
+			return 0, nil
 		case fault != nil:
 			return retryAgent, r.updateDeprovisionInfo(ctx, s,
 				func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo.Message = fault.Error() })
@@ -49,8 +50,7 @@ func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Durat
 	return 0, r.updateDeprovisionInfo(ctx, s, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
 }
 
-// updateDeprovisionInfo changes the status of an Agent unless the record of its former cluster was
-// cleared.
+// updateDeprovisionInfo changes the status of an Agent that still records a former cluster.
 func (r agents) updateDeprovisionInfo(ctx context.Context, s *agentSnapshot, fn func(*agentinstall.Agent)) error {
 	namespace, name := objects.SplitKey(s.key)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
@@ -64,8 +64,8 @@ func (r agents) updateDeprovisionInfo(ctx context.Context, s *agentSnapshot, fn 
 }
 
 // removeNode removes the node of a host that joined an installed cluster, before its Agent and the
-// host are deleted. It does nothing for other hosts, if the cluster or the InfraEnv is also being
-// deleted, or if an annotation skips the removal.
+// host are deleted. It does nothing for other hosts, for a host whose cluster or InfraEnv is also
+// being deleted, or if an annotation skips the removal.
 func (r agents) removeNode(s *agentSnapshot) (done bool, err error) {
 	if r.Spokes == nil || s.object == nil || s.host == nil || s.host.ClusterID == nil ||
 		conv.Value(s.host.Kind) != models.HostKindAddToExistingClusterHost {

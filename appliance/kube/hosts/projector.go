@@ -92,7 +92,7 @@ func (p writer) projectInfraEnv(row engine.TouchedRow) error {
 }
 
 // updateInfraEnv writes an infra-env into its InfraEnv. outcome is the condition with the result of
-// applying the InfraEnv's spec; nil keeps the present condition.
+// applying the InfraEnv's spec; nil keeps the existing condition.
 func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error {
 	env, err := p.rows.InfraEnv(id)
 	if err != nil {
@@ -143,7 +143,7 @@ func (p writer) generation(kind objects.Kind, object string) (int64, error) {
 }
 
 // projectDeletedInfraEnv deletes the InfraEnv of a deleted infra-env. If the infra-env was deleted
-// with its cluster, the InfraEnv stays and waits for the next cluster.
+// with its cluster, the InfraEnv stays and waits until the cluster is registered again.
 func (p writer) projectDeletedInfraEnv(of record.Object) error {
 	namespace, name := objects.SplitKey(of.Key)
 	object, err := objects.Find[agentinstall.InfraEnv](p.Objects, p.tx, objects.InfraEnvs, namespace, name)
@@ -183,7 +183,7 @@ func (p writer) deleteAndFinalize(kind objects.Kind, namespace, name, finalizer 
 }
 
 // projectHost writes a host into its Agent, or creates the Agent. outcome is the condition with the
-// result of applying the Agent's spec; nil keeps the present condition. A host of an infra-env
+// result of applying the Agent's spec; nil keeps the existing condition. A host of an infra-env
 // without an InfraEnv has no Agent.
 func (p writer) projectHost(key string, outcome *agentinstall.Condition) error {
 	host, err := p.rows.Host(key)
@@ -225,9 +225,9 @@ func (p writer) createAgent(place string, host *view.Host, env *view.InfraEnv) e
 	return record.NoteHostObject(p.tx, host.Key(), note)
 }
 
-// initAgent sets the owner, the labels and the spec of the Agent of a host. The spec has only the
-// cluster, the approval and the node labels. applied reports whether the host has all values of the
-// spec.
+// initAgent sets the owner, the labels and the spec of a host's new Agent. The spec contains only
+// the cluster, the approval and the node labels. applied reports whether the host already has all
+// values of the spec.
 func (p writer) initAgent(agent *agentinstall.Agent, host *view.Host,
 	env *view.InfraEnv) (applied bool, err error) {
 	namespace, name := objects.SplitKey(env.Object.Key)
@@ -250,7 +250,7 @@ func (p writer) initAgent(agent *agentinstall.Agent, host *view.Host,
 }
 
 // clusterOf returns the ClusterDeployment of a host's cluster; nil if the host has no cluster or
-// the cluster has no object.
+// the cluster has no ClusterDeployment.
 func (p writer) clusterOf(host *view.Host) (*agentinstall.ClusterReference, error) {
 	if host.ClusterID == nil {
 		return nil, nil

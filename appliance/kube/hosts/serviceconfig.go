@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	serviceConfigName        = "agent" // the name of the AgentServiceConfig that is applied
+	serviceConfigName        = "agent" // name of the only AgentServiceConfig that is applied
 	serviceConfigFinalizer   = "agentserviceconfig.agent-install.openshift.io/ai-deprovision"
 	annotationServiceSetting = "unsupported.agent-install.openshift.io/assisted-service-configmap"
 	certificatesOfOSImages   = "AgentServiceConfig OSImageCACertRef"
@@ -31,15 +31,16 @@ const (
 	imagesInterval           = time.Minute // interval of checks of the downloads
 )
 
-// operatorNamespaces are the namespaces of a hub's operator. An AgentServiceConfig names objects
-// without a namespace; they are looked up there first. An object in another namespace is used only
-// if its name is unique.
+// operatorNamespaces are the namespaces of a hub's operator. An AgentServiceConfig refers to
+// objects by name, without a namespace. These objects are first searched in operatorNamespaces. An
+// object in another namespace is used only if its name is unique.
 var operatorNamespaces = []string{"multicluster-engine", "assisted-installer", "open-cluster-management"}
 
 // WantedImage is a base image that an AgentServiceConfig lists.
 type WantedImage struct {
 	OpenshiftVersion, CPUArchitecture, URL string
-	Headers, Query                         map[string]string // additions that the image's server requires; nil for none
+	// headers and query parameters that the image's server requires; nil for none
+	Headers, Query map[string]string
 }
 
 // ImageFetcher downloads base images.
@@ -150,7 +151,7 @@ const (
 	keyImageQuery   = "query_params"
 )
 
-// additions reads the headers and query parameters that the servers of the images require.
+// additions reads the headers and query parameters that the servers of the OS images require.
 func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
 	wants WantedImage, fault *configError, err error) {
 	ref := config.Spec.OSImageAdditionalParamsRef
@@ -192,7 +193,7 @@ func ignoreInvalid(err error) error {
 	return err
 }
 
-// namespaceOf finds the namespace of an object that is referred to by its name only.
+// namespaceOf finds the namespace of an object that an AgentServiceConfig refers to by name only.
 func (h *Controllers) namespaceOf(tx *store.Tx, kind objects.Kind, name string) (string, error) {
 	for _, namespace := range operatorNamespaces {
 		if h.Objects.Exists(tx, kind, namespace, name) {
@@ -321,7 +322,7 @@ func (r serviceConfigs) undo(ctx context.Context) error {
 	})
 }
 
-// reportName writes an Event about an AgentServiceConfig with another name, which has no effect.
+// reportName writes an Event about an AgentServiceConfig that has no effect because of its name.
 func (r serviceConfigs) reportName(ctx context.Context, name string) error {
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		var u unstructured.Unstructured

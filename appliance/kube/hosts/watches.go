@@ -6,11 +6,11 @@ import (
 	"landfall/store"
 )
 
-// This file finds the InfraEnvs and Agents that a changed object queues.
+// This file determines which InfraEnvs and Agents are queued when another object changes.
 
 // reference returns the key of a referenced object in the index. An empty name refers to all
-// objects of a namespace: the AgentClusterInstalls beside an InfraEnv's ClusterDeployment, and the
-// NMStateConfigs that the InfraEnv may select.
+// objects of a namespace: the AgentClusterInstalls in the namespace of an InfraEnv's
+// ClusterDeployment, and the NMStateConfigs that the InfraEnv may select.
 func reference(kind objects.Kind, namespace, name string) string {
 	return kind.Resource + "/" + namespace + "/" + name
 }
@@ -52,15 +52,16 @@ func (h *Controllers) infraEnvsReferringTo(kind objects.Kind) func(*store.Tx, st
 
 // infraEnvsOfNamespace finds the InfraEnvs that may refer to an object of a kind in its namespace.
 // An AgentClusterInstall is in the namespace of its ClusterDeployment, and the cluster is
-// registered once both exist. An NMStateConfig that has lost its label changes an InfraEnv as well.
+// registered once both exist. A change that removes an NMStateConfig's label also affects an
+// InfraEnv.
 func (h *Controllers) infraEnvsOfNamespace(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
 	return func(_ *store.Tx, namespace, _ string) ([]key, error) {
 		return h.references.To(reference(kind, namespace, "")), nil
 	}
 }
 
-// agentsOfInfraEnv finds the Agents of an InfraEnv in the engine's rows: Agents are large, and an
-// InfraEnv changes often while its hosts register.
+// agentsOfInfraEnv finds the Agents of an InfraEnv by the engine's hosts. It does not read the
+// Agents, because they are large, and an InfraEnv changes often while its hosts register.
 func (h *Controllers) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]key, error) {
 	rows := h.Engine.Rows(tx)
 	id, err := rows.InfraEnvOf(namespace + "/" + name)
@@ -78,7 +79,8 @@ func (h *Controllers) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]
 	return keys, nil
 }
 
-// agentsOfNamespace finds the Agents of a namespace: an AgentClassification applies to all of them.
+// agentsOfNamespace finds the Agents of a namespace, because an AgentClassification applies to all
+// of them.
 func (h *Controllers) agentsOfNamespace(tx *store.Tx, namespace, _ string) ([]key, error) {
 	var keys []key
 	err := objects.Names(tx, objects.Agents, namespace, func(namespace, name string) error {

@@ -15,9 +15,9 @@ import (
 )
 
 // writeBackHost copies changes of a host that were made over REST or in the browser into its
-// Agent's spec, so that the Agent does not revert them. If the spec leaves the role, the pool or
-// the disk empty, it stays empty, because the engine may have chosen the value. changed reports
-// whether the spec was changed.
+// Agent's spec, so that the Agent does not revert them. An empty role, pool or disk in the spec
+// stays empty, because the engine may have chosen the value. changed reports whether the spec was
+// changed.
 func writeBackHost(spec *agentinstall.AgentSpec, host *view.Host,
 	bound *agentinstall.ClusterReference) (changed bool) {
 	set := func(to *string, value string) {
@@ -66,8 +66,8 @@ func chosenDisk(spec *agentinstall.AgentSpec) string {
 	return spec.InstallationDiskID
 }
 
-// namesDisk reports whether a name refers to the installation disk of a host: the disk's id, a path
-// of udev, or its kernel name.
+// namesDisk reports whether a name refers to the installation disk of a host, by the disk's id, a
+// udev path, or the kernel name.
 func namesDisk(host *models.Host, name string) bool {
 	if name == host.InstallationDiskID || name == host.InstallationDiskPath {
 		return true
@@ -117,8 +117,8 @@ func approvesAll(env *agentinstall.InfraEnv) bool {
 }
 
 // inheritNodeLabels copies labels of an InfraEnv to the node labels of an Agent. An annotation of
-// the InfraEnv lists them. Labels of the Agent itself stay. Inherited labels that the annotation no
-// longer lists are removed.
+// the InfraEnv lists the labels to copy. Labels of the Agent itself are not changed. Inherited
+// labels that the annotation no longer lists are removed.
 func inheritNodeLabels(agent *agentinstall.Agent, env *agentinstall.InfraEnv) {
 	inherited := commaList(agent.Annotations[annotationInheritedLabels])
 	labels := cloned(agent.Spec.NodeLabels)

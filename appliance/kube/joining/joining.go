@@ -1,6 +1,6 @@
 // Package joining observes hosts that join installed clusters, from their restart until their nodes
-// are ready. It approves the certificate requests of their kubelets and reports their progress to
-// the engine. It is idle while no host joins a cluster.
+// are ready. It approves the certificate requests of the hosts' kubelets and reports their progress
+// to the engine. It is idle while no host joins a cluster.
 //
 // Design: docs/design.md#hosts-that-join-installed-clusters.
 package joining
@@ -29,7 +29,7 @@ const (
 	defaultGiveUp   = 20 * time.Minute
 )
 
-// newBackoff returns the delays between checks of a cluster that can't be reached.
+// newBackoff returns the delays between attempts to check a cluster that can't be reached.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 5 * time.Second, Factor: 2, Cap: time.Minute, Steps: math.MaxInt}
 }
@@ -45,7 +45,7 @@ type Engine interface {
 type Cluster struct {
 	spoke.Access
 	// Lenient ends the installation of the hosts after Options.GiveUp even if the cluster can't be
-	// read. Then a user approves their certificate requests.
+	// reached. The user must then approve the hosts' certificate requests.
 	Lenient bool
 }
 
@@ -56,7 +56,7 @@ type Options struct {
 	// kubeconfig.
 	Cluster func(id string) (Cluster, error)
 	// ApprovedThere reports whether the cluster itself approves the certificate requests of a
-	// host's kubelet; nil: never.
+	// host's kubelet. If it is nil, the appliance always approves them.
 	ApprovedThere func(host engine.AwaitedHost) (bool, error)
 	GiveUp        time.Duration // limit for lenient hosts after their restart; 0 is 20 minutes
 	Interval      time.Duration // between successful checks; 0 is 10 seconds
@@ -98,7 +98,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// start starts to observe the clusters with awaited hosts that are not observed yet.
+// start starts observing the clusters that have awaited hosts and are not observed yet.
 func (f *Follower) start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func (f *Follower) start(ctx context.Context) error {
 	return nil
 }
 
-// follow checks a cluster repeatedly while hosts are awaited there.
+// follow checks a cluster repeatedly while the engine awaits hosts in this cluster.
 func (f *Follower) follow(ctx context.Context, cluster string) {
 	backoff := newBackoff()
 	for {
@@ -191,8 +191,8 @@ func (f *Follower) check(ctx context.Context, id string, hosts []engine.AwaitedH
 	return false, f.reportProblem(ctx, hosts, cluster.Lenient, record.JoiningProblem{Reason: reason, Message: message})
 }
 
-// checkWith checks hosts with a client. failed is an error of the cluster's API; err is an error
-// of the appliance itself.
+// checkWith checks hosts with a client. failed is an error of the cluster's API; err is an error of
+// the appliance itself.
 func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 	hosts []engine.AwaitedHost) (failed, err error) {
 	requests, failed := client.Requests(ctx)
@@ -210,7 +210,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
 			Name: host.Name, Started: host.Joining.Started, Labels: host.Labels, Approve: !there,
 			Known: known(host.Joining.Approved),
 		}, requests)
-		if len(sight.Approved) > 0 && failed != nil { // approvals are recorded even if a later call failed
+		if len(sight.Approved) > 0 && failed != nil { // record the approvals even if a later call failed
 			err = f.Engine.UpdateJoining(ctx, host.Key, engine.JoiningUpdate{Approved: noted(sight.Approved),
 				Problem: host.Joining.Problem})
 		}

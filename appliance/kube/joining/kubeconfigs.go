@@ -14,7 +14,7 @@ type Kubeconfigs struct {
 	Objects *clusters.Projector
 }
 
-// Find returns the kubeconfig of a cluster: from the Secret that its ClusterDeployment names, else
+// Find returns the kubeconfig of a cluster from the Secret that its ClusterDeployment names, else
 // from the files of its installation. The content is nil if the cluster has no kubeconfig.
 func (k Kubeconfigs) Find(tx *store.Tx, rows view.Rows,
 	id string) (found clusters.Kubeconfig, view *view.Cluster, err error) {
@@ -40,8 +40,8 @@ func (k Kubeconfigs) Find(tx *store.Tx, rows view.Rows,
 	return found, view, err
 }
 
-// Followed reports whether the joining hosts of a cluster are observed: if the cluster has a
-// kubeconfig, or if a user applied its ClusterDeployment and may still add one.
+// Followed reports whether the joining hosts of a cluster are observed. They are if the cluster has
+// a kubeconfig, or if a user applied its ClusterDeployment and may add a kubeconfig later.
 func (k Kubeconfigs) Followed(tx *store.Tx, rows view.Rows, id string) (bool, error) {
 	found, _, err := k.Find(tx, rows, id)
 	return found.Applied || len(found.Content) > 0, err

@@ -33,7 +33,7 @@ var (
 )
 
 // NewSpokes returns a Spokes whose calls run after Run is called. names maps host names that the
-// site's DNS does not resolve to addresses, see [ParseNames].
+// site's DNS does not resolve to addresses; see [ParseNames].
 func NewSpokes(db *store.DB, e *engine.Engine, kubeconfigs Kubeconfigs, names map[string]string,
 	clock clockwork.Clock) *Spokes {
 	return &Spokes{db: db, engine: e, kubeconfigs: kubeconfigs, names: names, clock: clock}
@@ -42,8 +42,8 @@ func NewSpokes(db *store.DB, e *engine.Engine, kubeconfigs Kubeconfigs, names ma
 // Run waits for the context to end, then cancels the calls that still run and waits for them.
 func (s *Spokes) Run(ctx context.Context) error { return s.tasks.Run(ctx) }
 
-// Cluster returns the access to a cluster. It is a *spoke.MissingError if the appliance has no
-// kubeconfig of it.
+// Cluster returns the access to a cluster. The error is a *spoke.MissingError if the appliance has
+// no kubeconfig of the cluster.
 func (s *Spokes) Cluster(id string) (cluster Cluster, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
 		found, view, err := s.kubeconfigs.Find(tx, s.engine.Rows(tx), id)
@@ -74,8 +74,8 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// with runs call with a client of a ClusterDeployment's cluster. It does nothing if the engine has
-// no such cluster.
+// with runs call with a client for the cluster of a ClusterDeployment. It does nothing if the
+// engine has no such cluster.
 func (s *Spokes) with(ctx context.Context, deployment string, call func(*spoke.Client) error) error {
 	id := ""
 	if err := s.db.View(func(tx *store.Tx) (err error) {

@@ -127,8 +127,8 @@ func (s *Site) Apply(manifests ...string) {
 	s.WaitIdle()
 }
 
-// Put writes objects without waiting. An object that exists gets the spec, data, labels and
-// annotations of the manifest and keeps its status and its other metadata.
+// Put writes objects without waiting. An existing object gets the spec, data, labels and
+// annotations of the manifest, and keeps its status and its other metadata.
 func (s *Site) Put(manifests string) {
 	s.Helper()
 	s.Update(func(tx *store.Tx) error {
@@ -278,7 +278,7 @@ kind: Secret
 metadata: {namespace: site, name: pull}
 stringData: {.dockerconfigjson: '{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}'}`
 
-// InfraEnvManifest is an InfraEnv with its pull secret; lines are added to its spec.
+// InfraEnvManifest returns an InfraEnv with its pull secret. lines are appended to its spec.
 func InfraEnvManifest(name string, lines ...string) string {
 	text := PullSecretManifest + "\n---\nkind: InfraEnv\nmetadata: {namespace: site, name: " + name +
 		"}\nspec:\n  pullSecretRef: {name: pull}\n"
@@ -288,10 +288,10 @@ func InfraEnvManifest(name string, lines ...string) string {
 	return text
 }
 
-// Machine is a host whose agent runs its steps when the test calls Report.
+// Machine is a simulated host. Its agent runs the steps when the test calls Report.
 type Machine struct {
 	*Site
-	InfraEnv, ID string // of the host in the engine
+	InfraEnv, ID string // ids in the engine
 	Number       int
 }
 
@@ -320,7 +320,7 @@ func (m *Machine) Register() {
 	require.NoError(m, err)
 }
 
-// Report polls for steps and replies to them, three times.
+// Report polls for steps and sends replies, three times.
 func (m *Machine) Report() {
 	m.Helper()
 	for range 3 {
@@ -341,7 +341,7 @@ func (m *Machine) Report() {
 	m.WaitIdle()
 }
 
-// Answer returns the output of a step; nil if the machine does not answer it.
+// Answer returns the output of a step; nil if the machine does not reply to the step.
 func (m *Machine) Answer(step *models.Step) any {
 	switch step.StepType {
 	case models.StepTypeInventory:
@@ -405,8 +405,8 @@ func (m *Machine) Host() *models.Host {
 	return host
 }
 
-// Eventually waits until ok returns true, for effects of goroutines outside of the loop. Meanwhile
-// it advances the clock.
+// Eventually waits until ok returns true. It is needed for effects of goroutines outside of the
+// loop. Meanwhile it advances the clock.
 func (s *Site) Eventually(what string, ok func() bool) {
 	s.Helper()
 	require.Eventually(s, func() bool {
@@ -433,7 +433,7 @@ type Spokes struct {
 	mu      sync.Mutex
 	started map[string]bool
 	err     error
-	removed []string // <deployment> <node>
+	removed []string // removed nodes (<deployment> <node>) and changes of pools
 }
 
 // NewSpokes returns a fake whose calls succeed.
@@ -467,7 +467,7 @@ func (s *Spokes) Removed() []string {
 	return append([]string(nil), s.removed...)
 }
 
-// Fail sets the error of the next calls; nil lets them succeed.
+// Fail sets the error of the next calls. nil makes them succeed.
 func (s *Spokes) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
