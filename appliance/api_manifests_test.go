@@ -109,7 +109,7 @@ func TestManifests_invalidAreRejected(t *testing.T) {
 		"a patch of no known op": {object{"file_name": "a.yaml.patch",
 			"content": *encoded("- {op: turn, path: /a}")}, 400, []string{`operation 1 has the op "turn"`}},
 		"more than a MiB": {object{"content": *encoded("a: " + strings.Repeat("x", 1<<20))}, 400,
-			[]string{"at most 1048576 are taken"}},
+			[]string{"at most 1048576 are allowed"}},
 		"an unknown folder":         {object{"folder": "etc"}, 422, []string{"folder in body should be one of"}},
 		"an extension that is none": {object{"file_name": "a.txt"}, 422, []string{"file_name in body should match"}},
 		"a path outside the folder": {object{"file_name": "../a.yaml"}, 422, []string{"file_name"}},
