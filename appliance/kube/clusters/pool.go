@@ -27,13 +27,13 @@ func (c *Controller) pausePool(key, cluster string) error {
 	if c.Spokes == nil {
 		return nil
 	}
-	concerned, paused, err := c.poolUse(cluster)
+	relevant, paused, err := c.poolUse(cluster)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	p := c.pools[key]
-	if p == nil && concerned {
+	if p == nil && relevant {
 		p = &pool{}
 		c.pools[key] = p
 	}
@@ -63,7 +63,7 @@ func (c *Controller) pausePool(key, cluster string) error {
 
 // poolUse reports whether at least one host with node labels and a pool joins or has joined a
 // cluster, and whether one is joining now.
-func (c *Controller) poolUse(cluster string) (concerned, onItsWay bool, err error) {
+func (c *Controller) poolUse(cluster string) (relevant, inProgress bool, err error) {
 	var hosts []*view.Host
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
 		hosts, err = c.Engine.Rows(tx).ClusterHosts(cluster)
@@ -75,10 +75,10 @@ func (c *Controller) poolUse(cluster string) (concerned, onItsWay bool, err erro
 		if host.NodeLabels == "" || host.MachineConfigPoolName == "" || *host.Status == models.HostStatusInstalled {
 			continue
 		}
-		concerned = true
+		relevant = true
 		done := host.Progress != nil && host.Progress.CurrentStage == models.HostStageDone
-		onItsWay = onItsWay || !done && slices.Contains([]string{models.HostStatusInstalling,
+		inProgress = inProgress || !done && slices.Contains([]string{models.HostStatusInstalling,
 			models.HostStatusInstallingInProgress}, *host.Status)
 	}
-	return concerned, onItsWay, nil
+	return relevant, inProgress, nil
 }

@@ -13,7 +13,7 @@ import (
 type serverRequest struct {
 	desired      *bmc.Desired // nil keeps the state of the server
 	hardPowerOff bool         // power the server off without a shutdown of the operating system
-	forget       bool
+	remove       bool
 	powerOff     bool // power the server off before its removal
 }
 
@@ -111,6 +111,6 @@ func (s *pass) desiredDeletion() serverRequest {
 	if s.annotated(pausedAnnotation) || delays {
 		return serverRequest{}
 	}
-	return serverRequest{forget: true, powerOff: !detached && !s.keepPower &&
+	return serverRequest{remove: true, powerOff: !detached && !s.keepPower &&
 		s.host.Status.OperationalStatus != metal3.OperationalStatusDetached}
 }

@@ -288,19 +288,19 @@ func general(part any) (map[string]any, error) {
 // applyServer sends the desired state of a host's server to the BMC manager. changed reports
 // whether the error of the request has changed.
 func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, err error) {
-	id, wish := string(s.host.UID), s.desiredServer()
+	id, wanted := string(s.host.UID), s.desiredServer()
 	switch {
-	case wish.forget && s.server != nil:
-		return false, c.Servers.Remove(ctx, id, wish.powerOff)
-	case wish.desired == nil:
+	case wanted.remove && s.server != nil:
+		return false, c.Servers.Remove(ctx, id, wanted.powerOff)
+	case wanted.desired == nil:
 		return false, nil
 	}
-	_, err = c.Servers.Ensure(ctx, id, *wish.desired)
+	_, err = c.Servers.Ensure(ctx, id, *wanted.desired)
 	var refused *bmc.RequestError
 	if errors.As(err, &refused) {
 		return c.refuse(id, refused.Reason), nil
 	}
-	if err == nil && wish.hardPowerOff {
+	if err == nil && wanted.hardPowerOff {
 		_, err = c.Servers.RequestAction(ctx, id, bmc.ActionPowerOff)
 	}
 	return c.refuse(id, ""), err
