@@ -47,7 +47,7 @@ func wrapInvalid(cause error) error {
 	return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(cause), Err: cause}
 }
 
-// wrapInvalidf is like wrapInvalid, with a text before that of the cause.
+// wrapInvalidf is like wrapInvalid, but puts a formatted text before the text of the cause.
 func wrapInvalidf(cause error, format string, args ...any) error {
 	return &fault.Error{Kind: fault.Invalid, Reason: fmt.Sprintf(format, args...) + ": " + sentence.Ending(cause),
 		Err: cause}

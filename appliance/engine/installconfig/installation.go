@@ -82,8 +82,9 @@ func (in *Installation) Request(releaseImage string) (release.GenerateRequest, e
 	}, err
 }
 
-// withoutMachines reports whether the manifests of machines are left out. With them, clusters on
-// these platforms would create machines that nobody requested, without credentials for that.
+// withoutMachines reports whether the manifests of machines are left out. With these manifests,
+// clusters on vSphere and Nutanix would create machines that nobody requested, and they lack the
+// credentials for that.
 func (in *Installation) withoutMachines() bool {
 	kind := *in.Cluster.Platform.Type
 	return kind == models.PlatformTypeVsphere || kind == models.PlatformTypeNutanix

@@ -255,9 +255,9 @@ func multipathFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []s
 	return faults
 }
 
-// iscsiFault returns why the host cannot boot from an iSCSI disk, or "". The disk must not be
-// connected over the interface of the default route: the installation configures that interface
-// again, which would disconnect the root disk.
+// iscsiFault returns the reason why the host cannot boot from an iSCSI disk, or "". The interface
+// of the default route must not connect the disk: the installation configures that interface again,
+// which would disconnect the root disk.
 func iscsiFault(d *models.Disk, inv *models.Inventory) string {
 	if d.Iscsi == nil || d.Iscsi.HostIPAddress == "" {
 		return "the address of the host for iSCSI is unknown"

@@ -148,8 +148,8 @@ func (o *Operator) SubscriptionFor(version string) Subscription {
 	return o.Subscription
 }
 
-// Unavailable returns a sentence about why an OpenShift version lacks the operator, or "" if it has
-// the operator.
+// Unavailable returns a sentence with the reason why an OpenShift version lacks the operator, or ""
+// if it has the operator.
 func (o *Operator) Unavailable(version string, singleNode bool) string {
 	if o.Since != "" && !atLeast(version, o.Since) {
 		return fmt.Sprintf("%s needs OpenShift %s or later and the cluster gets %s; choose a later version or leave "+

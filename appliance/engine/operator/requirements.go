@@ -28,7 +28,8 @@ type Requirements struct {
 	PerDevice Amounts  `yaml:"per_device,omitempty"` // for each of the devices in GPUs and NICs
 	GPUs      []string `yaml:"gpus,omitempty"`       // "vendor:device", in hexadecimal
 	NICs      []string `yaml:"nics,omitempty"`
-	Vendors   []string `yaml:"vendors,omitempty"` // of GPUs; the cluster needs a GPU of one of them
+	// PCI ids of GPU makers; the cluster needs a GPU of one of them
+	Vendors []string `yaml:"vendors,omitempty"`
 
 	DiskGB int64    `yaml:"disk_gb,omitempty"` // minimum size of a storage disk in GB (10^9 bytes)
 	Hosts  int      `yaml:"hosts,omitempty"`   // minimum number of hosts

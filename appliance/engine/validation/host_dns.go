@@ -75,8 +75,8 @@ func (c *hostContext) resolved(name, target string) (Status, string) {
 	return Success, fmt.Sprintf("The host can resolve %s.", full)
 }
 
-// answer returns the first non-empty answer for a name. If all are empty, it returns the first
-// answer, and without any answer nil.
+// answer returns the first non-empty answer for a name. If all answers are empty, it returns the
+// first one. Without any answer, it returns nil.
 func (c *hostContext) answer(name string) *models.DomainResolutionResponseDomain {
 	var found *models.DomainResolutionResponseDomain
 	for _, d := range c.Host.Domains.Resolutions {
