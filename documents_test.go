@@ -126,7 +126,7 @@ func expectExists(t *testing.T, document, path string) {
 func TestArchitecture_startingPointsExist(t *testing.T) {
 	text, err := os.ReadFile("docs/architecture.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(text), "## Where to start")
+	_, rest, found := strings.Cut(string(text), "## Starting points for changes")
 	require.True(t, found)
 	section, _, found := strings.Cut(rest, "\n## ")
 	require.True(t, found)
