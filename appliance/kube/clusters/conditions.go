@@ -228,17 +228,17 @@ func conditionsWithoutCluster() []installCondition {
 	return conditions
 }
 
-// clusterSynced returns the condition SpecSynced. fault is the error of the sync; nil if it
+// clusterSynced returns the condition SpecSynced. failure is the error of the sync; nil if it
 // succeeded.
-func clusterSynced(fault error) installCondition {
+func clusterSynced(failure error) installCondition {
 	kind := hiveext.ClusterSpecSyncedCondition
 	switch {
-	case fault == nil:
+	case failure == nil:
 		return is(kind, true, hiveext.ClusterSyncedOkReason, hiveext.ClusterSyncedOkMsg)
-	case isInput(fault):
-		return is(kind, false, hiveext.ClusterInputErrorReason, hiveext.ClusterInputErrorMsg+" "+fault.Error())
+	case isInput(failure):
+		return is(kind, false, hiveext.ClusterInputErrorReason, hiveext.ClusterInputErrorMsg+" "+failure.Error())
 	}
-	return is(kind, false, hiveext.ClusterBackendErrorReason, hiveext.ClusterBackendErrorMsg+" "+fault.Error())
+	return is(kind, false, hiveext.ClusterBackendErrorReason, hiveext.ClusterBackendErrorMsg+" "+failure.Error())
 }
 
 // setInstallConditions sets conditions in their order. It updates the times of a condition if its

@@ -139,19 +139,19 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 	if err := c.prepareObjects(ctx, s); err != nil {
 		return 0, err
 	}
-	fault := c.sync(ctx, s)
+	failure := c.sync(ctx, s)
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := c.reportSync(ctx, s, fault); err != nil {
+	if err := c.reportSync(ctx, s, failure); err != nil {
 		return 0, err
 	}
 	var manifests *manifestsError
 	switch {
-	case errors.As(fault, &manifests):
+	case errors.As(failure, &manifests):
 		return retryManifests, nil
-	case fault != nil && !isInput(fault):
-		return 0, &controller.ReportedError{Err: fault}
+	case failure != nil && !isInput(failure):
+		return 0, &controller.ReportedError{Err: failure}
 	case s.pendingAgents:
 		return retryPendingAgents, nil
 	}
@@ -179,10 +179,10 @@ func (c *Controller) sync(ctx context.Context, s *snapshot) error {
 }
 
 // reportSync writes the result of sync into the condition SpecSynced, and projects the cluster.
-func (c *Controller) reportSync(ctx context.Context, s *snapshot, fault error) error {
+func (c *Controller) reportSync(ctx context.Context, s *snapshot, failure error) error {
 	return c.update(ctx, func(tx *store.Tx) error {
 		now := c.Clock.Now()
-		conditions := []installCondition{clusterSynced(fault)}
+		conditions := []installCondition{clusterSynced(failure)}
 		rows := c.Engine.Rows(tx)
 		id, err := rows.ClusterOf(s.key())
 		if err != nil {

@@ -53,10 +53,10 @@ func (c *Controller) reconcileMissingDeployment(ctx context.Context, s *snapshot
 						aci.Finalizers = without(aci.Finalizers, clusterInstallFinalizer)
 						return nil
 					}
-					fault := inputError("ClusterDeployment with name '%s' in namespace '%s' not found. Ensure that "+
+					failure := inputError("ClusterDeployment with name '%s' in namespace '%s' not found. Ensure that "+
 						"it is "+
 						"applied", s.name, s.namespace)
-					setInstallConditions(aci, now, append(conditionsWithoutCluster(), clusterSynced(fault))...)
+					setInstallConditions(aci, now, append(conditionsWithoutCluster(), clusterSynced(failure))...)
 					aci.Status.DebugInfo = hiveext.DebugInfo{}
 					return nil
 				}))

@@ -63,32 +63,32 @@ func (c *Controller) applyManifests(ctx context.Context, s *snapshot) error {
 		return nil
 	}
 	id := s.view.ID.String()
-	fault := s.manifestsErr
-	if fault == nil {
+	failure := s.manifestsErr
+	if failure == nil {
 		for _, name := range slices.Sorted(maps.Keys(s.manifests)) {
 			manifest := engine.Manifest{Folder: models.ManifestFolderOpenshift, Name: name,
 				Content: []byte(s.manifests[name])}
 			if _, err := c.Engine.CreateManifest(ctx, id, manifest); err != nil {
-				fault = fmt.Errorf("manifest %s: %w", name, err)
+				failure = fmt.Errorf("manifest %s: %w", name, err)
 				break
 			}
 		}
 	}
 	gone := slices.DeleteFunc(slices.Clone(s.applied.Manifests), func(name string) bool {
 		_, exists := s.manifests[name]
-		return exists && fault == nil
+		return exists && failure == nil
 	})
-	if fault != nil {
+	if failure != nil {
 		gone = append(gone, slices.Sorted(maps.Keys(s.manifests))...)
 	}
 	for _, name := range gone {
 		if err := c.Engine.DeleteManifest(ctx, id, engine.Manifest{Folder: models.ManifestFolderOpenshift,
 			Name: name}); err != nil {
-			return errors.Join(fault, err)
+			return errors.Join(failure, err)
 		}
 	}
-	if fault != nil {
-		return &manifestsError{fault}
+	if failure != nil {
+		return &manifestsError{failure}
 	}
 	return nil
 }

@@ -125,17 +125,17 @@ func checkClassification(fresh, held *unstructured.Unstructured) error {
 	if was != nil && (is.Spec.LabelKey != was.Spec.LabelKey || is.Spec.LabelValue != was.Spec.LabelValue) {
 		return refusal("Label modified: the specified label may not be modified after creation")
 	}
-	var faults []string
-	faults = append(faults, validation.IsQualifiedName(classificationPrefix+is.Spec.LabelKey)...)
-	faults = append(faults, validation.IsValidLabelValue(is.Spec.LabelValue)...)
+	var failures []string
+	failures = append(failures, validation.IsQualifiedName(classificationPrefix+is.Spec.LabelKey)...)
+	failures = append(failures, validation.IsValidLabelValue(is.Spec.LabelValue)...)
 	if strings.HasPrefix(is.Spec.LabelValue, queryError) {
-		faults = append(faults, "label must not start with "+queryError+" as this is reserved")
+		failures = append(failures, "label must not start with "+queryError+" as this is reserved")
 	}
 	if _, err := gojq.Parse(is.Spec.Query); err != nil {
-		faults = append(faults, fmt.Sprintf("the query %q is not a jq query: %v", is.Spec.Query, err))
+		failures = append(failures, fmt.Sprintf("the query %q is not a jq query: %v", is.Spec.Query, err))
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("spec: Invalid value: %s", strings.Join(faults, "; "))
+	if len(failures) > 0 {
+		return fmt.Errorf("spec: Invalid value: %s", strings.Join(failures, "; "))
 	}
 	return nil
 }

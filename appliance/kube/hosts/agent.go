@@ -66,7 +66,7 @@ type agentSnapshot struct {
 
 // Reconcile applies the spec of an Agent to its host.
 func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
-	s, fault, err := r.read(namespace, name)
+	s, failure, err := r.read(namespace, name)
 	if err != nil {
 		return 0, err
 	}
@@ -86,13 +86,13 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 	if wait, err := r.removeOldNode(ctx, s); err != nil || wait > 0 {
 		return wait, err
 	}
-	if fault == nil && s.synced() {
+	if failure == nil && s.synced() {
 		return s.requeueAfter(), nil
 	}
-	if fault == nil {
-		fault = r.sync(ctx, s)
+	if failure == nil {
+		failure = r.sync(ctx, s)
 	}
-	return r.report(ctx, s, fault)
+	return r.report(ctx, s, failure)
 }
 
 // synced reports whether the host has all values of its Agent's spec, and the Agent's status
@@ -112,8 +112,8 @@ func (t *agentSnapshot) requeueAfter() time.Duration {
 	return 0
 }
 
-// read reads an Agent with the objects that it refers to. fault is an error in the references.
-func (r agents) read(namespace, name string) (s *agentSnapshot, fault, err error) {
+// read reads an Agent with the objects that it refers to. failure is an error in the references.
+func (r agents) read(namespace, name string) (s *agentSnapshot, failure, err error) {
 	s = &agentSnapshot{key: namespace + "/" + name}
 	err = r.DB.View(func(tx *store.Tx) error {
 		rows := r.Engine.Rows(tx)
@@ -141,10 +141,10 @@ func (r agents) read(namespace, name string) (s *agentSnapshot, fault, err error
 		if err != nil {
 			return err
 		}
-		fault = r.readReferences(tx, s)
+		failure = r.readReferences(tx, s)
 		return nil
 	})
-	return s, fault, err
+	return s, failure, err
 }
 
 // foreignCluster reports whether the cluster of a host has no ClusterDeployment. An Agent can't
@@ -388,17 +388,17 @@ func (r agents) delete(ctx context.Context, s *agentSnapshot) (time.Duration, er
 	return r.reportCleanup(ctx, s, err)
 }
 
-// reportCleanup writes the error that blocks the deletion of an Agent into its status. fault is nil
-// while the deletion is in progress.
-func (r agents) reportCleanup(ctx context.Context, s *agentSnapshot, fault error) (time.Duration, error) {
+// reportCleanup writes the error that blocks the deletion of an Agent into its status. failure is
+// nil while the deletion is in progress.
+func (r agents) reportCleanup(ctx context.Context, s *agentSnapshot, failure error) (time.Duration, error) {
 	switch {
-	case fault == nil:
+	case failure == nil:
 		return 0, nil
 	case s.object == nil:
 		return retryDeletion, nil
 	}
 	namespace, name := objects.SplitKey(s.key)
-	reason := fault.Error()
+	reason := failure.Error()
 	return retryAgent, r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), agentinstall.Condition{
@@ -453,14 +453,14 @@ func (r agents) infraEnvID(s *agentSnapshot) (id string, err error) {
 
 // reportMissingHost reports in an Agent's status that the host does not exist, with the error of an
 // attempt to restore the host.
-func (r agents) reportMissingHost(ctx context.Context, s *agentSnapshot, fault error) error {
+func (r agents) reportMissingHost(ctx context.Context, s *agentSnapshot, failure error) error {
 	namespace, name := objects.SplitKey(s.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.DebugInfo.State, agent.Status.DebugInfo.StateInfo = "", ""
 			conditions := agentConditions(nil, false)
-			if fault != nil {
-				conditions = append(conditions, agentSynced(fault, isInputError(fault)))
+			if failure != nil {
+				conditions = append(conditions, agentSynced(failure, isInputError(failure)))
 			}
 			for _, c := range conditions {
 				agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), c)

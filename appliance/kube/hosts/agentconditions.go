@@ -58,19 +58,19 @@ func agentConditionOf(conditions []agentinstall.Condition, name string) agentins
 	return conditions[at]
 }
 
-// agentSynced returns the condition SpecSynced. fault is the error of the sync; input reports
+// agentSynced returns the condition SpecSynced. failure is the error of the sync; input reports
 // whether it is an error in the user's input.
-func agentSynced(fault error, input bool) agentinstall.Condition {
+func agentSynced(failure error, input bool) agentinstall.Condition {
 	switch {
-	case fault == nil:
+	case failure == nil:
 		return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionTrue, Reason: agentSyncOK,
 			Message: agentSyncOKMessage}
 	case input:
 		return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionFalse, Reason: agentInputError,
-			Message: "The Spec could not be synced due to an input error: " + fault.Error()}
+			Message: "The Spec could not be synced due to an input error: " + failure.Error()}
 	}
 	return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionFalse, Reason: agentBackendError,
-		Message: "The Spec could not be synced due to backend error: " + fault.Error()}
+		Message: "The Spec could not be synced due to backend error: " + failure.Error()}
 }
 
 // agentConditions returns the conditions that are derived from a host, in order: all except

@@ -24,7 +24,7 @@ func (b BaseImages) Known(version, architecture string) bool {
 
 // FetchImages implements ImageFetcher.
 func (b BaseImages) FetchImages(_ context.Context,
-	wanted []WantedImage) (waiting []string, fault string, err error) {
+	wanted []WantedImage) (waiting []string, failure string, err error) {
 	additions := map[string]osimage.Additions{}
 	for _, want := range wanted {
 		if len(want.Headers)+len(want.Query) > 0 {
@@ -45,18 +45,18 @@ func (b BaseImages) FetchImages(_ context.Context,
 				continue // the image was downloaded in the meantime
 			}
 			if err != nil {
-				fault = fmt.Sprintf("The OS image %s can't be downloaded: %v.", want.URL, err)
+				failure = fmt.Sprintf("The OS image %s can't be downloaded: %v.", want.URL, err)
 				continue
 			}
 		}
 		switch image.State {
 		case osimage.StateBad:
-			fault = fmt.Sprintf("The OS image %s can't be used: %s", want.URL, image.Message)
+			failure = fmt.Sprintf("The OS image %s can't be used: %s", want.URL, image.Message)
 		case osimage.StateWaiting, osimage.StateDownloading:
 			waiting = append(waiting, want.URL+": "+image.Progress())
 		}
 	}
-	return waiting, fault, nil
+	return waiting, failure, nil
 }
 
 // imageFrom finds the image that was downloaded from a URL, or another image of the same minor

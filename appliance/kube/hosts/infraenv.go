@@ -81,8 +81,8 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 		return 0, r.report(ctx, s, &available)
 	}
 	input := isInputError(err)
-	fault := imageFault(err, input)
-	if err := r.report(ctx, s, &fault); err != nil || input {
+	failure := imageFault(err, input)
+	if err := r.report(ctx, s, &failure); err != nil || input {
 		return 0, err
 	}
 	return 0, &controller.ReportedError{Err: err}

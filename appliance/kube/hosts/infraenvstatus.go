@@ -38,11 +38,11 @@ func imageBeingMade() agentinstall.Condition {
 
 // imageFault is the condition of an InfraEnv whose image can't be made, because of an invalid
 // input or of an error that may pass.
-func imageFault(fault error, input bool) agentinstall.Condition {
+func imageFault(failure error, input bool) agentinstall.Condition {
 	c := agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionFalse, Reason: reasonImageError,
-		Message: "Failed to create image due to an internal error: " + fault.Error()}
+		Message: "Failed to create image due to an internal error: " + failure.Error()}
 	if input {
-		c.Message = "Failed to create image: " + fault.Error()
+		c.Message = "Failed to create image: " + failure.Error()
 	}
 	return c
 }

@@ -97,8 +97,8 @@ func (n *networks) add(u *unstructured.Unstructured, owners map[string]string) e
 var hostNumber = regexp.MustCompile(`\bhost (\d+)\b`)
 
 // named replaces the host numbers in an error text with the names of their NMStateConfigs.
-func (n *networks) named(fault string) string {
-	return hostNumber.ReplaceAllStringFunc(fault, func(match string) string {
+func (n *networks) named(failure string) string {
+	return hostNumber.ReplaceAllStringFunc(failure, func(match string) string {
 		number, err := strconv.Atoi(match[len("host "):])
 		if err != nil || number >= len(n.from) {
 			return match

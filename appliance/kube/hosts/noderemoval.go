@@ -36,15 +36,15 @@ func (r agents) removeOldNode(ctx context.Context, s *agentSnapshot) (time.Durat
 		return 0, nil
 	}
 	if !skip {
-		done, fault := r.Spokes.RemoveNode(s.key, info.ClusterNamespace+"/"+info.ClusterName, info.NodeName,
+		done, failure := r.Spokes.RemoveNode(s.key, info.ClusterNamespace+"/"+info.ClusterName, info.NodeName,
 			r.requeue(s))
 		switch {
 		case !done:
 			// the removal runs in the background, and the Agent's spec is applied in the meantime
 			return 0, nil
-		case fault != nil:
+		case failure != nil:
 			return retryAgent, r.updateDeprovisionInfo(ctx, s,
-				func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo.Message = fault.Error() })
+				func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo.Message = failure.Error() })
 		}
 	}
 	return 0, r.updateDeprovisionInfo(ctx, s, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })

@@ -46,8 +46,8 @@ type WantedImage struct {
 // ImageFetcher downloads base images.
 type ImageFetcher interface {
 	// FetchImages starts the download of missing images. waiting lists the images that are not
-	// downloaded yet. fault is a sentence about an image that can't be downloaded.
-	FetchImages(ctx context.Context, wanted []WantedImage) (waiting []string, fault string, err error)
+	// downloaded yet. failure is a sentence about an image that can't be downloaded.
+	FetchImages(ctx context.Context, wanted []WantedImage) (waiting []string, failure string, err error)
 }
 
 // serviceConfigs reconciles the site's AgentServiceConfig.
@@ -73,18 +73,18 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 	var mirrors *mirrorConfig
 	var certificates *corev1.ConfigMap
 	var wants WantedImage
-	var fault *configError
+	var failure *configError
 	err := r.DB.View(func(tx *store.Tx) error {
 		if err := r.Objects.Get(tx, objects.AgentServiceConfigs, "", name, &config); err != nil {
 			return err
 		}
 		var err error
-		if mirrors, certificates, fault, err = r.readReferences(tx, &config); err != nil {
+		if mirrors, certificates, failure, err = r.readReferences(tx, &config); err != nil {
 			return err
 		}
 		var refused *configError
-		if wants, refused, err = r.additions(tx, &config); fault == nil {
-			fault = refused
+		if wants, refused, err = r.additions(tx, &config); failure == nil {
+			failure = refused
 		}
 		return err
 	})
@@ -99,8 +99,8 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 	case missing || config.DeletionTimestamp != nil:
 		return 0, r.undo(ctx)
 	}
-	if fault == nil {
-		if fault, err = r.apply(ctx, mirrors, certificates); err != nil {
+	if failure == nil {
+		if failure, err = r.apply(ctx, mirrors, certificates); err != nil {
 			return 0, err
 		}
 	}
@@ -108,7 +108,7 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	if err := r.report(ctx, fault, waiting, broken); err != nil || len(waiting)+len(broken) == 0 {
+	if err := r.report(ctx, failure, waiting, broken); err != nil || len(waiting)+len(broken) == 0 {
 		return 0, err
 	}
 	return imagesInterval, nil
@@ -116,7 +116,7 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 
 // readReferences reads the objects that an AgentServiceConfig refers to.
 func (r serviceConfigs) readReferences(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
-	mirrors *mirrorConfig, certificates *corev1.ConfigMap, fault *configError, err error) {
+	mirrors *mirrorConfig, certificates *corev1.ConfigMap, failure *configError, err error) {
 	spec := &config.Spec
 	if ref := spec.MirrorRegistryRef; ref != nil {
 		namespace, err := r.namespaceOf(tx, objects.ConfigMaps, ref.Name)
@@ -153,7 +153,7 @@ const (
 
 // additions reads the headers and query parameters that the servers of the OS images require.
 func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
-	wants WantedImage, fault *configError, err error) {
+	wants WantedImage, failure *configError, err error) {
 	ref := config.Spec.OSImageAdditionalParamsRef
 	if ref == nil {
 		return wants, nil, nil
@@ -273,11 +273,12 @@ func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentSer
 }
 
 // report writes the conditions of the AgentServiceConfig.
-func (r serviceConfigs) report(ctx context.Context, fault *configError, waiting []string, broken string) error {
+func (r serviceConfigs) report(ctx context.Context, failure *configError, waiting []string, broken string) error {
 	reconciled := agentinstall.Condition{Type: conditionReconciled, Status: corev1.ConditionTrue,
 		Reason: "ReconcileSucceeded", Message: "AgentServiceConfig reconcile completed without error."}
-	if fault != nil {
-		reconciled.Status, reconciled.Reason, reconciled.Message = corev1.ConditionFalse, fault.reason, fault.message
+	if failure != nil {
+		reconciled.Status = corev1.ConditionFalse
+		reconciled.Reason, reconciled.Message = failure.reason, failure.message
 	}
 	healthy := agentinstall.Condition{Type: conditionDeployments, Status: corev1.ConditionTrue,
 		Reason: "DeploymentSucceeded", Message: "All the deployments managed by Infrastructure-operator are healthy."}

@@ -278,12 +278,12 @@ func (s *pass) stepFromBoot() {
 func (s *pass) setErrorStatus() {
 	status := &s.host.Status
 	detached, _ := s.detachment()
-	switch fault := credentialsFault(s.host, s.secret); {
+	switch failure := credentialsFault(s.host, s.secret); {
 	case detached:
 		s.clearError()
 		status.OperationalStatus = metal3.OperationalStatusDetached
-	case fault != "":
-		s.ownError(metal3.RegistrationError, "BMCCredentialError", fault)
+	case failure != "":
+		s.ownError(metal3.RegistrationError, "BMCCredentialError", failure)
 	case s.refusal != "":
 		s.ownError(metal3.RegistrationError, "RegistrationError", s.refusal)
 	case s.server != nil && s.server.Error != nil:

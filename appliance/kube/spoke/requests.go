@@ -68,18 +68,18 @@ func reviewRequests(host Host, since time.Time, node *core.Node,
 			r.waiting = true
 			continue
 		}
-		fault := clientFault(csr, asked)
+		failure := clientFault(csr, asked)
 		if serving {
-			fault = servingFault(csr, asked, node)
+			failure = servingFault(csr, asked, node)
 		}
 		switch {
-		case fault != "" && decided(csr, certificates.CertificateApproved):
-		case fault != "" && r.refused == "":
+		case failure != "" && decided(csr, certificates.CertificateApproved):
+		case failure != "" && r.refused == "":
 			r.refused = fmt.Sprintf("The certificate request %s is in the name of the host and was not approved: %s. "+
-				"Check it in the cluster (oc describe csr %s), and approve or deny it there.", csr.Name, fault,
+				"Check it in the cluster (oc describe csr %s), and approve or deny it there.", csr.Name, failure,
 				csr.Name)
 			r.waiting = true
-		case fault != "":
+		case failure != "":
 		case decided(csr, certificates.CertificateApproved):
 			r.approved = append(r.approved, Request{Name: csr.Name, Serving: serving, ApprovedAt: approvedAt(csr)})
 		default:
