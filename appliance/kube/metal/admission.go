@@ -19,13 +19,13 @@ import (
 )
 
 // Admission rejects invalid BareMetalHosts with the rules and error texts of metal3's webhook. The
-// rules are part of the module with its Go types.
+// Go module with metal3's types contains these rules.
 type Admission struct{}
 
 var _ admission.ValidationInterface = Admission{}
 
-// rulesLog sets the logger of controller-runtime once. The logger is global to the process and must
-// not be set concurrently.
+// rulesLog makes sure that the logger of controller-runtime is set only once: it is global to the
+// process and must not be set concurrently.
 var rulesLog sync.Once
 
 // NewAdmission returns the rules for BareMetalHosts.
@@ -88,8 +88,8 @@ func powerOffDisabled(object runtime.Object) bool {
 	return is && err == nil
 }
 
-// validHost validates a host, or the change of a host. Two of its rules are newer than the metal3
-// module in use.
+// validHost validates a new or changed host. Two of the rules are newer than the metal3 module in
+// use.
 func validHost(host, old *metal3.BareMetalHost, powerOffDisabled bool) error {
 	var err error
 	if old == nil {

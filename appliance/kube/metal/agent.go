@@ -17,8 +17,8 @@ import (
 	"landfall/store"
 )
 
-// agentOf returns the Agent of a host's machine: the newest Agent in the namespace that has a
-// network interface with the boot MAC address; nil if no Agent has one.
+// agentOf returns the newest Agent in the namespace that has a network interface with the host's
+// boot MAC address; nil if there is no such Agent.
 func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agentinstall.Agent, error) {
 	if host.Spec.BootMACAddress == "" {
 		return nil, nil
@@ -44,9 +44,9 @@ func newer(a, b *agentinstall.Agent) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// editAgent writes the values of a host's annotations into its Agent. A value stays when its
-// annotation is removed, except the labels of the node. The error is an invalid cluster reference;
-// the other values are written nevertheless.
+// editAgent writes the values of a host's annotations into its Agent. If an annotation is removed,
+// its value stays in the Agent, except for node labels. The error reports an invalid cluster
+// reference; the other values are written nevertheless.
 func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *metal3.BareMetalHost,
 	infraEnv *agentinstall.InfraEnv) error {
 	var errs []error
@@ -95,8 +95,8 @@ func prefixed(annotations map[string]string, prefix string) map[string]string {
 	return found
 }
 
-// editClusterReference binds an Agent of an InfraEnv without a cluster to the cluster of its
-// host's annotation, or unbinds it if the annotation is empty.
+// editClusterReference binds an Agent to the cluster that an annotation of its host names, or
+// unbinds the Agent if the annotation is empty. The Agent's InfraEnv must not belong to a cluster.
 func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHost,
 	infraEnv *agentinstall.InfraEnv) error {
 	reference, ok := host.Annotations[clusterReferenceAnnotation]

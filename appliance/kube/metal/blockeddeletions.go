@@ -16,8 +16,8 @@ import (
 	"landfall/store"
 )
 
-// blockedDeletions checks objects of all kinds that are being deleted. It writes an Event that
-// names the finalizer that blocks the deletion, and the command that removes it.
+// blockedDeletions checks objects of all kinds that are being deleted. If finalizers block a
+// deletion, it writes an Event that names the finalizers and the command that removes them.
 type blockedDeletions struct{ *Controllers }
 
 const (
@@ -25,8 +25,8 @@ const (
 	blockedInterval = time.Hour       // interval of further Events
 )
 
-// blockedDeletion is the kind of the loop's keys for these objects. The names are "<kind>|<name>".
-// No objects of this kind are stored.
+// blockedDeletion is the kind of the keys that the loop queues for these objects. The name of a key
+// is "<kind>|<name>". No objects of this kind are stored.
 var blockedDeletion = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers",
 	Namespaced: true}
 
@@ -56,7 +56,7 @@ func blockedDeletionKey(kind objects.Kind, u *unstructured.Unstructured) control
 	return controller.Key{Kind: blockedDeletion, Namespace: u.GetNamespace(), Name: kind.String() + "|" + u.GetName()}
 }
 
-// Reconcile implements controller.Reconciler. The empty name means all objects.
+// Reconcile implements controller.Reconciler. For an empty name, it checks all objects.
 func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {
 	if name == "" {
 		return 0, l.DB.View(l.findAll)
@@ -101,8 +101,8 @@ func (l blockedDeletions) findAll(tx *store.Tx) error {
 	return errors.Join(errs...)
 }
 
-// blockedMessage returns a text that names the finalizers that block the deletion of an object, and
-// the command that removes them.
+// blockedMessage returns the text of the Event: the finalizers that block the deletion of an
+// object, and the command that removes them.
 func blockedMessage(kind objects.Kind, u *unstructured.Unstructured) string {
 	var foreign, own []string
 	for _, finalizer := range u.GetFinalizers() {

@@ -14,8 +14,8 @@ import (
 	"landfall/store"
 )
 
-// managedClusters reconciles ManagedClusters. They are stored for the hub that imports the cluster
-// later. Their only condition reports whether the site accepts the cluster: the appliance does not
+// managedClusters reconciles ManagedClusters. They are stored for the hub that will import the
+// cluster. The only condition reports whether spec.hubAcceptsClient is set: the appliance does not
 // check whether an agent has joined a hub. KlusterletAddonConfigs have no status and are stored
 // without changes.
 type managedClusters struct{ *Controllers }

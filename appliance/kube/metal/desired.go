@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// serverRequest is a request of a reconcile for a host's server.
+// serverRequest is the request of a reconcile to the BMC manager for a host's server.
 type serverRequest struct {
 	desired      *bmc.Desired // nil keeps the state of the server
 	hardPowerOff bool         // power the server off without a shutdown of the operating system
@@ -17,7 +17,7 @@ type serverRequest struct {
 	powerOff     bool // power the server off before its removal
 }
 
-// desiredServer returns the request that follows from the spec and the status of a host.
+// desiredServer derives the request from the spec and the status of a host.
 func (s *pass) desiredServer() serverRequest {
 	host := s.host
 	if host.DeletionTimestamp != nil {
@@ -45,13 +45,13 @@ func (s *pass) desiredServer() serverRequest {
 		desired.Online = s.desiredPower()
 	}
 	if desired.Boot && desired.InfraEnvID == "" && desired.ImageURL == "" {
-		desired.Boot = false // the InfraEnv does not exist, so that the server has no image to boot
+		desired.Boot = false // without its InfraEnv the server has no image to boot
 	}
 	return serverRequest{desired: &desired, hardPowerOff: s.hardReboot() && desired.Online != nil && !*desired.Online}
 }
 
-// setImageSource sets the source of the server's image. The source of a booted image stays
-// unchanged, even if the InfraEnv has changed.
+// setImageSource sets the source of the server's image. If the server has already booted an image,
+// its source stays unchanged, even if the InfraEnv has changed.
 func (s *pass) setImageSource(desired *bmc.Desired) {
 	spec, had := &s.host.Spec, s.host.Status.Provisioning
 	switch {
@@ -66,8 +66,8 @@ func (s *pass) setImageSource(desired *bmc.Desired) {
 	}
 }
 
-// desiredPower returns the desired power state; nil keeps the present state. A host that waits for
-// the image of its InfraEnv is not started, because it would boot from its disk.
+// desiredPower returns the desired power state; nil keeps the current state. A host that still
+// waits for the image of its InfraEnv is not started, because it would boot from its disk.
 func (s *pass) desiredPower() *bool {
 	waits := s.host.Labels[infraEnvLabel] != "" && !specifiesBoot(s.host) &&
 		s.host.Status.Provisioning.State != metal3.StateExternallyProvisioned
@@ -78,8 +78,8 @@ func (s *pass) desiredPower() *bool {
 	return &on
 }
 
-// rebooting reports whether a reboot annotation keeps the server off. Annotations with a key are
-// removed by the client that set them.
+// rebooting reports whether a reboot annotation keeps the server off. An annotation with a key is
+// removed by the client that set it.
 func (s *pass) rebooting() bool {
 	for key := range s.host.Annotations {
 		if key == rebootAnnotation || strings.HasPrefix(key, rebootAnnotation+"/") {

@@ -12,7 +12,7 @@ import (
 )
 
 // runAgentController changes a BareMetalHost as the BareMetal Agent Controller does. toAgent
-// reports whether the annotations of the host must be written into its Agent.
+// reports whether the values of the host's annotations must be written into its Agent.
 func (s *pass) runAgentController() (toAgent bool) {
 	host := s.host
 	if host.Labels[infraEnvLabel] == "" {
@@ -53,7 +53,7 @@ func (s *pass) runAgentControllerDeletion() {
 // supports that.
 func (s *pass) removesAgent() bool { return s.flow.converged && s.annotated(removeAgentAnnotation) }
 
-// The values of the drain's annotation.
+// The values of the annotation with the state of the drain.
 const (
 	drained         = "drain succeeded"
 	drainTimedOut   = "drain timed out"
@@ -65,8 +65,8 @@ const (
 )
 
 // waitsForDrain reports whether the node of a host that is deleted with its Agent must be drained
-// first, up to the timeout of the annotation. Users must drain it if the appliance does not
-// connect to installed clusters.
+// first, up to the timeout in an annotation. If the appliance does not connect to installed
+// clusters, users must drain the node.
 func (s *pass) waitsForDrain() bool {
 	if s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil || !restarted(s.agent) {
 		return false
@@ -105,8 +105,8 @@ func (s *pass) waitsForDrain() bool {
 }
 
 // prepareReboot makes a host boot its image again after its Agent was removed from a cluster. It
-// attaches the host and removes its image, so that the server is powered off and then boots the
-// image.
+// attaches the host and removes the image from its spec, so that the server is powered off and then
+// boots the image.
 func (s *pass) prepareReboot() {
 	if s.flow.converged {
 		if s.host.Status.Provisioning.State == metal3.StateProvisioned {
@@ -114,14 +114,14 @@ func (s *pass) prepareReboot() {
 		}
 	} else {
 		if !s.annotated(detachedAnnotation) {
-			return // the reboot is prepared
+			return // the reboot is already prepared
 		}
 		s.host.Spec.Image = nil
 	}
 	s.removeAnnotations(detachedAnnotation, pausedAnnotation, hardwareAnnotation, spokeCreatedAnnotation)
 }
 
-// detach detaches a host whose machine is installed, and pauses it once it is detached.
+// detach detaches a host whose machine is installed, and pauses the host once it is detached.
 func (s *pass) detach() {
 	if s.annotated(manageProvisionedAnnotation) && s.flow.converged && !s.annotated(removeAgentAnnotation) {
 		s.removeAnnotations(detachedAnnotation, pausedAnnotation)
@@ -129,8 +129,8 @@ func (s *pass) detach() {
 	}
 	installed := restarted(s.agent)
 	if s.flow.converged {
-		// On a hub, Ironic reboots the machine, and the host is provisioned afterwards. Here the
-		// machine reboots itself, and needs its image until then.
+		// On a hub, Ironic reboots the machine, and then the host is provisioned. Here, the machine
+		// reboots itself, and needs its image until the host is provisioned.
 		installed = installed && s.host.Status.Provisioning.State == metal3.StateProvisioned
 	}
 	if installed && !unbinding(s.agent) {
@@ -149,15 +149,15 @@ func (s *pass) detach() {
 	}
 }
 
-// pause pauses a host and writes its status into an annotation, for the hub that will manage the
-// host.
+// pause pauses a host and writes its status into an annotation, for the hub that is going to manage
+// the host.
 func (s *pass) pause() {
 	if s.host.Annotations[pausedAnnotation] == byAssisted {
 		return
 	}
 	status, err := json.Marshal(s.host.Status)
 	if err != nil {
-		return // a status that was read from JSON can always be written
+		return // not possible for a status that was read from JSON
 	}
 	s.annotate(statusAnnotation, string(status))
 	s.annotate(pausedAnnotation, byAssisted)
@@ -188,7 +188,7 @@ func (s *pass) detachment() (detached, delaysDeletion bool) {
 			return false, delays
 		}
 	}
-	// If the end of an installation detaches the host, the medium is ejected first.
+	// If the host is detached because its installation ended, the image is ejected first.
 	byInstallation := value == byAssisted || s.removesAgent()
 	return !byInstallation || !imageInserted(s.server), delays
 }

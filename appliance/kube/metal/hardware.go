@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// hardwareOf converts an Agent's inventory to metal3's form. A network interface has an entry for
-// each of its addresses, IPv6 first. An interface without an address has no entry
+// hardwareOf converts an Agent's inventory to metal3's form. The result has an entry for each
+// address of a network interface, IPv6 first. An interface without an address has no entry
 // (metal3-io/baremetal-operator pull request 758).
 func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 	found := agent.Status.Inventory
@@ -69,8 +69,8 @@ func hardwareByBMC(system *bmc.System) metal3.HardwareDetails {
 	}
 }
 
-// noDiskFits is the installation disk if no disk matches the hints. The engine rejects this disk,
-// so that no other disk is overwritten.
+// noDiskFits is returned as the installation disk if no disk matches the hints. The engine rejects
+// it, so that no other disk is overwritten.
 const noDiskFits = "/dev/not-found-by-hints"
 
 // installationDisk returns the disk that matches the root device hints: the first matching
@@ -97,8 +97,9 @@ func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHin
 
 const gigabyte = 1_000_000_000
 
-// fits reports whether a disk matches a hint: model and vendor as substrings, everything else
-// exactly. The two extensions of the WWN are not in an agent's inventory and are ignored.
+// fits reports whether a disk matches the hints: model and vendor as substrings, all other values
+// exactly. The two extensions of the WWN are ignored, because an agent's inventory does not contain
+// them.
 func fits(disk agentinstall.HostDisk, hints *metal3.RootDeviceHints) bool {
 	same := func(hint, value string) bool { return hint == "" || hint == value }
 	part := func(hint, value string) bool { return strings.Contains(value, hint) }

@@ -71,7 +71,7 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	h.index.setHost(at, s.host)
 	h.setRelayed(s.server)
 	if s.restartHost {
-		// That changes the Agent, which queues the host again.
+		// RestartHost changes the Agent, which queues the host again.
 		return s.requeueAfter, h.RestartHost(ctx, s.hostKey)
 	}
 	if err := h.callSpoke(ctx, s); err != nil {
@@ -210,7 +210,7 @@ func (c *Controllers) writeAgent(tx *store.Tx, s *pass) error {
 		}))
 }
 
-// writeHardware writes the HardwareData of the host, which holds its hardware.
+// writeHardware writes the HardwareData object of the host.
 func (c *Controllers) writeHardware(tx *store.Tx, s *pass) error {
 	details := s.host.Status.HardwareDetails
 	if details == nil || s.host.DeletionTimestamp != nil {
@@ -237,8 +237,8 @@ func (c *Controllers) writeHardware(tx *store.Tx, s *pass) error {
 	return err
 }
 
-// writeHost writes only the fields of a host that a pass has changed. It keeps fields that its Go
-// type lacks.
+// writeHost writes only the fields of a host that a pass has changed. It keeps the stored fields
+// that the Go type lacks.
 func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost) error {
 	return objects.IgnoreNotFound(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
 		func(u *unstructured.Unstructured) error {
@@ -286,7 +286,7 @@ func general(part any) (map[string]any, error) {
 }
 
 // applyServer sends the desired state of a host's server to the BMC manager. changed reports
-// whether the error of the request has changed.
+// whether the stored error of the last request has changed.
 func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, err error) {
 	id, wanted := string(s.host.UID), s.desiredServer()
 	switch {
@@ -306,8 +306,8 @@ func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, e
 	return c.refuse(id, ""), err
 }
 
-// dropHost removes a deleted host from memory. It also removes the server, which still exists if a
-// user removed the finalizer of the host.
+// dropHost removes a deleted host from memory. It also removes the server if that still exists,
+// because a user removed the finalizer of the host.
 func (c *Controllers) dropHost(ctx context.Context, at ref, server *bmc.Server) error {
 	c.index.setHost(at, nil)
 	if server == nil {
@@ -318,7 +318,7 @@ func (c *Controllers) dropHost(ctx context.Context, at ref, server *bmc.Server) 
 	delete(c.relayed, server.ID)
 	c.mu.Unlock()
 	if server.Owner == "" {
-		return nil // another server has the same name
+		return nil // the server is not managed by a BareMetalHost, but has the same name
 	}
 	return c.Servers.Remove(ctx, server.ID, false)
 }
@@ -340,8 +340,8 @@ func (c *Controllers) refuse(id, reason string) (changed bool) {
 	return changed
 }
 
-// relayHistory writes Events for the entries of a server's history since the last pass, or since
-// the start of the appliance.
+// relayHistory writes Events for the entries that were added to a server's history since the last
+// pass, or since the start of the appliance.
 func (c *Controllers) relayHistory(s *pass) {
 	if s.server == nil {
 		return
@@ -363,7 +363,7 @@ func (c *Controllers) relayedUntil(id string) time.Time {
 	return c.started
 }
 
-// setRelayed records up to which time the history of a server was written as Events.
+// setRelayed records the time of the last history entry that was written as an Event.
 func (c *Controllers) setRelayed(server *bmc.Server) {
 	if server == nil || len(server.History) == 0 {
 		return

@@ -15,8 +15,8 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// pass is one reconcile of a host. It holds the host with its related objects. The methods change
-// the host, which is written afterwards.
+// pass is one reconcile of a host. It holds the host and its related objects. Its methods change
+// the host, which is stored afterwards.
 type pass struct {
 	host     *metal3.BareMetalHost
 	infraEnv *agentinstall.InfraEnv // nil if the host names none or if it does not exist
@@ -31,10 +31,10 @@ type pass struct {
 	now      time.Time
 	imageAge time.Duration
 
-	requeueAfter time.Duration // 0: the host is requeued only by a change
+	requeueAfter time.Duration // 0: only a change requeues the host
 	events       []objects.EventContent
 	released     bool // the deletion of the host is complete
-	keepPower    bool // keeps the server of a deleted host on
+	keepPower    bool // leaves the server of a deleted host on
 
 	hasSpokes bool         // the appliance connects to installed clusters
 	drain     drainOutcome // last result of draining the host's node
@@ -78,10 +78,10 @@ func (s *pass) requeue(after time.Duration) {
 	}
 }
 
-// chooseImage sets the image that the host boots: that of its InfraEnv, once it exists and is old
-// enough. To replace an image, it is removed first, so that the server is powered off and boots the
-// new image. That is not done during an installation. The engine is notified first, so that no
-// installation starts on a machine that is about to be powered off.
+// chooseImage sets the image that the host boots to the image of its InfraEnv, once that exists and
+// is old enough. To replace an image, it first removes the old image, so that the server is powered
+// off and boots the new image. It does not replace images during an installation. It notifies the
+// engine first, so that no installation starts on a machine that is about to be powered off.
 func (s *pass) chooseImage() {
 	if s.annotated(detachedAnnotation) {
 		return
@@ -124,8 +124,8 @@ func (s *pass) chooseImage() {
 // infraEnvGrace is the age of a host after which an Event reports that its InfraEnv does not exist.
 const infraEnvGrace = 30 * time.Second
 
-// reportMissingInfraEnv writes an Event if the InfraEnv that a host names does not exist. Otherwise
-// the host would wait without a message.
+// reportMissingInfraEnv writes an Event if the InfraEnv that a host names does not exist. Without
+// the Event, nothing would show the reason why the host waits.
 func (s *pass) reportMissingInfraEnv() {
 	if specifiesBoot(s.host) {
 		return

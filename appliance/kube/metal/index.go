@@ -15,12 +15,12 @@ import (
 	"landfall/store"
 )
 
-// ref names an object of a known kind.
+// ref identifies an object whose kind is known.
 type ref struct{ namespace, name string }
 
 // index maps related objects to each other, so that a reconcile does not read all objects. It is
-// loaded from the store once and updated by changes. Its users read the objects themselves from the
-// store.
+// loaded from the store once and updated with each change. It contains only names and addresses;
+// the objects are read from the store.
 type index struct {
 	mu     sync.Mutex
 	filled bool

@@ -39,7 +39,7 @@ const (
 	drainInterval = 20 * time.Second // interval of checks of a node that is being drained
 )
 
-// drainOutcome is the known result of draining a node.
+// drainOutcome is the last result of draining a node.
 type drainOutcome struct {
 	drained bool
 	fault   string
@@ -62,7 +62,7 @@ func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error)
 	return made, nil
 }
 
-// callSpoke sends the requests of a pass to the cluster of the host.
+// callSpoke sends the requests of a pass to the cluster that the host belongs to.
 func (c *Controllers) callSpoke(ctx context.Context, s *pass) error {
 	if c.Spokes == nil || s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil {
 		return nil
@@ -145,7 +145,7 @@ func (c *Controllers) managesMachines(ref agentinstall.ClusterReference) (fits b
 	return fits, err
 }
 
-// drain drains the node of a host that is deleted with its Agent, and keeps the result for the
+// drain drains the node of a host that is deleted with its Agent, and stores the result for the
 // next pass.
 func (c *Controllers) drain(s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)

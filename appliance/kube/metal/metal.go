@@ -65,11 +65,11 @@ type Options struct {
 	// HostKey returns the engine's key of an Agent's host; "" if it does not exist.
 	HostKey func(tx *store.Tx, namespace, name string) (string, error)
 	// RestartHost notifies the engine that a host's machine is about to be restarted to boot a
-	// newer image. The engine then sets the host to disconnected. A host whose installation has
-	// started stays unchanged.
+	// newer image. The engine then sets the host to disconnected. It does nothing if the
+	// installation of the host has started.
 	RestartHost func(ctx context.Context, key string) error
-	// ImageSettles is the minimum age of an image that a server boots: manifests are applied one
-	// after another, and each NMStateConfig changes the image.
+	// ImageSettles is the minimum age of an image before a server boots it: manifests are applied
+	// one after another, and each NMStateConfig changes the image.
 	ImageSettles time.Duration
 	Loop         *controller.Loop
 	Spokes       Spokes          // nil: the appliance does not connect to installed clusters
@@ -83,13 +83,14 @@ type Controllers struct {
 	index   index
 	started time.Time
 
-	mu         sync.Mutex
-	refusals   map[string]string       // by the server's id: the error of the last request
-	relayed    map[string]time.Time    // by the server's id: time of the last history entry that is an Event
-	drains     map[string]drainOutcome // by the host's UID: result of draining its node
-	lastEvents map[string]string       // by the host's UID: the last Event about its cluster
-	// by the host's UID: the Agent and the ignition config that have the cluster's certificate
-	// authority
+	mu       sync.Mutex
+	refusals map[string]string // error of the last request, by the server's id
+	// time of the last history entry that was written as an Event, by the server's id
+	relayed    map[string]time.Time
+	drains     map[string]drainOutcome // result of draining the host's node, by the host's UID
+	lastEvents map[string]string       // last Event about the host's cluster, by the host's UID
+	// the Agent and the ignition config to which the cluster's certificate authority was added, by
+	// the host's UID
 	trusting map[string]string
 }
 
@@ -113,8 +114,8 @@ func (c *Controllers) Reconcilers() []controller.Reconciler {
 	return []controller.Reconciler{hosts{c}, images{c}, managedClusters{c}, blockedDeletions{c}}
 }
 
-// EnqueueServer queues the BareMetalHost of a server, by the server's id. bmc.Manager.Observe calls
-// it when the server has changed.
+// EnqueueServer queues the BareMetalHost of the server with an id. bmc.Manager.Observe calls it
+// when the server has changed.
 func (c *Controllers) EnqueueServer(id string) {
 	if host, ok := c.index.hostOfServer(id); ok {
 		c.Loop.Enqueue(controller.Key{Kind: objects.BareMetalHosts, Namespace: host.namespace, Name: host.name})

@@ -27,9 +27,9 @@ import (
 // the Assisted Installer's service.
 const settingsAnnotation = "unsupported.agent-install.openshift.io/assisted-service-configmap"
 
-// flow reads the configuration of how hosts get their image. The default is spec.image. The
-// converged flow, which Ironic uses, is used only if a user enables it (ALLOW_CONVERGED_FLOW:
-// "true").
+// flow reads which flow provides the images of hosts. The default flow sets spec.image. The
+// converged flow, which a hub uses with Ironic, requires that a user enables it
+// (ALLOW_CONVERGED_FLOW: "true").
 func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 	f := flow{pauseProvisioned: true}
 	service, err := objects.Find[unstructured.Unstructured](c.Objects, tx, objects.AgentServiceConfigs, "", "agent")
@@ -82,8 +82,8 @@ func (c *Controllers) createImage(tx *store.Tx, s *pass) error {
 }
 
 // images reconciles PreprovisioningImages: it writes the image of the InfraEnv into their status.
-// The image contains no Ironic agent: the agent would wait for an Ironic that does not exist, and
-// users could no longer boot the image manually.
+// The image contains no Ironic agent, because the agent would wait for a missing Ironic service,
+// and users could no longer boot the image manually.
 type images struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -135,7 +135,7 @@ func (i images) Reconcile(ctx context.Context, namespace, name string) (again ti
 }
 
 // release removes the finalizers of an image that is being deleted, once its host no longer needs
-// it.
+// the image.
 func (c *Controllers) release(tx *store.Tx, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) error {
 	if host != nil && host.Status.Provisioning.State == metal3.StateDeprovisioning {
 		return nil // the next change of the host queues the image
@@ -188,7 +188,7 @@ func (c *Controllers) reboot(tx *store.Tx, had, image *metal3.PreprovisioningIma
 }
 
 // describeImage sets the status of an image from its InfraEnv. If the InfraEnv's image is too new,
-// it returns the time to wait.
+// it returns the remaining time to wait.
 func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.InfraEnv, now time.Time,
 	settles time.Duration) time.Duration {
 	formats := image.Spec.AcceptFormats

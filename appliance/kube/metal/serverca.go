@@ -16,12 +16,12 @@ import (
 )
 
 // A machine that joins an installed cluster gets its configuration from that cluster's machine
-// config server. It must trust that server. So the controller adds the server's certificate
-// authority to the host's annotation with ignition config overrides, as the BareMetal Agent
-// Controller does.
+// config server, and must trust the server's certificate. Therefore, the controller adds the
+// server's certificate authority to the host's annotation with ignition config overrides, as the
+// BareMetal Agent Controller does.
 
 // trustServer adds the certificate authority of the machine config server to the ignition override
-// of a host that joins a cluster. The authority is read once per Agent and content of the
+// of a host that joins a cluster. It reads the authority once for each Agent and content of the
 // annotation.
 func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
@@ -60,7 +60,7 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 			func(u *unstructured.Unstructured) error {
 				annotations := u.GetAnnotations()
 				if annotations[ignitionAnnotation] != s.host.Annotations[ignitionAnnotation] {
-					return nil // the annotation was changed in the meantime, which queues the host
+					return nil // the change of the annotation in the meantime has queued the host
 				}
 				if annotations == nil {
 					annotations = map[string]string{}
@@ -78,8 +78,8 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	return nil
 }
 
-// withAuthority merges an ignition config ("" for none) into a config that trusts a certificate
-// authority. It returns a config that contains the authority unchanged.
+// withAuthority merges the certificate authority into an ignition config ("" for none). A config
+// that already contains the authority is returned unchanged.
 func withAuthority(override, bundle string) (string, error) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(bundle))
 	if strings.Contains(override, encoded) {

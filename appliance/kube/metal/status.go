@@ -10,8 +10,9 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// runOperator updates the status of a host, as the bare-metal operator does. It moves the state by
-// one step at most, so that watchers see every state; the next reconcile makes the next step.
+// runOperator updates the status of a host, as the bare-metal operator does. It changes the
+// provisioning state by at most one step, so that watchers see every state. The next reconcile
+// changes it by the next step.
 func (s *pass) runOperator() {
 	host := s.host
 	if host.DeletionTimestamp == nil {
@@ -55,8 +56,8 @@ func sameStatus(a, b metal3.BareMetalHostStatus) bool {
 	return errOne == nil && errOther == nil && string(one) == string(other)
 }
 
-// restoreStatus copies the status of a new host from its annotation. The appliance or hub that
-// managed the host before wrote the annotation.
+// restoreStatus restores the status of a new host from its annotation, which was written by the
+// appliance or hub that managed the host before.
 func (s *pass) restoreStatus() {
 	text := s.host.Annotations[statusAnnotation]
 	if text == "" || s.host.Status.Provisioning.State != metal3.StateNone || s.host.Status.LastUpdated != nil {
@@ -88,7 +89,7 @@ func (s *pass) moveHardwareToStatus() {
 }
 
 // annotateHardware writes the Agent's inventory into the annotation that the operator reads, unless
-// the status has it.
+// the status already contains an inventory.
 func (s *pass) annotateHardware() {
 	had := s.host.Status.HardwareDetails
 	if s.agent == nil || len(s.agent.Status.Inventory.Interfaces) == 0 || s.annotated(hardwareAnnotation) ||
@@ -97,7 +98,7 @@ func (s *pass) annotateHardware() {
 	}
 	text, err := json.Marshal(hardwareOf(s.agent))
 	if err != nil {
-		return // texts and numbers can always be written
+		return // not possible for texts and numbers
 	}
 	s.annotate(hardwareAnnotation, string(text))
 }
@@ -118,7 +119,7 @@ func (s *pass) setStatus() {
 		status.Provisioning.ID = server.ID
 		status.PoweredOn = server.Power == bmc.PowerOn || server.Power == bmc.PoweringOff
 		if server.Power == bmc.PowerOff {
-			// the reboot request without a key is fulfilled once the server is off
+			// A reboot request without a key is complete once the server is off.
 			s.removeAnnotations(rebootAnnotation)
 		}
 		if server.System != nil && status.HardwareDetails == nil {
@@ -154,8 +155,8 @@ func (s *pass) setCredentialsStatus() {
 		Reference: &corev1.SecretReference{Namespace: secret.Namespace, Name: secret.Name},
 		Version:   secret.ResourceVersion,
 	}
-	// The operator's own labels change the Secret's resourceVersion too, so the contents are
-	// compared.
+	// CredentialsGood depends only on the contents of the Secret. The resourceVersion also changes
+	// with the labels that the operator itself sets.
 	if s.server.CredentialsGood && (status.GoodCredentials.Reference == nil ||
 		*status.GoodCredentials.Reference != *tried.Reference || status.GoodCredentials.Version != tried.Version) {
 		status.GoodCredentials = tried
@@ -163,7 +164,7 @@ func (s *pass) setCredentialsStatus() {
 	status.TriedCredentials = tried
 }
 
-// stepState moves the provisioning state by one step if its condition holds.
+// stepState advances the provisioning state by one step if the condition of that step is met.
 func (s *pass) stepState() {
 	host, server := s.host, s.server
 	provisioning := &host.Status.Provisioning
@@ -242,8 +243,8 @@ func (s *pass) stepFromAvailable() {
 	}
 }
 
-// bootable returns the reason if a host can't boot the image or deploy method of its spec; "" if it
-// can.
+// bootable returns the reason why a host can't boot the image or deploy method of its spec; "" if
+// it can.
 func (s *pass) bootable() string {
 	image, deploy := s.host.Spec.Image, s.host.Spec.CustomDeploy
 	switch {
@@ -261,8 +262,8 @@ func (s *pass) bootable() string {
 	return ""
 }
 
-// stepFromBoot moves the state forward when the server has booted, and back when the server must
-// boot another image.
+// stepFromBoot advances the state when the server has booted, and sets it to deprovisioning when
+// the server must boot another image.
 func (s *pass) stepFromBoot() {
 	provisioning, server := &s.host.Status.Provisioning, s.server
 	switch {
@@ -315,8 +316,8 @@ func (s *pass) clearError() {
 	status.ErrorType, status.ErrorMessage, status.ErrorCount = "", "", 0
 }
 
-// setDeletionStatus sets the state of a host that is being deleted. It sets released once the
-// server is released.
+// setDeletionStatus sets the state of a host that is being deleted. It sets s.released once the
+// server no longer exists.
 func (s *pass) setDeletionStatus() {
 	state := &s.host.Status.Provisioning.State
 	detached, delays := s.detachment()

@@ -1,17 +1,17 @@
-// Package mirrorconfig parses the ConfigMaps that a mirrorRegistryRef names: those of
+// Package mirrorconfig parses the ConfigMaps that a mirrorRegistryRef names. The ConfigMaps of
 // AgentClusterInstalls, InfraEnvs and the AgentServiceConfig have the same keys.
 package mirrorconfig
 
 import "landfall/appliance/mirror"
 
-// The keys of such a ConfigMap.
+// The keys of a mirror registry's ConfigMap.
 const (
 	RegistriesConf = "registries.conf"
 	CABundle       = "ca-bundle.crt"
 )
 
-// Parse returns the mirror rules in the values of the two keys. An empty caBundle adds no CA
-// certificates. source names the rules in error texts.
+// Parse returns the mirror rules of a ConfigMap, given the values of both keys. An empty caBundle
+// adds no CA certificates. source names the rules in error texts.
 func Parse(source, registriesConf, caBundle string) (*mirror.Import, error) {
 	rules := &mirror.Import{Files: []mirror.ImportedFile{
 		{Name: RegistriesConf, Kind: mirror.FileRegistriesConf, Data: []byte(registriesConf)},
@@ -23,7 +23,7 @@ func Parse(source, registriesConf, caBundle string) (*mirror.Import, error) {
 	return rules, err
 }
 
-// CABundleFile returns a file of CA certificates (PEM) for an import.
+// CABundleFile returns CA certificates (PEM) as a file to import.
 func CABundleFile(pem []byte) mirror.ImportedFile {
 	return mirror.ImportedFile{Name: CABundle, Kind: mirror.FileCA, Data: pem}
 }

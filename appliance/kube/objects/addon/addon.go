@@ -1,5 +1,6 @@
-// Package addon has the Go type of KlusterletAddonConfig (agent.open-cluster-management.io/v1),
-// which selects the add-ons of a cluster that ACM manages. The appliance stores and exports it.
+// Package addon contains the Go type of KlusterletAddonConfig
+// (agent.open-cluster-management.io/v1), which selects the add-ons of a cluster that ACM manages.
+// The appliance only stores and exports objects of this type.
 //
 // +kubebuilder:object:generate=false
 // +groupName=agent.open-cluster-management.io
