@@ -1,16 +1,16 @@
 # make run    build everything and start the demo: http://127.0.0.1:8090
 # make test   build everything and run all tests; installs the browser and the emulator they need
 # make docs   generate docs/lifecycle.md, operators.md, validations.md and steps.md from the engine
-# Other targets: the parts of these, and lint, bench, crds, clean.
+# Other targets: the parts of test, and lint, bench, crds, clean.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X landfall/appliance/command.version=$(VERSION)
 UI      := web/ui
 SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e/')
 
-# The program, the tests and the checks use the same flags, so that dependencies are compiled once
-# for all of them, and once more for the race detector. A command's own -tags replaces this one, so
-# such commands repeat TAGS. grpcnotrace leaves out gRPC's debug pages, which the program does not
+# The program, the tests and the checks use the same flags, so that dependencies are compiled only
+# once for all of them, and a second time for the race detector. A command's own -tags replaces this
+# one, so such commands repeat TAGS. grpcnotrace omits gRPC's debug pages, which the program does not
 # serve, and their dependencies.
 TAGS := grpcnotrace
 export GOFLAGS := -trimpath -tags=$(TAGS)
@@ -23,7 +23,7 @@ build: bin/landfall
 run: build
 	bin/landfall demo
 
-# The Go toolchain decides what is out of date.
+# FORCE runs go build each time; the Go toolchain compiles only the changed packages.
 bin/landfall: assets/ui/index.html FORCE
 	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o $@ .
 
@@ -37,33 +37,34 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 	npm --prefix $(UI) ci --no-audit --no-fund
 	touch $@
 
-# Browsers and emulated machines mostly wait, so they run at the same time.
+# Tests with browsers and with emulated machines mostly wait, so they run at the same time.
 test: test-go test-walks test-bmcs test-tools bin/landfall
 	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-network test-ui
 
-# Debian's packages for the tests, installed first because the package manager runs only once at a
-# time.
+# The Debian packages for the tests. They are installed first, because only one process can use the
+# package manager at a time.
 test-tools:
 	.ci/install-emulator
 	.ci/install-registry
 	.ci/install-networkmanager
 	.ci/install-browser
 
-# Only the race detector needs a C compiler. A program with it waits a second before it exits, to
-# find races of remaining goroutines; these tests have waited for all goroutines by then, so the
-# wait is disabled. Vet runs in lint. The clients are a module of their own (web/clients/go.mod).
+# Only the race detector needs a C compiler. A program with it waits for a second before it exits,
+# to find races of the remaining goroutines. No goroutines of these tests remain at the exit, so the
+# wait is disabled. The target lint runs vet. The clients are a separate module
+# (web/clients/go.mod).
 test-go: assets/ui/index.html
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m ./...
 	cd web/clients && CGO_ENABLED=0 go test -vet off ./...
 
-# Ten thousand random walks over the state machines, with the transitions that they took; thousands
-# of histories reported to AMS over a faulty connection.
+# Ten thousand random walks over the state machines, with a list of the executed transitions; 2,500
+# histories reported to AMS over a faulty connection; ten thousand clusters reported to AMS.
 test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_randomFaultsConverge$$' -walks 2500
 	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_manyClusters$$' -clusters 10000
 
-# Every fault of BMCs with the profile of every vendor.
+# Every simulated fault of BMCs with the profile of every vendor.
 test-bmcs:
 	CGO_ENABLED=0 go test -tags $(TAGS),redfish -run '^TestFaults$$' ./appliance/bmc
 
@@ -74,13 +75,13 @@ test-boot: bin/landfall
 	set -x; \
 	CGO_ENABLED=0 go test -tags $(TAGS),$$tags ./isogen/boottest/...
 
-# The prover with a real registry, Debian's docker-registry.
+# Mirror proofs and couriers with a real registry, Debian's docker-registry.
 test-mirror: assets/ui/index.html
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry ./appliance/mirror/registrytest/...
 
-# Keyfiles with a real NetworkManager. Without the right to create network namespaces,
-# NetworkManager is not started, and a message says so.
+# Keyfiles with a real NetworkManager. If network namespaces are not permitted, NetworkManager is
+# not started, and a message reports this.
 NAMESPACES := $(if $(filter 0,$(shell id -u)),,--user --map-root-user) --net --mount
 test-network:
 	.ci/install-networkmanager
@@ -131,8 +132,8 @@ bench: assets/ui/index.html
 	.ci/install-registry
 	CGO_ENABLED=0 go test -tags $(TAGS),registry -run '^$$' -bench . ./appliance/mirror/registrytest
 
-# The resource definitions of the Kubernetes API, from the Go modules that define them. A failing
-# controller-gen omits fields, so its exit status counts.
+# The custom resource definitions of the Kubernetes API, generated from Go packages. If
+# controller-gen fails, its output lacks fields, so the target stops.
 CRD_MODULES := github.com/openshift/hive/apis \
 	github.com/openshift/assisted-service/api \
 	github.com/metal3-io/baremetal-operator/apis \
