@@ -19,7 +19,7 @@ func SplitKey(key string) (namespace, name string) {
 	return namespace, name
 }
 
-// IgnoreNotFound returns nil for [store.ErrNotFound], and every other error unchanged.
+// IgnoreNotFound returns nil for [store.ErrNotFound], and any other error unchanged.
 func IgnoreNotFound(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -27,7 +27,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// Find returns an object as its Go type, or nil if it does not exist.
+// Find returns an object as its Go type; nil if the object does not exist.
 func Find[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string) (*T, error) {
 	typed := new(T)
 	err := o.Get(tx, kind, namespace, name, typed)
@@ -48,8 +48,8 @@ func EachAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace string, fn fun
 	})
 }
 
-// IntoBoth converts the two versions of an object that an admission request carries. before is nil
-// for a new object.
+// IntoBoth converts the new and the old object of an admission request. before is nil for a new
+// object.
 func IntoBoth[T any](now, before *unstructured.Unstructured) (is, was *T, err error) {
 	is = new(T)
 	if err := Into(now, is); err != nil || before == nil {
@@ -60,7 +60,7 @@ func IntoBoth[T any](now, before *unstructured.Unstructured) (is, was *T, err er
 }
 
 // UpdateAs is [Objects.Update] with the object's Go type. It writes only the fields that fn has
-// changed, because the object may have fields that the Go type lacks.
+// changed, because the stored object may have fields that the Go type lacks.
 func UpdateAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string, fn func(*T) error) error {
 	return o.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
 		var before, after T
@@ -133,7 +133,7 @@ func SetStatus(u *unstructured.Unstructured, status any) error {
 	return nil
 }
 
-// Fields returns a part of an object, such as its spec, as a map without null values.
+// Fields converts a part of an object, such as its spec, to a map without null values.
 func Fields(part any) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
 	if err != nil {
@@ -143,8 +143,8 @@ func Fields(part any) (map[string]any, error) {
 	return content, nil
 }
 
-// SetSpec writes the fields of a spec that differ from before, the [Fields] of the earlier spec. It
-// does not change the other fields.
+// SetSpec writes the fields of a spec that differ from before. before contains the [Fields] of the
+// earlier spec. Other fields are not changed.
 func SetSpec(u *unstructured.Unstructured, before map[string]any, spec any) error {
 	after, err := Fields(spec)
 	if err != nil {

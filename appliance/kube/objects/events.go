@@ -13,8 +13,8 @@ import (
 	"landfall/store"
 )
 
-// EventLife is the time after which an Event is deleted, from its last occurrence. A hub keeps
-// Events for an hour, but users often check a site the next morning.
+// EventLife is the time from the last occurrence of an Event to its deletion. A hub keeps Events
+// for an hour, but users often check a site the next morning.
 const EventLife = 24 * time.Hour
 
 // AgentController is the component of Events from the controllers of clusters and hosts.
@@ -22,7 +22,7 @@ const AgentController = "agent-controller"
 
 // EventContent is the content of an Event.
 type EventContent struct {
-	Component string // the controller
+	Component string // name of the controller
 	Warning   bool
 	Reason    string // one word in CamelCase
 	Message   string
@@ -69,8 +69,8 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice E
 	}, now)
 }
 
-// EventOnce writes an Event about the object with a name. It does nothing if the object does not
-// exist or already has the Event.
+// EventOnce writes an Event about an object, given by its name. It does nothing if the object does
+// not exist or already has the same Event.
 func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, notice EventContent, now time.Time) error {
 	about, err := o.Metadata(tx, kind, namespace, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -82,7 +82,7 @@ func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, not
 	return o.Event(tx, about, notice, now)
 }
 
-// EventName returns the name of an Event.
+// EventName returns the name of an Event, which is derived from its object and its content.
 func EventName(about *unstructured.Unstructured, notice EventContent) string {
 	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason +
 		"\x00" + notice.Message))

@@ -1,11 +1,11 @@
 // Package objects stores Kubernetes objects as rows of the store. The API server, the controllers
-// and the engine read and write the same rows; the engine does so within its own transactions.
+// and the engine read and write the same rows. The engine does so within its own transactions.
 //
 // An object is stored in the bucket "kubernetes" under the key
-// "<group>/<resource>/[<namespace>/]<name>"; the group of the core kinds is "core". The value is
-// its JSON without metadata.resourceVersion, which is the revision of the row's last change. That
-// is what the etcd3 storage of k8s.io/apiserver writes and expects. The JSON of a Secret is sealed
-// with the site's key.
+// "<group>/<resource>/[<namespace>/]<name>". The group of the core kinds is "core". The value is
+// the object's JSON without metadata.resourceVersion, because the resourceVersion is the revision
+// of the row's last change. The etcd3 storage of k8s.io/apiserver writes and expects this format.
+// The JSON of a Secret is sealed with the site's key.
 package objects
 
 import (
@@ -14,16 +14,16 @@ import (
 	"landfall/store"
 )
 
-// Kind is a kind of object, with the names that form the keys of its objects.
+// Kind is a kind of object, with the names that the keys of its objects contain.
 type Kind struct {
 	Group, Version, Kind string
 	Resource             string // the plural, in lower case
 	Namespaced           bool
 }
 
-const coreGroup = "core" // the name of the core group in keys
+const coreGroup = "core" // name of the core group in keys
 
-// The kinds of a site's manifests, and the core kinds that these use.
+// The kinds in the manifests of sites, and the core kinds that they use.
 var (
 	Namespaces           = Kind{"", "v1", "Namespace", "namespaces", false}
 	Secrets              = Kind{"", "v1", "Secret", "secrets", true}
@@ -80,7 +80,8 @@ func (k Kind) String() string {
 // kinds.
 func (k Kind) Key(namespace, name string) string { return k.prefix(namespace) + name }
 
-// prefix returns the prefix of the keys of a namespace's objects; "" is all namespaces.
+// prefix returns the prefix of the keys of a namespace's objects. An empty namespace means all
+// namespaces.
 func (k Kind) prefix(namespace string) string {
 	group := k.Group
 	if group == "" {
@@ -99,7 +100,7 @@ var rows = store.NewBucket[row]("kubernetes", 1)
 // Prefix returns the prefix of the keys of all objects in the store, as in store.Change.Key.
 func Prefix() string { return rows.Prefix() }
 
-// Expiry holds the times at which objects with a limited lifetime, such as Events, are deleted, by
+// Expiry holds the times at which Events and other objects with a limited lifetime are deleted, by
 // their keys in the bucket.
 func Expiry() store.Deadlines { return store.NewDeadlines("kubernetes-expiry") }
 

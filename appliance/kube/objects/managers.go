@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// fieldManager is the name of controllers in metadata.managedFields. "landfall" is the name of
-// users who apply manifests ("landfall apply").
+// fieldManager is the name of the controllers in metadata.managedFields. "landfall" is the name for
+// users who apply manifests with "landfall apply".
 const fieldManager = "landfall-controllers"
 
-// fieldManagers records in metadata.managedFields which fields controllers write, as the API server
-// of a hub does for updates. So server-side apply reports conflicts to users. Statuses and Events
-// are excluded: users do not apply them, and they change most often.
+// fieldManagers records in metadata.managedFields which fields the controllers write, as the API
+// server of a hub does for updates. Therefore, server-side apply reports conflicts to users.
+// Statuses and Events are not recorded, because users do not apply them and they change most often.
 type fieldManagers struct{ objectType typed.ParseableType }
 
-// newManagers returns a minimal schema: lists are replaced as a whole, except those of the
-// metadata.
+// newManagers returns a minimal schema, in which lists are atomic, except the finalizers and the
+// owner references in the metadata.
 func newManagers() fieldManagers {
 	name := func(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 	text := smd.String
@@ -69,8 +69,9 @@ func (m fieldManagers) update(kind Kind, before, u *unstructured.Unstructured) e
 	return nil
 }
 
-// managedByUsOnly reports whether only controllers manage fields of an object. Together with
-// sameFields it is a cheap check that a change affects values only and no ownership.
+// managedByUsOnly reports whether the controllers are the only field managers of an object.
+// Together with sameFields, it is a cheap check whether a change affects only values and not the
+// ownership of fields.
 func managedByUsOnly(u *unstructured.Unstructured) bool {
 	entries := u.GetManagedFields()
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
@@ -121,7 +122,7 @@ func (m fieldManagers) TypedToObject(value *typed.TypedValue) (runtime.Object, e
 	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
 }
 
-// identityScheme converts nothing and sets no defaults: each kind has one version.
+// identityScheme converts nothing and sets no defaults, because each kind has only one version.
 type identityScheme struct{}
 
 func (identityScheme) Default(runtime.Object)    {}

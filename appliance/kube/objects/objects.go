@@ -35,8 +35,8 @@ type Objects struct {
 	fieldManagers fieldManagers
 }
 
-// New returns access to objects whose Secrets are sealed with box; nil seals none. random is the
-// source of uids; nil is that of the system.
+// New returns access to objects whose Secrets are sealed with box; with a nil box, Secrets are not
+// sealed. random is the source of uids; nil is the system's source.
 func New(box *sitekey.Box, random io.Reader) *Objects {
 	if random == nil {
 		random = rand.Reader
@@ -163,8 +163,9 @@ func Names(tx *store.Tx, kind Kind, namespace string, fn func(namespace, name st
 	})
 }
 
-// Create writes a new object, given as its Go type or in the unstructured form. It sets a uid, the
-// creation time, and generation 1 for kinds with a CRD. It returns ErrExists if the object exists.
+// Create writes a new object, given as its Go type or in the unstructured form. It sets the uid,
+// the creation time and, for kinds with a CRD, generation 1. It returns ErrExists if the object
+// already exists.
 func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) error {
 	u, err := From(kind, object)
 	if err != nil {
@@ -189,9 +190,9 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 	return o.put(tx, kind, u)
 }
 
-// Update lets fn change an object and writes it if it was changed. A change outside of metadata
-// and status increases the generation. An object that is being deleted is removed with its last
-// finalizer. Update returns store.ErrNotFound if the object does not exist.
+// Update lets fn change an object, and writes the object if fn changed it. A change outside of
+// metadata and status increases the generation. An object that is being deleted is removed together
+// with its last finalizer. Update returns store.ErrNotFound if the object does not exist.
 func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 	fn func(*unstructured.Unstructured) error) error {
 	u, err := o.get(tx, kind, namespace, name)
@@ -219,8 +220,8 @@ func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 	return o.put(tx, kind, u)
 }
 
-// equalExcept compares two objects without some of their fields. An object's desired state is
-// everything except "metadata" and "status".
+// equalExcept reports whether two objects are equal, apart from certain fields. The desired state
+// of an object is everything except "metadata" and "status".
 func equalExcept(a, b *unstructured.Unstructured, fields ...string) bool {
 	rest := func(u *unstructured.Unstructured) map[string]any {
 		left := maps.Clone(u.Object)
@@ -232,8 +233,8 @@ func equalExcept(a, b *unstructured.Unstructured, fields ...string) bool {
 	return equality.Semantic.DeepEqual(rest(a), rest(b))
 }
 
-// Delete deletes an object as a request for background deletion does: at once, or, if it has
-// finalizers, when they are removed. A missing object is not an error.
+// Delete deletes an object like an API request for background deletion: immediately or, if the
+// object has finalizers, when the finalizers are removed. A missing object is not an error.
 func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now time.Time) error {
 	u, err := o.get(tx, kind, namespace, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -264,7 +265,7 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 }
 
 // hasFinalizers reports whether finalizers block the deletion of an object. A namespace also has
-// finalizers in its spec: it is removed when it is empty.
+// finalizers in its spec, so that it is removed only when it is empty.
 func hasFinalizers(kind Kind, u *unstructured.Unstructured) bool {
 	if len(u.GetFinalizers()) > 0 {
 		return true
@@ -298,8 +299,8 @@ func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured) err
 	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), &value)
 }
 
-// Seal returns the stored form of a Secret's JSON: a JSON string that only the site's key opens. A
-// nil box returns it unchanged.
+// Seal returns the stored form of a Secret's JSON, a JSON string that only the site's key opens.
+// With a nil box, it returns the JSON unchanged.
 func Seal(box *sitekey.Box, plain []byte) ([]byte, error) {
 	if box == nil {
 		return plain, nil
@@ -311,7 +312,8 @@ func Seal(box *sitekey.Box, plain []byte) ([]byte, error) {
 	return json.Marshal(sealed)
 }
 
-// Open returns the JSON of a row, sealed or not. The error is sitekey.ErrSealed.
+// Open returns the JSON of a stored object, sealed or not. The error is sitekey.ErrSealed if the
+// JSON can't be opened.
 func Open(box *sitekey.Box, stored []byte) ([]byte, error) {
 	if len(stored) == 0 || stored[0] != '"' {
 		return stored, nil

@@ -17,17 +17,18 @@ import (
 	"landfall/store"
 )
 
-// While the Kubernetes API is disabled, clusters, infra-envs and hosts still change by REST and in
-// the browser. Recorder records each changed row once. CatchUp projects these rows when the API is
-// enabled again. The other direction needs no catch-up: objects can't be changed while the API is
-// disabled.
+// While the Kubernetes API is disabled, clusters, infra-envs and hosts may be changed over REST and
+// in the browser. Recorder records the row of each changed object once. CatchUp projects these rows
+// when the API is enabled again. The other direction needs no catch-up, because Kubernetes objects
+// can't be changed while the API is disabled.
 
-// changeRows holds the rows that changed while the Kubernetes API was disabled, by kind and id,
-// such as "hosts/<infra-env id>/<host id>".
+// changeRows holds the rows that changed while the Kubernetes API was disabled, by their kind and
+// id, such as "hosts/<infra-env id>/<host id>".
 var changeRows = store.NewBucket[changeRow]("missed", 1)
 
 type changeRow struct {
-	Object  string `json:"object,omitempty"` // key of the row's object, also after the row's deletion
+	// key of the row's Kubernetes object, even if the row was deleted
+	Object  string `json:"object,omitempty"`
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
@@ -39,7 +40,7 @@ const (
 )
 
 // Recorder is the engine's projector while the Kubernetes API is disabled. It records which rows
-// change.
+// have changed.
 type Recorder struct{}
 
 // Project implements engine.Projector.
@@ -64,7 +65,7 @@ func (Recorder) Project(tx *store.Tx, touched engine.Touched) error {
 	return nil
 }
 
-// stateRows holds, under stateKey, the program version and the URL of the last projection.
+// stateRows stores the program version and the URL of the last projection under stateKey.
 var stateRows = store.NewBucket[state]("shown", 1)
 
 const stateKey = "objects"
@@ -74,13 +75,13 @@ type state struct {
 	URL     string `json:"url"`
 }
 
-// CatchUp projects recorded changes when the Kubernetes API is enabled.
+// CatchUp projects the recorded changes when the Kubernetes API is enabled.
 type CatchUp struct {
 	DB        *store.DB
 	Engine    *engine.Engine
-	Projector engine.Projector // of hosts, then of clusters
+	Projector engine.Projector // projects hosts, then clusters
 	Program   string           // the appliance's version: another version may write more fields
-	URL       string           // the appliance's URL, which the objects contain
+	URL       string           // the appliance's URL, which is part of the objects
 	Clock     clockwork.Clock
 }
 
@@ -88,8 +89,8 @@ type CatchUp struct {
 const BatchRows = 16
 
 // Run projects the rows that were changed, created or deleted while the API was disabled. It
-// projects all rows if they were never projected, or if the program's version or URL has changed
-// since. It can be interrupted and run again.
+// projects all rows if the appliance has never projected them, or if its version or URL has changed
+// since then. It can be interrupted and repeated.
 func (c CatchUp) Run(ctx context.Context) error {
 	now, all := state{c.Program, c.URL}, false
 	written, deleted := map[string][]engine.TouchedRow{}, map[string][]engine.TouchedRow{}
@@ -157,7 +158,7 @@ func (c CatchUp) listRows(tx *store.Tx, rows map[string][]engine.TouchedRow) err
 	return nil
 }
 
-// project projects the current state of rows of one kind, as the engine does after a change.
+// project projects the current state of rows of the same kind, as the engine does after a change.
 func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) error {
 	rows := c.Engine.Rows(tx)
 	touched := engine.Touched{Rows: rows, Now: c.Clock.Now().UTC()}
@@ -206,7 +207,7 @@ func objectOf(rows view.Rows, kind, id string) (record.Object, error) {
 	return view.Object, nil
 }
 
-// deleteChanges deletes the recorded changes. From now on the engine projects each change itself.
+// deleteChanges deletes the recorded changes. After that, the engine projects each change itself.
 func (c CatchUp) deleteChanges(ctx context.Context, now state) error {
 	for {
 		left := 0
@@ -230,7 +231,7 @@ func (c CatchUp) deleteChanges(ctx context.Context, now state) error {
 	}
 }
 
-// EverEnabled reports whether the Kubernetes API was ever enabled.
+// EverEnabled reports whether the Kubernetes API has ever been enabled.
 func EverEnabled(tx *store.Tx) (any bool, err error) {
 	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.InfraEnvs, objects.Agents} {
 		if err := objects.Names(tx, kind, "", func(_, _ string) error {

@@ -26,7 +26,7 @@ type eventProjector struct{ objects *objects.Objects }
 // componentService is the component of Events from the engine.
 const componentService = "assisted-service"
 
-// normalHostEvents are the events of hosts that are written although they are no warnings. Other
+// normalHostEvents are the host events that are projected although they are not warnings. Other
 // normal events are omitted, because a site has many hosts. The Agent's eventsURL lists all events.
 var normalHostEvents = map[string]bool{
 	"host_registration_succeeded": true, "host_status_updated": true, "host_bind_succeeded": true,
@@ -38,7 +38,7 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
 		kind, namespace, name, err := p.involvedObject(tx, touched.Rows, event)
 		if fault.KindOf(err) == fault.NotFound {
-			continue // this change deletes the object
+			continue // this change deletes the object of the event
 		}
 		if err == nil && name != "" {
 			err = p.write(tx, touched, event, kind, namespace, name)
@@ -50,7 +50,8 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	return nil
 }
 
-// involvedObject returns the object that an event is about. The name is "" if there is none.
+// involvedObject returns the Kubernetes object that an event is about. The name is "" if there is
+// no such object.
 func (p eventProjector) involvedObject(tx *store.Tx, rows view.Rows,
 	event *models.Event) (kind objects.Kind, namespace, name string, err error) {
 	plain := conv.Value(event.Severity) == models.EventSeverityInfo
@@ -91,7 +92,7 @@ func (p eventProjector) involvedObject(tx *store.Tx, rows view.Rows,
 	return kind, "", "", nil
 }
 
-// write writes the Event unless its object or namespace is being deleted.
+// write writes an Event, unless the involved object or its namespace is being deleted.
 func (p eventProjector) write(tx *store.Tx, touched engine.Touched, event *models.Event, kind objects.Kind, namespace,
 	name string) error {
 	about, err := p.objects.Metadata(tx, kind, namespace, name)

@@ -19,21 +19,21 @@ const requestRetention = time.Hour
 // Host is a host that joins a cluster as a node.
 type Host struct {
 	Name    string            // name of the node
-	Started time.Time         // start of its installation, by the appliance's clock
-	Labels  map[string]string // labels for the node once it is ready
-	Approve bool              // approve its certificate requests; false if the cluster approves them
-	Known   []Request         // requests that were approved before
+	Started time.Time         // start of the host's installation, by the appliance's clock
+	Labels  map[string]string // labels to set on the node once it is ready
+	Approve bool              // approve the host's certificate requests; false if the cluster approves them
+	Known   []Request         // requests that were approved earlier
 }
 
 // HostStatus is the state of a host in its cluster.
 type HostStatus struct {
-	Node, Ready bool      // whether the node exists; whether it is ready without pending requests
-	Approved    []Request // its approved requests
+	Node, Ready bool      // the node exists; the node is ready, and no request is pending
+	Approved    []Request // the host's approved requests
 	Reason      string    // reason of the problem, "" for none
-	Problem     string    // the problem as a sentence
+	Problem     string    // the problem in full sentences
 }
 
-// Requests lists a cluster's certificate requests. A check of several hosts needs only one list.
+// Requests lists a cluster's certificate requests. One list is sufficient to check several hosts.
 func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSigningRequest, error) {
 	var list certificates.CertificateSigningRequestList
 	err := c.objects.list(ctx, place{kind: requestKind}, nil, &list)
@@ -51,7 +51,7 @@ func (c *Client) Admit(ctx context.Context, host Host,
 	} else if err != nil {
 		return HostStatus{}, err
 	}
-	// Times of objects are in whole seconds.
+	// Times in objects are truncated to whole seconds.
 	since := c.clusterTime(host.Started).Truncate(time.Second).Add(-time.Second)
 	if node != nil && foreign(node, since) {
 		return HostStatus{Reason: ReasonNameTaken,
@@ -79,8 +79,8 @@ func (c *Client) Admit(ctx context.Context, host Host,
 	return sight, nil
 }
 
-// approveAll approves a host's requests, and reports whether all requests that a node needs are
-// approved.
+// approveAll approves a host's requests. It also reports whether all requests that the node needs
+// are approved.
 func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, node *core.Node,
 	requests []certificates.CertificateSigningRequest, sight *HostStatus) (handled bool, err error) {
 	found := reviewRequests(host, since, node, requests)
@@ -91,7 +91,8 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 	for _, csr := range found.approve {
 		at, err := c.approve(ctx, csr)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			found.waiting = true // it was decided or deleted in the meantime; the next check reads it again
+			// the request was decided or deleted in the meantime; the next check reads it again
+			found.waiting = true
 			continue
 		}
 		if err != nil {
@@ -107,7 +108,7 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 	if client && serving {
 		return true, nil
 	}
-	// The cluster deletes the requests later.
+	// The cluster deletes approved requests after requestRetention, so that they may be missing.
 	return node != nil && !found.waiting && ready(node) && c.clusterTime(c.clock.Now()).
 			Sub(readySince(node)) > requestRetention,
 		nil
@@ -125,9 +126,9 @@ func (c *Client) approve(ctx context.Context, csr *certificates.CertificateSigni
 	return now, c.objects.update(ctx, place{kind: requestKind, name: csr.Name, sub: "approval"}, approved)
 }
 
-// foreign reports whether a node is a machine other than the host. It is if the node was ready
-// before the host's installation started (since, by the cluster's clock) and has been ready since
-// then. A node that was not ready is the earlier state of the machine, or the machine that it
+// foreign reports whether a node is not the host but another machine: the node was ready before the
+// host's installation started (since, by the cluster's clock) and has been ready since then.
+// Otherwise, the node is the same machine before its installation, or a machine that the host
 // replaces.
 func foreign(node *core.Node, since time.Time) bool {
 	return node.CreationTimestamp.Time.Before(since) && ready(node) && readySince(node).Before(since)

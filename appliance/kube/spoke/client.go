@@ -45,10 +45,10 @@ const callTimeout = 15 * time.Second
 // Access holds the kubeconfig and the addresses of a cluster's API.
 type Access struct {
 	Kubeconfig []byte   // kubeconfig of an administrator
-	From       string   // the source, for messages: "the Secret site/one-admin-kubeconfig"
-	Addresses  []string // IP addresses to try if the name does not resolve
+	From       string   // source of the kubeconfig in messages: "the Secret site/one-admin-kubeconfig"
+	Addresses  []string // IP addresses to try if the server's name does not resolve
 	// Names maps names that the site's DNS does not resolve to addresses ("10.0.0.5" or
-	// "10.0.0.5:6443"). "*.example.com" stands for all names below.
+	// "10.0.0.5:6443"). The name "*.example.com" includes all names in that domain.
 	Names map[string]string
 }
 
@@ -115,8 +115,8 @@ func (c *Client) Server() string { return c.server }
 // clusterTime converts a time of the appliance's clock to the cluster's clock.
 func (c *Client) clusterTime(t time.Time) time.Time { return t.Add(time.Duration(c.skew.Load())) }
 
-// configOf parses a kubeconfig. The kubeconfig must be self-contained: files of this machine and
-// programs that a Secret names are never used.
+// configOf parses a kubeconfig. The kubeconfig must be self-contained: the appliance does not use
+// files and programs that a kubeconfig names.
 func configOf(access Access, now time.Time) (*rest.Config, error) {
 	fail := func(reason string) (*rest.Config, error) { return nil, &KubeconfigError{access.From, reason} }
 	cluster, user, reason := currentOf(access.Kubeconfig)
@@ -207,7 +207,7 @@ func expiry(certificate []byte, now time.Time) string {
 	return ""
 }
 
-// dialer returns a dial function. It connects to the address of the name, else to one of the
+// dialer returns a dial function that connects to the address of the name, or else to one of the
 // cluster's addresses.
 func dialer(access Access) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -238,8 +238,8 @@ func dialer(access Access) func(context.Context, string, string) (net.Conn, erro
 	}
 }
 
-// addressOf returns the address of a name: from the entry of the name itself, else of the longest
-// matching *.domain.
+// addressOf returns the address in the entry of a name itself, or else in the entry of the longest
+// *.domain that matches the name.
 func addressOf(names map[string]string, host string) string {
 	host = strings.ToLower(host)
 	if known, ok := names[host]; ok {
@@ -257,8 +257,8 @@ func addressOf(names map[string]string, host string) string {
 	}
 }
 
-// clockTransport measures the difference between a cluster's clock and that of this machine by the
-// Date header.
+// clockTransport measures the difference between the cluster's clock and the clock of this machine
+// by the Date header of responses.
 type clockTransport struct{ c *Client }
 
 // RoundTrip implements http.RoundTripper.

@@ -26,7 +26,7 @@ func (e *KubeconfigError) Error() string {
 		"the cluster.", e.From, e.Reason)
 }
 
-// MissingError reports that the appliance has no kubeconfig of a cluster.
+// MissingError reports that the appliance has no kubeconfig for a cluster.
 type MissingError struct{ Where string }
 
 func (e *MissingError) Error() string {
@@ -44,7 +44,7 @@ const (
 	ReasonRequest     = "CertificateRequestRefused"
 )
 
-// Explain returns the reason of a failed call of a cluster's API, and a message with the cause and
+// Explain returns the reason why a call of a cluster's API failed, and a message with the cause and
 // advice for users.
 func Explain(err error, server string) (reason, message string) {
 	var unusable *KubeconfigError
@@ -100,11 +100,11 @@ func certificateFault(err error) string {
 	return ""
 }
 
-// clause returns the text of an error as a part of a sentence, on one line.
+// clause returns the text of an error on one line, to be used within a sentence.
 func clause(err error) string {
 	var call *url.Error
 	if errors.As(err, &call) {
-		err = call.Err // without the URL: the sentence contains the address
+		err = call.Err // without the URL, because the sentence already contains the address
 	}
 	return sentence.Shorten(sentence.Clause(err.Error()), 400)
 }

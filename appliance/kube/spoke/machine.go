@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Collections of clusters with the Machine API.
+// API resources of clusters with the Machine API.
 var (
 	machineKind    = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machines"}
 	machineSetKind = resource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machinesets"}
@@ -21,7 +21,7 @@ var (
 // Names of the Machine API and of metal3.
 const (
 	machineNamespace  = "openshift-machine-api"
-	machineHost       = "metal3.io/BareMetalHost" // on a Machine: <namespace>/<name> of its host
+	machineHost       = "metal3.io/BareMetalHost" // on a Machine: <namespace>/<name> of its BareMetalHost
 	machineCluster    = "machine.openshift.io/cluster-api-cluster"
 	machineRole       = "machine.openshift.io/cluster-api-machine-role"
 	machineType       = "machine.openshift.io/cluster-api-machine-type"
@@ -34,7 +34,7 @@ const (
 // not manage Machines.
 var ErrNoMachines = errors.New("the cluster's control plane has no Machines")
 
-// Server is a server that joins a cluster as a node and is managed outside of the cluster.
+// Server is a server that joins a cluster as a node but is not managed by the cluster.
 type Server struct {
 	Name     string         // name of its BareMetalHost
 	Cluster  string         // name of the ClusterDeployment
@@ -44,8 +44,8 @@ type Server struct {
 }
 
 // EnsureMachine creates a BareMetalHost and a Machine for a server in a cluster, so that the
-// cluster itself approves the certificate requests of the server's kubelet. It is idempotent. For
-// a cluster without Machines it returns [ErrNoMachines].
+// cluster itself approves the certificate requests of the server's kubelet. It is idempotent. If
+// the cluster has no Machines, it returns [ErrNoMachines].
 func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	image, err := c.machineImage(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	})
 }
 
-// ensure creates an object, or merges it into the existing one.
+// ensure creates an object, or merges the object into the existing one.
 func (c *Client) ensure(ctx context.Context, kind resource, object map[string]any) error {
 	u := &unstructured.Unstructured{Object: object}
 	at := place{kind: kind, namespace: u.GetNamespace()}

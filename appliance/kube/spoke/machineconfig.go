@@ -16,8 +16,8 @@ var (
 	configMapKind = resource{Version: "v1", Resource: "configmaps"}
 )
 
-// PausePool sets whether a MachineConfigPool is paused. The nodes of a paused pool do not get a new
-// configuration, which would restart them.
+// PausePool sets whether a MachineConfigPool is paused. While a pool is paused, its nodes do not
+// get a new configuration, which would restart them.
 func (c *Client) PausePool(ctx context.Context, name string, paused bool) error {
 	at := place{kind: poolKind, name: name}
 	pool := struct {

@@ -24,7 +24,7 @@ func newObjects(config *rest.Config, caller *http.Client) (objects, error) {
 	return objects{client}, err
 }
 
-// place is the place of an object, or of a collection if the name is empty.
+// place locates an object or, if the name is empty, a collection.
 type place struct {
 	kind                 resource
 	namespace, name, sub string

@@ -16,18 +16,19 @@ import (
 
 // Annotations of OpenShift's Machine API.
 const (
-	nodeMachine       = "machine.openshift.io/machine" // on a node: <namespace>/<name> of its Machine
-	deleteMachine     = "machine.openshift.io/delete-machine"
-	excludeDraining   = "machine.openshift.io/exclude-node-draining"
-	machineSetLabel   = "machine.openshift.io/cluster-api-machineset"
-	autoscaleToHosts  = "metal3.io/autoscale-to-hosts"
-	mirrorPod         = "kubernetes.io/config.mirror"
-	unreachablePeriod = 5 * time.Minute // after it, a terminating pod of an unreachable node is ignored
+	nodeMachine      = "machine.openshift.io/machine" // on a node: <namespace>/<name> of its Machine
+	deleteMachine    = "machine.openshift.io/delete-machine"
+	excludeDraining  = "machine.openshift.io/exclude-node-draining"
+	machineSetLabel  = "machine.openshift.io/cluster-api-machineset"
+	autoscaleToHosts = "metal3.io/autoscale-to-hosts"
+	mirrorPod        = "kubernetes.io/config.mirror"
+	// after this time, terminating pods of an unreachable node are ignored
+	unreachablePeriod = 5 * time.Minute
 )
 
-// RemoveNode removes a node from a cluster, with its Machine and BareMetalHost. A Machine of a
-// MachineSet is annotated for deletion and its BareMetalHost is deleted, which scales down the set.
-// Missing objects are not an error.
+// RemoveNode removes a node from a cluster, with its Machine and BareMetalHost. If the Machine
+// belongs to a MachineSet, RemoveNode annotates the Machine for deletion and deletes the
+// BareMetalHost; the cluster then scales down the MachineSet. Missing objects are not an error.
 func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
@@ -97,9 +98,9 @@ func (c *Client) annotate(ctx context.Context, at place, annotations map[string]
 	return nil
 }
 
-// DrainNode cordons a node and evicts its pods, except those of DaemonSets and static pods. drained
-// reports whether none of these pods is left. Pods that a disruption budget protects stay for the
-// next call. A missing node is drained.
+// DrainNode cordons a node and evicts its pods, except pods of DaemonSets and static pods. drained
+// reports whether no pod is left that must be evicted. Pods that a disruption budget protects stay
+// until a later call. A node that does not exist is drained.
 func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err error) {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
@@ -142,7 +143,7 @@ func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err 
 	return !left, nil
 }
 
-// stays reports whether a pod remains on a drained node.
+// stays reports whether a pod may remain on a drained node.
 func stays(pod *core.Pod) bool {
 	if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {
 		return false

@@ -33,18 +33,18 @@ type Request struct {
 	ApprovedAt time.Time // UTC
 }
 
-// review is the result of checking the certificate requests of one host.
+// review is the result of a check of one host's certificate requests.
 type review struct {
-	approve  []*certificates.CertificateSigningRequest // valid requests that wait for approval
+	approve  []*certificates.CertificateSigningRequest // valid requests that are not approved yet
 	approved []Request                                 // approved requests
 	// refused is a sentence about the first invalid request in the name of the host.
 	refused string
-	waiting bool // a request waits that is not approved
+	waiting bool // at least one request is not approved yet
 }
 
-// reviewRequests checks the requests in the name of a host since its installation started. node is
-// nil if it does not exist or belongs to another machine. Only existing nodes get serving
-// certificates.
+// reviewRequests checks the requests that were made in the name of a host since its installation
+// started. node is nil if the node does not exist or belongs to another machine. Serving
+// certificates require an existing node.
 func reviewRequests(host Host, since time.Time, node *core.Node,
 	requests []certificates.CertificateSigningRequest) review {
 	var r review
@@ -117,8 +117,8 @@ func approvedAt(csr *certificates.CertificateSigningRequest) time.Time {
 	return time.Time{}
 }
 
-// clientFault returns the reason if a request for the kubelet's client certificate is invalid; ""
-// otherwise.
+// clientFault returns the reason why a request for the kubelet's client certificate is invalid; ""
+// if the request is valid.
 func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.CertificateRequest) string {
 	switch {
 	case csr.Spec.Username != bootstrapAccount || !sameSet(csr.Spec.Groups, bootstrapGroups()):
@@ -134,8 +134,9 @@ func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.Certif
 	return ""
 }
 
-// servingFault returns the reason if a request for the kubelet's serving certificate is invalid; ""
-// otherwise. The names and addresses must be those in the node's status.
+// servingFault returns the reason why a request for the kubelet's serving certificate is invalid;
+// "" if the request is valid. The request may contain only the names and addresses in the node's
+// status.
 func servingFault(csr *certificates.CertificateSigningRequest, asked *x509.CertificateRequest, node *core.Node) string {
 	switch {
 	case csr.Spec.Username != nodePrefix+node.Name || asked.Subject.CommonName != csr.Spec.Username:
@@ -178,8 +179,8 @@ func identityOf(node *core.Node) (names []string, addresses []net.IP) {
 	return names, addresses
 }
 
-// usagesFor reports whether usages are those of a kubelet's certificate. Older kubelets also
-// request the usage key encipherment.
+// usagesFor reports whether the usages are those of a kubelet's certificate. Older kubelets also
+// request the usage "key encipherment".
 func usagesFor(usages []certificates.KeyUsage, auth certificates.KeyUsage) bool {
 	return sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, auth}) ||
 		sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageKeyEncipherment,

@@ -25,15 +25,15 @@ type task struct {
 	err    error
 }
 
-// Do starts the task with a name unless it is running, and returns its result if it has finished.
-// It returns each result once. When the task has finished, requeue is called; then the caller must
-// call Do again.
+// Do starts the task with a name unless the task is running, and returns its result if the task has
+// finished. It returns each result once. When the task has finished, again is called; then the
+// caller must call Do again.
 func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (done bool, err error) {
 	_, done, err = t.Ask(name, func(ctx context.Context) (string, error) { return "", run(ctx) }, again)
 	return done, err
 }
 
-// Ask is Do for a task with a result value.
+// Ask is like Do, for a task that returns a value.
 func (t *Tasks) Ask(name string, run func(context.Context) (string, error),
 	again func()) (answer string, done bool, err error) {
 	t.mu.Lock()
