@@ -10,8 +10,8 @@ SOURCES := $(shell git ls-files $(UI) 2>/dev/null | grep -v -e '/test/' -e '/e2e
 
 # The program, the tests and the checks use the same flags, so that dependencies are compiled only
 # once for all of them, and a second time for the race detector. A command's own -tags replaces this
-# one, so such commands repeat TAGS. grpcnotrace omits gRPC's debug pages, which the program does not
-# serve, and their dependencies.
+# one, so such commands repeat TAGS. grpcnotrace omits gRPC's debug pages, which the program does
+# not serve, and their dependencies.
 TAGS := grpcnotrace
 export GOFLAGS := -trimpath -tags=$(TAGS)
 
