@@ -193,7 +193,7 @@ func writeLimits(b *strings.Builder, t Timeouts) {
 	row("time without a poll of an agent", t.HostDisconnected)
 	row("preparation of a host", t.HostPreparing)
 	row("preparation of a cluster", t.ClusterPreparing)
-	row("from the order to install to the installer's first report", t.HostStarting)
+	row("from the start of a host's installation to the installer's first report", t.HostStarting)
 	stages := stageLimits("stages", reflect.ValueOf(t.Stages))
 	for _, stage := range slices.Sorted(maps.Keys(stages)) {
 		row("stage "+stage, stages[stage])

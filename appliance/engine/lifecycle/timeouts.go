@@ -76,7 +76,7 @@ type FinalizingStageTimeouts struct {
 var TimeoutHelp = map[string]string{
 	"host_disconnected":    "time without a poll after which a host counts as disconnected",
 	"host_preparing":       "time for a host's checks before the installation",
-	"host_starting":        "time from the order to install to the installer's first report",
+	"host_starting":        "time from the start of a host's installation to the installer's first report",
 	"cluster_preparing":    "time for a cluster's preparation before the installation",
 	"installation":         "time for a cluster's whole installation",
 	"finalizing":           "time from the last host's reboot to the cluster's completion",

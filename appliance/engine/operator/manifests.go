@@ -95,7 +95,7 @@ func (c Cluster) StorageClass() string {
 	return map[string]string{"odf": "ocs-storagecluster-cephfs", "lvm": "lvms-vg1"}[c.StorageOperator()]
 }
 
-// manifestTemplates returns the templates of manifests that the catalogue cannot express:
+// manifestTemplates returns the templates of manifests that the table of operators cannot express:
 // NAME.install.yaml for openshift-install, NAME.yaml for the controller.
 var manifestTemplates = sync.OnceValues(func() (templates, error) {
 	return parseTemplates(files, "manifests/*.yaml")

@@ -1,5 +1,5 @@
 // Package operator describes the optional operators of clusters: their dependencies, hardware
-// requirements, manifests and catalogs. The data is a table (catalogue.yaml) and the custom
+// requirements, manifests and catalogs. The data is a table (operators.yaml) and the custom
 // resources in manifests/. The functions of the package are pure.
 //
 // Design: docs/design.md#one-table-of-operators, docs/design.md#no-lookup-of-methods-by-name.
@@ -19,7 +19,7 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Operator is one row of the catalogue.
+// Operator is one row of the table of operators.
 type Operator struct {
 	Name    string                       `yaml:"name"`  // in the API
 	Title   string                       `yaml:"title"` // in texts for users
@@ -87,13 +87,13 @@ type former struct {
 	Subscription Subscription `yaml:"subscription"`
 }
 
-//go:embed catalogue.yaml manifests
+//go:embed operators.yaml manifests
 var files embed.FS
 
-// table returns the embedded catalogue. A test parses the catalogue, so parsing does not fail at
+// table returns the embedded table of operators. A test parses it, so parsing does not fail at
 // run time.
 var table = sync.OnceValues(func() ([]Operator, error) {
-	text, err := files.ReadFile("catalogue.yaml")
+	text, err := files.ReadFile("operators.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ var table = sync.OnceValues(func() ([]Operator, error) {
 	decoder.KnownFields(true)
 	var rows []Operator
 	if err := decoder.Decode(&rows); err != nil {
-		return nil, fmt.Errorf("read the catalogue of operators: %w", err)
+		return nil, fmt.Errorf("read the table of operators: %w", err)
 	}
 	for i := range rows {
 		if rows[i].Validation == "" {

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestCatalogue(t *testing.T) {
+func TestOperators_table(t *testing.T) {
 	rows, err := table()
 	require.NoError(t, err)
 	_, err = manifestTemplates()
@@ -151,7 +151,7 @@ func TestParseOverrides(t *testing.T) {
 	odf, _ := ByName("odf")
 	lvm, _ := ByName("lvm")
 	require.Equal(t, Amounts{6, 32 * 1024}, *overrides.For(mce).SingleNode)
-	require.EqualValues(t, 8, mce.Requirements.SingleNode.CPUCores, "the catalogue does not change")
+	require.EqualValues(t, 8, mce.Requirements.SingleNode.CPUCores, "the table does not change")
 	require.EqualValues(t, 100, overrides.For(odf).DiskGB)
 	require.Equal(t, Amounts{2, 4096}, overrides.For(odf).PerDisk)
 	require.Equal(t, lvm.Requirements, overrides.For(lvm))

@@ -12,7 +12,7 @@ import (
 // pageIntroduction is the text before the tables of docs/operators.md.
 const pageIntroduction = `# Operators
 
-Generated from ` + "`appliance/engine/operator/catalogue.yaml`" + ` by ` + "`make docs`" + `; do not edit.
+Generated from ` + "`appliance/engine/operator/operators.yaml`" + ` by ` + "`make docs`" + `; do not edit.
 
 The field ` + "`olm_operators`" + ` of a cluster (the step Operators of the page) selects operators. The
 appliance adds the operators that they depend on. openshift-install gets the Namespace,
