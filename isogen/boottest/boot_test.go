@@ -116,7 +116,7 @@ func TestImagesBoot(t *testing.T) {
 		console := machine{medium: save(t, must(base.AwaitConfigImage())(t)),
 			second: save(t, must(isogen.ConfigImage(large))(t))}.boot(t)
 		requireFound(t, console, large)
-		require.Contains(t, console, "Copied the configuration from the config image.")
+		require.Contains(t, console, "Took the configuration over from the config image.")
 	})
 }
 
