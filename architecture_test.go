@@ -35,7 +35,7 @@ var domainBase = []string{
 	"landfall/appliance/ams/outbox", "landfall/appliance/journal",
 	"landfall/appliance/mirror", "landfall/appliance/release", "landfall/appliance/fault",
 	"landfall/appliance/sentence", "landfall/appliance/architecture", "landfall/appliance/sitekey",
-	"landfall/appliance/process",
+	"landfall/appliance/process", "landfall/appliance/access",
 }
 
 func layerOf(pkg string) int {
@@ -62,7 +62,7 @@ func layerOf(pkg string) int {
 // testSupport are packages that only tests, simulations and the command line use.
 func testSupport(pkg string) bool {
 	return strings.HasPrefix(pkg, "landfall/appliance/simulate") || strings.HasSuffix(path.Base(pkg), "test") ||
-		strings.Contains(pkg, "amstest") || strings.Contains(pkg, "audit") || strings.HasSuffix(pkg, "/generate")
+		strings.Contains(pkg, "amstest") || strings.Contains(pkg, "engine/audit") || strings.HasSuffix(pkg, "/generate")
 }
 
 type goPackage struct {

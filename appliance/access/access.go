@@ -1,0 +1,144 @@
+// Package access describes who calls an operation: the identity, its role and its scope. The
+// package [landfall/web/access] finds the identity of each request and stores it in the context.
+// Domain packages read it from there.
+//
+// Design: docs/design.md#one-identity-for-each-request.
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Role is what a person or a program may do. A role includes all smaller ones. The zero value may
+// do nothing.
+type Role int
+
+// Roles, the smallest first.
+const (
+	None          Role = iota
+	Viewer             // reads everything except secrets
+	Operator           // installs clusters; reads no secrets and no BMC passwords
+	Administrator      // everything
+)
+
+// Roles are the roles that an account or a token can have, the smallest first.
+func Roles() []Role { return []Role{Viewer, Operator, Administrator} }
+
+// roleNames are the names of roles in the API, on the command line and in the data directory.
+var roleNames = [...]string{None: "", Viewer: "viewer", Operator: "operator", Administrator: "admin"}
+
+// String returns the role's name, or "" for None.
+func (r Role) String() string {
+	if r < None || r > Administrator {
+		return fmt.Sprintf("role(%d)", int(r))
+	}
+	return roleNames[r]
+}
+
+// ParseRole returns the role with a name.
+func ParseRole(name string) (Role, error) {
+	if i := slices.Index(roleNames[:], name); i > int(None) {
+		return Role(i), nil
+	}
+	return None, fmt.Errorf("the role %q does not exist; the roles are viewer, operator and admin", name)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts an empty text as None.
+func (r *Role) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*r = None
+		return nil
+	}
+	*r, err = ParseRole(string(text))
+	return err
+}
+
+// Kind is the kind of an identity.
+type Kind string
+
+// Kinds of identities.
+const (
+	// Nobody is a client without credentials. It is the zero value.
+	Nobody Kind = ""
+	// Person is a person with a session.
+	Person Kind = "person"
+	// Program is the holder of a token or of a client certificate.
+	Program Kind = "program"
+	// Agent is an agent, an installer or a controller with the token of an infra-env or a cluster.
+	Agent Kind = "agent"
+	// Open is any client of an appliance that does not authenticate clients (auth: none).
+	Open Kind = "open"
+	// Appliance is the appliance itself.
+	Appliance Kind = "appliance"
+)
+
+// Scope limits an identity to some clusters and infra-envs, by their IDs. The zero value is no
+// limit.
+type Scope struct {
+	Clusters  []string `json:"clusters,omitempty"`
+	InfraEnvs []string `json:"infra_envs,omitempty"`
+}
+
+// Limited reports whether the scope is a limit.
+func (s Scope) Limited() bool { return len(s.Clusters)+len(s.InfraEnvs) > 0 }
+
+// Cluster reports whether a cluster is in the scope.
+func (s Scope) Cluster(id string) bool { return !s.Limited() || slices.Contains(s.Clusters, id) }
+
+// InfraEnv reports whether an infra-env is in the scope: the infra-env itself, or its cluster, which
+// is "" for an infra-env without a cluster.
+func (s Scope) InfraEnv(id, clusterID string) bool {
+	return !s.Limited() || slices.Contains(s.InfraEnvs, id) ||
+		clusterID != "" && slices.Contains(s.Clusters, clusterID)
+}
+
+// Identity is who calls an operation.
+type Identity struct {
+	Kind  Kind
+	Name  string // of the account or the token
+	Role  Role
+	Scope Scope
+
+	// InfraEnv or Cluster is the ID that an agent's token names.
+	InfraEnv string
+	Cluster  string
+
+	// Session is the ID of a person's session, Token the ID of a program's token.
+	Session string
+	Token   string
+	// Address is the network address of the client, without a port.
+	Address string
+}
+
+// String returns a short description for logs and the audit trail, such as "person ana".
+func (i Identity) String() string {
+	switch {
+	case i.Kind == Nobody:
+		return "nobody"
+	case i.Kind == Agent && i.InfraEnv != "":
+		return "agent of infra-env " + i.InfraEnv
+	case i.Kind == Agent:
+		return "agent of cluster " + i.Cluster
+	case i.Name == "":
+		return string(i.Kind)
+	}
+	return string(i.Kind) + " " + i.Name
+}
+
+type contextKey struct{}
+
+// With returns a context with an identity.
+func With(ctx context.Context, identity Identity) context.Context {
+	return context.WithValue(ctx, contextKey{}, identity)
+}
+
+// From returns the identity of a context. Without one, it is Nobody.
+func From(ctx context.Context) Identity {
+	identity, _ := ctx.Value(contextKey{}).(Identity)
+	return identity
+}
