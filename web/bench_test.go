@@ -15,7 +15,7 @@ func BenchmarkPoll(b *testing.B) {
 	server := New(Options{})
 	require.NoError(b, server.Register(operation.Operation{Method: http.MethodGet, Quiet: true,
 		Path:    "/v2/infra-envs/:infra_env_id/hosts/:host_id/instructions",
-		Access:  operation.Anyone,
+		Access:  operation.Public(),
 		Handler: func(c echo.Context) error { return c.NoContent(http.StatusOK) }}))
 	request := httptest.NewRequest(http.MethodGet, "/v2/infra-envs/x/hosts/y/instructions", nil)
 	request.Header.Set("X-Request-Id", "r-1")

@@ -17,7 +17,7 @@ import (
 // handle registers a handler for tests.
 func handle(t testing.TB, server *Server, method, path string, handler echo.HandlerFunc) {
 	t.Helper()
-	require.NoError(t, server.Register(operation.Operation{Method: method, Path: path, Access: operation.Anyone,
+	require.NoError(t, server.Register(operation.Operation{Method: method, Path: path, Access: operation.Public(),
 		Handler: handler}))
 }
 

@@ -42,6 +42,9 @@ type Options struct {
 	// ShutdownTimeout limits how long running requests may continue after the context of
 	// [Server.Serve] has ended; 0 means [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
+	// Wrap returns the handler of an operation with the checks that precede it, such as the check
+	// of the client's rights; nil means that handlers are called directly.
+	Wrap func(operation.Operation) echo.HandlerFunc
 }
 
 // Server is an HTTP server with an echo router.
@@ -91,7 +94,7 @@ func New(options Options) *Server {
 func (s *Server) Register(operations ...operation.Operation) error {
 	added := make(map[route]bool)
 	for _, o := range operations {
-		if o.Access == "" {
+		if !o.Access.Valid() {
 			return fmt.Errorf("register %s %s: the operation has no access rule", o.Method, o.Path)
 		}
 		if o.Handler == nil {
@@ -108,10 +111,17 @@ func (s *Server) Register(operations ...operation.Operation) error {
 	for _, o := range operations {
 		for _, method := range o.Methods() {
 			s.operations[route{method, o.Path}] = o
-			s.router.Add(method, o.Path, o.Handler)
+			s.router.Add(method, o.Path, s.handler(o))
 		}
 	}
 	return nil
+}
+
+func (s *Server) handler(o operation.Operation) echo.HandlerFunc {
+	if s.options.Wrap == nil {
+		return o.Handler
+	}
+	return s.options.Wrap(o)
 }
 
 // Routes returns all routes of the router with their operations. A route that was added without

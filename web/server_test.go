@@ -78,7 +78,7 @@ func TestRequestLog_pollsAtDebugLevel(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
 	server := New(Options{Logger: logger})
 	require.NoError(t, server.Register(operation.Operation{Method: http.MethodGet, Path: "/poll/:id", Quiet: true,
-		Access: operation.Anyone, Handler: func(c echo.Context) error {
+		Access: operation.Public(), Handler: func(c echo.Context) error {
 			if c.Param("id") == "2" {
 				return problem.NotFound("there is no host 2")
 			}
@@ -99,14 +99,14 @@ func TestRequestLog_pollsAtDebugLevel(t *testing.T) {
 func TestRegister_refusesIncompleteOperations(t *testing.T) {
 	server := New(Options{})
 	handler := func(c echo.Context) error { return nil }
-	complete := operation.Operation{Method: http.MethodGet, Path: "/a", Access: operation.Anyone, Handler: handler}
+	complete := operation.Operation{Method: http.MethodGet, Path: "/a", Access: operation.Public(), Handler: handler}
 	require.NoError(t, server.Register(complete))
 	for name, test := range map[string]struct {
 		operation operation.Operation
 		want      string
 	}{
 		"no access rule": {operation.Operation{Method: http.MethodGet, Path: "/b", Handler: handler}, "no access rule"},
-		"no handler": {operation.Operation{Method: http.MethodGet, Path: "/b", Access: operation.Anyone},
+		"no handler": {operation.Operation{Method: http.MethodGet, Path: "/b", Access: operation.Public()},
 			"no handler"},
 		"route taken": {complete, "another operation has this route"},
 	} {
@@ -160,7 +160,7 @@ func TestBodyLimit_fiftyMegabytesRefused(t *testing.T) {
 	}
 	handle(t, server, "POST", "/clusters", read)
 	require.NoError(t, server.Register(operation.Operation{Method: http.MethodPost, Path: "/logs/:id",
-		BodyLimit: 60 << 20, Access: operation.Anyone, Handler: read}))
+		BodyLimit: 60 << 20, Access: operation.Public(), Handler: read}))
 	post := func(path string, announced bool) *httptest.ResponseRecorder {
 		request := httptest.NewRequest(http.MethodPost, path, io.LimitReader(zeros{}, 50<<20))
 		request.ContentLength = -1

@@ -90,8 +90,8 @@ func (s Scope) Limited() bool { return len(s.Clusters)+len(s.InfraEnvs) > 0 }
 // Cluster reports whether a cluster is in the scope.
 func (s Scope) Cluster(id string) bool { return !s.Limited() || slices.Contains(s.Clusters, id) }
 
-// InfraEnv reports whether an infra-env is in the scope: the infra-env itself, or its cluster, which
-// is "" for an infra-env without a cluster.
+// InfraEnv reports whether an infra-env or its cluster is in the scope. clusterID is "" for an
+// infra-env without a cluster.
 func (s Scope) InfraEnv(id, clusterID string) bool {
 	return !s.Limited() || slices.Contains(s.InfraEnvs, id) ||
 		clusterID != "" && slices.Contains(s.Clusters, clusterID)

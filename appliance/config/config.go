@@ -20,6 +20,8 @@ type Config struct {
 	BootListen    string         `mapstructure:"boot_listen" check:"address"`
 	URL           []string       `mapstructure:"url" check:"url"`
 	DataDir       string         `mapstructure:"data_dir" check:"path"`
+	Auth          string         `mapstructure:"auth" oneof:"local none"`
+	AllowedHosts  []string       `mapstructure:"allowed_hosts" check:"host"`
 	OSImages      []OSImage      `mapstructure:"os_images"`
 	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url"`
 	ReleaseImages []ReleaseImage `mapstructure:"release_images"`
@@ -35,6 +37,15 @@ type Config struct {
 	Joining       Joining        `mapstructure:"joining"`
 	Log           Log            `mapstructure:"log"`
 }
+
+// Values of the key auth.
+const (
+	AuthLocal = "local" // clients must authenticate
+	AuthNone  = "none"  // every client may do everything
+)
+
+// listenWithoutAuth is the default of the key listen if clients do not authenticate.
+const listenWithoutAuth = "127.0.0.1:8090"
 
 // Joining configures how the appliance helps hosts to join installed clusters.
 type Joining struct {
@@ -167,6 +178,7 @@ func Default() Config {
 	return Config{
 		Listen:  "0.0.0.0:8090",
 		DataDir: "landfall-data",
+		Auth:    AuthLocal,
 		Limits: Limits{
 			RequestBodyBytes:    4 << 20,
 			LogUploadBytes:      1 << 30,

@@ -378,3 +378,20 @@ func TestTimeouts_defaultsOfEngine(t *testing.T) {
 	warn.ExpiredStages = "warn"
 	require.True(t, warn.Engine().WarnOnly)
 }
+
+func TestLoad_withoutAuthListensOnLoopback(t *testing.T) {
+	for name, c := range map[string]struct {
+		environ []string
+		want    string
+	}{
+		"authentication":             {nil, "0.0.0.0:8090"},
+		"no authentication":          {[]string{"LANDFALL_AUTH=none"}, "127.0.0.1:8090"},
+		"no authentication, address": {[]string{"LANDFALL_AUTH=none", "LANDFALL_LISTEN=0.0.0.0:1"}, "0.0.0.0:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loaded, err := Load("", c.environ, nil)
+			require.NoError(t, err)
+			require.Equal(t, c.want, loaded.Listen)
+		})
+	}
+}

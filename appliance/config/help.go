@@ -12,7 +12,11 @@ var help = map[string]string{
 	"boot_listen": "address and port of a second HTTP server for images and boot files only; default: none",
 	"url": "URLs of the appliance for hosts and management controllers, the preferred one first; " +
 		"default: derived from the machine's addresses",
-	"data_dir":  "directory of the database, the generated files and the cached installers",
+	"data_dir": "directory of the database, the generated files and the cached installers",
+	"auth": "local: clients must authenticate; none: every client may do everything, and the default of listen " +
+		"is 127.0.0.1:8090",
+	"allowed_hosts": "names under which clients may address the appliance, in addition to its addresses, the " +
+		"machine's name and the names in url",
 	"os_images": "live ISOs, the base of discovery ISOs, as YAML",
 	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
 		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",

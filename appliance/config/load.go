@@ -24,8 +24,9 @@ import (
 const EnvPrefix = "LANDFALL_"
 
 // otherVariables are environment variables with the prefix that are not keys of the configuration:
-// the path of the configuration file, and variables of the build and the tests.
-var otherVariables = []string{EnvPrefix + "CONFIG", EnvPrefix + "REALDATA", EnvPrefix + "BIN", EnvPrefix + "VERSION"}
+// the path of the configuration file, and variables of the commands, the build and the tests.
+var otherVariables = []string{EnvPrefix + "CONFIG", EnvPrefix + "REALDATA", EnvPrefix + "BIN", EnvPrefix + "VERSION",
+	EnvPrefix + "TOKEN", EnvPrefix + "CA"}
 
 // ConfigError is an invalid configuration. Its text is one sentence.
 type ConfigError struct {
@@ -164,6 +165,9 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 		return Config{}, err
 	}
 	mergeFlags(merged, flags)
+	if merged.GetString("auth") == AuthNone {
+		merged.SetDefault("listen", listenWithoutAuth)
+	}
 	var config Config
 	if err := merged.UnmarshalExact(&config); err != nil {
 		return Config{}, fmt.Errorf("read the configuration: %w", err)

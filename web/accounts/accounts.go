@@ -66,7 +66,7 @@ func Operations(options Options) []operation.Operation {
 func (s *service) guarded(prefix string, operations []operation.Operation) []operation.Operation {
 	guarded := operation.Below(prefix, operations)
 	for i := range guarded {
-		guarded[i].Access = operation.AccountToken
+		guarded[i].Access = operation.CheckedBy("the accounts API")
 		guarded[i].Handler = asAMS(s.authenticated(guarded[i].Handler))
 	}
 	return guarded

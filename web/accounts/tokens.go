@@ -16,7 +16,8 @@ import (
 // tokenOperations returns the operation that issues tokens. It needs no token itself.
 func (s *service) tokenOperations() []operation.Operation {
 	return []operation.Operation{
-		{ID: "issueToken", Method: http.MethodPost, Path: TokenPath, Access: operation.Anyone, Handler: s.token,
+		{ID: "issueToken", Method: http.MethodPost, Path: TokenPath, Access: operation.CheckedBy("the accounts API"),
+			Handler: s.token,
 			Summary: "Exchange credentials for an access token (OAuth 2.0)", Status: http.StatusOK,
 			Answer: operation.AnyObject{}, Errors: []int{400}},
 	}

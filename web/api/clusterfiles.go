@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine"
 	"landfall/store"
 	"landfall/web/operation"
@@ -30,11 +31,12 @@ var (
 func (s *Service) clusterFileOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2GetCredentials", Method: http.MethodGet, Path: clusterPath + "/credentials",
-			Access: operation.Anyone, Handler: s.credentials,
+			Access: operation.For(access.Administrator).WithSecret(), Handler: s.credentials,
 			Summary: "Show the console's address and the first administrator's password",
 			Status:  200, Answer: models.Credentials{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "V2DownloadClusterCredentials", Method: http.MethodGet, Path: clusterPath + "/downloads/credentials",
-			Access: operation.Anyone, Handler: s.downloadCredentials,
+			Access:  operation.For(access.Administrator).OrAgents().OrLinks().WithSecret(),
+			Handler: s.downloadCredentials,
 			Summary: "Download a kubeconfig or the administrator's password",
 			Parameters: []operation.Parameter{
 				{Name: "file_name", Required: true, Values: []string{"kubeadmin-password", "kubeconfig",
@@ -43,7 +45,7 @@ func (s *Service) clusterFileOperations() []operation.Operation {
 			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
 		{ID: "V2GetPresignedForClusterCredentials", Method: http.MethodGet, Path: clusterPath +
 			"/downloads/credentials-presigned",
-			Access: operation.Anyone, Handler: s.presignedCredentials,
+			Access: operation.For(access.Administrator).WithSecret(), Handler: s.presignedCredentials,
 			Summary: "Get a signed link to a kubeconfig or the administrator's password",
 			Parameters: []operation.Parameter{
 				{Name: "file_name", Required: true, Values: []string{"kubeadmin-password", "kubeconfig",
@@ -51,7 +53,7 @@ func (s *Service) clusterFileOperations() []operation.Operation {
 			},
 			Status: 200, Answer: models.PresignedURL{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
 		{ID: "V2DownloadClusterFiles", Method: http.MethodGet, Path: clusterPath + "/downloads/files",
-			Access: operation.Anyone, Handler: s.downloadFile,
+			Access: operation.For(access.Administrator).OrAgents().OrLinks().WithSecret(), Handler: s.downloadFile,
 			Summary: "Download a file that the installation generated",
 			Parameters: []operation.Parameter{
 				{Name: "file_name", Required: true, Values: []string{"bootstrap.ign", "master.ign", "metadata.json",
@@ -61,7 +63,8 @@ func (s *Service) clusterFileOperations() []operation.Operation {
 			},
 			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
 		{ID: "V2GetPresignedForClusterFiles", Method: http.MethodGet, Path: clusterPath + "/downloads/files-presigned",
-			Access: operation.Anyone, Handler: s.presignedFile,
+			Access:  operation.For(access.Administrator).WithSecret().OrRole(access.Viewer, "file_name", "logs"),
+			Handler: s.presignedFile,
 			Summary: "Get a signed link to a file, to logs or to a manifest",
 			Parameters: []operation.Parameter{
 				{Name: "file_name", Required: true, Values: []string{"bootstrap.ign", "master.ign", "metadata.json",

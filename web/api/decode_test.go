@@ -18,7 +18,7 @@ import (
 // the response.
 func answerTo(body string) *httptest.ResponseRecorder {
 	server := web.New(web.Options{BodyLimit: 1 << 10})
-	if err := server.Register(operation.Operation{Method: http.MethodPost, Path: "/", Access: operation.Anyone,
+	if err := server.Register(operation.Operation{Method: http.MethodPost, Path: "/", Access: operation.Public(),
 		Handler: func(c echo.Context) error {
 			params, err := decode[models.ClusterCreateParams](c)
 			if err != nil {

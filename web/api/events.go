@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine/event"
 	"landfall/web/operation"
 )
@@ -15,7 +16,7 @@ import (
 func (s *Service) eventOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2ListEvents", Method: http.MethodGet, Path: "/v2/events",
-			Access: operation.Anyone, Handler: s.listEvents,
+			Access: operation.For(access.Viewer).OrLinks().OfOwn(), Handler: s.listEvents,
 			Summary: "List a page of events; headers count all selected events",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID},
@@ -34,7 +35,7 @@ func (s *Service) eventOperations() []operation.Operation {
 			},
 			Status: 200, Answer: models.EventList{}, Errors: []int{401, 403, 404, 405, 500}},
 		{ID: "v2TriggerEvent", Method: http.MethodPost, Path: "/v2/events",
-			Access: operation.Anyone, Handler: s.reportEvent,
+			Access: operation.For(access.Administrator).OrAgents().OfOwn(), Handler: s.reportEvent,
 			Summary: "Report an event",
 			Body:    models.Event{},
 			Status:  201, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501, 503}},

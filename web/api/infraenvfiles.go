@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine/recipe"
 	"landfall/ignition"
 	"landfall/isogen"
@@ -37,7 +38,7 @@ const (
 func (s *Service) infraEnvFileOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2DownloadInfraEnvFiles", Method: http.MethodGet, Path: infraEnvPath + "/downloads/files",
-			Access: operation.Anyone, Handler: s.downloadInfraEnvFile,
+			Access: operation.For(access.Operator).OrAgents().OrLinks().WithSecret(), Handler: s.downloadInfraEnvFile,
 			Summary: "Download a file of an infra-env",
 			Parameters: []operation.Parameter{
 				{Name: "file_name", Required: true, Values: []string{"discovery.ign", "ipxe-script",
@@ -48,7 +49,7 @@ func (s *Service) infraEnvFileOperations() []operation.Operation {
 			},
 			Status: 200, Answer: operation.File{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501, 503}},
 		{ID: "GetInfraEnvPresignedFileURL", Method: http.MethodGet, Path: infraEnvPath + "/downloads/files-presigned",
-			Access: operation.Anyone, Handler: s.infraEnvFileURL,
+			Access: operation.For(access.Operator).WithSecret(), Handler: s.infraEnvFileURL,
 			Summary: "Get a link to a file of an infra-env",
 			Parameters: []operation.Parameter{
 				{Name: "file_name", Required: true, Values: []string{"discovery.ign", "ipxe-script"}},
@@ -56,15 +57,15 @@ func (s *Service) infraEnvFileOperations() []operation.Operation {
 			},
 			Status: 200, Answer: models.PresignedURL{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
 		{ID: "GetInfraEnvDownloadURL", Method: http.MethodGet, Path: infraEnvPath + "/downloads/image-url",
-			Access: operation.Anyone, Handler: s.imageURL,
+			Access: operation.For(access.Operator), Handler: s.imageURL,
 			Summary: "Get the URL of an infra-env's image",
 			Status:  200, Answer: models.PresignedURL{}, Errors: []int{400, 401, 403, 404, 405, 500, 501, 503}},
 		{ID: "DownloadMinimalInitrd", Method: http.MethodGet, Path: infraEnvPath + "/downloads/minimal-initrd",
-			Access: operation.Anyone, Handler: s.downloadMinimalInitrd,
+			Access: operation.For(access.Operator).OrLinks(), Handler: s.downloadMinimalInitrd,
 			Summary: "Download the files that a minimal image adds to its initrd",
 			Status:  200, NoContent: true, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "RegenerateInfraEnvSigningKey", Method: http.MethodPost, Path: infraEnvPath + "/regenerate-signing-key",
-			Access: operation.Anyone, Handler: s.regenerateSigningKey,
+			Access: operation.For(access.Operator), Handler: s.regenerateSigningKey,
 			Summary: "Invalidate the image URLs of an infra-env that were handed out",
 			Status:  204, Errors: []int{401, 403, 404, 405, 500}},
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/web/operation"
 )
 
@@ -15,7 +16,7 @@ func infraEnvID(c echo.Context) string { return c.Param("infra_env_id") }
 func (s *Service) infraEnvOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "ListInfraEnvs", Method: http.MethodGet, Path: "/v2/infra-envs",
-			Access: operation.Anyone, Handler: s.listInfraEnvs,
+			Access: operation.For(access.Viewer).OfOwn(), Handler: s.listInfraEnvs,
 			Summary: "List the infra-envs",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID},
@@ -23,21 +24,21 @@ func (s *Service) infraEnvOperations() []operation.Operation {
 			},
 			Status: 200, Answer: models.InfraEnvList{}, Errors: []int{401, 403, 405, 500, 501, 503}},
 		{ID: "RegisterInfraEnv", Method: http.MethodPost, Path: "/v2/infra-envs",
-			Access: operation.Anyone, Handler: s.registerInfraEnv,
+			Access: operation.For(access.Operator), Handler: s.registerInfraEnv,
 			Summary: "Create an infra-env",
 			Body:    models.InfraEnvCreateParams{},
 			Status:  201, Answer: models.InfraEnv{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
 		{ID: "GetInfraEnv", Method: http.MethodGet, Path: infraEnvPath,
-			Access: operation.Anyone, Handler: s.getInfraEnv,
+			Access: operation.For(access.Viewer).OrAgents().OrLinks(), Handler: s.getInfraEnv,
 			Summary: "Show an infra-env",
 			Status:  200, Answer: models.InfraEnv{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
 		{ID: "UpdateInfraEnv", Method: http.MethodPatch, Path: infraEnvPath,
-			Access: operation.Anyone, Handler: s.updateInfraEnv,
+			Access: operation.For(access.Operator), Handler: s.updateInfraEnv,
 			Summary: "Change an infra-env; absent and null fields stay unchanged",
 			Body:    models.InfraEnvUpdateParams{},
 			Status:  201, Answer: models.InfraEnv{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
 		{ID: "DeregisterInfraEnv", Method: http.MethodDelete, Path: infraEnvPath,
-			Access: operation.Anyone, Handler: s.deregisterInfraEnv,
+			Access: operation.For(access.Operator), Handler: s.deregisterInfraEnv,
 			Summary: "Delete an infra-env",
 			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500, 501}},
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -15,11 +16,11 @@ import (
 func (s *Service) installationOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2CancelInstallation", Method: http.MethodPost, Path: clusterPath + "/actions/cancel",
-			Access: operation.Anyone, Handler: s.cancelInstallation,
+			Access: operation.For(access.Operator), Handler: s.cancelInstallation,
 			Summary: "Cancel an installation",
 			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "v2CompleteInstallation", Method: http.MethodPost, Path: clusterPath + "/actions/complete-installation",
-			Access: operation.Anyone, Handler: s.completeInstallation,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.completeInstallation,
 			Summary: "Report the completion of an installation (for the controller in the cluster)",
 			Parameters: []operation.Parameter{
 				{Name: "discovery_agent_version", In: "header"},
@@ -27,45 +28,45 @@ func (s *Service) installationOperations() []operation.Operation {
 			Body:   models.CompletionParams{},
 			Status: 202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2InstallCluster", Method: http.MethodPost, Path: clusterPath + "/actions/install",
-			Access: operation.Anyone, Handler: s.installCluster,
+			Access: operation.For(access.Operator), Handler: s.installCluster,
 			Summary: "Install a cluster",
 			Status:  202, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
 		{ID: "v2ResetCluster", Method: http.MethodPost, Path: clusterPath + "/actions/reset",
-			Access: operation.Anyone, Handler: s.resetCluster,
+			Access: operation.For(access.Operator), Handler: s.resetCluster,
 			Summary: "Reset a cluster to the state before its installation",
 			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "v2GetClusterInstallConfig", Method: http.MethodGet, Path: clusterPath + "/install-config",
-			Access: operation.Anyone, Handler: s.installConfig,
+			Access: operation.For(access.Administrator).WithSecret(), Handler: s.installConfig,
 			Summary: "Show the install-config that an installation would use now",
 			Status:  200, Answer: "", Errors: []int{401, 403, 404, 405, 500}},
 		{ID: "v2UpdateClusterInstallConfig", Method: http.MethodPatch, Path: clusterPath + "/install-config",
-			Access: operation.Anyone, Handler: s.updateInstallConfig,
+			Access: operation.For(access.Operator), Handler: s.updateInstallConfig,
 			Summary: "Override fields of the install-config",
 			Body:    "",
 			Status:  201, Errors: []int{400, 401, 403, 404, 405, 500}},
 		{ID: "V2ListOfClusterOperators", Method: http.MethodGet, Path: clusterPath + "/monitored-operators",
-			Access: operation.Anyone, Handler: s.listOperators,
+			Access: operation.For(access.Viewer).OrAgents(), Handler: s.listOperators,
 			Summary: "List the monitored operators of a cluster",
 			Parameters: []operation.Parameter{
 				{Name: "operator_name"},
 			},
 			Status: 200, Answer: models.MonitoredOperatorsList{}, Errors: []int{401, 403, 404, 405, 500}},
 		{ID: "v2ReportMonitoredOperatorStatus", Method: http.MethodPut, Path: clusterPath + "/monitored-operators",
-			Access: operation.Anyone, Handler: s.reportOperator,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.reportOperator,
 			Summary: "Report the state of an operator (for the controller)",
 			Body:    models.OperatorMonitorReport{},
 			Status:  200, Errors: []int{400, 401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2GetPreflightRequirements", Method: http.MethodGet, Path: clusterPath + "/preflight-requirements",
-			Access: operation.Anyone, Handler: s.preflight,
+			Access: operation.For(access.Viewer), Handler: s.preflight,
 			Summary: "Show the requirements for the hosts of a cluster",
 			Status:  200, Answer: models.PreflightHardwareRequirements{}, Errors: []int{401, 403, 404, 405, 500}},
 		{ID: "v2UpdateClusterFinalizingProgress", Method: http.MethodPut, Path: clusterPath + "/progress",
-			Access: operation.Anyone, Handler: s.finalizingProgress,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.finalizingProgress,
 			Summary: "Report the progress of the finalization (for the controller)",
 			Body:    models.ClusterFinalizingProgress{},
 			Status:  200, Errors: []int{401, 403, 404, 405, 500, 503}},
 		{ID: "v2UploadClusterIngressCert", Method: http.MethodPost, Path: clusterPath + "/uploads/ingress-cert",
-			Access: operation.Anyone, Handler: s.ingressCert,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.ingressCert,
 			Summary: "Send the ingress certificate (for the controller)",
 			Parameters: []operation.Parameter{
 				{Name: "discovery_agent_version", In: "header"},

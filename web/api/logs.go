@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -24,7 +25,7 @@ const (
 func (s *Service) logOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2DownloadClusterLogs", Method: http.MethodGet, Path: clusterPath + "/logs",
-			Access: operation.Anyone, Handler: s.downloadLogs,
+			Access: operation.For(access.Viewer).OrLinks(), Handler: s.downloadLogs,
 			Summary: "Download the logs of a host, of the controller, or all logs",
 			Parameters: []operation.Parameter{
 				{Name: "logs_type", Values: []string{"host", "controller", "all"}},
@@ -32,7 +33,7 @@ func (s *Service) logOperations() []operation.Operation {
 			},
 			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "V2UploadLogs", Method: http.MethodPost, Path: clusterPath + "/logs",
-			Access: operation.Anyone, Handler: s.uploadLogs, BodyLimit: s.LogUploadBytes,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.uploadLogs, BodyLimit: s.LogUploadBytes,
 			Summary: "Send logs (for hosts and the controller)",
 			Parameters: []operation.Parameter{
 				{Name: "logs_type", Required: true, Values: []string{"host", "controller"}},
@@ -42,12 +43,12 @@ func (s *Service) logOperations() []operation.Operation {
 			Body:   operation.Upload{},
 			Status: 204, Errors: []int{400, 401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2UpdateClusterLogsProgress", Method: http.MethodPut, Path: clusterPath + "/logs-progress",
-			Access: operation.Anyone, Handler: s.clusterLogsProgress,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.clusterLogsProgress,
 			Summary: "Report the progress of the controller's logs (for the controller)",
 			Body:    models.LogsProgressParams{},
 			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
 		{ID: "v2UpdateHostLogsProgress", Method: http.MethodPut, Path: hostPath + "/logs-progress",
-			Access: operation.Anyone, Handler: s.hostLogsProgress,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.hostLogsProgress,
 			Summary: "Report the progress of a host's logs (for its installer)",
 			Body:    models.LogsProgressParams{},
 			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500, 501, 503}},

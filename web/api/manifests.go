@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine"
 	"landfall/web/operation"
 )
@@ -15,24 +16,24 @@ import (
 func (s *Service) manifestOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2ListClusterManifests", Method: http.MethodGet, Path: clusterPath + "/manifests",
-			Access: operation.Anyone, Handler: s.listManifests,
+			Access: operation.For(access.Viewer), Handler: s.listManifests,
 			Summary: "List the additional manifests of a cluster",
 			Parameters: []operation.Parameter{
 				{Name: "include_system_generated", Type: operation.Flag},
 			},
 			Status: 200, Answer: models.ListManifests{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "V2CreateClusterManifest", Method: http.MethodPost, Path: clusterPath + "/manifests",
-			Access: operation.Anyone, Handler: s.createManifest,
+			Access: operation.For(access.Operator), Handler: s.createManifest,
 			Summary: "Add a manifest",
 			Body:    models.CreateManifestParams{},
 			Status:  201, Answer: models.Manifest{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
 		{ID: "V2UpdateClusterManifest", Method: http.MethodPatch, Path: clusterPath + "/manifests",
-			Access: operation.Anyone, Handler: s.updateManifest,
+			Access: operation.For(access.Operator), Handler: s.updateManifest,
 			Summary: "Change, rename or move a manifest",
 			Body:    models.UpdateManifestParams{},
 			Status:  200, Answer: models.Manifest{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
 		{ID: "V2DeleteClusterManifest", Method: http.MethodDelete, Path: clusterPath + "/manifests",
-			Access: operation.Anyone, Handler: s.deleteManifest,
+			Access: operation.For(access.Operator), Handler: s.deleteManifest,
 			Summary: "Delete a manifest",
 			Parameters: []operation.Parameter{
 				{Name: "folder", Values: []string{"manifests", "openshift"}},
@@ -40,7 +41,7 @@ func (s *Service) manifestOperations() []operation.Operation {
 			},
 			Status: 200, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "v2DownloadClusterManifest", Method: http.MethodGet, Path: clusterPath + "/manifests/files",
-			Access: operation.Anyone, Handler: s.downloadManifest,
+			Access: operation.For(access.Administrator).WithSecret(), Handler: s.downloadManifest,
 			Summary: "Download a manifest",
 			Parameters: []operation.Parameter{
 				{Name: "folder", Values: []string{"manifests", "openshift"}},

@@ -109,7 +109,7 @@ func otherMethods(operations []operation.Operation) []operation.Operation {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
 			http.MethodDelete} {
 			if !slices.Contains(methods, method) {
-				refused = append(refused, operation.Operation{Method: method, Path: path, Access: operation.Anyone,
+				refused = append(refused, operation.Operation{Method: method, Path: path, Access: operation.Public(),
 					Handler: methodNotAllowed(methods)})
 			}
 		}

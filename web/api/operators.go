@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/support"
 	"landfall/web/operation"
@@ -17,7 +18,7 @@ import (
 func (s *Service) operatorOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "V2ListBundles", Method: http.MethodGet, Path: "/v2/operators/bundles",
-			Access: operation.Anyone, Handler: s.bundles,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.bundles,
 			Summary: "List the operator bundles",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version"},
@@ -28,18 +29,18 @@ func (s *Service) operatorOperations() []operation.Operation {
 			},
 			Status: 200, Answer: []models.Bundle{}, Errors: []int{400, 500}},
 		{ID: "V2GetBundle", Method: http.MethodGet, Path: "/v2/operators/bundles/:id",
-			Access: operation.Anyone, Handler: s.bundle,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.bundle,
 			Summary: "Show an operator bundle",
 			Parameters: []operation.Parameter{
 				{Name: "feature_ids", Type: operation.TextList},
 			},
 			Status: 200, Answer: models.Bundle{}, Errors: []int{400, 404, 500}},
 		{ID: "V2ListSupportedOperators", Method: http.MethodGet, Path: "/v2/supported-operators",
-			Access: operation.Anyone, Handler: s.supportedOperators,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedOperators,
 			Summary: "List the supported operators",
 			Status:  200, Answer: []string{}, Errors: []int{401, 403, 500}},
 		{ID: "V2ListOperatorProperties", Method: http.MethodGet, Path: "/v2/supported-operators/:operator_name",
-			Access: operation.Anyone, Handler: s.operatorProperties,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.operatorProperties,
 			Summary: "List the properties of an operator",
 			Status:  200, Answer: models.OperatorProperties{}, Errors: []int{401, 403, 404, 500}},
 	}

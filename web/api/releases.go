@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine/description"
 	"landfall/web/operation"
 )
@@ -18,15 +19,15 @@ import (
 func (s *Service) releaseOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "v2ListComponentVersions", Method: http.MethodGet, Path: "/v2/component-versions",
-			Access: operation.Anyone, Handler: s.componentVersions,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.componentVersions,
 			Summary: "Show the versions of the service's components",
 			Status:  200, Answer: models.ListVersions{}},
 		{ID: "V2ListManagedDomains", Method: http.MethodGet, Path: "/v2/domains",
-			Access: operation.Anyone, Handler: s.managedDomains,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.managedDomains,
 			Summary: "List the DNS domains that the service manages",
 			Status:  200, Answer: models.ListManagedDomains{}, Errors: []int{500}},
 		{ID: "v2ListSupportedOpenshiftVersions", Method: http.MethodGet, Path: "/v2/openshift-versions",
-			Access: operation.Anyone, Handler: s.versions,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.versions,
 			Summary: "List the available OpenShift releases",
 			Parameters: []operation.Parameter{
 				{Name: "version"},
@@ -34,7 +35,7 @@ func (s *Service) releaseOperations() []operation.Operation {
 			},
 			Status: 200, Answer: models.OpenshiftVersions{}, Errors: []int{400, 500, 503}},
 		{ID: "v2ListReleaseSources", Method: http.MethodGet, Path: "/v2/release-sources",
-			Access: operation.Anyone, Handler: s.releaseSources,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.releaseSources,
 			Summary: "List the channels of the release sources",
 			Status:  200, Answer: models.ReleaseSources{}},
 	}

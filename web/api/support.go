@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/architecture"
 	"landfall/appliance/engine/support"
 	"landfall/web/operation"
@@ -16,18 +17,18 @@ import (
 func (s *Service) supportOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "GetClusterSupportedPlatforms", Method: http.MethodGet, Path: clusterPath + "/supported-platforms",
-			Access: operation.Anyone, Handler: s.supportedPlatforms,
+			Access: operation.For(access.Viewer), Handler: s.supportedPlatforms,
 			Summary: "List the platforms that a cluster's hosts support",
 			Status:  200, Answer: []models.PlatformType{}, Errors: []int{401, 403, 404, 500}},
 		{ID: "GetSupportedArchitectures", Method: http.MethodGet, Path: "/v2/support-levels/architectures",
-			Access: operation.Anyone, Handler: s.supportedArchitectures,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedArchitectures,
 			Summary: "Show the support level of each architecture",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version", Required: true},
 			},
 			Status: 200, Answer: architectureLevels{}, Errors: []int{400, 401, 403, 404, 503}},
 		{ID: "GetSupportedFeatures", Method: http.MethodGet, Path: "/v2/support-levels/features",
-			Access: operation.Anyone, Handler: s.supportedFeatures,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.supportedFeatures,
 			Summary: "Show the support level of each feature",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version", Required: true},
@@ -37,7 +38,7 @@ func (s *Service) supportOperations() []operation.Operation {
 			},
 			Status: 200, Answer: featureLevels{}, Errors: []int{400, 401, 403, 404, 503}},
 		{ID: "GetDetailedSupportedFeatures", Method: http.MethodGet, Path: "/v2/support-levels/features/detailed",
-			Access: operation.Anyone, Handler: s.detailedFeatures,
+			Access: operation.For(access.Viewer).OfAll(), Handler: s.detailedFeatures,
 			Summary: "Show the features and operators with their incompatibilities",
 			Parameters: []operation.Parameter{
 				{Name: "openshift_version", Required: true},

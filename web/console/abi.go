@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/abi"
+	"landfall/appliance/access"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -39,14 +40,15 @@ type abiDirectories struct{ ABIDirectories }
 func ABIOperations(directories ABIDirectories) []operation.Operation {
 	d := abiDirectories{directories}
 	return []operation.Operation{
-		{ID: "importABI", Method: http.MethodPost, Path: ABIRoute, Access: operation.Anyone, Handler: d.add,
+		{ID: "importABI", Method: http.MethodPost, Path: ABIRoute, Access: operation.For(access.Operator),
+			Handler:    d.add,
 			BodyLimit:  abiUploadBytes,
 			Summary:    "Create a cluster from an agent-based installer directory, or only check the directory",
 			Parameters: []operation.Parameter{{Name: "check", Type: operation.Flag}},
 			Body:       operation.File{},
 			Status:     http.StatusCreated, Answer: abi.Import{}, Errors: []int{400, 409}},
 		{ID: "exportABI", Method: http.MethodGet, Path: clusterPath + "/abi",
-			Access: operation.Anyone, Handler: d.export,
+			Access: operation.For(access.Administrator).WithSecret(), Handler: d.export,
 			Summary:    "Download the agent-based installer directory of a cluster",
 			Parameters: []operation.Parameter{{Name: "format", Values: []string{"json"}}},
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/ams"
 	"landfall/appliance/ams/outbox"
 	"landfall/web/operation"
@@ -94,7 +95,7 @@ func AMSOperations(of Subscriptions, disabled bool) []operation.Operation {
 	}
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
 		operations = append(operations, operation.Operation{Method: method, Path: AMSPath + "/*",
-			Access: operation.Anyone, Handler: refuseDisabled})
+			Access: operation.For(access.Viewer), Handler: refuseDisabled})
 	}
 	return operations
 }
@@ -106,23 +107,24 @@ func refuseDisabled(echo.Context) error {
 
 func (s subscriptions) readOperations() []operation.Operation {
 	return []operation.Operation{
-		{ID: "getAMS", Method: http.MethodGet, Path: AMSPath, Access: operation.Anyone, Handler: s.status,
+		{ID: "getAMS", Method: http.MethodGet, Path: AMSPath, Access: operation.For(access.Viewer), Handler: s.status,
 			Summary: "Show the state of the site and its clusters in AMS",
 			Parameters: []operation.Parameter{
 				{Name: "cluster_id", Type: operation.UUID}, {Name: "state"}, {Name: "name"},
 				{Name: "offset", Type: operation.Number}, {Name: "limit", Type: operation.Number},
 			},
 			Status: http.StatusOK, Answer: ams.Status{}, Errors: []int{400}},
-		{ID: "getAMSPlan", Method: http.MethodGet, Path: AMSPath + "/plan", Access: operation.Anyone, Handler: s.plan,
+		{ID: "getAMSPlan", Method: http.MethodGet, Path: AMSPath + "/plan", Access: operation.For(access.Viewer),
+			Handler:    s.plan,
 			Summary:    "Show the requests that would be sent to AMS now",
 			Parameters: []operation.Parameter{{Name: "cluster_id", Type: operation.UUID}},
 			Status:     http.StatusOK, Answer: []ams.Planned{}},
 		{ID: "listAMSSubscriptions", Method: http.MethodGet, Path: AMSPath + "/subscriptions",
-			Access: operation.Anyone, Handler: s.list,
+			Access: operation.For(access.Viewer), Handler: s.list,
 			Summary: "List the subscriptions of all clusters, in the JSON of AMS",
 			Status:  http.StatusOK, Answer: operation.AnyObject{}},
 		{ID: "getAMSSubscription", Method: http.MethodGet, Path: AMSPath + "/subscriptions/:id",
-			Access: operation.Anyone, Handler: s.show,
+			Access: operation.For(access.Viewer), Handler: s.show,
 			Summary: "Show a subscription, in the JSON of AMS",
 			Status:  http.StatusOK, Answer: operation.AnyObject{}, Errors: []int{404}},
 	}
@@ -132,57 +134,59 @@ func (s subscriptions) writeOperations() []operation.Operation {
 	const cluster = AMSPath + "/clusters/:id"
 	return []operation.Operation{
 		{ID: "setAMSCredentials", Method: http.MethodPost, Path: AMSPath + "/credentials",
-			Access: operation.Anyone, Handler: s.give,
+			Access: operation.For(access.Administrator), Handler: s.give,
 			Summary: "Store credentials for AMS, and connect",
 			Body:    ams.Secret{},
 			Status:  http.StatusNoContent, Errors: []int{400, 409}},
 		{ID: "deleteAMSCredentials", Method: http.MethodDelete, Path: AMSPath + "/credentials",
-			Access: operation.Anyone, Handler: s.deleteCredentials,
+			Access: operation.For(access.Administrator), Handler: s.deleteCredentials,
 			Summary: "Delete the credentials for AMS",
 			Status:  http.StatusNoContent, Errors: []int{409}},
 		{ID: "connectAMS", Method: http.MethodPost, Path: AMSPath + "/connect",
-			Access: operation.Anyone, Handler: s.connect,
+			Access: operation.For(access.Administrator), Handler: s.connect,
 			Summary: "Connect to AMS for a time",
 			Body:    AMSConnect{},
 			Status:  http.StatusNoContent, Errors: []int{400}},
 		{ID: "acceptAMS", Method: http.MethodPost, Path: AMSPath + "/accept",
-			Access: operation.Anyone, Handler: s.command(s.of.Accept),
+			Access: operation.For(access.Administrator), Handler: s.command(s.of.Accept),
 			Summary: "End a pause that requires a user's decision",
 			Status:  http.StatusNoContent, Errors: []int{409}},
 		{ID: "reverifyAMS", Method: http.MethodPost, Path: AMSPath + "/reverify",
-			Access: operation.Anyone, Handler: s.command(s.of.Reverify),
+			Access: operation.For(access.Administrator), Handler: s.command(s.of.Reverify),
 			Summary: "Compare AMS with the stored state, without changing AMS",
 			Status:  http.StatusNoContent, Errors: []int{409}},
-		{ID: "exportAMS", Method: http.MethodPost, Path: AMSPath + "/exports", Access: operation.Anyone,
+		{ID: "exportAMS", Method: http.MethodPost, Path: AMSPath + "/exports",
+			Access:  operation.For(access.Administrator),
 			Handler: s.export,
 			Summary: "Download the queued requests as a courier file",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
 		{ID: "revokeAMSExport", Method: http.MethodDelete, Path: AMSPath + "/exports/:id",
-			Access: operation.Anyone, Handler: s.revoke,
+			Access: operation.For(access.Administrator), Handler: s.revoke,
 			Summary: "Return the requests of a courier file to the queue",
 			Status:  http.StatusNoContent, Errors: []int{404}},
 		{ID: "importAMSReceipts", Method: http.MethodPost, Path: AMSReceiptsRoute,
-			Access: operation.Anyone, Handler: s.receipts, BodyLimit: amsReceiptsBytes,
+			Access: operation.For(access.Administrator), Handler: s.receipts, BodyLimit: amsReceiptsBytes,
 			Summary:    "Import the receipts of a courier",
 			Parameters: []operation.Parameter{{Name: "trust"}},
 			Body:       operation.File{},
 			Status:     http.StatusOK, Answer: ams.Imported{}, Errors: []int{400, 409, 413}},
 		{ID: "retryAMSCluster", Method: http.MethodPost, Path: cluster + "/retry",
-			Access: operation.Anyone, Handler: s.clusterCommand(s.of.Retry),
+			Access: operation.For(access.Operator), Handler: s.clusterCommand(s.of.Retry),
 			Summary: "Send the requests of a cluster again",
 			Body:    AMSOrder{},
 			Status:  http.StatusNoContent, Errors: []int{404, 409}},
 		{ID: "createAMSClusterAgain", Method: http.MethodPost, Path: cluster + "/create-again",
-			Access: operation.Anyone, Handler: s.clusterCommand(s.of.CreateAgain),
+			Access: operation.For(access.Administrator), Handler: s.clusterCommand(s.of.CreateAgain),
 			Summary: "Create the subscription of a cluster again",
 			Body:    AMSOrder{},
 			Status:  http.StatusNoContent, Errors: []int{404, 409}},
 		{ID: "leaveAMSCluster", Method: http.MethodPost, Path: cluster + "/leave",
-			Access: operation.Anyone, Handler: s.clusterCommand(s.of.Leave),
+			Access: operation.For(access.Administrator), Handler: s.clusterCommand(s.of.Leave),
 			Summary: "Stop sending requests of a cluster",
 			Body:    AMSOrder{},
 			Status:  http.StatusNoContent, Errors: []int{404, 409}},
-		{ID: "editAMSCluster", Method: http.MethodPost, Path: cluster + "/edit", Access: operation.Anyone,
+		{ID: "editAMSCluster", Method: http.MethodPost, Path: cluster + "/edit",
+			Access:  operation.For(access.Administrator),
 			Handler: s.edit,
 			Summary: "Override values of a cluster that are sent to AMS",
 			Body:    AMSEdit{},

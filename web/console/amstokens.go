@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/ams/local"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -38,17 +39,18 @@ type amsTokens struct{ Tokens }
 func AMSTokenOperations(tokens Tokens) []operation.Operation {
 	t := amsTokens{tokens}
 	return []operation.Operation{
-		{ID: "listAMSTokens", Method: http.MethodGet, Path: AMSPath + "/tokens", Access: operation.Anyone,
+		{ID: "listAMSTokens", Method: http.MethodGet, Path: AMSPath + "/tokens",
+			Access:  operation.For(access.Administrator),
 			Handler: t.list,
 			Summary: "List the tokens for the accounts API",
 			Status:  http.StatusOK, Answer: []local.Token{}},
 		{ID: "issueAMSToken", Method: http.MethodPost, Path: AMSPath + "/tokens",
-			Access: operation.Anyone, Handler: t.issue,
+			Access: operation.For(access.Administrator).WithSecret(), Handler: t.issue,
 			Summary: "Issue a token for the accounts API",
 			Body:    AMSToken{},
 			Status:  http.StatusCreated, Answer: local.Issued{}, Errors: []int{400}},
 		{ID: "revokeAMSToken", Method: http.MethodDelete, Path: AMSPath + "/tokens/:id",
-			Access: operation.Anyone, Handler: t.revoke,
+			Access: operation.For(access.Administrator), Handler: t.revoke,
 			Summary: "Revoke a token for the accounts API",
 			Status:  http.StatusNoContent, Errors: []int{404}},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/doctor"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -22,7 +23,7 @@ type Doctor interface {
 // DoctorOperations returns the operation on the doctor's checks.
 func DoctorOperations(d Doctor) []operation.Operation {
 	return []operation.Operation{
-		{ID: "diagnoseSite", Method: http.MethodGet, Path: DoctorRoute, Access: operation.Anyone,
+		{ID: "diagnoseSite", Method: http.MethodGet, Path: DoctorRoute, Access: operation.For(access.Viewer),
 			Handler: func(c echo.Context) error {
 				wanted, err := doctorRequest(c)
 				if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/store"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -66,7 +67,8 @@ func FeedOperations(options Feed) []operation.Operation {
 	}
 	f := &feed{options}
 	return []operation.Operation{
-		{ID: "followChanges", Method: http.MethodGet, Path: FeedRoute, Access: operation.Anyone, Handler: f.serve,
+		{ID: "followChanges", Method: http.MethodGet, Path: FeedRoute, Access: operation.For(access.Viewer).OfOwn(),
+			Handler:    f.serve,
 			Summary:    "Follow the changes of all objects, as Server-Sent Events",
 			Parameters: []operation.Parameter{{Name: "Last-Event-ID", In: "header"}},
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/discovery"
 	"landfall/web/image/progress"
 	"landfall/web/operation"
@@ -51,21 +52,21 @@ type infraEnvImages struct {
 func ImageOperations(images Images, downloads Downloads) []operation.Operation {
 	i := infraEnvImages{images, downloads}
 	return []operation.Operation{
-		{ID: "getImage", Method: http.MethodGet, Path: infraEnvPath + "/image", Access: operation.Anyone,
+		{ID: "getImage", Method: http.MethodGet, Path: infraEnvPath + "/image", Access: operation.For(access.Viewer),
 			Handler: i.show,
 			Summary: "Show the images of an infra-env and all methods to boot them",
 			Status:  http.StatusOK, Answer: discovery.Description{}, Errors: []int{404}},
 		{ID: "listImageReads", Method: http.MethodGet, Path: infraEnvPath + "/reads",
-			Access: operation.Anyone, Handler: i.reads,
+			Access: operation.For(access.Viewer), Handler: i.reads,
 			Summary: "List the clients that have read an infra-env's images, with their progress",
 			Status:  http.StatusOK, Answer: map[string][]progress.Report{}, Errors: []int{404}},
 		{ID: "renewShortURL", Method: http.MethodPost, Path: infraEnvPath + "/short-url",
-			Access: operation.Anyone, Handler: i.renew,
+			Access: operation.For(access.Operator), Handler: i.renew,
 			Summary: "Replace the short URL of an infra-env's image",
 			Body:    shortURLRequest{},
 			Status:  http.StatusOK, Answer: discovery.ShortURL{}, Errors: []int{400, 404}},
 		{ID: "revokeShortURL", Method: http.MethodDelete, Path: infraEnvPath + "/short-url",
-			Access: operation.Anyone, Handler: i.revoke,
+			Access: operation.For(access.Operator), Handler: i.revoke,
 			Summary: "Delete the short URL of an infra-env's image",
 			Status:  http.StatusNoContent, Errors: []int{404}},
 	}

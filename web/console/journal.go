@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/web/operation"
 )
 
@@ -21,7 +22,8 @@ type Journals interface {
 // JournalOperations returns the operation on the journals of clusters.
 func JournalOperations(journals Journals) []operation.Operation {
 	return []operation.Operation{
-		{ID: "downloadJournal", Method: http.MethodGet, Path: clusterPath + "/journal", Access: operation.Anyone,
+		{ID: "downloadJournal", Method: http.MethodGet, Path: clusterPath + "/journal",
+			Access: operation.For(access.Operator),
 			Handler: func(c echo.Context) error {
 				name, write, err := journals.Journal(c.Request().Context(), c.Param("cluster_id"))
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -23,7 +24,8 @@ type KubernetesAPI struct {
 // error if the API is disabled.
 func KubernetesOperations(addressFor func(requested *url.URL) (string, error)) []operation.Operation {
 	return []operation.Operation{
-		{ID: "getKubernetes", Method: http.MethodGet, Path: KubernetesRoute, Access: operation.Anyone,
+		{ID: "getKubernetes", Method: http.MethodGet, Path: KubernetesRoute,
+			Access: operation.For(access.Viewer).OfAll(),
 			Handler: func(c echo.Context) error {
 				address, err := addressFor(&url.URL{Scheme: c.Scheme(), Host: c.Request().Host})
 				if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"landfall/appliance/access"
 	"landfall/web/operation"
 )
 
@@ -17,7 +18,7 @@ const MetricsPath = "/metrics"
 // MetricsOperations returns the operation that shows metrics.
 func MetricsOperations(of prometheus.Gatherer) []operation.Operation {
 	return []operation.Operation{
-		{ID: "getMetrics", Method: http.MethodGet, Path: MetricsPath, Access: operation.Anyone,
+		{ID: "getMetrics", Method: http.MethodGet, Path: MetricsPath, Access: operation.For(access.Viewer),
 			Handler: func(c echo.Context) error { return writeMetrics(c, of) },
 			Summary: "Show the metrics in the text format of Prometheus",
 			Status:  http.StatusOK, Answer: operation.File{}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/web/operation"
@@ -54,28 +55,30 @@ func MirrorOperations(rules Mirror) []operation.Operation {
 		{Name: "cluster_id", Type: operation.UUID}, {Name: "infra_env_id", Type: operation.UUID},
 	}
 	return []operation.Operation{
-		{ID: "getMirror", Method: http.MethodGet, Path: MirrorRoute, Access: operation.Anyone, Handler: m.show,
+		{ID: "getMirror", Method: http.MethodGet, Path: MirrorRoute, Access: operation.For(access.Viewer).OfAll(),
+			Handler:    m.show,
 			Summary:    "Show the mirror rules of the appliance, a cluster or an infra-env",
 			Parameters: level,
 			Status:     http.StatusOK, Answer: site.Model{}, Errors: []int{404}},
-		{ID: "importMirror", Method: http.MethodPost, Path: MirrorRoute, Access: operation.Anyone, Handler: m.add,
+		{ID: "importMirror", Method: http.MethodPost, Path: MirrorRoute, Access: operation.For(access.Administrator),
+			Handler:    m.add,
 			BodyLimit:  mirrorUploadBytes,
 			Summary:    "Import mirror rules from a file, or from a form with the files of a directory",
 			Parameters: append([]operation.Parameter{{Name: "name", Required: true}}, level...),
 			Body:       operation.File{},
 			Status:     http.StatusOK, Answer: site.Model{}, Errors: []int{400, 404, 413}},
 		{ID: "deleteMirrorImport", Method: http.MethodDelete, Path: MirrorRoute + "/imports/:name",
-			Access: operation.Anyone, Handler: m.remove,
+			Access: operation.For(access.Administrator), Handler: m.remove,
 			Summary:    "Delete an import of mirror rules",
 			Parameters: level,
 			Status:     http.StatusNoContent, Errors: []int{404}},
 		{ID: "explainMirror", Method: http.MethodGet, Path: MirrorRoute + "/explain",
-			Access: operation.Anyone, Handler: m.explain,
+			Access: operation.For(access.Viewer).OfAll(), Handler: m.explain,
 			Summary:    "Show the sources from which an image is pulled",
 			Parameters: append([]operation.Parameter{{Name: "image", Required: true}}, level...),
 			Status:     http.StatusOK, Answer: mirror.Explanation{}, Errors: []int{400, 404}},
 		{ID: "getMirrorLater", Method: http.MethodGet, Path: MirrorLaterRoute,
-			Access: operation.Anyone, Handler: m.later,
+			Access: operation.For(access.Viewer), Handler: m.later,
 			Summary: "Download the documents to apply to a running cluster",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404}},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/mirror/site"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -42,25 +43,25 @@ func MirrorProofOperations(proofs MirrorProofs) []operation.Operation {
 	m := mirrorProofs{proofs}
 	return []operation.Operation{
 		{ID: "listMirrorProofs", Method: http.MethodGet, Path: MirrorProofsRoute,
-			Access: operation.Anyone, Handler: m.list,
+			Access: operation.For(access.Viewer), Handler: m.list,
 			Summary: "List the latest proofs of the mirror, without their results",
 			Status:  http.StatusOK, Answer: map[string][]site.Proof{}},
 		{ID: "startMirrorProof", Method: http.MethodPost, Path: MirrorProofsRoute,
-			Access: operation.Anyone, Handler: m.start,
+			Access: operation.For(access.Operator), Handler: m.start,
 			Summary: "Start a proof that the mirror has all images of a release",
 			Body:    site.ProofRequest{},
 			Status:  http.StatusAccepted, Answer: site.Proof{}, Errors: []int{400, 404}},
 		{ID: "getMirrorProof", Method: http.MethodGet, Path: MirrorProofsRoute + "/:id",
-			Access: operation.Anyone, Handler: m.show,
+			Access: operation.For(access.Viewer), Handler: m.show,
 			Summary: "Show a proof with its results",
 			Status:  http.StatusOK, Answer: site.Proof{}, Errors: []int{404}},
 		{ID: "downloadMirrorProofList", Method: http.MethodGet, Path: MirrorProofsRoute + "/:id/list",
-			Access: operation.Anyone, Handler: m.download,
+			Access: operation.For(access.Viewer), Handler: m.download,
 			Summary:    "Download the list of images that a proof found missing",
 			Parameters: []operation.Parameter{{Name: "format", Values: []string{"text", "imageset", "csv"}}},
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
 		{ID: "acceptMirrorGaps", Method: http.MethodPut, Path: clusterPath + "/mirror-gaps",
-			Access: operation.Anyone, Handler: m.accept,
+			Access: operation.For(access.Operator), Handler: m.accept,
 			Summary: "Permit the installation of a cluster although images are missing, or revoke the permission",
 			Body:    gapAcceptance{},
 			Status:  http.StatusNoContent, Errors: []int{400, 404}},

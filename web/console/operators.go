@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/support"
 	"landfall/web/operation"
@@ -34,21 +35,21 @@ func OperatorOperations(source Operators) []operation.Operation {
 	o := operators{source}
 	return []operation.Operation{
 		{ID: "listOperatorAvailability", Method: http.MethodGet, Path: BasePath + "/operators",
-			Access: operation.Anyone, Handler: o.listForVersion,
+			Access: operation.For(access.Viewer).OfAll(), Handler: o.listForVersion,
 			Summary:    "List the mirror content that the operators of an OpenShift version need",
 			Parameters: []operation.Parameter{{Name: "openshift_version", Required: true}},
 			Status:     http.StatusOK, Answer: []catalog.Availability{}, Errors: []int{400}},
 		{ID: "listClusterOperatorAvailability", Method: http.MethodGet, Path: clusterPath + "/operators",
-			Access: operation.Anyone, Handler: o.listForCluster,
+			Access: operation.For(access.Viewer), Handler: o.listForCluster,
 			Summary: "List the mirror content that the operators of a cluster need",
 			Status:  http.StatusOK, Answer: []catalog.Availability{}, Errors: []int{404}},
 		{ID: "checkClusterOperators", Method: http.MethodPost, Path: clusterPath + "/operators/check",
-			Access: operation.Anyone, Handler: o.check,
+			Access: operation.For(access.Operator), Handler: o.check,
 			Summary: "Check that the mirror has the images of a cluster's operators",
 			Status:  http.StatusOK, Answer: []catalog.CheckResult{}, Errors: []int{404}},
 		{ID: "getClusterOperatorImageSet", Method: http.MethodGet,
 			Path:   clusterPath + "/operators/imageset-config.yaml",
-			Access: operation.Anyone, Handler: o.imageSet,
+			Access: operation.For(access.Viewer), Handler: o.imageSet,
 			Summary: "Download the oc-mirror configuration for a cluster's operators",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404}},
 	}

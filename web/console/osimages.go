@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/osimage"
 	"landfall/web/operation"
 	"landfall/web/problem"
@@ -34,37 +35,39 @@ func OSImageOperations(library *osimage.Library, uploadBytes int64) []operation.
 	o := osImages{library}
 	const base = BasePath + "/os-images"
 	return []operation.Operation{
-		{ID: "listOSImages", Method: http.MethodGet, Path: base, Access: operation.Anyone, Handler: o.list,
+		{ID: "listOSImages", Method: http.MethodGet, Path: base, Access: operation.For(access.Viewer).OfAll(),
+			Handler: o.list,
 			Summary: "List the base images",
 			Status:  http.StatusOK, Answer: map[string][]osimage.Image{}},
-		{ID: "fetchOSImage", Method: http.MethodPost, Path: base, Access: operation.Anyone, Handler: o.fetch,
+		{ID: "fetchOSImage", Method: http.MethodPost, Path: base, Access: operation.For(access.Administrator),
+			Handler: o.fetch,
 			Summary: "Start the download of a base image from a URL or from a release",
 			Body:    osimage.Request{},
 			Status:  http.StatusAccepted, Answer: osimage.Image{}, Errors: []int{400, 409, 507}},
 		{ID: "createOSImageUpload", Method: http.MethodPost, Path: base + "/uploads",
-			Access: operation.Anyone, Handler: o.announce,
+			Access: operation.For(access.Administrator), Handler: o.announce,
 			Summary: "Create an upload of a base image",
 			Body:    osimage.UploadRequest{},
 			Status:  http.StatusCreated, Answer: osimage.Upload{}, Errors: []int{400, 409, 507}},
 		{ID: "getOSImageUpload", Method: http.MethodGet, Path: uploadRoute, Head: true,
-			Access: operation.Anyone, Handler: o.offset,
+			Access: operation.For(access.Administrator), Handler: o.offset,
 			Summary: "Show the offset of an upload",
 			Status:  http.StatusOK, Answer: osimage.Upload{}, Errors: []int{404}},
 		{ID: "appendOSImageUpload", Method: http.MethodPatch, Path: uploadRoute,
-			Access: operation.Anyone, Handler: o.add, BodyLimit: uploadBytes,
+			Access: operation.For(access.Administrator), Handler: o.add, BodyLimit: uploadBytes,
 			Summary: "Append bytes to an upload; the last ones complete the image",
 			Body:    operation.File{},
 			Status:  http.StatusOK, NoContent: true, Answer: osimage.Image{}, Errors: []int{400, 404, 409, 413, 507}},
 		{ID: "cancelOSImageUpload", Method: http.MethodDelete, Path: uploadRoute,
-			Access: operation.Anyone, Handler: o.cancel,
+			Access: operation.For(access.Administrator), Handler: o.cancel,
 			Summary: "Cancel an upload",
 			Status:  http.StatusNoContent, Errors: []int{404}},
 		{ID: "verifyOSImage", Method: http.MethodPost, Path: base + "/:id/verify",
-			Access: operation.Anyone, Handler: o.verify,
+			Access: operation.For(access.Operator), Handler: o.verify,
 			Summary: "Verify the checksum of a base image",
 			Status:  http.StatusAccepted, Answer: osimage.Image{}, Errors: []int{404}},
 		{ID: "deleteOSImage", Method: http.MethodDelete, Path: base + "/:id",
-			Access: operation.Anyone, Handler: o.remove,
+			Access: operation.For(access.Administrator), Handler: o.remove,
 			Summary: "Delete a base image",
 			Status:  http.StatusNoContent, Errors: []int{404, 409}},
 	}

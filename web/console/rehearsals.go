@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/rehearsal"
 	"landfall/web/operation"
 )
@@ -25,12 +26,12 @@ func RehearsalOperations(source Rehearsals) []operation.Operation {
 	r := rehearsals{source}
 	return []operation.Operation{
 		{ID: "startRehearsal", Method: http.MethodPost, Path: clusterPath + "/rehearsals",
-			Access: operation.Anyone, Handler: r.start,
+			Access: operation.For(access.Operator), Handler: r.start,
 			Summary: "Start a rehearsal of a cluster's installation",
 			Body:    rehearsal.Request{},
 			Status:  http.StatusAccepted, Answer: rehearsal.Rehearsal{}, Errors: []int{400, 404, 409, 422}},
 		{ID: "getRehearsal", Method: http.MethodGet, Path: clusterPath + "/rehearsals/:id",
-			Access: operation.Anyone, Handler: r.show,
+			Access: operation.For(access.Viewer), Handler: r.show,
 			Summary: "Show a rehearsal",
 			Status:  http.StatusOK, Answer: rehearsal.Rehearsal{}, Errors: []int{404}},
 	}

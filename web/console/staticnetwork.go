@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/ignition"
 	"landfall/web/operation"
 )
@@ -61,7 +62,7 @@ func StaticNetworkOperations(networks StaticNetworks) []operation.Operation {
 	}
 	return []operation.Operation{
 		{ID: "previewStaticNetwork", Method: http.MethodPost, Path: infraEnvPath + "/static-network/preview",
-			Access: operation.Anyone,
+			Access: operation.For(access.Operator),
 			Handler: func(c echo.Context) error {
 				var wanted request
 				if err := read(c, &wanted); err != nil {

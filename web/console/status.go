@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/osimage"
 	"landfall/appliance/release"
 	"landfall/web/operation"
@@ -45,7 +46,8 @@ type Release struct {
 // StatusOperations returns the operation on the appliance's status.
 func StatusOperations(appliance Appliance) []operation.Operation {
 	return []operation.Operation{
-		{ID: "getStatus", Method: http.MethodGet, Path: BasePath + "/status", Access: operation.Anyone,
+		{ID: "getStatus", Method: http.MethodGet, Path: BasePath + "/status",
+			Access: operation.For(access.Viewer).OfAll(),
 			Handler: func(c echo.Context) error {
 				status, err := appliance.Status(c.Request().Context())
 				return answer(c, status, err)

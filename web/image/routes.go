@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/appliance/architecture"
 	"landfall/appliance/discovery"
 	"landfall/web/operation"
@@ -36,12 +37,18 @@ const (
 // Machines send hundreds of requests a second to all of them but the scripts.
 func (s *Service) Operations() []operation.Operation {
 	var all []operation.Operation
-	add := func(id, path, summary string, handler echo.HandlerFunc) {
+	add := func(id, path, summary string, rule operation.Access, handler echo.HandlerFunc) {
 		all = append(all, operation.Operation{ID: id, Method: http.MethodGet, Head: true, Path: path,
-			Access: operation.Anyone, Handler: handler, Quiet: true,
+			Access: rule, Handler: handler, Quiet: true,
 			Summary: summary, Status: http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409, 503}})
 	}
-	for _, by := range []struct{ id, path string }{{"ByID", byID}, {"ByAPIKey", byAPIKey}, {"ByToken", byToken}} {
+	// The rules of images, of URLs that contain a token or a code, and of files without secrets.
+	image, token, open := operation.For(access.Operator).OrLinks(), operation.CheckedBy("the token in the URL"),
+		operation.Public()
+	for _, by := range []struct {
+		id, path string
+		rule     operation.Access
+	}{{"ByID", byID, image}, {"ByAPIKey", byAPIKey, token}, {"ByToken", byToken, token}} {
 		prefix := by.path + "/:version/:arch/"
 		for _, file := range []struct {
 			id, name string
@@ -52,8 +59,9 @@ func (s *Service) Operations() []operation.Operation {
 			{"InitrdAddrSize", "initrd.addrsize", discovery.InitrdAddrSize},
 		} {
 			find := s.image(file.kind)
-			add("download"+file.id+by.id, prefix+file.name, "Download "+file.name, s.answer(find))
-			add("digest"+file.id+by.id, prefix+file.name+".sha256", "Download the digest of "+file.name, s.digest(find))
+			add("download"+file.id+by.id, prefix+file.name, "Download "+file.name, by.rule, s.answer(find))
+			add("digest"+file.id+by.id, prefix+file.name+".sha256", "Download the digest of "+file.name, by.rule,
+				s.digest(find))
 		}
 		for _, file := range []struct {
 			id, name string
@@ -62,23 +70,25 @@ func (s *Service) Operations() []operation.Operation {
 			{"Kernel", "kernel", discovery.Kernel}, {"RootFS", "rootfs.img", discovery.RootFS},
 			{"InsFile", "ins-file", discovery.InsFile},
 		} {
-			add("download"+file.id+by.id, prefix+file.name, "Download "+file.name, s.answer(s.artifact(file.kind)))
+			add("download"+file.id+by.id, prefix+file.name, "Download "+file.name, open,
+				s.answer(s.artifact(file.kind)))
 		}
 	}
-	const image = "/images/:infra_env_id"
-	add("downloadImage", image, "Download an image of an infra-env", s.answer(s.imageByType))
-	add("downloadImageInitrd", image+"/pxe-initrd", "Download the initrd of an infra-env",
+	const images = "/images/:infra_env_id"
+	add("downloadImage", images, "Download an image of an infra-env", image, s.answer(s.imageByType))
+	add("downloadImageInitrd", images+"/pxe-initrd", "Download the initrd of an infra-env", image,
 		s.answer(s.image(discovery.Initrd)))
-	add("downloadImageInitrdAddrSize", image+"/s390x-initrd-addrsize",
-		"Download the address and size of the initrd of an infra-env", s.answer(s.image(discovery.InitrdAddrSize)))
+	add("downloadImageInitrdAddrSize", images+"/s390x-initrd-addrsize",
+		"Download the address and size of the initrd of an infra-env", image,
+		s.answer(s.image(discovery.InitrdAddrSize)))
 	for _, kind := range []discovery.Kind{discovery.Kernel, discovery.RootFS, discovery.InsFile} {
 		add("downloadArtifact-"+string(kind), "/boot-artifacts/"+string(kind),
-			"Download the "+string(kind)+" of an OpenShift version", s.answer(s.artifact(kind)))
+			"Download the "+string(kind)+" of an OpenShift version", open, s.answer(s.artifact(kind)))
 	}
-	add("downloadShort", "/i/:file", "Download the image, its digest or the iPXE script of a short URL", s.short)
-	add("downloadConfigImage", "/config/:file", "Download the config image of an infra-env", s.answer(s.config))
-	add("getHealth", "/health", "Report whether images can be downloaded", s.health)
-	add("getLive", "/live", "Report that the appliance runs",
+	add("downloadShort", "/i/:file", "Download the image, its digest or the iPXE script of a short URL", token, s.short)
+	add("downloadConfigImage", "/config/:file", "Download the config image of an infra-env", image, s.answer(s.config))
+	add("getHealth", "/health", "Report whether images can be downloaded", open, s.health)
+	add("getLive", "/live", "Report that the appliance runs", open,
 		func(c echo.Context) error { return c.NoContent(http.StatusOK) })
 	return append(all, s.scriptOperations()...)
 }
@@ -87,11 +97,11 @@ func (s *Service) Operations() []operation.Operation {
 func (s *Service) scriptOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "getIPXEScript", Method: http.MethodGet, Head: true, Path: "/ipxe/:infra_env_id",
-			Access: operation.Anyone, Handler: s.script(discovery.IPXE),
+			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.IPXE),
 			Summary: "Download the iPXE script of an infra-env",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
 		{ID: "getGRUBMenu", Method: http.MethodGet, Head: true, Path: "/grub/:infra_env_id/grub.cfg",
-			Access: operation.Anyone, Handler: s.script(discovery.GRUB),
+			Access: operation.For(access.Operator).OrLinks(), Handler: s.script(discovery.GRUB),
 			Summary: "Download the GRUB menu of an infra-env",
 			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
 	}

@@ -20,7 +20,8 @@ func routes() []string {
 func (s *Server) Operations() []operation.Operation {
 	var all []operation.Operation
 	for _, path := range routes() {
-		all = append(all, operation.Operation{Method: operation.Any, Path: path, Access: operation.Anyone, Quiet: true,
+		all = append(all, operation.Operation{Method: operation.Any, Path: path,
+			Access: operation.CheckedBy("the Kubernetes API"), Quiet: true,
 			Handler: func(c echo.Context) error {
 				s.ServeHTTP(notifying{c.Response()}, c.Request())
 				return nil

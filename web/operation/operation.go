@@ -11,19 +11,6 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Access names the rule that decides which clients may call an operation. The zero value is
-// invalid: a server does not register an operation without a rule.
-type Access string
-
-// Access rules.
-const (
-	// Anyone permits every client that can connect to the appliance. All operations without a token
-	// have this rule until authentication adds others.
-	Anyone Access = "anyone"
-	// AccountToken requires a bearer token of the accounts API, which its handlers check.
-	AccountToken Access = "account-token"
-)
-
 // Methods in addition to those of net/http.
 const (
 	// Any means all methods.
