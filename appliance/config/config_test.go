@@ -277,9 +277,12 @@ func TestExample_explainsEachKeyWithItsDefault(t *testing.T) {
 	require.NoError(t, err)
 	want := Default()
 	want.DataDir = filepath.Join("..", "..", want.DataDir)
-	want.URL, want.OSImages, want.ReleaseImages = []string{}, []OSImage{}, []ReleaseImage{}
-	want.Mirror.IDMSFiles, want.NTPSources, want.Validations.DisabledHosts, want.Joining.Addresses = []string{},
-		[]string{}, []string{}, []string{}
+	for _, s := range settings() {
+		// The example writes lists without a default as empty lists.
+		if list := reflect.ValueOf(&want).Elem().FieldByIndex(s.index); list.Kind() == reflect.Slice && list.IsNil() {
+			list.Set(reflect.MakeSlice(list.Type(), 0, 0))
+		}
+	}
 	require.Equal(t, want, config)
 
 	content, err := os.ReadFile(file)
