@@ -71,8 +71,6 @@ const (
 	Program Kind = "program"
 	// Agent is an agent, an installer or a controller with the token of an infra-env or a cluster.
 	Agent Kind = "agent"
-	// Link is the holder of a signed link.
-	Link Kind = "link"
 	// Open is any client of an appliance that does not authenticate clients (auth: none).
 	Open Kind = "open"
 	// Appliance is the appliance itself.
@@ -84,6 +82,14 @@ const (
 type Scope struct {
 	Clusters  []string `json:"clusters,omitempty"`
 	InfraEnvs []string `json:"infra_envs,omitempty"`
+}
+
+// Clone returns a copy with lists of its own.
+func (s Scope) Clone() Scope { return Scope{slices.Clone(s.Clusters), slices.Clone(s.InfraEnvs)} }
+
+// Equal reports whether two scopes have the same IDs in the same order.
+func (s Scope) Equal(other Scope) bool {
+	return slices.Equal(s.Clusters, other.Clusters) && slices.Equal(s.InfraEnvs, other.InfraEnvs)
 }
 
 // Limited reports whether the scope is a limit.
