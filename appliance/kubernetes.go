@@ -112,7 +112,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	}
 	s := &kubernetesServer{
 		api: kube.New(kube.Options{
-			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(),
+			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: true,
 			Clock: clockwork.NewRealClock(), Logger: a.log,
 		}),
 		controllers: controllers, base: k, web: own,

@@ -42,6 +42,8 @@ type Options struct {
 	// ShutdownTimeout limits how long running requests may continue after the context of
 	// [Server.Serve] has ended; 0 means [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
+	// Hosts are the permitted values of the Host header; nil permits all.
+	Hosts Hosts
 	// Wrap returns the handler of an operation with the checks that precede it, such as the check
 	// of the client's rights; nil means that handlers are called directly.
 	Wrap func(operation.Operation) echo.HandlerFunc
@@ -54,6 +56,7 @@ type Server struct {
 	operations map[route]operation.Operation
 	http       *http.Server
 	draining   chan struct{}
+	origins    *http.CrossOriginProtection
 }
 
 // route identifies a route of the router by its method and its registered path.
@@ -71,7 +74,7 @@ func New(options Options) *Server {
 		options.ShutdownTimeout = DefaultShutdownTimeout
 	}
 	s := &Server{options: options, router: echo.New(), operations: make(map[route]operation.Operation),
-		draining: make(chan struct{})}
+		draining: make(chan struct{}), origins: http.NewCrossOriginProtection()}
 	s.router.JSONSerializer = serializer{}
 	s.router.HideBanner, s.router.HidePort = true, true
 	s.router.HTTPErrorHandler = s.answerError
@@ -142,7 +145,24 @@ func (s *Server) Draining() <-chan struct{} { return s.draining }
 // tests can call it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mergeSlashes(r.URL)
-	s.router.ServeHTTP(w, identify(w, r))
+	r = identify(w, r)
+	setHeaders(w.Header(), r)
+	if err := s.checkOrigin(r); err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	s.router.ServeHTTP(w, r)
+}
+
+// refuse answers a request that no handler may see.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	failure := problem.From(err)
+	s.options.Logger.InfoContext(r.Context(), "Request refused.", "method", r.Method, "path", r.URL.Path, "status",
+		failure.Status, "host", r.Host, "client", r.RemoteAddr)
+	if err := problem.Write(w, r, failure); err != nil {
+		s.options.Logger.DebugContext(r.Context(), "Error response could not be sent.", "path", r.URL.Path, "error",
+			err)
+	}
 }
 
 // Serve handles requests from a listener until the context ends. Then it accepts no new requests,

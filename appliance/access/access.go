@@ -71,6 +71,8 @@ const (
 	Program Kind = "program"
 	// Agent is an agent, an installer or a controller with the token of an infra-env or a cluster.
 	Agent Kind = "agent"
+	// Link is the holder of a signed link.
+	Link Kind = "link"
 	// Open is any client of an appliance that does not authenticate clients (auth: none).
 	Open Kind = "open"
 	// Appliance is the appliance itself.

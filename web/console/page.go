@@ -29,6 +29,11 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " +
 	"'none'"
 
+// permissionsPolicy denies the features of browsers that the page does not use. Passkeys need
+// publickey-credentials-get and -create, which are permitted by default.
+const permissionsPolicy = "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), " +
+	"usb=(), serial=(), hid=(), bluetooth=()"
+
 // hashedName matches the file names that Vite generates. They contain a hash of the content, so
 // such a file never changes.
 var hashedName = regexp.MustCompile(`-[0-9A-Za-z_-]{8}\.[0-9a-z.]+$`)
@@ -203,9 +208,8 @@ func (f *file) serve(c echo.Context, ui fs.FS) (err error) {
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	header.Set("Content-Security-Policy", contentSecurityPolicy)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Permissions-Policy", permissionsPolicy)
 	if chosen.encoding != "" {
 		header.Set("Content-Encoding", chosen.encoding)
 	}

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"net/http"
 	"time"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
@@ -14,9 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/request/anonymous"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -76,7 +72,7 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.ExternalAddress = s.options.Address
 	config.EffectiveVersion = version{compatibility.DefaultBuildEffectiveVersion()}
 	config.LoopbackClientConfig = s.Client()
-	config.Authentication.Authenticator = everybody(anonymous.NewAuthenticator(nil))
+	config.Authentication.Authenticator = s.authenticator()
 	config.Authorization.Authorizer = authorizer.AuthorizerFunc(authorize)
 	config.AdmissionControl = admission.NewChainHandler(append([]admission.Interface{
 		inNamespaces{s.options.DB, s.options.Objects},
@@ -92,18 +88,6 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	config.OpenAPIConfig.Info.Title, config.OpenAPIV3Config.Info.Title = "Landfall", "Landfall"
 	return config
-}
-
-// everybody authenticates requests without credentials as a member of the group of administrators.
-func everybody(anonymous authenticator.Request) authenticator.Request {
-	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-		response, ok, err := anonymous.AuthenticateRequest(r)
-		if ok {
-			response.User = &user.DefaultInfo{Name: "kube:admin", Groups: []string{user.SystemPrivilegedGroup,
-				user.AllAuthenticated}}
-		}
-		return response, ok, err
-	})
 }
 
 // groupsOf returns the groups of the built-in kinds.

@@ -44,7 +44,7 @@ func newSite(t testing.TB, options ...func(*kube.Options)) *site {
 	require.NoError(t, err)
 	o := kube.Options{
 		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(),
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Open: true,
 	}
 	for _, option := range options {
 		option(&o)

@@ -44,9 +44,11 @@ type Options struct {
 	// Admission checks or changes written objects in this order, in addition to the schemas of the
 	// kinds.
 	Admission []admission.Interface
-	Address   string // host and port of the API for clients, used in its discovery documents
-	Clock     clockwork.Clock
-	Logger    *slog.Logger
+	// Open permits every client to do everything (auth: none).
+	Open    bool
+	Address string // host and port of the API for clients, used in its discovery documents
+	Clock   clockwork.Clock
+	Logger  *slog.Logger
 }
 
 // Server serves the API. Until it is ready, it responds that the API is starting.

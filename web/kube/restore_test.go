@@ -27,7 +27,7 @@ func life(t *testing.T, dir string, fn func(*site)) {
 	require.NoError(t, err)
 	s := &site{db: db, options: kube.Options{
 		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(),
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Open: true,
 	}}
 	s.start(t)
 	fn(s)
