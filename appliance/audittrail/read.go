@@ -1,0 +1,247 @@
+package audittrail
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// Filter selects records. Zero values select all.
+type Filter struct {
+	Since, Until time.Time
+	Person       string // name of an account or a token
+	Operation    string // ID of the operation
+	Cluster      string // ID of a cluster, or of any other object
+	// Before selects records with smaller numbers: the next page.
+	Before uint64
+	// Limit is the largest number of items.
+	Limit int
+}
+
+// Outcomes of operations without a status.
+const (
+	Running = "running" // the operation has not ended yet
+	// Unknown means that the appliance ended during the operation. It may have taken place.
+	Unknown = "unknown"
+)
+
+// Item is an operation or an event of the trail. For an operation, it is the record Begin with the
+// status of the record End.
+type Item struct {
+	Record
+	Ended   *time.Time `json:"ended,omitempty"`
+	Outcome string     `json:"outcome,omitempty"` // Running or Unknown
+}
+
+// Page is a part of the trail, the newest items first.
+type Page struct {
+	Items []Item `json:"items"`
+	// Next is the value of Filter.Before for the next page; 0 means that there are no more items.
+	Next uint64 `json:"next,omitempty"`
+}
+
+// List returns the newest items that a filter selects. It reads the files from their end, so
+// the first pages need little time.
+func (t *Trail) List(ctx context.Context, filter Filter) (*Page, error) {
+	all, err := t.sources(0)
+	if err != nil {
+		return nil, fmt.Errorf("list the audit trail: %w", err)
+	}
+	l := lister{ctx: ctx, filter: filter, page: &Page{Items: []Item{}}, ends: map[uint64]*Record{}}
+	for _, from := range slices.Backward(all) {
+		err := l.file(from)
+		if errors.Is(err, errStop) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the audit trail: %w", err)
+		}
+	}
+	return l.page, nil
+}
+
+// lister reads the records from the newest to the oldest. It meets the End of an operation before
+// its Begin.
+type lister struct {
+	ctx     context.Context
+	filter  Filter
+	page    *Page
+	ends    map[uint64]*Record
+	earlier bool // the records belong to an earlier start
+}
+
+func (l *lister) file(from source) error {
+	content, err := os.Open(from.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if err := l.ctx.Err(); err != nil {
+		return err
+	}
+	full := false
+	err = eachLineBackward(content, from.size, func(line []byte, _ int64) error {
+		err := l.line(line)
+		full = errors.Is(err, errStop)
+		return err
+	})
+	if err == nil && full {
+		return errStop
+	}
+	return err
+}
+
+var endMark, openedMark = []byte(`"kind":"` + string(End) + `"`), []byte(`"kind":"` + string(Opened) + `"`)
+
+func (l *lister) line(line []byte) error {
+	isEnd, isOpened := bytes.Contains(line, endMark), bytes.Contains(line, openedMark)
+	later := l.filter.Before > 0 && sequenceOf(line) >= l.filter.Before
+	end := l.ends[sequenceOf(line)]
+	if !isOpened && (later && !isEnd || end == nil && !l.mayMatch(line)) {
+		return nil
+	}
+	var record Record
+	if err := json.Unmarshal(line, &record); err != nil {
+		return nil // an altered line; the verification reports it
+	}
+	item := Item{Record: record}
+	switch record.Kind {
+	case End:
+		l.ends[record.Began] = &record
+		return nil
+	case Begin:
+		if end != nil {
+			item.Status, item.Objects, item.Ended = end.Status, end.Objects, &end.Time
+			delete(l.ends, record.Sequence)
+		} else if item.Outcome = Running; l.earlier {
+			item.Outcome = Unknown
+		}
+	}
+	if isOpened {
+		defer func() { l.earlier = true }()
+	}
+	if later || !l.filter.matches(&item.Record) {
+		return nil
+	}
+	if l.filter.Limit > 0 && len(l.page.Items) == l.filter.Limit {
+		l.page.Next = l.page.Items[len(l.page.Items)-1].Sequence
+		return errStop
+	}
+	l.page.Items = append(l.page.Items, item)
+	return nil
+}
+
+// mayMatch reports whether a line contains the texts of the filter. It saves decoding most lines.
+func (l *lister) mayMatch(line []byte) bool {
+	return bytes.Contains(line, []byte(l.filter.Operation)) && bytes.Contains(line, []byte(l.filter.Cluster))
+}
+
+func (f Filter) matches(record *Record) bool {
+	if !f.Since.IsZero() && record.Time.Before(f.Since) || !f.Until.IsZero() && !record.Time.Before(f.Until) {
+		return false
+	}
+	if f.Person != "" && record.Actor.Name != f.Person || f.Operation != "" && record.Operation != f.Operation {
+		return false
+	}
+	if f.Cluster == "" || record.Actor.Cluster == f.Cluster {
+		return true
+	}
+	for _, id := range record.Objects {
+		if id == f.Cluster {
+			return true
+		}
+	}
+	return false
+}
+
+// Export writes the lines of all records after a number, and the signed head. The number 0 exports
+// the whole trail.
+func (t *Trail) Export(ctx context.Context, w io.Writer, after uint64) error {
+	out := bufio.NewWriter(w)
+	head, err := t.copyLines(ctx, after, func(line []byte) error {
+		_, err := out.Write(line)
+		return errors.Join(err, out.WriteByte('\n'))
+	})
+	if err != nil {
+		return fmt.Errorf("export the audit trail: %w", err)
+	}
+	line, err := json.Marshal(signedHead{Head: head, Time: t.now(), Key: t.options.Key.Public()})
+	if err == nil {
+		line, err = sign(t.options.Key, headPurpose, line)
+	}
+	if err == nil {
+		_, err = out.Write(append(line, '\n'))
+	}
+	if err = errors.Join(err, out.Flush()); err != nil {
+		return fmt.Errorf("export the audit trail: %w", err)
+	}
+	return nil
+}
+
+// copyLines calls fn for each record after a number, and returns the newest one.
+func (t *Trail) copyLines(ctx context.Context, after uint64, fn func(line []byte) error) (Head, error) {
+	head, all, err := t.snapshot(after)
+	if err != nil {
+		return Head{}, err
+	}
+	for _, from := range all {
+		err := eachLine(from, func(line []byte) error {
+			if sequenceOf(line) <= after {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return fn(line)
+		})
+		if err != nil {
+			return Head{}, err
+		}
+	}
+	return head, nil
+}
+
+// sources returns the files with records after a number, the oldest first.
+func (t *Trail) sources(after uint64) ([]source, error) {
+	_, all, err := t.snapshot(after)
+	return all, err
+}
+
+func (t *Trail) snapshot(after uint64) (Head, []source, error) {
+	t.mu.Lock()
+	head, tail := t.head, t.tail
+	t.mu.Unlock()
+	paths, err := segmentPaths(t.options.Dir)
+	if err != nil {
+		return Head{}, nil, err
+	}
+	var all []source
+	for i, path := range paths {
+		if firstOf(path) >= firstOf(tail.path) {
+			break
+		}
+		if i+1 < len(paths) && firstOf(paths[i+1]) <= after+1 {
+			continue
+		}
+		_, size, err := lastSigned(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Head{}, nil, err
+		}
+		all = append(all, source{path, size})
+	}
+	return head, append(all, tail), nil
+}

@@ -1,0 +1,354 @@
+// Package audittrail records who changed what and who read which secret, so that later changes of
+// the records are found.
+//
+// The trail is a sequence of JSON lines in files of the directory audit. Each record contains the
+// hash of the previous one, and the last record of each write is signed with the site's key. The
+// newest number and hash (the head) are also kept in the store. [Trail.Begin] returns when its
+// record is on the disk, so no operation that needs a record runs without one.
+//
+// Design: docs/design.md#an-audit-trail-of-chained-records.
+package audittrail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/fault"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// DirName is the name of the trail's directory in the data directory.
+const DirName = "audit"
+
+// DefaultBytes is the default space of a trail.
+const DefaultBytes = 256 << 20
+
+const (
+	// tick is the interval in which the store's copy of the head follows, and in which repeated
+	// refusals are checked.
+	tick = time.Second
+	// maxQueue limits the records that wait for the disk without a waiting caller.
+	maxQueue = 4096
+)
+
+// Options configures a trail.
+type Options struct {
+	Dir    string // the trail's directory
+	Key    *sitekey.Key
+	DB     *store.DB       // keeps the head
+	Clock  clockwork.Clock // nil: the real clock
+	Logger *slog.Logger    // nil: silent
+	// Bytes is the space for all files; 0 means DefaultBytes. The oldest files are removed first.
+	Bytes int64
+	// Syslog receives each record; the zero value means none.
+	Syslog Syslog
+
+	create func(path string) (file, error) // nil: a real file
+}
+
+// Head is the end of a trail: the number of its newest record and the hash of that record's line.
+type Head struct {
+	Sequence uint64 `json:"seq"`
+	Hash     string `json:"hash"`
+}
+
+// Trail is an open trail. Its methods are safe for concurrent use.
+type Trail struct {
+	options Options
+	files   *segments
+	refused refusals
+	work    sync.WaitGroup
+	stop    context.CancelFunc // of all goroutines except the writer
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	queue   []*entry
+	closed  bool
+	failing error         // of the last write; nil after a success
+	head    Head          // of the durable records
+	tail    source        // the file that ends with the head
+	grown   chan struct{} // closed when the head advances
+}
+
+// entry is a record that waits for the writer.
+type entry struct {
+	record Record
+	done   chan error // nil if nobody waits
+}
+
+// ErrClosed is returned for records after Close.
+var ErrClosed = fault.New(fault.Unavailable, "the appliance is stopping; try again after its start")
+
+// Open opens the trail of a directory, which it creates if necessary, and records the start. The
+// caller must have locked the data directory.
+func Open(options Options) (_ *Trail, err error) {
+	options.Clock = cmp.Or[clockwork.Clock](options.Clock, clockwork.NewRealClock())
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
+	options.Bytes = cmp.Or(options.Bytes, DefaultBytes)
+	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the audit trail: %w", err)
+	}
+	t := &Trail{options: options, wake: make(chan struct{}, 1), grown: make(chan struct{})}
+	kept, err := readHead(options.DB)
+	if err != nil {
+		return nil, fmt.Errorf("open the audit trail: %w", err)
+	}
+	t.files = &segments{dir: options.Dir, bytes: options.Bytes, key: options.Key, create: options.create}
+	found, err := t.files.newest()
+	if err != nil {
+		return nil, fmt.Errorf("open the audit trail: %w", err)
+	}
+	t.files.head = found
+	public := options.Key.Public()
+	start := []*entry{{record: Record{Kind: Opened, Key: &public, Time: t.now()}}}
+	missing, err := t.missing(kept.Head, found)
+	if err != nil {
+		return nil, fmt.Errorf("open the audit trail: %w", err)
+	}
+	if missing != "" {
+		options.Logger.Error("The audit trail was altered while the appliance was stopped.", "finding", missing)
+		t.files.head.Sequence = max(found.Sequence, kept.Sequence)
+		start = append(start, &entry{record: Record{
+			Kind: Shortened, Time: t.now(), Through: kept.Sequence, Hash: kept.Hash, Entry: Entry{Text: missing}}})
+	}
+	if err := t.files.write(start); err != nil {
+		return nil, writeFailure(options.Dir, err)
+	}
+	t.head, t.tail = t.files.head, t.files.source
+	options.Logger.Info("Audit trail opened.", "seq", t.head.Sequence, "hash", t.head.Hash)
+	ctx, stop := context.WithCancel(context.Background())
+	t.stop = stop
+	t.work.Go(t.write)
+	t.work.Go(func() { t.keep(ctx, kept) })
+	return t, nil
+}
+
+// missing compares the head in the store with the files. It returns a sentence if records are
+// missing or altered, or "".
+func (t *Trail) missing(kept, found Head) (string, error) {
+	if kept.Sequence == 0 {
+		return "", nil
+	}
+	if kept.Sequence > found.Sequence {
+		return fmt.Sprintf("the newest record was %d, but the files end at record %d", kept.Sequence,
+			found.Sequence), nil
+	}
+	hash, removed, err := t.files.hashAt(kept.Sequence)
+	switch {
+	case err != nil || removed:
+		return "", err
+	case hash != kept.Hash:
+		return fmt.Sprintf("record %d in the files is not the record that was written", kept.Sequence), nil
+	}
+	return "", nil
+}
+
+func (t *Trail) now() time.Time { return t.options.Clock.Now().UTC() }
+
+// Close records the stop of the appliance and waits until all records are on the disk.
+func (t *Trail) Close() error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil
+	}
+	t.closed = true
+	t.queue = append(t.queue, t.refused.due(t.now(), true)...)
+	last := &entry{record: Record{Kind: Closed, Time: t.now()}, done: make(chan error, 1)}
+	t.queue = append(t.queue, last)
+	t.signal()
+	t.mu.Unlock()
+	err := <-last.done
+	t.stop()
+	t.work.Wait()
+	head := t.Head()
+	t.options.Logger.Info("Audit trail closed.", "seq", head.Sequence, "hash", head.Hash)
+	return errors.Join(err, t.files.close())
+}
+
+// Head returns the head of the records on the disk.
+func (t *Trail) Head() Head {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.head
+}
+
+// Begin records that the context's identity begins an operation that changes something or reads a
+// secret. It returns when the record is on the disk. The caller must not run the operation after an
+// error, which is a sentence for the client; otherwise it must call end once, with the status of
+// the response and the objects that the operation created.
+//
+// end does not wait for the disk. The operation has taken place, so an error would be of no use. If
+// the machine loses its power before the record is written, the trail contains only the begin, and
+// the outcome counts as unknown.
+func (t *Trail) Begin(ctx context.Context, begun Entry) (end func(status int, created map[string]string), err error) {
+	actor, begun := actorOf(ctx), begun.clipped()
+	begun.Status, begun.Text = 0, ""
+	begin := &entry{record: Record{Kind: Begin, Time: t.now(), Actor: actor, Entry: begun}}
+	if err := t.wait(begin); err != nil {
+		return nil, err
+	}
+	return func(status int, created map[string]string) {
+		ended := begun.with(created)
+		ended.Status = status
+		t.add(&entry{record: Record{
+			Kind: End, Time: t.now(), Began: begin.record.Sequence, Actor: actor, Entry: ended}})
+	}, nil
+}
+
+// Record records an event, and returns when the record is on the disk.
+func (t *Trail) Record(ctx context.Context, event Entry) error {
+	return t.wait(&entry{record: Record{Kind: Event, Time: t.now(), Actor: actorOf(ctx), Entry: event.clipped()}})
+}
+
+// Refuse records a request that the caller was not permitted to make. It does not wait for the
+// disk. Anyone can cause such records, so equal ones are counted: see [refusals].
+func (t *Trail) Refuse(ctx context.Context, refused Entry) {
+	record := Record{Kind: Refused, Time: t.now(), Actor: actorOf(ctx), Entry: refused.clipped()}
+	if t.refused.first(&record) {
+		t.add(&entry{record: record})
+	}
+}
+
+// wait adds a record and waits until it is on the disk, even if the client has gone: otherwise the
+// trail would contain operations that never began.
+func (t *Trail) wait(added *entry) error {
+	added.done = make(chan error, 1)
+	if !t.add(added) {
+		return ErrClosed
+	}
+	return <-added.done
+}
+
+// add adds a record to the queue. It reports whether the record will be written.
+func (t *Trail) add(added *entry) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || added.record.Kind == Refused && len(t.queue) >= maxQueue {
+		return false
+	}
+	t.queue = append(t.queue, added)
+	t.signal()
+	return true
+}
+
+func (t *Trail) signal() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes queued records until the last one is Closed. Records that arrive during a write are
+// written together in the next one.
+func (t *Trail) write() {
+	for range t.wake {
+		t.mu.Lock()
+		group := t.queue
+		t.queue = nil
+		t.mu.Unlock()
+		if len(group) == 0 {
+			continue
+		}
+		err := t.files.write(group)
+		t.report(group, err)
+		if last := group[len(group)-1]; last.record.Kind == Closed {
+			return
+		}
+	}
+}
+
+// report publishes the result of a write. After an error, the records that nobody waits for return
+// to the queue.
+func (t *Trail) report(group []*entry, err error) {
+	t.mu.Lock()
+	recovered := t.failing != nil && err == nil
+	if err != nil {
+		if t.failing == nil {
+			t.options.Logger.Error("The audit trail cannot be written. Changes are refused.", "error", err)
+		}
+		var rest []*entry
+		for _, one := range group {
+			if one.done == nil {
+				rest = append(rest, one)
+			}
+		}
+		t.queue = append(rest, t.queue...)
+		err = writeFailure(t.options.Dir, err)
+	} else {
+		t.head, t.tail = t.files.head, t.files.source
+		close(t.grown)
+		t.grown = make(chan struct{})
+	}
+	t.failing = err
+	t.mu.Unlock()
+	if recovered {
+		t.options.Logger.Info("The audit trail can be written again. Changes are permitted.")
+	}
+	for _, one := range group {
+		if one.done != nil {
+			one.done <- err
+		}
+	}
+}
+
+// writeFailure returns the error of a write as a sentence.
+func writeFailure(dir string, err error) error {
+	dir, absErr := filepath.Abs(dir)
+	if absErr != nil {
+		return errors.Join(err, absErr)
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		return &fault.Error{Kind: fault.NoSpace, Err: err, Reason: fmt.Sprintf("no space is left to write the audit "+
+			"trail in %s, so nothing may be changed; free space on its file system, then try again", dir)}
+	}
+	return &fault.Error{Kind: fault.Unavailable, Err: err, Reason: fmt.Sprintf("the audit trail in %s cannot be "+
+		"written (%v), so nothing may be changed; remove the cause, then try again", dir, err)}
+}
+
+// keep copies the head to the store and sends the records to the syslog server, until the context
+// ends.
+func (t *Trail) keep(ctx context.Context, kept headRow) {
+	var forwarding sync.WaitGroup
+	sent := newForwarder(t, kept.Sent)
+	if t.options.Syslog != (Syslog{}) {
+		forwarding.Go(func() { sent.run(ctx) })
+	}
+	ticker := t.options.Clock.NewTicker(tick)
+	defer ticker.Stop()
+	failed := false
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+			forwarding.Wait()
+		case <-ticker.Chan():
+			for _, repeated := range t.refused.due(t.now(), false) {
+				t.add(repeated)
+			}
+			t.signal() // tries records again that could not be written
+		}
+		now := headRow{Head: t.Head(), Sent: sent.position()}
+		if now == kept {
+			continue
+		}
+		err := writeHead(context.WithoutCancel(ctx), t.options.DB, now)
+		if err == nil {
+			kept = now
+		} else if !failed {
+			t.options.Logger.Warn("The head of the audit trail could not be copied to the database.", "error", err)
+		}
+		failed = err != nil
+	}
+}

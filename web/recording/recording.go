@@ -1,0 +1,172 @@
+// Package recording records the requests of operations in the audit trail: changes, and readings of
+// secrets. The record is on the disk before the handler runs. If it cannot be written, the handler
+// does not run.
+//
+// Design: docs/design.md#an-audit-trail-of-chained-records.
+package recording
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/access"
+	"landfall/appliance/audittrail"
+	"landfall/web"
+	"landfall/web/operation"
+	"landfall/web/problem"
+)
+
+// registration is the ID of the only operation of agents that is recorded. Their other requests are
+// too many.
+const registration = "v2RegisterHost"
+
+// Recorder records requests.
+type Recorder struct{ trail *audittrail.Trail }
+
+// New returns a recorder for a trail.
+func New(trail *audittrail.Trail) *Recorder { return &Recorder{trail} }
+
+// Wrap returns the handler of an operation with the recording of its requests. The identity must be
+// in the request's context.
+func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
+	if !mayRecord(o) {
+		return o.Handler
+	}
+	return func(c echo.Context) error {
+		secret, recorded := records(c, o)
+		if !recorded {
+			return o.Handler(c)
+		}
+		begun := describe(c, o)
+		begun.Secret = secret
+		created := new(objects)
+		ctx := addressed(c)
+		end, err := r.trail.Begin(ctx, begun)
+		if err != nil {
+			return err
+		}
+		c.SetRequest(c.Request().WithContext(context.WithValue(ctx, objectsKey{}, created)))
+		status := http.StatusInternalServerError // of a panic
+		defer func() { end(status, created.all()) }()
+		if err = o.Handler(c); err == nil || c.Response().Committed {
+			status = c.Response().Status
+		} else {
+			status = problem.From(err).Status
+		}
+		return err
+	}
+}
+
+// Refused records a request that the client was not permitted to make.
+func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
+	refused := describe(c, o)
+	refused.Status = status
+	r.trail.Refuse(addressed(c), refused)
+}
+
+// addressed returns the context of a request, whose identity has the client's address.
+func addressed(c echo.Context) context.Context {
+	ctx := c.Request().Context()
+	identity := access.From(ctx)
+	if identity.Address != "" {
+		return ctx
+	}
+	identity.Address = c.Request().RemoteAddr
+	if host, _, err := net.SplitHostPort(identity.Address); err == nil {
+		identity.Address = host
+	}
+	return access.With(ctx, identity)
+}
+
+// mayRecord reports whether some requests of an operation are recorded.
+func mayRecord(o operation.Operation) bool {
+	return o.Access.Secret || !safe(o.Method) || o.Method == operation.Any
+}
+
+// records reports whether a request reads a secret, and whether it is recorded.
+func records(c echo.Context, o operation.Operation) (secret, recorded bool) {
+	request := c.Request()
+	switch {
+	case o.Access.Secret:
+		secret = o.Access.RoleFor(c.QueryParam) == o.Access.Role
+	case o.Method == operation.Any && safe(request.Method):
+		secret = kubernetesSecret(request.URL.Path)
+	}
+	if secret {
+		return true, true
+	}
+	if safe(request.Method) {
+		return false, false
+	}
+	// Without authentication, agents are not told apart from other clients.
+	kind := access.From(request.Context()).Kind
+	person := kind == access.Person || kind == access.Program
+	return false, !o.Access.Agents || person || o.ID == registration
+}
+
+func safe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions ||
+		method == operation.RouteNotFound
+}
+
+// kubernetesSecret reports whether a path of the Kubernetes API contains Secrets.
+func kubernetesSecret(path string) bool {
+	return strings.HasPrefix(path, "/api/v1/") && (strings.HasSuffix(path, "/secrets") ||
+		strings.Contains(path, "/secrets/"))
+}
+
+// describe returns the description of a request. It contains neither the query nor the parts of the
+// path that are tokens or codes.
+func describe(c echo.Context, o operation.Operation) audittrail.Entry {
+	ids := make(map[string]string)
+	segments := strings.Split(o.Path, "/")
+	for i, segment := range segments {
+		name, parameter := strings.CutPrefix(segment, ":")
+		switch {
+		case segment == "*" && o.Method == operation.Any:
+			segments[i] = c.Param("*")
+		case parameter && name != "token" && name != "file":
+			segments[i] = c.Param(name)
+			ids[name] = c.Param(name)
+		}
+	}
+	return audittrail.Entry{
+		Operation: cmp.Or(o.ID, o.Access.CheckedBy), Method: c.Request().Method, Path: strings.Join(segments, "/"),
+		Objects: ids, Request: web.RequestID(c.Request().Context()),
+	}
+}
+
+// objects are the objects that an operation created.
+type objects struct {
+	mu  sync.Mutex
+	ids map[string]string
+}
+
+type objectsKey struct{}
+
+// Created adds an object that an operation created to the record of the request. The context must
+// be the request's.
+func Created(ctx context.Context, name, id string) {
+	created, ok := ctx.Value(objectsKey{}).(*objects)
+	if !ok {
+		return // the request is not recorded
+	}
+	created.mu.Lock()
+	defer created.mu.Unlock()
+	if created.ids == nil {
+		created.ids = make(map[string]string)
+	}
+	created.ids[name] = id
+}
+
+func (o *objects) all() map[string]string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ids
+}
