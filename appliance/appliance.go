@@ -22,6 +22,7 @@ import (
 	"landfall/appliance/abi"
 	"landfall/appliance/ams"
 	"landfall/appliance/architecture"
+	"landfall/appliance/audittrail"
 	"landfall/appliance/bmc"
 	"landfall/appliance/config"
 	"landfall/appliance/discovery"
@@ -45,6 +46,7 @@ import (
 	"landfall/web/console"
 	"landfall/web/image"
 	"landfall/web/kube"
+	"landfall/web/recording"
 )
 
 const (
@@ -66,6 +68,7 @@ type Appliance struct {
 	urls       []string
 	db         *store.DB
 	siteKey    *sitekey.Key
+	trail      *audittrail.Trail
 	recent     *journal.RecentLog
 	rules      *site.Rules
 	mirror     *site.Manager
@@ -151,6 +154,9 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}
 	logger.Info("Site key loaded. It signs the files that leave the appliance.", "fingerprint",
 		a.siteKey.Public().Fingerprint())
+	if a.trail, err = a.openTrail(); err != nil {
+		return nil, err
+	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
 		Files: mirrorFiles, DB: a.db, Version: version, Logger: logger,
 	}); err != nil {
@@ -237,9 +243,21 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	return a, err
 }
 
+func (a *Appliance) openTrail() (*audittrail.Trail, error) {
+	syslog, err := audittrail.ParseSyslog(a.config.Audit.Syslog)
+	if err != nil {
+		return nil, err
+	}
+	return audittrail.Open(audittrail.Options{
+		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
+		Bytes: int64(a.config.Audit.Bytes), Syslog: syslog,
+	})
+}
+
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
+		Wrap: recording.New(a.trail).Wrap,
 	})
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Logger: a.log,
@@ -283,6 +301,7 @@ func (a *Appliance) newServer() error {
 		console.MetricsOperations(metrics),
 		console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
 		console.StaticNetworkOperations(a.engine), console.BMCOperations(bmcService{a.bmcs, a.infraEnvs}),
+		console.AuditOperations(a.trail),
 		console.JournalOperations(journal.Service{
 			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,
 		}),
@@ -403,6 +422,9 @@ func (a *Appliance) Close() error {
 	}
 	if a.rules != nil {
 		a.rules.Close()
+	}
+	if a.trail != nil {
+		errs = append(errs, a.trail.Close())
 	}
 	if a.db != nil {
 		errs = append(errs, a.db.Close())

@@ -20,6 +20,7 @@ import (
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/kube"
+	"landfall/web/recording"
 )
 
 // kubernetesSecrets is the purpose with which the site's key encrypts Kubernetes Secrets.
@@ -107,7 +108,8 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	}
 	server, own := a.server, (*web.Server)(nil)
 	if k.listener != nil {
-		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown})
+		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
+			Wrap: recording.New(a.trail).Wrap})
 		server = own
 	}
 	s := &kubernetesServer{

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/audittrail"
 	"landfall/appliance/engine/validation"
 )
 
@@ -227,6 +228,10 @@ func (r reader) checked(text, check string) (any, error) {
 		if validation.CheckDisabled([]validation.ID{validation.ID(text)}) != nil {
 			return nil, errInvalid
 		}
+	case "syslog":
+		if _, err := audittrail.ParseSyslog(text); err != nil {
+			return nil, errInvalid
+		}
 	case "path":
 		if text == "" {
 			return nil, errInvalid
@@ -326,6 +331,7 @@ func expected(field reflect.StructField) string {
 		"sha256":     "64 hexadecimal digits",
 		"version":    "a version such as 4.19 or 4.19.3; give it in quotes",
 		"host":       "a DNS name or an IP address",
+		"syslog":     "unix:///dev/log, udp://HOST:PORT or tcp://HOST:PORT",
 		"path":       "a path",
 		"validation": "the ID of an optional host validation, such as mtu-valid",
 		"file":       "the path of a file",

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"landfall/appliance/access/people"
+	"landfall/appliance/audittrail"
 	"landfall/appliance/engine/lifecycle"
 )
 
@@ -23,7 +23,6 @@ type Config struct {
 	DataDir       string         `mapstructure:"data_dir" check:"path"`
 	Auth          string         `mapstructure:"auth" oneof:"local none"`
 	AllowedHosts  []string       `mapstructure:"allowed_hosts" check:"host"`
-	Sessions      Sessions       `mapstructure:"sessions"`
 	OSImages      []OSImage      `mapstructure:"os_images"`
 	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url"`
 	ReleaseImages []ReleaseImage `mapstructure:"release_images"`
@@ -37,6 +36,7 @@ type Config struct {
 	Capabilities  Capabilities   `mapstructure:"capabilities"`
 	Kubernetes    Kubernetes     `mapstructure:"kubernetes"`
 	Joining       Joining        `mapstructure:"joining"`
+	Audit         Audit          `mapstructure:"audit"`
 	Log           Log            `mapstructure:"log"`
 }
 
@@ -48,12 +48,6 @@ const (
 
 // listenWithoutAuth is the default of the key listen if clients do not authenticate.
 const listenWithoutAuth = "127.0.0.1:8090"
-
-// Sessions limits how long people stay logged in.
-type Sessions struct {
-	Idle  time.Duration `mapstructure:"idle"`
-	Total time.Duration `mapstructure:"total"`
-}
 
 // Joining configures how the appliance helps hosts to join installed clusters.
 type Joining struct {
@@ -174,6 +168,12 @@ type Capabilities struct {
 	Enforce bool `mapstructure:"enforce"`
 }
 
+// Audit configures the audit trail.
+type Audit struct {
+	Bytes  Bytes  `mapstructure:"bytes"`
+	Syslog string `mapstructure:"syslog" check:"syslog"`
+}
+
 // Log configures the log on standard error.
 type Log struct {
 	Format string `mapstructure:"format" oneof:"auto text json"`
@@ -184,10 +184,9 @@ type Log struct {
 // own service.
 func Default() Config {
 	return Config{
-		Listen:   "0.0.0.0:8090",
-		DataDir:  "landfall-data",
-		Auth:     AuthLocal,
-		Sessions: Sessions{Idle: people.DefaultIdle, Total: people.DefaultTotal},
+		Listen:  "0.0.0.0:8090",
+		DataDir: "landfall-data",
+		Auth:    AuthLocal,
 		Limits: Limits{
 			RequestBodyBytes:    4 << 20,
 			LogUploadBytes:      1 << 30,
@@ -217,7 +216,8 @@ func Default() Config {
 			FinalStatus:  "Active",
 			CallInterval: 200 * time.Millisecond,
 		},
-		Log: Log{Format: "auto", Level: "info"},
+		Audit: Audit{Bytes: audittrail.DefaultBytes},
+		Log:   Log{Format: "auto", Level: "info"},
 	}
 }
 

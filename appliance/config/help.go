@@ -17,9 +17,6 @@ var help = map[string]string{
 		"is 127.0.0.1:8090",
 	"allowed_hosts": "names under which clients may address the appliance, in addition to its addresses, the " +
 		"machine's name and the names in url",
-	"sessions.idle":  "time without a request after which a person must log in again",
-	"sessions.total": "time after which a person must log in again in any case",
-
 	"os_images": "live ISOs, the base of discovery ISOs, as YAML",
 	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
 		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
@@ -94,6 +91,10 @@ var help = map[string]string{
 	"joining.give_up": "time after a host's restart to wait for it in an unreachable cluster; unlimited for clusters " +
 		"of the Kubernetes API",
 	"joining.interval": "time between two checks of a cluster while hosts join it",
+
+	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
+	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT or " +
+		"tcp://HOST:PORT; default: none",
 
 	"log.format": "text for people, json for programs; auto: text on a terminal, json elsewhere",
 	"log.level":  "minimum level of log lines",

@@ -15,6 +15,7 @@ import (
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/description"
 	"landfall/web/operation"
+	"landfall/web/recording"
 )
 
 func clusterID(c echo.Context) string { return c.Param("cluster_id") }
@@ -145,7 +146,16 @@ func (s *Service) registerCluster(c echo.Context) error {
 		return err
 	}
 	cluster, err := s.Engine.RegisterCluster(c.Request().Context(), &params.ClusterCreateParams)
-	return answer(c, http.StatusCreated, cluster, err)
+	return answerCreated(c, cluster, err)
+}
+
+// answerCreated sends a new cluster, or returns the error.
+func answerCreated(c echo.Context, cluster *models.Cluster, err error) error {
+	if err != nil {
+		return err
+	}
+	recording.Created(c.Request().Context(), "cluster_id", cluster.ID.String())
+	return c.JSON(http.StatusCreated, cluster)
 }
 
 // defaultConfig returns the defaults of a new cluster. The appliance never deletes inactive
@@ -173,7 +183,7 @@ func (s *Service) importCluster(c echo.Context) error {
 		return err
 	}
 	cluster, err := s.Engine.ImportCluster(c.Request().Context(), params)
-	return answer(c, http.StatusCreated, cluster, err)
+	return answerCreated(c, cluster, err)
 }
 
 func (s *Service) registerDisconnectedCluster(c echo.Context) error {
@@ -183,7 +193,7 @@ func (s *Service) registerDisconnectedCluster(c echo.Context) error {
 	}
 	cluster, err := s.Engine.RegisterDisconnectedCluster(c.Request().Context(), conv.Value(params.Name),
 		conv.Value(params.OpenshiftVersion))
-	return answer(c, http.StatusCreated, cluster, err)
+	return answerCreated(c, cluster, err)
 }
 
 func (s *Service) getCluster(c echo.Context) error {

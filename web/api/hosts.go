@@ -11,6 +11,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/web/operation"
 	"landfall/web/problem"
+	"landfall/web/recording"
 )
 
 func hostID(c echo.Context) string { return c.Param("host_id") }
@@ -133,6 +134,7 @@ func (s *Service) registerHost(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	recording.Created(c.Request().Context(), "host_id", registration.Host.ID.String())
 	return c.JSON(http.StatusCreated, &registered{registration.Host, registration.Runner})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/web/operation"
+	"landfall/web/recording"
 )
 
 func infraEnvID(c echo.Context) string { return c.Param("infra_env_id") }
@@ -59,7 +60,11 @@ func (s *Service) registerInfraEnv(c echo.Context) error {
 		return err
 	}
 	env, err := s.Engine.RegisterInfraEnv(c.Request().Context(), params)
-	return answer(c, http.StatusCreated, env, err)
+	if err != nil {
+		return err
+	}
+	recording.Created(c.Request().Context(), "infra_env_id", env.ID.String())
+	return c.JSON(http.StatusCreated, env)
 }
 
 func (s *Service) getInfraEnv(c echo.Context) error {

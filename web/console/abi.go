@@ -17,6 +17,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/web/operation"
 	"landfall/web/problem"
+	"landfall/web/recording"
 )
 
 // ABIRoute is the route to which agent-based installer directories are posted.
@@ -72,6 +73,7 @@ func (d abiDirectories) add(c echo.Context) error {
 	if made.ClusterID == "" {
 		return answer(c, made, nil)
 	}
+	recording.Created(c.Request().Context(), "cluster_id", made.ClusterID)
 	return c.JSON(http.StatusCreated, made)
 }
 

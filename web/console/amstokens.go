@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/ams/local"
 	"landfall/web/operation"
 	"landfall/web/problem"
+	"landfall/web/recording"
 )
 
 // Tokens manages the tokens of programs, such as the ocm command, that use the site's API instead
@@ -77,6 +78,7 @@ func (t amsTokens) issue(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	recording.Created(c.Request().Context(), "token_id", issued.ID)
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return c.JSON(http.StatusCreated, issued)
 }

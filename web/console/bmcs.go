@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/bmc"
 	"landfall/web/operation"
 	"landfall/web/problem"
+	"landfall/web/recording"
 )
 
 // BMCsRoute is the route of the servers whose BMCs the appliance controls. The parameter :id of the
@@ -168,6 +169,7 @@ func (b bmcServers) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	recording.Created(c.Request().Context(), "bmc_id", server.ID)
 	c.Response().Header().Set(echo.HeaderLocation, BMCsRoute+"/"+server.ID)
 	return c.JSON(http.StatusCreated, server)
 }
