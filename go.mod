@@ -61,7 +61,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
+require github.com/ProtonMail/go-crypto v1.5.2
+
 require (
+	github.com/cloudflare/circl v1.6.3 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
 	github.com/onsi/ginkgo/v2 v2.32.0 // indirect

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
 
@@ -37,6 +38,7 @@ import (
 	"landfall/appliance/process"
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
+	"landfall/appliance/release/trust"
 	"landfall/appliance/sitekey"
 	"landfall/assets"
 	"landfall/store"
@@ -77,6 +79,8 @@ type Appliance struct {
 	abi        *abi.Service
 	rehearsals *rehearsal.Service
 	releases   *release.Library
+	policy     *trust.Policy
+	allowed    *trust.Manager
 	engine     *engine.Engine
 	ams        *ams.Service
 	images     *osimage.Library
@@ -162,10 +166,13 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}); err != nil {
 		return nil, err
 	}
+	if a.policy, err = newReleasePolicy(config, a.rules, a.db); err != nil {
+		return nil, err
+	}
 	cache := filepath.Join(config.DataDir, "installers")
 	if a.releases, err = release.New(release.Options{
 		Mirror: a.rules.Client(), CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
-		CommandTimeout: config.Timeouts.Installer, Logger: logger,
+		CommandTimeout: config.Timeouts.Installer, Logger: logger, Policy: a.policy,
 	}); err != nil {
 		return nil, err
 	}
@@ -195,8 +202,9 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		Projector: projector, Follows: a.followed(), BeforeInstall: a.abiHosts.ApplyAll,
 		WithoutAMS: !config.AMS.Enabled,
 		DB:         a.db, AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
-		URL:        a.urls[0],
-		BaseImages: discovery.Checker{Bases: a.images},
+		ReleasePolicy: a.policy,
+		URL:           a.urls[0],
+		BaseImages:    discovery.Checker{Bases: a.images},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
@@ -226,6 +234,8 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		wake = a.kubernetes.loop.RetryFailed
 	}
 	a.mirror = site.NewManager(a.rules, a.engine, wake)
+	a.allowed = trust.NewManager(a.policy, a.engine,
+		func() (authn.Keychain, error) { return configuredReleases(config).Keychain("") }, wake, logger)
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		Releases:   configuredReleases(config).Releases,
@@ -295,6 +305,7 @@ func (a *Appliance) newServer() error {
 		}),
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
+		console.ReleaseOperations(a.allowed),
 		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
 		console.OperatorOperations(a.engine),
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/osimage"
 	"landfall/appliance/release"
+	"landfall/appliance/release/trust"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -64,4 +65,17 @@ func configuredReleases(config config.Config) release.ConfiguredReleases {
 			CPUArchitecture: image.CPUArchitecture, URL: image.URL})
 	}
 	return known
+}
+
+// newReleasePolicy returns the policy that decides which releases may be used.
+func newReleasePolicy(config config.Config, rules *site.Rules, db *store.DB) (*trust.Policy, error) {
+	keys, err := trust.ReadKeys(config.Releases.SigningKeys)
+	if err != nil {
+		return nil, err
+	}
+	options := trust.Options{DB: db, Keys: keys, Signatures: rules.SignaturesOf, Resolve: rules.Digest}
+	for _, image := range config.ReleaseImages {
+		options.Configured = append(options.Configured, image.URL)
+	}
+	return trust.New(options)
 }

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 
@@ -45,6 +46,9 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 	b, err := New(ctx, isolated, logger, a.version)
 	if err != nil {
 		return nil, err
+	}
+	if err := b.policy.Adopt(ctx, a.policy); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
 	return &rehearsal.Appliance{
 		Engine: b.engine, Bases: b.images, Prover: b.proofs, URL: b.LocalURL(), Run: b.Run,

@@ -31,6 +31,13 @@ func (c *client) addFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&c.url, "url", defaultURL, "URL of the running appliance")
 }
 
+// AddFlags and Call make the client available to the subpackages of commands.
+func (c *client) AddFlags(flags *pflag.FlagSet) { c.addFlag(flags) }
+
+func (c *client) Call(ctx context.Context, method, path string, in, out any) error {
+	return c.call(ctx, method, path, in, out)
+}
+
 // call sends in as JSON (nil for no body) to a path below the appliance's URL and decodes the
 // answer into out (nil to ignore it; *[]byte for the raw bytes).
 func (c *client) call(ctx context.Context, method, path string, in, out any) error {

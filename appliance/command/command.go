@@ -17,6 +17,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/release"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
 	"landfall/web"
@@ -96,8 +97,14 @@ func newRoot() (*cobra.Command, *bool) {
 	}
 	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(),
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
-		newRehearse(), newJournal(), newAMS(), newBMC(), newVersion())
+		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), newVersion())
 	return root, started
+}
+
+func newRelease() *cobra.Command {
+	cmd := &cobra.Command{Use: "release", Short: "Show and change the releases that may be used"}
+	group(cmd, release.Commands(func() release.Client { return &client{} })...)
+	return cmd
 }
 
 // group adds subcommands to a command. The command itself prints its help, and an unknown

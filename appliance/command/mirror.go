@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"landfall/appliance/command/release"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
 	"landfall/web/console"
@@ -64,7 +65,7 @@ func newMirrorImport() *cobra.Command {
 	appliance := &client{}
 	level := &mirrorLevel{}
 	var name string
-	var asJSON bool
+	var asJSON, allow bool
 	cmd := &cobra.Command{
 		Use:   "import PATH",
 		Short: "Import mirror rules into a running appliance",
@@ -90,6 +91,11 @@ func newMirrorImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if allow {
+				if err := release.AllowSigned(cmd.Context(), appliance, arguments[0], cmd.ErrOrStderr()); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), model)
 			}
@@ -102,6 +108,8 @@ func newMirrorImport() *cobra.Command {
 	level.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&name, "name", "", "name of the import; default: the name of the file or directory")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&allow, "allow-releases", false,
+		"also allow the releases whose signatures are in the import, without checking the signatures")
 	return cmd
 }
 

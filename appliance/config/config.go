@@ -26,6 +26,7 @@ type Config struct {
 	OSImages      []OSImage      `mapstructure:"os_images"`
 	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url"`
 	ReleaseImages []ReleaseImage `mapstructure:"release_images"`
+	Releases      Releases       `mapstructure:"releases"`
 	Mirror        Mirror         `mapstructure:"mirror"`
 	Images        Images         `mapstructure:"images"`
 	NTPSources    []string       `mapstructure:"ntp_sources" check:"host"`
@@ -87,6 +88,11 @@ type ReleaseImage struct {
 	URL              string `mapstructure:"url" check:"pullspec"`
 	Default          bool   `mapstructure:"default"`
 	SupportLevel     string `mapstructure:"support_level" oneof:"production maintenance beta end-of-life"`
+}
+
+// Releases configures which releases may be used, in addition to those in release_images.
+type Releases struct {
+	SigningKeys []string `mapstructure:"signing_keys" check:"file"`
 }
 
 // Mirror describes the content of the site's mirror registry and how the appliance trusts it.

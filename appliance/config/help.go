@@ -21,7 +21,9 @@ var help = map[string]string{
 	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
 		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
 	"release_images": "OpenShift releases available for clusters, as YAML",
-	"ntp_sources":    "time servers for all hosts, names or addresses",
+	"releases.signing_keys": "files with the OpenPGP public keys whose signatures allow a release, " +
+		"in addition to release_images",
+	"ntp_sources": "time servers for all hosts, names or addresses",
 
 	"mirror.registries_conf": "registries.conf (version 2) with the site's mirrors",
 	"mirror.idms_files": "files with ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, " +

@@ -32,6 +32,11 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 	if err != nil {
 		return nil, err
 	}
+	if e.options.ReleasePolicy != nil {
+		if err := e.options.ReleasePolicy.CheckName(ctx, row.API.OcpReleaseImage); err != nil {
+			return nil, err
+		}
+	}
 	id := row.API.ID.String()
 	var fresh record.Cluster
 	err = e.update(ctx, func(c *change) error {

@@ -59,6 +59,14 @@ type Releases interface {
 		error)
 }
 
+// ReleasePolicy decides which releases the site allows; *trust.Policy implements it.
+type ReleasePolicy interface {
+	// Check returns an error unless the release with the digest may be used. pullSpec is its name.
+	Check(ctx context.Context, pullSpec, digest string, secret authn.Keychain) error
+	// CheckName is like Check for a release that is not resolved yet. It accepts a tag.
+	CheckName(ctx context.Context, pullSpec string) error
+}
+
 // Mirror provides the site's mirror rules; *mirror.Rules implements it.
 type Mirror interface {
 	RegistriesConf() []byte
@@ -90,10 +98,13 @@ type ReleaseImage = description.Release
 
 // Options holds the dependencies and settings of an engine.
 type Options struct {
-	DB           *store.DB
-	Releases     Releases
-	Mirror       Mirror
-	MirrorProver MirrorProver // nil: the mirror is not checked before an installation
+	DB       *store.DB
+	Releases Releases
+	Mirror   Mirror
+	// ReleasePolicy decides which releases may be used; nil allows all of them. The release library
+	// has its own check before it runs a program.
+	ReleasePolicy ReleasePolicy
+	MirrorProver  MirrorProver // nil: the mirror is not checked before an installation
 	// AccessAt returns the access to images at a level: the site, an infra-env or a cluster, each
 	// of which may have mirror rules. If nil, Releases, Mirror, Catalogs and CatalogReader apply at
 	// all levels.

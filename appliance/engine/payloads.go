@@ -2,8 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
@@ -12,8 +18,8 @@ import (
 	"landfall/store"
 )
 
-// payload resolves a release through the mirror. The result is stored, so that hosts can boot while
-// the registry is unavailable.
+// payload resolves a release through the mirror and rejects a release that the site does not allow.
+// The result is stored, so that hosts can boot while the registry is unavailable.
 func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	secret string) (*release.Payload, error) {
 	secret, err := record.OpenSecret(e.options.Secrets, secret)
@@ -27,6 +33,11 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	payload, err := releases.Payload(ctx, pullSpec, arch, credentials)
 	if err != nil {
 		return nil, err
+	}
+	if e.options.ReleasePolicy != nil {
+		if err := e.options.ReleasePolicy.Check(ctx, pullSpec, payload.Digest, credentials); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return record.Payloads.Put(tx, record.PayloadKey(pullSpec, arch), &record.Payload{
@@ -67,6 +78,47 @@ func (e *Engine) agentImage(ctx context.Context, row *record.InfraEnv) (string, 
 		return "", unavailable(err, "%s", sentence.New(err))
 	}
 	return image, nil
+}
+
+// ReleaseAllowed adds an event to each cluster whose release an administrator allowed.
+func (e *Engine) ReleaseAllowed(ctx context.Context, digest, by string) error {
+	return e.addReleaseEvents(ctx, digest, event.ReleaseAllowed, "release %s was allowed by %s", digest, by)
+}
+
+// ReleaseForgotten adds an event to each cluster whose release an administrator no longer allows.
+func (e *Engine) ReleaseForgotten(ctx context.Context, digest, by string) error {
+	return e.addReleaseEvents(ctx, digest, event.ReleaseForgotten, "release %s is no longer allowed, by %s", digest, by)
+}
+
+// addReleaseEvents adds an event to each cluster that names a release by its digest.
+func (e *Engine) addReleaseEvents(ctx context.Context, digest, name, format string, args ...any) error {
+	var ids []string
+	if err := e.options.DB.View(func(tx *store.Tx) error {
+		return record.Clusters.Each(tx, "", func(id string, row *record.Cluster) error {
+			if strings.HasSuffix(row.API.OcpReleaseImage, "@"+digest) {
+				ids = append(ids, id)
+			}
+			return nil
+		})
+	}); err != nil || len(ids) == 0 {
+		return err
+	}
+	return e.update(ctx, func(c *change) error {
+		for _, id := range ids {
+			row, err := c.cluster(id)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := c.clusterEvent(row, name, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name,
+				fmt.Sprintf(format, args...)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // ReadRelease reads the version and the architecture of a release through the site's mirror.

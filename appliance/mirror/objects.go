@@ -145,6 +145,29 @@ func (r *Rules) CatalogSources() []CatalogSource {
 // the rules.
 func (r *Rules) Signatures() []string {
 	var digests []string
+	for digest := range r.signatures {
+		if !slices.Contains(digests, digest) {
+			digests = append(digests, digest)
+		}
+	}
+	slices.Sort(digests)
+	return digests
+}
+
+// SignaturesOf returns the OpenPGP signatures of a release in the documents of the rules. They are
+// not verified.
+func (r *Rules) SignaturesOf(digest string) [][]byte {
+	var signatures [][]byte
+	for of, signature := range r.signatures {
+		if of == digest {
+			signatures = append(signatures, signature)
+		}
+	}
+	return signatures
+}
+
+// signatures yields the digest of a release and a signature, for each signature in the documents.
+func (r *Rules) signatures(yield func(digest string, signature []byte) bool) {
 	for _, o := range r.Objects() {
 		if o.Kind != KindSignatures {
 			continue
@@ -153,14 +176,13 @@ func (r *Rules) Signatures() []string {
 			// The keys are sha256-<hex>-<number>.
 			algorithm, rest, _ := strings.Cut(o.data.Content[i].Value, "-")
 			sum, _, _ := strings.Cut(rest, "-")
-			if _, err := base64.StdEncoding.DecodeString(o.data.Content[i+1].Value); err != nil || sum == "" {
+			signature, err := base64.StdEncoding.DecodeString(o.data.Content[i+1].Value)
+			if err != nil || sum == "" {
 				continue
 			}
-			if digest := algorithm + ":" + sum; !slices.Contains(digests, digest) {
-				digests = append(digests, digest)
+			if !yield(algorithm+":"+sum, signature) {
+				return
 			}
 		}
 	}
-	slices.Sort(digests)
-	return digests
 }

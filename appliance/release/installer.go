@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"landfall/appliance/architecture"
@@ -70,10 +71,13 @@ func sourceOf(p *Payload, goos, goarch string) (source, error) {
 // progress (may be nil) is called with the fetched bytes and the total, which may grow. It is
 // called from other goroutines and must return quickly.
 //
-// The file stays until release is called. Errors: *MissingImageError, *UnsupportedInstallerError,
-// *DigestError, *DiskFullError, and those of the registry.
+// The file stays until release is called. Errors: that of the [Policy], *MissingImageError,
+// *UnsupportedInstallerError, *DigestError, *DiskFullError, and those of the registry.
 func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keychain,
 	progress func(done, total int64)) (inst *Installer, release func(), err error) {
+	if err := l.check(ctx, p, secret); err != nil {
+		return nil, nil, err
+	}
 	from, err := sourceOf(p, runtime.GOOS, runtime.GOARCH)
 	if err != nil {
 		return nil, nil, err
@@ -81,6 +85,11 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 	spec, err := p.Component(from.tag)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, err := name.NewDigest(spec); err != nil {
+		// The digest of the release would not determine the program.
+		return nil, nil, fmt.Errorf("release %s names its image %q by a tag (%s); use a release that names its images "+
+			"by their digests", p.Version, from.tag, spec)
 	}
 	key := strings.ReplaceAll(p.Digest, ":", "-") + "-" + p.Architecture
 	f, leave := l.join(ctx, key, progress, func(ctx context.Context, progress func(done, total int64)) (*Installer,
@@ -101,6 +110,15 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 		return nil, nil, fmt.Errorf("extract openshift-install of release %s: %w", p.Version, f.err)
 	}
 	return f.installer, sync.OnceFunc(func() { l.releaseUse(key) }), nil
+}
+
+// check asks the policy whether the payload's program may run. The payload's digest determines the
+// program, because the payload names its images by their digests.
+func (l *Library) check(ctx context.Context, p *Payload, secret authn.Keychain) error {
+	if l.policy == nil {
+		return errors.New("openshift-install cannot be used, because no policy decides which releases are allowed")
+	}
+	return l.policy.Check(ctx, p.PullSpec, p.Digest, secret)
 }
 
 // sharedExtraction is one extraction on which several callers may wait.

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/mirror"
@@ -34,6 +35,16 @@ type Options struct {
 	CommandTimeout time.Duration   // for one run of openshift-install; 0 for DefaultCommandTimeout
 	Clock          clockwork.Clock // for delays between attempts; nil for the real clock
 	Logger         *slog.Logger
+	// Policy decides which releases may be used. Without a policy, the library reads releases but
+	// provides no openshift-install.
+	Policy Policy
+}
+
+// Policy decides which releases may be used; *trust.Policy implements it.
+type Policy interface {
+	// Check returns an error unless the release with the digest may be used. pullSpec is its name,
+	// the secret has the credentials for its registry.
+	Check(ctx context.Context, pullSpec, digest string, secret authn.Keychain) error
 }
 
 // Library caches the releases that this appliance has read: the metadata in memory, and the
@@ -51,6 +62,7 @@ type state struct {
 	dir     string
 	limit   int64
 	timeout time.Duration
+	policy  Policy
 	clock   clockwork.Clock
 	log     *slog.Logger
 
@@ -80,7 +92,8 @@ func New(o Options) (*Library, error) {
 		return nil, fmt.Errorf("open the release cache: %w", err)
 	}
 	l := &Library{mirror: o.Mirror, state: &state{
-		dir: dir, limit: o.CacheLimit, timeout: o.CommandTimeout, clock: o.Clock, log: o.Logger,
+		dir: dir, limit: o.CacheLimit, timeout: o.CommandTimeout, policy: o.Policy, clock: o.Clock,
+		log:      o.Logger,
 		payloads: map[payloadKey]*Payload{}, inUse: map[string]int{}, extractions: map[string]*sharedExtraction{},
 		extracting: make(chan struct{}, 1),
 	}}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -86,7 +88,7 @@ func (s *site) library(change ...func(*Options)) *Library {
 
 func newLibrary(t *testing.T, rules *mirror.Rules, change ...func(*Options)) *Library {
 	o := Options{Mirror: mirror.NewClient(rules, mirror.ClientOptions{}), CacheDir: t.TempDir(),
-		Logger: slog.New(slog.DiscardHandler)}
+		Logger: slog.New(slog.DiscardHandler), Policy: anyRelease{}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -94,6 +96,23 @@ func newLibrary(t *testing.T, rules *mirror.Rules, change ...func(*Options)) *Li
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
+}
+
+// anyRelease allows all releases.
+type anyRelease struct{}
+
+func (anyRelease) Check(context.Context, string, string, authn.Keychain) error { return nil }
+
+// onlyRelease allows the release with a digest.
+type onlyRelease string
+
+var errNotAllowed = errors.New("not allowed")
+
+func (o onlyRelease) Check(_ context.Context, _, digest string, _ authn.Keychain) error {
+	if digest != string(o) {
+		return errNotAllowed
+	}
+	return nil
 }
 
 func (s *site) push(img v1.Image) string {

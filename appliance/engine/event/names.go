@@ -74,6 +74,8 @@ const (
 	MirrorProven         = "mirror_proven"             // ours: the mirror has all images of an installation
 	MirrorGaps           = "mirror_gaps_found"         // ours: the mirror lacks images
 	MirrorGapsAccepted   = "mirror_gaps_accepted"      // ours: a user accepted the gaps
+	ReleaseAllowed       = "release_allowed"           // ours: an administrator allowed the cluster's release
+	ReleaseForgotten     = "release_forgotten"         // ours: the release is no longer allowed
 	OperatorsSelected    = "cluster_operators_updated" // ours
 	Degraded             = "cluster_degraded_OLM_operators_failed"
 	SubscriptionUpdated  = "cluster_subscription_updated" // ours

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-openapi/swag/conv"
+	"github.com/google/go-containerregistry/pkg/authn"
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/openshift/assisted-service/models"
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
@@ -16,10 +18,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/engine"
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/record"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
+	"landfall/appliance/release/trust"
 	"landfall/store"
 )
 
@@ -68,6 +73,28 @@ func TestPullSecret_missingReference(t *testing.T) {
 	b.Apply(imageSetManifest, threeNodesManifest, strings.Replace(deploymentManifest, "  pullSecretRef: {name: pull}\n",
 		"", 1))
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "PullSecret is required")
+}
+
+// notAllowed is a policy that allows no release.
+type notAllowed struct{}
+
+func (notAllowed) Check(_ context.Context, pullSpec, digest string, _ authn.Keychain) error {
+	return &trust.NotAllowedError{PullSpec: pullSpec, Digest: digest}
+}
+
+func (notAllowed) CheckName(context.Context, string) error { return nil }
+
+func TestImageSet_releaseNotAllowed(t *testing.T) {
+	b := newSite(t, func(o *engine.Options) { o.ReleasePolicy = notAllowed{} })
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, threeNodesManifest)
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"release quay.io/release:4.20.8 is not allowed at this site")
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return record.Clusters.Keys(tx, "", func(id string) error {
+			t.Errorf("cluster %s exists", id)
+			return nil
+		})
+	}))
 }
 
 func TestImageSet_missingOrInvalid(t *testing.T) {

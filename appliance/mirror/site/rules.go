@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine"
@@ -258,6 +259,27 @@ func (r *Rules) clientAt(level mirror.Level) *mirror.Client {
 		r.layered[level] = client
 	}
 	return client
+}
+
+// SignaturesOf returns the signatures of a release in the rules of all levels. They are not
+// verified.
+func (r *Rules) SignaturesOf(digest string) [][]byte {
+	signatures := r.client.Rules().SignaturesOf(digest)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, rules := range r.own {
+		signatures = append(signatures, rules.SignaturesOf(digest)...)
+	}
+	return signatures
+}
+
+// Digest returns the digest to which a pull spec refers according to the rules of the appliance.
+func (r *Rules) Digest(ctx context.Context, pullSpec string, secret authn.Keychain) (string, error) {
+	image, _, err := r.client.Get(ctx, pullSpec, secret)
+	if err != nil {
+		return "", err // the error names the image
+	}
+	return image.Digest.String(), nil
 }
 
 // Close closes idle connections to the mirror.

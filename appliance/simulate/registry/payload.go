@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,6 +57,7 @@ type Payload struct {
 	Version      string // "" for 4.20.8-standin
 	Architecture string // RPM's spelling; "" for x86_64
 	OSVersion    string // version of the CoreOS boot images; "" for 9.6.20251023-0
+	Installer    string // content of openshift-install; "" for the launcher
 	Faults       PayloadFaults
 }
 
@@ -149,7 +151,7 @@ func (p Payload) component(tag string) (v1.Image, error) {
 		tag+" of an OpenShift release.\n")}
 	if tag == installerTag && !p.Faults.NoInstaller {
 		files = append(files, layerFile{name: "usr/bin/" + "openshift-install", mode: 0o755,
-			text: installer.Launcher()})
+			text: cmp.Or(p.Installer, installer.Launcher())})
 	}
 	if tag == machineOSImagesTag {
 		iso, err := p.liveISO()

@@ -1,0 +1,152 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"landfall/appliance/access"
+	"landfall/appliance/engine"
+	"landfall/appliance/fault"
+	"landfall/appliance/sentence"
+	"landfall/store"
+)
+
+// Sources of the permission to use a release.
+const (
+	SourceConfigured    = "configured"    // in release_images
+	SourceAdministrator = "administrator" // allowed by an administrator
+)
+
+// Release is a release that may be used.
+type Release struct {
+	Allowed
+	Source string `json:"source"`
+}
+
+// List describes which releases may be used, in addition to those in the mirror rules that a
+// signing key signed.
+type List struct {
+	Releases    []Release `json:"releases"`
+	SigningKeys []Key     `json:"signing_keys"`
+}
+
+// Manager shows and changes the list of releases that may be used.
+type Manager struct {
+	policy *Policy
+	engine *engine.Engine
+	secret func() (authn.Keychain, error)
+	wake   func()
+	log    *slog.Logger
+}
+
+// NewManager returns a Manager. secret returns the credentials with which the appliance resolves
+// tags. After each change, the Manager calls wake, which may be nil.
+func NewManager(policy *Policy, e *engine.Engine, secret func() (authn.Keychain, error), wake func(),
+	log *slog.Logger) *Manager {
+	return &Manager{policy: policy, engine: e, secret: secret, wake: wake, log: log}
+}
+
+// List returns the releases that may be used, those of the configuration first.
+func (m *Manager) List() (*List, error) {
+	list := &List{Releases: []Release{}, SigningKeys: m.policy.keys.List()}
+	if list.SigningKeys == nil {
+		list.SigningKeys = []Key{}
+	}
+	for digest, spec := range m.policy.digests {
+		list.Releases = append(list.Releases, Release{Allowed{Digest: digest, PullSpec: spec}, SourceConfigured})
+	}
+	slices.SortFunc(list.Releases, func(a, b Release) int { return strings.Compare(a.PullSpec, b.PullSpec) })
+	for _, tag := range m.policy.tags {
+		digest, err := m.policy.tagDigest(tag)
+		if err != nil {
+			return nil, err
+		}
+		list.Releases = append(list.Releases, Release{Allowed{Digest: digest, PullSpec: tag}, SourceConfigured})
+	}
+	rows, err := m.policy.rows()
+	for _, row := range rows {
+		list.Releases = append(list.Releases, Release{*row, SourceAdministrator})
+	}
+	return list, err
+}
+
+var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// Allow allows a release by its digest or its pull spec. It resolves a tag by the rules of the
+// appliance; later changes of the tag have no effect.
+func (m *Manager) Allow(ctx context.Context, release string) (*Allowed, error) {
+	row := &Allowed{By: access.From(ctx).String(), At: m.policy.clock.Now().UTC()}
+	if digestPattern.MatchString(release) {
+		row.Digest = release
+	} else {
+		ref, err := name.ParseReference(release, name.StrictValidation)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "%q is neither the digest (sha256:…) nor the pull spec of a release "+
+				"image.", release)
+		}
+		row.PullSpec = release
+		if row.Digest, err = m.digest(ctx, ref, release); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.policy.db.Update(ctx, func(tx *store.Tx) error {
+		return allowedRows.Put(tx, row.Digest, row)
+	}); err != nil {
+		return nil, err
+	}
+	m.log.Info("Release allowed.", "digest", row.Digest, "pull_spec", row.PullSpec, "by", row.By)
+	if err := m.engine.ReleaseAllowed(ctx, row.Digest, row.By); err != nil {
+		return nil, err
+	}
+	if m.wake != nil {
+		m.wake()
+	}
+	return row, nil
+}
+
+func (m *Manager) digest(ctx context.Context, ref name.Reference, release string) (string, error) {
+	if digest, ok := ref.(name.Digest); ok {
+		return digest.DigestStr(), nil
+	}
+	secret, err := m.secret()
+	if err != nil {
+		return "", err
+	}
+	digest, err := m.policy.resolve(ctx, release, secret)
+	if err != nil {
+		return "", &fault.Error{Kind: fault.Unavailable, Err: err, Reason: "The digest of " + release +
+			" can't be determined: " + sentence.Ending(err) + " Give the release's digest instead."}
+	}
+	return digest, nil
+}
+
+// Forget removes the permission that an administrator gave to a release.
+func (m *Manager) Forget(ctx context.Context, digest string) error {
+	if spec := m.policy.digests[digest]; spec != "" {
+		return fault.New(fault.Conflict, "Release %s is in release_images; remove it there, and restart the "+
+			"appliance.", spec)
+	}
+	err := m.policy.db.Update(ctx, func(tx *store.Tx) error {
+		if _, err := allowedRows.Get(tx, digest); err != nil {
+			return err
+		}
+		return allowedRows.Delete(tx, digest)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return fault.New(fault.NotFound, "No administrator allowed release %s; landfall release list shows the "+
+			"allowed releases.", digest)
+	}
+	if err != nil {
+		return err
+	}
+	by := access.From(ctx).String()
+	m.log.Info("Release no longer allowed.", "digest", digest, "by", by)
+	return m.engine.ReleaseForgotten(ctx, digest, by)
+}

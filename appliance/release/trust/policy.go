@@ -1,0 +1,244 @@
+// Package trust decides which releases may be used: those of the configuration, those that an
+// administrator allowed, and those with a signature by a key of the configuration.
+//
+// The decision is about the digest of a release image, because the digest determines every byte of
+// it. [Policy] decides, for the engine and as the last check before openshift-install is extracted.
+// [Manager] carries out the requests of administrators.
+//
+// Design: docs/design.md#releases-that-may-be-used.
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/fault"
+	"landfall/store"
+)
+
+// allowedRows stores the releases that administrators allowed, by digest. tagRows stores the digest
+// that a tag in the configuration had at its first use, by pull spec.
+var (
+	allowedRows = store.NewBucket[Allowed]("releases-allowed", 1)
+	tagRows     = store.NewBucket[string]("release-tags", 1)
+)
+
+// Allowed is a release that an administrator allowed.
+type Allowed struct {
+	Digest   string    `json:"digest"`
+	PullSpec string    `json:"pull_spec,omitempty"` // "" if the administrator gave only the digest
+	By       string    `json:"by"`                  // the administrator
+	At       time.Time `json:"at"`
+}
+
+// Resolve returns the digest to which a pull spec refers according to the rules of the appliance.
+// The rules of a single cluster or infra-env do not apply to it.
+type Resolve func(ctx context.Context, pullSpec string, secret authn.Keychain) (digest string, err error)
+
+// Options configures a [Policy]. Only DB is required.
+type Options struct {
+	DB         *store.DB
+	Configured []string // pull specs of the releases in the configuration
+	Keys       *Keys    // nil if the configuration names none
+	// Signatures returns the OpenPGP signatures of a release in the imported files.
+	Signatures func(digest string) [][]byte
+	Resolve    Resolve
+	Clock      clockwork.Clock // nil for the real clock
+}
+
+// Policy decides which releases may be used. Its methods are safe for concurrent use.
+type Policy struct {
+	db         *store.DB
+	digests    map[string]string // digest -> pull spec in the configuration
+	tags       []string          // pull specs with a tag in the configuration
+	keys       *Keys
+	signatures func(digest string) [][]byte
+	resolve    Resolve
+	clock      clockwork.Clock
+}
+
+// New returns a policy.
+func New(options Options) (*Policy, error) {
+	p := &Policy{db: options.DB, keys: options.Keys, signatures: options.Signatures, resolve: options.Resolve,
+		clock: options.Clock, digests: map[string]string{}}
+	if p.clock == nil {
+		p.clock = clockwork.NewRealClock()
+	}
+	for _, spec := range options.Configured {
+		ref, err := name.ParseReference(spec)
+		if err != nil {
+			return nil, fmt.Errorf("release image %q is not a pull spec: %w", spec, err)
+		}
+		if digest, ok := ref.(name.Digest); ok {
+			p.digests[digest.DigestStr()] = spec
+			continue
+		}
+		p.tags = append(p.tags, spec)
+	}
+	return p, nil
+}
+
+// NotAllowedError reports that a release may not be used.
+type NotAllowedError struct {
+	PullSpec string
+	Digest   string
+	Reason   string // "" if nothing allows the release
+}
+
+func (e *NotAllowedError) Error() string {
+	reason := e.Reason
+	if reason == "" {
+		reason = "it is not in release_images, and it has no signature by a key in releases.signing_keys"
+	}
+	return fmt.Sprintf("release %s is not allowed at this site: %s; an administrator can allow it with landfall "+
+		"release allow %s", e.PullSpec, reason, e.Digest)
+}
+
+// FaultKind returns fault.Invalid.
+func (e *NotAllowedError) FaultKind() fault.Kind { return fault.Invalid }
+
+// Check returns a [*NotAllowedError] unless the release with a digest may be used. pullSpec is the
+// name under which it is used. The secret has the credentials for the registry.
+//
+// A tag in the configuration allows the digest that it has at its first use, and no other digest
+// later.
+func (p *Policy) Check(ctx context.Context, pullSpec, digest string, secret authn.Keychain) error {
+	if p.digests[digest] != "" {
+		return nil
+	}
+	allowed, err := p.allowed(digest)
+	if err != nil || allowed != nil {
+		return err
+	}
+	if p.signedBy(digest) != nil {
+		return nil
+	}
+	if !slices.Contains(p.tags, pullSpec) {
+		return &NotAllowedError{PullSpec: pullSpec, Digest: digest}
+	}
+	return p.checkTag(ctx, pullSpec, digest, secret)
+}
+
+// CheckName is like Check for a pull spec that is not resolved yet. It returns nil if the answer
+// depends on the digest of a tag.
+func (p *Policy) CheckName(ctx context.Context, pullSpec string) error {
+	ref, err := name.ParseReference(pullSpec)
+	if err != nil {
+		return fault.New(fault.Invalid, "The release image %q is not a pull spec.", pullSpec)
+	}
+	if digest, ok := ref.(name.Digest); ok {
+		return p.Check(ctx, pullSpec, digest.DigestStr(), nil)
+	}
+	return nil
+}
+
+func (p *Policy) allowed(digest string) (row *Allowed, err error) {
+	err = p.db.View(func(tx *store.Tx) error {
+		row, err = allowedRows.Get(tx, digest)
+		return ignoreNotFound(err)
+	})
+	return row, err
+}
+
+// signedBy returns the key that signed a release, or nil.
+func (p *Policy) signedBy(digest string) *Key {
+	if p.keys == nil || p.signatures == nil {
+		return nil
+	}
+	for _, signature := range p.signatures(digest) {
+		if key, err := p.keys.verify(signature, digest, p.clock.Now()); err == nil {
+			return key
+		}
+	}
+	return nil
+}
+
+// checkTag compares a digest with the digest that a tag of the configuration had at its first use.
+func (p *Policy) checkTag(ctx context.Context, tag, digest string, secret authn.Keychain) error {
+	first, err := p.tagDigest(tag)
+	if err != nil {
+		return err
+	}
+	if first == "" {
+		if p.resolve == nil {
+			return &NotAllowedError{PullSpec: tag, Digest: digest}
+		}
+		resolved, err := p.resolve(ctx, tag, secret)
+		if err != nil {
+			return err
+		}
+		if first, err = p.keepTag(ctx, tag, resolved); err != nil {
+			return err
+		}
+	}
+	if first != digest {
+		return &NotAllowedError{PullSpec: tag, Digest: digest, Reason: fmt.Sprintf(
+			"release_images names it by a tag that meant %s at its first use and means %s now", first, digest)}
+	}
+	return nil
+}
+
+func (p *Policy) tagDigest(tag string) (digest string, err error) {
+	err = p.db.View(func(tx *store.Tx) error {
+		row, err := tagRows.Get(tx, tag)
+		if err == nil {
+			digest = *row
+		}
+		return ignoreNotFound(err)
+	})
+	return digest, err
+}
+
+// keepTag stores the first digest of a tag and returns the stored one.
+func (p *Policy) keepTag(ctx context.Context, tag, resolved string) (digest string, err error) {
+	err = p.db.Update(ctx, func(tx *store.Tx) error {
+		row, err := tagRows.Get(tx, tag)
+		if err == nil {
+			digest = *row
+			return nil
+		}
+		digest = resolved
+		return errors.Join(ignoreNotFound(err), tagRows.Put(tx, tag, &resolved))
+	})
+	return digest, err
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Adopt allows all releases that another policy's administrators allowed.
+func (p *Policy) Adopt(ctx context.Context, other *Policy) error {
+	rows, err := other.rows()
+	if err != nil {
+		return err
+	}
+	return p.db.Update(ctx, func(tx *store.Tx) error {
+		for _, row := range rows {
+			if err := allowedRows.Put(tx, row.Digest, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *Policy) rows() (rows []*Allowed, err error) {
+	err = p.db.View(func(tx *store.Tx) error {
+		return allowedRows.Each(tx, "", func(_ string, row *Allowed) error {
+			rows = append(rows, row)
+			return nil
+		})
+	})
+	return rows, err
+}

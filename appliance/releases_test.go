@@ -1,0 +1,140 @@
+package appliance_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/release/trust"
+	"landfall/appliance/simulate/registry"
+)
+
+const releasesPath = "/api/landfall/v1/releases"
+
+// strangersOutput is what the stranger's openshift-install writes. The reason of the failed
+// installation contains it if the program ran.
+const strangersOutput = "the program of a stranger ran"
+
+// strangersRelease pushes a release to a registry of its own. Its openshift-install is a program of
+// the attacker, which also writes a file.
+func strangersRelease(t *testing.T, marker string) (pushed *registry.Pushed, host string) {
+	t.Helper()
+	reg, err := registry.New(t.Context(), "127.0.0.1:0", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, reg.Close()) })
+	pushed, err = registry.PushPayload(t.Context(), reg.Addr, registry.Payload{Version: "4.20.8-stranger",
+		Installer: "#!/bin/sh\necho x > " + marker + "\necho 'level=fatal msg=\"" + strangersOutput +
+			"\"' >&2\nexit 1\n"})
+	require.NoError(t, err)
+	return pushed, reg.Addr
+}
+
+// named registers a cluster that names a release by a pull spec.
+func (d *testAppliance) named(pullSpec, version string) (strfmt.UUID, error) {
+	d.Helper()
+	created, err := d.Installer.V2RegisterCluster(d.Context(), installer.NewV2RegisterClusterParams().
+		WithNewClusterParams(&models.ClusterCreateParams{Name: conv.Pointer("site"), BaseDNSDomain: "site.test",
+			OpenshiftVersion: &version, OcpReleaseImage: pullSpec, PullSecret: conv.Pointer(pullSecret),
+			ControlPlaneCount: conv.Pointer[int64](1)}))
+	if err != nil {
+		return "", err
+	}
+	return *created.Payload.ID, nil
+}
+
+// refusedInstallation starts the installation of a cluster and returns the reason of its failure.
+func (d *testAppliance) refusedInstallation(cluster strfmt.UUID) (reason string) {
+	d.Helper()
+	d.until(cluster, models.ClusterStatusReady)
+	_, err := d.Installer.V2InstallCluster(d.Context(), installer.NewV2InstallClusterParams().WithClusterID(cluster))
+	require.NoError(d, err)
+	eventually(d.T, "the preparation fails", func() bool {
+		preparation := d.get(cluster).LastInstallationPreparation
+		reason = preparation.Reason
+		return preparation.Status == models.LastInstallationPreparationStatusFailed
+	})
+	return reason
+}
+
+// TestReleases_strangersProgramDoesNotRun imports mirror rules that lead to a stranger's registry,
+// names a release there, and starts an installation. The program runs only after an administrator
+// allowed the release, which shows that the attack works otherwise.
+func TestReleases_strangersProgramDoesNotRun(t *testing.T) {
+	d := startAppliance(t)
+	address := strings.TrimSuffix(d.url, apiPath)
+	marker := filepath.Join(t.TempDir(), "marker")
+	pushed, registry := strangersRelease(t, marker)
+	env := d.infraEnv(nil)
+	d.group(env, 1)
+	host := *d.untilHost(env, models.HostStatusKnownUnbound).ID
+	status, answer := importMirror(t, address, "stranger.yaml", pushed.IDMS)
+	require.Equal(t, http.StatusOK, status, answer)
+
+	// by digest: the cluster is refused
+	_, err := d.named(pushed.Release, pushed.Version)
+	refused(t, err, http.StatusBadRequest)
+
+	// by tag: the installation is refused
+	byTag, err := d.named(registry+"/openshift/release-images:"+pushed.Version+"-x86_64", pushed.Version)
+	require.NoError(t, err)
+	_, err = d.Installer.BindHost(t.Context(), installer.NewBindHostParams().WithInfraEnvID(env).WithHostID(host).
+		WithBindHostParams(&models.BindHostParams{ClusterID: &byTag}))
+	require.NoError(t, err)
+	reason := d.refusedInstallation(byTag)
+	require.Contains(t, reason, "landfall release allow "+pushed.Digest)
+	require.NotContains(t, reason, strangersOutput)
+	require.NoFileExists(t, marker)
+
+	// The same attack with a permission runs the program.
+	var allowed trust.Allowed
+	call(t, http.MethodPost, address+releasesPath, object{"release": pushed.Digest}).read(t, http.StatusCreated,
+		&allowed)
+	require.Contains(t, d.refusedInstallation(byTag), strangersOutput)
+}
+
+func TestReleases_listAllowAndForget(t *testing.T) {
+	d := startAppliance(t)
+	address := strings.TrimSuffix(d.url, apiPath) + releasesPath
+	digest := "sha256:" + strings.Repeat("ab", 32)
+	list := func() *trust.List {
+		var list trust.List
+		call(t, http.MethodGet, address, nil).read(t, http.StatusOK, &list)
+		return &list
+	}
+	require.Len(t, list().Releases, 1)
+	require.Equal(t, trust.SourceConfigured, list().Releases[0].Source)
+	configured := list().Releases[0].Digest
+
+	for _, wanted := range []string{"", "sha256:ab", "quay.io/a b", "latest"} {
+		requireRefusal(t, call(t, http.MethodPost, address, object{"release": wanted}), http.StatusBadRequest,
+			"neither the digest")
+	}
+	requireRefusal(t, call(t, http.MethodPost, address, object{"release": "127.0.0.1:1/none:latest"}),
+		http.StatusServiceUnavailable, "Give the release's digest instead")
+	var allowed trust.Allowed
+	call(t, http.MethodPost, address, object{"release": "quay.io/a@" + digest}).read(t, http.StatusCreated, &allowed)
+	require.Equal(t, digest, allowed.Digest)
+	require.Len(t, list().Releases, 2)
+	id, err := d.named("quay.io/a@"+digest, "4.20.8")
+	require.NoError(t, err)
+
+	require.Equal(t, http.StatusNoContent, call(t, http.MethodDelete, address+"/"+digest, nil).status)
+	require.Len(t, list().Releases, 1)
+	requireRefusal(t, call(t, http.MethodDelete, address+"/"+digest, nil), http.StatusNotFound,
+		"No administrator allowed")
+	requireRefusal(t, call(t, http.MethodDelete, address+"/"+configured, nil), http.StatusConflict, "release_images")
+	var events []models.Event
+	call(t, http.MethodGet, d.url+"/events?cluster_id="+id.String(), nil).read(t, http.StatusOK, &events)
+	var names []string
+	for _, event := range events {
+		names = append(names, event.Name)
+	}
+	require.Contains(t, names, "release_forgotten")
+}
