@@ -86,6 +86,14 @@ type Scope struct {
 	InfraEnvs []string `json:"infra_envs,omitempty"`
 }
 
+// Clone returns a copy with lists of its own.
+func (s Scope) Clone() Scope { return Scope{slices.Clone(s.Clusters), slices.Clone(s.InfraEnvs)} }
+
+// Equal reports whether two scopes have the same IDs in the same order.
+func (s Scope) Equal(other Scope) bool {
+	return slices.Equal(s.Clusters, other.Clusters) && slices.Equal(s.InfraEnvs, other.InfraEnvs)
+}
+
 // Limited reports whether the scope is a limit.
 func (s Scope) Limited() bool { return len(s.Clusters)+len(s.InfraEnvs) > 0 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
 	"landfall/appliance/engine/lifecycle"
 )
@@ -23,6 +24,7 @@ type Config struct {
 	DataDir       string         `mapstructure:"data_dir" check:"path"`
 	Auth          string         `mapstructure:"auth" oneof:"local none"`
 	AllowedHosts  []string       `mapstructure:"allowed_hosts" check:"host"`
+	Sessions      Sessions       `mapstructure:"sessions"`
 	OSImages      []OSImage      `mapstructure:"os_images"`
 	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url"`
 	ReleaseImages []ReleaseImage `mapstructure:"release_images"`
@@ -49,6 +51,12 @@ const (
 
 // listenWithoutAuth is the default of the key listen if clients do not authenticate.
 const listenWithoutAuth = "127.0.0.1:8090"
+
+// Sessions limits how long people stay logged in.
+type Sessions struct {
+	Idle  time.Duration `mapstructure:"idle"`
+	Total time.Duration `mapstructure:"total"`
+}
 
 // Joining configures how the appliance helps hosts to join installed clusters.
 type Joining struct {
@@ -190,9 +198,10 @@ type Log struct {
 // own service.
 func Default() Config {
 	return Config{
-		Listen:  "0.0.0.0:8090",
-		DataDir: "landfall-data",
-		Auth:    AuthLocal,
+		Listen:   "0.0.0.0:8090",
+		DataDir:  "landfall-data",
+		Auth:     AuthLocal,
+		Sessions: Sessions{Idle: people.DefaultIdle, Total: people.DefaultTotal},
 		Limits: Limits{
 			RequestBodyBytes:    4 << 20,
 			LogUploadBytes:      1 << 30,

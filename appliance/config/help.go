@@ -17,6 +17,9 @@ var help = map[string]string{
 		"is 127.0.0.1:8090",
 	"allowed_hosts": "names under which clients may address the appliance, in addition to its addresses, the " +
 		"machine's name and the names in url",
+	"sessions.idle":  "time without a request after which a person must log in again",
+	"sessions.total": "time after which a person must log in again in any case",
+
 	"os_images": "live ISOs, the base of discovery ISOs, as YAML",
 	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
 		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
