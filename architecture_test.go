@@ -37,6 +37,7 @@ var domainBase = []string{
 	"landfall/appliance/sentence", "landfall/appliance/architecture", "landfall/appliance/sitekey",
 	"landfall/appliance/process", "landfall/appliance/access",
 	"landfall/appliance/audittrail",
+	"landfall/appliance/egress",
 }
 
 func layerOf(pkg string) int {

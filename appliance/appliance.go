@@ -28,6 +28,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/discovery"
 	"landfall/appliance/doctor"
+	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/journal"
@@ -90,6 +91,7 @@ type Appliance struct {
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
+	egress     *egress.Rules
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
 	bootServer *web.Server // serves boot
@@ -113,10 +115,17 @@ func (s bmcService) InfraEnv(idOrName string) (string, error) { return s.infraEn
 
 // New opens an appliance with a configuration. Its errors are sentences for the user. After an
 // error, it has closed all resources.
-func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
+func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (*Appliance, error) {
+	return open(ctx, config, logger, version, nil)
+}
+
+// open opens an appliance. Its outgoing requests follow the given rules, or else the rules of its
+// configuration.
+func open(ctx context.Context, config config.Config, logger *slog.Logger, version string,
+	outgoing *egress.Rules) (_ *Appliance, err error) {
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
-	a := &Appliance{config: config, version: version, log: logger, recent: recent}
+	a := &Appliance{config: config, version: version, log: logger, recent: recent, egress: outgoing}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -124,8 +133,14 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}()
 	mirrorFiles := mirror.Files{RegistriesConf: config.Mirror.RegistriesConf, MirrorSets: config.Mirror.IDMSFiles,
 		CABundle: config.Mirror.CABundle}
-	if _, err := mirror.Load(mirrorFiles); err != nil {
+	configured, err := mirror.Load(mirrorFiles)
+	if err != nil {
 		return nil, err
+	}
+	if a.egress == nil {
+		if a.egress, err = newEgress(config, configured, a.listening); err != nil {
+			return nil, err
+		}
 	}
 	minimums, disabled, err := config.Validations.Read()
 	if err != nil {
@@ -162,7 +177,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		return nil, err
 	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
-		Files: mirrorFiles, DB: a.db, Version: version, Logger: logger,
+		Files: mirrorFiles, DB: a.db, Version: version, Egress: a.egress, Logger: logger,
 	}); err != nil {
 		return nil, err
 	}
@@ -194,7 +209,8 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if err != nil {
 		return nil, err
 	}
-	if a.images, err = newOSImages(config, a.rules, a.releases, infraEnvUsers(a.db), sealed, logger); err != nil {
+	if a.images, err = newOSImages(config, a.rules, a.releases, infraEnvUsers(a.db), sealed, a.egress,
+		logger); err != nil {
 		return nil, err
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
@@ -225,7 +241,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}
 	a.discovery = discovery.NewImages(a.engine, a.images, a.networks)
 	a.infraEnvs = bmc.NewInfraEnvs(a.engine, a.discovery, a.networks)
-	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Logger: logger})
+	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Egress: a.egress, Logger: logger})
 	a.proofs = site.NewProofs(site.ProofsOptions{
 		Prover: prover, Engine: a.engine, Known: configuredReleases(config), DB: a.db, Key: a.siteKey,
 	})
@@ -239,7 +255,8 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		Releases:   configuredReleases(config).Releases,
-		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls, Logger: logger,
+		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls,
+		Egress: a.egress, Logger: logger,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
 		Releases: releaseList(config.ReleaseImages), Logger: logger})

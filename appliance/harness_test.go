@@ -85,6 +85,7 @@ func newSite(t testing.TB) *site {
 		CPUArchitecture: "x86_64",
 		URL:             environment.release.Release, Default: true}}
 	settings.Mirror.IDMSFiles = []string{idms}
+	settings.Egress.Allow = []string{"127.0.0.0/8", "::1"}
 	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + environment.spokes.Addr()},
 		50*time.Millisecond
 	return &site{settings, environment.release}

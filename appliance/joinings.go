@@ -37,7 +37,7 @@ func (a *Appliance) newSpokes(names map[string]string) *joining.Spokes {
 	if !a.config.Joining.Follow {
 		return nil
 	}
-	return joining.NewSpokes(a.db, a.engine, a.kubeconfigs(), names, clockwork.NewRealClock())
+	return joining.NewSpokes(a.db, a.engine, a.kubeconfigs(), names, a.egress, clockwork.NewRealClock())
 }
 
 // approvedThere reports whether a host's cluster itself approves the certificate requests of the

@@ -8,6 +8,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/config"
+	"landfall/appliance/egress"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/mirror/site"
 	"landfall/appliance/osimage"
@@ -20,7 +21,7 @@ import (
 // newOSImages opens the base images of a configuration.
 func newOSImages(config config.Config, rules *site.Rules, releases *release.Library,
 	users func() ([]osimage.User, error),
-	sealed *sitekey.Box, logger *slog.Logger) (*osimage.Library, error) {
+	sealed *sitekey.Box, outgoing *egress.Rules, logger *slog.Logger) (*osimage.Library, error) {
 	var images []osimage.Configured
 	for _, image := range config.OSImages {
 		images = append(images, osimage.Configured{
@@ -28,7 +29,7 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 			CPUArchitecture: image.CPUArchitecture, SHA256: image.SHA256,
 		})
 	}
-	transport, err := osimage.NewTransport(config.OSImageProxy, rules.CABundle)
+	transport, err := osimage.NewTransport(config.OSImageProxy, rules.CABundle, outgoing)
 	if err != nil {
 		return nil, fmt.Errorf("read os_image_proxy: %w", err)
 	}
@@ -36,7 +37,7 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
 		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases,
 			Known: configuredReleases(config)}.Fetch,
-		Users: users, Secrets: sealed,
+		Users: users, Secrets: sealed, CheckURL: outgoing.CheckURL,
 		Clock: clockwork.NewRealClock(), Logger: logger,
 	})
 }

@@ -43,7 +43,7 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 			})
 		}
 	}
-	b, err := New(ctx, isolated, logger, a.version)
+	b, err := open(ctx, isolated, logger, a.version, a.egress)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +53,6 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 	return &rehearsal.Appliance{
 		Engine: b.engine, Bases: b.images, Prover: b.proofs, URL: b.LocalURL(), Run: b.Run,
 		ImportMirror: b.mirror.Import,
-		ExpectHosts:  b.abiHosts.Expect,
+		ExpectHosts:  b.abiHosts.Expect, Egress: a.egress,
 	}, nil
 }

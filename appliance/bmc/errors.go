@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"landfall/appliance/egress"
+	"landfall/appliance/sentence"
 )
 
 // Error is the error of an operation on a server.
@@ -282,7 +285,10 @@ func (s *session) explainNoResponse(subject, activity string, err error) string 
 	var alert tls.AlertError
 	var dns *net.DNSError
 	var timeout net.Error
+	var denied *egress.DeniedError
 	switch {
+	case errors.As(err, &denied):
+		return sentence.New(denied)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Sprintf("%s has a certificate that is not valid now (%s); give the BMC a new one, set "+
 			"its clock, or disable the verification.", subject, strings.TrimPrefix(invalid.Error(), "x509: "))

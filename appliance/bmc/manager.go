@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/egress"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -22,8 +23,10 @@ type Options struct {
 	Site Site
 	// Secrets encrypts the passwords. If it is nil, passwords are stored in plain text.
 	Secrets *sitekey.Box
-	Clock   clockwork.Clock // nil is the real clock
-	Logger  *slog.Logger    // nil discards the log
+	// Egress decides which addresses of BMCs may be reached; nil allows all.
+	Egress *egress.Rules
+	Clock  clockwork.Clock // nil is the real clock
+	Logger *slog.Logger    // nil discards the log
 }
 
 // Manager manages servers. Its methods are safe for concurrent use; Run is called once.

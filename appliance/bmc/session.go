@@ -15,6 +15,8 @@ import (
 
 	"github.com/jonboulle/clockwork"
 	"github.com/stmcginnis/gofish"
+
+	"landfall/appliance/egress"
 )
 
 // Time-outs and retries of requests. The values are those of OpenStack's sushy, which come from
@@ -56,8 +58,8 @@ type session struct {
 }
 
 // transport returns the HTTP transport to a BMC: HTTP/1.1, without a proxy, with the configured
-// verification of certificates.
-func transport(skipVerify bool, ca string) (*http.Transport, error) {
+// verification of certificates. The rules decide which addresses may be reached.
+func transport(skipVerify bool, ca string, rules *egress.Rules) (*http.Transport, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipVerify}
 	if ca != "" && !skipVerify {
 		pool, err := x509.SystemCertPool()
@@ -68,7 +70,7 @@ func transport(skipVerify bool, ca string) (*http.Transport, error) {
 		trust.RootCAs = pool
 	}
 	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		DialContext:         rules.Dialer(net.Dialer{Timeout: connectTimeout}),
 		TLSHandshakeTimeout: connectTimeout, TLSClientConfig: trust,
 		MaxConnsPerHost: 1, IdleConnTimeout: time.Minute,
 	}, nil
@@ -192,7 +194,8 @@ func (s *session) request(ctx context.Context, r request) (*response, error) {
 func permanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
-	return errors.As(err, &certificate) || errors.As(err, &record)
+	var denied *egress.DeniedError
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &denied)
 }
 
 func (s *session) send(ctx context.Context, r request) (*response, error) {

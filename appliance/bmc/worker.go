@@ -264,7 +264,7 @@ func (w *worker) newSession(r *row, j job) (*session, error) {
 		return nil, &Error{Type: RegistrationError, Err: err,
 			Message: fmt.Sprintf("The password for the BMC of %s can't be read: %s.", r.Name, err)}
 	}
-	base, err := transport(r.SkipVerify, r.CA)
+	base, err := transport(r.SkipVerify, r.CA, w.m.options.Egress)
 	if err != nil {
 		return nil, err
 	}

@@ -226,6 +226,7 @@ func newDemoSite(ctx context.Context, directory string, logger *slog.Logger) (_ 
 		SupportLevel: "production",
 	}}
 	settings.Mirror.IDMSFiles = []string{rules}
+	settings.Egress.Allow = []string{"127.0.0.0/8", "::1"}
 	settings.Kubernetes.Enabled, settings.Kubernetes.ImageSettles = true, time.Second
 	spokes, err := simulate.NewSpokes(ctx, "127.0.0.1:0")
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/audittrail"
+	"landfall/appliance/egress"
 	"landfall/appliance/engine/validation"
 )
 
@@ -224,6 +225,10 @@ func (r reader) checked(text, check string) (any, error) {
 		if !hostForm.MatchString(text) {
 			return nil, errInvalid
 		}
+	case "egress":
+		if _, ok := egress.ParseNetwork(text); !ok && !egress.ValidName(text) {
+			return nil, errInvalid
+		}
 	case "validation":
 		if validation.CheckDisabled([]validation.ID{validation.ID(text)}) != nil {
 			return nil, errInvalid
@@ -328,10 +333,12 @@ func expected(field reflect.StructField) string {
 		"url":     "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
 		"pullspec": "an image with its registry and its tag or digest, such as " +
 			"registry.example.com/openshift/release-images:4.19.3-x86_64",
-		"sha256":     "64 hexadecimal digits",
-		"version":    "a version such as 4.19 or 4.19.3; give it in quotes",
-		"host":       "a DNS name or an IP address",
-		"syslog":     "unix:///dev/log, udp://HOST:PORT or tcp://HOST:PORT",
+		"sha256":  "64 hexadecimal digits",
+		"version": "a version such as 4.19 or 4.19.3; give it in quotes",
+		"host":    "a DNS name or an IP address",
+		"syslog":  "unix:///dev/log, udp://HOST:PORT or tcp://HOST:PORT",
+		"egress": "a network such as 192.0.2.0/24, an address, or a host name such as bmc.example.com or " +
+			"*.example.com",
 		"path":       "a path",
 		"validation": "the ID of an optional host validation, such as mtu-valid",
 		"file":       "the path of a file",

@@ -31,6 +31,7 @@ type Config struct {
 	Releases      Releases       `mapstructure:"releases"`
 	Mirror        Mirror         `mapstructure:"mirror"`
 	Images        Images         `mapstructure:"images"`
+	Egress        Egress         `mapstructure:"egress"`
 	NTPSources    []string       `mapstructure:"ntp_sources" check:"host"`
 	Validations   Validations    `mapstructure:"validations"`
 	Limits        Limits         `mapstructure:"limits"`
@@ -109,6 +110,13 @@ type Mirror struct {
 	IDMSFiles      []string `mapstructure:"idms_files" check:"file"`
 	CABundle       string   `mapstructure:"ca_bundle" check:"file"`
 	PullSecret     string   `mapstructure:"pull_secret" check:"file"`
+}
+
+// Egress decides to which addresses the appliance sends requests that a person asked for; see
+// package egress.
+type Egress struct {
+	Allow []string `mapstructure:"allow" check:"egress"`
+	Deny  []string `mapstructure:"deny" check:"egress"`
 }
 
 // Validations changes the validations that hosts must pass before an installation.

@@ -34,6 +34,10 @@ var help = map[string]string{
 	"mirror.ca_bundle":   "CA certificates (PEM) of the mirror registry",
 	"mirror.pull_secret": "pull secret (JSON) with which the appliance extracts live ISOs from releases",
 
+	"egress.allow": "networks (CIDR), addresses and host names that requests by a person's word may reach, on top of " +
+		"the default",
+	"egress.deny": "networks (CIDR), addresses and host names that requests by a person's word may not reach",
+
 	"images.agent":      "image of the discovery agent; default: from the release payload",
 	"images.installer":  "image of the installer that runs on hosts; default: from the release payload",
 	"images.controller": "image of the controller that runs in the new cluster; default: from the release payload",

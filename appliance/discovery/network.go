@@ -76,6 +76,7 @@ func hostname(authority string) string {
 // parts of the appliance.
 type BootListener struct {
 	listener net.Listener // nil after Serve
+	address  net.Addr
 	port     string
 }
 
@@ -95,8 +96,11 @@ func ListenForBoot(ctx context.Context, address string, listen func(context.Cont
 	}
 	logger.Info("Images and boot files are also served on the boot listener.", "address",
 		listener.Addr().String())
-	return &BootListener{listener: listener, port: port}, nil
+	return &BootListener{listener: listener, address: listener.Addr(), port: port}, nil
 }
+
+// Addr returns the listener's address, also after Serve.
+func (b *BootListener) Addr() net.Addr { return b.address }
 
 // Serve passes the listener to a server, which closes it.
 func (b *BootListener) Serve(ctx context.Context, serve func(context.Context, net.Listener) error) error {

@@ -36,16 +36,21 @@ func (d *diagnosis) clockChecks() []check {
 	}
 	var checks []check
 	for _, source := range d.site.NTPSources {
-		checks = append(checks, func(context.Context) []Finding { return []Finding{d.checkTimeServer(source)} })
+		checks = append(checks, func(ctx context.Context) []Finding {
+			return []Finding{d.checkTimeServer(ctx, source)}
+		})
 	}
 	return checks
 }
 
 // checkTimeServer requests the time from a time server and compares the server's clock with this
 // machine's.
-func (d *diagnosis) checkTimeServer(source string) Finding {
+func (d *diagnosis) checkTimeServer(ctx context.Context, source string) Finding {
 	finding := Finding{Area: Clocks, Subject: "time server " + source, Status: Green, Check: "the time, by NTP"}
-	answer, err := ntp.QueryWithOptions(source, ntp.QueryOptions{Timeout: d.Timeout, GetSystemTime: d.Clock.Now})
+	answer, err := ntp.QueryWithOptions(source, ntp.QueryOptions{Timeout: d.Timeout, GetSystemTime: d.Clock.Now,
+		Dialer: func(_, address string) (net.Conn, error) {
+			return d.Egress.Dialer(net.Dialer{Timeout: d.Timeout})(ctx, "udp", address)
+		}})
 	if err != nil {
 		finding.Status, finding.Result = Red, reason(err)
 		finding.Advice = "Check that the time server runs and its UDP port 123 is reachable from here."

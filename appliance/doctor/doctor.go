@@ -19,6 +19,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/egress"
 	"landfall/appliance/mirror"
 )
 
@@ -147,6 +148,9 @@ type Doctor struct {
 	// an interface. nil means the operating system's implementation.
 	Interfaces func() ([]net.Interface, error)
 	OpenDHCP   func(iface net.Interface) (net.PacketConn, error)
+	// Egress decides which registries, token servers, time servers and machines may be reached; nil
+	// allows all.
+	Egress *egress.Rules
 }
 
 const (

@@ -71,6 +71,9 @@ func (d *diagnosis) checkPath(ctx context.Context, machine Machine) Finding {
 			machine.Address.String()
 		return finding
 	}
+	if err := d.Egress.CheckAddress(machine.Address); err != nil {
+		return unknown(err.Error())
+	}
 	path, err := d.OpenPath(machine.Address)
 	if err != nil {
 		return unknown(err.Error())

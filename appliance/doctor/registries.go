@@ -111,12 +111,15 @@ func (d *diagnosis) checkCertificate(ctx context.Context, registry Registry) (re
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	// verify checks the chain and returns a sentence for each kind of problem.
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name}} //nolint:gosec
-	conn, err := dialer.DialContext(ctx, "tcp", withPort(registry.Host, "443"))
+	plain, err := d.Egress.DialContext(ctx, "tcp", withPort(registry.Host, "443"))
 	if err != nil {
 		return d.tlsFailure(registry, err)
 	}
-	chain := conn.(*tls.Conn).ConnectionState().PeerCertificates
+	conn := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, ServerName: name}) //nolint:gosec
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return d.tlsFailure(registry, errors.Join(err, plain.Close()))
+	}
+	chain := conn.ConnectionState().PeerCertificates
 	if err := conn.Close(); err != nil {
 		return reason(err), "Check that the registry runs and is reachable from here."
 	}
@@ -205,6 +208,7 @@ func (d *diagnosis) get(ctx context.Context, registry Registry, address string) 
 		return nil, err
 	}
 	transport := &http.Transport{
+		DialContext:       d.Egress.DialContext,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec
 		DisableKeepAlives: true,
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
@@ -46,6 +47,7 @@ type Options struct {
 	CheckImage       func(openshiftVersion, architecture string) error // returns an error if no live ISO matches
 	NTPSources       []string                                          // from the configuration
 	URLs             []string                                          // URLs of the appliance
+	Egress           *egress.Rules                                     // nil allows all addresses
 	Logger           *slog.Logger
 }
 
@@ -84,7 +86,7 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 			return nil, err
 		}
 	}
-	return Doctor{}.Diagnose(ctx, site), nil
+	return Doctor{Egress: s.Egress}.Diagnose(ctx, site), nil
 }
 
 // configurationFindings checks that the configuration names at least one release, and a live ISO

@@ -16,6 +16,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"landfall/appliance/egress"
 )
 
 // ClientOptions configures a Client. The zero value has usable defaults.
@@ -36,6 +38,8 @@ type ClientOptions struct {
 	UserAgent string
 	// DialContext makes connections; nil uses the default dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Egress decides which addresses the default dialer may reach; nil allows all.
+	Egress *egress.Rules
 }
 
 // Client pulls images by the rules. It is safe for concurrent use and shares its connections.
@@ -99,7 +103,7 @@ func certPool(bundle []byte) *x509.CertPool {
 func (c *Client) newTransport(config *tls.Config) *http.Transport {
 	dial := c.options.DialContext
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: c.options.DialTimeout, KeepAlive: 30 * time.Second}).DialContext
+		dial = c.options.Egress.Dialer(net.Dialer{Timeout: c.options.DialTimeout, KeepAlive: 30 * time.Second})
 	}
 	return &http.Transport{
 		Proxy:                 c.options.Proxy,

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"landfall/appliance/egress"
 )
 
 // Reason classifies the failure of an endpoint to provide an image.
@@ -30,6 +32,7 @@ const (
 	ReasonNotFound         Reason = "not-found"         // the endpoint does not have the image
 	ReasonStatus           Reason = "status"            // any other HTTP status
 	ReasonForbidden        Reason = "forbidden-by-rule" // the rules allow no endpoint
+	ReasonDenied           Reason = "denied"            // the appliance may not contact the endpoint (package egress)
 	ReasonCanceled         Reason = "canceled"          // the caller canceled the request
 	ReasonOther            Reason = "other"
 )
@@ -155,7 +158,10 @@ func classify(err error) (Reason, string) {
 	var notTLS tls.RecordHeaderError
 	var dns *net.DNSError
 	var netErr net.Error
+	var denied *egress.DeniedError
 	switch {
+	case errors.As(err, &denied):
+		return ReasonDenied, "was not contacted: " + denied.Error()
 	case errors.Is(err, context.Canceled):
 		return ReasonCanceled, "did not answer before the request was canceled"
 	case errors.As(err, &unknownCA):

@@ -70,6 +70,7 @@ type Options struct {
 	Images       []Configured
 	MaxBytes     int64                  // of an upload; 0 for no limit
 	Transport    http.RoundTripper      // for URLs; nil for http.DefaultTransport
+	CheckURL     func(string) error     // rejects URLs that may not be fetched; nil accepts all
 	FetchRelease FetchRelease           // nil to reject imports from releases
 	Users        func() ([]User, error) // returns the infra-envs; nil for none
 	Secrets      *sitekey.Box           // encrypts pull secrets in records; nil to store them in plain text

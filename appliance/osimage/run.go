@@ -121,6 +121,11 @@ func (l *Library) Fetch(r Request) (Image, error) {
 		rec.Source, rec.CPUArchitecture = SourcePayload, cmp.Or(architecture.Of(r.CPUArchitecture).RPM(), "x86_64")
 		rec.Name = "coreos-" + rec.CPUArchitecture + ".iso"
 	}
+	if check := l.options.CheckURL; check != nil && r.URL != "" {
+		if err := check(r.URL); err != nil {
+			return Image{}, err
+		}
+	}
 	e := &entry{id: newID(), state: StateWaiting, record: rec}
 	if err := l.rejectDuplicateFetch(e); err != nil {
 		return Image{}, err

@@ -8,12 +8,19 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"landfall/appliance/egress"
+)
+
+const (
+	setUp         = 10 * time.Second // for a connection and for its TLS handshake
+	headerTimeout = 30 * time.Second
 )
 
 // NewTransport returns a transport to the site's web servers. It trusts the CAs of the system and
 // the CAs (PEM) that bundle returns at each request. An empty proxy means the proxy in the
-// environment variables.
-func NewTransport(proxy string, bundle func() []byte) (http.RoundTripper, error) {
+// environment variables. The rules decide which servers may be reached.
+func NewTransport(proxy string, bundle func() []byte, rules *egress.Rules) (http.RoundTripper, error) {
 	choose := http.ProxyFromEnvironment
 	if proxy != "" {
 		address, err := url.Parse(proxy)
@@ -22,17 +29,19 @@ func NewTransport(proxy string, bundle func() []byte) (http.RoundTripper, error)
 		}
 		choose = http.ProxyURL(address)
 	}
-	return &transport{bundle: bundle, proxy: choose}, nil
+	return &transport{bundle: bundle, proxy: choose, rules: rules}, nil
 }
 
 // transport replaces its connections when the CA bundle changes.
 type transport struct {
 	bundle func() []byte
 	proxy  func(*http.Request) (*url.URL, error)
+	rules  *egress.Rules
 
 	mu      sync.Mutex
 	trusted string // the CA bundle of current
-	current *http.Transport
+	current http.RoundTripper
+	idle    func() // closes the idle connections of current
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -40,14 +49,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.refreshed().RoundTrip(r)
 }
 
-func (t *transport) refreshed() *http.Transport {
+func (t *transport) refreshed() http.RoundTripper {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if bundle := t.bundle(); t.current == nil || string(bundle) != t.trusted {
 		if t.current != nil {
-			t.current.CloseIdleConnections()
+			t.idle()
 		}
-		t.trusted, t.current = string(bundle), trusting(bundle, t.proxy)
+		inner := trusting(bundle, t.proxy)
+		t.trusted, t.idle = string(bundle), inner.CloseIdleConnections
+		t.current = t.rules.Transport(inner, net.Dialer{Timeout: setUp})
 	}
 	return t.current
 }
@@ -58,11 +69,9 @@ func trusting(bundle []byte, proxy func(*http.Request) (*url.URL, error)) *http.
 		pool = x509.NewCertPool()
 	}
 	pool.AppendCertsFromPEM(bundle)
-	const setUp, header = 10 * time.Second, 30 * time.Second
 	return &http.Transport{
-		Proxy: proxy, DialContext: (&net.Dialer{Timeout: setUp}).DialContext, TLSHandshakeTimeout: setUp,
-		ResponseHeaderTimeout: header,
-		TLSClientConfig:       &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+		Proxy: proxy, TLSHandshakeTimeout: setUp, ResponseHeaderTimeout: headerTimeout,
+		TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
 		DisableCompression: true,
 	}
 }

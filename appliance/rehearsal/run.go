@@ -152,7 +152,7 @@ func (r *applianceRun) steps(ctx context.Context) error {
 	hosts := &simulate.HostGroup{
 		URL: r.appliance.URL, InfraEnvID: r.infraEnv, Count: len(r.hosts.hosts), Speed: speed,
 		Planned: r.hosts.hosts, Network: r.hosts.network,
-		Resolve: resolve, KeepFailed: true,
+		Resolve: resolve, KeepFailed: true, Egress: r.appliance.Egress,
 		Hardware: simulate.Hardware{Architecture: architecture.Of(r.cluster.CPUArchitecture).RPM()},
 	}
 	ended := make(chan error, 1)

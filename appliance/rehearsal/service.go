@@ -19,6 +19,7 @@ import (
 
 	"landfall/appliance/abi"
 	"landfall/appliance/doctor"
+	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
@@ -72,6 +73,8 @@ type Appliance struct {
 	ImportMirror func(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 	// ExpectHosts sets the names, roles and credentials of the hosts of an infra-env.
 	ExpectHosts func(infraEnvID, clusterID string, hosts []abi.Host)
+	// Egress decides which registries the simulated hosts may reach.
+	Egress *egress.Rules
 	// Run serves until the context ends.
 	Run func(ctx context.Context) error
 }

@@ -609,6 +609,6 @@ func (c *HostGroup) registries(conf, bundle []byte) (*mirror.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mirrors[key] = mirror.NewClient(rules, mirror.ClientOptions{Backoff: remote.Backoff{Steps: 1}})
+	c.mirrors[key] = mirror.NewClient(rules, mirror.ClientOptions{Backoff: remote.Backoff{Steps: 1}, Egress: c.Egress})
 	return c.mirrors[key], nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/egress"
 	"landfall/appliance/mirror"
 )
 
@@ -72,6 +73,8 @@ type HostGroup struct {
 	Planned []Planned
 	// Resolve resolves a name in the site's DNS. nil simulates a DNS with all names of a cluster.
 	Resolve func(ctx context.Context, name string) []netip.Addr
+	// Egress decides which registries the hosts may reach; nil allows all.
+	Egress *egress.Rules
 	// Spokes, if set, simulates the APIs of installed clusters. Hosts that join a cluster become
 	// its nodes.
 	Spokes *Spokes

@@ -8,6 +8,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/hosts"
@@ -22,6 +23,7 @@ type Spokes struct {
 	engine      *engine.Engine
 	kubeconfigs Kubeconfigs
 	names       map[string]string
+	egress      *egress.Rules
 	clock       clockwork.Clock
 	tasks       spoke.Tasks
 }
@@ -33,10 +35,11 @@ var (
 )
 
 // NewSpokes returns a Spokes whose calls run after Run is called. names maps host names that the
-// site's DNS does not resolve to addresses; see [ParseNames].
+// site's DNS does not resolve to addresses; see [ParseNames]. The rules decide which other
+// addresses may be reached.
 func NewSpokes(db *store.DB, e *engine.Engine, kubeconfigs Kubeconfigs, names map[string]string,
-	clock clockwork.Clock) *Spokes {
-	return &Spokes{db: db, engine: e, kubeconfigs: kubeconfigs, names: names, clock: clock}
+	rules *egress.Rules, clock clockwork.Clock) *Spokes {
+	return &Spokes{db: db, engine: e, kubeconfigs: kubeconfigs, names: names, egress: rules, clock: clock}
 }
 
 // Run waits for the context to end, then cancels the calls that still run and waits for them.
@@ -57,7 +60,7 @@ func (s *Spokes) Cluster(id string) (cluster Cluster, err error) {
 		if found.Content == nil {
 			return &spoke.MissingError{Where: "cluster " + view.Name + " was not installed by this appliance"}
 		}
-		cluster.Access = spoke.Access{Kubeconfig: found.Content, From: found.From, Names: s.names}
+		cluster.Access = spoke.Access{Kubeconfig: found.Content, From: found.From, Names: s.names, Egress: s.egress}
 		for _, vip := range view.APIVips {
 			cluster.Addresses = append(cluster.Addresses, string(vip.IP))
 		}

@@ -37,6 +37,8 @@ import (
 	"k8s.io/client-go/rest"
 	api "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/egress"
 )
 
 // callTimeout is the time limit of one call of a cluster's API.
@@ -50,6 +52,8 @@ type Access struct {
 	// Names maps names that the site's DNS does not resolve to addresses ("10.0.0.5" or
 	// "10.0.0.5:6443"). The name "*.example.com" includes all names in that domain.
 	Names map[string]string
+	// Egress decides which addresses may be reached, except those in Names; nil allows all.
+	Egress *egress.Rules
 }
 
 // Client calls the API of one cluster. The caller must close it.
@@ -223,13 +227,14 @@ func dialer(access Access) func(context.Context, string, string) (net.Conn, erro
 			return d.DialContext(ctx, network, net.JoinHostPort(known, port))
 		}
 		d.Timeout = callTimeout / 3
-		connection, err := d.DialContext(ctx, network, address)
+		dial := access.Egress.Dialer(d)
+		connection, err := dial(ctx, network, address)
 		for _, other := range access.Addresses {
 			if err == nil || other == host {
 				break
 			}
 			var failed error
-			if connection, failed = d.DialContext(ctx, network, net.JoinHostPort(other, port)); failed == nil {
+			if connection, failed = dial(ctx, network, net.JoinHostPort(other, port)); failed == nil {
 				return connection, nil
 			}
 			err = errors.Join(err, failed)

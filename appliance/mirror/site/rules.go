@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/mirror"
@@ -52,6 +53,8 @@ type RulesOptions struct {
 	DB      *store.DB
 	Version string // of the program, for the User-Agent
 	Logger  *slog.Logger
+	// Egress decides which registries and token servers may be reached; nil allows all.
+	Egress *egress.Rules
 }
 
 // Rules holds the current mirror rules: those of the configuration, overridden by the imports of
@@ -83,7 +86,7 @@ func NewRules(options RulesOptions) (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{configured: configured, db: options.DB, clock: clockwork.NewRealClock(), log: options.Logger,
-		options: mirror.ClientOptions{UserAgent: "landfall/" + options.Version},
+		options: mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress},
 		own:     map[mirror.Level]*mirror.Rules{}, layered: map[mirror.Level]*mirror.Client{}}
 	r.client = mirror.NewClient(rules, r.options)
 	imports, err := r.Imports()
