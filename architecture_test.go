@@ -35,7 +35,7 @@ var domainBase = []string{
 	"landfall/appliance/ams/outbox", "landfall/appliance/journal",
 	"landfall/appliance/mirror", "landfall/appliance/release", "landfall/appliance/fault",
 	"landfall/appliance/sentence", "landfall/appliance/architecture", "landfall/appliance/sitekey",
-	"landfall/appliance/process", "landfall/appliance/access",
+	"landfall/appliance/process", "landfall/appliance/access", "landfall/appliance/access/machine",
 	"landfall/appliance/audittrail",
 	"landfall/appliance/egress",
 }

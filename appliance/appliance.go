@@ -21,6 +21,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/abi"
+	"landfall/appliance/access/machine"
+	"landfall/appliance/agents"
 	"landfall/appliance/ams"
 	"landfall/appliance/architecture"
 	"landfall/appliance/audittrail"
@@ -82,7 +84,9 @@ type Appliance struct {
 	releases   *release.Library
 	policy     *trust.Policy
 	allowed    *trust.Manager
+	tokens     *machine.Issuer // nil if the appliance does not authenticate machines
 	engine     *engine.Engine
+	agents     *agents.Service
 	ams        *ams.Service
 	images     *osimage.Library
 	discovery  *discovery.Images
@@ -100,6 +104,9 @@ type Appliance struct {
 	kubeServer *kubernetesServer  // nil if kubernetes is nil
 	spokes     *joining.Spokes    // nil if the configuration disables connections to installed clusters
 }
+
+// authLocal is the value of the key auth with which the appliance authenticates machines.
+const authLocal = config.AuthLocal
 
 // bmcPasswords is the purpose with which the site's key encrypts the passwords of BMCs.
 const bmcPasswords sitekey.Purpose = "bmc passwords"
@@ -198,6 +205,11 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err != nil {
 		return nil, err
 	}
+	if config.Auth == authLocal {
+		if a.tokens, err = machine.NewIssuer(a.siteKey, sealed); err != nil {
+			return nil, err
+		}
+	}
 	names, err := joining.ParseNames(config.Joining.Addresses)
 	if err != nil {
 		return nil, err
@@ -217,6 +229,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.engine, err = engine.New(engine.Options{
 		Projector: projector, Follows: a.followed(), BeforeInstall: a.abiHosts.ApplyAll,
 		WithoutAMS: !config.AMS.Enabled,
+		Tokens:     a.tokens,
 		DB:         a.db, AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		ReleasePolicy: a.policy,
 		URL:           a.urls[0],
@@ -231,6 +244,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}); err != nil {
 		return nil, err
 	}
+	a.agents = agents.New(agents.Options{DB: a.db, Engine: a.engine, Issuer: a.tokens, Logger: logger})
 	a.spokes = a.newSpokes(names)
 	if a.ams, err = a.newAMS(); err != nil {
 		return nil, err
@@ -373,7 +387,7 @@ func runAll(ctx context.Context, tasks []task) error {
 
 func (a *Appliance) tasks() []task {
 	tasks := []task{
-		a.engine.Run, a.ams.Run, a.images.Run,
+		a.engine.Run, a.agents.Run, a.ams.Run, a.images.Run,
 		a.discovery.Run, a.tidy, a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		a.proofs.FollowClusters, a.mirror.FollowDeletions,

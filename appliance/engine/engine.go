@@ -30,6 +30,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
@@ -128,6 +129,9 @@ type Options struct {
 	CatalogReader catalog.Reader
 	// Secrets seals pull secrets in the store. If nil, they are stored in clear text.
 	Secrets *sitekey.Box
+	// Tokens issues the tokens of machines, which are part of their images. It is nil if the
+	// appliance does not authenticate machines.
+	Tokens *machine.Issuer
 	// Capable reports whether the site's organization has a capability. If nil, no feature depends
 	// on capabilities.
 	Capable func(capability string) bool

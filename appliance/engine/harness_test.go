@@ -24,6 +24,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/event"
@@ -46,9 +47,10 @@ type harness struct {
 	*Engine
 	clock     *clockwork.FakeClock
 	releases  *testReleases
-	authority string         // PEM
-	auditor   *audit.Auditor // nil: changes are not checked
-	secrets   *sitekey.Box   // for the engines of engineOver; nil stores clear text
+	authority string          // PEM
+	auditor   *audit.Auditor  // nil: changes are not checked
+	secrets   *sitekey.Box    // for the engines of engineOver; nil stores clear text
+	issuer    *machine.Issuer // of tokens; nil does not authenticate machines
 }
 
 func newHarness(t testing.TB) *harness {
@@ -67,19 +69,23 @@ func newHarness(t testing.TB) *harness {
 func newSealingHarness(t testing.TB) *harness {
 	t.Helper()
 	b := newHarness(t)
-	b.secrets = testBox(t)
+	var key *sitekey.Key
+	key, b.secrets = testBox(t)
+	var err error
+	b.issuer, err = machine.NewIssuer(key, b.secrets)
+	require.NoError(t, err)
 	b.Engine = b.engineOver(b.options.DB)
 	return b
 }
 
-// testBox returns a box with a new key.
-func testBox(t testing.TB) *sitekey.Box {
+// testBox returns a new key and a box with it.
+func testBox(t testing.TB) (*sitekey.Key, *sitekey.Box) {
 	t.Helper()
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	box, err := key.Box("pull-secrets", nil)
 	require.NoError(t, err)
-	return box
+	return key, box
 }
 
 // engineOver returns an engine on a database that an earlier engine may have used.
@@ -87,7 +93,7 @@ func (b *harness) engineOver(db *store.DB) *Engine {
 	e, err := New(Options{
 		Observer: b.observe,
 		DB:       db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock,
-		Secrets: b.secrets, URL: "http://appliance.site.test:8090",
+		Secrets: b.secrets, Tokens: b.issuer, URL: "http://appliance.site.test:8090",
 		ReleaseList: []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 			URL: "quay.io/release:4.20.8", Default: true}},
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
@@ -26,9 +27,13 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 		return nil, err
 	}
 	id, code := e.newID(), newImageCode()
+	keys, err := e.newAgentKeys(id.String())
+	if err != nil {
+		return nil, err
+	}
 	var planned *record.InfraEnv
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
-		planned, err = e.newInfraEnv(tx, id, params, e.options.Clock.Now().UTC())
+		planned, err = e.newInfraEnv(tx, id, keys, params, e.options.Clock.Now().UTC())
 		return err
 	}); err != nil {
 		return nil, err
@@ -41,7 +46,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 		return nil, err
 	}
 	if err := e.update(ctx, func(c *change) error {
-		row, err := e.newInfraEnv(c.tx, id, params, c.now)
+		row, err := e.newInfraEnv(c.tx, id, keys, params, c.now)
 		if err != nil {
 			return err
 		}
@@ -67,7 +72,7 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 }
 
 // newInfraEnv returns the row of a new infra-env.
-func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraEnvCreateParams,
+func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, keys machine.Keys, params *models.InfraEnvCreateParams,
 	now time.Time) (*record.InfraEnv, error) {
 	var owner *models.Cluster
 	if clusterID := conv.Value(params.ClusterID).String(); clusterID != "" {
@@ -84,7 +89,7 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 	if err != nil {
 		return nil, err
 	}
-	row := &record.InfraEnv{API: described.API, PullSecret: described.PullSecret}
+	row := &record.InfraEnv{API: described.API, PullSecret: described.PullSecret, AgentKeys: keys}
 	row.API.Kind = conv.Pointer("InfraEnv")
 	row.API.Href = conv.Pointer(apiRoot + "/infra-envs/" + id.String())
 	row.API.UserName, row.API.CreatedAt, row.API.UpdatedAt = "admin", &now, &now

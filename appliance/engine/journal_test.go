@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
@@ -30,6 +31,10 @@ func newJournalHarness(t *testing.T, each, all int64) *harness {
 		NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	key, err := sitekey.LoadOrCreate(t.TempDir())
+	require.NoError(t, err)
+	b.issuer, err = machine.NewIssuer(key, nil)
+	require.NoError(t, err)
 	b.Engine = b.engineOver(db)
 	return b
 }
@@ -163,11 +168,14 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 	_, _, err = b.RenewImageCode(t.Context(), env.ID.String(), 0)
 	require.NoError(t, err)
 	h := b.host(env.ID.String(), 1)
-	var token, code string
+	var token, code, private string
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		row, err := record.InfraEnvs.Get(tx, env.ID.String())
 		if err == nil {
-			token, code = row.Token, row.Code.Code
+			if token, err = b.issuer.Token(&row.AgentKeys, env.ID.String(), machine.ForAgent); err != nil {
+				return err
+			}
+			code, private = row.Code.Code, row.AgentKeys.Current.Private
 		}
 		return err
 	}))
@@ -200,10 +208,7 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 		for _, password := range []string{"first-password", "second-password", "third-password"} {
 			secrets = append(secrets, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
 		}
-		if token != "" {
-			secrets = append(secrets, token)
-		}
-		for _, secret := range append(secrets, code) {
+		for _, secret := range append(secrets, token, private, code) {
 			require.NotContains(t, text, secret, i)
 		}
 		require.Contains(t, text, "[redacted]")

@@ -88,7 +88,7 @@ func inClear(t *testing.T, dir string) bool {
 
 func TestPullSecret_isSealed(t *testing.T) {
 	b := newHarness(t)
-	box := testBox(t)
+	_, box := testBox(t)
 	open := func(data string) {
 		db, err := store.Open(t.Context(), data, store.Options{Clock: b.clock})
 		require.NoError(t, err)

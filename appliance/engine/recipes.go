@@ -178,11 +178,12 @@ func (e *Engine) sharedInputs() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return recipe.Digest([]any{inputs, e.options.ReleaseList})
+	return recipe.Digest([]any{inputs, e.options.ReleaseList, e.options.Tokens != nil})
 }
 
 // refreeze freezes a recipe again if its inputs have changed. It also creates the image code of an
-// infra-env from an earlier release of the appliance, which had no codes.
+// infra-env from an earlier release of the appliance, which had no codes, and the signing key of an
+// infra-env from the time when the appliance did not authenticate machines.
 func (e *Engine) refreeze(ctx context.Context, id string) error {
 	row, err := record.ReadInfraEnv(e.options.DB, id)
 	if err != nil {
@@ -192,6 +193,9 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 		if err := e.firstImageCode(ctx, id); err != nil {
 			return err
 		}
+	}
+	if row, err = e.embedTokens(ctx, row); err != nil {
+		return err
 	}
 	var agent string
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
@@ -322,7 +326,11 @@ func (e *Engine) recipeInputs(row *record.InfraEnv, agent string) (*recipe.Input
 		return nil, err
 	}
 	rules := e.infraEnvAccess(&row.API).Mirror
-	inputs := &recipe.Inputs{InfraEnv: &row.API, Agent: agent, Token: row.Token, PullSecret: secret,
+	token, err := e.agentToken(row)
+	if err != nil {
+		return nil, err
+	}
+	inputs := &recipe.Inputs{InfraEnv: &row.API, Agent: agent, Token: token, PullSecret: secret,
 		ServiceURL: e.options.URL,
 		ServiceCA:  e.options.ServiceCA, MirrorCAs: rules.CABundle()}
 	if !rules.Empty() {

@@ -15,14 +15,15 @@ type Kind int
 
 // Kinds of errors, with the HTTP status that package web/problem gives them.
 const (
-	Invalid     Kind = iota + 1 // the request itself is wrong (400)
-	NotFound                    // the request names an object that does not exist (404)
-	Conflict                    // the request contradicts the present state (409)
-	Unavailable                 // a dependency is unavailable at the moment (503)
-	Schema                      // the request does not match the API's schema (422)
-	Forbidden                   // the caller is not authorized (403)
-	TooLarge                    // the input exceeds a limit (413)
-	NoSpace                     // the disk has too little space for the input (507)
+	Invalid         Kind = iota + 1 // the request itself is wrong (400)
+	NotFound                        // the request names an object that does not exist (404)
+	Conflict                        // the request contradicts the present state (409)
+	Unavailable                     // a dependency is unavailable at the moment (503)
+	Schema                          // the request does not match the API's schema (422)
+	Forbidden                       // the caller is not authorized (403)
+	TooLarge                        // the input exceeds a limit (413)
+	NoSpace                         // the disk has too little space for the input (507)
+	Unauthenticated                 // the caller has no valid credentials (401)
 )
 
 // Error is a classified error with a text for users that includes the remedy. Users see only

@@ -157,14 +157,15 @@ func From(err error) *Error {
 // statusOf returns the HTTP status for a kind of error. ok is false for an internal error.
 func statusOf(kind fault.Kind) (status int, ok bool) {
 	statuses := [...]int{
-		fault.Invalid:     http.StatusBadRequest,
-		fault.NotFound:    http.StatusNotFound,
-		fault.Conflict:    http.StatusConflict,
-		fault.Unavailable: http.StatusServiceUnavailable,
-		fault.Schema:      http.StatusUnprocessableEntity,
-		fault.Forbidden:   http.StatusForbidden,
-		fault.TooLarge:    http.StatusRequestEntityTooLarge,
-		fault.NoSpace:     http.StatusInsufficientStorage,
+		fault.Invalid:         http.StatusBadRequest,
+		fault.NotFound:        http.StatusNotFound,
+		fault.Conflict:        http.StatusConflict,
+		fault.Unavailable:     http.StatusServiceUnavailable,
+		fault.Schema:          http.StatusUnprocessableEntity,
+		fault.Forbidden:       http.StatusForbidden,
+		fault.TooLarge:        http.StatusRequestEntityTooLarge,
+		fault.NoSpace:         http.StatusInsufficientStorage,
+		fault.Unauthenticated: http.StatusUnauthorized,
 	}
 	if kind <= 0 || int(kind) >= len(statuses) {
 		return 0, false

@@ -79,6 +79,7 @@ func TestFrom_anyError(t *testing.T) {
 		"schema":                  {fault.New(fault.Schema, "no DNS label"), 422},
 		"unavailable":             {fault.New(fault.Unavailable, "no mirror"), 503},
 		"no space":                {fault.New(fault.NoSpace, "disk full"), 507},
+		"unauthenticated":         {fault.New(fault.Unauthenticated, "no token"), 401},
 		"an unclassified error":   {fmt.Errorf("write: %w", cause), 500},
 	} {
 		t.Run(name, func(t *testing.T) {

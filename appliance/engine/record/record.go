@@ -12,6 +12,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access/machine"
 	"landfall/store"
 )
 
@@ -49,7 +50,7 @@ var ClusterStatuses = store.NewBucket[struct {
 type InfraEnv struct {
 	API        models.InfraEnv `json:"api"`
 	PullSecret string          `json:"pull_secret,omitempty"`
-	Token      string          `json:"token,omitempty"` // the agent's X-Secret-Key
+	AgentKeys  machine.Keys    `json:"agent_keys,omitzero"` // of the tokens of its machines
 	Object     Object          `json:"object,omitzero"`
 	Recipe     RecipeState     `json:"recipe,omitzero"`
 	Code       ImageCode       `json:"code,omitzero"`
