@@ -38,6 +38,7 @@ var domainBase = []string{
 	"landfall/appliance/process", "landfall/appliance/access", "landfall/appliance/access/machine",
 	"landfall/appliance/audittrail",
 	"landfall/appliance/egress",
+	"landfall/appliance/authority",
 }
 
 func layerOf(pkg string) int {

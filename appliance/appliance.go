@@ -74,6 +74,7 @@ type Appliance struct {
 	db         *store.DB
 	siteKey    *sitekey.Key
 	trail      *audittrail.Trail
+	transport  *transport // nil if the configuration disables TLS
 	recent     *journal.RecentLog
 	rules      *site.Rules
 	mirror     *site.Manager
@@ -153,6 +154,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err != nil {
 		return nil, err
 	}
+	if err := config.TLS.Check(); err != nil {
+		return nil, err
+	}
 	if a.listener, err = web.Listen(ctx, config.Listen); err != nil {
 		return nil, err
 	}
@@ -160,7 +164,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.urls, err = config.URLs(a.address); err != nil {
 		return nil, err
 	}
-	if a.boot, err = discovery.ListenForBoot(ctx, config.BootListen, web.Listen, logger); err != nil {
+	if a.boot, err = discovery.ListenForBoot(ctx, config.BootAddress(), web.Listen); err != nil {
 		return nil, err
 	}
 	if a.networks, err = discovery.NewNetworks(a.urls, a.boot); err != nil {
@@ -181,6 +185,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	logger.Info("Site key loaded. It signs the files that leave the appliance.", "fingerprint",
 		a.siteKey.Public().Fingerprint())
 	if a.trail, err = a.openTrail(); err != nil {
+		return nil, err
+	}
+	if a.transport, err = a.openTransport(); err != nil {
 		return nil, err
 	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
@@ -232,8 +239,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Tokens:     a.tokens,
 		DB:         a.db, AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		ReleasePolicy: a.policy,
-		URL:           a.urls[0],
-		BaseImages:    discovery.Checker{Bases: a.images},
+		URL:           a.urls[0], ServiceCA: a.transport.roots(),
+		BaseImages: discovery.Checker{Bases: a.images},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
@@ -299,13 +306,16 @@ func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 		Wrap: recording.New(a.trail).Wrap,
+		TLS:  a.transport.line(web.PlainFromMachine, a.towardsBoot),
 	})
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Logger: a.log,
 		StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
 	})
 	if a.boot != nil {
-		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown})
+		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())
+		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
+			TLS: a.transport.line(web.PlainForAll, a.towardsMain)})
 		if err := a.bootServer.Register(a.downloads.Operations()...); err != nil {
 			return err
 		}
@@ -333,6 +343,7 @@ func (a *Appliance) newServer() error {
 		}),
 		console.StatusOperations(console.SiteStatus{
 			Version: a.version, URLs: a.urls, Releases: configuredReleases(a.config).Releases, OSImages: a.images,
+			AuthorityFingerprint: a.transport.fingerprint(),
 		}),
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
@@ -347,14 +358,19 @@ func (a *Appliance) newServer() error {
 		console.JournalOperations(journal.Service{
 			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,
 		}),
-		console.KubernetesOperations(a.kubernetesURL),
+		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()),
 	)...)
 }
 
 // URLs returns the URLs of the appliance for hosts, the preferred one first.
 func (a *Appliance) URLs() []string { return a.urls }
 
-// LocalURL returns a URL of the appliance for programs on this machine.
+// AuthorityFingerprint returns the SHA-256 of the appliance's certificate authority, or "" if the
+// configuration disables TLS.
+func (a *Appliance) AuthorityFingerprint() string { return a.transport.fingerprint() }
+
+// LocalURL returns a URL of the appliance for programs on this machine, to which the appliance also
+// serves plain HTTP.
 func (a *Appliance) LocalURL() string {
 	host, port, err := net.SplitHostPort(a.address.String())
 	if err != nil {
@@ -392,6 +408,9 @@ func (a *Appliance) tasks() []task {
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		a.proofs.FollowClusters, a.mirror.FollowDeletions,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
+	}
+	if a.transport != nil {
+		tasks = append(tasks, a.transport.certificates.Run)
 	}
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })

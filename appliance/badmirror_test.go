@@ -132,9 +132,9 @@ func secretFor(registry, credentials string) string {
 	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, registry, base64.StdEncoding.EncodeToString([]byte(credentials)))
 }
 
-// authority creates a server certificate for this machine and returns it with the PEM of its
+// mirrorAuthority creates a server certificate for this machine and returns it with the PEM of its
 // certificate authority.
-func authority(t *testing.T, until time.Time) (*tls.Config, []byte) {
+func mirrorAuthority(t *testing.T, until time.Time) (*tls.Config, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -178,7 +178,7 @@ func badMirrors() map[string]badMirror {
 		}), contains: []string{"answered 418 I'm a teapot"}},
 		"unknown authority": {damage: func(t *testing.T, _ *site, g *registryProxy) {
 			g.stop(t)
-			g.tls, _ = authority(t, time.Now().Add(time.Hour))
+			g.tls, _ = mirrorAuthority(t, time.Now().Add(time.Hour))
 			g.start(t)
 		}, contains: []string{"signed by an unknown authority",
 			"add the CA that signed the certificate of MIRROR to the mirror's CA bundle"}},
@@ -408,7 +408,7 @@ func TestMirrorCertificate_ownAuthorityInBundle(t *testing.T) {
 	s, g := newProxiedSite(t)
 	g.stop(t)
 	var ca []byte
-	g.tls, ca = authority(t, time.Now().Add(time.Hour))
+	g.tls, ca = mirrorAuthority(t, time.Now().Add(time.Hour))
 	g.start(t)
 	address, stop := s.start(t)
 	var env models.InfraEnv
@@ -431,7 +431,7 @@ func TestMirrorCertificate_expiredIsNamed(t *testing.T) {
 	s, g := newProxiedSite(t)
 	g.stop(t)
 	var ca []byte
-	g.tls, ca = authority(t, time.Now().Add(-time.Hour))
+	g.tls, ca = mirrorAuthority(t, time.Now().Add(-time.Hour))
 	g.start(t)
 	s.config.Mirror.CABundle = filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(s.config.Mirror.CABundle, ca, 0o600))

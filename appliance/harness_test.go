@@ -78,6 +78,7 @@ func newSite(t testing.TB) *site {
 	require.NoError(t, os.WriteFile(idms, offlineRules(environment.release.IDMS), 0o600))
 
 	settings := config.Default()
+	settings.TLS.Enabled = false
 	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
 	settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
 		SHA256: environment.sum}}

@@ -109,7 +109,8 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	server, own := a.server, (*web.Server)(nil)
 	if k.listener != nil {
 		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
-			Wrap: recording.New(a.trail).Wrap})
+			Wrap: recording.New(a.trail).Wrap,
+			TLS:  a.transport.line(web.PlainFromMachine, nil)})
 		server = own
 	}
 	s := &kubernetesServer{
@@ -156,7 +157,11 @@ func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 				"kubernetes.enabled: true in its " +
 				"configuration, or --kubernetes-enabled=true")
 	}
-	at := url.URL{Scheme: under.Scheme, Host: under.Host}
+	scheme := under.Scheme
+	if a.transport != nil {
+		scheme = "https"
+	}
+	at := url.URL{Scheme: scheme, Host: under.Host}
 	if own := a.kubernetes.address; own != nil {
 		host, port, err := net.SplitHostPort(own.String())
 		if err != nil {
@@ -165,7 +170,10 @@ func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 			host = under.Hostname()
 		}
-		at = url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+		if a.transport == nil {
+			scheme = "http"
+		}
+		at = url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}
 	}
 	return at.String(), nil
 }

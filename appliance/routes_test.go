@@ -14,6 +14,7 @@ import (
 // listener's and that of the Kubernetes API.
 func TestRoutes_everyRouteHasAnAccessRule(t *testing.T) {
 	settings := config.Default()
+	settings.TLS.Enabled = false
 	settings.DataDir = t.TempDir()
 	settings.Listen, settings.BootListen, settings.Kubernetes.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	settings.Kubernetes.Enabled = true

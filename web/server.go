@@ -47,6 +47,8 @@ type Options struct {
 	// Wrap returns the handler of an operation with the checks that precede it, such as the check
 	// of the client's rights; nil means that handlers are called directly.
 	Wrap func(operation.Operation) echo.HandlerFunc
+	// TLS makes the server accept TLS connections as well; nil means plain HTTP only.
+	TLS *TLS
 }
 
 // Server is an HTTP server with an echo router.
@@ -151,7 +153,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	s.router.ServeHTTP(w, r)
+	if s.checkLine(w, r) {
+		s.router.ServeHTTP(w, r)
+	}
 }
 
 // refuse answers a request that no handler may see.
@@ -169,6 +173,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // waits for the running ones within the shutdown time-out, and returns nil. It always closes the
 // listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	if s.options.TLS != nil {
+		listener = newSniffer(listener, s.options.TLS.Config)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.http.Serve(listener) }()
 	select {

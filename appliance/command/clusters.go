@@ -87,7 +87,11 @@ func newStatus() *cobra.Command {
 }
 
 func writeStatus(out io.Writer, status *console.Status) error {
-	fmt.Fprintf(out, "Landfall %s at %s\n\n", status.Version, status.URL)
+	fmt.Fprintf(out, "Landfall %s at %s\n", status.Version, status.URL)
+	if status.AuthorityFingerprint != "" {
+		fmt.Fprintf(out, "SHA-256 of its certificate authority: %s\n", status.AuthorityFingerprint)
+	}
+	fmt.Fprintln(out)
 	if len(status.OSImages) == 0 {
 		fmt.Fprintln(out, "Without a live ISO, no hosts can be discovered. Import one with landfall iso import, or "+
 			"add it to os_images in the configuration.")

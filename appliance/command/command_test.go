@@ -170,7 +170,9 @@ func TestServe_printsURLAndStopsOnInterrupt(t *testing.T) {
 	got := interruptAt(t, "  data  ", "serve", "--listen", "127.0.0.1:0", "--data-dir", directory, "--log-level",
 		"error")
 	require.Zero(t, got.code, got.errOut)
-	require.Contains(t, got.out, "page and API   http://127.0.0.1:")
+	require.Contains(t, got.out, "page and API   https://127.0.0.1:")
+	require.Contains(t, got.out, "on this host   http://127.0.0.1:")
+	require.Regexp(t, `its SHA-256    ([0-9A-F]{2}:){31}[0-9A-F]{2}\n`, got.out)
 	require.Contains(t, got.out, "data           "+directory)
 }
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -56,7 +57,7 @@ func (c *client) kubeconfig(ctx context.Context, cluster string) ([]byte, error)
 		if err := c.call(ctx, http.MethodGet, console.KubernetesRoute, nil, &at); err != nil {
 			return nil, err
 		}
-		return kubeconfigFor(at.URL)
+		return kubeconfigFor(at)
 	}
 	if err := c.resolve(ctx, &cluster); err != nil {
 		return nil, err
@@ -99,12 +100,16 @@ func newCredentials() *cobra.Command {
 
 // kubeconfigFor returns a kubeconfig with one cluster. The cluster's name shows users which API
 // they use.
-func kubeconfigFor(server string) ([]byte, error) {
+func kubeconfigFor(api console.KubernetesAPI) ([]byte, error) {
 	const name = "landfall"
 	type object map[string]any
+	cluster := object{"server": api.URL}
+	if api.CertificateAuthority != "" {
+		cluster["certificate-authority-data"] = base64.StdEncoding.EncodeToString([]byte(api.CertificateAuthority))
+	}
 	return yaml.Marshal(object{
 		"apiVersion": "v1", "kind": "Config", "current-context": name,
-		"clusters": []object{{"name": name, "cluster": object{"server": server}}},
+		"clusters": []object{{"name": name, "cluster": cluster}},
 		"users":    []object{{"name": name, "user": object{}}},
 		"contexts": []object{{"name": name, "context": object{"cluster": name, "user": name, "namespace": "default"}}},
 	})

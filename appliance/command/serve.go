@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance"
+	"landfall/appliance/authority"
 	"landfall/appliance/config"
 	"landfall/appliance/process"
 )
@@ -54,7 +56,7 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	if err != nil {
 		return stoppedQuietly(cmd.Context(), err)
 	}
-	announce(cmd.OutOrStdout(), config, running.URLs())
+	announce(cmd.OutOrStdout(), config, running)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -63,10 +65,15 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	return running.Run(cmd.Context())
 }
 
-func announce(out io.Writer, config config.Config, urls []string) {
+func announce(out io.Writer, config config.Config, running *appliance.Appliance) {
+	urls := running.URLs()
 	fmt.Fprintf(out, "Landfall %s\n  page and API   %s\n", Version(), urls[0])
 	if len(urls) > 1 {
 		fmt.Fprintf(out, "  also at        %s\n", strings.Join(urls[1:], " "))
+	}
+	if fingerprint := running.AuthorityFingerprint(); fingerprint != "" {
+		fmt.Fprintf(out, "  on this host   %s\n  authority      %s\n  its SHA-256    %s\n", running.LocalURL(),
+			filepath.Join(config.DataDir, authority.FileName), fingerprint)
 	}
 	if len(config.URL) == 0 {
 		fmt.Fprintf(out, "  hosts use      %s; set url in the configuration if hosts need another URL\n", urls[0])

@@ -193,6 +193,11 @@ var hostForm = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?$|^:
 
 func (r reader) checked(text, check string) (any, error) {
 	switch check {
+	case "address-or-none":
+		if text == NoListener {
+			return text, nil
+		}
+		return r.checked(text, "address")
 	case "address":
 		_, port, err := net.SplitHostPort(text)
 		if err != nil {
@@ -329,8 +334,9 @@ func expected(field reflect.StructField) string {
 		return "true or false"
 	}
 	if form, ok := map[string]string{
-		"address": "an address and a port, such as 0.0.0.0:8090",
-		"url":     "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
+		"address":         "an address and a port, such as 0.0.0.0:8090",
+		"address-or-none": "an address and a port, such as 0.0.0.0:8091, or none",
+		"url":             "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
 		"pullspec": "an image with its registry and its tag or digest, such as " +
 			"registry.example.com/openshift/release-images:4.19.3-x86_64",
 		"sha256":  "64 hexadecimal digits",

@@ -19,8 +19,9 @@ import (
 // (check, oneof). [help] explains the keys.
 type Config struct {
 	Listen        string         `mapstructure:"listen" check:"address"`
-	BootListen    string         `mapstructure:"boot_listen" check:"address"`
+	BootListen    string         `mapstructure:"boot_listen" check:"address-or-none"`
 	URL           []string       `mapstructure:"url" check:"url"`
+	TLS           TLS            `mapstructure:"tls"`
 	DataDir       string         `mapstructure:"data_dir" check:"path"`
 	Auth          string         `mapstructure:"auth" oneof:"local none"`
 	AllowedHosts  []string       `mapstructure:"allowed_hosts" check:"host"`
@@ -210,6 +211,7 @@ func Default() Config {
 		DataDir:  "landfall-data",
 		Auth:     AuthLocal,
 		Sessions: Sessions{Idle: people.DefaultIdle, Total: people.DefaultTotal},
+		TLS:      TLS{Enabled: true},
 		Limits: Limits{
 			RequestBodyBytes:    4 << 20,
 			LogUploadBytes:      1 << 30,
@@ -249,14 +251,14 @@ func Default() Config {
 // listener accepts connections. Loopback addresses are used only if there are no others.
 func (c Config) URLs(listening net.Addr) ([]string, error) {
 	if len(c.URL) > 0 {
-		return c.URL, nil
+		return c.URL, c.TLS.checkURLs(c.URL)
 	}
 	bound, err := netip.ParseAddrPort(listening.String())
 	if err != nil {
 		return nil, fmt.Errorf("read the listener's address: %w", err)
 	}
 	if !bound.Addr().IsUnspecified() {
-		return []string{urlOf(bound.Addr(), bound.Port())}, nil
+		return []string{c.urlOf(bound.Addr(), bound.Port())}, nil
 	}
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -269,10 +271,10 @@ func (c Config) URLs(listening net.Addr) ([]string, error) {
 			continue
 		}
 		if prefix.Addr().IsLoopback() {
-			loopback = append(loopback, urlOf(prefix.Addr(), bound.Port()))
+			loopback = append(loopback, c.urlOf(prefix.Addr(), bound.Port()))
 			continue
 		}
-		reachable = append(reachable, urlOf(prefix.Addr(), bound.Port()))
+		reachable = append(reachable, c.urlOf(prefix.Addr(), bound.Port()))
 	}
 	if len(reachable) > 0 {
 		return reachable, nil
@@ -283,6 +285,10 @@ func (c Config) URLs(listening net.Addr) ([]string, error) {
 	return nil, fmt.Errorf("this machine has no address that hosts can reach; enable a network interface, or set url")
 }
 
-func urlOf(address netip.Addr, port uint16) string {
-	return "http://" + net.JoinHostPort(address.Unmap().String(), strconv.Itoa(int(port)))
+func (c Config) urlOf(address netip.Addr, port uint16) string {
+	scheme := "http://"
+	if c.TLS.Enabled {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(address.Unmap().String(), strconv.Itoa(int(port)))
 }

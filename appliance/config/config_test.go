@@ -130,7 +130,8 @@ func sample(t *testing.T, s setting, directory string) string {
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, url: "quay.io/ocp/release:4.19"}]`
 	}
 	value, ok := map[string]string{
-		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(directory, "data"),
+		"address": "127.0.0.1:77", "address-or-none": "127.0.0.1:78",
+		"url": "http://192.0.2.7", "path": filepath.Join(directory, "data"),
 		"file":     filepath.Join(directory, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"egress": "192.0.2.0/24",

@@ -8,10 +8,24 @@ import (
 
 // help explains the keys that are not limits of the engine, for the flags.
 var help = map[string]string{
-	"listen":      "address and port of the HTTP server",
-	"boot_listen": "address and port of a second HTTP server for images and boot files only; default: none",
+	"listen": "address and port of the server (HTTPS; plain HTTP from this machine)",
+	"boot_listen": "address and port of a second server, in plain HTTP, for images and boot files only; none: no " +
+		"such server; default: with TLS the next port after that of listen (8091), without TLS none",
 	"url": "URLs of the appliance for hosts and management controllers, the preferred one first; " +
 		"default: derived from the machine's addresses",
+	"tls.enabled": "serve HTTPS; the appliance makes its own certificate authority unless other certificates are given",
+	"tls.cert_file": "certificate (PEM) of the server, followed by the certificates that signed it; read again when " +
+		"it changes",
+	"tls.key_file": "private key (PEM) of tls.cert_file; read again when it changes",
+	"tls.ca_file": "CA certificates (PEM) with which hosts verify tls.cert_file or the certificate from " +
+		"tls.acme.directory; default: the end of the chain in tls.cert_file",
+	"tls.acme.directory": "URL of the ACME directory of the site's CA, from which the appliance gets its " +
+		"certificate",
+	"tls.acme.ca_file":      "CA certificates (PEM) for the connection to the directory, on top of the system's",
+	"tls.acme.email":        "contact for the site's CA",
+	"tls.acme.eab_key_id":   "key ID of the external account binding that the site's CA requires",
+	"tls.acme.eab_key_file": "file with the HMAC key (base64url) of the external account binding",
+
 	"data_dir": "directory of the database, the generated files and the cached installers",
 	"auth": "local: clients must authenticate; none: every client may do everything, and the default of listen " +
 		"is 127.0.0.1:8090",

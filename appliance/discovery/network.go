@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -81,8 +80,8 @@ type BootListener struct {
 }
 
 // ListenForBoot opens the listener with the given function. It returns nil without an address.
-func ListenForBoot(ctx context.Context, address string, listen func(context.Context, string) (net.Listener, error),
-	logger *slog.Logger) (*BootListener, error) {
+func ListenForBoot(ctx context.Context, address string,
+	listen func(context.Context, string) (net.Listener, error)) (*BootListener, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -94,13 +93,14 @@ func ListenForBoot(ctx context.Context, address string, listen func(context.Cont
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	logger.Info("Images and boot files are also served on the boot listener.", "address",
-		listener.Addr().String())
 	return &BootListener{listener: listener, address: listener.Addr(), port: port}, nil
 }
 
 // Addr returns the listener's address, also after Serve.
 func (b *BootListener) Addr() net.Addr { return b.address }
+
+// Port returns the listener's port.
+func (b *BootListener) Port() string { return b.port }
 
 // Serve passes the listener to a server, which closes it.
 func (b *BootListener) Serve(ctx context.Context, serve func(context.Context, net.Listener) error) error {

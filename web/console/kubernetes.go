@@ -17,12 +17,16 @@ const KubernetesRoute = BasePath + "/kubernetes"
 // KubernetesAPI is the address of the Kubernetes API.
 type KubernetesAPI struct {
 	URL string `json:"url"`
+	// CertificateAuthority contains the certificates (PEM) with which clients verify the API; it is
+	// empty without TLS.
+	CertificateAuthority string `json:"certificate_authority,omitempty"`
 }
 
 // KubernetesOperations returns the operation on the address of the Kubernetes API. addressFor
 // returns the address for a client that sent a request to the given URL of the appliance, or an
-// error if the API is disabled.
-func KubernetesOperations(addressFor func(requested *url.URL) (string, error)) []operation.Operation {
+// error if the API is disabled. roots are the certificates (PEM) with which clients verify the API,
+// or nil without TLS.
+func KubernetesOperations(addressFor func(requested *url.URL) (string, error), roots []byte) []operation.Operation {
 	return []operation.Operation{
 		{ID: "getKubernetes", Method: http.MethodGet, Path: KubernetesRoute,
 			Access: operation.For(access.Viewer).OfAll(),
@@ -31,7 +35,7 @@ func KubernetesOperations(addressFor func(requested *url.URL) (string, error)) [
 				if err != nil {
 					return problem.NotFound("%s", err)
 				}
-				return c.JSON(http.StatusOK, KubernetesAPI{URL: address})
+				return c.JSON(http.StatusOK, KubernetesAPI{URL: address, CertificateAuthority: string(roots)})
 			},
 			Summary: "Show the address of the Kubernetes API",
 			Status:  http.StatusOK, Answer: KubernetesAPI{}, Errors: []int{404}},

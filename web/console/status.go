@@ -20,11 +20,14 @@ type Appliance interface {
 
 // Status describes the appliance: its version, its addresses, its images and its releases.
 type Status struct {
-	Version   string    `json:"version"`
-	URL       string    `json:"url"`       // URL for hosts and management controllers
-	Addresses []string  `json:"addresses"` // other URLs of the appliance
-	OSImages  []OSImage `json:"os_images"`
-	Releases  []Release `json:"releases"`
+	Version   string   `json:"version"`
+	URL       string   `json:"url"`       // URL for hosts and management controllers
+	Addresses []string `json:"addresses"` // other URLs of the appliance
+	// AuthorityFingerprint is the SHA-256 of the appliance's certificate authority; it is empty
+	// without TLS.
+	AuthorityFingerprint string    `json:"authority_fingerprint,omitempty"`
+	OSImages             []OSImage `json:"os_images"`
+	Releases             []Release `json:"releases"`
 }
 
 // OSImage is the state of one base ISO.
@@ -59,10 +62,12 @@ func StatusOperations(appliance Appliance) []operation.Operation {
 
 // SiteStatus implements [Appliance].
 type SiteStatus struct {
-	Version  string   // version of the program
-	URLs     []string // the preferred URL first
-	Releases []release.Image
-	OSImages *osimage.Library
+	Version string   // version of the program
+	URLs    []string // the preferred URL first
+	// AuthorityFingerprint is the SHA-256 of the certificate authority; "" without TLS.
+	AuthorityFingerprint string
+	Releases             []release.Image
+	OSImages             *osimage.Library
 }
 
 // Status returns the state of the appliance, its base ISOs and its releases. A release without a
@@ -73,7 +78,8 @@ func (s SiteStatus) Status(context.Context) (*Status, error) {
 		return nil, err
 	}
 	status := &Status{Version: s.Version, URL: s.URLs[0], Addresses: s.URLs[1:],
-		OSImages: make([]OSImage, 0, len(images)), Releases: []Release{}}
+		AuthorityFingerprint: s.AuthorityFingerprint,
+		OSImages:             make([]OSImage, 0, len(images)), Releases: []Release{}}
 	for _, image := range images {
 		status.OSImages = append(status.OSImages, osImageStatus(image))
 	}

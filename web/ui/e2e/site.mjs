@@ -29,7 +29,7 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
   const start = async () => {
     const place = ['--listen', `127.0.0.1:${String(port)}`, '--data-dir', data];
     appliance = serve
-      ? run('serve', ...place, ...serve)
+      ? run('serve', ...place, '--boot-listen', '127.0.0.1:0', ...serve)
       : run('demo', ...place, '--hosts', String(hosts), '--speed', String(speed));
     const deadline = Date.now() + readyWithin;
     while (!(await answers(`${url}/api/landfall/v1/status`))) {

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// TLS configures the certificates of the appliance's listeners.
+type TLS struct {
+	Enabled  bool   `mapstructure:"enabled"`
+	CertFile string `mapstructure:"cert_file" check:"file"`
+	KeyFile  string `mapstructure:"key_file" check:"file"`
+	CAFile   string `mapstructure:"ca_file" check:"file"`
+	ACME     ACME   `mapstructure:"acme"`
+}
+
+// ACME configures a CA of the site from which the appliance gets its certificate.
+type ACME struct {
+	Directory  string `mapstructure:"directory" check:"url"`
+	CAFile     string `mapstructure:"ca_file" check:"file"`
+	Email      string `mapstructure:"email"`
+	EABKeyID   string `mapstructure:"eab_key_id"`
+	EABKeyFile string `mapstructure:"eab_key_file" check:"file"`
+}
+
+// NoListener is the value of boot_listen that disables the listener.
+const NoListener = "none"
+
+// Check returns an error for keys that contradict each other. The error is a sentence.
+func (t TLS) Check() error {
+	switch {
+	case !t.Enabled && (t.CertFile != "" || t.KeyFile != "" || t.ACME.Directory != ""):
+		return errors.New("tls.enabled is false, but other keys of tls are set; remove them, or set tls.enabled to " +
+			"true")
+	case (t.CertFile == "") != (t.KeyFile == ""):
+		return errors.New("tls.cert_file and tls.key_file belong together; set both, or neither")
+	case t.CertFile != "" && t.ACME.Directory != "":
+		return errors.New("tls.cert_file and tls.acme.directory exclude each other; remove one of them")
+	case (t.ACME.EABKeyID == "") != (t.ACME.EABKeyFile == ""):
+		return errors.New("tls.acme.eab_key_id and tls.acme.eab_key_file belong together; set both, or neither")
+	case t.ACME.Directory == "" && t.ACME.EABKeyID != "":
+		return errors.New("tls.acme.eab_key_id is set without tls.acme.directory; set the URL of the CA's directory")
+	}
+	return nil
+}
+
+// checkURLs returns an error if a URL has another scheme than the listener.
+func (t TLS) checkURLs(urls []string) error {
+	for _, given := range urls {
+		if rest, ok := strings.CutPrefix(given, "http://"); ok && t.Enabled {
+			return fmt.Errorf("url is %s, but the appliance serves HTTPS; write https://%s, or set tls.enabled to "+
+				"false", given, rest)
+		}
+	}
+	return nil
+}
+
+// BootAddress returns the address of the boot listener, or "" for none. Beside TLS, the default is
+// the next port of the main listener, or port 80 if that is 443.
+func (c Config) BootAddress() string {
+	switch {
+	case c.BootListen == NoListener || c.BootListen == "" && !c.TLS.Enabled:
+		return ""
+	case c.BootListen != "":
+		return c.BootListen
+	}
+	host, text, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return ""
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	switch {
+	case err != nil || port == 65535:
+		return ""
+	case port == 443:
+		port = 80
+	case port != 0: // 0 means any free port
+		port++
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(port, 10))
+}
+
+// Hosts returns the names and addresses in URLs.
+func Hosts(urls []string) []string {
+	var hosts []string
+	for _, text := range urls {
+		if parsed, err := url.Parse(text); err == nil {
+			hosts = append(hosts, parsed.Hostname())
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,126 @@
+package appliance
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/authority"
+	"landfall/appliance/config"
+	"landfall/web"
+)
+
+// acmePurpose is the purpose with which the site's key seals the account and the certificates of
+// the site's CA.
+const acmePurpose = "tls acme"
+
+// transport is the TLS of the appliance's listeners.
+type transport struct {
+	authority    *authority.Authority
+	certificates *authority.Certificates
+}
+
+// openTransport makes the certificates of the listeners. It returns nil if the configuration
+// disables TLS.
+func (a *Appliance) openTransport() (*transport, error) {
+	settings := a.config.TLS
+	if !settings.Enabled {
+		return nil, nil
+	}
+	box, err := a.siteKey.Box(authority.Purpose, nil)
+	if err != nil {
+		return nil, err
+	}
+	t := new(transport)
+	if t.authority, err = authority.LoadOrCreate(a.config.DataDir, box); err != nil {
+		return nil, err
+	}
+	options := authority.Options{Authority: t.authority, Names: config.Hosts(a.urls),
+		Clock: clockwork.NewRealClock(), Logger: a.log}
+	if settings.CertFile != "" {
+		options.Files = &authority.Files{Certificate: settings.CertFile, Key: settings.KeyFile}
+	}
+	if options.CA, err = readIfSet("tls.ca_file", settings.CAFile); err != nil {
+		return nil, err
+	}
+	if settings.ACME.Directory != "" {
+		if options.ACME, err = a.acme(options.Names); err != nil {
+			return nil, err
+		}
+	}
+	t.certificates, err = authority.NewCertificates(options)
+	return t, err
+}
+
+func (a *Appliance) acme(names []string) (*authority.ACME, error) {
+	settings := a.config.TLS.ACME
+	bundle, err := readIfSet("tls.acme.ca_file", settings.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	box, err := a.siteKey.Box(acmePurpose, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &authority.ACME{Directory: settings.Directory, CABundle: bundle, Email: settings.Email,
+		KeyID: settings.EABKeyID, KeyFile: settings.EABKeyFile, Names: names,
+		Cache: filepath.Join(a.config.DataDir, "acme"), Box: box}, nil
+}
+
+func readIfSet(key, path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return content, nil
+}
+
+// roots returns the certificates (PEM) with which clients verify the appliance, or nil without TLS.
+func (t *transport) roots() []byte {
+	if t == nil {
+		return nil
+	}
+	return t.certificates.Roots()
+}
+
+// fingerprint returns the fingerprint of the own authority, or "" without TLS.
+func (t *transport) fingerprint() string {
+	if t == nil {
+		return ""
+	}
+	return t.authority.Fingerprint()
+}
+
+// line returns the TLS settings of a listener, or nil without TLS.
+func (t *transport) line(plain web.Plain, moved func(*http.Request) string) *web.TLS {
+	if t == nil {
+		return nil
+	}
+	return &web.TLS{Config: t.certificates.Config(), Plain: plain, Moved: moved}
+}
+
+// towardsBoot returns the URL on the boot listener of a request for an image or a boot file.
+// Machines with older URLs thus continue to boot.
+func (a *Appliance) towardsBoot(r *http.Request) string {
+	if a.bootServer == nil || !a.bootServer.Serves(r) {
+		return ""
+	}
+	return web.AtPort(r, "http", a.boot.Port())
+}
+
+// towardsMain returns the URL on the main listener of a request that the boot listener does not
+// serve.
+func (a *Appliance) towardsMain(r *http.Request) string {
+	_, port, err := net.SplitHostPort(a.address.String())
+	if err != nil {
+		return ""
+	}
+	return web.AtPort(r, "https", port)
+}
