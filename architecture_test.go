@@ -32,7 +32,7 @@ const (
 
 // domainBase are the packages of the domain below the engine, which imports them.
 var domainBase = []string{
-	"landfall/appliance/ams/outbox", "landfall/appliance/journal",
+	"landfall/appliance/ams/outbox", "landfall/appliance/journal", "landfall/appliance/keyring",
 	"landfall/appliance/mirror", "landfall/appliance/release", "landfall/appliance/fault",
 	"landfall/appliance/sentence", "landfall/appliance/architecture", "landfall/appliance/sitekey",
 	"landfall/appliance/process", "landfall/appliance/access", "landfall/appliance/access/machine",

@@ -34,6 +34,7 @@ import (
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/journal"
+	"landfall/appliance/keyring"
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
@@ -72,6 +73,7 @@ type Appliance struct {
 	address    net.Addr // of the listener; still set after the server has taken the listener
 	urls       []string
 	db         *store.DB
+	keys       *keyring.Keyring
 	siteKey    *sitekey.Key
 	trail      *audittrail.Trail
 	transport  *transport // nil if the configuration disables TLS
@@ -170,16 +172,18 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.networks, err = discovery.NewNetworks(a.urls, a.boot); err != nil {
 		return nil, err
 	}
+	a.keys = keyring.New(config.DataDir, sealing(config, logger))
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{
 		Logger: logger, Clock: clockwork.NewRealClock(),
 		History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 		Versioned: kube.Bucket,
 		// above all revisions that the database had before a restore from a backup
 		Floor: uint64(time.Now().UnixMicro()),
+		Keys:  a.keys.Open,
 	}); err != nil {
 		return nil, err
 	}
-	if a.siteKey, err = sitekey.LoadOrCreate(config.DataDir); err != nil {
+	if a.siteKey, err = sitekey.LoadSealed(config.DataDir, a.keys.Ring()); err != nil {
 		return nil, err
 	}
 	logger.Info("Site key loaded. It signs the files that leave the appliance.", "fingerprint",
@@ -415,6 +419,7 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
+	tasks = append(tasks, a.resumeRotation)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 

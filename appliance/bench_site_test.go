@@ -23,6 +23,7 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/keyring"
 	"landfall/appliance/mirror"
 	"landfall/appliance/process"
 	"landfall/appliance/release"
@@ -58,7 +59,9 @@ type seeded struct {
 func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	tb.Helper()
 	ctx := tb.Context()
-	db, err := store.Open(ctx, s.config.DataDir, store.Options{})
+	db, err := store.Open(ctx, s.config.DataDir, store.Options{
+		Keys: keyring.New(s.config.DataDir, keyring.Options{}).Open,
+	})
 	require.NoError(tb, err)
 	defer func() { require.NoError(tb, db.Close()) }()
 	rules, err := mirror.Load(mirror.Files{})

@@ -35,6 +35,7 @@ import (
 
 	"landfall/appliance"
 	"landfall/appliance/config"
+	"landfall/appliance/keyring"
 	"landfall/appliance/simulate"
 	"landfall/store"
 )
@@ -591,7 +592,8 @@ func messages(all []*models.Event, subject string) string {
 // verifyStore opens the data directory of the dead appliance and checks rows and files.
 func (in *crashTest) verifyStore(t *testing.T) {
 	t.Helper()
-	db, err := store.Open(t.Context(), in.site.config.DataDir, store.Options{BlobGrace: time.Nanosecond})
+	db, err := store.Open(t.Context(), in.site.config.DataDir, store.Options{BlobGrace: time.Nanosecond,
+		Keys: keyring.New(in.site.config.DataDir, keyring.Options{}).Open})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	require.NoError(t, db.CollectBlobs(t.Context()))
@@ -613,7 +615,7 @@ func (in *crashTest) verifyStore(t *testing.T) {
 			info, err := files.Stat(tx, key)
 			require.NoError(t, err)
 			if info.Size > 64<<10 {
-				blobs[info.SHA256] = true
+				blobs[info.SHA256+".sealed"] = true
 			}
 			if name, mine := strings.CutPrefix(key, in.clusterID.String()+"/"); mine {
 				names = append(names, name)
@@ -635,7 +637,7 @@ func (in *crashTest) verifyStore(t *testing.T) {
 	require.NoError(t, err)
 	for _, entry := range entries {
 		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.lock", "blobs",
-			"installers", "os-images", "site.key"}, entry.Name())
+			"installers", "os-images", "site.key", "data.key", "seal.key"}, entry.Name())
 	}
 }
 

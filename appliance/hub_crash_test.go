@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"landfall/appliance/keyring"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
@@ -72,7 +73,8 @@ func TestHub_consistentAfterEveryKill(t *testing.T) {
 		require.NoError(t, os.MkdirAll(at, 0o700))
 		logs, err := filepath.Glob(filepath.Join(s.config.DataDir, "landfall-*.wal"))
 		require.NoError(t, err)
-		for _, path := range append(logs, filepath.Join(s.config.DataDir, "landfall.db")) {
+		for _, path := range append(logs, filepath.Join(s.config.DataDir, "landfall.db"),
+			filepath.Join(s.config.DataDir, "data.key"), filepath.Join(s.config.DataDir, "seal.key")) {
 			copyFile(t, path, filepath.Join(at, filepath.Base(path)))
 		}
 		observed := watchers.newObservations(t)
@@ -197,7 +199,9 @@ func verifyState(t *testing.T, dir string, observed []observation) {
 	// a starting kubectl briefly inherits the open files of this process
 	eventually(t, "no process has the copy open", func() bool {
 		var held *store.HeldError
-		db, err = store.Open(t.Context(), dir, store.Options{NoSync: true})
+		db, err = store.Open(t.Context(), dir, store.Options{
+			NoSync: true, Keys: keyring.New(dir, keyring.Options{}).Open,
+		})
 		return !errors.As(err, &held)
 	})
 	require.NoError(t, err)

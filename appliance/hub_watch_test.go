@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"landfall/appliance/keyring"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
@@ -375,7 +376,8 @@ func (p *watchers) catchUp(t *testing.T) {
 func (p *watchers) verify(t *testing.T, dir string) string {
 	t.Helper()
 	p.watching.Wait()
-	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, Versioned: "kubernetes"})
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, Versioned: "kubernetes",
+		Keys: keyring.New(dir, keyring.Options{}).Open})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	h := history{db, store.NewVersions("kubernetes", 1)}

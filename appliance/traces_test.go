@@ -2,11 +2,13 @@ package appliance_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 	corev1 "k8s.io/api/core/v1"
 
+	"landfall/appliance/keyring"
 	"landfall/store"
+	"landfall/store/seal"
 )
 
 // uuids matches the IDs in an object.
@@ -73,6 +77,26 @@ func (m *traces) in(text []byte, names bool) (string, bool) {
 	return "", false
 }
 
+// openRow returns the clear content of a row in the database's file.
+func openRow(t *testing.T, ring *seal.Ring, bucket string, key, value []byte) []byte {
+	t.Helper()
+	const header = 32 // of a row in the bucket data
+	at := 0
+	switch bucket {
+	case "data":
+		at = header
+	case "log":
+		length, n := binary.Uvarint(value[1:])
+		at = 1 + n + int(length)
+	}
+	if at == 0 || at == len(value) {
+		return value
+	}
+	plain, err := ring.Open(value[at:], slices.Concat(key, value[:at]))
+	require.NoError(t, err, "%s %q", bucket, key)
+	return slices.Concat(value[:at], plain)
+}
+
 // requireNoTrace searches each bucket of a stopped appliance's database and each file in its data
 // directory. Names may remain in the journal, which consists of the change log and the events, but
 // secrets may not. If AMS is enabled, the pending deletion for AMS may also remain.
@@ -80,7 +104,8 @@ func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 	t.Helper()
 	require.NotEmpty(t, m.secrets)
 	require.Greater(t, len(m.names), 5)
-	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, BlobGrace: time.Nanosecond})
+	keys := keyring.New(dir, keyring.Options{})
+	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true, BlobGrace: time.Nanosecond, Keys: keys.Open})
 	require.NoError(t, err)
 	require.NoError(t, db.CollectBlobs(t.Context()), "unreferenced blobs are deleted")
 	require.NoError(t, db.Close())
@@ -93,6 +118,7 @@ func requireNoTrace(t *testing.T, dir string, m *traces, amsWaits bool) {
 		return tx.ForEach(func(bucket []byte, in *bolt.Bucket) error {
 			return in.ForEach(func(key, value []byte) error {
 				rows++
+				value = openRow(t, keys.Ring(), string(bucket), key, value)
 				kept := string(bucket) == "log" || bytes.HasPrefix(key, []byte("/events/"))
 				if amsWaits && (bytes.HasPrefix(key, []byte("/subscriptions/")) || bytes.HasPrefix(key,
 					[]byte("deadlines/subscriptions-waiting/"))) {

@@ -11,40 +11,55 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
+	"landfall/store/seal"
 	"landfall/store/wal"
 )
 
 // blobs is the directory of the contents of large files. A blob is stored as <first two
-// digits>/<sha256>. Contents that are still being written are in stage/.
+// digits>/<sha256>, with the suffix ".sealed" if it is sealed. Contents that are still being
+// written are in stage/.
 type blobs struct {
-	dir string
+	dir  string
+	ring *seal.Ring // nil: blobs are not sealed
 
 	mu      sync.Mutex
 	staging map[string]bool // paths below stage/ that this process is writing to
 }
 
 func (b *blobs) path(sum string) string {
-	return filepath.Join(b.dir, sum[:2], sum)
+	path := filepath.Join(b.dir, sum[:2], sum)
+	if b.ring != nil {
+		path += sealedSuffix
+	}
+	return path
 }
 
 // open opens a blob. It returns an error if the blob's size differs from the size in the
 // description.
-func (b *blobs) open(info FileInfo) (*os.File, error) {
+func (b *blobs) open(info FileInfo) (io.ReadSeekCloser, error) {
+	size := info.Size
+	if b.ring != nil {
+		size = sealedSize(size)
+	}
 	file, err := os.Open(b.path(info.SHA256))
 	if err != nil {
 		return nil, err
 	}
 	stat, err := file.Stat()
-	if err == nil && stat.Size() != info.Size {
-		err = fmt.Errorf("%s has %d of %d bytes", file.Name(), stat.Size(), info.Size)
+	if err == nil && stat.Size() != size {
+		err = fmt.Errorf("%s has %d of %d bytes", file.Name(), stat.Size(), size)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return file, nil
+	if b.ring == nil {
+		return file, nil
+	}
+	return openSealed(b.ring, file, info.Size)
 }
 
 // Staged is content that was written with DB.Stage and is not a file yet. Small content is in
@@ -89,8 +104,18 @@ func (db *DB) stageBlob(r io.Reader, head []byte) (_ *Staged, err error) {
 		err = errors.Join(err, db.blobs.closeStaged(file))
 	}()
 	hash := sha256.New()
-	blob := &blobWriter{file: file}
+	blob := &blobWriter{to: file}
+	var sealed *chunkWriter
+	if db.ring != nil {
+		if sealed, err = newChunkWriter(db.ring, file); err != nil {
+			return nil, &WriteError{Path: db.blobs.dir, Err: err}
+		}
+		blob.to = sealed
+	}
 	size, err := io.Copy(io.MultiWriter(blob, hash), io.MultiReader(bytes.NewReader(head), r))
+	if sealed != nil && blob.err == nil && err == nil {
+		blob.err = sealed.Close()
+	}
 	if blob.err != nil {
 		return nil, &WriteError{Path: db.blobs.dir, Err: blob.err}
 	}
@@ -109,12 +134,12 @@ func (db *DB) stageBlob(r io.Reader, head []byte) (_ *Staged, err error) {
 
 // blobWriter stores its write error, so that the caller can tell a failed write from a failed read.
 type blobWriter struct {
-	file *os.File
-	err  error
+	to  io.Writer
+	err error
 }
 
 func (w *blobWriter) Write(p []byte) (int, error) {
-	n, err := w.file.Write(p)
+	n, err := w.to.Write(p)
 	w.err = err
 	return n, err
 }
@@ -156,6 +181,9 @@ func (b *blobs) publish(staged, sum string, now time.Time) error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := b.refreshHeader(staged); err != nil {
 		return err
 	}
 	if err := os.Chtimes(staged, now, now); err != nil {
@@ -225,6 +253,12 @@ func (tx *Tx) references(sum string) bool {
 func (b *blobs) removeLeftovers() (removed int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.ring != nil {
+		// An interrupted sealing of the database may have left them.
+		if err := b.removeClear(); err != nil {
+			return 0, err
+		}
+	}
 	stage := filepath.Join(b.dir, "stage")
 	entries, err := readDir(stage)
 	if err != nil {
@@ -262,9 +296,10 @@ func (b *blobs) olderThan(ctx context.Context, limit time.Time) ([]string, error
 			return nil, err
 		}
 		for _, entry := range entries {
-			if info, err := entry.Info(); err == nil && len(entry.Name()) == 2*sha256.Size &&
-				info.ModTime().Before(limit) {
-				sums = append(sums, entry.Name())
+			sum := strings.TrimSuffix(entry.Name(), sealedSuffix)
+			if info, err := entry.Info(); err == nil && len(sum) == 2*sha256.Size &&
+				filepath.Base(b.path(sum)) == entry.Name() && info.ModTime().Before(limit) {
+				sums = append(sums, sum)
 			}
 		}
 	}

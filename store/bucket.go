@@ -44,15 +44,16 @@ func (b Bucket[T]) Prefix() string { return b.prefix }
 // Get returns the value of a key. It returns ErrNotFound if the key has no value, and
 // *NewerSchemaError if a newer program wrote the value.
 func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
-	r, ok, err := tx.record(b.prefix, key)
-	if err != nil {
-		return nil, err
-	}
-	if !ok {
+	row := tx.rows.Get(wal.Data, tx.join(b.prefix, key))
+	if row == nil {
 		return nil, fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
 	}
 	if b.cached {
-		return b.cachedValue(tx, key, r)
+		return b.cachedValue(tx, key, row)
+	}
+	r, err := tx.parse(b.prefix+key, row)
+	if err != nil {
+		return nil, err
 	}
 	return b.decode(tx, key, r.value)
 }
@@ -60,9 +61,16 @@ func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 // cachedValue returns a copy of the cached value of a row. It decodes a row that is not cached. It
 // does not cache rows that the current update changed: if the update fails, the next update uses
 // the same revisions.
-func (b Bucket[T]) cachedValue(tx *Tx, key string, r record) (*T, error) {
+func (b Bucket[T]) cachedValue(tx *Tx, key string, row []byte) (*T, error) {
+	r, err := tx.parseHeader(b.prefix, row)
+	if err != nil {
+		return nil, err
+	}
 	cached, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
 	if !ok {
+		if r, err = tx.open(b.prefix+key, row, r); err != nil {
+			return nil, err
+		}
 		value, err := b.decode(tx, key, r.value)
 		if err != nil || tx.rows.Writable() && r.modified >= tx.first {
 			return value, err
@@ -101,10 +109,11 @@ func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
 // Modified returns the revision of the last change of a key. It returns ErrNotFound if the key has
 // no value.
 func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
-	r, ok, err := tx.record(b.prefix, key)
-	if err == nil && !ok {
-		err = fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
+	row := tx.rows.Get(wal.Data, tx.join(b.prefix, key))
+	if row == nil {
+		return 0, fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
 	}
+	r, err := tx.parseHeader(b.prefix+key, row)
 	return r.modified, err
 }
 
@@ -150,7 +159,7 @@ func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error 
 // Revisions calls fn with each key and the revision of its last change. See Keys.
 func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision uint64) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
-		r, err := tx.parse(key, row)
+		r, err := tx.parseHeader(key, row)
 		if err != nil {
 			return err
 		}

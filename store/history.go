@@ -182,15 +182,21 @@ type entry struct {
 	kept   bool   // true if the entry has a history
 }
 
-// parseEntry parses a log entry with its history.
-func parseEntry(key, stored []byte) (entry, error) {
+// entry parses a log entry with its history.
+func (tx *Tx) entry(key, stored []byte) (entry, error) {
 	change, err := parseChange(key, stored)
 	e := entry{Change: change, first: change.Revision}
 	if err != nil {
 		return e, err
 	}
-	_, n := binary.Uvarint(stored[1:])
-	rest := stored[1+n+len(change.Key):]
+	if stored, err = openHistory(tx.db.ring, key, stored); err != nil {
+		return e, err
+	}
+	at, err := historyOffset(stored)
+	if err != nil {
+		return e, err
+	}
+	rest := stored[at:]
 	if len(rest) == 0 {
 		return e, nil
 	}
@@ -253,7 +259,7 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	}
 	cursor := tx.rows.Cursor(wal.Log)
 	for key, stored := cursor.SeekBefore(nil); key != nil; key, stored = cursor.Next() {
-		e, err := parseEntry(key, stored)
+		e, err := tx.entry(key, stored)
 		if err != nil {
 			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
 		}

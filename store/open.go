@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,12 +16,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"landfall/store/seal"
 	"landfall/store/wal"
 )
 
 // schema is the newest layout of the database as a whole that this program supports. Since version
-// 2, newer rows can be in a write-ahead log beside the file (see package wal).
-const schema = 2
+// 2, newer rows can be in a write-ahead log beside the file (see package wal). Since version 3,
+// values can be sealed (see sealing.go).
+const schema = 3
 
 // Keys of the meta bucket that belong to this package.
 var (
@@ -50,10 +53,7 @@ func (db *DB) open(options Options) (revision uint64, err error) {
 			err = errors.Join(err, unlockDir(db.dirLock))
 		}
 	}()
-	if err := db.create(options.disk.Growth); err != nil {
-		return 0, err
-	}
-	if err := db.probe(); err != nil {
+	if err := db.prepare(options); err != nil {
 		return 0, err
 	}
 	file, err := wal.OpenFile(db.path, false)
@@ -80,6 +80,36 @@ func (db *DB) open(options Options) (revision uint64, err error) {
 		return 0, errors.Join(err, file.Close())
 	}
 	return revision, nil
+}
+
+// prepare creates, checks and seals the database file.
+func (db *DB) prepare(options Options) error {
+	_, err := os.Lstat(db.path)
+	exists := !errors.Is(err, fs.ErrNotExist)
+	var sealed []byte
+	if exists {
+		if sealed, err = db.probe(); err != nil {
+			return err
+		}
+	}
+	if options.Keys != nil {
+		if db.ring, err = options.Keys(sealed != nil); err != nil {
+			return err
+		}
+		db.blobs.ring = db.ring
+	}
+	if sealed != nil {
+		if err := db.checkProof(db.ring, sealed); err != nil {
+			return err
+		}
+	}
+	if err := db.create(exists, options.disk.Growth); err != nil {
+		return err
+	}
+	if exists && sealed == nil && db.ring != nil {
+		return db.sealFile(options)
+	}
+	return nil
 }
 
 // neededUpgrade returns the function that upgrades a file of an older schema, or nil if the file
@@ -110,19 +140,20 @@ func (db *DB) openError(err error) error {
 }
 
 // probe checks the file before bbolt writes to it: the file must be complete, written by Landfall,
-// and of a supported schema. probe reads only a few pages.
-func (db *DB) probe() (err error) {
+// and of a supported schema. probe reads only a few pages. It returns the proof of a sealed
+// database (see sealing.go), otherwise nil.
+func (db *DB) probe() (sealed []byte, err error) {
 	info, err := os.Stat(db.path)
 	if err != nil {
-		return &DirError{Dir: db.dir, Err: err}
+		return nil, &DirError{Dir: db.dir, Err: err}
 	}
 	if info.Size() == 0 {
 		// bbolt would create a new database in an empty file.
-		return &CorruptError{Path: db.path, Err: errors.New("the file is empty")}
+		return nil, &CorruptError{Path: db.path, Err: errors.New("the file is empty")}
 	}
 	file, err := wal.OpenFile(db.path, true)
 	if err != nil {
-		return db.openError(err)
+		return nil, db.openError(err)
 	}
 	defer func() {
 		err = errors.Join(err, file.Close())
@@ -133,13 +164,18 @@ func (db *DB) probe() (err error) {
 			err = &CorruptError{Path: db.path, Err: fmt.Errorf("%v", reason)}
 		}
 	}()
-	return file.View(func(tx *bolt.Tx) error {
+	err = file.View(func(tx *bolt.Tx) error {
 		if info.Size() < tx.Size() {
 			return &CorruptError{Path: db.path, Err: fmt.Errorf("the file ends after %d of %d bytes", info.Size(),
 				tx.Size())}
 		}
-		return db.probeBuckets(tx)
+		if err := db.probeBuckets(tx); err != nil {
+			return err
+		}
+		sealed = bytes.Clone(tx.Bucket(wal.BucketNames[wal.Meta]).Get(sealedKey))
+		return nil
 	})
+	return sealed, err
 }
 
 // probeBuckets checks the schema, the presence of all buckets and the end of the change log.
@@ -172,15 +208,15 @@ func (db *DB) probeBuckets(tx *bolt.Tx) error {
 // create creates an empty database if none exists. It writes the file under a temporary name, syncs
 // it and renames it. So a power cut leaves a complete database or none. create removes a temporary
 // file that an interrupted attempt left.
-func (db *DB) create(growth int) (err error) {
+func (db *DB) create(exists bool, growth int) (err error) {
 	temporary := db.path + ".new"
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &DirError{Dir: db.dir, Err: err}
 	}
-	if _, err := os.Lstat(db.path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // probe checks it
+	if exists {
+		return nil
 	}
-	if err := initialise(temporary, growth); err != nil {
+	if err := initialise(db.ring, temporary, growth); err != nil {
 		return &WriteError{Path: temporary, Err: errors.Join(err, os.Remove(temporary))}
 	}
 	if err := os.Rename(temporary, db.path); err != nil {
@@ -190,7 +226,7 @@ func (db *DB) create(growth int) (err error) {
 }
 
 // initialise creates a bbolt file with empty buckets.
-func initialise(path string, growth int) error {
+func initialise(ring *seal.Ring, path string, growth int) error {
 	file, err := wal.OpenFile(path, false)
 	if err != nil {
 		return err
@@ -202,7 +238,17 @@ func initialise(path string, growth int) error {
 				return err
 			}
 		}
-		return tx.Bucket(wal.BucketNames[wal.Meta]).Put(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
+		meta := tx.Bucket(wal.BucketNames[wal.Meta])
+		if ring != nil {
+			value, err := proof(ring)
+			if err != nil {
+				return err
+			}
+			if err := meta.Put(sealedKey, value); err != nil {
+				return err
+			}
+		}
+		return meta.Put(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
 	})
 	return errors.Join(err, file.Close())
 }

@@ -161,7 +161,7 @@ func TestOpen_newerSchema(t *testing.T) {
 	require.ErrorAs(t, err, &newer)
 	require.Equal(t, 9, newer.Version)
 	require.EqualError(t, err, "the database "+path+
-		" was written by a newer Landfall (schema 9, this program supports 2): "+
+		" was written by a newer Landfall (schema 9, this program supports 3): "+
 		"use the newer Landfall, or restore a backup made before the upgrade")
 }
 

@@ -231,7 +231,7 @@ func TestOpen_firstSchemaIsUpgraded(t *testing.T) {
 	db := open(t, dir)
 	require.Len(t, documentKeys(t, db), 300)
 	require.NoError(t, db.Close())
-	require.EqualValues(t, 2, schema(2), "a program without support for the log rejects the file")
+	require.EqualValues(t, 3, schema(3), "a program without support for the log rejects the file")
 }
 
 func documentKeys(t *testing.T, db *store.DB) (found []string) {

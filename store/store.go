@@ -58,6 +58,8 @@
 //	index.go      Index: keys that refer to other keys
 //	deadlines.go  Deadlines: one time per key, found by time
 //	files.go      Files: file descriptions and small contents
+//	sealing.go    encryption of values: see package seal
+//	sealedblob.go encryption of blobs
 //	blobs.go      blobs: large contents, staged before a transaction refers to them
 //	feed.go       Watcher: changes without values; compaction of the change log
 //	valuefeed.go  ValueWatcher: changes of a Versions with values
@@ -82,6 +84,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/store/seal"
 	"landfall/store/wal"
 )
 
@@ -106,6 +109,10 @@ type Options struct {
 	// NoSync returns from commits without a sync of the disk. It is meant for simulations, whose
 	// data may be lost in a crash of the machine.
 	NoSync bool
+	// Keys returns the data keys that seal the values. It is called while the data directory is
+	// locked. sealed reports whether the database is sealed already; if not, it is sealed with the
+	// newest key. nil: values are stored in clear, and a sealed database can't be opened.
+	Keys func(sealed bool) (*seal.Ring, error)
 
 	disk wal.Disk // zero: the real disk
 }
@@ -121,6 +128,7 @@ type DB struct {
 	dirLock *os.File // the lock on the data directory
 	rows    *wal.DB
 	feed    *feed
+	ring    *seal.Ring // nil: values are stored in clear
 
 	close    sync.Once
 	closeErr error
@@ -137,8 +145,9 @@ type DB struct {
 }
 
 // Open opens the database in the directory dir. It creates both if they are missing. Its errors are
-// *DirError, *HeldError, *CorruptError, *NewerSchemaError and *WriteError. Its duration does not
-// depend on the size of the database.
+// *DirError, *HeldError, *CorruptError, *NewerSchemaError, *SealError, *WriteError and the errors
+// of Options.Keys. Its duration does not depend on the size of the database, unless it seals the
+// database.
 func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -182,7 +182,17 @@ func (tx *Tx) record(prefix, key string) (r record, ok bool, err error) {
 	return r, err == nil, err
 }
 
+// parse parses a stored row and opens its value.
 func (tx *Tx) parse(key string, row []byte) (record, error) {
+	r, err := tx.parseHeader(key, row)
+	if err != nil {
+		return record{}, err
+	}
+	return tx.open(key, row, r)
+}
+
+// parseHeader parses a stored row. The value stays sealed.
+func (tx *Tx) parseHeader(key string, row []byte) (record, error) {
 	if len(row) < recordHeader {
 		return record{}, tx.db.corruptRow(key, fmt.Errorf("the row has %d bytes", len(row)))
 	}
@@ -244,7 +254,11 @@ func (tx *Tx) write(key string, supported int, row []byte, again bool) error {
 	binary.BigEndian.PutUint64(row, old.created)
 	binary.BigEndian.PutUint64(row[8:], next)
 	binary.BigEndian.PutUint64(row[16:], old.version+1)
-	if err := tx.set(wal.Data, key, row); err != nil {
+	stored, err := sealRow(tx.db.ring, key, row)
+	if err != nil {
+		return writeError(key, err)
+	}
+	if err := tx.set(wal.Data, key, stored); err != nil {
 		return err
 	}
 	return tx.logChange(key, kindPut, old, record{old.created, next, old.version + 1, row[recordHeader:]})
@@ -277,8 +291,14 @@ const (
 func (tx *Tx) logChange(key string, kind byte, before, after record) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
-	entry = tx.appendHistory(append(entry, key...), key, before, after)
+	entry = append(entry, key...)
+	history := len(entry)
+	entry = tx.appendHistory(entry, key, before, after)
 	tx.rev = tx.Next()
+	entry, err := sealHistory(tx.db.ring, logKey(tx.rev), entry, history)
+	if err != nil {
+		return writeError(key, err)
+	}
 	if err := tx.set(wal.Log, logKey(tx.rev), entry); err != nil {
 		return err
 	}
@@ -295,18 +315,19 @@ func logKey(revision uint64) string {
 	return string(key[:])
 }
 
-// parseChange parses a log entry without its history: see parseEntry.
+// parseChange parses a log entry without its history: see entry.
 func parseChange(key, entry []byte) (Change, error) {
-	if len(key) != 8 || len(entry) < 2 {
-		return Change{}, errors.New("the log entry is too short")
+	if len(key) != 8 {
+		return Change{}, errors.New("the log entry's revision is too short")
 	}
-	length, n := binary.Uvarint(entry[1:])
-	if n <= 0 || length > uint64(len(entry)-1-n) {
-		return Change{}, errors.New("the log entry's key is truncated")
+	end, err := historyOffset(entry)
+	if err != nil {
+		return Change{}, err
 	}
+	_, n := binary.Uvarint(entry[1:])
 	return Change{
 		Revision: binary.BigEndian.Uint64(key),
-		Key:      string(entry[1+n : 1+n+int(length)]),
+		Key:      string(entry[1+n : end]),
 		Deleted:  entry[0] == kindDelete,
 	}, nil
 }

@@ -214,7 +214,7 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 		if !v.mayConcern(stored, r) {
 			continue
 		}
-		e, err := parseEntry(at, stored)
+		e, err := tx.entry(at, stored)
 		if err != nil {
 			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", at), err)
 		}
@@ -251,7 +251,7 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 // returns true for a damaged entry.
 func (v Versions) mayConcern(stored []byte, r Range) bool {
 	if len(stored) < 2 {
-		return true // parseEntry rejects it
+		return true // entry rejects it
 	}
 	length, n := binary.Uvarint(stored[1:])
 	if n <= 0 || length > uint64(len(stored)-1-n) {

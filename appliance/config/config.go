@@ -42,6 +42,7 @@ type Config struct {
 	Kubernetes    Kubernetes     `mapstructure:"kubernetes"`
 	Joining       Joining        `mapstructure:"joining"`
 	Audit         Audit          `mapstructure:"audit"`
+	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
 }
 
@@ -58,6 +59,13 @@ const listenWithoutAuth = "127.0.0.1:8090"
 type Sessions struct {
 	Idle  time.Duration `mapstructure:"idle"`
 	Total time.Duration `mapstructure:"total"`
+}
+
+// Seal says with what the data key is sealed.
+type Seal struct {
+	With           string `mapstructure:"with" oneof:"file passphrase credential"`
+	KeyFile        string `mapstructure:"key_file" check:"path"`
+	PassphraseFile string `mapstructure:"passphrase_file" check:"path"`
 }
 
 // Joining configures how the appliance helps hosts to join installed clusters.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/keyring"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -89,12 +90,13 @@ func FromDirectory(ctx context.Context, dir string, layout Layout, cluster, vers
 	if _, err := os.Stat(filepath.Join(dir, store.FileName)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s has no database: %w", dir, ErrNoData)
 	}
-	db, err := store.Open(ctx, dir, store.Options{})
+	keys := keyring.New(dir, keyring.FromEnvironment())
+	db, err := store.Open(ctx, dir, store.Options{Keys: keys.Open})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	key, err := sitekey.LoadOrCreate(dir)
+	key, err := sitekey.LoadSealed(dir, keys.Ring())
 	if err != nil {
 		return err
 	}

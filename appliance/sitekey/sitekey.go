@@ -1,13 +1,14 @@
 // Package sitekey holds the ed25519 key with which a site signs exported files: journals and
 // courier files.
 //
-// The private key is in the data directory, and only its owner can read it. Each signature comes
-// with the public key, so recipients can verify that a file is unchanged. To verify that the key
-// belongs to the site, recipients compare its fingerprint with the one that the site publishes by
-// other means.
+// The private key is in the data directory, sealed with the data key (see package keyring). Only
+// its owner can read the file. Each signature comes with the public key, so recipients can verify
+// that a file is unchanged. To verify that the key belongs to the site, recipients compare its
+// fingerprint with the one that the site publishes by other means.
 package sitekey
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -19,13 +20,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"landfall/store/seal"
 )
 
 // FileName is the name of the private key's file in the data directory. The format is PKCS #8 in
 // PEM, as in openssl.
 const FileName = "site.key"
 
-const pemType = "PRIVATE KEY"
+const (
+	pemType = "PRIVATE KEY"
+	// sealedType is the type of a PEM block that contains a key sealed with the data key.
+	sealedType = "LANDFALL SEALED PRIVATE KEY"
+)
+
+// sealContext is the context of the sealed key: see package seal.
+var sealContext = []byte(FileName)
 
 // Purpose is the purpose of a signature. A signature is valid for its purpose only, so a file of
 // one kind is not accepted as another kind. The purpose is the context of RFC 8032 (Ed25519ctx),
@@ -35,75 +45,115 @@ type Purpose string
 // Key is a site's private key.
 type Key struct {
 	private ed25519.PrivateKey
+	dir     string
+	ring    *seal.Ring // seals the file; nil: the file is in clear
 }
 
 // ErrUnusable is the error for an unusable key file. The key is not replaced, because others may
 // have the public key.
 var ErrUnusable = errors.New("the site's key can't be used")
 
-// LoadOrCreate reads the key of a data directory. It creates a missing key. The caller must have
-// locked the directory.
-func LoadOrCreate(dir string) (*Key, error) {
-	key, err := Load(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return create(dir)
+// LoadOrCreate reads the key of a directory without data keys. It creates a missing key. The caller
+// must have locked the directory.
+func LoadOrCreate(dir string) (*Key, error) { return LoadSealed(dir, nil) }
+
+// LoadSealed does the same as LoadOrCreate for a key file that is sealed with the data keys. It
+// seals a key file that is in clear.
+func LoadSealed(dir string, ring *seal.Ring) (*Key, error) {
+	key, sealed, err := load(dir, ring)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return create(dir, ring)
+	case err == nil && !sealed && ring != nil:
+		return key, key.write()
 	}
 	return key, err
 }
 
-// Load reads the key of a data directory. The error is fs.ErrNotExist if the key is missing.
+// Load reads the key of a directory without data keys. The error is fs.ErrNotExist if the key is
+// missing.
 func Load(dir string) (*Key, error) {
+	key, _, err := load(dir, nil)
+	return key, err
+}
+
+// load reads the key file. sealed reports whether it is sealed.
+func load(dir string, ring *seal.Ring) (_ *Key, sealed bool, err error) {
 	path := filepath.Join(dir, FileName)
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the site's key: %w", err)
+		return nil, false, fmt.Errorf("read the site's key: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil,
+		return nil, false,
 			fmt.Errorf("%w: %s has mode %04o, so others may have read it; set the mode to 0600 if nobody "+
 				"has, otherwise remove the file to get a new key", ErrUnusable, path, mode)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the site's key: %w", err)
+		return nil, false, fmt.Errorf("read the site's key: %w", err)
 	}
-	private, err := parse(text)
+	private, sealed, err := parse(text, ring)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %w; restore the file from a backup, or remove it to get a new key", ErrUnusable,
-			path, err)
+		return nil, false, fmt.Errorf("%w: %s %w; restore the file from a backup, or remove it to get a new key",
+			ErrUnusable, path, err)
 	}
-	return &Key{private}, nil
+	return &Key{private, dir, ring}, sealed, nil
 }
 
-func parse(text []byte) (ed25519.PrivateKey, error) {
+func parse(text []byte, ring *seal.Ring) (_ ed25519.PrivateKey, sealed bool, err error) {
 	block, _ := pem.Decode(text)
-	if block == nil || block.Type != pemType {
-		return nil, errors.New("holds no PEM block " + pemType)
+	if block == nil || block.Type != pemType && block.Type != sealedType {
+		return nil, false, errors.New("holds no PEM block " + pemType)
 	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	der := block.Bytes
+	if sealed = block.Type == sealedType; sealed {
+		if ring == nil {
+			return nil, true, errors.New("is sealed with a data key, which this directory does not have")
+		}
+		if der, err = ring.Open(der, sealContext); err != nil {
+			return nil, true, errors.New("is sealed with the data key of another data directory")
+		}
+	}
+	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
-		return nil, fmt.Errorf("holds no PKCS #8 key (%w)", err)
+		return nil, sealed, fmt.Errorf("holds no PKCS #8 key (%w)", err)
 	}
 	private, ok := key.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("holds a %T, not an ed25519 key", key)
+		return nil, sealed, fmt.Errorf("holds a %T, not an ed25519 key", key)
 	}
-	return private, nil
+	return private, sealed, nil
 }
 
-// create creates a key. After a crash, the file is either complete or missing.
-func create(dir string) (_ *Key, err error) {
+// Reseal seals the key file with the newest data key.
+func (k *Key) Reseal(context.Context) error { return k.write() }
+
+// create creates a key.
+func create(dir string, ring *seal.Ring) (*Key, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, fmt.Errorf("create the site's key: %w", err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return nil, fmt.Errorf("create the site's key: %w", err)
+	key := &Key{private, dir, ring}
+	return key, key.write()
+}
+
+// write writes the key file. After a crash, the file is complete, or as it was before.
+func (k *Key) write() (err error) {
+	block := pem.Block{Type: pemType}
+	if block.Bytes, err = x509.MarshalPKCS8PrivateKey(k.private); err != nil {
+		return fmt.Errorf("write the site's key: %w", err)
 	}
-	file, err := os.CreateTemp(dir, FileName+".*") // mode 0600
+	if k.ring != nil {
+		block.Type = sealedType
+		if block.Bytes, err = k.ring.Seal(nil, block.Bytes, sealContext); err != nil {
+			return fmt.Errorf("write the site's key: %w", err)
+		}
+	}
+	file, err := os.CreateTemp(k.dir, FileName+".*") // mode 0600
 	if err != nil {
-		return nil, fmt.Errorf("write the site's key: %w", err)
+		return fmt.Errorf("write the site's key: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -113,16 +163,16 @@ func create(dir string) (_ *Key, err error) {
 			}
 		}
 	}()
-	if _, err = file.Write(pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der})); err == nil {
+	if _, err = file.Write(pem.EncodeToMemory(&block)); err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, err
+		return err
 	}
-	if err = os.Rename(file.Name(), filepath.Join(dir, FileName)); err != nil {
-		return nil, err
+	if err = os.Rename(file.Name(), filepath.Join(k.dir, FileName)); err != nil {
+		return err
 	}
-	return &Key{private}, syncDir(dir)
+	return syncDir(k.dir)
 }
 
 // syncDir makes the directory's new entry durable: after a crash, a signature without its key would

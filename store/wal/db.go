@@ -166,16 +166,36 @@ func (db *DB) isClosing() bool { return isClosed(db.closing) }
 func (db *DB) ReleaseMemory() error {
 	db.quiesce()
 	defer db.resume()
-	if db.isClosing() {
-		return ErrClosed
-	}
-	if db.log != nil && !db.log.overwriteNext {
-		if err := db.checkpointAll(); err != nil {
-			return notReady(db.path, err)
-		}
-		db.switchLogFile()
+	if err := db.checkpointNow(); err != nil && !errors.Is(err, errUnfinishedRecord) {
+		return err
 	}
 	return db.releasePages()
+}
+
+// Checkpoint writes all committed rows to the bbolt file.
+func (db *DB) Checkpoint() error {
+	db.quiesce()
+	defer db.resume()
+	return db.checkpointNow()
+}
+
+var errUnfinishedRecord = errors.New("the last update failed, and the log still contains it")
+
+// checkpointNow writes all committed rows to the bbolt file. No update runs meanwhile.
+func (db *DB) checkpointNow() error {
+	switch {
+	case db.isClosing():
+		return ErrClosed
+	case db.log == nil: // no update yet
+		return nil
+	case db.log.overwriteNext:
+		return errUnfinishedRecord
+	}
+	if err := db.checkpointAll(); err != nil {
+		return notReady(db.path, err)
+	}
+	db.switchLogFile()
+	return nil
 }
 
 // Update runs an update and returns when its writes are on the disk. If the update returns an

@@ -1,0 +1,370 @@
+// Package keyring keeps the data keys, with which everything in a data directory is sealed.
+//
+// The file data.key contains the data keys, sealed with a key-encryption key. The method of the
+// file says where that key comes from:
+//
+//	file        a key file, by default seal.key beside data.key
+//	passphrase  a passphrase, by argon2id
+//	credential  a credential of systemd
+//	tpm         the TPM 2.0 of the machine
+//
+// A rotation makes a new data key, seals everything again with it, and then forgets the older key.
+// Until everything is sealed again, data.key contains both keys. So an interrupted rotation loses
+// nothing, and the next start continues it.
+//
+// Design: docs/design.md#sealed-values.
+package keyring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"landfall/store/seal"
+)
+
+// Names of files in the data directory.
+const (
+	FileName        = "data.key"
+	DefaultKeyFile  = "seal.key"
+	fileVersion     = 1
+	keyringContext  = "landfall data keys"
+	keyEncryptionNo = 1
+)
+
+// Options says how the data keys are sealed.
+type Options struct {
+	// With is the method for the data keys. If data.key was sealed with another method, it is
+	// sealed again. "" keeps the method of data.key, and means File for a new data directory.
+	With Method
+	// KeyFile is the key file of the method File. "": seal.key in the data directory.
+	KeyFile string
+	// PassphraseFile is a file with the passphrase. "": the terminal asks for the passphrase.
+	PassphraseFile string
+	// CredentialsDirectory is the directory of systemd's credentials.
+	CredentialsDirectory string
+	// TPMDevice is the path of the TPM's device. "": /dev/tpmrm0.
+	TPMDevice string
+	Logger    *slog.Logger // nil: silent
+}
+
+// FromEnvironment returns options that keep the method of a data directory. They read the key file
+// and the passphrase file from the environment variables of the configuration.
+func FromEnvironment() Options {
+	return Options{
+		KeyFile: os.Getenv("LANDFALL_SEAL_KEY_FILE"), PassphraseFile: os.Getenv("LANDFALL_SEAL_PASSPHRASE_FILE"),
+		CredentialsDirectory: os.Getenv("CREDENTIALS_DIRECTORY"),
+	}
+}
+
+// Error is an error of this package. Its text is a sentence for a person.
+type Error struct {
+	Reason string
+	Err    error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Reason }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrWrong is the cause of an Error about a key or a passphrase that does not fit.
+var ErrWrong = errors.New("the key does not fit")
+
+func newError(err error, format string, values ...any) *Error {
+	return &Error{Reason: fmt.Sprintf(format, values...), Err: err}
+}
+
+// Keyring is the data keys of one data directory.
+type Keyring struct {
+	dir     string
+	options Options
+
+	rotating sync.Mutex // held during a rotation
+	mu       sync.Mutex // guards the fields below and data.key
+	ring     *seal.Ring
+	method   method
+	wrap     wrap
+}
+
+// wrap is a key-encryption key and its origin.
+type wrap struct {
+	with       Method
+	key        []byte
+	parameters json.RawMessage
+}
+
+// file is the content of data.key.
+type file struct {
+	Version    int             `json:"version"`
+	With       Method          `json:"sealed_with"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Keys       []byte          `json:"keys"` // the sealed JSON of []seal.Key
+}
+
+// New returns the keyring of a data directory. Open reads it.
+func New(dir string, options Options) *Keyring {
+	if options.KeyFile == "" {
+		options.KeyFile = filepath.Join(dir, DefaultKeyFile)
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Keyring{dir: dir, options: options}
+}
+
+func (k *Keyring) path() string { return filepath.Join(k.dir, FileName) }
+
+// Open reads the data keys. It creates the first key if the database is not sealed yet. The caller
+// must have locked the data directory. Errors are *Error; after an error, the directory is
+// unchanged.
+func (k *Keyring) Open(sealed bool) (*seal.Ring, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	stored, err := k.read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && sealed:
+		return nil, newError(err, "The file %s is missing, and the database can't be read without it; restore it "+
+			"from a backup.", k.path())
+	case errors.Is(err, fs.ErrNotExist):
+		return k.create()
+	case err != nil:
+		return nil, err
+	}
+	if k.method, err = k.newMethod(stored.With); err != nil {
+		return nil, err
+	}
+	keys, err := k.open(stored)
+	if err != nil {
+		return nil, err
+	}
+	if k.ring, err = seal.NewRing(keys...); err != nil {
+		return nil, newError(err, "The file %s is damaged; restore it from a backup.", k.path())
+	}
+	if with := k.options.With; with != "" && with != stored.With {
+		return k.ring, k.change(with)
+	}
+	return k.ring, nil
+}
+
+// Ring returns the ring that Open returned.
+func (k *Keyring) Ring() *seal.Ring {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ring
+}
+
+// With returns the method with which the data keys are sealed.
+func (k *Keyring) With() Method {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.wrap.with
+}
+
+func (k *Keyring) read() (file, error) {
+	var stored file
+	info, err := os.Stat(k.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return stored, err
+	}
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		return stored, newError(nil, "The file %s has the mode %04o, so others may have read it; set the mode to 0600.",
+			k.path(), info.Mode().Perm())
+	}
+	text, err := os.ReadFile(k.path())
+	if err != nil {
+		return stored, newError(err, "The file %s can't be read: %v.", k.path(), err)
+	}
+	if err := json.Unmarshal(text, &stored); err != nil || len(stored.Keys) == 0 {
+		return stored, newError(err, "The file %s is damaged; restore it from a backup.", k.path())
+	}
+	if stored.Version > fileVersion {
+		return stored, newError(nil, "The file %s was written by a newer Landfall; use the newer Landfall.", k.path())
+	}
+	return stored, nil
+}
+
+// create makes the first data key.
+func (k *Keyring) create() (_ *seal.Ring, err error) {
+	with := k.options.With
+	if with == "" {
+		with = File
+	}
+	if k.method, err = k.newMethod(with); err != nil {
+		return nil, err
+	}
+	if k.ring, err = seal.NewRing(seal.NewKey(1)); err != nil {
+		return nil, err
+	}
+	if err := k.write(k.ring.Keys()); err != nil {
+		return nil, err
+	}
+	k.options.Logger.Info("A data key was made. It seals everything in the data directory.", "path", k.path(),
+		"sealed_with", with)
+	return k.ring, nil
+}
+
+// open returns the data keys in data.key.
+func (k *Keyring) open(stored file) ([]seal.Key, error) {
+	candidates, err := k.method.open(stored.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range candidates {
+		ring, err := seal.NewRing(seal.Key{Number: keyEncryptionNo, Secret: key})
+		if err != nil {
+			continue
+		}
+		text, err := ring.Open(stored.Keys, []byte(keyringContext))
+		if err != nil {
+			continue
+		}
+		var keys []seal.Key
+		if err := json.Unmarshal(text, &keys); err != nil {
+			return nil, newError(err, "The file %s is damaged; restore it from a backup.", k.path())
+		}
+		k.wrap = wrap{with: stored.With, key: key, parameters: stored.Parameters}
+		return keys, nil
+	}
+	return nil, k.method.wrong()
+}
+
+// write seals data keys with a new key-encryption key and replaces data.key.
+func (k *Keyring) write(keys []seal.Key) error {
+	key, parameters, err := k.method.create()
+	if err != nil {
+		return err
+	}
+	next := wrap{with: k.method.name(), key: key, parameters: parameters}
+	if err := k.store(keys, next); err != nil {
+		return err
+	}
+	k.wrap = next
+	return k.method.keepOnly(key)
+}
+
+// store replaces data.key.
+func (k *Keyring) store(keys []seal.Key, w wrap) error {
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	ring, err := seal.NewRing(seal.Key{Number: keyEncryptionNo, Secret: w.key})
+	if err != nil {
+		return err
+	}
+	sealed, err := ring.Seal(nil, text, []byte(keyringContext))
+	if err != nil {
+		return err
+	}
+	content, err := json.MarshalIndent(file{fileVersion, w.with, w.parameters, sealed}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(k.path(), append(content, '\n'))
+}
+
+// change seals the data keys with another method.
+func (k *Keyring) change(with Method) error {
+	next, err := k.newMethod(with)
+	if err != nil {
+		return err
+	}
+	previous := k.method
+	k.method = next
+	if err := k.write(k.ring.Keys()); err != nil {
+		return err
+	}
+	k.options.Logger.Info("The data key is sealed in another way.", "before", previous.name(), "now", with)
+	return previous.forget()
+}
+
+// Sealed is stored data that Rotate seals again.
+type Sealed interface {
+	// Reseal seals everything again that was not sealed with the newest key.
+	Reseal(ctx context.Context) error
+}
+
+// Rotate makes a new data key, seals everything again with it, and forgets the older keys. It also
+// makes a new key-encryption key. The data stays in use meanwhile. If Rotate is interrupted, Resume
+// completes it.
+func (k *Keyring) Rotate(ctx context.Context, data ...Sealed) error {
+	k.rotating.Lock()
+	defer k.rotating.Unlock()
+	k.mu.Lock()
+	err := k.addKey()
+	k.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("make a new data key: %w", err)
+	}
+	return k.complete(ctx, data)
+}
+
+func (k *Keyring) addKey() error {
+	key := seal.NewKey(k.ring.Current() + 1)
+	if err := k.write(append(k.ring.Keys(), key)); err != nil {
+		return err
+	}
+	return k.ring.Add(key)
+}
+
+// Resume completes an interrupted rotation. It does nothing if there is none.
+func (k *Keyring) Resume(ctx context.Context, data ...Sealed) error {
+	k.rotating.Lock()
+	defer k.rotating.Unlock()
+	if len(k.Ring().Keys()) == 1 {
+		return nil
+	}
+	return k.complete(ctx, data)
+}
+
+func (k *Keyring) complete(ctx context.Context, data []Sealed) error {
+	for _, each := range data {
+		if err := each.Reseal(ctx); err != nil {
+			return err
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	keys := k.ring.Keys()
+	newest := keys[len(keys)-1]
+	// The ring keeps the older keys for reads that began before. A new start does not need them.
+	if err := k.store([]seal.Key{newest}, k.wrap); err != nil {
+		return err
+	}
+	k.options.Logger.Info("Everything is sealed with the new data key.", "number", newest.Number)
+	return nil
+}
+
+// replaceFile writes a file that only its owner may read. After a crash, the file is complete: old
+// or new.
+func replaceFile(path string, content []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return newError(err, "The file %s can't be written: %v.", path, err)
+	}
+	if _, err = file.Write(content); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return newError(errors.Join(err, os.Remove(file.Name())), "The file %s can't be written: %v.", path, err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return newError(err, "The file %s can't be written: %v.", path, err)
+	}
+	if err = errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return newError(err, "The file %s can't be written: %v.", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package keyring_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/keyring"
+	"landfall/store/seal"
+)
+
+// place is a data directory with all that the methods need.
+type place struct {
+	*testing.T
+	dir     string
+	options keyring.Options
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{T: t, dir: t.TempDir()}
+	p.options = keyring.Options{PassphraseFile: filepath.Join(t.TempDir(), "passphrase"),
+		CredentialsDirectory: t.TempDir()}
+	p.write(p.options.PassphraseFile, "correct horse\n")
+	p.write(filepath.Join(p.options.CredentialsDirectory, keyring.CredentialName), strings.Repeat("r", 32))
+	return p
+}
+
+func (p *place) write(path, text string) {
+	p.Helper()
+	require.NoError(p, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func (p *place) open(with keyring.Method) (*keyring.Keyring, *seal.Ring) {
+	p.Helper()
+	p.options.With = with
+	k := keyring.New(p.dir, p.options)
+	ring, err := k.Open(false)
+	require.NoError(p, err)
+	return k, ring
+}
+
+// files returns the contents of the data directory.
+func (p *place) files() map[string]string {
+	p.Helper()
+	found := map[string]string{}
+	entries, err := os.ReadDir(p.dir)
+	require.NoError(p, err)
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(p.dir, entry.Name()))
+		require.NoError(p, err)
+		info, err := entry.Info()
+		require.NoError(p, err)
+		require.Equal(p, fs.FileMode(0o600), info.Mode().Perm())
+		found[entry.Name()] = string(text)
+	}
+	return found
+}
+
+func TestKeyring_eachMethodOpensAgain(t *testing.T) {
+	for _, with := range keyring.Methods() {
+		t.Run(string(with), func(t *testing.T) {
+			p := newPlace(t)
+			_, ring := p.open(with)
+			sealed, err := ring.Seal(nil, []byte("secret"), nil)
+			require.NoError(t, err)
+			for _, again := range []keyring.Method{with, ""} {
+				k, ring := p.open(again)
+				require.Equal(t, with, k.With())
+				plain, err := ring.Open(sealed, nil)
+				require.NoError(t, err)
+				require.Equal(t, "secret", string(plain))
+			}
+		})
+	}
+}
+
+func TestKeyring_methodCanChange(t *testing.T) {
+	p := newPlace(t)
+	_, first := p.open("")
+	require.Contains(t, p.files(), keyring.DefaultKeyFile)
+	for _, with := range []keyring.Method{keyring.Passphrase, keyring.Credential, keyring.File, keyring.Passphrase} {
+		k, ring := p.open(with)
+		require.Equal(t, with, k.With())
+		require.Equal(t, first.Keys(), ring.Keys())
+		_, keyFile := p.files()[keyring.DefaultKeyFile]
+		require.Equal(t, with == keyring.File, keyFile, "no other method leaves a key file")
+	}
+}
+
+func TestKeyring_whatDoesNotFitChangesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		with   keyring.Method
+		damage func(*place)
+		want   string
+	}{
+		"wrong key file": {keyring.File, func(p *place) {
+			p.write(filepath.Join(p.dir, keyring.DefaultKeyFile), strings.Repeat("A", 43)+"=\n")
+		}, "does not fit the data key"},
+		"no key file": {keyring.File, func(p *place) {
+			require.NoError(p, os.Remove(filepath.Join(p.dir, keyring.DefaultKeyFile)))
+		}, "restore the file, or name it with seal.key_file."},
+		"wrong passphrase": {keyring.Passphrase, func(p *place) { p.write(p.options.PassphraseFile, "wrong") },
+			"The passphrase does not fit the data key. Nothing was changed."},
+		"empty passphrase": {keyring.Passphrase, func(p *place) { p.write(p.options.PassphraseFile, "\n") },
+			"The passphrase of the data key is empty"},
+		"wrong credential": {keyring.Credential, func(p *place) {
+			p.write(filepath.Join(p.options.CredentialsDirectory, keyring.CredentialName), strings.Repeat("x", 32))
+		}, "does not fit the data key"},
+		"short credential": {keyring.Credential, func(p *place) {
+			p.write(filepath.Join(p.options.CredentialsDirectory, keyring.CredentialName), "short")
+		}, "it must have at least 32 random bytes"},
+		"no credential": {keyring.Credential, func(p *place) { p.options.CredentialsDirectory = "" },
+			"systemd passed no credentials"},
+		"damaged": {keyring.File, func(p *place) { p.write(filepath.Join(p.dir, keyring.FileName), "{") },
+			"is damaged; restore it from a backup."},
+		"newer": {keyring.File, func(p *place) {
+			p.write(filepath.Join(p.dir, keyring.FileName), `{"version": 2, "keys": "AAAA"}`)
+		}, "use the newer Landfall."},
+		"unknown method": {keyring.File, func(p *place) {
+			p.write(filepath.Join(p.dir, keyring.FileName), `{"version": 1, "sealed_with": "wax", "keys": "AAAA"}`)
+		}, "which this Landfall does not know."},
+		"missing": {keyring.File, func(p *place) {
+			require.NoError(p, os.Remove(filepath.Join(p.dir, keyring.FileName)))
+		}, "is missing, and the database can't be read without it; restore it from a backup."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.open(c.with)
+			c.damage(p)
+			before := p.files()
+			_, err := keyring.New(p.dir, p.options).Open(true)
+			var told *keyring.Error
+			require.ErrorAs(t, err, &told)
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, before, p.files())
+		})
+	}
+}
+
+func TestKeyring_filesOpenToOthersAreRefused(t *testing.T) {
+	for _, name := range []string{keyring.FileName, keyring.DefaultKeyFile} {
+		p := newPlace(t)
+		p.open(keyring.File)
+		require.NoError(t, os.Chmod(filepath.Join(p.dir, name), 0o640))
+		_, err := keyring.New(p.dir, p.options).Open(true)
+		require.ErrorContains(t, err, "so others may have read it; set the mode to 0600.")
+	}
+}
+
+// data is stored data that counts how often it was sealed again.
+type data struct {
+	sealed int
+	err    error
+	during func()
+}
+
+func (d *data) Reseal(context.Context) error {
+	d.sealed++
+	if d.during != nil {
+		d.during()
+	}
+	return d.err
+}
+
+func TestRotate_forgetsTheOlderKey(t *testing.T) {
+	for _, with := range keyring.Methods() {
+		t.Run(string(with), func(t *testing.T) {
+			p := newPlace(t)
+			k, ring := p.open(with)
+			before := p.files()
+			d := &data{during: func() {
+				_, halfway := p.open("") // as after kill -9
+				require.Len(t, halfway.Keys(), 2)
+			}}
+			require.NoError(t, k.Rotate(t.Context(), d))
+			require.Equal(t, 1, d.sealed)
+			require.EqualValues(t, 2, ring.Current())
+			require.NotEqual(t, before, p.files())
+			_, again := p.open("")
+			require.Equal(t, ring.Keys()[1:], again.Keys())
+
+			// The key file of before does not open data.key of now.
+			if with == keyring.File {
+				p.write(filepath.Join(p.dir, keyring.DefaultKeyFile), before[keyring.DefaultKeyFile])
+				_, err := keyring.New(p.dir, p.options).Open(true)
+				require.ErrorIs(t, err, keyring.ErrWrong)
+			}
+		})
+	}
+}
+
+func TestRotate_interruptedIsResumed(t *testing.T) {
+	p := newPlace(t)
+	k, _ := p.open(keyring.File)
+	failure := errors.New("the disk is full")
+	require.ErrorIs(t, k.Rotate(t.Context(), &data{err: failure}), failure)
+	k, ring := p.open("")
+	require.Len(t, ring.Keys(), 2)
+	d := &data{}
+	require.NoError(t, k.Resume(t.Context(), d))
+	require.Equal(t, 1, d.sealed)
+	_, ring = p.open("")
+	require.Len(t, ring.Keys(), 1)
+	k, _ = p.open("")
+	require.NoError(t, k.Resume(t.Context(), d))
+	require.Equal(t, 1, d.sealed, "there is nothing to resume")
+}
