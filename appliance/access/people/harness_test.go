@@ -2,6 +2,7 @@ package people_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -43,7 +44,15 @@ func (s *site) start() {
 	require.NoError(s.t, err)
 }
 
-// restart stops and starts the appliance. at is the wall clock at the start.
+// stop stops the loop of the sessions, as at the end of the appliance. The loop saves them.
+func (s *site) stop() {
+	s.t.Helper()
+	ctx, stop := context.WithCancel(s.t.Context())
+	stop()
+	require.NoError(s.t, s.Run(ctx))
+}
+
+// restart kills and starts the appliance. at is the wall clock at the start.
 func (s *site) restart(at time.Time) {
 	s.t.Helper()
 	require.NoError(s.t, s.db.Close())
