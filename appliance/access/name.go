@@ -13,11 +13,18 @@ import (
 // longestName is the maximum length of a name, in characters.
 const longestName = 64
 
+// longestText is the maximum length of a name before it is converted, in bytes.
+const longestText = 1024
+
 // ParseName returns the stored form of the name of an account or a token: in lower case, and in the
 // Unicode form NFKC, so that one name has one spelling. Its errors are sentences for the user.
 func ParseName(text string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", fault.New(fault.Invalid, "the name is not valid UTF-8; enter it with letters and digits")
+	}
+	if len(text) > longestText {
+		return "", fault.New(fault.Invalid, "the name has %d bytes; shorten it to at most %d characters", len(text),
+			longestName)
 	}
 	name := norm.NFKC.String(strings.ToLower(norm.NFKC.String(strings.TrimSpace(text))))
 	switch {

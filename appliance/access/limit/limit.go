@@ -5,6 +5,9 @@
 // the same hash share a slot, so a key may have to wait for the failures of another one. The hash
 // is seeded at the start, so nobody can choose keys that share a slot.
 //
+// Attempts with a name have the keys of [Account] and [Address]. Attempts with a setup code have
+// the key of [Address] only: a common key would let strangers delay the first login.
+//
 // Design: docs/security.md#attempts-to-log-in.
 package limit
 

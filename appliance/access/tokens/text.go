@@ -30,12 +30,12 @@ func newText() string {
 			}
 		}
 	}
-	return string(append(text, checksum(string(text))...))
+	sum := checksum(string(text))
+	return string(append(text, sum[:]...))
 }
 
-func checksum(text string) []byte {
+func checksum(text string) (encoded [checksumLength]byte) {
 	sum := crc32.ChecksumIEEE([]byte(text))
-	encoded := make([]byte, checksumLength)
 	for i := range encoded {
 		encoded[checksumLength-1-i] = alphabet[sum%62]
 		sum /= 62
@@ -54,5 +54,6 @@ func Valid(text string) bool {
 		}
 	}
 	body := text[:len(prefix)+randomLength]
-	return string(checksum(body)) == text[len(body):]
+	sum := checksum(body)
+	return string(sum[:]) == text[len(body):]
 }

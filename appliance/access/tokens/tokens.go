@@ -124,15 +124,14 @@ func (t *Tokens) public(held *token) Token {
 	if used := held.used.Load(); used != 0 {
 		public.LastUse = time.UnixMicro(used).UTC()
 	}
-	public.Ended = t.ended(held)
+	public.Ended = t.ended(held, t.options.Clock.Now())
 	return public
 }
 
 // ended reports whether a token has reached its end: by the wall clock, or by the time for which
 // the appliance has run since then. So a token ends even at a site whose clock starts in 1970.
-func (t *Tokens) ended(held *token) bool {
-	return !held.Ends.IsZero() &&
-		(!t.options.Clock.Now().Before(held.Ends) || t.elapsed.Now() >= held.Until)
+func (t *Tokens) ended(held *token, now time.Time) bool {
+	return !held.Ends.IsZero() && (!now.Before(held.Ends) || t.elapsed.Now() >= held.Until)
 }
 
 // NewToken describes a new token.
@@ -274,10 +273,11 @@ func (t *Tokens) Check(text string) (identity access.Identity, ok bool) {
 	t.mu.RLock()
 	held, ok := t.all[sum]
 	t.mu.RUnlock()
-	if !ok || t.ended(held) {
+	now := t.options.Clock.Now()
+	if !ok || t.ended(held, now) {
 		return access.Identity{}, false
 	}
-	held.used.Store(t.options.Clock.Now().UnixMicro())
+	held.used.Store(now.UnixMicro())
 	return held.identity, true
 }
 
