@@ -66,12 +66,16 @@ func (p *People) SetupCode() (string, error) {
 // prepareCode makes the file of the setup code exist if and only if there is no account. The
 // process may be killed at any moment: the first account is stored before the file is removed.
 func (p *People) prepareCode() error {
-	rest, err := filepath.Glob(filepath.Join(p.options.Dir, CodeFile+".*"))
+	entries, err := os.ReadDir(p.options.Dir)
 	if err != nil {
-		return fmt.Errorf("look for remains of the setup code: %w", err)
+		return fmt.Errorf("look for an incomplete setup code: %w", err)
 	}
-	for _, file := range rest {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), CodeFile+".") {
+			continue
+		}
+		err := os.Remove(filepath.Join(p.options.Dir, entry.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove an incomplete setup code: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/access"
@@ -78,6 +79,13 @@ func TestSetUp_codeIsValidOnce(t *testing.T) {
 	group.Wait()
 	require.Equal(t, int32(1), made.Load())
 	require.Len(t, s.Accounts(), 1)
+}
+
+func TestSetUp_directoryWithSpecialCharacters(t *testing.T) {
+	s := &site{t: t, dir: filepath.Join(t.TempDir(), "site [1*?"), clock: clockwork.NewFakeClockAt(time.Now())}
+	s.start()
+	t.Cleanup(func() { require.NoError(t, s.db.Close()) })
+	s.setUp()
 }
 
 // The states in which a kill can leave the data directory.
