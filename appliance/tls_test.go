@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance"
@@ -183,4 +185,45 @@ func TestTLS_bootPortTaken(t *testing.T) {
 	require.Error(t, err)
 	requireSentence(t, err.Error(), fmt.Sprintf("another program already listens on %s", s.config.BootListen),
 		"--boot-listen")
+}
+
+// TestTLS_installation installs a cluster with simulated hosts, which verify the appliance as
+// agents do: by the authority in their discovery config.
+func TestTLS_installation(t *testing.T) {
+	s := newSite(t).withTLS()
+	address, _ := s.start(t)
+	d := &testAppliance{t, upstream(t, address), s, address + apiPath}
+	cluster := d.cluster()
+	d.group(d.infraEnv(&cluster), 1)
+	d.until(cluster, models.ClusterStatusReady)
+	_, err := d.Installer.V2InstallCluster(t.Context(), &installer.V2InstallClusterParams{ClusterID: cluster})
+	require.NoError(t, err)
+	d.eventuallySlow(cluster, models.ClusterStatusInstalled)
+}
+
+// TestTLS_switchedOn starts an appliance with TLS on the data of one without. The images then
+// contain the new URL and the authority.
+func TestTLS_switchedOn(t *testing.T) {
+	s := newSite(t)
+	address, stop := s.start(t)
+	env := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("env"))
+	discovered := func(address string) *ignition.Discovered {
+		got := call(t, http.MethodGet, address+apiPath+"/infra-envs/"+env+"/downloads/files?file_name=discovery.ign",
+			nil)
+		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+		found, err := ignition.ReadDiscovery(got.body)
+		require.NoError(t, err)
+		return found
+	}
+	before := discovered(address)
+	require.Empty(t, before.ServiceCA)
+	require.Equal(t, address, before.ServiceURL)
+	stop()
+	address, stop = s.withTLS().start(t)
+	eventually(t, "the image is made again", func() bool { return len(discovered(address).ServiceCA) > 0 })
+	require.Equal(t, strings.Replace(address, "http://", "https://", 1), discovered(address).ServiceURL)
+	stop()
+	s.config.TLS.Enabled = false
+	address, _ = s.start(t)
+	eventually(t, "the image is made again", func() bool { return len(discovered(address).ServiceCA) == 0 })
 }

@@ -87,7 +87,8 @@ func ListenForBoot(ctx context.Context, address string,
 	}
 	listener, err := listen(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "--listen", "--boot-listen"))
+		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "--listen", "--boot-listen")+
+			"; --boot-listen none disables this listener")
 	}
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {

@@ -116,6 +116,11 @@ func (c *HostGroup) openImage(ctx context.Context, from *connection, address str
 		return nil, fmt.Errorf("the discovery image's address from the appliance, %q, is not a URL: %w",
 			address, err)
 	}
+	if from.base.Scheme == "http" && resolved.Scheme == "https" {
+		// The operator is on the appliance's machine and uses plain HTTP there. The image's URL is
+		// for other machines, which would have to trust its certificate.
+		resolved.Scheme, resolved.Host = from.base.Scheme, from.base.Host
+	}
 	i := &image{ctx: ctx, group: c, client: from.http, address: resolved.String(), blocks: map[int64][]byte{}}
 	err = c.retry(ctx, func() error {
 		return i.request(ctx, http.MethodHead, "", func(response *http.Response) error {

@@ -85,7 +85,12 @@ func serveForBenchmarks(path string) error {
 	}
 	said := comparison{Ready: time.Since(start)}
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
-	server := web.New(web.Options{Logger: logger})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/file.iso", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
+	mux.HandleFunc("/usage", tellUsage)
+	fileTLS := httptest.NewTLSServer(mux)
+	// one port for both, as on the appliance
+	server := web.New(web.Options{Logger: logger, TLS: &web.TLS{Config: fileTLS.TLS.Clone()}})
 	served := &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full, FileName: "discovery.iso",
 		Modified: modified}
 	service := image.New(image.Options{Source: &source{image: served}, Networks: discovery.Networks{{}},
@@ -101,15 +106,11 @@ func serveForBenchmarks(path string) error {
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/file.iso", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
-	mux.HandleFunc("/usage", tellUsage)
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(context.Background(), listener) }()
 	go func() { ended <- http.Serve(plain, mux) }()
 	said.Image, said.File = listener.Addr().String(), plain.Addr().String()
-	imageTLS, fileTLS := httptest.NewTLSServer(server), httptest.NewTLSServer(mux)
-	said.ImageTLS, said.FileTLS = imageTLS.Listener.Addr().String(), fileTLS.Listener.Addr().String()
+	said.ImageTLS, said.FileTLS = said.Image, fileTLS.Listener.Addr().String()
 	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
 		return err
 	}
