@@ -52,7 +52,6 @@ import (
 	"landfall/web/console"
 	"landfall/web/image"
 	"landfall/web/kube"
-	"landfall/web/recording"
 )
 
 const (
@@ -88,6 +87,7 @@ type Appliance struct {
 	policy     *trust.Policy
 	allowed    *trust.Manager
 	tokens     *machine.Issuer // nil if the appliance does not authenticate machines
+	clients    *clients
 	engine     *engine.Engine
 	agents     *agents.Service
 	ams        *ams.Service
@@ -192,6 +192,9 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	if a.transport, err = a.openTransport(); err != nil {
+		return nil, err
+	}
+	if a.clients, err = a.openClients(); err != nil {
 		return nil, err
 	}
 	if a.rules, err = site.NewRules(site.RulesOptions{
@@ -309,8 +312,7 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
-		Wrap: recording.New(a.trail).Wrap,
-		TLS:  a.transport.line(web.PlainFromMachine, a.towardsBoot),
+		Hosts: a.clients.hosts, Wrap: a.wrap(false), TLS: a.transport.line(web.PlainFromMachine, a.towardsBoot),
 	})
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Logger: a.log,
@@ -319,6 +321,7 @@ func (a *Appliance) newServer() error {
 	if a.boot != nil {
 		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())
 		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
+			Hosts: a.clients.hosts, Wrap: a.wrap(true),
 			TLS: a.transport.line(web.PlainForAll, a.towardsMain)})
 		if err := a.bootServer.Register(a.downloads.Operations()...); err != nil {
 			return err
@@ -329,7 +332,7 @@ func (a *Appliance) newServer() error {
 		return err
 	}
 	service := &api.Service{
-		Engine: a.engine, Links: discovery.NewLinks(a.db, clockwork.NewRealClock(), a.urls[0]),
+		Engine: a.engine, Links: a.clients.links,
 		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
 		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Versions: map[string]string{"landfall": a.version},
 	}
@@ -341,7 +344,7 @@ func (a *Appliance) newServer() error {
 		return err
 	}
 	return a.server.Register(slices.Concat(
-		page, a.downloads.Operations(), accounts.Operations(a.accounts()),
+		page, a.accessOperations(), a.downloads.Operations(), accounts.Operations(a.accounts()),
 		console.FeedOperations(console.Feed{
 			Changes: a.db, ClusterOf: a.engine.OwningCluster, Draining: a.server.Draining(), Logger: a.log,
 		}),
@@ -407,7 +410,7 @@ func runAll(ctx context.Context, tasks []task) error {
 
 func (a *Appliance) tasks() []task {
 	tasks := []task{
-		a.engine.Run, a.agents.Run, a.ams.Run, a.images.Run,
+		a.engine.Run, a.agents.Run, a.clients.people.Run, a.clients.tokens.Run, a.ams.Run, a.images.Run,
 		a.discovery.Run, a.tidy, a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		a.proofs.FollowClusters, a.mirror.FollowDeletions,

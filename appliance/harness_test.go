@@ -80,6 +80,8 @@ func newSite(t testing.TB) *site {
 	settings := config.Default()
 	settings.TLS.Enabled = false
 	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
+	settings.AllowedHosts = []string{"appliance"} // of requests within the process
+	settings.Auth = config.AuthNone               // access_test.go has the tests with authentication
 	settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
 		SHA256: environment.sum}}
 	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: environment.release.Version,

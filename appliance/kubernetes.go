@@ -20,7 +20,6 @@ import (
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/kube"
-	"landfall/web/recording"
 )
 
 // kubernetesSecrets is the purpose with which the site's key encrypts Kubernetes Secrets.
@@ -109,13 +108,12 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	server, own := a.server, (*web.Server)(nil)
 	if k.listener != nil {
 		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
-			Wrap: recording.New(a.trail).Wrap,
-			TLS:  a.transport.line(web.PlainFromMachine, nil)})
+			Hosts: a.clients.hosts, Wrap: a.wrap(false), TLS: a.transport.line(web.PlainFromMachine, nil)})
 		server = own
 	}
 	s := &kubernetesServer{
 		api: kube.New(kube.Options{
-			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: true,
+			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: a.open(),
 			Clock: clockwork.NewRealClock(), Logger: a.log,
 		}),
 		controllers: controllers, base: k, web: own,

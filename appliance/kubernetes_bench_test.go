@@ -76,7 +76,7 @@ func (s *site) execKubernetes(b *testing.B, program string) *child {
 		return string(text)
 	}
 	iso, release := s.config.OSImages[0], s.config.ReleaseImages[0]
-	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir,
+	cmd := exec.Command(program, "serve", "--auth", "none", "--listen", s.config.Listen, "--data-dir", s.config.DataDir,
 		"--kubernetes-enabled=true",
 		"--mirror-idms-files", s.config.Mirror.IDMSFiles[0],
 		"--os-images", asYAML([]map[string]string{{"openshift_version": iso.OpenshiftVersion,

@@ -29,7 +29,8 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 	logger *slog.Logger) (*rehearsal.Appliance, error) {
 	isolated := a.config
 	isolated.Listen, isolated.BootListen, isolated.URL, isolated.DataDir = "127.0.0.1:0", "", nil, dataDir
-	isolated.TLS, isolated.AMS, isolated.Kubernetes = config.TLS{}, config.AMS{}, config.Kubernetes{}
+	isolated.TLS, isolated.Auth = config.TLS{}, config.AuthNone
+	isolated.AMS, isolated.Kubernetes = config.AMS{}, config.Kubernetes{}
 	images, err := a.images.List()
 	if err != nil {
 		return nil, err

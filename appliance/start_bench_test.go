@@ -76,7 +76,7 @@ type child struct {
 func (s *site) exec(b *testing.B, program string, host hostRef) *child {
 	address := s.config.Listen
 	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
-	cmd := exec.Command(program, "serve", "--listen", address, "--data-dir", s.config.DataDir,
+	cmd := exec.Command(program, "serve", "--auth", "none", "--listen", address, "--data-dir", s.config.DataDir,
 		"--os-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, path: %s, sha256: %s}]",
 			image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),
 		"--release-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, url: %s, default: true}]",

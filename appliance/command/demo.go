@@ -218,7 +218,7 @@ func newDemoSite(ctx context.Context, directory string, logger *slog.Logger) (_ 
 		return nil, fmt.Errorf("write the simulated mirror's rules: %w", err)
 	}
 	settings := config.Default()
-	settings.TLS.Enabled = false
+	settings.TLS.Enabled, settings.Auth = false, config.AuthNone
 	settings.DataDir = filepath.Join(directory, "data")
 	settings.OSImages = []config.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64",
 		Path: iso, SHA256: sum}}

@@ -63,7 +63,7 @@ func digestOf(t *testing.T, path string) string {
 func startAppliance(t *testing.T) string {
 	t.Helper()
 	settings := config.Default()
-	settings.TLS.Enabled = false
+	settings.TLS.Enabled, settings.Auth = false, config.AuthNone
 	settings.Listen, settings.DataDir = "127.0.0.1:0", t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")

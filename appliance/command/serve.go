@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -56,7 +57,11 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	if err != nil {
 		return stoppedQuietly(cmd.Context(), err)
 	}
-	announce(cmd.OutOrStdout(), config, running)
+	code, err := running.SetupCode()
+	if err != nil {
+		return errors.Join(err, running.Close())
+	}
+	announce(cmd.OutOrStdout(), config, running, code)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -65,7 +70,7 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	return running.Run(cmd.Context())
 }
 
-func announce(out io.Writer, config config.Config, running *appliance.Appliance) {
+func announce(out io.Writer, config config.Config, running *appliance.Appliance, setupCode string) {
 	urls := running.URLs()
 	fmt.Fprintf(out, "Landfall %s\n  page and API   %s\n", Version(), urls[0])
 	if len(urls) > 1 {
@@ -79,4 +84,8 @@ func announce(out io.Writer, config config.Config, running *appliance.Appliance)
 		fmt.Fprintf(out, "  hosts use      %s; set url in the configuration if hosts need another URL\n", urls[0])
 	}
 	fmt.Fprintf(out, "  data           %s\n", config.DataDir)
+	if setupCode != "" {
+		fmt.Fprintf(out, "  setup code     %s (the page asks for it once, to create the first administrator)\n",
+			setupCode)
+	}
 }

@@ -66,6 +66,12 @@ func (l *Links) Sign(ctx context.Context, path string, query url.Values) (string
 	return l.url + path + "?" + signed.Encode(), expires, nil
 }
 
+// Signed reports whether a link has a valid signature. Its error is that of Check.
+func (l *Links) Signed(path string, query url.Values) (bool, error) {
+	err := l.Check(path, query)
+	return query.Get(linkSignature) != "" && err == nil, err
+}
+
 // Check returns an error of kind Forbidden for a signed link that was altered or has expired. It
 // accepts a link without a signature.
 func (l *Links) Check(path string, query url.Values) error {

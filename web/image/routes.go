@@ -86,7 +86,8 @@ func (s *Service) Operations() []operation.Operation {
 			"Download the "+string(kind)+" of an OpenShift version", open, s.answer(s.artifact(kind)))
 	}
 	add("downloadShort", "/i/:file", "Download the image, its digest or the iPXE script of a short URL", token, s.short)
-	add("downloadConfigImage", "/config/:file", "Download the config image of an infra-env", image, s.answer(s.config))
+	add("downloadConfigImage", "/config/:infra_env_id", "Download the config image of an infra-env", image,
+		s.answer(s.config))
 	add("getHealth", "/health", "Report whether images can be downloaded", open, s.health)
 	add("getLive", "/live", "Report that the appliance runs", open,
 		func(c echo.Context) error { return c.NoContent(http.StatusOK) })
@@ -167,7 +168,7 @@ func forInfraEnv(i *discovery.Image, infraEnvID string) *discovery.Image {
 }
 
 func (s *Service) config(c echo.Context, network discovery.Network) (*discovery.Image, error) {
-	infraEnvID, ok := strings.CutSuffix(c.Param("file"), ".iso")
+	infraEnvID, ok := strings.CutSuffix(c.Param("infra_env_id"), ".iso")
 	if !ok {
 		return nil, problem.NotFound("%s is not an image; the name of an image ends in .iso", c.Request().URL.Path)
 	}

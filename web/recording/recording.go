@@ -8,6 +8,8 @@ package recording
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -38,6 +40,9 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	if !mayRecord(o) {
 		return o.Handler
 	}
+	if o.Access.Public {
+		return r.afterwards(o)
+	}
 	return func(c echo.Context) error {
 		secret, recorded := records(c, o)
 		if !recorded {
@@ -60,6 +65,27 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 			status = problem.From(err).Status
 		}
 		return err
+	}
+}
+
+// afterwards returns the handler of an operation that everybody may call, such as a login. Its
+// failures are recorded as refused requests, which are counted, so that a flood of them does not
+// displace other records. Its successes are recorded when the handler has ended.
+func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		created, ctx := new(objects), addressed(c)
+		c.SetRequest(c.Request().WithContext(context.WithValue(ctx, objectsKey{}, created)))
+		err := o.Handler(c)
+		ended := describe(c, o)
+		maps.Copy(ended.Objects, created.all())
+		if ended.Status = c.Response().Status; err != nil {
+			ended.Status = problem.From(err).Status
+		}
+		if ended.Status >= http.StatusBadRequest {
+			r.trail.Refuse(ctx, ended)
+			return err
+		}
+		return errors.Join(err, r.trail.Record(ctx, ended))
 	}
 }
 

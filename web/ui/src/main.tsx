@@ -2,6 +2,7 @@ import '@patternfly/react-core/dist/styles/base.css';
 import '@patternfly/patternfly/patternfly-addons.css';
 import './landfall.css';
 import { createRoot } from 'react-dom/client';
+import { observeSession } from './access/ending';
 import { App } from './App';
 import './i18n';
 import { guardLinks } from './offline/links';
@@ -11,6 +12,7 @@ import { applyTheme, preferredTheme } from './shell/theme';
 applyTheme(preferredTheme());
 guardLinks(window);
 provideClipboard(window);
+observeSession(window);
 
 const root = document.getElementById('root');
 if (!root) {

@@ -17,6 +17,7 @@ import {
 import MoonIcon from '@patternfly/react-icons/dist/esm/icons/moon-icon';
 import SunIcon from '@patternfly/react-icons/dist/esm/icons/sun-icon';
 import { Link, useLocation, type LinkProps } from 'react-router-dom-v5-compat';
+import { UserMenu } from '../access/UserMenu';
 import { shareOf } from '../osimages/describe';
 import { useUploadViews } from '../osimages/UploadsProvider';
 import { Mark } from './Mark';
@@ -85,6 +86,9 @@ export const Header = () => {
             <ToolbarGroup align={{ default: 'alignEnd' }}>
               <ToolbarItem>
                 <StatusButton />
+              </ToolbarItem>
+              <ToolbarItem>
+                <UserMenu />
               </ToolbarItem>
               <ToolbarItem>
                 <Button

@@ -1,0 +1,105 @@
+package appliance
+
+import (
+	"os"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/access/limit"
+	"landfall/appliance/access/people"
+	"landfall/appliance/access/tokens"
+	"landfall/appliance/config"
+	"landfall/appliance/discovery"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
+	"landfall/store"
+	"landfall/web"
+	"landfall/web/access"
+	"landfall/web/operation"
+	"landfall/web/recording"
+)
+
+// clients finds out who calls the appliance, and what they may do.
+type clients struct {
+	people  *people.People
+	tokens  *tokens.Tokens
+	links   *discovery.Links
+	limiter *limit.Limiter
+	hosts   web.Hosts
+}
+
+// openClients reads the accounts and tokens. Without an account, it writes the setup code.
+func (a *Appliance) openClients() (*clients, error) {
+	clock := clockwork.NewRealClock()
+	name, err := os.Hostname()
+	if err != nil {
+		name = "" // the machine is addressed by its other names
+	}
+	c := &clients{
+		links: discovery.NewLinks(a.db, clock, a.urls[0]), limiter: limit.New(clock),
+		hosts: web.NewHosts(append(append([]string{name}, a.urls...), a.config.AllowedHosts...)...),
+	}
+	if c.people, err = people.New(people.Options{DB: a.db, Clock: clock, Dir: a.config.DataDir, Logger: a.log,
+		Unused: a.open(),
+		Idle:   a.config.Sessions.Idle, Total: a.config.Sessions.Total}); err != nil {
+		return nil, err
+	}
+	c.tokens, err = tokens.New(tokens.Options{DB: a.db, Clock: clock, Logger: a.log})
+	return c, err
+}
+
+// open reports whether clients need not authenticate.
+func (a *Appliance) open() bool { return a.config.Auth == config.AuthNone }
+
+// guard returns the guard of a listener. With linksOnly, the listener has no TLS and accepts no
+// credentials of people and programs.
+func (a *Appliance) guard(linksOnly bool,
+	refused func(echo.Context, operation.Operation, int)) *access.Guard {
+	return access.New(access.Options{
+		Sessions: a.clients.people, Tokens: a.clients.tokens, Agents: a.agents, Links: a.clients.links,
+		Relations: relations{a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused,
+	})
+}
+
+// accessOperations returns the operations on accounts, sessions and tokens.
+func (a *Appliance) accessOperations() []operation.Operation {
+	service := &access.Service{People: a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter,
+		Total: a.config.Sessions.Total, Open: a.open()}
+	return service.Operations()
+}
+
+// wrap returns the checks that precede the handlers of a listener: of the client's rights, then the
+// record in the audit trail.
+func (a *Appliance) wrap(linksOnly bool) func(operation.Operation) echo.HandlerFunc {
+	recorder := recording.New(a.trail)
+	guard := a.guard(linksOnly, recorder.Refused)
+	return func(o operation.Operation) echo.HandlerFunc {
+		o.Handler = recorder.Wrap(o)
+		return guard.Wrap(o)
+	}
+}
+
+// SetupCode returns the code that makes the first administrator, or "" if there is an account or
+// clients need not authenticate.
+func (a *Appliance) SetupCode() (string, error) {
+	if a.open() {
+		return "", nil
+	}
+	return a.clients.people.SetupCode()
+}
+
+// relations implements access.Relations with the rows of the store.
+type relations struct{ db *store.DB }
+
+// ClusterOf implements access.Relations. An infra-env that does not exist has no cluster.
+func (r relations) ClusterOf(infraEnvID string) (string, error) {
+	row, err := record.ReadInfraEnv(r.db, infraEnvID)
+	if fault.KindOf(err) == fault.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return row.API.ClusterID.String(), nil
+}

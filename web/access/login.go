@@ -1,0 +1,228 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/access"
+	"landfall/appliance/access/limit"
+	"landfall/appliance/access/people"
+	"landfall/appliance/access/tokens"
+	"landfall/appliance/fault"
+	"landfall/web/operation"
+	"landfall/web/problem"
+	"landfall/web/recording"
+)
+
+// BasePath is the prefix of the paths of the operations.
+const BasePath = "/api/landfall/v1"
+
+// Service serves the operations on accounts, sessions and tokens.
+type Service struct {
+	People  *people.People
+	Tokens  *tokens.Tokens
+	Limiter *limit.Limiter
+	// Total is the longest time of a session, for its cookie.
+	Total time.Duration
+	// Open is set if clients do not authenticate (auth: none).
+	Open bool
+	// Fingerprint is that of the appliance's certificate authority, or "" without TLS.
+	Fingerprint string
+}
+
+// Operations returns the operations.
+func (s *Service) Operations() []operation.Operation {
+	all := s.loginOperations()
+	all = append(all, s.userOperations()...)
+	all = append(all, s.sessionOperations()...)
+	return append(all, s.tokenOperations()...)
+}
+
+// Methods of a login, for the page.
+type loginMethods struct {
+	// Auth is local or none.
+	Auth string `json:"auth"`
+	// Setup is set while there is no account: the setup code makes the first administrator.
+	Setup bool `json:"setup"`
+	// Fingerprint is that of the certificate authority.
+	Fingerprint string `json:"fingerprint,omitempty"`
+}
+
+type setupBody struct {
+	Code     string `json:"code"`
+	Name     string `json:"name"`
+	Password string `json:"password"`
+	// Kind is "cookie" for browsers, or "token" for the command line.
+	Kind string `json:"kind,omitempty"`
+}
+
+type loginBody struct {
+	Name     string `json:"name"`
+	Password string `json:"password"`
+	Kind     string `json:"kind,omitempty"` // as in setupBody
+}
+
+// Session is the response to a login.
+type Session struct {
+	Whoami
+	// Token is the session's secret if the client asked for a token. A browser receives a cookie.
+	Token     string    `json:"token,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (s *Service) loginOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "getLoginMethods", Method: http.MethodGet, Path: BasePath + "/login", Access: operation.Public(),
+			Handler: s.methods,
+			Summary: "Show how people log in", Status: 200, Answer: loginMethods{}},
+		{ID: "logIn", Method: http.MethodPost, Path: BasePath + "/login", Access: operation.Public(), Handler: s.logIn,
+			Summary: "Log in with a name and a password",
+			Body:    loginBody{}, Status: 200, Answer: Session{}, Errors: []int{400, 401, 429}},
+		{ID: "setUp", Method: http.MethodPost, Path: BasePath + "/setup", Access: operation.Public(), Handler: s.setUp,
+			Summary: "Create the first administrator with the setup code, and log in",
+			Body:    setupBody{}, Status: 200, Answer: Session{}, Errors: []int{400, 401, 409, 429}},
+		{ID: "logOut", Method: http.MethodPost, Path: BasePath + "/logout", Access: operation.Public(),
+			Handler: s.logOut,
+			Summary: "End the session of the request", Status: 204, NoContent: true},
+		{ID: "whoami", Method: http.MethodGet, Path: BasePath + "/whoami", Access: operation.For(access.Viewer).OfAll(),
+			Handler: func(c echo.Context) error {
+				return answer(c, http.StatusOK, whoamiOf(access.From(c.Request().Context())), nil)
+			},
+			Summary: "Show the caller's name, role and scope", Status: 200, Answer: Whoami{}, Errors: []int{401}},
+	}
+}
+
+func (s *Service) methods(c echo.Context) error {
+	methods := loginMethods{Auth: "local", Setup: s.People.SetupPending(), Fingerprint: s.Fingerprint}
+	if s.Open {
+		methods.Auth, methods.Setup = "none", false
+	}
+	return answer(c, http.StatusOK, methods, nil)
+}
+
+func (s *Service) logIn(c echo.Context) error {
+	var body loginBody
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	return s.attempt(c, body.Kind, []string{limit.Account(body.Name)}, func(ctx context.Context) (people.Account,
+		error) {
+		return s.People.LogIn(ctx, body.Name, body.Password)
+	})
+}
+
+func (s *Service) setUp(c echo.Context) error {
+	var body setupBody
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	return s.attempt(c, body.Kind, nil, func(ctx context.Context) (people.Account, error) {
+		return s.People.SetUp(ctx, body.Code, body.Name, body.Password)
+	})
+}
+
+// attempt logs a person in and starts a session.
+func (s *Service) attempt(c echo.Context, kind string, keys []string,
+	logIn func(context.Context) (people.Account, error)) error {
+	if kind != "" && kind != "cookie" && kind != "token" {
+		return problem.BadRequest("kind is %q; expected cookie or token", kind)
+	}
+	ctx := c.Request().Context()
+	var account people.Account
+	if err := s.limited(c, keys, func() (err error) {
+		account, err = logIn(ctx)
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.start(c, kind, account)
+}
+
+// limited calls a function that checks a password or a code, within the limits of attempts for the
+// keys and the client's address.
+func (s *Service) limited(c echo.Context, keys []string, check func() error) error {
+	keys = append(keys, limit.Address(clientAddress(c.Request())))
+	if wait, ok := s.Limiter.Allow(keys...); !ok {
+		return tooMany(c, wait)
+	}
+	err := check()
+	switch {
+	case err == nil:
+		s.Limiter.Succeeded(keys...)
+	case errors.Is(err, people.ErrCredentials), errors.Is(err, people.ErrCode):
+		s.Limiter.Failed(keys...)
+		return problem.Unauthorized("%s", fault.Reason(err))
+	default:
+		s.Limiter.Withdrawn(keys...)
+	}
+	return err
+}
+
+func tooMany(c echo.Context, wait time.Duration) error {
+	seconds := int(math.Ceil(wait.Seconds()))
+	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds))
+	return problem.New(http.StatusTooManyRequests, "there were too many failed attempts; try again in %d seconds",
+		seconds)
+}
+
+// start starts a session and sends its secret, as a cookie or as a token.
+func (s *Service) start(c echo.Context, kind string, account people.Account) error {
+	r := c.Request()
+	recording.Created(r.Context(), "account", account.Name)
+	secret, session, err := s.People.StartSession(r.Context(), account, people.Client{
+		Address: clientAddress(r), UserAgent: r.UserAgent(),
+	})
+	if err != nil {
+		return err
+	}
+	reply := Session{ExpiresAt: session.EndsAt, Whoami: Whoami{Kind: access.Person, Name: account.Name,
+		Role: account.Role, Clusters: account.Scope.Clusters, InfraEnvs: account.Scope.InfraEnvs}}
+	if kind == "token" {
+		reply.Token = secret
+	} else {
+		c.SetCookie(newCookie(r, secret, s.Total))
+	}
+	return answer(c, http.StatusOK, reply, nil)
+}
+
+// logOut ends the session of the request. It is public, so that a browser can also delete the
+// cookie of a session that has ended.
+func (s *Service) logOut(c echo.Context) error {
+	r := c.Request()
+	c.SetCookie(newCookie(r, "", 0))
+	if identity := access.From(r.Context()); identity.Session != "" {
+		if err := s.People.EndSession(r.Context(), identity.Session); err != nil {
+			return err
+		}
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// answer sends a value, or returns the error.
+func answer(c echo.Context, status int, value any, err error) error {
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	return c.JSON(status, value)
+}
+
+// read decodes a JSON body. It rejects unknown keys.
+func read(c echo.Context, into any) error {
+	decoder := json.NewDecoder(c.Request().Body)
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err == nil || errors.As(err, new(*http.MaxBytesError)) {
+		return err
+	}
+	return problem.BadRequest("the body is not the JSON object that this operation expects: %s",
+		strings.TrimPrefix(err.Error(), "json: "))
+}

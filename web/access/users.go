@@ -1,0 +1,164 @@
+package access
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/access"
+	"landfall/appliance/access/limit"
+	"landfall/appliance/access/people"
+	"landfall/web/operation"
+	"landfall/web/problem"
+)
+
+// User describes an account.
+type User struct {
+	Name      string      `json:"name"`
+	Role      access.Role `json:"role"`
+	Clusters  []string    `json:"clusters,omitempty"`
+	InfraEnvs []string    `json:"infra_envs,omitempty"`
+	Disabled  bool        `json:"disabled,omitempty"`
+	// Issuer is the provider at which the person logs in, or "" for an account with a password.
+	Issuer    string    `json:"issuer,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	LastLogin time.Time `json:"last_login,omitzero"`
+}
+
+func userOf(account people.Account) User {
+	user := User{Name: account.Name, Role: account.Role, Clusters: account.Scope.Clusters,
+		InfraEnvs: account.Scope.InfraEnvs, Disabled: account.Disabled, CreatedAt: account.CreatedAt,
+		LastLogin: account.LastLogin}
+	if account.External != nil {
+		user.Issuer = account.External.Issuer
+	}
+	return user
+}
+
+type newUser struct {
+	Name      string      `json:"name"`
+	Password  string      `json:"password"`
+	Role      access.Role `json:"role"`
+	Clusters  []string    `json:"clusters,omitempty"`
+	InfraEnvs []string    `json:"infra_envs,omitempty"`
+}
+
+// userChange changes an account. Absent fields stay as they are.
+type userChange struct {
+	Role      *access.Role `json:"role,omitempty"`
+	Clusters  *[]string    `json:"clusters,omitempty"`
+	InfraEnvs *[]string    `json:"infra_envs,omitempty"`
+	Disabled  *bool        `json:"disabled,omitempty"`
+}
+
+type passwordChange struct {
+	// Old is required from owners of accounts who are no administrators.
+	Old string `json:"old,omitempty"`
+	New string `json:"new"`
+}
+
+func (s *Service) userOperations() []operation.Operation {
+	const users, user = BasePath + "/users", BasePath + "/users/:name"
+	administrators := operation.For(access.Administrator)
+	return []operation.Operation{
+		{ID: "listUsers", Method: http.MethodGet, Path: users, Access: administrators, Handler: s.listUsers,
+			Summary: "List the accounts", Status: 200, Answer: []User{}, Errors: []int{401, 403}},
+		{ID: "createUser", Method: http.MethodPost, Path: users, Access: administrators, Handler: s.createUser,
+			Summary: "Create an account", Body: newUser{}, Status: 201, Answer: User{},
+			Errors: []int{400, 401, 403, 409}},
+		{ID: "getUser", Method: http.MethodGet, Path: user, Access: administrators, Handler: s.getUser,
+			Summary: "Show an account", Status: 200, Answer: User{}, Errors: []int{401, 403, 404}},
+		{ID: "updateUser", Method: http.MethodPatch, Path: user, Access: administrators, Handler: s.updateUser,
+			Summary: "Change the role or the scope of an account, or disable it",
+			Body:    userChange{}, Status: 200, Answer: User{}, Errors: []int{400, 401, 403, 404, 409}},
+		{ID: "deleteUser", Method: http.MethodDelete, Path: user, Access: administrators, Handler: s.deleteUser,
+			Summary: "Delete an account", Status: 204, NoContent: true, Errors: []int{401, 403, 404, 409}},
+		{ID: "setUserPassword", Method: http.MethodPut, Path: user + "/password",
+			Access: operation.For(access.Viewer).OfOwn(), Handler: s.setPassword,
+			Summary: "Set the password of an account: administrators of any, others of their own",
+			Body:    passwordChange{}, Status: 204, NoContent: true, Errors: []int{400, 401, 403, 404, 409}},
+	}
+}
+
+func (s *Service) listUsers(c echo.Context) error {
+	users := []User{}
+	for _, account := range s.People.Accounts() {
+		users = append(users, userOf(account))
+	}
+	return answer(c, http.StatusOK, users, nil)
+}
+
+func (s *Service) getUser(c echo.Context) error {
+	account, err := s.People.Account(c.Param("name"))
+	return answer(c, http.StatusOK, userOf(account), err)
+}
+
+func (s *Service) createUser(c echo.Context) error {
+	var body newUser
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	account, err := s.People.Create(c.Request().Context(), people.NewAccount{Name: body.Name, Password: body.Password,
+		Role: body.Role, Scope: access.Scope{Clusters: body.Clusters, InfraEnvs: body.InfraEnvs}})
+	return answer(c, http.StatusCreated, userOf(account), err)
+}
+
+func (s *Service) updateUser(c echo.Context) error {
+	var body userChange
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	change := people.Change{Role: body.Role, Disabled: body.Disabled}
+	if body.Clusters != nil || body.InfraEnvs != nil {
+		account, err := s.People.Account(c.Param("name"))
+		if err != nil {
+			return err
+		}
+		change.Scope = &account.Scope
+		if body.Clusters != nil {
+			change.Scope.Clusters = *body.Clusters
+		}
+		if body.InfraEnvs != nil {
+			change.Scope.InfraEnvs = *body.InfraEnvs
+		}
+	}
+	account, err := s.People.Update(c.Request().Context(), c.Param("name"), change)
+	return answer(c, http.StatusOK, userOf(account), err)
+}
+
+func (s *Service) deleteUser(c echo.Context) error {
+	if err := s.People.Delete(c.Request().Context(), c.Param("name")); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// setPassword sets a password. An administrator needs no old password, except for the own account,
+// so that a stolen session cannot lock its owner out.
+func (s *Service) setPassword(c echo.Context) error {
+	var body passwordChange
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	ctx, name := c.Request().Context(), c.Param("name")
+	caller := access.From(ctx)
+	own := caller.Kind == access.Person && strings.EqualFold(caller.Name, name)
+	var err error
+	switch {
+	case own:
+		err = s.limited(c, []string{limit.Account(name)}, func() error {
+			return s.People.ChangePassword(ctx, name,
+				body.Old, body.New)
+		})
+	case caller.Role >= access.Administrator && !caller.Scope.Limited():
+		err = s.People.SetPassword(ctx, name, body.New)
+	default:
+		err = problem.Forbidden("you can set the password of your own account only; ask an administrator")
+	}
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}

@@ -1,0 +1,54 @@
+import { Button, Card, CardBody, CardTitle, Flex, FlexItem, TextInput } from '@patternfly/react-core';
+import { useState } from 'react';
+import type { Act } from '../shell/useAct';
+import { useAccess } from './AccessProvider';
+import { setPassword } from './api';
+
+/** Changes the password of the person at the page. All sessions of the account end. */
+export const Password = ({ act }: { act: Act }) => {
+  const { caller } = useAccess();
+  const [old, setOld] = useState('');
+  const [next, setNext] = useState('');
+  return (
+    <Card>
+      <CardTitle>My password</CardTitle>
+      <CardBody>
+        <Flex className="landfall-row">
+          <FlexItem>
+            <TextInput
+              aria-label="Present password"
+              placeholder="Present password"
+              type="password"
+              autoComplete="current-password"
+              value={old}
+              onChange={(_event, value) => {
+                setOld(value);
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <TextInput
+              aria-label="New password"
+              placeholder="New password"
+              type="password"
+              autoComplete="new-password"
+              value={next}
+              onChange={(_event, value) => {
+                setNext(value);
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <Button
+              variant="secondary"
+              isDisabled={old === '' || next === ''}
+              onClick={() => void act(() => setPassword(caller.name, next, old))}
+            >
+              Change the password
+            </Button>
+          </FlexItem>
+        </Flex>
+      </CardBody>
+    </Card>
+  );
+};

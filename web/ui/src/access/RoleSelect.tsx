@@ -1,0 +1,19 @@
+import { FormSelect, FormSelectOption } from '@patternfly/react-core';
+import { roles, type Role } from './api';
+
+type Props = { label: string; value: Role; onChange: (role: Role) => void };
+
+export const RoleSelect = ({ label, value, onChange }: Props) => (
+  <FormSelect
+    aria-label={label}
+    value={value}
+    className="landfall-narrow"
+    onChange={(_event, chosen) => {
+      onChange(chosen as Role);
+    }}
+  >
+    {roles.map((role) => (
+      <FormSelectOption key={role} value={role} label={role} />
+    ))}
+  </FormSelect>
+);

@@ -1,0 +1,112 @@
+import { Button, Card, CardBody, CardTitle, Flex, FlexItem, TextInput } from '@patternfly/react-core';
+import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useState } from 'react';
+import { moment } from '../shell/quantities';
+import type { Act } from '../shell/useAct';
+import { useAnswer } from '../shell/useAnswer';
+import { useAccess } from './AccessProvider';
+import { createUser, deleteUser, listUsers, updateUser, type Role } from './api';
+import { RoleSelect } from './RoleSelect';
+
+const seldom = () => 30_000;
+
+/** The accounts of people. */
+export const Users = ({ act }: { act: Act }) => {
+  const { caller } = useAccess();
+  const { answer: users = [], refetch } = useAnswer(listUsers, seldom);
+  const [name, setName] = useState('');
+  const [password, setPassword] = useState('');
+  const [role, setRole] = useState<Role>('operator');
+  const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
+  const add = async () => {
+    if (await change(() => createUser({ name, password, role }))) {
+      setName('');
+      setPassword('');
+    }
+  };
+  return (
+    <Card>
+      <CardTitle>People</CardTitle>
+      <CardBody>
+        <Table aria-label="People" variant="compact">
+          <Thead>
+            <Tr>
+              <Th>Name</Th>
+              <Th>Role</Th>
+              <Th>Last login</Th>
+              <Th screenReaderText="Actions" />
+            </Tr>
+          </Thead>
+          <Tbody>
+            {users.map((user) => (
+              <Tr key={user.name}>
+                <Td dataLabel="Name">
+                  {user.name}
+                  {user.disabled && ' (disabled)'}
+                  {user.issuer && ` (${user.issuer})`}
+                </Td>
+                <Td dataLabel="Role">
+                  <RoleSelect
+                    label={`Role of ${user.name}`}
+                    value={user.role}
+                    onChange={(chosen) => void change(() => updateUser(user.name, { role: chosen }))}
+                  />
+                </Td>
+                <Td dataLabel="Last login">{user.last_login ? moment(user.last_login) : 'never'}</Td>
+                <Td isActionCell>
+                  {user.name !== caller.name && (
+                    <>
+                      <Button
+                        variant="link"
+                        isInline
+                        onClick={() => void change(() => updateUser(user.name, { disabled: !user.disabled }))}
+                      >
+                        {user.disabled ? 'Enable' : 'Disable'}
+                      </Button>{' '}
+                      <Button variant="link" isInline isDanger onClick={() => void change(() => deleteUser(user.name))}>
+                        Delete
+                      </Button>
+                    </>
+                  )}
+                </Td>
+              </Tr>
+            ))}
+          </Tbody>
+        </Table>
+        <Flex className="landfall-row">
+          <FlexItem>
+            <TextInput
+              aria-label="Name of the new account"
+              placeholder="Name"
+              value={name}
+              autoComplete="off"
+              onChange={(_event, value) => {
+                setName(value);
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <TextInput
+              aria-label="Password of the new account"
+              placeholder="Password"
+              type="password"
+              autoComplete="new-password"
+              value={password}
+              onChange={(_event, value) => {
+                setPassword(value);
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <RoleSelect label="Role of the new account" value={role} onChange={setRole} />
+          </FlexItem>
+          <FlexItem>
+            <Button variant="secondary" isDisabled={name === '' || password === ''} onClick={() => void add()}>
+              Create an account
+            </Button>
+          </FlexItem>
+        </Flex>
+      </CardBody>
+    </Card>
+  );
+};

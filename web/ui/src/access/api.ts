@@ -1,0 +1,90 @@
+import { getJSON, request } from '../shell/request';
+
+export type Role = 'viewer' | 'operator' | 'admin';
+
+export const roles: Role[] = ['viewer', 'operator', 'admin'];
+
+/** How people log in at this appliance. */
+export type LoginMethods = {
+  auth: 'local' | 'none';
+  /** There is no account yet: the setup code makes the first administrator. */
+  setup: boolean;
+  /** The fingerprint of the appliance's certificate authority. */
+  fingerprint?: string;
+};
+
+/** The person at the page. */
+export type Caller = { kind: string; name: string; role: Role; clusters?: string[]; infra_envs?: string[] };
+
+export type User = {
+  name: string;
+  role: Role;
+  clusters?: string[];
+  infra_envs?: string[];
+  disabled?: boolean;
+  issuer?: string;
+  created_at: string;
+  last_login?: string;
+};
+
+export type Token = {
+  id: string;
+  name: string;
+  role: Role;
+  created_by?: string;
+  created_at: string;
+  expires_at?: string;
+  last_use?: string;
+  /** Only in the response to the creation. */
+  token?: string;
+};
+
+export type Session = {
+  id: string;
+  name: string;
+  address: string;
+  user_agent?: string;
+  last_use: string;
+  expires_at: string;
+  current?: boolean;
+};
+
+const base = '/api/landfall/v1';
+
+const at = (kind: string, name: string) => `${base}/${kind}/${encodeURIComponent(name)}`;
+
+export const readMethods = () => getJSON<LoginMethods>(`${base}/login`);
+
+export const whoami = () => getJSON<Caller>(`${base}/whoami`);
+
+export const logIn = async (name: string, password: string) =>
+  (await (await request('POST', `${base}/login`, { json: { name, password } })).json()) as Caller;
+
+export const setUp = async (code: string, name: string, password: string) =>
+  (await (await request('POST', `${base}/setup`, { json: { code, name, password } })).json()) as Caller;
+
+export const logOut = () => request('POST', `${base}/logout`);
+
+export const listUsers = (signal?: AbortSignal) => getJSON<User[]>(`${base}/users`, signal);
+
+export const createUser = (user: { name: string; password: string; role: Role }) =>
+  request('POST', `${base}/users`, { json: user });
+
+export const updateUser = (name: string, change: { role?: Role; disabled?: boolean }) =>
+  request('PATCH', at('users', name), { json: change });
+
+export const deleteUser = (name: string) => request('DELETE', at('users', name));
+
+export const setPassword = (name: string, password: string, old = '') =>
+  request('PUT', `${at('users', name)}/password`, { json: { new: password, ...(old && { old }) } });
+
+export const listTokens = (signal?: AbortSignal) => getJSON<Token[]>(`${base}/tokens`, signal);
+
+export const createToken = async (token: { name: string; role: Role }) =>
+  (await (await request('POST', `${base}/tokens`, { json: token })).json()) as Token;
+
+export const revokeToken = (name: string) => request('DELETE', at('tokens', name));
+
+export const listSessions = (signal?: AbortSignal) => getJSON<Session[]>(`${base}/sessions`, signal);
+
+export const endSession = (id: string) => request('DELETE', at('sessions', id));
