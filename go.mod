@@ -9,7 +9,9 @@ require (
 	github.com/coreos/ignition/v2 v2.24.0
 	github.com/coreos/vcontext v0.0.0-20230201181013-d72178a18687 // has no tags
 	github.com/diskfs/go-diskfs v1.9.4
+	github.com/go-asn1-ber/asn1-ber v1.5.8
 	github.com/go-jose/go-jose/v4 v4.1.4
+	github.com/go-ldap/ldap/v3 v3.4.15
 	github.com/go-openapi/errors v0.20.3 // this and the next two: the versions of assisted-service
 	github.com/go-openapi/runtime v0.19.24
 	github.com/go-openapi/strfmt v0.21.3
@@ -69,6 +71,7 @@ require (
 require github.com/ProtonMail/go-crypto v1.5.2
 
 require (
+	github.com/Azure/go-ntlmssp v0.1.1 // indirect
 	github.com/cloudflare/circl v1.6.3 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
