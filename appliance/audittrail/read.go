@@ -51,6 +51,7 @@ type Page struct {
 // List returns the newest items that a filter selects. It reads the files from their end, so
 // the first pages need little time.
 func (t *Trail) List(ctx context.Context, filter Filter) (*Page, error) {
+	t.flush()
 	all, err := t.sources(0)
 	if err != nil {
 		return nil, fmt.Errorf("list the audit trail: %w", err)
@@ -168,6 +169,7 @@ func (f Filter) matches(record *Record) bool {
 // Export writes the lines of all records after a number, and the signed head. The number 0 exports
 // the whole trail.
 func (t *Trail) Export(ctx context.Context, w io.Writer, after uint64) error {
+	t.flush()
 	out := bufio.NewWriter(w)
 	head, err := t.copyLines(ctx, after, func(line []byte) error {
 		_, err := out.Write(line)

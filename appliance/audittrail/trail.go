@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -81,11 +82,14 @@ type Trail struct {
 	grown   chan struct{} // closed when the head advances
 }
 
-// entry is a record that waits for the writer.
+// entry is a record that waits for the writer. Without a kind, it only marks a place in the queue.
 type entry struct {
 	record Record
 	done   chan error // nil if nobody waits
 }
+
+// isMark reports whether an entry has no record.
+func isMark(one *entry) bool { return one.record.Kind == "" }
 
 // ErrClosed is returned for records after Close.
 var ErrClosed = fault.New(fault.Unavailable, "the appliance is stopping; try again after its start")
@@ -231,6 +235,10 @@ func (t *Trail) wait(added *entry) error {
 	return <-added.done
 }
 
+// flush waits until the records that were added before are on the disk, so that a reader finds them.
+// If they cannot be written, the reader continues without them.
+func (t *Trail) flush() { _ = t.wait(new(entry)) }
+
 // add adds a record to the queue. It reports whether the record will be written.
 func (t *Trail) add(added *entry) bool {
 	t.mu.Lock()
@@ -261,8 +269,14 @@ func (t *Trail) write() {
 		if len(group) == 0 {
 			continue
 		}
-		err := t.files.write(group)
-		t.report(group, err)
+		if records := slices.DeleteFunc(slices.Clone(group), isMark); len(records) > 0 {
+			t.report(records, t.files.write(records))
+		}
+		for _, one := range group {
+			if isMark(one) {
+				one.done <- nil
+			}
+		}
 		if last := group[len(group)-1]; last.record.Kind == Closed {
 			return
 		}
