@@ -235,8 +235,8 @@ func (t *Trail) wait(added *entry) error {
 	return <-added.done
 }
 
-// flush waits until the records that were added before are on the disk, so that a reader finds them.
-// If they cannot be written, the reader continues without them.
+// flush waits until the records that were added before are on the disk, so that a reader finds
+// them. If they cannot be written, the reader continues without them.
 func (t *Trail) flush() { _ = t.wait(new(entry)) }
 
 // add adds a record to the queue. It reports whether the record will be written.

@@ -34,7 +34,7 @@ func newExport() *cobra.Command {
 }
 
 func newImportABI() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	var check, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "abi DIR",
@@ -107,7 +107,7 @@ func (c *client) importABI(ctx context.Context, dir string, check bool) (*abi.Im
 }
 
 func newExportABI() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	var cluster, output string
 	cmd := &cobra.Command{
 		Use:   "abi --cluster ID",

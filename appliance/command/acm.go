@@ -12,7 +12,7 @@ import (
 )
 
 func newExportACM() *cobra.Command {
-	m := &manifests{}
+	m := &manifests{appliance: newClient()}
 	var options acm.Options
 	var output string
 	cmd := &cobra.Command{
@@ -24,7 +24,10 @@ func newExportACM() *cobra.Command {
 			"ClusterDeployment, or the name or ID of the cluster. Only\nthe owner can read files with secrets.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			directory, err := acm.Export(cmd.Context(), m.server(), arguments[0], options)
+			if err := m.connect(); err != nil {
+				return err
+			}
+			directory, err := acm.Export(cmd.Context(), m.server, arguments[0], options)
 			if err != nil {
 				return m.connectionError(err)
 			}
@@ -57,7 +60,7 @@ func newExportACM() *cobra.Command {
 }
 
 func newImportACM() *cobra.Command {
-	m := &manifests{}
+	m := &manifests{appliance: newClient()}
 	cmd := &cobra.Command{
 		Use:   "acm DIR|FILE.tar|FILE.yaml",
 		Short: "Import an installed cluster from a hub or from another appliance",
@@ -81,7 +84,7 @@ func newImportACM() *cobra.Command {
 				fmt.Fprintf(m.errOut, "note %s\n", note)
 			}
 			var rejected int
-			if err := apply.Apply(cmd.Context(), m.server(), chosen, m.options, m.print(&rejected)); err != nil {
+			if err := apply.Apply(cmd.Context(), m.server, chosen, m.options, m.print(&rejected)); err != nil {
 				return m.connectionError(err)
 			}
 			if rejected > 0 {

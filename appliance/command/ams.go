@@ -40,7 +40,7 @@ func newAMS() *cobra.Command {
 
 func newAMSStatus() *cobra.Command {
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what AMS has confirmed, what is queued and why, and what needs attention",
@@ -124,7 +124,7 @@ func formatTime(at time.Time) string {
 
 func newAMSLogin() *cobra.Command {
 	var tokenFile, clientID, secretFile string
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "login",
 		Short: "Give the appliance credentials for AMS",
@@ -182,7 +182,7 @@ func readLine(file string, in io.Reader) (string, error) {
 }
 
 func newAMSLogout() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "logout",
 		Short: "Remove the appliance's credentials for AMS",
@@ -197,7 +197,7 @@ func newAMSLogout() *cobra.Command {
 
 func newAMSConnect() *cobra.Command {
 	var minutes int
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "connect",
 		Short: "Send all queued updates now; if connections are manual, allow them for some minutes",
@@ -213,7 +213,7 @@ func newAMSConnect() *cobra.Command {
 }
 
 func newAMSClusterAction(name, short string) *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   name + " CLUSTER",
 		Short: short,
@@ -230,7 +230,7 @@ func newAMSClusterAction(name, short string) *cobra.Command {
 
 func newAMSEdit() *cobra.Command {
 	edit := console.AMSEdit{}
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "edit CLUSTER",
 		Short: "Send another name or console URL of a cluster to AMS; without values, send the cluster's own again",
@@ -248,7 +248,7 @@ func newAMSEdit() *cobra.Command {
 }
 
 func newAMSAction(name, short string) *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: short,

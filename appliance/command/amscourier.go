@@ -24,7 +24,7 @@ import (
 
 func newAMSExport() *cobra.Command {
 	var out string
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "export -o FILE",
 		Short: "Write the queued updates for AMS to a file that a courier carries to a connected machine",
@@ -65,7 +65,7 @@ func newAMSExport() *cobra.Command {
 }
 
 func newAMSRevoke() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "revoke EXPORT",
 		Short: "Revoke an export whose courier does not return",
@@ -81,7 +81,7 @@ func newAMSRevoke() *cobra.Command {
 
 func newAMSImport() *cobra.Command {
 	var trust string
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "import RECEIPTS",
 		Short: "Import the receipts that a courier brings back",

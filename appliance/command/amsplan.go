@@ -16,7 +16,7 @@ import (
 
 func newAMSPlan() *cobra.Command {
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
 		Short: "Show the planned updates of the appliance or of a courier's file; nothing is sent",

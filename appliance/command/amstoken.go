@@ -16,7 +16,7 @@ import (
 func newAMSToken() *cobra.Command {
 	var order console.AMSToken
 	var offline, asClient bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create a token for the ocm command to use this appliance instead of AMS",
@@ -75,7 +75,7 @@ func lifeOf(token local.Token) string {
 
 func newAMSTokenList() *cobra.Command {
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens that are not revoked",
@@ -103,7 +103,7 @@ func newAMSTokenList() *cobra.Command {
 }
 
 func newAMSTokenRevoke() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token and all tokens that were issued in exchange for it",

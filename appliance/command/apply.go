@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"time"
 
@@ -22,8 +21,9 @@ import (
 
 // manifests holds the options of landfall apply and landfall delete.
 type manifests struct {
-	appliance client
-	token     string
+	appliance *client
+	token     string // of --token
+	server    *apply.Server
 	sources   apply.Sources
 	options   apply.Options
 	timeout   time.Duration
@@ -42,12 +42,18 @@ func (m *manifests) addFlags(cmd *cobra.Command) {
 
 func (m *manifests) addServerFlags(cmd *cobra.Command) {
 	m.appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&m.token, "token", os.Getenv("LANDFALL_TOKEN"),
-		"bearer token, if the appliance requires one; default: LANDFALL_TOKEN")
+	cmd.Flags().StringVar(&m.token, "token", "", "bearer token; default: LANDFALL_TOKEN, or that of landfall login")
 }
 
-func (m *manifests) server() *apply.Server {
-	return &apply.Server{URL: m.appliance.url, Token: m.token, HTTP: &m.appliance.http}
+// connect finds the appliance.
+func (m *manifests) connect() error {
+	url, err := m.appliance.URL()
+	if err != nil {
+		return err
+	}
+	client, err := m.appliance.HTTP()
+	m.server = &apply.Server{URL: url, Token: m.token, HTTP: client}
+	return err
 }
 
 // read reads the manifests and prints each error on a line.
@@ -55,6 +61,9 @@ func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
 	m.out, m.errOut, m.sources.Stdin = cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.InOrStdin()
 	if len(m.sources.Paths) == 0 {
 		return nil, usage("-f is missing")
+	}
+	if err := m.connect(); err != nil {
+		return nil, err
 	}
 	read, err := apply.Read(m.sources)
 	if err != nil {
@@ -85,7 +94,7 @@ func (m *manifests) complain(problems apply.Problems) {
 // connectionError converts an error of the connection to the format of the other commands.
 func (m *manifests) connectionError(err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
-		return m.appliance.unreachable(cause)
+		return m.appliance.Unreachable(cause)
 	}
 	return err
 }
@@ -107,7 +116,7 @@ func (m *manifests) print(rejected *int) func(apply.Result) {
 }
 
 func newApply() *cobra.Command {
-	m := &manifests{}
+	m := &manifests{appliance: newClient()}
 	var wait, printed bool
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR|FILE|-",
@@ -145,7 +154,7 @@ func newApply() *cobra.Command {
 
 func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) error {
 	var rejected int
-	if err := apply.Apply(ctx, m.server(), list, m.options, m.print(&rejected)); err != nil {
+	if err := apply.Apply(ctx, m.server, list, m.options, m.print(&rejected)); err != nil {
 		return err
 	}
 	if m.options.DryRun {
@@ -163,7 +172,7 @@ func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) 
 	}
 	ctx, cancel := m.limited(ctx)
 	defer cancel()
-	return apply.Follow(ctx, m.server(), clockwork.NewRealClock(), list, m.options, func(s apply.State) {
+	return apply.Follow(ctx, m.server, clockwork.NewRealClock(), list, m.options, func(s apply.State) {
 		fmt.Fprintf(m.out, "%3d%% %s\n", s.Percent, s.Text)
 	})
 }
@@ -177,13 +186,13 @@ func (m *manifests) limited(ctx context.Context) (context.Context, context.Cance
 
 // missing prints and counts the missing prerequisites of an installation.
 func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, error) {
-	problems, err := apply.Missing(ctx, m.server(), list, m.options)
+	problems, err := apply.Missing(ctx, m.server, list, m.options)
 	if err != nil {
 		return 0, err
 	}
 	m.complain(problems)
 	missing := len(problems)
-	clusters, err := apply.PlannedClusters(ctx, m.server(), list, m.options)
+	clusters, err := apply.PlannedClusters(ctx, m.server, list, m.options)
 	if err != nil {
 		return 0, err
 	}
@@ -269,7 +278,7 @@ func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (in
 }
 
 func newDelete() *cobra.Command {
-	m := &manifests{}
+	m := &manifests{appliance: newClient()}
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "delete -f DIR|FILE|-",
@@ -294,7 +303,7 @@ func newDelete() *cobra.Command {
 
 func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool) error {
 	var rejected int
-	if err := apply.Delete(ctx, m.server(), list, m.options, m.print(&rejected)); err != nil {
+	if err := apply.Delete(ctx, m.server, list, m.options, m.print(&rejected)); err != nil {
 		return err
 	}
 	if rejected > 0 {
@@ -305,5 +314,5 @@ func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool)
 	}
 	ctx, cancel := m.limited(ctx)
 	defer cancel()
-	return apply.AwaitGone(ctx, m.server(), clockwork.NewRealClock(), list, m.options)
+	return apply.AwaitGone(ctx, m.server, clockwork.NewRealClock(), list, m.options)
 }

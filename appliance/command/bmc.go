@@ -20,7 +20,7 @@ import (
 
 // bmcs calls a running appliance's API for servers with BMCs.
 type bmcs struct {
-	client
+	*client
 	asJSON bool
 }
 
@@ -51,7 +51,7 @@ func (b *bmcs) command(cmd *cobra.Command, run func(ctx context.Context, out io.
 func bmcPath(name string) string { return console.BMCsRoute + "/" + url.PathEscape(name) }
 
 func newBMCList() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	return b.command(&cobra.Command{Use: "list", Short: "List the servers", Args: cobra.NoArgs},
 		func(ctx context.Context, out io.Writer, _ []string) error {
 			var found struct {
@@ -102,7 +102,7 @@ func troubleText(server *bmc.Server) string {
 }
 
 func newBMCAdd() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	wanted := &console.BMCCreate{}
 	var passwordFile, caFile string
 	cmd := b.command(&cobra.Command{
@@ -194,7 +194,7 @@ func writeServer(out io.Writer, server *bmc.Server) error {
 }
 
 func newBMCImport() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	dry := false
 	cmd := b.command(&cobra.Command{
 		Use: "import FILE.csv", Short: "Add the servers in a table", Args: cobra.ExactArgs(1),
@@ -247,7 +247,7 @@ func (b *bmcs) writeImport(out io.Writer, imported *console.BMCImport, dry bool)
 }
 
 func newBMCShow() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	return b.command(&cobra.Command{Use: "show NAME", Short: "Show a server", Args: cobra.ExactArgs(1)},
 		func(ctx context.Context, out io.Writer, arguments []string) error {
 			return b.showAfter(ctx, out, http.MethodGet, bmcPath(arguments[0]), nil)
@@ -255,7 +255,7 @@ func newBMCShow() *cobra.Command {
 }
 
 func newBMCBoot() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	var infraEnv string
 	var wait time.Duration
 	cmd := b.command(&cobra.Command{Use: "boot NAME", Short: "Boot a server now from its infra-env's image",
@@ -304,7 +304,7 @@ func (b *bmcs) await(ctx context.Context, out io.Writer, name string, timeout ti
 }
 
 func newBMCPower() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	kinds := []string{"on", "off", "soft", "reset"}
 	return b.command(&cobra.Command{
 		Use: "power on|off|soft|reset NAME", Short: "Power a server on or off, shut it down, or restart it",
@@ -327,7 +327,7 @@ func newBMCInspect() *cobra.Command {
 }
 
 func newBMCAction(action, short string) *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	return b.command(&cobra.Command{Use: action + " NAME", Short: short, Args: cobra.ExactArgs(1)},
 		func(ctx context.Context, out io.Writer, arguments []string) error {
 			return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[0])+"/actions/"+action, nil)
@@ -335,7 +335,7 @@ func newBMCAction(action, short string) *cobra.Command {
 }
 
 func newBMCLog() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	all := false
 	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show the request log of a server's BMC, without secrets",
 		Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
@@ -386,7 +386,7 @@ func writeRequestLog(out io.Writer, c bmc.RequestLog) {
 }
 
 func newBMCRemove() *cobra.Command {
-	b := &bmcs{}
+	b := &bmcs{client: newClient()}
 	powerOff := false
 	cmd := b.command(&cobra.Command{Use: "remove NAME", Short: "Remove a server", Args: cobra.ExactArgs(1)},
 		func(ctx context.Context, _ io.Writer, arguments []string) error {

@@ -18,7 +18,7 @@ import (
 
 func newClusters() *cobra.Command {
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "clusters",
 		Short: "List the clusters of a running appliance",
@@ -64,7 +64,7 @@ func percentage(cluster *models.Cluster) int64 {
 
 func newStatus() *cobra.Command {
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a running appliance",

@@ -17,7 +17,9 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/audit"
 	"landfall/appliance/command/release"
+	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
 	"landfall/web"
@@ -97,13 +99,14 @@ func newRoot() (*cobra.Command, *bool) {
 	}
 	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(),
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
-		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), newVersion())
+		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), newVersion())
+	group(root, trust.Commands(group)...)
 	return root, started
 }
 
 func newRelease() *cobra.Command {
 	cmd := &cobra.Command{Use: "release", Short: "Show and change the releases that may be used"}
-	group(cmd, release.Commands(func() release.Client { return &client{} })...)
+	group(cmd, release.Commands(func() release.Client { return newClient() })...)
 	return cmd
 }
 

@@ -32,7 +32,7 @@ const pollInterval = 200 * time.Millisecond
 // install creates a cluster like any client of the API, boots hosts for it, installs it and
 // downloads its kubeconfig.
 func (d *demo) install(ctx context.Context, site *demoSite, address string, logger *slog.Logger) error {
-	api := &client{url: address}
+	api := clientAt(address)
 	cluster, err := d.newCluster(ctx, api, site.release.Version)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ var errNotReady = errors.New("the site is not ready: see the red findings above"
 func newDoctor() *cobra.Command {
 	var asJSON, all, dhcp bool
 	var cluster string
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the site: DNS names, clocks, registries, addresses, proxies, and the reports of hosts",

@@ -230,7 +230,7 @@ func TestISOImport_retriesBrokenConnections(t *testing.T) {
 	require.NoError(t, err)
 	defer content.Close()
 	var errOut bytes.Buffer
-	o := &isoImport{errOut: &errOut, retryAfter: time.Millisecond, appliance: client{url: server.URL}}
+	o := &isoImport{errOut: &errOut, retryAfter: time.Millisecond, appliance: clientAt(server.URL)}
 	image, err := o.run(t.Context(), []string{"-"}, content)
 	require.NoError(t, err)
 	require.Equal(t, digestOf(t, file), image.SHA256)
@@ -243,7 +243,7 @@ func TestISOImport_resumesSameFileOnly(t *testing.T) {
 	require.NoError(t, err)
 	interrupt := func() {
 		t.Helper()
-		o := &isoImport{errOut: io.Discard, appliance: client{url: url},
+		o := &isoImport{errOut: io.Discard, appliance: clientAt(url),
 			announced: osimage.UploadRequest{Name: "live.iso", SizeBytes: int64(len(content))}}
 		up := &osimage.Upload{}
 		require.NoError(t, o.appliance.call(t.Context(), http.MethodPost, osImagesPath+"/uploads", o.announced, up))

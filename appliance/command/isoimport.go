@@ -32,7 +32,7 @@ const sendTries = 6
 
 // isoImport holds the options of landfall iso import.
 type isoImport struct {
-	appliance       client
+	appliance       *client
 	announced       osimage.UploadRequest
 	release, secret string
 	noWait, asJSON  bool
@@ -41,7 +41,7 @@ type isoImport struct {
 }
 
 func newISOImport() *cobra.Command {
-	o := &isoImport{retryAfter: time.Second}
+	o := &isoImport{appliance: newClient(), retryAfter: time.Second}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-|URL | --release VERSION",
 		Short: "Import a live ISO into a running appliance",
@@ -277,32 +277,27 @@ type brokenError struct{ error }
 func (e *brokenError) Unwrap() error { return e.error }
 
 func (o *isoImport) send(ctx context.Context, id string, offset, total int64, piece []byte) (*osimage.Image, error) {
-	c := &o.appliance
+	c := o.appliance
 	path := uploadPath(id)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, strings.TrimRight(c.url, "/")+path,
-		bytes.NewReader(piece))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/offset+octet-stream")
-	request.Header.Set("Upload-Offset", strconv.FormatInt(offset, 10))
+	header := http.Header{"Content-Type": {"application/offset+octet-stream"},
+		"Upload-Offset": {strconv.FormatInt(offset, 10)}}
 	if total > 0 && o.announced.SizeBytes == 0 {
-		request.Header.Set("Upload-Length", strconv.FormatInt(total, 10))
+		header.Set("Upload-Length", strconv.FormatInt(total, 10))
 	}
-	response, err := c.http.Do(request)
+	response, err := c.Do(ctx, http.MethodPatch, path, header, bytes.NewReader(piece))
 	if err != nil {
-		return nil, &brokenError{c.unreachable(err)}
+		return nil, &brokenError{err}
 	}
 	answer, err := io.ReadAll(response.Body)
 	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return nil, &brokenError{fmt.Errorf("read the response of %s: %w", c.url, err)}
+		return nil, &brokenError{fmt.Errorf("read the response of the appliance: %w", err)}
 	}
 	switch {
 	case response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusConflict &&
 		response.Header.Get("Upload-Offset") != "":
-		return nil, &brokenError{refusal(http.MethodPatch, path, response.Status, answer)}
+		return nil, &brokenError{c.Refusal(http.MethodPatch, path, response, answer)}
 	case response.StatusCode >= http.StatusBadRequest:
-		return nil, refusal(http.MethodPatch, path, response.Status, answer)
+		return nil, c.Refusal(http.MethodPatch, path, response, answer)
 	case response.StatusCode != http.StatusOK:
 		return nil, nil
 	}

@@ -55,7 +55,7 @@ func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, er
 
 func newISOList() *cobra.Command {
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the live ISOs of a running appliance",
@@ -103,7 +103,7 @@ func inMB(bytes int64) string {
 
 func newISOVerify() *cobra.Command {
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "verify [ID...]",
 		Short: "Verify the digests of live ISOs on a running appliance",
@@ -208,7 +208,7 @@ func writeVerified(out io.Writer, images []osimage.Image) error {
 }
 
 func newISORemove() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:     "remove ID...",
 		Aliases: []string{"rm"},

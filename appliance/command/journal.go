@@ -36,12 +36,12 @@ func newJournal() *cobra.Command {
 
 // journalExport holds the options of landfall journal export.
 type journalExport struct {
-	appliance              client
+	appliance              *client
 	cluster, file, dataDir string
 }
 
 func newJournalExport() *cobra.Command {
-	o := &journalExport{}
+	o := &journalExport{appliance: newClient()}
 	cmd := &cobra.Command{
 		Use:   "export --cluster ID|NAME",
 		Short: "Write the journal of a cluster to a signed file without secrets",
@@ -102,13 +102,9 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 		return err
 	}
 	path := console.BasePath + "/clusters/" + url.PathEscape(o.cluster) + "/journal"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(o.appliance.url, "/")+path, nil)
+	response, err := o.appliance.Do(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
-		return fmt.Errorf("--url %s is invalid: %w; expected a URL such as %s", o.appliance.url, err, defaultURL)
-	}
-	response, err := o.appliance.http.Do(request)
-	if err != nil {
-		return o.appliance.unreachable(err)
+		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	if response.StatusCode >= http.StatusBadRequest {
@@ -116,7 +112,7 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 		if err != nil {
 			return err
 		}
-		return refusal(http.MethodGet, path, response.Status, answer)
+		return o.appliance.Refusal(http.MethodGet, path, response, answer)
 	}
 	name := "cluster" + journal.Extension
 	if _, parameters, err := mime.ParseMediaType(response.Header.Get("Content-Disposition")); err == nil &&

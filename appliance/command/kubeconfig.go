@@ -17,7 +17,7 @@ import (
 
 func newKubeconfig() *cobra.Command {
 	var cluster, file string
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
 		Short: "Write the kubeconfig of an installed cluster, or of the appliance's own Kubernetes API",
@@ -70,7 +70,7 @@ func (c *client) kubeconfig(ctx context.Context, cluster string) ([]byte, error)
 func newCredentials() *cobra.Command {
 	var cluster string
 	var asJSON bool
-	appliance := &client{}
+	appliance := newClient()
 	cmd := &cobra.Command{
 		Use:   "credentials --cluster ID",
 		Short: "Show the URL of an installed cluster's console and the administrator's password",

@@ -62,7 +62,7 @@ func (l *mirrorLevel) query(others ...string) string {
 }
 
 func newMirrorImport() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	level := &mirrorLevel{}
 	var name string
 	var asJSON, allow bool
@@ -144,7 +144,7 @@ func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, pat
 }
 
 func newMirrorShow() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	level := &mirrorLevel{}
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -228,7 +228,7 @@ func writeHoles(out io.Writer, holes []mirror.Hole) error {
 }
 
 func newMirrorExplain() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	level := &mirrorLevel{}
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -274,7 +274,7 @@ func writeExplanation(out io.Writer, explained *mirror.Explanation) error {
 }
 
 func newMirrorLater() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "later --cluster ID",
@@ -305,7 +305,7 @@ func newMirrorLater() *cobra.Command {
 }
 
 func newMirrorRemove() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	level := &mirrorLevel{}
 	cmd := &cobra.Command{
 		Use:   "remove NAME",

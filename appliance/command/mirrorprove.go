@@ -18,7 +18,7 @@ import (
 
 // mirrorProve holds the options of landfall mirror prove.
 type mirrorProve struct {
-	appliance    client
+	appliance    *client
 	wanted       site.ProofRequest
 	secret       string
 	list, format string
@@ -27,7 +27,7 @@ type mirrorProve struct {
 }
 
 func newMirrorProve() *cobra.Command {
-	o := &mirrorProve{}
+	o := &mirrorProve{appliance: newClient()}
 	cmd := &cobra.Command{
 		Use:   "prove (--release VERSION|PULLSPEC | --cluster ID)",
 		Short: "Check the mirror for all images of an installation",
@@ -167,7 +167,7 @@ func writeProof(out io.Writer, proof *site.Proof) error {
 }
 
 func newMirrorAcceptGaps() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	var cluster string
 	var revoke bool
 	cmd := &cobra.Command{

@@ -20,7 +20,7 @@ import (
 var errRehearsal = errors.New("the rehearsal failed: see the failed steps above")
 
 func newRehearse() *cobra.Command {
-	appliance := &client{}
+	appliance := newClient()
 	var cluster string
 	var asJSON bool
 	var request rehearsal.Request

@@ -19,7 +19,7 @@ func newSimulate() *cobra.Command {
 
 func newSimulateHosts() *cobra.Command {
 	var faults, level string
-	target := &client{}
+	target := newClient()
 	group := &simulate.HostGroup{}
 	cmd := &cobra.Command{
 		Use:   "hosts --infra-env ID",
@@ -44,7 +44,9 @@ func newSimulateHosts() *cobra.Command {
 				cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			group.URL = target.url
+			if group.URL, err = target.URL(); err != nil {
+				return err
+			}
 			group.Observer = hostPrinter(cmd.OutOrStdout())
 			return stoppedQuietly(cmd.Context(), group.Run(cmd.Context()))
 		},

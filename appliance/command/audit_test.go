@@ -1,0 +1,57 @@
+package command
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAudit_listsVerifiesAndExports(t *testing.T) {
+	url := startAppliance(t)
+	requireDone(t, landfall(t, "audit", "--url", url))
+	created := landfall(t, "ams", "token", "--url", url)
+	require.Zero(t, created.code, created.errOut)
+
+	listed := requireDone(t, landfall(t, "audit", "--url", url, "--operation", "issueAMSToken"))
+	require.Contains(t, listed, "issueAMSToken /api/landfall/v1/ams/tokens  201")
+	require.NotContains(t, listed, strings.TrimSpace(created.out), "the token is a secret")
+	require.Contains(t, requireDone(t, landfall(t, "audit", "--url", url, "--json")), `"operation":"issueAMSToken"`)
+
+	verified := requireDone(t, landfall(t, "audit", "verify", "--url", url))
+	require.Contains(t, verified, "signed with SHA256:")
+	_, head, _ := strings.Cut(verified, "head ")
+	head = strings.TrimSpace(head)
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	requireDone(t, landfall(t, "audit", "export", "--url", url, "-o", file))
+	offline := requireDone(t, landfall(t, "audit", "verify", file, "--head", head))
+	require.Contains(t, offline, "compare the fingerprint")
+	_, key, _ := strings.Cut(offline, "signed with ")
+	key, _, _ = strings.Cut(key, "\n")
+	requireDone(t, landfall(t, "audit", "verify", file, "--trust", key))
+
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, bytes.Replace(content, []byte("issueAMS"), []byte("listAMS"), 1), 0o600))
+	altered := landfall(t, "audit", "verify", file)
+	require.Equal(t, exitFailure, altered.code)
+	require.Contains(t, altered.out, "problem: ")
+	require.Contains(t, altered.errOut, "the audit trail was altered or shortened")
+}
+
+func TestAudit_wrongInput(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"verify --head 1":              "is not the head of an audit trail",
+		"verify /does/not/exist":       "read the audit trail",
+		"verify " + t.TempDir():        "contains no files of an audit trail",
+		"--url http://127.0.0.1:1":     "no appliance listens",
+		"export --url ftp://appliance": "is invalid",
+	} {
+		got := landfall(t, append([]string{"audit"}, strings.Fields(arguments)...)...)
+		require.NotZero(t, got.code, arguments)
+		require.Contains(t, got.errOut, want, arguments)
+	}
+}

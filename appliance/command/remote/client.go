@@ -1,0 +1,350 @@
+// Package remote calls the API of a running appliance for the commands: it finds the appliance's
+// URL, its certificate authority and the caller's token, and turns failures into sentences.
+//
+// The URL is that of --url, of LANDFALL_URL, or of the current context, which landfall login
+// stores. The token is that of LANDFALL_TOKEN, or of the context with this URL.
+package remote
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"landfall/appliance/config"
+)
+
+// DefaultURL is the URL of an appliance on this machine.
+const DefaultURL = "http://127.0.0.1:8090"
+
+// Environment variables.
+const (
+	tokenVariable = config.EnvPrefix + "TOKEN"
+	urlVariable   = config.EnvPrefix + "URL"
+	caVariable    = config.EnvPrefix + "CA"
+)
+
+// caFile is the name of the certificate authority in a data directory.
+const caFile = "ca.crt"
+
+// Client calls the API of one appliance. The zero value finds the appliance by the flags, the
+// environment and the contexts.
+type Client struct {
+	url   string // of --url
+	ca    string // of --ca
+	alone bool   // use neither the environment nor the contexts
+
+	once       sync.Once
+	connection *connection
+	err        error
+}
+
+// connection is the appliance that a client has found.
+type connection struct {
+	url   string
+	token string
+	from  string // where the token comes from, for messages
+	http  *http.Client
+}
+
+// At returns a client for a URL that sends no token.
+func At(url string) *Client { return &Client{url: url, alone: true} }
+
+// New returns a client for a URL, with a file of certificates ("" for none).
+func New(url, caFile string) *Client { return &Client{url: url, ca: caFile} }
+
+// AddFlags adds the flags that select the appliance.
+func (c *Client) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.url, "url", "", "URL of the running appliance; default: LANDFALL_URL, the appliance of "+
+		"landfall login, or "+DefaultURL)
+	flags.StringVar(&c.ca, "ca", "", "file with the appliance's certificate authority; default: LANDFALL_CA, or the "+
+		"authority that landfall login stored")
+}
+
+// find finds the appliance once.
+func (c *Client) find() (*connection, error) {
+	c.once.Do(func() { c.connection, c.err = c.open() })
+	return c.connection, c.err
+}
+
+func (c *Client) open() (*connection, error) {
+	if c.alone {
+		return &connection{url: strings.TrimRight(c.url, "/"), http: &http.Client{}}, nil
+	}
+	contexts, err := LoadContexts()
+	if err != nil {
+		return nil, err
+	}
+	found := &connection{url: cmp.Or(c.url, os.Getenv(urlVariable))}
+	stored := contexts.Find(contexts.Current)
+	if found.url != "" {
+		stored = contexts.ForURL(found.url)
+	} else if stored != nil {
+		found.url = stored.URL
+	}
+	found.url = strings.TrimRight(cmp.Or(found.url, DefaultURL), "/")
+	if parsed, err := url.Parse(found.url); err != nil || parsed.Host == "" ||
+		parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return nil, fmt.Errorf("the URL %s is invalid; expected a URL such as %s", found.url, DefaultURL)
+	}
+	found.token, found.from = os.Getenv(tokenVariable), tokenVariable
+	if found.token == "" && stored != nil {
+		found.token, found.from = stored.Token, "the stored login"
+	}
+	pool, err := c.authorities(stored)
+	if err != nil {
+		return nil, err
+	}
+	found.http = &http.Client{Transport: &authorizing{
+		token: found.token, url: found.url, next: transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}),
+	}}
+	return found, nil
+}
+
+func transport(settings *tls.Config) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = settings
+	return t
+}
+
+// authorities returns the certificate authorities that may have signed the appliance's certificate.
+func (c *Client) authorities(stored *Context) (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if named := cmp.Or(c.ca, os.Getenv(caVariable)); named != "" {
+		text, err := os.ReadFile(named)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate authority: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s contains no certificate in PEM; give the file %s of the appliance's data "+
+				"directory", named, caFile)
+		}
+		return pool, nil
+	}
+	if stored != nil && stored.CA != "" {
+		pool.AppendCertsFromPEM([]byte(stored.CA))
+		return pool, nil
+	}
+	// on the appliance's own machine
+	directory := cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"), config.Default().DataDir)
+	if text, err := os.ReadFile(filepath.Join(directory, caFile)); err == nil {
+		pool.AppendCertsFromPEM(text)
+	}
+	return pool, nil
+}
+
+// authorizing adds the token to requests to the appliance, and to no other server.
+type authorizing struct {
+	token string
+	url   string
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *authorizing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if a.token != "" && request.Header.Get("Authorization") == "" && sameURL(request.URL.String(), a.url) {
+		request = request.Clone(request.Context())
+		request.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	return a.next.RoundTrip(request)
+}
+
+// URL returns the appliance's URL without a trailing slash.
+func (c *Client) URL() (string, error) {
+	found, err := c.find()
+	if err != nil {
+		return "", err
+	}
+	return found.url, nil
+}
+
+// HTTP returns an HTTP client that trusts the appliance and sends the token to it.
+func (c *Client) HTTP() (*http.Client, error) {
+	found, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	return found.http, nil
+}
+
+// Do sends a request to a path. The caller closes the body of the response, which may have any
+// status; see [Client.Refusal].
+func (c *Client) Do(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response,
+	error) {
+	found, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, found.url+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("the URL %s is invalid: %w; expected a URL such as %s", found.url, err, DefaultURL)
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	response, err := found.http.Do(request)
+	if err != nil {
+		return nil, unreachable(found.url, err)
+	}
+	return response, nil
+}
+
+// Call sends in as JSON (nil for no body) to a path and decodes the answer into out (nil to ignore
+// it; *[]byte for the raw bytes).
+func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
+	body := []byte(nil)
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("encode the request: %w", err)
+		}
+	}
+	return c.Send(ctx, method, path, "application/json", bytes.NewReader(body), out)
+}
+
+// Send is like Call, with a body of any content type.
+func (c *Client) Send(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
+	response, err := c.Do(ctx, method, path, http.Header{"Content-Type": {contentType}}, body)
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("read the response of the appliance: %w", err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return c.Refusal(method, path, response, answer)
+	}
+	return read(answer, out)
+}
+
+func read(answer []byte, out any) error {
+	switch target := out.(type) {
+	case nil:
+		return nil
+	case *[]byte:
+		*target = answer
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("the response does not match the API: %w; check whether another service has this URL", err)
+	}
+	return nil
+}
+
+// RefusedError is an error that the appliance answered.
+type RefusedError struct {
+	Status int
+	Reason string
+}
+
+// Error returns the reason.
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Refusal returns the error in a response of the appliance, in any format of its APIs.
+func (c *Client) Refusal(method, path string, response *http.Response, answer []byte) error {
+	refused := &RefusedError{Status: response.StatusCode}
+	var shape struct {
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(answer, &shape); err == nil {
+		refused.Reason = shape.Reason + shape.Message
+	}
+	if refused.Reason == "" {
+		refused.Reason = fmt.Sprintf("the appliance answered %s to %s %s", response.Status, method, path)
+	}
+	if found, err := c.find(); err == nil && response.StatusCode == http.StatusUnauthorized && !c.alone {
+		login := "landfall login --url " + found.url
+		switch found.token {
+		case "":
+			refused.Reason = fmt.Sprintf("the appliance at %s requires a login; run %s", found.url, login)
+		default:
+			refused.Reason = fmt.Sprintf("the appliance at %s does not accept %s, which may have ended; run %s",
+				found.url, found.from, login)
+		}
+	}
+	return refused
+}
+
+// Unreachable returns the sentence for the error of a request without a response.
+func (c *Client) Unreachable(err error) error {
+	found, openErr := c.find()
+	if openErr != nil {
+		return openErr
+	}
+	return unreachable(found.url, err)
+}
+
+// unreachable returns the error of a request without a response.
+func unreachable(address string, err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("no appliance listens at %s; start one with landfall serve, or name its address with --url",
+			address)
+	}
+	if cause, ok := errors.AsType[*url.Error](err); ok {
+		err = cause.Err
+	}
+	if untrusted(err) {
+		return fmt.Errorf("the certificate of %s is not signed by a known authority; run landfall login --url %s, or "+
+			"name the appliance's authority (the file %s of its data directory) with --ca", address, address, caFile)
+	}
+	return fmt.Errorf("the appliance at %s cannot be reached (%w); check --url", address, err)
+}
+
+func untrusted(err error) bool {
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	return unknown
+}
+
+// Trusting returns a client for a URL that trusts a certificate authority in PEM.
+func Trusting(address, authority string) *Client {
+	c := &Client{url: address, alone: true}
+	c.once.Do(func() {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM([]byte(authority))
+		c.connection = &connection{url: address, http: &http.Client{
+			Transport: transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})}}
+	})
+	return c
+}
+
+// Anonymous returns a client for the same appliance that sends no token.
+func (c *Client) Anonymous() *Client { return c.As("") }
+
+// As returns a client for the same appliance that sends a token.
+func (c *Client) As(token string) *Client {
+	other := &Client{alone: true}
+	other.once.Do(func() {
+		found, err := c.find()
+		if err != nil {
+			other.err = err
+			return
+		}
+		next := found.http.Transport
+		if outer, ok := next.(*authorizing); ok {
+			next = outer.next
+		}
+		other.connection = &connection{url: found.url, token: token,
+			http: &http.Client{Transport: &authorizing{token: token, url: found.url, next: cmp.Or(next,
+				http.DefaultTransport)}}}
+	})
+	return other
+}

@@ -1,0 +1,367 @@
+// Package trust has the commands for logins, contexts, accounts, tokens and sessions.
+package trust
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"landfall/appliance/command/remote"
+	"landfall/web/console"
+)
+
+// Commands returns the commands. group makes a command the parent of others.
+func Commands(group func(parent *cobra.Command, commands ...*cobra.Command)) []*cobra.Command {
+	contexts := &cobra.Command{Use: "context", Short: "Show and choose the appliances that you have logged in to"}
+	group(contexts, newContextList(), newContextUse(), newContextRemove())
+	tokens := &cobra.Command{Use: "token", Short: "Create, list and revoke tokens of programs"}
+	group(tokens, newTokenCreate(), newTokenList(), newTokenRevoke())
+	users := &cobra.Command{Use: "user", Short: "Create, list and change accounts"}
+	group(users, newUserCreate(), newUserList(), newUserSet(), newUserDelete(), newUserPassword(), newUserReset())
+	sessions := &cobra.Command{Use: "session", Short: "List and end the sessions of people"}
+	group(sessions, newSessionList(), newSessionEnd())
+	return []*cobra.Command{newLogin(), newLogout(), contexts, tokens, users, sessions}
+}
+
+// login holds the options of landfall login.
+type login struct {
+	url, ca, context   string
+	user, passwordFile string
+	setupCode          string
+	terminal           terminal
+}
+
+// The bodies and responses of the operations setUp and logIn.
+type (
+	credentials struct {
+		Code     string `json:"code,omitempty"`
+		Name     string `json:"name"`
+		Password string `json:"password"`
+		Kind     string `json:"kind"`
+	}
+	session struct {
+		Name      string    `json:"name"`
+		Role      string    `json:"role"`
+		Token     string    `json:"token"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+)
+
+func newLogin() *cobra.Command {
+	l := &login{}
+	cmd := &cobra.Command{
+		Use:   "login",
+		Short: "Log in to an appliance",
+		Long: "Log in to an appliance, and store the login as a context for the following commands. With " +
+			"--setup-code, the command makes\nthe first administrator; the code is in the file setup-code of the " +
+			"appliance's data directory.\n\n" +
+			"  landfall login --url https://192.0.2.10:8090 --ca ca.crt --setup-code setup-code --user ana " +
+			"--password-file password\n\n" +
+			"Without --ca, the command shows the fingerprint of the appliance's certificate authority and asks. " +
+			"The appliance prints the\nfingerprint at its start.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l.terminal = terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}
+			return l.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&l.url, "url", "", "URL of the appliance; default: LANDFALL_URL, the current context, or "+
+		remote.DefaultURL)
+	flags.StringVar(&l.ca, "ca", "", "file with the appliance's certificate authority (ca.crt)")
+	flags.StringVar(&l.setupCode, "setup-code", "", "file with the setup code: make the first administrator")
+	flags.StringVar(&l.user, "user", "", "name of the account")
+	flags.StringVar(&l.passwordFile, "password-file", "", "file with the password; default: ask for it")
+	flags.StringVar(&l.context, "context", "", "name of the stored context; default: the appliance's host and port")
+	return cmd
+}
+
+func (l *login) run(ctx context.Context, out io.Writer) error {
+	client := remote.New(l.url, l.ca)
+	address, err := client.URL()
+	if err != nil {
+		return err
+	}
+	authority, err := l.trust(ctx, client, address)
+	if err != nil {
+		return err
+	}
+	if authority != "" {
+		client = remote.Trusting(address, authority)
+	}
+	sent, path := credentials{Kind: "token"}, console.BasePath+"/login"
+	if l.setupCode != "" {
+		code, err := os.ReadFile(l.setupCode)
+		if err != nil {
+			return fmt.Errorf("read the setup code: %w; --setup-code names the file of the data directory", err)
+		}
+		sent.Code, path = strings.TrimSpace(string(code)), console.BasePath+"/setup"
+	}
+	if sent.Name = l.user; sent.Name == "" {
+		if sent.Name, err = l.terminal.ask("User: "); err != nil {
+			return fmt.Errorf("--user is missing: %w", err)
+		}
+	}
+	if sent.Password, err = l.terminal.password(l.passwordFile, "Password: "); err != nil {
+		return err
+	}
+	var received session
+	if err := client.Anonymous().Call(ctx, http.MethodPost, path, sent, &received); err != nil {
+		return err
+	}
+	if received.Token == "" {
+		return fmt.Errorf("%s answered without a token; check whether another service has this URL", address)
+	}
+	contexts, err := remote.LoadContexts()
+	if err != nil {
+		return err
+	}
+	stored := remote.Context{URL: address, CA: authority, User: received.Name, Role: received.Role,
+		Token: received.Token, ExpiresAt: received.ExpiresAt}
+	if previous := contexts.ForURL(address); previous != nil {
+		stored.Name, stored.CA = previous.Name, cmp.Or(stored.CA, previous.CA)
+	}
+	if stored.Name = cmp.Or(l.context, stored.Name); stored.Name == "" {
+		stored.Name = hostOf(address)
+	}
+	contexts.Put(stored)
+	if err := contexts.Save(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Logged in to %s as %s (%s) until %s.\n", address, received.Name, received.Role,
+		received.ExpiresAt.Local().Format("2006-01-02 15:04"))
+	return nil
+}
+
+func hostOf(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return parsed.Host
+}
+
+// trust returns the certificate authority to store with the context, in PEM, or "" if the context
+// has it or none is needed.
+func (l *login) trust(ctx context.Context, client *remote.Client, address string) (string, error) {
+	if named := cmp.Or(l.ca, os.Getenv("LANDFALL_CA")); named != "" {
+		text, err := os.ReadFile(named)
+		if err != nil {
+			return "", fmt.Errorf("read the certificate authority: %w", err)
+		}
+		return string(text), nil
+	}
+	if !strings.HasPrefix(address, "https:") {
+		return "", nil
+	}
+	unknown, err := client.Untrusted(ctx)
+	if err != nil || !unknown {
+		return "", err
+	}
+	authority, err := remote.FetchAuthority(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	question := fmt.Sprintf("The certificate authority of %s has the SHA-256 fingerprint\n  %s\nDoes the appliance "+
+		"show this fingerprint? (yes/no) ", address, authority.Fingerprint)
+	answer, err := l.terminal.ask(question)
+	if err != nil {
+		return "", fmt.Errorf("the certificate authority of %s is unknown, and nobody can be asked; name its file "+
+			"(ca.crt of the data directory) with --ca", address)
+	}
+	if answer != "yes" && answer != "y" {
+		return "", errors.New("the certificate authority was not accepted, so nothing was sent; compare the " +
+			"fingerprint with the one that the appliance prints at its start")
+	}
+	return authority.PEM, nil
+}
+
+func newLogout() *cobra.Command {
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "logout",
+		Short: "End the session at an appliance, and forget its token",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			address, err := client.URL()
+			if err != nil {
+				return err
+			}
+			contexts, err := remote.LoadContexts()
+			if err != nil {
+				return err
+			}
+			stored := contexts.ForURL(address)
+			if stored == nil || stored.Token == "" {
+				return fmt.Errorf("you are not logged in to %s; landfall context list shows your logins", address)
+			}
+			// the token is forgotten even if the appliance does not answer
+			ended := client.As(stored.Token).Call(cmd.Context(), http.MethodPost, console.BasePath+"/logout", nil, nil)
+			stored.Token, stored.ExpiresAt = "", time.Time{}
+			if err := contexts.Save(); err != nil {
+				return err
+			}
+			if ended != nil {
+				return fmt.Errorf("the token is forgotten here, but the session goes on until it ends: %w", ended)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "Logged out of %s.\n", address)
+			return nil
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func newContextList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the appliances that you have logged in to",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			contexts, err := remote.LoadContexts()
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "CURRENT\tNAME\tURL\tUSER\tROLE\tUNTIL")
+			for _, one := range contexts.All {
+				current, until := "", "logged out"
+				if one.Name == contexts.Current {
+					current = "*"
+				}
+				if one.Token != "" {
+					until = formatTime(one.ExpiresAt)
+				}
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", current, one.Name, one.URL, one.User, one.Role, until)
+			}
+			return table.Flush()
+		},
+	}
+}
+
+// changeContexts returns the run function of a command that changes the context named by its
+// argument.
+func changeContexts(change func(*remote.Contexts, string)) func(*cobra.Command, []string) error {
+	return func(_ *cobra.Command, arguments []string) error {
+		contexts, err := remote.LoadContexts()
+		if err != nil {
+			return err
+		}
+		if contexts.Find(arguments[0]) == nil {
+			return fmt.Errorf("the context %s does not exist; landfall context list shows all", arguments[0])
+		}
+		change(contexts, arguments[0])
+		return contexts.Save()
+	}
+}
+
+func newContextUse() *cobra.Command {
+	return &cobra.Command{
+		Use:   "use NAME",
+		Short: "Choose the appliance for the following commands",
+		Args:  cobra.ExactArgs(1),
+		RunE:  changeContexts(func(contexts *remote.Contexts, name string) { contexts.Current = name }),
+	}
+}
+
+func newContextRemove() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Forget an appliance; its session goes on until it ends",
+		Args:  cobra.ExactArgs(1),
+		RunE:  changeContexts(func(contexts *remote.Contexts, name string) { contexts.Remove(name) }),
+	}
+}
+
+// terminal asks the person at the terminal.
+type terminal struct {
+	in  io.Reader
+	out io.Writer
+}
+
+var errNoTerminal = errors.New("nobody can be asked, because standard input is not a terminal")
+
+// descriptor returns the descriptor of the terminal.
+func (t terminal) descriptor() (int, error) {
+	file, ok := t.in.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0, errNoTerminal
+	}
+	return int(file.Fd()), nil
+}
+
+// ask prints a question and returns the answer.
+func (t terminal) ask(question string) (string, error) {
+	if _, err := t.descriptor(); err != nil {
+		return "", err
+	}
+	fmt.Fprint(t.out, question)
+	var text []byte
+	for one := make([]byte, 1); len(text) < 1000; {
+		n, err := t.in.Read(one)
+		if n == 0 || err != nil || one[0] == '\n' {
+			break
+		}
+		text = append(text, one[0])
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// password returns the password in a file, or asks for it without showing it.
+func (t terminal) password(file, question string) (string, error) {
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("read the password: %w", err)
+		}
+		return strings.TrimRight(string(text), "\r\n"), nil
+	}
+	descriptor, err := t.descriptor()
+	if err != nil {
+		return "", fmt.Errorf("--password-file is missing: %w", err)
+	}
+	fmt.Fprint(t.out, question)
+	text, err := term.ReadPassword(descriptor)
+	fmt.Fprintln(t.out)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return string(text), nil
+}
+
+// newPassword is like password, but asks twice.
+func (t terminal) newPassword(file string) (string, error) {
+	first, err := t.password(file, "New password: ")
+	if err != nil || file != "" {
+		return first, err
+	}
+	second, err := t.password("", "New password again: ")
+	if err == nil && first != second {
+		err = errors.New("the two passwords differ; nothing was changed")
+	}
+	return first, err
+}
+
+func formatTime(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.Local().Format("2006-01-02 15:04")
+}
+
+// scopeText returns a scope for a table.
+func scopeText(clusters, infraEnvs []string) string {
+	return cmp.Or(strings.Join(slices.Concat(clusters, infraEnvs), ","), "everything")
+}

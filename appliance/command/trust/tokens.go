@@ -1,0 +1,164 @@
+package trust
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall/appliance/access"
+	"landfall/appliance/command/remote"
+	"landfall/web/console"
+)
+
+const tokensPath = console.BasePath + "/tokens"
+
+// token is a token in requests and responses.
+type token struct {
+	ID        string      `json:"id,omitempty"`
+	Name      string      `json:"name"`
+	Role      access.Role `json:"role"`
+	Clusters  []string    `json:"clusters,omitempty"`
+	InfraEnvs []string    `json:"infra_envs,omitempty"`
+	CreatedBy string      `json:"created_by,omitempty"`
+	CreatedAt time.Time   `json:"created_at,omitzero"`
+	ExpiresAt time.Time   `json:"expires_at,omitzero"`
+	LastUse   time.Time   `json:"last_use,omitzero"`
+	Token     string      `json:"token,omitempty"`
+}
+
+func newTokenCreate() *cobra.Command {
+	var wanted token
+	var role, expires string
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "create NAME --role viewer|operator|admin",
+		Short: "Create a token for a program, and write it to standard output",
+		Long: "Create a token for a program, and write it to standard output. It cannot be shown again, because the " +
+			"appliance stores\nonly its digest. Commands read it from LANDFALL_TOKEN; other programs send it as " +
+			"Authorization: Bearer.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+			wanted.Name = arguments[0]
+			if wanted.Role, err = access.ParseRole(role); err != nil {
+				return fmt.Errorf("--role: %w", err)
+			}
+			if expires != "" {
+				life, err := parseLife(expires)
+				if err != nil {
+					return err
+				}
+				wanted.ExpiresAt = time.Now().Add(life).UTC().Truncate(time.Second)
+			}
+			var made token
+			if err := client.Call(cmd.Context(), http.MethodPost, tokensPath, wanted, &made); err != nil {
+				return err
+			}
+			end := "without an end"
+			if !made.ExpiresAt.IsZero() {
+				end = "until " + formatTime(made.ExpiresAt)
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "The token %s is valid %s; revoke it with landfall token revoke %s.\n",
+				made.Name, end, made.Name)
+			fmt.Fprintln(cmd.OutOrStdout(), made.Token)
+			return nil
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&role, "role", "", "viewer, operator or admin")
+	flags.StringSliceVar(&wanted.Clusters, "cluster", nil, "limit the token to this cluster (ID); may be repeated")
+	flags.StringSliceVar(&wanted.InfraEnvs, "infra-env", nil, "limit the token to this infra-env (ID); may be repeated")
+	flags.StringVar(&expires, "expires", "", "validity, such as 30d or 12h; default: without an end")
+	if err := cmd.MarkFlagRequired("role"); err != nil {
+		panic(err) // the flag exists
+	}
+	return cmd
+}
+
+// parseLife returns a duration, which may have the unit d for days.
+func parseLife(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if number, err := strconv.ParseUint(days, 10, 16); err == nil && number > 0 {
+			return time.Duration(number) * 24 * time.Hour, nil
+		}
+	}
+	if life, err := time.ParseDuration(text); err == nil && life > 0 {
+		return life, nil
+	}
+	return 0, fmt.Errorf("--expires is %q; expected a time such as 30d or 12h", text)
+}
+
+func newTokenList() *cobra.Command {
+	return newList("List the tokens", tokensPath, "NAME\tROLE\tSCOPE\tMADE BY\tLAST USE\tUNTIL",
+		func(t token) string {
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", t.Name, t.Role, scopeText(t.Clusters, t.InfraEnvs),
+				t.CreatedBy, formatTime(t.LastUse), formatTime(t.ExpiresAt))
+		})
+}
+
+func newTokenRevoke() *cobra.Command {
+	return newDelete("revoke NAME", "Revoke a token", tokensPath, "The token %s is revoked.\n")
+}
+
+// newList returns a command that lists the objects at a path.
+func newList[T any](short, path, header string, row func(T) string) *cobra.Command {
+	var asJSON bool
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := []T{}
+			if err := client.Call(cmd.Context(), http.MethodGet, path, nil, &list); err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, header)
+			for _, one := range list {
+				fmt.Fprintln(table, row(one))
+			}
+			return table.Flush()
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// newDelete returns a command that deletes the object at a path, named by its argument.
+func newDelete(use, short, path, done string) *cobra.Command {
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := client.Call(cmd.Context(), http.MethodDelete, path+"/"+url.PathEscape(arguments[0]), nil,
+				nil); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), done, arguments[0])
+			return nil
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func writeJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

@@ -1,0 +1,209 @@
+package trust
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/access"
+	"landfall/appliance/access/people"
+	"landfall/appliance/audittrail"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+// run runs a command with a configuration directory of the test.
+func run(t *testing.T, arguments ...string) (out, errOut string, err error) {
+	t.Helper()
+	group := func(parent *cobra.Command, commands ...*cobra.Command) { parent.AddCommand(commands...) }
+	root := &cobra.Command{Use: "landfall", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(Commands(group)...)
+	var stdout, stderr bytes.Buffer
+	root.SetArgs(arguments)
+	root.SetIn(new(bytes.Buffer))
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	err = root.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+func home(t *testing.T) {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, name := range []string{"LANDFALL_TOKEN", "LANDFALL_URL", "LANDFALL_CA", "LANDFALL_DATA_DIR"} {
+		t.Setenv(name, "")
+	}
+	t.Chdir(t.TempDir())
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// request is what the server of a test received.
+type request struct {
+	method, path, authorization string
+	body                        map[string]any
+}
+
+// serve answers every request with a value, and records the last one.
+func serve(t *testing.T, answer any) (url string, last *request) {
+	t.Helper()
+	last = new(request)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*last = request{method: r.Method, path: r.URL.Path, authorization: r.Header.Get("Authorization")}
+		if r.ContentLength > 0 {
+			if err := json.NewDecoder(r.Body).Decode(&last.body); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, last
+}
+
+func TestLogin_storesContextForLaterCommands(t *testing.T) {
+	home(t)
+	url, last := serve(t, session{Name: "ana", Role: "admin", Token: "s3cret", ExpiresAt: time.Now().Add(time.Hour)})
+	out, _, err := run(t, "login", "--url", url, "--setup-code", writeFile(t, "ABCD-EFGH\n"), "--user", "ana",
+		"--password-file", writeFile(t, "pass word\n"))
+	require.NoError(t, err)
+	require.Contains(t, out, "Logged in to "+url+" as ana (admin)")
+	require.NotContains(t, out, "s3cret")
+	require.Equal(t, request{"POST", "/api/landfall/v1/setup", "", map[string]any{"code": "ABCD-EFGH", "name": "ana",
+		"password": "pass word", "kind": "token"}}, *last)
+
+	_, _, err = run(t, "login", "--url", url, "--user", "ana", "--password-file", writeFile(t, "pass word"))
+	require.NoError(t, err)
+	require.Equal(t, "/api/landfall/v1/login", last.path)
+
+	_, _, err = run(t, "session", "end", "s1")
+	require.NoError(t, err)
+	require.Equal(t, request{"DELETE", "/api/landfall/v1/sessions/s1", "Bearer s3cret", nil}, *last)
+	out, _, err = run(t, "context", "list")
+	require.NoError(t, err)
+	require.Contains(t, out, url)
+	require.NotContains(t, out, "s3cret")
+
+	_, _, err = run(t, "logout")
+	require.NoError(t, err)
+	require.Equal(t, request{"POST", "/api/landfall/v1/logout", "Bearer s3cret", map[string]any(nil)}, *last)
+	out, _, err = run(t, "context", "list")
+	require.NoError(t, err)
+	require.Contains(t, out, "logged out")
+	_, _, err = run(t, "logout")
+	require.ErrorContains(t, err, "you are not logged in")
+}
+
+func TestContext_useAndRemove(t *testing.T) {
+	home(t)
+	url, last := serve(t, session{Name: "ana", Role: "admin", Token: "one"})
+	other, lastOther := serve(t, session{Name: "ana", Role: "admin", Token: "two"})
+	for _, one := range []string{url, other} {
+		_, _, err := run(t, "login", "--url", one, "--user", "ana", "--password-file", writeFile(t, "x"), "--context",
+			map[string]string{url: "east", other: "west"}[one])
+		require.NoError(t, err)
+	}
+	_, _, err := run(t, "session", "end", "s1")
+	require.NoError(t, err)
+	require.Equal(t, "Bearer two", lastOther.authorization)
+	_, _, err = run(t, "context", "use", "east")
+	require.NoError(t, err)
+	_, _, err = run(t, "session", "end", "s1")
+	require.NoError(t, err)
+	require.Equal(t, "Bearer one", last.authorization)
+	_, _, err = run(t, "context", "remove", "east")
+	require.NoError(t, err)
+	_, _, err = run(t, "context", "use", "east")
+	require.ErrorContains(t, err, "does not exist")
+}
+
+func TestToken_createPrintsTokenAlone(t *testing.T) {
+	home(t)
+	url, last := serve(t, token{Name: "ci", Token: "lf_secret"})
+	out, errOut, err := run(t, "token", "create", "ci", "--role", "operator", "--cluster", "c1", "--expires", "30d",
+		"--url", url)
+	require.NoError(t, err)
+	require.Equal(t, "lf_secret\n", out)
+	require.NotContains(t, errOut, "lf_secret")
+	require.Equal(t, "operator", last.body["role"])
+	require.Equal(t, []any{"c1"}, last.body["clusters"])
+	ends, err := time.Parse(time.RFC3339, last.body["expires_at"].(string))
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(30*24*time.Hour), ends, time.Minute)
+}
+
+func TestCommands_wrongArguments(t *testing.T) {
+	home(t)
+	cases := map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"no role":          {[]string{"token", "create", "x"}, `"role" not set`},
+		"unknown role":     {[]string{"token", "create", "x", "--role", "root"}, "the roles are viewer"},
+		"validity":         {[]string{"token", "create", "x", "--role", "admin", "--expires", "soon"}, "such as 30d"},
+		"no user":          {[]string{"login"}, "--user is missing"},
+		"no password":      {[]string{"login", "--user", "ana"}, "--password-file is missing"},
+		"no setup code":    {[]string{"login", "--setup-code", "/none"}, "read the setup code"},
+		"no change":        {[]string{"user", "set", "ana"}, "nothing to change"},
+		"contradiction":    {[]string{"user", "set", "ana", "--enable", "--disable"}, "contradict"},
+		"no data":          {[]string{"user", "reset", "a", "--password-file", writeFile(t, "x")}, "check --data-dir"},
+		"wrong URL":        {[]string{"token", "list", "--url", "bastion:8090"}, "is invalid"},
+		"wrong authority":  {[]string{"token", "list", "--ca", writeFile(t, "x")}, "contains no certificate"},
+		"missing argument": {[]string{"token", "revoke"}, "accepts 1 arg"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := run(t, c.arguments...)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// A lost password is replaced on the stopped appliance's machine. The audit trail records it.
+func TestUserReset_stoppedAppliance(t *testing.T) {
+	home(t)
+	dir := t.TempDir()
+	const password = "correct horse battery"
+	open := func(check func(*store.DB, *people.People)) {
+		db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Close()) }()
+		accounts, err := people.New(people.Options{DB: db, Clock: clockwork.NewRealClock(), Dir: dir})
+		require.NoError(t, err)
+		check(db, accounts)
+	}
+	open(func(*store.DB, *people.People) {})
+	out, _, err := run(t, "user", "reset", "ana", "--data-dir", dir, "--password-file", writeFile(t, password+"\n"))
+	require.NoError(t, err)
+	require.Contains(t, out, "The account ana is an administrator")
+	open(func(db *store.DB, accounts *people.People) {
+		account, err := accounts.LogIn(t.Context(), "ana", password)
+		require.NoError(t, err)
+		require.Equal(t, access.Administrator, account.Role)
+		key, err := sitekey.Load(dir)
+		require.NoError(t, err)
+		trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), Key: key, DB: db})
+		require.NoError(t, err)
+		page, err := trail.List(t.Context(), audittrail.Filter{Operation: "resetUser"})
+		require.NoError(t, err)
+		require.Len(t, page.Items, 1)
+		require.Equal(t, http.StatusOK, page.Items[0].Status)
+		require.NoError(t, trail.Close())
+	})
+}

@@ -1,0 +1,270 @@
+package trust
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"landfall/appliance/access"
+	"landfall/appliance/access/people"
+	"landfall/appliance/audittrail"
+	"landfall/appliance/command/remote"
+	"landfall/appliance/config"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+	"landfall/web/console"
+)
+
+const usersPath = console.BasePath + "/users"
+
+// user is an account in the list of accounts.
+type user struct {
+	Name      string      `json:"name"`
+	Role      access.Role `json:"role"`
+	Clusters  []string    `json:"clusters,omitempty"`
+	InfraEnvs []string    `json:"infra_envs,omitempty"`
+	Disabled  bool        `json:"disabled,omitempty"`
+	Issuer    string      `json:"issuer,omitempty"`
+	CreatedAt time.Time   `json:"created_at"`
+	LastLogin time.Time   `json:"last_login,omitzero"`
+}
+
+func newUserList() *cobra.Command {
+	return newList("List the accounts", usersPath, "NAME\tROLE\tSCOPE\tSTATE\tLAST LOGIN", func(u user) string {
+		state := cmp.Or(u.Issuer, "enabled")
+		if u.Disabled {
+			state = "disabled"
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", u.Name, u.Role, scopeText(u.Clusters, u.InfraEnvs), state,
+			formatTime(u.LastLogin))
+	})
+}
+
+func newUserCreate() *cobra.Command {
+	var clusters, infraEnvs []string
+	var role, passwordFile string
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "create NAME --role viewer|operator|admin",
+		Short: "Create an account",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			parsed, err := access.ParseRole(role)
+			if err != nil {
+				return fmt.Errorf("--role: %w", err)
+			}
+			password, err := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
+			if err != nil {
+				return err
+			}
+			if err := client.Call(cmd.Context(), http.MethodPost, usersPath, map[string]any{"name": arguments[0],
+				"password": password, "role": parsed, "clusters": clusters, "infra_envs": infraEnvs}, nil); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "The account %s exists.\n", arguments[0])
+			return nil
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
+	addScopeFlags(cmd.Flags(), &clusters, &infraEnvs)
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; default: ask for it")
+	if err := cmd.MarkFlagRequired("role"); err != nil {
+		panic(err) // the flag exists
+	}
+	return cmd
+}
+
+func addScopeFlags(flags *pflag.FlagSet, clusters, infraEnvs *[]string) {
+	flags.StringSliceVar(clusters, "cluster", nil, "limit the account to this cluster (ID); may be repeated")
+	flags.StringSliceVar(infraEnvs, "infra-env", nil, "limit the account to this infra-env (ID); may be repeated")
+}
+
+func newUserSet() *cobra.Command {
+	var clusters, infraEnvs []string
+	var role string
+	var disable, enable, everything bool
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change the role or the scope of an account, or disable it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			change := map[string]any{}
+			if role != "" {
+				parsed, err := access.ParseRole(role)
+				if err != nil {
+					return fmt.Errorf("--role: %w", err)
+				}
+				change["role"] = parsed
+			}
+			limited := len(clusters)+len(infraEnvs) > 0
+			switch {
+			case disable && enable || everything && limited:
+				return errors.New("the flags contradict each other; give --disable or --enable, and --everything or " +
+					"a scope")
+			case everything || limited:
+				change["clusters"], change["infra_envs"] = nonNil(clusters), nonNil(infraEnvs)
+			}
+			if disable || enable {
+				change["disabled"] = disable
+			}
+			if len(change) == 0 {
+				return errors.New("nothing to change; give --role, --cluster, --infra-env, --everything, --disable " +
+					"or --enable")
+			}
+			return client.Call(cmd.Context(), http.MethodPatch, usersPath+"/"+url.PathEscape(arguments[0]), change, nil)
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&role, "role", "", "viewer, operator or admin")
+	addScopeFlags(flags, &clusters, &infraEnvs)
+	flags.BoolVar(&everything, "everything", false, "remove the limit to clusters and infra-envs")
+	flags.BoolVar(&disable, "disable", false, "let the account log in no more, and end its sessions")
+	flags.BoolVar(&enable, "enable", false, "let the account log in again")
+	return cmd
+}
+
+func nonNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+func newUserDelete() *cobra.Command {
+	return newDelete("delete NAME", "Delete an account", usersPath, "The account %s is deleted.\n")
+}
+
+func newUserPassword() *cobra.Command {
+	var oldFile, newFile string
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "password NAME",
+		Short: "Set the password of your account; administrators set that of any account",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+			ask := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}
+			var caller struct{ Name string }
+			if err := client.Call(cmd.Context(), http.MethodGet, console.BasePath+"/whoami", nil, &caller); err != nil {
+				return err
+			}
+			change := map[string]string{}
+			if caller.Name == arguments[0] {
+				if change["old"], err = ask.password(oldFile, "Present password: "); err != nil {
+					return err
+				}
+			}
+			if change["new"], err = ask.newPassword(newFile); err != nil {
+				return err
+			}
+			return client.Call(cmd.Context(), http.MethodPut, usersPath+"/"+url.PathEscape(arguments[0])+"/password",
+				change, nil)
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&oldFile, "old-password-file", "", "file with the present password; default: ask for it")
+	cmd.Flags().StringVar(&newFile, "password-file", "", "file with the new password; default: ask for it")
+	return cmd
+}
+
+func newUserReset() *cobra.Command {
+	var passwordFile, dataDir string
+	client := new(remote.Client)
+	cmd := &cobra.Command{
+		Use:   "reset NAME",
+		Short: "On the appliance's machine: make NAME an administrator with a new password",
+		Long: "Make an account an administrator with a new password, on the appliance's machine, as a user who may " +
+			"write the data\ndirectory. The appliance may run or be stopped. The account is created if it does not " +
+			"exist.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			password, err := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
+			if err != nil {
+				return err
+			}
+			return reset(cmd.Context(), client, dataDir, arguments[0], password, cmd.OutOrStdout())
+		},
+	}
+	client.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"),
+		config.Default().DataDir), "the appliance's data directory")
+	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the new password; default: ask for it")
+	return cmd
+}
+
+// reset resets an account: in the data directory, or through a running appliance with a new setup
+// code.
+func reset(ctx context.Context, client *remote.Client, dir, name, password string, out io.Writer) error {
+	if _, err := os.Stat(filepath.Join(dir, store.FileName)); err != nil {
+		return fmt.Errorf("%s is not the data directory of an appliance (%w); check --data-dir", dir, err)
+	}
+	err := resetStopped(ctx, dir, name, password)
+	if _, held := errors.AsType[*store.HeldError](err); held {
+		err = resetRunning(ctx, client, dir, name, password)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The account %s is an administrator with the new password.\n", name)
+	return nil
+}
+
+func resetRunning(ctx context.Context, client *remote.Client, dir, name, password string) error {
+	code, err := people.WriteCode(dir, time.Now())
+	if err != nil {
+		return err
+	}
+	err = client.Anonymous().Call(ctx, http.MethodPost, console.BasePath+"/setup",
+		credentials{Code: code, Name: name, Password: password, Kind: "token"}, nil)
+	if err != nil {
+		return errors.Join(err, people.RemoveCode(dir))
+	}
+	return nil
+}
+
+// resetStopped changes the account in the data directory, with a record in the audit trail.
+func resetStopped(ctx context.Context, dir, name, password string) (err error) {
+	db, err := store.Open(ctx, dir, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	key, err := sitekey.LoadOrCreate(dir)
+	if err != nil {
+		return err
+	}
+	trail, err := audittrail.Open(audittrail.Options{Dir: filepath.Join(dir, audittrail.DirName), Key: key, DB: db})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, trail.Close()) }()
+	ctx = access.With(ctx, access.Identity{Kind: access.Appliance, Name: "landfall user reset"})
+	end, err := trail.Begin(ctx, audittrail.Entry{Operation: "resetUser", Objects: map[string]string{"name": name}})
+	if err != nil {
+		return err
+	}
+	status := http.StatusInternalServerError
+	defer func() { end(status, nil) }()
+	accounts, err := people.New(people.Options{DB: db, Clock: clockwork.NewRealClock(), Dir: dir})
+	if err != nil {
+		return err
+	}
+	if _, err := accounts.ResetAdministrator(ctx, name, password); err != nil {
+		return err
+	}
+	status = http.StatusOK
+	return nil
+}
