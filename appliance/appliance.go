@@ -99,6 +99,7 @@ type Appliance struct {
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
 	egress     *egress.Rules
+	inbound    *web.Connections
 	boot       *discovery.BootListener // nil if only the main server serves images
 	server     *web.Server
 	bootServer *web.Server // serves boot
@@ -135,7 +136,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	outgoing *egress.Rules) (_ *Appliance, err error) {
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
-	a := &Appliance{config: config, version: version, log: logger, recent: recent, egress: outgoing}
+	a := &Appliance{config: config, version: version, log: logger, recent: recent, egress: outgoing,
+		inbound: web.NewConnections(process.Descriptors())}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -159,14 +161,14 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err := config.TLS.Check(); err != nil {
 		return nil, err
 	}
-	if a.listener, err = web.Listen(ctx, config.Listen); err != nil {
+	if a.listener, err = a.inbound.Listen(ctx, config.Listen); err != nil {
 		return nil, err
 	}
 	a.address = a.listener.Addr()
 	if a.urls, err = config.URLs(a.address); err != nil {
 		return nil, err
 	}
-	if a.boot, err = discovery.ListenForBoot(ctx, config.BootAddress(), web.Listen); err != nil {
+	if a.boot, err = discovery.ListenForBoot(ctx, config.BootAddress(), a.inbound.Listen); err != nil {
 		return nil, err
 	}
 	if a.networks, err = discovery.NewNetworks(a.urls, a.boot); err != nil {
@@ -312,7 +314,8 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
-		Hosts: a.clients.hosts, Wrap: a.wrap(false), TLS: a.transport.line(web.PlainFromMachine, a.towardsBoot),
+		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false),
+		TLS: a.transport.line(web.PlainFromMachine, a.towardsBoot),
 	})
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Logger: a.log,
@@ -321,7 +324,7 @@ func (a *Appliance) newServer() error {
 	if a.boot != nil {
 		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())
 		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
-			Hosts: a.clients.hosts, Wrap: a.wrap(true),
+			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(true),
 			TLS: a.transport.line(web.PlainForAll, a.towardsMain)})
 		if err := a.bootServer.Register(a.downloads.Operations()...); err != nil {
 			return err

@@ -67,7 +67,7 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 	if a.config.Kubernetes.Listen == "" {
 		return k, nil
 	}
-	if k.listener, err = web.Listen(ctx, a.config.Kubernetes.Listen); err != nil {
+	if k.listener, err = a.inbound.Listen(ctx, a.config.Kubernetes.Listen); err != nil {
 		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "--listen", "--kubernetes-listen"))
 	}
 	k.address = k.listener.Addr()
@@ -108,7 +108,8 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	server, own := a.server, (*web.Server)(nil)
 	if k.listener != nil {
 		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
-			Hosts: a.clients.hosts, Wrap: a.wrap(false), TLS: a.transport.line(web.PlainFromMachine, nil)})
+			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false),
+			TLS: a.transport.line(web.PlainFromMachine, nil)})
 		server = own
 	}
 	s := &kubernetesServer{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/access"
 	"landfall/web/operation"
 	"landfall/web/problem"
 )
@@ -42,6 +43,11 @@ type Options struct {
 	// ShutdownTimeout limits how long running requests may continue after the context of
 	// [Server.Serve] has ended; 0 means [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
+	// BodyMemory is the memory for request bodies that handlers hold, in bytes; 0 means
+	// [DefaultBodyMemory]. A client address may use a quarter of it.
+	BodyMemory int64
+	// Connections learns the addresses of authenticated clients; it may be nil.
+	Connections *Connections
 	// Hosts are the permitted values of the Host header; nil permits all.
 	Hosts Hosts
 	// Wrap returns the handler of an operation with the checks that precede it, such as the check
@@ -59,6 +65,8 @@ type Server struct {
 	http       *http.Server
 	draining   chan struct{}
 	origins    *http.CrossOriginProtection
+	memory     *budget
+	bodyGrace  time.Duration
 }
 
 // route identifies a route of the router by its method and its registered path.
@@ -75,12 +83,16 @@ func New(options Options) *Server {
 	if options.ShutdownTimeout == 0 {
 		options.ShutdownTimeout = DefaultShutdownTimeout
 	}
+	if options.BodyMemory == 0 {
+		options.BodyMemory = DefaultBodyMemory
+	}
 	s := &Server{options: options, router: echo.New(), operations: make(map[route]operation.Operation),
-		draining: make(chan struct{}), origins: http.NewCrossOriginProtection()}
+		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(),
+		memory: newBudget(options.BodyMemory), bodyGrace: bodyGrace}
 	s.router.JSONSerializer = serializer{}
 	s.router.HideBanner, s.router.HidePort = true, true
 	s.router.HTTPErrorHandler = s.answerError
-	s.router.Use(s.logRequests, s.recoverPanics, s.limitBody)
+	s.router.Use(s.logRequests, s.rememberClient, s.recoverPanics, s.limitBody)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout,
@@ -227,21 +239,15 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
+// rememberClient makes the address of an authenticated client known to the limits of connections.
+func (s *Server) rememberClient(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := c.Request()
-		if r.ContentLength == 0 {
-			return next(c)
+		err := next(c)
+		switch access.From(c.Request().Context()).Kind {
+		case access.Person, access.Program, access.Agent:
+			s.options.Connections.Remember(clientAddress(c.Request()))
 		}
-		limit := s.operations[route{r.Method, c.Path()}].BodyLimit
-		if limit == 0 {
-			limit = s.options.BodyLimit
-		}
-		if r.ContentLength > limit {
-			return problem.TooLarge(limit)
-		}
-		r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
-		return next(c)
+		return err
 	}
 }
 

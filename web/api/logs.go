@@ -33,7 +33,8 @@ func (s *Service) logOperations() []operation.Operation {
 			},
 			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500}},
 		{ID: "V2UploadLogs", Method: http.MethodPost, Path: clusterPath + "/logs",
-			Access: operation.For(access.Administrator).OrAgents(), Handler: s.uploadLogs, BodyLimit: s.LogUploadBytes,
+			Access: operation.For(access.Administrator).OrAgents(), Handler: s.uploadLogs,
+			BodyLimit: s.LogUploadBytes, Streams: true,
 			Summary: "Send logs (for hosts and the controller)",
 			Parameters: []operation.Parameter{
 				{Name: "logs_type", Required: true, Values: []string{"host", "controller"}},

@@ -166,6 +166,7 @@ func (s subscriptions) writeOperations() []operation.Operation {
 			Status:  http.StatusNoContent, Errors: []int{404}},
 		{ID: "importAMSReceipts", Method: http.MethodPost, Path: AMSReceiptsRoute,
 			Access: operation.For(access.Administrator), Handler: s.receipts, BodyLimit: amsReceiptsBytes,
+			Streams:    true,
 			Summary:    "Import the receipts of a courier",
 			Parameters: []operation.Parameter{{Name: "trust"}},
 			Body:       operation.File{},

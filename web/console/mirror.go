@@ -63,6 +63,7 @@ func MirrorOperations(rules Mirror) []operation.Operation {
 		{ID: "importMirror", Method: http.MethodPost, Path: MirrorRoute, Access: operation.For(access.Administrator),
 			Handler:    m.add,
 			BodyLimit:  mirrorUploadBytes,
+			Streams:    true,
 			Summary:    "Import mirror rules from a file, or from a form with the files of a directory",
 			Parameters: append([]operation.Parameter{{Name: "name", Required: true}}, level...),
 			Body:       operation.File{},

@@ -54,7 +54,7 @@ func OSImageOperations(library *osimage.Library, uploadBytes int64) []operation.
 			Summary: "Show the offset of an upload",
 			Status:  http.StatusOK, Answer: osimage.Upload{}, Errors: []int{404}},
 		{ID: "appendOSImageUpload", Method: http.MethodPatch, Path: uploadRoute,
-			Access: operation.For(access.Administrator), Handler: o.add, BodyLimit: uploadBytes,
+			Access: operation.For(access.Administrator), Handler: o.add, BodyLimit: uploadBytes, Streams: true,
 			Summary: "Append bytes to an upload; the last ones complete the image",
 			Body:    operation.File{},
 			Status:  http.StatusOK, NoContent: true, Answer: osimage.Image{}, Errors: []int{400, 404, 409, 413, 507}},

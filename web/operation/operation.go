@@ -34,6 +34,9 @@ type Operation struct {
 	Head bool
 	// BodyLimit is the largest request body in bytes; 0 means the server's limit.
 	BodyLimit int64
+	// Streams marks an operation whose handler processes a large body as it arrives, and does not
+	// hold it in memory.
+	Streams bool
 	// Quiet marks an operation with very frequent requests. Successful requests are logged at debug
 	// level only.
 	Quiet bool
