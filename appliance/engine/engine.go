@@ -77,6 +77,8 @@ type Mirror interface {
 	Endpoints(name.Reference) []mirror.Endpoint
 	Hosts() []string // of the mirrors, without ports
 	Empty() bool
+	// Narrow removes the entries of a pull secret that the rules and the images do not need.
+	Narrow(pullSecret string, images ...string) (string, error)
 	// InstallConfig returns the digest rules that install-config can express. Manifests returns the
 	// remaining rules as manifests.
 	InstallConfig(mirror.Target) []mirror.ImageDigestSource

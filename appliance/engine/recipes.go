@@ -326,6 +326,10 @@ func (e *Engine) recipeInputs(row *record.InfraEnv, agent string) (*recipe.Input
 		return nil, err
 	}
 	rules := e.infraEnvAccess(&row.API).Mirror
+	if secret, err = rules.Narrow(secret, agent, e.options.Images.Agent, e.options.Images.Installer,
+		e.options.Images.Controller); err != nil {
+		return nil, err
+	}
 	token, err := e.agentToken(row)
 	if err != nil {
 		return nil, err

@@ -41,11 +41,15 @@ func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 	return fmt.Errorf("downloading %s: %w", redacted(from), err)
 }
 
-// redacted returns a URL without its password.
+// redacted returns a URL without its password and without the values of its query, which may
+// contain a token.
 func redacted(raw string) string {
 	parsed, err := url.Parse(raw)
-	if err != nil {
+	if err != nil || parsed.User == nil && parsed.RawQuery == "" {
 		return raw
+	}
+	if parsed.RawQuery != "" {
+		parsed.RawQuery = "xxxxx"
 	}
 	return parsed.Redacted()
 }

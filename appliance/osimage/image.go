@@ -183,8 +183,9 @@ func (l *Library) describe(e *entry, users []string) Image {
 	image := Image{
 		ID: e.id, Name: e.record.Name, OpenshiftVersion: e.stated(), CPUArchitecture: e.arch(), State: e.state,
 		Message:   e.message,
-		DoneBytes: e.done, TotalBytes: e.total, Source: e.record.Source, URL: e.record.URL, Release: e.record.Release,
-		SHA256: e.record.SHA256, VerifiedAt: e.record.VerifiedAt, Configured: e.configured, InUseBy: len(users),
+		DoneBytes: e.done, TotalBytes: e.total, Source: e.record.Source, URL: redacted(e.record.URL),
+		Release: e.record.Release,
+		SHA256:  e.record.SHA256, VerifiedAt: e.record.VerifiedAt, Configured: e.configured, InUseBy: len(users),
 		Users: users,
 	}
 	image.Removable = !e.configured && len(users) == 0

@@ -73,7 +73,7 @@ type Options struct {
 	CheckURL     func(string) error     // rejects URLs that may not be fetched; nil accepts all
 	FetchRelease FetchRelease           // nil to reject imports from releases
 	Users        func() ([]User, error) // returns the infra-envs; nil for none
-	Secrets      *sitekey.Box           // encrypts pull secrets in records; nil to store them in plain text
+	Secrets      *sitekey.Box           // encrypts records; nil to store them in plain text
 	Clock        clockwork.Clock        // for the delays between attempts
 	Logger       *slog.Logger
 }

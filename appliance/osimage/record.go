@@ -99,7 +99,10 @@ func (l *Library) readRecords() (map[string]*record, error) {
 			return nil, fmt.Errorf("list the OS images: %w", err)
 		}
 		r := new(record)
-		if err := json.Unmarshal(data, r); err != nil {
+		if data, err = l.options.Secrets.OpenBytes(data); err == nil {
+			err = json.Unmarshal(data, r)
+		}
+		if err != nil {
 			l.log.Warn("The record of an OS image could not be read. The image is ignored.", "path", name, "error", err)
 			continue
 		}
@@ -144,6 +147,10 @@ func (l *Library) save(e *entry) error {
 	data, err := json.MarshalIndent(e.record, "", "  ")
 	l.mu.Unlock()
 	if err != nil {
+		return err
+	}
+	// URLs may contain passwords.
+	if data, err = l.options.Secrets.SealBytes(data); err != nil {
 		return err
 	}
 	path := l.path(e.id, recordEnding)

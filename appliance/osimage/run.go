@@ -217,7 +217,7 @@ func (l *Library) recordFailure(e *entry, permanent bool, err error) {
 	if permanent {
 		e.state, e.message, e.record.Problem = StateBad, text, text
 	}
-	name := e.record.URL + e.record.Release
+	name := redacted(e.record.URL) + e.record.Release
 	l.mu.Unlock()
 	l.log.Error("The download of an OS image failed.", "from", name, "retry", !permanent, "error", text)
 	if !permanent {

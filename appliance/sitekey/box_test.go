@@ -28,9 +28,12 @@ func TestBox_roundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, secret, opened)
 
+	require.True(t, sitekey.IsSealed(sealed))
 	again, err := box.Seal(sealed)
 	require.NoError(t, err)
-	require.Equal(t, sealed, again, "a sealed text is not sealed again")
+	opened, err = box.Open(again)
+	require.NoError(t, err)
+	require.Equal(t, sealed, opened, "a text that looks sealed is a text like any other")
 	plain, err := box.Open(secret)
 	require.NoError(t, err)
 	require.Equal(t, secret, plain, "a text from before the box existed")

@@ -155,7 +155,7 @@ func answerCreated(c echo.Context, cluster *models.Cluster, err error) error {
 		return err
 	}
 	recording.Created(c.Request().Context(), "cluster_id", cluster.ID.String())
-	return c.JSON(http.StatusCreated, cluster)
+	return answer(c, http.StatusCreated, cluster, nil)
 }
 
 // defaultConfig returns the defaults of a new cluster. The appliance never deletes inactive
@@ -217,6 +217,9 @@ func (s *Service) updateCluster(c echo.Context) error {
 		if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
 			return err
 		}
+	}
+	if err := s.restoreClusterProxies(clusterID(c), &params.V2ClusterUpdateParams); err != nil {
+		return err
 	}
 	cluster, err := s.Engine.UpdateCluster(c.Request().Context(), clusterID(c), &params.V2ClusterUpdateParams)
 	return answer(c, http.StatusCreated, cluster, err)

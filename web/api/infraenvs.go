@@ -64,7 +64,7 @@ func (s *Service) registerInfraEnv(c echo.Context) error {
 		return err
 	}
 	recording.Created(c.Request().Context(), "infra_env_id", env.ID.String())
-	return c.JSON(http.StatusCreated, env)
+	return answer(c, http.StatusCreated, env, nil)
 }
 
 func (s *Service) getInfraEnv(c echo.Context) error {
@@ -75,6 +75,9 @@ func (s *Service) getInfraEnv(c echo.Context) error {
 func (s *Service) updateInfraEnv(c echo.Context) error {
 	params, err := decode[models.InfraEnvUpdateParams](c)
 	if err != nil {
+		return err
+	}
+	if err := s.restoreInfraEnvProxies(infraEnvID(c), params); err != nil {
 		return err
 	}
 	env, err := s.Engine.UpdateInfraEnv(c.Request().Context(), infraEnvID(c), params)

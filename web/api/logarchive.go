@@ -42,6 +42,7 @@ func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err erro
 	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream)
 	archive := tar.NewWriter(c.Response())
 	defer func() { err = errors.Join(err, archive.Close()) }()
+	hideProxyPasswords(cluster)
 	if err := archiveJSON(archive, "cluster_metadata.json", cluster.UpdatedAt, cluster); err != nil {
 		return err
 	}

@@ -92,6 +92,9 @@ func routes(operations []operation.Operation) []operation.Operation {
 			o.Handler = notImplemented(operations[i])
 		}
 		all[i].Handler = prepare(o.ID, o.Handler)
+		if o.Access.Secret {
+			all[i].Handler = withoutCaches(all[i].Handler)
+		}
 	}
 	return append(all, otherMethods(all)...)
 }
@@ -152,11 +155,20 @@ func prepare(operationID string, handler echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// answer sends a value with a status, or returns the error.
+// withoutCaches tells clients and proxies not to store the responses of a handler.
+func withoutCaches(handler echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+		return handler(c)
+	}
+}
+
+// answer sends a value with a status, or returns the error. It hides the passwords of proxies.
 func answer[T any](c echo.Context, status int, value T, err error) error {
 	if err != nil {
 		return err
 	}
+	hideProxyPasswords(value)
 	return c.JSON(status, value)
 }
 

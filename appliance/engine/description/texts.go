@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/openshift/assisted-service/models"
+
 	"landfall/appliance/engine/network"
 	"landfall/appliance/mirror"
 )
@@ -166,4 +168,26 @@ func redact(text string, parsed *url.URL) string {
 		return "…" + text[at:]
 	}
 	return text
+}
+
+// HiddenPassword replaces a password in a URL, as in package net/url.
+const HiddenPassword = "xxxxx"
+
+// HideURLPassword returns a URL with HiddenPassword instead of its password.
+func HideURLPassword(text string) string {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.User == nil {
+		return text
+	}
+	if _, ok := parsed.User.Password(); !ok {
+		return text
+	}
+	return parsed.Redacted()
+}
+
+// HideProxyPasswords hides the passwords in the URLs of a cluster's proxies.
+func HideProxyPasswords(cluster *models.Cluster) {
+	if cluster != nil {
+		cluster.HTTPProxy, cluster.HTTPSProxy = HideURLPassword(cluster.HTTPProxy), HideURLPassword(cluster.HTTPSProxy)
+	}
 }

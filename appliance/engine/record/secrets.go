@@ -35,8 +35,12 @@ func ReplaceSecret(secrets *sitekey.Box, held, wanted string) string {
 	return wanted // possibly the stored value itself
 }
 
-// Seal seals the pull secret of a row before it is written.
+// Seal seals the pull secret of a row before it is written, unless it is sealed already. A client
+// can't send a pull secret that looks sealed, because pull secrets are JSON.
 func Seal(secrets *sitekey.Box, secret *string) (err error) {
+	if sitekey.IsSealed(*secret) {
+		return nil
+	}
 	*secret, err = secrets.Seal(*secret)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/record"
 	"landfall/appliance/fault"
 	"landfall/store"
@@ -222,6 +223,7 @@ func (r *Reader) renderCluster(tx *store.Tx, id string, revision uint64) (*rende
 			return nil, time.Time{}, err
 		}
 		shown, err := r.ShowCluster(tx, row, false)
+		description.HideProxyPasswords(shown)
 		return clusterWithoutHosts{Cluster: shown}, row.API.CreatedAt, err
 	})
 }
