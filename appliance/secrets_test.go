@@ -23,7 +23,8 @@ import (
 	"landfall/web/console"
 )
 
-// plantedSecrets makes secrets that the search finds again, and requires that a place contains none.
+// plantedSecrets makes secrets that the search finds again. It requires that a place contains none
+// of them.
 type plantedSecrets struct {
 	*testing.T
 	secrets []string
@@ -197,7 +198,8 @@ func TestSecrets_noneInClear(t *testing.T) {
 			}
 		}
 	}
-	p.requireNone("the journal", p.send(http.MethodGet, address+console.BasePath+"/clusters/"+cluster+"/journal", "", http.StatusOK))
+	p.requireNone("the journal", p.send(http.MethodGet, address+console.BasePath+"/clusters/"+cluster+"/journal", "",
+		http.StatusOK))
 	stop()
 	p.requireSealed(s.config.DataDir)
 	p.requireNone("the log", log.bytes())
