@@ -335,7 +335,7 @@ func (a *Appliance) newServer() error {
 		return err
 	}
 	service := &api.Service{
-		Engine: a.engine, Links: a.clients.links,
+		Engine: a.engine, Links: a.clients.links, BootURL: a.networks[0].Boot,
 		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
 		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Versions: map[string]string{"landfall": a.version},
 	}

@@ -63,7 +63,7 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 	k.objects = objects.New(k.box, nil)
 	k.loop = controller.New(a.db, clockwork.NewRealClock(), a.log)
 	k.clusters = clusters.Projector{Objects: k.objects, URL: a.urls[0]}
-	k.hosts = hosts.Projector{Objects: k.objects, URL: a.urls[0]}
+	k.hosts = hosts.Projector{Objects: k.objects, URL: a.urls[0], BootURL: a.networks[0].Boot}
 	if a.config.Kubernetes.Listen == "" {
 		return k, nil
 	}

@@ -121,6 +121,13 @@ func TestTLS_bootListener(t *testing.T) {
 	response, _ := fetch(t, image.ShortURL, "machine", "")
 	require.Equal(t, http.StatusOK, response.StatusCode)
 
+	for _, kind := range []string{"discovery-image-always", "boot-order-control"} {
+		script := call(t, http.MethodGet, local+apiPath+"/infra-envs/"+env+
+			"/downloads/files?file_name=ipxe-script&ipxe_script_type="+kind, nil)
+		require.Equal(t, http.StatusOK, script.status, "%s", script.body)
+		require.NotContains(t, string(script.body), "https://")
+		require.Contains(t, string(script.body), image.ShortURL[:strings.Index(image.ShortURL, "/i/")])
+	}
 	short, err := url.Parse(image.ShortURL)
 	require.NoError(t, err)
 	boot, client := "http://"+short.Host, s.trusting(t)

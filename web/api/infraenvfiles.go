@@ -3,6 +3,7 @@ package api
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"io/fs"
 	"net"
 	"net/http"
@@ -175,9 +176,9 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 func (s *Service) networkBoot(recipe *recipe.Recipe) isogen.NetworkBoot {
 	of := "?" + url.Values{"version": {recipe.OpenshiftVersion}, "arch": {recipe.CPUArchitecture}}.Encode()
 	boot := isogen.NetworkBoot{
-		KernelURL: s.Engine.URL() + "/boot-artifacts/kernel" + of,
-		RootfsURL: s.Engine.URL() + "/boot-artifacts/rootfs" + of,
-		InitrdURL: s.Engine.URL() + "/images/" + recipe.InfraEnvID + "/pxe-initrd" + of,
+		KernelURL: s.bootURL() + "/boot-artifacts/kernel" + of,
+		RootfsURL: s.bootURL() + "/boot-artifacts/rootfs" + of,
+		InitrdURL: s.bootURL() + "/images/" + recipe.InfraEnvID + "/pxe-initrd" + of,
 	}
 	for _, a := range recipe.KernelArguments {
 		boot.Arguments = append(boot.Arguments, isogen.KernelArgument{Operation: isogen.Operation(a.Operation),
@@ -186,7 +187,18 @@ func (s *Service) networkBoot(recipe *recipe.Recipe) isogen.NetworkBoot {
 	return boot
 }
 
+func (s *Service) bootURL() string { return cmp.Or(s.BootURL, s.Engine.URL()) }
+
+// fileURL returns the URL of a small file of an infra-env. Boot loaders get scripts from the boot
+// listener.
 func (s *Service) fileURL(infraEnvID, name, script string) string {
+	if name == fileIPXE && s.bootURL() != s.Engine.URL() {
+		address := s.bootURL() + "/ipxe/" + infraEnvID
+		if script != "" {
+			address += "?" + url.Values{"ipxe_script_type": {script}}.Encode()
+		}
+		return address
+	}
 	query := url.Values{"file_name": {name}}
 	if script != "" {
 		query.Set("ipxe_script_type", script)

@@ -37,7 +37,10 @@ const (
 // Service serves the operations of the API with an engine.
 type Service struct {
 	Engine *engine.Engine
-	Links  Links
+	// BootURL is the URL of images and boot files for boot loaders, which do not trust the
+	// appliance's certificate authority; "" means the engine's URL.
+	BootURL string
+	Links   Links
 	// ManifestBytes is the largest size of a manifest that a user adds.
 	ManifestBytes int64
 	// LogUploadBytes is the largest size of a log archive from a host or the controller; 0 means

@@ -48,7 +48,7 @@ func (p writer) generateInfraEnv(env *view.InfraEnv) error {
 		},
 	}
 	writeBackInfraEnv(&object.Spec, env)
-	if err := setInfraEnvStatus(object, env, p.URL, p.now); err != nil {
+	if err := setInfraEnvStatus(object, env, p.Projector, p.now); err != nil {
 		return err
 	}
 	if err := errors.Join(

@@ -55,9 +55,9 @@ func clusterMissing(reason string) agentinstall.Condition {
 // setInfraEnvStatus writes an infra-env into the status of its InfraEnv. The URL of the image
 // changes if and only if the content of the image changes; createdTime is the time of that change.
 // A false condition stays until the InfraEnv is reconciled without an error.
-func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, serviceURL string,
+func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, by Projector,
 	now time.Time) error {
-	is := &object.Status
+	is, serviceURL := &object.Status, by.URL
 	is.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: object.Name}}
 	id := env.ID.String()
 	is.DebugInfo.EventsURL = serviceURL + restRoot + "/events?" + url.Values{"infra_env_id": {id}}.Encode()
@@ -84,7 +84,7 @@ func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, servic
 		created := metav1.NewTime(now.UTC().Truncate(time.Second))
 		is.ISODownloadURL, is.CreatedTime = image, &created
 	}
-	is.BootArtifacts = artifactsOf(object, env, serviceURL)
+	is.BootArtifacts = artifactsOf(object, env, serviceURL, by.BootURL)
 	is.Conditions = setAgentCondition(is.Conditions, now, imageAvailable())
 	return nil
 }
@@ -110,17 +110,27 @@ func imageURL(serviceURL string, env *view.InfraEnv) (string, error) {
 }
 
 func artifactsOf(object *agentinstall.InfraEnv, env *view.InfraEnv,
-	serviceURL string) agentinstall.BootArtifacts {
+	serviceURL, bootURL string) agentinstall.BootArtifacts {
 	query := "?" + url.Values{"arch": {env.CPUArchitecture}, "version": {env.OpenshiftVersion}}.Encode()
 	id, script := env.ID.String(), ""
 	if object.Spec.IPXEScriptType == bootOrderControl {
 		script = "boot-order-control"
 	}
+	scriptURL := fileURL(serviceURL, id, "ipxe-script", script)
+	if bootURL == "" {
+		bootURL = serviceURL
+	}
+	if bootURL != serviceURL {
+		scriptURL = bootURL + "/ipxe/" + id
+		if script != "" {
+			scriptURL += "?" + url.Values{"ipxe_script_type": {script}}.Encode()
+		}
+	}
 	return agentinstall.BootArtifacts{
-		KernelURL:            serviceURL + "/boot-artifacts/kernel" + query,
-		RootfsURL:            serviceURL + "/boot-artifacts/rootfs" + query,
-		InitrdURL:            serviceURL + "/images/" + id + "/pxe-initrd" + query,
-		IpxeScriptURL:        fileURL(serviceURL, id, "ipxe-script", script),
+		KernelURL:            bootURL + "/boot-artifacts/kernel" + query,
+		RootfsURL:            bootURL + "/boot-artifacts/rootfs" + query,
+		InitrdURL:            bootURL + "/images/" + id + "/pxe-initrd" + query,
+		IpxeScriptURL:        scriptURL,
 		DiscoveryIgnitionURL: fileURL(serviceURL, id, "discovery.ign", ""),
 	}
 }

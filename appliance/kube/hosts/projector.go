@@ -20,6 +20,9 @@ import (
 type Projector struct {
 	Objects *objects.Objects
 	URL     string // the base URL of the API and of images, without a trailing slash
+	// BootURL is the base URL of boot files for boot loaders, which do not trust the appliance's
+	// certificate authority; "" means URL.
+	BootURL string
 }
 
 // Project implements engine.Projector: it writes InfraEnvs and Agents in the transaction of the
@@ -115,7 +118,7 @@ func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error
 		if object.Generation == env.Object.Generation {
 			changed = writeBackInfraEnv(&object.Spec, env)
 		}
-		if err := setInfraEnvStatus(&object, env, p.URL, p.now); err != nil {
+		if err := setInfraEnvStatus(&object, env, p.Projector, p.now); err != nil {
 			return err
 		}
 		return putInfraEnv(u, &object, before)
