@@ -213,6 +213,11 @@ func (r reader) checked(text, check string) (any, error) {
 			return nil, errInvalid
 		}
 		return strings.TrimRight(text, "/"), nil
+	case "issuer": // compared as a text, so a slash at its end stays
+		if parsed, err := url.Parse(text); err != nil || parsed.Host == "" || parsed.Scheme != "http" &&
+			parsed.Scheme != "https" || parsed.RawQuery != "" || parsed.Fragment != "" {
+			return nil, errInvalid
+		}
 	case "pullspec":
 		if _, err := name.ParseReference(text, name.StrictValidation); err != nil {
 			return nil, errInvalid
@@ -337,6 +342,7 @@ func expected(field reflect.StructField) string {
 		"address":         "an address and a port, such as 0.0.0.0:8090",
 		"address-or-none": "an address and a port, such as 0.0.0.0:8091, or none",
 		"url":             "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
+		"issuer":          "the provider's https:// URL, exactly as it calls itself",
 		"pullspec": "an image with its registry and its tag or digest, such as " +
 			"registry.example.com/openshift/release-images:4.19.3-x86_64",
 		"sha256":  "64 hexadecimal digits",

@@ -41,6 +41,8 @@ type Config struct {
 	Capabilities  Capabilities   `mapstructure:"capabilities"`
 	Kubernetes    Kubernetes     `mapstructure:"kubernetes"`
 	Joining       Joining        `mapstructure:"joining"`
+	OIDC          OIDC           `mapstructure:"oidc"`
+	LDAP          LDAP           `mapstructure:"ldap"`
 	Audit         Audit          `mapstructure:"audit"`
 	Seal          Seal           `mapstructure:"seal"`
 	Log           Log            `mapstructure:"log"`
@@ -219,6 +221,8 @@ func Default() Config {
 		DataDir:  "landfall-data",
 		Auth:     AuthLocal,
 		Sessions: Sessions{Idle: people.DefaultIdle, Total: people.DefaultTotal},
+		OIDC:     OIDC{Scopes: []string{"profile", "email"}, NameClaim: "preferred_username", GroupsClaim: "groups"},
+		LDAP:     LDAP{UserFilter: "(uid={name})", NameAttribute: "uid", GroupAttribute: "memberOf"},
 		TLS:      TLS{Enabled: true},
 		Limits: Limits{
 			RequestBodyBytes:    4 << 20,

@@ -10,10 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/access"
+	"landfall/appliance/access/external"
+	"landfall/appliance/access/ldap"
+	"landfall/appliance/access/oidc"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 )
@@ -126,6 +131,8 @@ func sample(t *testing.T, s setting, directory string) string {
 	case reflect.TypeFor[[]OSImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(directory, "live.iso") +
 			`}]`
+	case reflect.TypeFor[[]GroupScope]():
+		return `[{group: crew, clusters: [a]}]`
 	case reflect.TypeFor[[]ReleaseImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, url: "quay.io/ocp/release:4.19"}]`
 	}
@@ -135,7 +142,7 @@ func sample(t *testing.T, s setting, directory string) string {
 		"file":     filepath.Join(directory, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"egress": "192.0.2.0/24",
-		"syslog": "unix:///dev/log", "": "somebody",
+		"syslog": "unix:///dev/log", "issuer": "https://sso.example.com/", "": "somebody",
 	}[s.field.Tag.Get("check")]
 	require.True(t, ok, "the test has no sample for %s", s.key)
 	return value
@@ -398,5 +405,55 @@ func TestLoad_withoutAuthListensOnLoopback(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.want, loaded.Listen)
 		})
+	}
+}
+
+func TestIdentityProviders_options(t *testing.T) {
+	file := writeFile(t, `
+oidc:
+  issuer: https://sso.example.com/o/landfall/
+  client_id: landfall
+  client_secret_file: secret
+  roles: {admin: [admins], operator: [crew, divers], viewer: staff}
+  group_scopes: [{group: crew, clusters: [a], infra_envs: [x]}]
+ldap:
+  url: [ldaps://dc1.example.com, ldaps://dc2.example.com]
+  ca_bundle: ca.pem
+  base_dn: dc=example,dc=com
+`)
+	config, err := Load(file, []string{`LANDFALL_LDAP_ROLES_VIEWER=["cn=staff,dc=example,dc=com", crew]`},
+		flagSet(t, `--ldap-roles-admin=["cn=admins,dc=example,dc=com"]`))
+	require.NoError(t, err)
+	require.True(t, config.OIDC.Enabled())
+	clock := clockwork.NewFakeClock()
+	require.Equal(t, oidc.Options{
+		Issuer: "https://sso.example.com/o/landfall/", ClientID: "landfall",
+		ClientSecretFile: filepath.Join(filepath.Dir(file), "secret"), Scopes: []string{"profile", "email"},
+		NameClaim: "preferred_username", GroupsClaim: "groups", Clock: clock,
+		Rules: external.Rules{Administrators: []string{"admins"}, Operators: []string{"crew", "divers"},
+			Viewers: []string{"staff"}, Scopes: []external.GroupScope{{Group: "crew",
+				Scope: access.Scope{Clusters: []string{"a"}, InfraEnvs: []string{"x"}}}}},
+	}, config.OIDC.Options(clock))
+	require.True(t, config.LDAP.Enabled())
+	require.Equal(t, ldap.Options{
+		URLs: []string{"ldaps://dc1.example.com", "ldaps://dc2.example.com"}, BaseDN: "dc=example,dc=com",
+		CABundle: filepath.Join(filepath.Dir(file), "ca.pem"), UserFilter: "(uid={name})", NameAttribute: "uid",
+		GroupAttribute: "memberOf", Rules: external.Rules{Administrators: []string{"cn=admins,dc=example,dc=com"},
+			Viewers: []string{"cn=staff,dc=example,dc=com", "crew"}},
+	}, config.LDAP.Options())
+	require.False(t, Default().OIDC.Enabled())
+	require.False(t, Default().LDAP.Enabled())
+
+	for text, want := range map[string]string{
+		"oidc: {issuer: sso.example.com}":                       "expected the provider's https:// URL, exactly as",
+		"oidc: {roles: {administrator: [a]}}":                   `unknown key "administrator" in oidc.roles`,
+		"oidc: {group_scopes: [{group: crew}]}":                 "oidc.group_scopes[0] needs the key clusters",
+		"ldap: {group_scopes: [{clusters: [a]}]}":               "ldap.group_scopes[0] needs the key group",
+		"ldap: {roles: {viewer: {group: a}}}":                   "ldap.roles.viewer is an object; expected a list",
+		"ldap: {url: ldaps://a, ca_bundle: none.pem}":           "ldap.ca_bundle names",
+		"oidc: {issuer: 'https://sso.example.com/?realm=site'}": "oidc.issuer is",
+	} {
+		_, err := Load(writeFile(t, text), nil, nil)
+		require.ErrorContains(t, err, want)
 	}
 }

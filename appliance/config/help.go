@@ -34,6 +34,36 @@ var help = map[string]string{
 	"sessions.idle":  "time without a request after which a person must log in again",
 	"sessions.total": "time after which a person must log in again in any case",
 
+	"oidc.issuer":             "URL of the OpenID Connect provider with which people log in; default: none",
+	"oidc.client_id":          "ID under which the provider knows this appliance",
+	"oidc.client_secret_file": "file of mode 0600 with the client's secret; default: none, for a public client",
+	"oidc.scopes":             "scopes of a login in addition to openid",
+	"oidc.name_claim":         "claim with the person's name",
+	"oidc.groups_claim":       "claim with the person's groups; dots separate the names of nested claims",
+	"oidc.ca_bundle":          "CA certificates (PEM) of the provider, on top of the system's",
+	"oidc.roles.admin":        "groups whose members are administrators",
+	"oidc.roles.operator":     "groups whose members are operators",
+	"oidc.roles.viewer":       "groups whose members are viewers",
+	"oidc.group_scopes":       "clusters and infra-envs to which the members of groups are limited, as YAML",
+
+	"ldap.url": "URLs of the servers of the LDAP directory with which people log in, ldaps:// or ldap:// (with " +
+		"StartTLS); default: none",
+	"ldap.plain":              "permit ldap:// without TLS; passwords then pass the network in clear",
+	"ldap.ca_bundle":          "CA certificates (PEM) of the directory, on top of the system's",
+	"ldap.bind_dn":            "account that searches the directory; default: none, for anonymous searches",
+	"ldap.bind_password_file": "file of mode 0600 with the password of this account",
+	"ldap.base_dn":            "subtree of the directory with the people",
+	"ldap.user_filter":        "filter that finds a person by the name typed, {name}",
+	"ldap.name_attribute":     "attribute with the person's name",
+	"ldap.group_attribute":    "attribute with the person's groups",
+	"ldap.group_base_dn":      "subtree with the groups, for ldap.group_filter; default: ldap.base_dn",
+	"ldap.group_filter": "filter that finds the person's groups, with {dn} or {name}; default: none, only the groups " +
+		"in ldap.group_attribute",
+	"ldap.roles.admin":    "groups whose members are administrators, by their DN or CN",
+	"ldap.roles.operator": "groups whose members are operators, by their DN or CN",
+	"ldap.roles.viewer":   "groups whose members are viewers, by their DN or CN",
+	"ldap.group_scopes":   "clusters and infra-envs to which the members of groups are limited, as YAML",
+
 	"os_images": "live ISOs, the base of discovery ISOs, as YAML",
 	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
 		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",

@@ -104,8 +104,9 @@ func Host(origin string) (string, error) {
 	case parsed.Scheme != "https" && host != "localhost":
 		return "", fault.New(fault.Invalid, "passkeys need TLS; open the page at https://%s", parsed.Host)
 	case protocol.ValidateRPID(host) != nil:
-		return "", fault.New(fault.Invalid, "passkeys need a full DNS name, such as landfall.example.com, and the page is "+
-			"open at %q; open it under a full DNS name of the appliance", host)
+		return "", fault.New(fault.Invalid,
+			"passkeys need a full DNS name, such as landfall.example.com, and the page is "+
+				"open at %q; open it under a full DNS name of the appliance", host)
 	}
 	return host, nil
 }
@@ -117,8 +118,8 @@ type state struct {
 	Origin    string `json:"origin"`
 }
 
-// BeginRegistration begins the registration of a passkey for an account. origin is the origin of the
-// page, which the caller has checked.
+// BeginRegistration begins the registration of a passkey for an account. origin is the origin of
+// the page, which the caller has checked.
 func (p *Passkeys) BeginRegistration(origin string, account Account) (Ceremony, error) {
 	party, host, err := relyingParty(origin)
 	if err != nil {
@@ -167,7 +168,8 @@ func (p *Passkeys) FinishRegistration(account Account, sealed, label string, ans
 // maxLabel is the maximum length of a label in bytes.
 const maxLabel = 100
 
-// BeginLogin begins the use of a passkey. The error is ErrNone if the account has none for the page.
+// BeginLogin begins the use of a passkey. The error is ErrNone if the account has none for the
+// page.
 func (p *Passkeys) BeginLogin(origin string, account Account) (Ceremony, error) {
 	party, host, err := relyingParty(origin)
 	if err != nil {

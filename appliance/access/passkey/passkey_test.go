@@ -252,7 +252,7 @@ func TestHost(t *testing.T) {
 	for origin, want := range map[string]string{
 		"https://192.0.2.10:8090":     "passkeys need a DNS name, and the page is open at the IP address 192.0.2.10",
 		"https://[2001:db8::1]:8090":  "the page is open at the IP address 2001:db8::1",
-		"https://landfall:8090":       "passkeys need a full DNS name, such as landfall.example.com, and the page is open at",
+		"https://landfall:8090":       "passkeys need a full DNS name, such as landfall.example.com, and the page",
 		"http://landfall.example.com": "passkeys need TLS; open the page at https://landfall.example.com",
 		"":                            "is not the origin of a page",
 		"https://a/path":              "is not the origin of a page",
