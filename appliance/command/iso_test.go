@@ -64,6 +64,7 @@ func startAppliance(t *testing.T) string {
 	t.Helper()
 	settings := config.Default()
 	settings.TLS.Enabled, settings.Auth = false, config.AuthNone
+	settings.Egress.Allow = []string{"127.0.0.0/8"} // the servers of the tests
 	settings.Listen, settings.DataDir = "127.0.0.1:0", t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")

@@ -9,6 +9,7 @@ import (
 	"landfall/appliance/access"
 	"landfall/appliance/access/tokens"
 	"landfall/web/operation"
+	"landfall/web/recording"
 )
 
 // Token describes the token of a program.
@@ -72,6 +73,7 @@ func (s *Service) createToken(c echo.Context) error {
 	text, made, err := s.Tokens.Create(ctx, tokens.NewToken{Name: body.Name, Role: body.Role,
 		Scope: access.Scope{Clusters: body.Clusters, InfraEnvs: body.InfraEnvs}, Ends: body.ExpiresAt,
 		By: access.From(ctx).Name})
+	recording.Created(ctx, "name", made.Name)
 	token := tokenOf(made)
 	token.Token = text
 	return answer(c, http.StatusCreated, token, err)

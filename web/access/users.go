@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/access/people"
 	"landfall/web/operation"
 	"landfall/web/problem"
+	"landfall/web/recording"
 )
 
 // User describes an account.
@@ -102,6 +103,7 @@ func (s *Service) createUser(c echo.Context) error {
 	}
 	account, err := s.People.Create(c.Request().Context(), people.NewAccount{Name: body.Name, Password: body.Password,
 		Role: body.Role, Scope: access.Scope{Clusters: body.Clusters, InfraEnvs: body.InfraEnvs}})
+	recording.Created(c.Request().Context(), "name", account.Name)
 	return answer(c, http.StatusCreated, userOf(account), err)
 }
 

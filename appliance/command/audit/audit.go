@@ -121,6 +121,9 @@ func (l *list) print(out, table io.Writer, item *audittrail.Item) error {
 func line(item *audittrail.Item) string {
 	who := strings.TrimSpace(string(item.Actor.Kind) + " " + item.Actor.Name)
 	what := strings.TrimSpace(cmp.Or(item.Operation, string(item.Kind)) + " " + item.Path)
+	if name := item.Objects["name"]; name != "" && !strings.Contains(item.Path, name) {
+		what += " " + name
+	}
 	if item.Text != "" {
 		what += ": " + item.Text
 	}
