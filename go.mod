@@ -70,7 +70,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/ProtonMail/go-crypto v1.5.2
+require (
+	github.com/ProtonMail/go-crypto v1.5.2
+	github.com/landlock-lsm/go-landlock v0.11.0
+)
 
 require (
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect
@@ -86,6 +89,7 @@ require (
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tinylib/msgp v1.6.4 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
+	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
 )
 
 require (

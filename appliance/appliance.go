@@ -43,6 +43,7 @@ import (
 	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
 	"landfall/appliance/release/trust"
+	"landfall/appliance/sandbox"
 	"landfall/appliance/sitekey"
 	"landfall/assets"
 	"landfall/store"
@@ -208,9 +209,14 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	cache := filepath.Join(config.DataDir, "installers")
+	box, err := sandbox.New(sandbox.Options{User: config.Installer.User, Network: config.Installer.Network,
+		Dir: filepath.Join(cache, "work"), Logger: logger})
+	if err != nil {
+		return nil, err
+	}
 	if a.releases, err = release.New(release.Options{
 		Mirror: a.rules.Client(), CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
-		CommandTimeout: config.Timeouts.Installer, Logger: logger, Policy: a.policy,
+		CommandTimeout: config.Timeouts.Installer, Logger: logger, Policy: a.policy, Sandbox: box,
 	}); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package appliance_test
 
 import (
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/release/trust"
+	"landfall/appliance/sandbox"
 	"landfall/appliance/simulate/registry"
 )
 
@@ -96,7 +98,17 @@ func TestReleases_strangersProgramDoesNotRun(t *testing.T) {
 	var allowed trust.Allowed
 	call(t, http.MethodPost, address+releasesPath, object{"release": pushed.Digest}).read(t, http.StatusCreated,
 		&allowed)
-	require.Contains(t, d.refusedInstallation(byTag), strangersOutput)
+	for reason = ""; !strings.Contains(reason, strangersOutput); {
+		// The host cannot pull the stranger's images, and may report this before the program ends.
+		reason = d.refusedInstallation(byTag)
+	}
+	box, err := sandbox.New(sandbox.Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	for _, measure := range box.Measures() {
+		if measure.Active && (measure.ID == sandbox.Files || measure.ID == sandbox.Landlock) {
+			require.NoFileExists(t, marker, "the sandbox protects other files also from a permitted program")
+		}
+	}
 }
 
 func TestReleases_listAllowAndForget(t *testing.T) {

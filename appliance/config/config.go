@@ -30,6 +30,7 @@ type Config struct {
 	OSImageProxy  string         `mapstructure:"os_image_proxy" check:"url"`
 	ReleaseImages []ReleaseImage `mapstructure:"release_images"`
 	Releases      Releases       `mapstructure:"releases"`
+	Installer     Installer      `mapstructure:"installer"`
 	Mirror        Mirror         `mapstructure:"mirror"`
 	Images        Images         `mapstructure:"images"`
 	Egress        Egress         `mapstructure:"egress"`
@@ -113,6 +114,12 @@ type ReleaseImage struct {
 // Releases configures which releases may be used, in addition to those in release_images.
 type Releases struct {
 	SigningKeys []string `mapstructure:"signing_keys" check:"file"`
+}
+
+// Installer configures the sandbox in which the openshift-install of a release runs.
+type Installer struct {
+	User    string `mapstructure:"user"`
+	Network bool   `mapstructure:"network"`
 }
 
 // Mirror describes the content of the site's mirror registry and how the appliance trusts it.

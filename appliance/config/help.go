@@ -70,7 +70,9 @@ var help = map[string]string{
 	"release_images": "OpenShift releases available for clusters, as YAML",
 	"releases.signing_keys": "files with the OpenPGP public keys whose signatures allow a release, " +
 		"in addition to release_images",
-	"ntp_sources": "time servers for all hosts, names or addresses",
+	"installer.user":    "user as which openshift-install runs, if the appliance runs as root; default: nobody",
+	"installer.network": "let openshift-install use the network",
+	"ntp_sources":       "time servers for all hosts, names or addresses",
 
 	"mirror.registries_conf": "registries.conf (version 2) with the site's mirrors",
 	"mirror.idms_files": "files with ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, " +

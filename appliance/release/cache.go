@@ -91,7 +91,8 @@ func (l *Library) cached(key string) (*Installer, error) {
 		return nil, os.RemoveAll(dir)
 	}
 	now := l.clock.Now()
-	return inst, os.Chtimes(dir, now, now)
+	// Older versions stored it with another mode.
+	return inst, errors.Join(os.Chmod(inst.Path, installerMode), os.Chtimes(dir, now, now))
 }
 
 func sumOf(path string) (string, error) {

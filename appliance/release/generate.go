@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 )
 
@@ -56,17 +55,21 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	if err := checkManifestNames(req.Manifests); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(l.workDir(), "")
+	dir, err := newWorkDir(l.workDir())
 	if err != nil {
 		return nil, fmt.Errorf("prepare openshift-install: %w", diskError(err))
 	}
 	defer func() {
-		if removeErr := os.RemoveAll(dir); removeErr != nil {
+		if removeErr := dir.remove(); removeErr != nil {
 			err = errors.Join(err, fmt.Errorf("remove the directory of openshift-install: %w", removeErr))
 		}
 	}()
-	r := &run{library: l, installer: inst.Path, dir: dir, env: environment(dir, req)}
-	if err := os.WriteFile(filepath.Join(dir, InstallConfig), req.InstallConfig, 0o600); err != nil {
+	view := dir.path // of the program
+	if l.sandbox != nil {
+		view = l.sandbox.View(dir.path)
+	}
+	r := &run{library: l, installer: inst.Path, dir: dir.path, view: view, env: environment(view, req)}
+	if err := dir.write(InstallConfig, req.InstallConfig); err != nil {
 		return nil, fmt.Errorf("prepare openshift-install: %w", diskError(err))
 	}
 	if err := r.command(ctx, "create", "manifests"); err != nil {
@@ -122,17 +125,17 @@ func checkManifestNames(manifests map[string][]byte) error {
 
 // removeMachines deletes the manifests of machines, as the documentation for user-provisioned hosts
 // requires.
-func removeMachines(dir string) error {
+func removeMachines(dir *workDir) error {
 	for _, pattern := range []string{
 		"*_openshift-cluster-api_master-machines-*.yaml", "*_openshift-cluster-api_worker-machineset-*.yaml",
 		"*_openshift-machine-api_master-control-plane-machine-set*.yaml",
 	} {
-		found, err := filepath.Glob(filepath.Join(dir, "openshift", pattern))
+		found, err := fs.Glob(dir.root.FS(), "openshift/"+pattern)
 		if err != nil {
 			return err
 		}
 		for _, file := range found {
-			if err := os.Remove(file); err != nil {
+			if err := dir.root.Remove(file); err != nil {
 				return err
 			}
 		}
@@ -140,16 +143,12 @@ func removeMachines(dir string) error {
 	return nil
 }
 
-func layManifests(dir string, manifests map[string][]byte) error {
+func layManifests(dir *workDir, manifests map[string][]byte) error {
 	for name, content := range manifests {
 		if len(content) == 0 {
 			continue
 		}
-		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, content, 0o600); err != nil {
+		if err := dir.write(name, content); err != nil {
 			return err
 		}
 	}
@@ -158,7 +157,7 @@ func layManifests(dir string, manifests map[string][]byte) error {
 
 // collect reads the output of openshift-install. A single node needs only the bootstrap config; the
 // ignition configs of the roles become empty configs of the same version.
-func collect(dir string, req GenerateRequest) (*Generated, error) {
+func collect(dir *workDir, req GenerateRequest) (*Generated, error) {
 	sources := map[string]string{
 		BootstrapIgnition: "bootstrap.ign", MasterIgnition: "master.ign", WorkerIgnition: "worker.ign",
 		Kubeconfig: "auth/kubeconfig", KubeadminPassword: "auth/kubeadmin-password", Metadata: "metadata.json",
@@ -170,7 +169,7 @@ func collect(dir string, req GenerateRequest) (*Generated, error) {
 	}
 	g := &Generated{Files: map[string][]byte{InstallConfig: req.InstallConfig}}
 	for name, source := range sources {
-		data, err := os.ReadFile(filepath.Join(dir, source))
+		data, err := dir.read(source)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("openshift-install succeeded but did not create %s", source)
 		}
@@ -193,7 +192,7 @@ func collect(dir string, req GenerateRequest) (*Generated, error) {
 	return g, nil
 }
 
-func (g *Generated) addOptional(dir string, req GenerateRequest) error {
+func (g *Generated) addOptional(dir *workDir, req GenerateRequest) error {
 	if req.SingleNode {
 		var config struct {
 			Ignition struct {
@@ -210,7 +209,7 @@ func (g *Generated) addOptional(dir string, req GenerateRequest) error {
 		g.Files[MasterIgnition], g.Files[WorkerIgnition] = empty, empty
 		return nil
 	}
-	arbiter, err := os.ReadFile(filepath.Join(dir, ArbiterIgnition))
+	arbiter, err := dir.read(ArbiterIgnition)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

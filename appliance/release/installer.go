@@ -21,6 +21,9 @@ import (
 	"landfall/appliance/mirror"
 )
 
+// installerMode lets the user of the sandbox read and run the program. Its directory is private.
+const installerMode = 0o755
+
 // maxLinks is the maximum number of links on the path to a file in an image.
 const maxLinks = 16
 
@@ -306,7 +309,7 @@ func (l *Library) finish(path string, p *Payload) error {
 			"environment.", "version",
 			p.Version, "missing", missing)
 	}
-	return errors.Join(err, file.Chmod(0o700), file.Sync(), file.Close())
+	return errors.Join(err, file.Chmod(installerMode), file.Sync(), file.Close())
 }
 
 func writeSynced(path string, data []byte) error {

@@ -34,7 +34,7 @@ func installed(t *testing.T, inst *Installer) string {
 	require.Equal(t, inst.SHA256, sum)
 	info, err := os.Stat(inst.Path)
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	require.Equal(t, os.FileMode(0o755), info.Mode().Perm())
 	return string(data)
 }
 

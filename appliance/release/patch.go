@@ -7,7 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -273,19 +273,19 @@ func removed() editor {
 // patches, because openshift-install would read them as manifests. The patches of a manifest are
 // applied in the order of their names. A manifest in openshift takes precedence over one in
 // manifests.
-func applyPatches(dir string) error {
+func applyPatches(dir *workDir) error {
 	for _, subdir := range []string{"openshift", "manifests"} {
-		entries, err := os.ReadDir(filepath.Join(dir, subdir))
+		names, err := dir.names(subdir)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		for _, entry := range entries {
-			if extension := filepath.Ext(entry.Name()); strings.HasPrefix(extension, ".patch") {
-				if err := applyPatch(dir, filepath.Join(dir, subdir, entry.Name())); err != nil {
-					return fmt.Errorf("apply the patch %s/%s: %w", subdir, entry.Name(), err)
+		for _, name := range names {
+			if strings.HasPrefix(path.Ext(name), ".patch") {
+				if err := applyPatch(dir, path.Join(subdir, name)); err != nil {
+					return fmt.Errorf("apply the patch %s/%s: %w", subdir, name, err)
 				}
 			}
 		}
@@ -293,8 +293,8 @@ func applyPatches(dir string) error {
 	return nil
 }
 
-func applyPatch(dir, file string) error {
-	text, err := os.ReadFile(file)
+func applyPatch(dir *workDir, file string) error {
+	text, err := dir.read(file)
 	if err != nil {
 		return err
 	}
@@ -302,10 +302,10 @@ func applyPatch(dir, file string) error {
 	if err != nil {
 		return err
 	}
-	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	name := strings.TrimSuffix(path.Base(file), path.Ext(file))
 	for _, subdir := range []string{"openshift", "manifests"} {
-		target := filepath.Join(dir, subdir, name)
-		manifest, err := os.ReadFile(target)
+		target := path.Join(subdir, name)
+		manifest, err := dir.read(target)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -316,7 +316,7 @@ func applyPatch(dir, file string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(os.WriteFile(target, changed, 0o600), os.Remove(file))
+		return errors.Join(dir.write(target, changed), dir.root.Remove(file))
 	}
 	return fmt.Errorf("the manifest %s exists neither in the output of openshift-install nor among the added manifests",
 		name)

@@ -21,6 +21,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/mirror"
+	"landfall/appliance/sandbox"
 )
 
 // DefaultCommandTimeout limits one run of openshift-install. A run takes seconds; the limit allows
@@ -38,6 +39,8 @@ type Options struct {
 	// Policy decides which releases may be used. Without a policy, the library reads releases but
 	// provides no openshift-install.
 	Policy Policy
+	// Sandbox runs openshift-install with few rights; nil for tests, which run other programs.
+	Sandbox *sandbox.Sandbox
 }
 
 // Policy decides which releases may be used; *trust.Policy implements it.
@@ -63,6 +66,7 @@ type state struct {
 	limit   int64
 	timeout time.Duration
 	policy  Policy
+	sandbox *sandbox.Sandbox
 	clock   clockwork.Clock
 	log     *slog.Logger
 
@@ -92,7 +96,8 @@ func New(o Options) (*Library, error) {
 		return nil, fmt.Errorf("open the release cache: %w", err)
 	}
 	l := &Library{mirror: o.Mirror, state: &state{
-		dir: dir, limit: o.CacheLimit, timeout: o.CommandTimeout, policy: o.Policy, clock: o.Clock,
+		dir: dir, limit: o.CacheLimit, timeout: o.CommandTimeout, policy: o.Policy, sandbox: o.Sandbox,
+		clock:    o.Clock,
 		log:      o.Logger,
 		payloads: map[payloadKey]*Payload{}, inUse: map[string]int{}, extractions: map[string]*sharedExtraction{},
 		extracting: make(chan struct{}, 1),

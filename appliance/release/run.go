@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"landfall/appliance/sandbox"
 )
 
 const (
@@ -44,6 +46,7 @@ type run struct {
 	library   *Library
 	installer string
 	dir       string
+	view      string // path of dir for the program
 	env       []string
 }
 
@@ -56,16 +59,21 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var output tail
-	cmd := r.prepare(limited, &output, args)
 	began := r.library.clock.Now()
-	err := cmd.Start()
+	cmd, err := r.prepare(limited, &output, args)
+	if err != nil {
+		return fmt.Errorf("prepare openshift-install %s: %w", step, err)
+	}
+	err = cmd.Start()
 	for try := 0; errors.Is(err, syscall.ETXTBSY) && try < busyTries; try++ {
 		// A concurrently started child process may briefly hold the file descriptor with which this
 		// file was written.
 		if err = r.library.pause(limited, busyDelay); err != nil {
 			break
 		}
-		cmd = r.prepare(limited, &output, args)
+		if cmd, err = r.prepare(limited, &output, args); err != nil {
+			break
+		}
 		err = cmd.Start()
 	}
 	if err == nil {
@@ -110,14 +118,25 @@ func wait(cmd *exec.Cmd) error {
 	return nil
 }
 
-func (r *run) prepare(ctx context.Context, output *tail, args []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, r.installer, append(slices.Clone(args), "--dir", r.dir)...)
+func (r *run) prepare(ctx context.Context, output *tail, args []string) (*exec.Cmd, error) {
+	args = append(slices.Clone(args), "--dir", r.view)
+	cmd := exec.CommandContext(ctx, r.installer, args...)
 	cmd.Dir, cmd.Env = r.dir, r.env
-	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = processAttributes()
+	if box := r.library.sandbox; box != nil {
+		if err := box.Give(r.dir); err != nil {
+			return nil, err
+		}
+		var err error
+		if cmd, err = box.Command(ctx, sandbox.Command{Program: r.installer, Args: args, Dir: r.dir,
+			Env: r.env}); err != nil {
+			return nil, err
+		}
+	}
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = killDelay
-	return cmd
+	return cmd, nil
 }
 
 // logLine matches one line of the program's log: level=fatal msg="…", in newer versions without
