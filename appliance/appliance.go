@@ -374,6 +374,7 @@ func (a *Appliance) newServer() error {
 		console.JournalOperations(journal.Service{
 			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,
 		}),
+		console.DataKeyOperations(a.RotateDataKey),
 		console.KubernetesOperations(a.kubernetesURL, a.transport.roots()),
 	)...)
 }

@@ -274,3 +274,23 @@ func TestSecrets_textThatLooksSealed(t *testing.T) {
 		p.send(http.MethodPost, address+apiPath+path, body, http.StatusBadRequest)
 	}
 }
+
+func TestSecrets_dataKeyIsRotated(t *testing.T) {
+	p := &plantedSecrets{T: t}
+	s := newSite(t)
+	address, stop := s.start(t)
+	cluster, _ := p.plant(address, s.release.Version)
+	before, err := os.ReadFile(filepath.Join(s.config.DataDir, "data.key"))
+	require.NoError(t, err)
+	p.send(http.MethodPost, address+console.DataKeyRoute, "", http.StatusNoContent)
+	after, err := os.ReadFile(filepath.Join(s.config.DataDir, "data.key"))
+	require.NoError(t, err)
+	require.NotEqual(t, before, after)
+	p.send(http.MethodGet, address+apiPath+"/clusters/"+cluster, "", http.StatusOK)
+	stop()
+	p.requireSealed(s.config.DataDir)
+	address, stop = s.start(t)
+	defer stop()
+	config := p.send(http.MethodGet, address+apiPath+"/clusters/"+cluster+"/install-config", "", http.StatusOK)
+	require.Contains(t, string(config), "Planted-install-config")
+}

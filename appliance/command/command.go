@@ -19,6 +19,7 @@ import (
 
 	"landfall/appliance/command/audit"
 	"landfall/appliance/command/release"
+	"landfall/appliance/command/sealing"
 	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate/installer"
@@ -99,7 +100,7 @@ func newRoot() (*cobra.Command, *bool) {
 	}
 	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(),
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
-		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), newVersion())
+		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), sealing.New(), newVersion())
 	group(root, trust.Commands(group)...)
 	return root, started
 }
