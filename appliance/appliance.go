@@ -323,8 +323,12 @@ func (a *Appliance) newServer() error {
 		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false),
 		TLS: a.transport.line(web.PlainFromMachine, a.towardsBoot),
 	})
+	var tokens image.Tokens
+	if a.agents.Enabled() {
+		tokens = a.agents
+	}
 	a.downloads = image.New(image.Options{
-		Source: a.discovery, Networks: a.networks, Logger: a.log,
+		Source: a.discovery, Networks: a.networks, Logger: a.log, Tokens: tokens,
 		StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
 	})
 	if a.boot != nil {
@@ -341,7 +345,7 @@ func (a *Appliance) newServer() error {
 		return err
 	}
 	service := &api.Service{
-		Engine: a.engine, Links: a.clients.links, BootURL: a.networks[0].Boot,
+		Engine: a.engine, Links: a.clients.links, BootURL: a.networks[0].Boot, Agents: a.agents,
 		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
 		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Versions: map[string]string{"landfall": a.version},
 	}
@@ -369,7 +373,8 @@ func (a *Appliance) newServer() error {
 		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.Site),
 		console.MetricsOperations(metrics),
 		console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
-		console.StaticNetworkOperations(a.engine), console.BMCOperations(bmcService{a.bmcs, a.infraEnvs}),
+		console.StaticNetworkOperations(a.engine),
+		console.MachineOperations(a.agents), console.BMCOperations(bmcService{a.bmcs, a.infraEnvs}),
 		console.AuditOperations(a.trail),
 		console.JournalOperations(journal.Service{
 			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,

@@ -63,7 +63,7 @@ func New(options Options) *Service {
 }
 
 // Enabled reports whether the appliance authenticates machines.
-func (s *Service) Enabled() bool { return s.verifier != nil }
+func (s *Service) Enabled() bool { return s != nil && s.verifier != nil }
 
 func (s *Service) keys(infraEnvID string) (machine.Keys, error) {
 	row, err := record.ReadInfraEnv(s.options.DB, infraEnvID)
@@ -132,15 +132,12 @@ func (s *Service) VerifyImage(token string) (infraEnvID string, err error) {
 	return s.verifier.VerifyImage(token)
 }
 
-// ImageToken returns the token for image URLs of an infra-env.
-func (s *Service) ImageToken(infraEnvID string) (string, error) {
-	keys, err := s.keys(infraEnvID)
-	if err != nil {
-		return "", err
+// CheckImageKey returns nil if a token in a URL, such as the parameter api_key, is for the images
+// and files of an infra-env. Other errors are those of VerifyImage, or have the kind Forbidden.
+func (s *Service) CheckImageKey(token, infraEnvID string) error {
+	of, err := s.VerifyImage(token)
+	if err == nil && of != infraEnvID {
+		err = fault.New(fault.Forbidden, "The token in the URL is not for infra-env %s.", infraEnvID)
 	}
-	if keys.Current == nil {
-		return "", fault.New(fault.Unavailable,
-			"The signing key of infra-env %s is not generated yet; repeat the request in a moment.", infraEnvID)
-	}
-	return s.options.Issuer.Token(&keys, infraEnvID, machine.ForImage)
+	return err
 }

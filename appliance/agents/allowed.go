@@ -16,7 +16,7 @@ const reportEvent = "v2TriggerEvent"
 
 // peerOperations are the operations on other hosts of a machine's cluster: the bootstrap host and
 // the controller report the progress of all hosts.
-var peerOperations = []string{"v2UpdateHostInstallProgress", "v2UpdateHostLogsProgress"}
+var peerOperations = []string{reportEvent, "v2UpdateHostInstallProgress", "v2UpdateHostLogsProgress"}
 
 // machineOperations are the operations that only machines call.
 var machineOperations = []string{"v2RegisterHost", "v2GetNextSteps", "v2PostStepReply", "v2UpdateHostInstallProgress",

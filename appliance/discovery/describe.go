@@ -74,14 +74,18 @@ func (i *Images) Describe(ctx context.Context, infraEnvID string) (*Description,
 		return nil, err
 	}
 	preferred := i.networks[0]
+	path, err := i.securedPath(recipe)
+	if err != nil {
+		return nil, err
+	}
 	own, err := i.Image(ctx, infraEnvID, "", preferred)
 	if err != nil {
 		return nil, err
 	}
-	full := i.describeKind(ctx, recipe, Full)
-	minimal := i.describeKind(ctx, recipe, Minimal)
+	full := i.describeKind(ctx, recipe, path, Full)
+	minimal := i.describeKind(ctx, recipe, path, Minimal)
 	description := &Description{
-		URL: preferred.URL + imagePath(recipe) + string(own.Kind) + ".iso", FileName: own.FileName,
+		URL: preferred.URL + path + string(own.Kind) + ".iso", FileName: own.FileName,
 		SizeBytes: own.Size(), SHA256: own.Digest(true), ETag: own.ETag(), Type: string(recipe.Type),
 		Revision: recipe.Digest, Modified: recipe.Modified, Full: full, Minimal: minimal,
 		ConfigImageURL: preferred.URL + "/config/" + infraEnvID + ".iso",
@@ -90,51 +94,69 @@ func (i *Images) Describe(ctx context.Context, infraEnvID string) (*Description,
 	if err != nil {
 		return nil, err
 	}
+	if path != imagePath(recipe) {
+		description.ConfigImageURL = preferred.codeURL(code, "/config.iso")
+	}
 	short := shortURL(preferred, code, expires)
 	description.ShortURL, description.ShortExpires = short.URL, short.Expires
 	for _, network := range i.networks {
 		urls := NetworkURLs{URL: network.URL, Short: network.ShortURL(code)}
 		if full.URL != "" {
-			urls.Full = network.URL + imagePath(recipe) + "full.iso"
+			urls.Full = network.URL + path + "full.iso"
 		}
 		if minimal.URL != "" {
-			urls.Minimal = network.URL + imagePath(recipe) + "minimal.iso"
+			urls.Minimal = network.URL + path + "minimal.iso"
 		}
 		description.URLs = append(description.URLs, urls)
 	}
-	description.NetworkBoot = i.describeNetworkBoot(ctx, recipe, preferred)
+	description.NetworkBoot = i.describeNetworkBoot(ctx, recipe, preferred, code)
 	return description, nil
 }
 
-func (i *Images) describeKind(ctx context.Context, recipe *recipe.Recipe, kind Kind) KindDescription {
+func (i *Images) describeKind(ctx context.Context, recipe *recipe.Recipe, path string, kind Kind) KindDescription {
 	network := i.networks[0]
 	image, err := i.Image(ctx, recipe.InfraEnvID, kind, network)
 	if err != nil {
 		return KindDescription{Reason: err.Error()}
 	}
 	return KindDescription{
-		URL: network.URL + imagePath(recipe) + string(kind) + ".iso", SizeBytes: image.Size(), ETag: image.ETag(),
+		URL: network.URL + path + string(kind) + ".iso", SizeBytes: image.Size(), ETag: image.ETag(),
 		SHA256: image.Digest(true),
 	}
 }
 
-func (i *Images) describeNetworkBoot(ctx context.Context, recipe *recipe.Recipe, network Network) BootURLs {
+// describeNetworkBoot describes network boot. If machines are authenticated, its URLs contain the
+// code of the short URL, because the path with the ID of the infra-env requires a person.
+func (i *Images) describeNetworkBoot(ctx context.Context, recipe *recipe.Recipe, network Network,
+	code string) BootURLs {
 	script, err := i.Script(ctx, ScriptRequest{InfraEnvID: recipe.InfraEnvID, Format: IPXE, Type: scriptAlways,
 		Network: network})
 	if err != nil {
 		return BootURLs{Reason: err.Error()}
 	}
-	boot := networkBoot(recipe, network)
+	boot, err := i.networkBoot(recipe, network)
+	if err != nil {
+		return BootURLs{Reason: err.Error()}
+	}
 	arguments, err := boot.CommandLine()
 	if err != nil {
 		return BootURLs{Reason: err.Error()}
 	}
-	return BootURLs{
+	described := BootURLs{
 		IPXEURL: network.Boot + "/ipxe/" + recipe.InfraEnvID, IPXEScript: string(script), KernelURL: boot.KernelURL,
 		InitrdURL: boot.InitrdURL, RootFSURL: boot.RootfsURL, KernelArguments: arguments,
 		GRUBURL:     network.Boot + "/grub/" + recipe.InfraEnvID + "/grub.cfg",
 		HTTPBootURL: network.Boot + imagePath(recipe) + string(kindOf(recipe.Type)) + ".iso",
 	}
+	if path, err := i.securedPath(recipe); err != nil || path == imagePath(recipe) {
+		return described
+	}
+	if code == "" {
+		return BootURLs{Reason: "The short URL was revoked, which machines need for network boot; renew it."}
+	}
+	described.IPXEURL, described.GRUBURL = network.codeURL(code, ".ipxe"), network.codeURL(code, "/grub.cfg")
+	described.HTTPBootURL = network.ShortURL(code)
+	return described
 }
 
 // RenewShortURL replaces the short URL of an infra-env. The new URL is valid for the given time, or
@@ -163,8 +185,13 @@ func shortURL(network Network, code string, expires time.Time) ShortURL {
 
 // ShortURL returns the short URL of an image code in the network, or "" without a code.
 func (n Network) ShortURL(code string) string {
+	return n.codeURL(code, ".iso")
+}
+
+// codeURL returns a URL with an image code, or "" without a code.
+func (n Network) codeURL(code, ending string) string {
 	if code == "" {
 		return ""
 	}
-	return n.Boot + "/i/" + strings.ToLower(code) + ".iso"
+	return n.Boot + "/i/" + strings.ToLower(code) + ending
 }

@@ -124,9 +124,16 @@ func (i *Images) BootFile(_ context.Context, version, arch string, kind Kind) (*
 
 // imagePath returns the prefix of the paths of an infra-env's images. It contains the version and
 // the architecture, for users to read. They also select the correct rootfs for an older image after
-// the version of the infra-env has changed.
+// the version of the infra-env has changed. Only a kernel and a rootfs are open to all machines at
+// this path; see securedPath.
 func imagePath(recipe *recipe.Recipe) string {
 	return "/byid/" + recipe.InfraEnvID + "/" + recipe.OpenshiftVersion + "/" + recipe.CPUArchitecture + "/"
+}
+
+// securedPath is like imagePath, but contains a token if the appliance authenticates machines.
+func (i *Images) securedPath(recipe *recipe.Recipe) (string, error) {
+	path, err := i.engine.ImagePath(recipe.InfraEnvID)
+	return path + "/" + recipe.OpenshiftVersion + "/" + recipe.CPUArchitecture + "/", err
 }
 
 // ResolveCode returns the infra-env of the code in a short URL, and the time at which the code

@@ -55,7 +55,10 @@ func (i *Images) script(recipe *recipe.Recipe, request ScriptRequest) (string, e
 	if _, err := base.Kernel(); err != nil {
 		return "", err
 	}
-	boot := networkBoot(recipe, request.Network)
+	boot, err := i.networkBoot(recipe, request.Network)
+	if err != nil {
+		return "", err
+	}
 	if request.Format == GRUB {
 		return isogen.GRUBMenu("Discover this machine for "+recipe.Name, boot)
 	}
@@ -64,10 +67,11 @@ func (i *Images) script(recipe *recipe.Recipe, request ScriptRequest) (string, e
 
 // networkBoot returns the URLs from which a machine downloads its live system. They have no query,
 // because some boot loaders split URLs at an ampersand.
-func networkBoot(recipe *recipe.Recipe, network Network) isogen.NetworkBoot {
+func (i *Images) networkBoot(recipe *recipe.Recipe, network Network) (isogen.NetworkBoot, error) {
 	files := network.Boot + imagePath(recipe)
+	secured, err := i.securedPath(recipe)
 	return isogen.NetworkBoot{
-		KernelURL: files + "kernel", InitrdURL: files + "initrd.img", RootfsURL: files + "rootfs.img",
+		KernelURL: files + "kernel", InitrdURL: network.Boot + secured + "initrd.img", RootfsURL: files + "rootfs.img",
 		Arguments: kernelArguments(recipe),
-	}
+	}, err
 }

@@ -156,7 +156,9 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 	}
 	input.InfraEnv = &env.API
 	if *h.API.Status == lifecycle.HostReclaiming {
-		input.BootArtifacts = e.bootArtifacts(&env.API)
+		if input.BootArtifacts, err = e.bootArtifacts(&env.API); err != nil {
+			return nil, err
+		}
 	}
 	if h.API.ClusterID != nil {
 		if err := c.describeCluster(&input, h.API.ClusterID.String()); err != nil {

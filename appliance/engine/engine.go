@@ -200,7 +200,7 @@ func New(options Options) (*Engine, error) {
 	options.EventLimits = options.EventLimits.OrDefaults()
 	hosts := presence.New(options.Clock.Now())
 	return &Engine{
-		Reader:              view.NewReader(options.DB, options.Secrets, hosts),
+		Reader:              view.NewReader(options.DB, options.Secrets, options.Tokens, hosts),
 		options:             options,
 		presence:            hosts,
 		parsed:              inventory.NewCache(parsedFactsLimit),

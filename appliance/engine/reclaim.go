@@ -111,11 +111,15 @@ func (c *change) applyReclaim(h *record.Host, effect *steps.Effect) error {
 }
 
 // bootArtifacts returns the files from which a reclaimed host boots the discovery image.
-func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
+func (e *Engine) bootArtifacts(env *models.InfraEnv) (steps.BootArtifacts, error) {
+	initrd, err := e.InitrdPath(env.ID.String(), env.OpenshiftVersion, env.CPUArchitecture)
+	if err != nil {
+		return steps.BootArtifacts{}, err
+	}
 	query := "?" + url.Values{"version": {env.OpenshiftVersion}, "arch": {env.CPUArchitecture}}.Encode()
 	return steps.BootArtifacts{
 		Kernel: e.options.URL + "/boot-artifacts/kernel" + query,
 		Rootfs: e.options.URL + "/boot-artifacts/rootfs" + query,
-		Initrd: e.options.URL + "/images/" + env.ID.String() + "/pxe-initrd" + query,
-	}
+		Initrd: e.options.URL + initrd,
+	}, nil
 }

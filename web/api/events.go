@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
@@ -108,5 +110,27 @@ func (s *Service) reportEvent(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkReporter(c, event); err != nil {
+		return err
+	}
 	return created(c, s.Engine.ReportEvent(c.Request().Context(), event))
+}
+
+// checkReporter returns an error if a machine reports an event about an object that is not its own.
+// An event without an infra-env and a cluster is about the infra-env of the machine.
+func (s *Service) checkReporter(c echo.Context, event *models.Event) error {
+	identity := access.From(c.Request().Context())
+	if identity.Kind != access.Agent {
+		return nil
+	}
+	if event.InfraEnvID == nil && (event.ClusterID == nil || event.HostID != nil) {
+		event.InfraEnvID = conv.Pointer(strfmt.UUID(identity.InfraEnv))
+	}
+	id := func(id *strfmt.UUID) string { return conv.Value(id).String() }
+	if event.HostID != nil {
+		if _, err := s.Engine.Host(id(event.InfraEnvID), id(event.HostID)); err != nil {
+			return err
+		}
+	}
+	return s.Agents.Allowed(identity, "v2TriggerEvent", id(event.ClusterID), id(event.InfraEnvID), id(event.HostID))
 }

@@ -16,6 +16,7 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/engine/recipe"
+	"landfall/appliance/engine/view"
 	"landfall/ignition"
 	"landfall/isogen"
 	"landfall/web/operation"
@@ -74,6 +75,9 @@ func (s *Service) infraEnvFileOperations() []operation.Operation {
 
 func (s *Service) imageURL(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
+	if err == nil {
+		err = s.addTokens(c, env)
+	}
 	if err != nil {
 		return err
 	}
@@ -97,8 +101,8 @@ func infraEnvFile(c echo.Context, names ...string) (name, script string, err err
 	return name, script, nil
 }
 
-// infraEnvFileURL returns the URL of a download. The URL needs no signature, because the appliance
-// serves the file itself.
+// infraEnvFileURL returns the URL of a download, with a token if the appliance authenticates
+// clients.
 func (s *Service) infraEnvFileURL(c echo.Context) error {
 	name, script, err := infraEnvFile(c, fileDiscovery, fileIPXE)
 	if err != nil {
@@ -107,7 +111,10 @@ func (s *Service) infraEnvFileURL(c echo.Context) error {
 	if _, err := s.Engine.InfraEnv(infraEnvID(c)); err != nil {
 		return err
 	}
-	address := s.fileURL(infraEnvID(c), name, script)
+	address, err := s.fileURL(infraEnvID(c), name, script)
+	if err != nil {
+		return err
+	}
 	return c.JSON(http.StatusOK, &models.PresignedURL{URL: &address, ExpiresAt: strfmt.DateTime(time.Time{})})
 }
 
@@ -152,17 +159,25 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	if err != nil {
 		return err
 	}
+	address, err := s.fileURL(recipe.InfraEnvID, fileIPXE, "")
+	if err != nil {
+		return err
+	}
+	boot, err := s.networkBoot(recipe)
+	if err != nil {
+		return err
+	}
 	var script string
 	switch {
 	case mac == "" && kind == bootOrderControl:
-		script, err = isogen.IPXEChain(s.fileURL(recipe.InfraEnvID, fileIPXE, ""))
+		script, err = isogen.IPXEChain(address)
 	case mac != "":
 		if err := s.Engine.CheckNetworkBoot(recipe.InfraEnvID, mac); err != nil {
 			return err
 		}
 		fallthrough
 	default:
-		script, err = isogen.IPXEScript(s.networkBoot(recipe))
+		script, err = isogen.IPXEScript(boot)
 	}
 	if err != nil {
 		return problem.Conflict("infra-env %s has no iPXE script: %s", recipe.Name, err)
@@ -173,37 +188,50 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 
 // networkBoot returns the URLs of a recipe's live system, with the paths of the Assisted
 // Installer's image service.
-func (s *Service) networkBoot(recipe *recipe.Recipe) isogen.NetworkBoot {
+func (s *Service) networkBoot(recipe *recipe.Recipe) (isogen.NetworkBoot, error) {
+	initrd, err := s.Engine.InitrdPath(recipe.InfraEnvID, recipe.OpenshiftVersion, recipe.CPUArchitecture)
+	if err != nil {
+		return isogen.NetworkBoot{}, err
+	}
 	of := "?" + url.Values{"version": {recipe.OpenshiftVersion}, "arch": {recipe.CPUArchitecture}}.Encode()
 	boot := isogen.NetworkBoot{
 		KernelURL: s.bootURL() + "/boot-artifacts/kernel" + of,
 		RootfsURL: s.bootURL() + "/boot-artifacts/rootfs" + of,
-		InitrdURL: s.bootURL() + "/images/" + recipe.InfraEnvID + "/pxe-initrd" + of,
+		InitrdURL: s.bootURL() + initrd,
 	}
 	for _, a := range recipe.KernelArguments {
 		boot.Arguments = append(boot.Arguments, isogen.KernelArgument{Operation: isogen.Operation(a.Operation),
 			Value: a.Value})
 	}
-	return boot
+	return boot, nil
 }
 
 func (s *Service) bootURL() string { return cmp.Or(s.BootURL, s.Engine.URL()) }
 
 // fileURL returns the URL of a small file of an infra-env. Boot loaders get scripts from the boot
 // listener.
-func (s *Service) fileURL(infraEnvID, name, script string) string {
+func (s *Service) fileURL(infraEnvID, name, script string) (string, error) {
+	token, err := s.Engine.ImageToken(infraEnvID)
+	if err != nil {
+		return "", err
+	}
 	if name == fileIPXE && s.bootURL() != s.Engine.URL() {
-		address := s.bootURL() + "/ipxe/" + infraEnvID
-		if script != "" {
-			address += "?" + url.Values{"ipxe_script_type": {script}}.Encode()
+		code := ""
+		if token != "" {
+			if code, _, err = s.Engine.CodeOfImage(infraEnvID); err != nil {
+				return "", err
+			}
 		}
-		return address
+		return s.bootURL() + view.ScriptPath(infraEnvID, code, script), nil
 	}
 	query := url.Values{"file_name": {name}}
 	if script != "" {
 		query.Set("ipxe_script_type", script)
 	}
-	return s.Engine.URL() + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
+	if token != "" {
+		query.Set("api_key", token)
+	}
+	return s.Engine.URL() + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode(), nil
 }
 
 // downloadStaticNetwork returns a tar archive of the hosts' network files, or an empty body if all
@@ -272,9 +300,15 @@ func sendBytes(c echo.Context, name string, modified time.Time, content []byte) 
 	http.ServeContent(c.Response(), c.Request(), "", modified, bytes.NewReader(content))
 }
 
-// regenerateSigningKey invalidates the image URLs of an infra-env that were handed out. It replaces
-// the short URL, because no other URL is secret.
+// regenerateSigningKey invalidates the image URLs of an infra-env that were handed out: the short
+// URL and the URLs with a token. The hosts of the infra-env may use their tokens for some more
+// time.
 func (s *Service) regenerateSigningKey(c echo.Context) error {
+	if s.Agents.Enabled() {
+		if _, err := s.Agents.Renew(c.Request().Context(), infraEnvID(c), 0); err != nil {
+			return err
+		}
+	}
 	_, _, err := s.Engine.RenewImageCode(c.Request().Context(), infraEnvID(c), 0)
 	return done(c, err)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
@@ -51,6 +52,9 @@ func (s *Service) listInfraEnvs(c echo.Context) error {
 		return err
 	}
 	envs, err := s.Engine.InfraEnvs(cluster) // all infra-envs have the same owner
+	if err == nil {
+		err = s.addTokens(c, envs...)
+	}
 	return answer(c, http.StatusOK, envs, err)
 }
 
@@ -64,11 +68,14 @@ func (s *Service) registerInfraEnv(c echo.Context) error {
 		return err
 	}
 	recording.Created(c.Request().Context(), "infra_env_id", env.ID.String())
-	return answer(c, http.StatusCreated, env, nil)
+	return answer(c, http.StatusCreated, env, s.addTokens(c, env))
 }
 
 func (s *Service) getInfraEnv(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
+	if err == nil {
+		err = s.addTokens(c, env)
+	}
 	return answer(c, http.StatusOK, env, err)
 }
 
@@ -81,7 +88,27 @@ func (s *Service) updateInfraEnv(c echo.Context) error {
 		return err
 	}
 	env, err := s.Engine.UpdateInfraEnv(c.Request().Context(), infraEnvID(c), params)
+	if err == nil {
+		err = s.addTokens(c, env)
+	}
 	return answer(c, http.StatusCreated, env, err)
+}
+
+// addTokens adds tokens to the image URLs of infra-envs, if the client may download images. Without
+// a token, the URLs require the role of an operator.
+func (s *Service) addTokens(c echo.Context, envs ...*models.InfraEnv) error {
+	if access.From(c.Request().Context()).Role < access.Operator {
+		return nil
+	}
+	for _, env := range envs {
+		id := env.ID.String()
+		path, err := s.Engine.ImagePath(id)
+		if err != nil {
+			return err
+		}
+		env.DownloadURL = strings.Replace(env.DownloadURL, "/byid/"+id, path, 1)
+	}
+	return nil
 }
 
 func (s *Service) deregisterInfraEnv(c echo.Context) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/agents"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/view"
 	"landfall/appliance/journal"
@@ -41,6 +42,7 @@ type Service struct {
 	// appliance's certificate authority; "" means the engine's URL.
 	BootURL string
 	Links   Links
+	Agents  *agents.Service // nil if the appliance does not authenticate machines
 	// ManifestBytes is the largest size of a manifest that a user adds.
 	ManifestBytes int64
 	// LogUploadBytes is the largest size of a log archive from a host or the controller; 0 means

@@ -33,6 +33,9 @@ const maxRanges = 100
 type Options struct {
 	Source   Source
 	Networks discovery.Networks // at least one
+	// Tokens verifies the tokens in URLs. nil: the appliance does not authenticate clients, and
+	// reads only the infra-env from a token.
+	Tokens Tokens
 	// StallTimeout is the time after which a client that does not read is disconnected; 0 means
 	// [DefaultStallTimeout].
 	StallTimeout time.Duration
@@ -108,6 +111,9 @@ type find func(c echo.Context, network discovery.Network) (*discovery.Image, err
 // answer returns the handler of a download.
 func (s *Service) answer(find find) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if err := s.checkToken(c); err != nil {
+			return err
+		}
 		k := s.key(c.Request())
 		image, err := s.pick(c, k, find)
 		if err != nil {
@@ -255,6 +261,9 @@ func shorten(text string) string { return sentence.Shorten(text, 40) }
 // request and stops if the client disconnects.
 func (s *Service) digest(find find) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if err := s.checkToken(c); err != nil {
+			return err
+		}
 		r := c.Request()
 		image, err := find(c, s.network(r))
 		if err != nil {

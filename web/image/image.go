@@ -52,6 +52,12 @@ type Source interface {
 	Registrations(infraEnvID string) ([]time.Time, error)
 }
 
+// Tokens verifies the tokens in image URLs. Package agents implements it.
+type Tokens interface {
+	// VerifyImage returns the infra-env of a token, or an error for an invalid token.
+	VerifyImage(token string) (infraEnvID string, err error)
+}
+
 // download is an image with the headers of its responses.
 type download struct {
 	*discovery.Image

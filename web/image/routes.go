@@ -2,6 +2,7 @@ package image
 
 import (
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -29,6 +30,7 @@ const (
 //	/images/{infra_env_id}/{pxe-initrd|s390x-initrd-addrsize}?version=&arch=
 //	/boot-artifacts/{kernel|rootfs|ins-file}?version=&arch=
 //	/i/{code}.iso[.sha256]                             the image, for virtual media
+//	/i/{code}/{grub.cfg|config.iso}                    the GRUB menu and the config image
 //	/i/{code}.ipxe, /ipxe/{infra_env_id}               an iPXE script
 //	/grub/{infra_env_id}/grub.cfg                      a GRUB menu
 //	/config/{infra_env_id}.iso                         an image that contains the config alone
@@ -86,6 +88,8 @@ func (s *Service) Operations() []operation.Operation {
 			"Download the "+string(kind)+" of an OpenShift version", open, s.answer(s.artifact(kind)))
 	}
 	add("downloadShort", "/i/:file", "Download the image, its digest or the iPXE script of a short URL", token, s.short)
+	add("downloadShortFile", "/i/:code/:file", "Download the GRUB menu or the config image of a short URL", token,
+		s.shortFile)
 	add("downloadConfigImage", "/config/:infra_env_id", "Download the config image of an infra-env", image,
 		s.answer(s.config))
 	add("getHealth", "/health", "Report whether images can be downloaded", open, s.health)
@@ -109,16 +113,34 @@ func (s *Service) scriptOperations() []operation.Operation {
 }
 
 // infraEnvID returns the ID of the infra-env in the path, either the ID itself or from a token.
-func infraEnvID(c echo.Context) (string, error) {
-	if token := c.Param("token"); token != "" {
-		return infraEnvOf(token)
+func (s *Service) infraEnvID(c echo.Context) (string, error) {
+	token := c.Param("token")
+	switch {
+	case token == "":
+		return c.Param("infra_env_id"), nil
+	case s.options.Tokens != nil:
+		return s.options.Tokens.VerifyImage(token)
 	}
-	return c.Param("infra_env_id"), nil
+	return infraEnvOf(token)
 }
+
+// checkToken returns an error if the path contains an invalid token of an infra-env. Each request
+// is checked, so that downloads stop when the token is revoked. Kernels and root file systems
+// contain no secrets, so that machines may read them with any token.
+func (s *Service) checkToken(c echo.Context) error {
+	if s.options.Tokens == nil || c.Param("token") == "" || isOpen(path.Base(c.Path())) {
+		return nil
+	}
+	_, err := s.infraEnvID(c)
+	return err
+}
+
+// isOpen reports whether a file depends only on the OpenShift version.
+func isOpen(name string) bool { return name == "kernel" || name == "rootfs.img" || name == "ins-file" }
 
 func (s *Service) image(kind discovery.Kind) find {
 	return func(c echo.Context, network discovery.Network) (*discovery.Image, error) {
-		id, err := infraEnvID(c)
+		id, err := s.infraEnvID(c)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +175,7 @@ func (s *Service) artifact(kind discovery.Kind) find {
 		if err != nil {
 			return nil, err
 		}
-		if id, err := infraEnvID(c); err == nil && id != "" {
+		if id, err := s.infraEnvID(c); err == nil && id != "" {
 			return forInfraEnv(artifact, id), nil
 		}
 		return artifact, nil
@@ -197,6 +219,25 @@ func (s *Service) short(c echo.Context) error {
 		return s.digest(find)(c)
 	}
 	return s.sendScript(c, infraEnvID, discovery.IPXE)
+}
+
+// shortFile serves the files of a short URL whose names boot loaders and tools expect.
+func (s *Service) shortFile(c echo.Context) error {
+	name := c.Param("file")
+	if name != "grub.cfg" && name != "config.iso" {
+		return problem.NotFound("%s is not a file of a short URL; those are grub.cfg and config.iso",
+			c.Request().URL.Path)
+	}
+	infraEnvID, err := s.codes.infraEnv(c.Request().Context(), c.Param("code"))
+	if err != nil {
+		return err
+	}
+	if name == "grub.cfg" {
+		return s.sendScript(c, infraEnvID, discovery.GRUB)
+	}
+	return s.answer(func(c echo.Context, network discovery.Network) (*discovery.Image, error) {
+		return s.options.Source.Image(c.Request().Context(), infraEnvID, discovery.Config, network)
+	})(c)
 }
 
 func (s *Service) script(format discovery.ScriptFormat) echo.HandlerFunc {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -140,4 +141,67 @@ func TestHealth(t *testing.T) {
 	requireProblem(t, response, body, http.StatusServiceUnavailable, "no OS image is ready yet")
 	response, _ = do(t, server, http.MethodGet, "/live")
 	require.Equal(t, http.StatusOK, response.StatusCode)
+}
+
+// verifier accepts one token.
+type verifier struct {
+	mu    sync.Mutex
+	valid string
+}
+
+func (v *verifier) VerifyImage(token string) (string, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if token != v.valid {
+		return "", problem.Unauthorized("the token was revoked")
+	}
+	return infraEnv, nil
+}
+
+func (v *verifier) revoke() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.valid = "another"
+}
+
+// TestToken_isVerified reads an image in ranges with a token, which is revoked between two of them.
+func TestToken_isVerified(t *testing.T) {
+	i := build(t, base(t), "config")
+	v := &verifier{valid: "e30.e30.good"}
+	server, _ := serveWith(t, image.Options{Source: &source{image: i}, Tokens: v})
+	const files = "/4.19/x86_64/"
+	forged := token(t, map[string]any{"infra_env_id": infraEnv}, false)
+	for _, prefix := range []string{"/byapikey/", "/bytoken/"} {
+		for _, file := range []string{"full.iso", "full.iso.sha256", "minimal.iso", "initrd.img", "initrd.addrsize"} {
+			response, _ := do(t, server, http.MethodGet, prefix+forged+files+file)
+			require.Equal(t, http.StatusUnauthorized, response.StatusCode)
+		}
+		for _, file := range []string{"rootfs.img", "kernel", "ins-file"} {
+			response, body := do(t, server, http.MethodGet, prefix+forged+files+file)
+			requireProblem(t, response, body, http.StatusConflict, "there is no ") // no token is required
+		}
+	}
+	path := "/byapikey/" + v.valid + files + "full.iso"
+	for _, ranges := range []string{"bytes=0-9", "bytes=10-19"} {
+		response, _ := do(t, server, http.MethodGet, path, "Range", ranges)
+		require.Equal(t, http.StatusPartialContent, response.StatusCode)
+	}
+	v.revoke()
+	response, body := do(t, server, http.MethodGet, path, "Range", "bytes=20-29")
+	require.Equal(t, http.StatusUnauthorized, response.StatusCode)
+	require.Contains(t, string(body), "the token was revoked")
+}
+
+func TestShortURL_bootFiles(t *testing.T) {
+	src := &source{image: build(t, base(t), "config"), code: "abcdefghijklmnop"}
+	server := serve(t, src)
+	response, body := do(t, server, http.MethodGet, "/i/abcdefghijklmnop/grub.cfg")
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Contains(t, string(body), "grub "+infraEnv)
+	response, body = do(t, server, http.MethodGet, "/i/abcdefghijklmnop/config.iso")
+	requireProblem(t, response, body, http.StatusConflict, "there is no config image")
+	for _, path := range []string{"/i/abcdefghijklmnop/shadow", "/i/wrong/grub.cfg", "/i/wrong/config.iso"} {
+		response, _ = do(t, server, http.MethodGet, path)
+		require.Equal(t, http.StatusNotFound, response.StatusCode)
+	}
 }

@@ -12,8 +12,8 @@ import (
 
 // infraEnvOf returns the ID of the infra-env in a token of a path. An API key of local
 // authentication contains the ID as "infra_env_id", an image token of single sign-on as "sub". The
-// signature is ignored, because the appliance does not authenticate clients. It serves these paths
-// for scripts that were written for services with authentication.
+// signature is ignored. The function is for an appliance that does not authenticate clients, which
+// serves these paths for scripts that were written for services with authentication.
 func infraEnvOf(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -45,19 +45,32 @@ type header struct {
 type claims struct {
 	Use        Use    `json:"auth_scheme,omitempty"`
 	InfraEnvID string `json:"infra_env_id"`
+	// Image is the revision of the image for which a URL was made, if URLs of different revisions
+	// must differ.
+	Image string `json:"image,omitempty"`
 }
 
 // Token returns the current token of an infra-env with the given keys. The signature is
 // deterministic (RFC 6979), so that equal keys result in equal images.
 func (i *Issuer) Token(keys *Keys, infraEnvID string, use Use) (string, error) {
+	return i.sign(keys, claims{Use: use, InfraEnvID: infraEnvID})
+}
+
+// RevisionToken returns a token for the URL of one revision of an infra-env's image. It differs for
+// each revision, but is valid for all of them.
+func (i *Issuer) RevisionToken(keys *Keys, infraEnvID, revision string) (string, error) {
+	return i.sign(keys, claims{Use: ForImage, InfraEnvID: infraEnvID, Image: revision})
+}
+
+func (i *Issuer) sign(keys *Keys, content claims) (string, error) {
 	if keys.Current == nil {
-		return "", fmt.Errorf("sign a token: infra-env %s has no signing key", infraEnvID)
+		return "", fmt.Errorf("sign a token: infra-env %s has no signing key", content.InfraEnvID)
 	}
 	pair, err := keys.Current.open(i.box)
 	if err != nil {
 		return "", err
 	}
-	text, err := encode(header{algorithm, keys.Current.ID, "JWT"}, claims{use, infraEnvID})
+	text, err := encode(header{algorithm, keys.Current.ID, "JWT"}, content)
 	if err != nil {
 		return "", err
 	}

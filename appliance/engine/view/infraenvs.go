@@ -1,11 +1,14 @@
 package view
 
 import (
+	"net/url"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/engine/record"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -36,6 +39,69 @@ func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 	})
 	return envs, err
 }
+
+// ImageToken returns the token for the URLs of an infra-env's images and files. It is "" if the
+// appliance does not authenticate machines.
+func (r *Reader) ImageToken(infraEnvID string) (string, error) {
+	if r.tokens == nil {
+		return "", nil
+	}
+	row, err := record.ReadInfraEnv(r.db, infraEnvID)
+	if err != nil {
+		return "", err
+	}
+	if row.AgentKeys.Current == nil {
+		return "", fault.New(fault.Unavailable,
+			"The signing key of infra-env %s is not generated yet; repeat the request in a moment.", infraEnvID)
+	}
+	return r.tokens.Token(&row.AgentKeys, infraEnvID, machine.ForImage)
+}
+
+// ImagePath returns the prefix of the paths of an infra-env's images, with a token if the appliance
+// authenticates machines.
+func (r *Reader) ImagePath(infraEnvID string) (string, error) {
+	token, err := r.ImageToken(infraEnvID)
+	if err != nil || token == "" {
+		return "/byid/" + infraEnvID, err
+	}
+	return "/byapikey/" + token, nil
+}
+
+// InitrdPath returns the path of the initial RAM disk of an infra-env, by the image service's own
+// path or by one with a token. The latter has no query, because some boot loaders split URLs at an
+// ampersand.
+func (r *Reader) InitrdPath(infraEnvID, version, arch string) (string, error) {
+	token, err := r.ImageToken(infraEnvID)
+	return initrdPath(infraEnvID, token, version, arch), err
+}
+
+func initrdPath(infraEnvID, token, version, arch string) string {
+	if token != "" {
+		return "/byapikey/" + token + "/" + version + "/" + arch + "/initrd.img"
+	}
+	return "/images/" + infraEnvID + "/pxe-initrd?" + url.Values{"arch": {arch}, "version": {version}}.Encode()
+}
+
+// InitrdPath returns the path of the initial RAM disk, see [Reader.InitrdPath].
+func (e *InfraEnv) InitrdPath() string {
+	return initrdPath(e.ID.String(), e.Token, e.OpenshiftVersion, e.CPUArchitecture)
+}
+
+// ScriptPath returns the path of the iPXE script of an infra-env, with the code of its short URL if
+// it has one. The script is of a type, or of the usual type for "".
+func ScriptPath(infraEnvID, code, script string) string {
+	path := "/ipxe/" + infraEnvID
+	if code != "" {
+		path = "/i/" + code + ".ipxe"
+	}
+	if script != "" {
+		path += "?" + url.Values{"ipxe_script_type": {script}}.Encode()
+	}
+	return path
+}
+
+// ScriptPath returns the path of the iPXE script, with a code if machines are authenticated.
+func (e *InfraEnv) ScriptPath(script string) string { return ScriptPath(e.ID.String(), e.code, script) }
 
 // CodeOfImage returns the code of an infra-env's short image URL and its expiry. The code is "" if
 // it was revoked. An expiry of zero means that the code does not expire.

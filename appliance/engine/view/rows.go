@@ -38,8 +38,13 @@ type InfraEnv struct {
 	*models.InfraEnv
 	Object       record.Object
 	Recipe       string // digest of the image recipe; "" if the recipe is not frozen
+	Token        string // for URLs of this revision of the image; "" if machines are not authenticated
 	sealedSecret string
+	code         string // of the short URL, if machines are authenticated
 }
+
+// revision returns a short name of the content of the image.
+func (e *InfraEnv) revision() string { return e.Recipe[:min(len(e.Recipe), 12)] }
 
 // Host is a host in the form of the API with the reports of its agent, and further fields for
 // projectors.
@@ -81,7 +86,12 @@ func (r Rows) InfraEnv(id string) (*InfraEnv, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &InfraEnv{&row.API, row.Object, row.Recipe.Digest, row.PullSecret}, nil
+	env := &InfraEnv{InfraEnv: &row.API, Object: row.Object, Recipe: row.Recipe.Digest, sealedSecret: row.PullSecret}
+	if r.reader.tokens != nil && row.AgentKeys.Current != nil {
+		env.code = row.Code.Code
+		env.Token, err = r.reader.tokens.RevisionToken(&row.AgentKeys, id, env.revision())
+	}
+	return env, err
 }
 
 // Host returns a host by its key, <infra-env id>/<host id>. A missing host is an error of kind

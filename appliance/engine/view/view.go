@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/record"
@@ -23,14 +24,16 @@ import (
 type Reader struct {
 	db         *store.DB
 	secrets    *sitekey.Box
+	tokens     *machine.Issuer // nil if machines are not authenticated
 	presence   *presence.Hosts
 	renderings renderings
 }
 
 // NewReader returns a reader of a store. Sealed values are opened with secrets, which may be nil if
-// the store has none. The times of last contact come from presence.
-func NewReader(db *store.DB, secrets *sitekey.Box, presence *presence.Hosts) *Reader {
-	return &Reader{db: db, secrets: secrets, presence: presence}
+// the store has none. URLs of images contain tokens of the issuer, which may be nil. The times of
+// last contact come from presence.
+func NewReader(db *store.DB, secrets *sitekey.Box, tokens *machine.Issuer, presence *presence.Hosts) *Reader {
+	return &Reader{db: db, secrets: secrets, tokens: tokens, presence: presence}
 }
 
 // DropHost deletes a deleted host from the cache.

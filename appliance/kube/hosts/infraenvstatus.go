@@ -63,7 +63,7 @@ func setInfraEnvStatus(object *agentinstall.InfraEnv, env *view.InfraEnv, by Pro
 	is.DebugInfo.EventsURL = serviceURL + restRoot + "/events?" + url.Values{"infra_env_id": {id}}.Encode()
 	is.DebugInfo.StaticNetworkDownloadURL = ""
 	if env.StaticNetworkConfig != "" {
-		is.DebugInfo.StaticNetworkDownloadURL = fileURL(serviceURL, id, "static-network-config", "")
+		is.DebugInfo.StaticNetworkDownloadURL = fileURL(serviceURL, env, "static-network-config", "")
 	}
 	if slices.ContainsFunc(is.Conditions, func(c agentinstall.Condition) bool {
 		return c.Type == conditionImageCreated && c.Status == corev1.ConditionFalse
@@ -105,40 +105,43 @@ func imageURL(serviceURL string, env *view.InfraEnv) (string, error) {
 	if *env.Type == models.ImageTypeMinimalIso {
 		file = "minimal.iso"
 	}
-	token := encode(header) + "." + encode(claims) + "." + encode([]byte(env.Recipe[:min(len(env.Recipe), 12)]))
+	token := env.Token
+	if token == "" {
+		token = encode(header) + "." + encode(claims) + "." + encode([]byte(env.Recipe[:min(len(env.Recipe), 12)]))
+	}
 	return serviceURL + "/byapikey/" + token + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture + "/" + file, nil
 }
 
 func artifactsOf(object *agentinstall.InfraEnv, env *view.InfraEnv,
 	serviceURL, bootURL string) agentinstall.BootArtifacts {
 	query := "?" + url.Values{"arch": {env.CPUArchitecture}, "version": {env.OpenshiftVersion}}.Encode()
-	id, script := env.ID.String(), ""
+	script := ""
 	if object.Spec.IPXEScriptType == bootOrderControl {
 		script = "boot-order-control"
 	}
-	scriptURL := fileURL(serviceURL, id, "ipxe-script", script)
+	scriptURL := fileURL(serviceURL, env, "ipxe-script", script)
 	if bootURL == "" {
 		bootURL = serviceURL
 	}
 	if bootURL != serviceURL {
-		scriptURL = bootURL + "/ipxe/" + id
-		if script != "" {
-			scriptURL += "?" + url.Values{"ipxe_script_type": {script}}.Encode()
-		}
+		scriptURL = bootURL + env.ScriptPath(script)
 	}
 	return agentinstall.BootArtifacts{
 		KernelURL:            bootURL + "/boot-artifacts/kernel" + query,
 		RootfsURL:            bootURL + "/boot-artifacts/rootfs" + query,
-		InitrdURL:            bootURL + "/images/" + id + "/pxe-initrd" + query,
+		InitrdURL:            bootURL + env.InitrdPath(),
 		IpxeScriptURL:        scriptURL,
-		DiscoveryIgnitionURL: fileURL(serviceURL, id, "discovery.ign", ""),
+		DiscoveryIgnitionURL: fileURL(serviceURL, env, "discovery.ign", ""),
 	}
 }
 
-func fileURL(serviceURL, infraEnvID, name, script string) string {
+func fileURL(serviceURL string, env *view.InfraEnv, name, script string) string {
 	query := url.Values{"file_name": {name}}
+	if env.Token != "" {
+		query.Set("api_key", env.Token)
+	}
 	if script != "" {
 		query.Set("ipxe_script_type", script)
 	}
-	return serviceURL + restRoot + "/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
+	return serviceURL + restRoot + "/infra-envs/" + env.ID.String() + "/downloads/files?" + query.Encode()
 }

@@ -107,6 +107,6 @@ export const atNetwork = (
 
 /** The common prefix of images' addresses, which can differ from the page's own. */
 const bootBase = ({ full }: NetworkAddresses): string => {
-  const end = full.indexOf('/byid/');
+  const end = full.search(/\/(byid|byapikey)\//);
   return end < 0 ? '' : full.slice(0, end);
 };
