@@ -292,7 +292,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		Releases:   configuredReleases(config).Releases,
 		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls,
-		Egress: a.egress, Logger: logger,
+		Egress: a.egress, Agents: a.agents, Logger: logger,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
 		Releases: releaseList(config.ReleaseImages), Logger: logger})

@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/agents"
 	"landfall/appliance/egress"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
@@ -21,6 +24,7 @@ import (
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/appliance/sentence"
 )
 
 // Request selects the checks.
@@ -48,7 +52,16 @@ type Options struct {
 	NTPSources       []string                                          // from the configuration
 	URLs             []string                                          // URLs of the appliance
 	Egress           *egress.Rules                                     // nil allows all addresses
+	Agents           Agents                                            // nil: hosts are not checked for tokens
 	Logger           *slog.Logger
+}
+
+// Agents knows which hosts have no token. Package agents implements it.
+type Agents interface {
+	// Enabled reports whether the appliance authenticates machines.
+	Enabled() bool
+	// Tokenless describes the infra-envs with hosts that have no token.
+	Tokenless() ([]agents.Tokens, error)
 }
 
 // Service checks the site of an appliance.
@@ -77,7 +90,11 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 			"error", err)
 	}
 	if clusterID == "" {
-		site.ConfigurationFindings = s.configurationFindings()
+		tokens, err := s.tokenFindings()
+		if err != nil {
+			return nil, err
+		}
+		site.ConfigurationFindings = append(s.configurationFindings(), tokens...)
 	} else if err := s.addCluster(site, clusterID); err != nil {
 		return nil, err
 	}
@@ -112,6 +129,45 @@ func (s *Service) configurationFindings() []Finding {
 		findings = append(findings, finding)
 	}
 	return findings
+}
+
+// tokenFindings names the hosts that booted an image without a token: an appliance that
+// authenticates machines refuses them.
+func (s *Service) tokenFindings() ([]Finding, error) {
+	if s.Agents == nil {
+		return nil, nil
+	}
+	infraEnvs, err := s.Agents.Tokenless()
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	for _, infraEnv := range infraEnvs {
+		var names []string
+		for _, host := range infraEnv.TokenlessHosts {
+			names = append(names, cmp.Or(host.Name, host.ID))
+		}
+		finding := Finding{Area: Hosts, Subject: "hosts of " + infraEnv.Name, Status: Green,
+			Check:  "whether hosts booted a discovery image without a token",
+			Result: sentence.Shorten(fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", ")), 400)}
+		until := infraEnv.TokenlessUntil
+		switch {
+		case !s.Agents.Enabled() && len(names) > 0:
+			finding.Advice = "Nothing now. If auth is set to local, boot these hosts from a new image, or accept them " +
+				"without a token for some hours."
+		case until != nil:
+			finding.Status = Amber
+			finding.Result += "; machines without a token are accepted until " + until.UTC().Format(time.RFC3339)
+			finding.Advice = "Boot these hosts from the current image, and end the permission."
+		default:
+			finding.Status = Amber
+			finding.Result += "; the appliance refuses them"
+			finding.Advice = "Boot these hosts from the current image, or accept the infra-env's machines without a " +
+				"token for some hours."
+		}
+		findings = append(findings, finding)
+	}
+	return findings, nil
 }
 
 // diagnoseNames checks only the names of a cluster.
