@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -152,15 +151,13 @@ func TestInfraEnvs_iPXEScripts(t *testing.T) {
 		p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "rd.debug"}}
 	})
 	require.NoError(t, err)
-	base := d.url[:strings.Index(d.url, "/api/")]
+	base, _, _ := strings.Cut(env.DownloadURL, "/byid/")
 	of := "?arch=x86_64&version=" + env.OpenshiftVersion
 	params := installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID, FileName: "ipxe-script"}
 	boot, err := d.infraEnvFile(&params)
 	require.NoError(t, err)
-	token := regexp.MustCompile(`/byapikey/([^/]+)/`).FindStringSubmatch(boot)
-	require.NotNil(t, token, boot)
 	require.Equal(t, "#!ipxe\n"+
-		"initrd --name initrd "+base+"/byapikey/"+token[1]+"/"+env.OpenshiftVersion+"/x86_64/initrd.img\n"+
+		"initrd --name initrd "+base+"/images/"+env.ID.String()+"/pxe-initrd"+of+"\n"+
 		"kernel "+base+"/boot-artifacts/kernel"+of+" initrd=initrd coreos.live.rootfs_url="+
 		base+"/boot-artifacts/rootfs"+of+
 		" random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 "+
@@ -170,8 +167,8 @@ func TestInfraEnvs_iPXEScripts(t *testing.T) {
 	params.IpxeScriptType = conv.Pointer("boot-order-control")
 	chain, err := d.infraEnvFile(&params)
 	require.NoError(t, err)
-	require.Equal(t, "#!ipxe\nchain "+base+"/api/assisted-install/v2/infra-envs/"+env.ID.String()+
-		"/downloads/files?api_key="+token[1]+"&file_name=ipxe-script&mac=${net0/mac}\n", chain)
+	require.Equal(t, "#!ipxe\nchain "+d.url[:strings.Index(d.url, "/api/")]+"/api/assisted-install/v2/infra-envs/"+
+		env.ID.String()+"/downloads/files?file_name=ipxe-script&mac=${net0/mac}\n", chain)
 	mac := strfmt.MAC("52:54:00:00:00:77")
 	params.Mac = &mac
 	again, err := d.infraEnvFile(&params)

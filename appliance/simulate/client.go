@@ -85,7 +85,16 @@ const basePath = "/api/assisted-install"
 // newConnection returns a connection to the appliance at base, its root URL. The agent sends the
 // token as X-Secret-Key.
 func newConnection(base *url.URL, token string, transport http.RoundTripper) *connection {
-	carrier := &carrier{base: transport, token: token}
+	return connectionOf(base, &carrier{base: transport, agent: true, token: token})
+}
+
+// newOperator returns a connection of the person who starts simulated hosts. The bearer token is ""
+// if the appliance does not authenticate people.
+func newOperator(base *url.URL, bearer string, transport http.RoundTripper) *connection {
+	return connectionOf(base, &carrier{base: transport, bearer: bearer})
+}
+
+func connectionOf(base *url.URL, carrier *carrier) *connection {
 	runtime := client.New(base.Host, strings.TrimRight(base.Path, "/")+basePath, []string{base.Scheme})
 	runtime.Transport = carrier
 	return &connection{
@@ -131,8 +140,10 @@ func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) 
 // carrier sends the requests of all hosts. It adds the agent's headers, stores the status and
 // reason of a rejection, and drops a request if the host's link is down.
 type carrier struct {
-	base  http.RoundTripper
-	token string
+	base   http.RoundTripper
+	agent  bool // sends the token, also an empty one, as a real agent does
+	token  string
+	bearer string // of a person or a program
 }
 
 var errLinkDown = errors.New("the host's link is down")
@@ -143,8 +154,11 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	request = request.Clone(request.Context())
 	request.Header.Set("X-Request-Id", uuid.NewString())
-	if c.token != "" {
+	if c.agent {
 		request.Header.Set("X-Secret-Key", c.token)
+	}
+	if c.bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+c.bearer)
 	}
 	response, err := c.base.RoundTrip(request)
 	if err != nil {

@@ -145,7 +145,7 @@ func (h *host) finish(ctx context.Context, err error) error {
 // machines stay on. A host in an installation continues it. It does not register again, because the
 // appliance would interpret that as a reboot.
 func (h *host) resume(ctx context.Context) (*models.Host, medium, error) {
-	operator := newConnection(h.group.base, "", h.group.transport)
+	operator := newOperator(h.group.base, h.group.Token, h.group.transport)
 	var recorded *models.Host
 	err := h.group.retry(ctx, func() (err error) {
 		recorded, err = operator.host(ctx, h.ref)

@@ -58,6 +58,9 @@ type HostGroup struct {
 	Clock clockwork.Clock
 	// Logger logs one line per event; nil discards them.
 	Logger *slog.Logger
+	// Token is the bearer token of an operator, with which the hosts request their image. It is ""
+	// if the appliance does not authenticate people. Agents use the token in the image.
+	Token string
 	// HTTP provides the transport of all hosts; nil means a separate transport.
 	HTTP *http.Client
 	// Seed distinguishes the hosts of two groups for one infra-env. Equal seeds result in equal

@@ -22,6 +22,7 @@ import (
 // of groups in this process.
 type Kubelets struct {
 	URL    string // of the appliance
+	Token  string // of an operator; "" if the appliance does not authenticate people
 	Spokes *Spokes
 	Speed  float64         // factor relative to real hosts
 	Clock  clockwork.Clock // nil means the real clock
@@ -34,7 +35,7 @@ func (k *Kubelets) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the appliance's URL: %w", err)
 	}
-	api := newConnection(base, "", http.DefaultTransport)
+	api := newOperator(base, k.Token, http.DefaultTransport)
 	clock := k.Clock
 	if clock == nil {
 		clock = clockwork.NewRealClock()

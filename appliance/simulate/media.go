@@ -55,7 +55,7 @@ func (h *host) insert(ctx context.Context) (*media, error) {
 
 func (h *host) readMedia(ctx context.Context) (*media, error) {
 	group := h.group
-	operator := newConnection(group.base, "", group.transport)
+	operator := newOperator(group.base, group.Token, group.transport)
 	var address string
 	err := group.retry(ctx, func() (err error) {
 		address, err = operator.imageURL(ctx, h.ref.infraEnv)
