@@ -153,8 +153,8 @@ func (s *Service) tokenFindings() ([]Finding, error) {
 		until := infraEnv.TokenlessUntil
 		switch {
 		case !s.Agents.Enabled() && len(names) > 0:
-			finding.Advice = "Nothing now. If auth is set to local, boot these hosts from a new image, or accept them " +
-				"without a token for some hours."
+			finding.Advice = "Nothing now. If auth is set to local, boot these hosts from a new image, or accept " +
+				"them without a token for some hours."
 		case until != nil:
 			finding.Status = Amber
 			finding.Result += "; machines without a token are accepted until " + until.UTC().Format(time.RFC3339)
