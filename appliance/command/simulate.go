@@ -47,6 +47,9 @@ func newSimulateHosts() *cobra.Command {
 			if group.URL, err = target.URL(); err != nil {
 				return err
 			}
+			if group.Token, group.HTTP, err = target.Credentials(); err != nil {
+				return err
+			}
 			group.Observer = hostPrinter(cmd.OutOrStdout())
 			return stoppedQuietly(cmd.Context(), group.Run(cmd.Context()))
 		},

@@ -184,6 +184,19 @@ func (c *Client) HTTP() (*http.Client, error) {
 	return found.http, nil
 }
 
+// Credentials returns the token, or "", and an HTTP client that trusts the appliance and does not
+// send the token.
+func (c *Client) Credentials() (token string, plain *http.Client, err error) {
+	found, err := c.find()
+	if err != nil {
+		return "", nil, err
+	}
+	if authorizing, ok := found.http.Transport.(*authorizing); ok {
+		return found.token, &http.Client{Transport: authorizing.next}, nil
+	}
+	return "", found.http, nil
+}
+
 // Do sends a request to a path. The caller closes the body of the response, which may have any
 // status; see [Client.Refusal].
 func (c *Client) Do(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response,
