@@ -129,7 +129,7 @@ func (p *amsSite) install() {
 // receipts.
 func (p *amsSite) runCourier() {
 	export := p.post("/exports", nil, http.StatusOK)
-	file, err := ams.ReadCourier(bytes.NewReader(export), ams.Export)
+	file, err := ams.ReadCourier(bytes.NewReader(export), ams.Export, nil)
 	require.NoError(p, err)
 	key, err := sitekey.LoadOrCreate(p.TempDir())
 	require.NoError(p, err)
@@ -228,7 +228,7 @@ func (p *amsSite) requireNoSecrets() {
 		require.False(p, bytes.Contains(p.log.bytes(), secret), "the log contains %s", secret)
 	}
 	for _, file := range p.carried {
-		read, err := ams.ReadCourier(bytes.NewReader(file), kindOf(file))
+		read, err := ams.ReadCourier(bytes.NewReader(file), kindOf(file), nil)
 		require.NoError(p, err)
 		text, err := json.Marshal(read)
 		require.NoError(p, err)
@@ -249,7 +249,7 @@ func (p *amsSite) requireNoSecrets() {
 }
 
 func kindOf(file []byte) ams.CourierKind {
-	if _, err := ams.ReadCourier(bytes.NewReader(file), ams.Export); err == nil {
+	if _, err := ams.ReadCourier(bytes.NewReader(file), ams.Export, nil); err == nil {
 		return ams.Export
 	}
 	return ams.Receipts

@@ -118,21 +118,27 @@ func (r *Relay) ImportReceipts(ctx context.Context, from io.Reader, trust string
 }
 
 func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Imported, error) {
-	file, err := ReadCourier(from, Receipts)
+	file, err := ReadCourier(from, Receipts, func(h CourierHeader) error { return r.acceptReceipts(ctx, h, trust) })
 	if err != nil {
 		return Imported{}, err
 	}
-	h := file.Header
+	var counts Imported
+	for i := 0; err == nil && i < len(file.Entries); i++ {
+		err = r.applyReceipt(ctx, file.Header.Export, &file.Entries[i], &counts)
+	}
+	return counts, errors.Join(err, r.rescan())
+}
+
+// acceptReceipts checks that receipts answer an export of this site and have a trusted signature.
+func (r *Relay) acceptReceipts(ctx context.Context, h CourierHeader, trust string) error {
 	fingerprint := h.Key.Fingerprint()
 	if h.Site != r.options.Key.Public().Fingerprint() {
-		return Imported{}, refuseFile("it answers an export of another site (%s)", h.Site)
+		return refuseFile("it answers an export of another site (%s)", h.Site)
 	}
 	if h.APIURL != r.options.URL {
-		return Imported{}, refuseFile("it is for %s, but this site reports to %s", h.APIURL, r.options.URL)
+		return refuseFile("it is for %s, but this site reports to %s", h.APIURL, r.options.URL)
 	}
-	var counts Imported
-	err = r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		counts = Imported{}
+	return r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		if trust == fingerprint {
 			if err := trustedKeys.Put(tx, fingerprint, &trustedKey{h.Key, r.options.Clock.Now().UTC()}); err != nil {
 				return err
@@ -145,10 +151,6 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 		}
 		return nil
 	})
-	for i := 0; err == nil && i < len(file.Entries); i++ {
-		err = r.applyReceipt(ctx, h.Export, &file.Entries[i], &counts)
-	}
-	return counts, errors.Join(err, r.rescan())
 }
 
 // applyReceipt applies a receipt. A repeated receipt changes nothing.

@@ -44,7 +44,7 @@ func (s *site) export() []byte {
 
 func (c *courier) push(ctx context.Context, text []byte) ([]byte, error) {
 	c.Helper()
-	file, err := ReadCourier(bytes.NewReader(text), Export)
+	file, err := ReadCourier(bytes.NewReader(text), Export, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +282,7 @@ func TestCourier_clusterDeletedDuringLease(t *testing.T) {
 }
 
 func countLater(s *site, receipts []byte) int {
-	file, err := ReadCourier(bytes.NewReader(receipts), Receipts)
+	file, err := ReadCourier(bytes.NewReader(receipts), Receipts, nil)
 	require.NoError(s, err)
 	later := 0
 	for _, entry := range file.Entries {
@@ -333,7 +333,7 @@ func FuzzReadCourier(f *testing.F) {
 		_, err := zip.Write(text)
 		require.NoError(t, err)
 		require.NoError(t, zip.Close())
-		read, err := ReadCourier(&packed, Export)
+		read, err := ReadCourier(&packed, Export, nil)
 		if err != nil {
 			require.ErrorIs(t, err, ErrCourier)
 			return

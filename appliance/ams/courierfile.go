@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/archive"
 	"landfall/appliance/fault"
 	"landfall/appliance/sitekey"
 )
@@ -26,6 +27,15 @@ const (
 	courierVersion = 1
 	courierPurpose = sitekey.Purpose("landfall ams courier")
 	maxCourier     = 1 << 30 // bytes, uncompressed
+)
+
+// Limits of a courier file. 10,000 clusters have some 2 MiB.
+const (
+	// MaxCourierBytes is the largest size of a courier file.
+	MaxCourierBytes = 32 << 20
+	maxCourierLine  = 4 << 20 // bytes
+	maxCourierLines = 1 << 20
+	courierTime     = time.Minute
 )
 
 // CourierKind is the kind of a courier file.
@@ -111,69 +121,137 @@ func refuseFile(format string, args ...any) error {
 }
 
 // ReadCourier reads a courier file of the given kind. It rejects a file that is truncated, altered,
-// of another kind or of a newer version. The caller checks whether the key is trusted.
-func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
-	zip, err := gzip.NewReader(r)
-	if err != nil {
-		return nil, refuseFile("it was not written by landfall ams export or push")
-	}
-	text, err := io.ReadAll(io.LimitReader(zip, maxCourier))
-	if err != nil {
-		return nil, refuseFile("it is damaged or truncated (%v); copy it again", err)
-	}
-	body := bytes.TrimSuffix(text, []byte("\n"))
-	end := bytes.LastIndexByte(body, '\n') + 1
-	if end == 0 {
-		return nil, refuseFile("it was not written by landfall ams export or push")
+// of another kind or of a newer version. The file is first read as a stream that only verifies its
+// signature. Then accept decides about the header, and in particular whether the key is trusted;
+// nil accepts all. Only then the clusters are read.
+func ReadCourier(r io.Reader, kind CourierKind, accept func(CourierHeader) error) (*CourierFile, error) {
+	packed, err := io.ReadAll(io.LimitReader(r, MaxCourierBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the courier file: %w", err)
+	case len(packed) > MaxCourierBytes:
+		return nil, refuseFile("it has more than %d MiB", MaxCourierBytes>>20)
 	}
 	file := &CourierFile{}
-	lines := bufio.NewReader(bytes.NewReader(text[:end]))
-	if err := readLine(lines, &file.Header); err != nil || file.Header.Format != courierFormat {
-		return nil, refuseFile("it was not written by landfall ams export or push")
+	if err := verifyCourier(packed, kind, &file.Header); err != nil {
+		return nil, err
 	}
-	switch h := file.Header; {
-	case h.Version > courierVersion:
-		return nil,
-			refuseFile("its version is %d, but this program supports versions up to %d; update this program",
-				h.Version, courierVersion)
-	case h.Kind != kind:
-		return nil,
-			refuseFile("it contains %s; expected %s: landfall ams push reads an export, "+
-				"landfall ams import reads receipts", h.Kind, kind)
-	}
-	var trailer courierTrailer
-	if err := json.Unmarshal(body[end:], &trailer); err != nil || trailer.SHA256 == "" {
-		return nil, refuseFile("its end is missing; copy it again")
-	}
-	sum := sha256.Sum256(text[:end])
-	if hex.EncodeToString(sum[:]) != trailer.SHA256 {
-		return nil, refuseFile("its content does not match its digest; copy it again")
-	}
-	if err := file.Header.Key.Verify(courierPurpose, sum[:], trailer.Signature); err != nil {
-		return nil, refuseFile("its signature is not valid; copy it again")
-	}
-	for {
-		var entry CourierEntry
-		err := readLine(lines, &entry)
-		if errors.Is(err, io.EOF) {
-			break
+	if accept != nil {
+		if err := accept(file.Header); err != nil {
+			return nil, err
 		}
+	}
+	lines, err := openCourier(packed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lines.next(); err != nil { // the header
+		return nil, err
+	}
+	for range file.Header.Entries {
+		line, err := lines.next()
 		if err != nil {
+			return nil, err
+		}
+		var entry CourierEntry
+		if err := json.Unmarshal(line, &entry); err != nil {
 			return nil, refuseFile("a line cannot be read (%v)", err)
 		}
 		file.Entries = append(file.Entries, entry)
 	}
-	if len(file.Entries) != trailer.Count || trailer.Count != file.Header.Entries {
-		return nil, refuseFile("it contains %d clusters instead of %d; copy it again", len(file.Entries),
-			file.Header.Entries)
-	}
 	return file, nil
 }
 
-func readLine(lines *bufio.Reader, into any) error {
-	line, err := lines.ReadBytes('\n')
+// verifyCourier reads a file as a stream and verifies its digest and its signature. It holds one
+// line at a time.
+func verifyCourier(packed []byte, kind CourierKind, header *CourierHeader) error {
+	lines, err := openCourier(packed)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(line, into)
+	first, err := lines.next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := json.Unmarshal(first, header); err != nil || header.Format != courierFormat {
+		return refuseFile("it was not written by landfall ams export or push")
+	}
+	switch {
+	case header.Version > courierVersion:
+		return refuseFile("its version is %d, but this program supports versions up to %d; update this program",
+			header.Version, courierVersion)
+	case header.Kind != kind:
+		return refuseFile("it contains %s; expected %s: landfall ams push reads an export, "+
+			"landfall ams import reads receipts", header.Kind, kind)
+	}
+	digest, count := sha256.New(), 0
+	last := append([]byte(nil), first...)
+	for {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		digest.Write(last)
+		count++
+		last = append(last[:0], line...)
+	}
+	var trailer courierTrailer
+	if err := json.Unmarshal(last, &trailer); err != nil || trailer.SHA256 == "" || count == 0 {
+		return refuseFile("its end is missing; copy it again")
+	}
+	sum := digest.Sum(nil)
+	if hex.EncodeToString(sum) != trailer.SHA256 {
+		return refuseFile("its content does not match its digest; copy it again")
+	}
+	if err := header.Key.Verify(courierPurpose, sum, trailer.Signature); err != nil {
+		return refuseFile("its signature is not valid; copy it again")
+	}
+	if entries := count - 1; entries != trailer.Count || trailer.Count != header.Entries {
+		return refuseFile("it contains %d clusters instead of %d; copy it again", entries, header.Entries)
+	}
+	return nil
+}
+
+// courierLines reads the lines of a courier file within limits.
+type courierLines struct {
+	in    *bufio.Reader
+	guard *archive.Guard
+	line  []byte
+}
+
+func openCourier(packed []byte) (*courierLines, error) {
+	guard := archive.NewGuard(archive.Limits{Bytes: maxCourier, Entries: maxCourierLines, Time: courierTime})
+	zip, err := gzip.NewReader(guard.Packed(bytes.NewReader(packed)))
+	if err != nil {
+		return nil, refuseFile("it was not written by landfall ams export or push")
+	}
+	return &courierLines{in: bufio.NewReader(guard.Unpacked(zip)), guard: guard}, nil
+}
+
+// next returns the next line with its end, or io.EOF. The line is valid until the next call.
+func (l *courierLines) next() ([]byte, error) {
+	if err := l.guard.Entry(); err != nil {
+		return nil, refuseFile("it %v", err)
+	}
+	l.line = l.line[:0]
+	for {
+		part, err := l.in.ReadSlice('\n')
+		if l.line = append(l.line, part...); len(l.line) > maxCourierLine {
+			return nil, refuseFile("it has a line of more than %d MiB", maxCourierLine>>20)
+		}
+		switch over, isLimit := errors.AsType[*archive.LimitError](err); {
+		case err == nil, errors.Is(err, io.EOF) && len(l.line) > 0:
+			return l.line, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		case isLimit:
+			return nil, refuseFile("it %v", over)
+		default:
+			return nil, refuseFile("it is damaged or truncated (%v); copy it again", err)
+		}
+	}
 }

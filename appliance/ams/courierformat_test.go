@@ -21,7 +21,7 @@ func readCourierFile(t *testing.T, path string, kind CourierKind) *CourierFile {
 	content, err := os.Open(path)
 	require.NoError(t, err)
 	defer content.Close()
-	file, err := ReadCourier(content, kind)
+	file, err := ReadCourier(content, kind, nil)
 	require.NoError(t, err)
 	require.Len(t, file.Entries, 2)
 	return file

@@ -221,3 +221,11 @@ func (b *progressFile) receipt(was CourierEntry, outcome result) CourierEntry {
 	}
 	return receipt
 }
+
+func readLine(lines *bufio.Reader, into any) error {
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, into)
+}

@@ -205,6 +205,9 @@ type Server struct {
 	Operations OperationHistory `json:"operations"`
 	History    []Event          `json:"history"` // oldest first
 	Created    time.Time        `json:"created"`
+	// PasswordRemoved is set while the server waits for its password, which was removed because the
+	// BMC's address or the verification of its certificate changed.
+	PasswordRemoved bool `json:"password_removed,omitempty"`
 	// CredentialsGood is set after the BMC accepted the current credentials.
 	CredentialsGood bool `json:"credentials_good"`
 }

@@ -35,7 +35,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // failure is an error response of a BMC, or a request without a response.
 type failure struct {
 	method, path string
-	status       int // 0 if there was no response
+	plain        bool // the messages are the text of an answer without Redfish's messages
+	status       int  // 0 if there was no response
 	messages     []message
 	err          error // set if there was no response
 }
@@ -174,6 +175,7 @@ func readFailure(method, path string, status int, body []byte) *failure {
 	fields, err := decodeObject(body)
 	if err != nil {
 		if text := plainText(body); text != "" {
+			f.plain = true
 			f.messages = append(f.messages, message{text: text})
 		}
 		return f
@@ -237,7 +239,7 @@ func (s *session) explain(kind ErrorType, activity string, err error) error {
 		code = " (" + result.Code + ")"
 	}
 	detail := ""
-	if text := f.text(); text != "" {
+	if text := f.text(); text != "" && (s.known || !f.plain) {
 		detail = `; it reports: "` + text + `"`
 	}
 	switch {

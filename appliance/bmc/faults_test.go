@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 
 // removeSilently removes a server without further requests to its BMC.
 func (s *testSite) removeSilently(ctx context.Context, id string) {
-	_, err := s.manager.Change(ctx, id, func(d Desired) (Desired, error) {
+	_, err := s.manager.Change(ctx, id, nil, func(d Desired) (Desired, error) {
 		d.Detached = true
 		return d, nil
 	})

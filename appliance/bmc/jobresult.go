@@ -218,7 +218,7 @@ const (
 func (w *worker) saveRequestLog(ctx context.Context, s *session, j job, err error) error {
 	log := s.recorder.log
 	log.ID = requestLogID(uint64(log.Start.UnixNano()))
-	log.End = w.m.now()
+	log.End, log.Stranger = w.m.now(), !s.known
 	if err != nil {
 		log.Error = redact(err.Error(), s.password)
 		if errors.Is(err, context.Canceled) || errors.Is(err, errSuperseded) {

@@ -74,10 +74,36 @@ func (m *Manager) Ensure(ctx context.Context, id string, desired Desired) (*Serv
 	return m.updateDesired(ctx, id, true, func(Desired) (Desired, error) { return desired, nil })
 }
 
-// Change changes the desired state of an existing server. modify receives the current password in
-// plain text.
-func (m *Manager) Change(ctx context.Context, id string, modify func(Desired) (Desired, error)) (*Server, error) {
-	return m.updateDesired(ctx, id, false, modify)
+// Change changes the desired state of an existing server except its password, and the password if
+// it is not nil. A change of the BMC's address or of the verification of its certificate removes
+// the password unless it is given, so that it is never sent to a server of somebody else's choice.
+func (m *Manager) Change(ctx context.Context, id string, password *string,
+	modify func(Desired) (Desired, error)) (*Server, error) {
+	return m.updateDesired(ctx, id, false, func(before Desired) (Desired, error) {
+		desired, err := modify(before)
+		switch {
+		case password != nil && *password == "":
+			return desired, &RequestError{"password", fmt.Sprintf("The password for the BMC of %s is missing.",
+				desired.Name)}
+		case password != nil:
+			desired.Password = *password
+		case before.otherServer(desired):
+			desired.Password = ""
+		default:
+			desired.Password = before.Password
+		}
+		return desired, err
+	})
+}
+
+// otherServer reports whether requests may reach another server than before.
+func (d Desired) otherServer(after Desired) bool {
+	before, err := ParseAddress(d.Address)
+	if err != nil {
+		return true
+	}
+	address, err := ParseAddress(after.Address)
+	return err != nil || address.URL != before.URL || after.SkipVerify != d.SkipVerify || after.CA != d.CA
 }
 
 func (m *Manager) updateDesired(ctx context.Context, id string, create bool, modify func(Desired) (Desired,
@@ -112,7 +138,7 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 		if err != nil {
 			return err
 		}
-		if desired, err = desired.validated(); err != nil {
+		if desired, err = desired.checked(create || before.Password == "" && !r.PasswordRemoved); err != nil {
 			return err
 		}
 		server = r.server()
@@ -164,7 +190,23 @@ func (r *row) setDesired(desired, before Desired, now time.Time) {
 			r.State = Registering
 		}
 		r.Operations.Register = OperationMetric{}
+		r.requirePassword(before, now)
 	}
+}
+
+// requirePassword notes that the password was removed, or that it was entered again.
+func (r *row) requirePassword(before Desired, now time.Time) {
+	if r.Password != "" {
+		r.PasswordRemoved = false
+		return
+	}
+	message := fmt.Sprintf("The password for the BMC of %s was removed, because the address or the verification of "+
+		"the certificate changed; enter the password again.", r.Name)
+	if !r.PasswordRemoved {
+		r.addEvent(now, true, "PasswordRemoved", "%s", message)
+	}
+	r.PasswordRemoved = true
+	r.Error = &ErrorStatus{Type: RegistrationError, Message: message, Count: 1, Since: now}
 }
 
 func renameServer(tx *store.Tx, before, name, id string) error {

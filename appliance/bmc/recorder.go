@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jonboulle/clockwork"
 )
@@ -39,6 +41,7 @@ type recorder struct {
 	password   string
 	log        RequestLog
 	response   response
+	carried    bool              // the current request contains the password
 	bodies     map[string]string // path -> body of the last response, as logged
 	onResponse func(http.Header) // called after each response
 }
@@ -61,6 +64,8 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(sent)), nil }
 	}
+	_, secret, basic := r.BasicAuth()
+	t.carried = basic && secret != "" || t.password != "" && bytes.Contains(sent, []byte(t.password))
 	exchange.Request, exchange.RequestHeaders = t.readable(sent), t.headers(r.Header, "If-Match", "Authorization",
 		"X-Auth-Token")
 	t.response = response{method: r.Method, path: r.URL.RequestURI(), header: http.Header{}}
@@ -135,7 +140,14 @@ func (t *recorder) readable(body []byte) string {
 	return strings.ToValidUTF8(text, "�")
 }
 
-func (t *recorder) redact(text string) string { return redact(text, t.password) }
+// redact hides secrets. A server can repeat a short password only if it has just received it, and
+// elsewhere the same word is an ordinary one.
+func (t *recorder) redact(text string) string {
+	if len(t.password) < shortPassword && !t.carried {
+		return redact(text, "")
+	}
+	return redact(text, t.password)
+}
 
 // redacted replaces a secret.
 const redacted = "(hidden)"
@@ -161,11 +173,42 @@ func redact(text, password string) string {
 	text = sessionPaths.ReplaceAllString(text, "${1}"+redacted)
 	text = sessionIDs.ReplaceAllString(text, `${1}"`+redacted+`"`)
 	if password != "" {
-		text = strings.ReplaceAll(text, password, redacted)
-		text = strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(password)), redacted)
+		text = hide(text, password)
+		text = hide(text, base64.StdEncoding.EncodeToString([]byte(password)))
 	}
 	return text
 }
+
+// shortPassword is the length below which a password may be a part of ordinary words. Hiding it
+// there would make the text unreadable, and would reveal the password.
+const shortPassword = 8
+
+// hide replaces a secret in a text. A short secret is replaced only where it is a word by itself.
+func hide(text, secret string) string {
+	if len(secret) >= shortPassword {
+		return strings.ReplaceAll(text, secret, redacted)
+	}
+	var out strings.Builder
+	for at := 0; ; {
+		found := strings.Index(text[at:], secret)
+		if found < 0 {
+			out.WriteString(text[at:])
+			return out.String()
+		}
+		start, end := at+found, at+found+len(secret)
+		before, _ := utf8.DecodeLastRuneInString(text[:start])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		out.WriteString(text[at:start])
+		if inWord(before) || inWord(after) {
+			out.WriteString(text[start:end])
+		} else {
+			out.WriteString(redacted)
+		}
+		at = end
+	}
+}
+
+func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 
 // newRecorder returns a recorder of one session.
 func newRecorder(base http.RoundTripper, clock clockwork.Clock, password, about string, start time.Time) *recorder {

@@ -15,6 +15,9 @@ type RequestLog struct {
 	End       time.Time  `json:"end,omitzero"`
 	Error     string     `json:"outcome,omitempty"` // the error as a sentence; "" after success
 	Exchanges []Exchange `json:"exchanges"`
+	// Stranger is set if the server did not accept the credentials or is no BMC. Only
+	// administrators see its answers, because they may be those of any server.
+	Stranger bool `json:"stranger,omitempty"`
 	// number of exchanges that were dropped from the middle
 	Omitted  int `json:"left_out,omitempty"`
 	Repeated int `json:"repeated,omitempty"` // number of earlier sessions with the same error
@@ -32,6 +35,20 @@ type Exchange struct {
 	ResponseHeaders []string      `json:"answer_headers,omitempty"`
 	Response        string        `json:"answer,omitempty"`
 	Error           string        `json:"error,omitempty"` // set if there was no response
+}
+
+// WithoutAnswers returns the log without the contents of the answers.
+func (l RequestLog) WithoutAnswers() RequestLog {
+	exchanges := make([]Exchange, len(l.Exchanges))
+	for i, exchange := range l.Exchanges {
+		exchange.ResponseHeaders = nil
+		if exchange.Response != "" {
+			exchange.Response = "(shown to administrators only)"
+		}
+		exchanges[i] = exchange
+	}
+	l.Exchanges = exchanges
+	return l
 }
 
 // RequestLogs returns the latest request logs of a server, the oldest first.

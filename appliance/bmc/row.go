@@ -66,6 +66,8 @@ func (r *row) activity() string {
 	switch {
 	case r.State == Deleting:
 		return "It is being removed."
+	case r.PasswordRemoved:
+		return "It waits for the password of its BMC."
 	case r.Error != nil && !r.Error.RetryAt.IsZero():
 		return "The next attempt is at " + r.Error.RetryAt.Format(time.TimeOnly) + " UTC."
 	case r.System == nil, !r.CredentialsGood:
@@ -139,7 +141,10 @@ var (
 const maxImageURL = 255
 
 // validated returns the desired state in its normal form, or a *RequestError.
-func (d Desired) validated() (Desired, error) {
+func (d Desired) validated() (Desired, error) { return d.checked(true) }
+
+// checked is like validated. It accepts a missing password if the server may wait for it.
+func (d Desired) checked(passwordNeeded bool) (Desired, error) {
 	refuse := func(field, format string, args ...any) (Desired, error) {
 		return d, &RequestError{field, fmt.Sprintf(format, args...)}
 	}
@@ -155,7 +160,7 @@ func (d Desired) validated() (Desired, error) {
 	if d.Username == "" {
 		return refuse("username", "The user name for the BMC of %s is missing.", d.Name)
 	}
-	if d.Password == "" {
+	if d.Password == "" && passwordNeeded {
 		return refuse("password", "The password for the BMC of %s is missing.", d.Name)
 	}
 	if d.BootMAC != "" {

@@ -51,6 +51,7 @@ type session struct {
 	http    *http.Client
 	client  *gofish.APIClient
 	basic   bool // use Basic authentication, because the BMC offers no session
+	known   bool // the BMC has accepted the credentials and described the system
 	renewed bool // the session ended and was renewed once
 	vendor  Vendor
 	root    *resource

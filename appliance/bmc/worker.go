@@ -133,6 +133,8 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 	switch {
 	case r.State == Deleting:
 		return jobRemove, retry
+	case r.PasswordRemoved:
+		return jobRegister, never()
 	case r.System == nil, !r.CredentialsGood, r.pending(ActionInspect):
 		return jobRegister, retry
 	case r.Detached:
@@ -163,6 +165,9 @@ func (r *row) nextJob(lastSession time.Time) (job, time.Time) {
 	}
 	return j, at
 }
+
+// never returns a time that does not come.
+func never() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func (r *row) pending(kind ActionKind) bool { return r.Pending != nil && r.Pending.Kind == kind }
 
@@ -259,6 +264,9 @@ func (w *worker) newSession(r *row, j job) (*session, error) {
 	if err != nil {
 		return nil, &Error{Type: RegistrationError, Message: err.Error()}
 	}
+	if r.PasswordRemoved { // the server is being removed
+		return nil, &Error{Type: RegistrationError, Message: fmt.Sprintf("The BMC of %s has no password.", r.Name)}
+	}
 	password, err := w.m.options.Secrets.Open(r.Password)
 	if err != nil {
 		return nil, &Error{Type: RegistrationError, Err: err,
@@ -301,6 +309,7 @@ func (w *worker) runSession(ctx context.Context, s *session, r *row, j job, resu
 	if err := s.findSystem(ctx); err != nil {
 		return s.explain(kind, "find the system", err)
 	}
+	s.known = true
 	result.power = powerOf(s.system.object)
 	switch j {
 	case jobRegister:

@@ -42,7 +42,7 @@ func newAMSExport() *cobra.Command {
 				&file); err != nil {
 				return err
 			}
-			read, err := ams.ReadCourier(bytes.NewReader(file), ams.Export)
+			read, err := ams.ReadCourier(bytes.NewReader(file), ams.Export, nil)
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func newAMSPush() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("read the file: %w", err)
 			}
-			file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export)
+			file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export, nil)
 			if err != nil {
 				return err
 			}

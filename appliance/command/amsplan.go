@@ -51,7 +51,7 @@ func planOfFile(cmd *cobra.Command, path string) ([]ams.Planned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
-	file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export)
+	file, err := ams.ReadCourier(bytes.NewReader(text), ams.Export, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -128,12 +128,12 @@ func group(parent *cobra.Command, commands ...*cobra.Command) {
 	parent.SuggestionsMinimumDistance = 2
 }
 
-// interruptible returns a context that ends at the first SIGINT or SIGTERM. The second signal ends
-// the process immediately. The returned function restores the default handling.
+// interruptible returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second
+// signal ends the process immediately. The returned function restores the default handling.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	done := make(chan struct{})
 	var watcher sync.WaitGroup
 	watcher.Go(func() {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
@@ -26,13 +28,17 @@ func newServe() *cobra.Command {
 		Short: "Run the appliance",
 		Long: "Run the appliance until it is interrupted. It serves the page and the APIs, and installs clusters.\n\n" +
 			"Every key of the configuration file (see config.example.yaml) is also available as a flag and as an " +
-			"environment variable.",
+			"environment variable. SIGINT and SIGTERM stop the appliance; SIGHUP has no effect.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := config.Load(file, os.Environ(), cmd.Flags())
 			if err != nil {
 				return err
 			}
+			// A terminal that closes, or a service manager that asks to reload, must not stop
+			// installations. Changed certificates are reread without a signal.
+			signal.Ignore(syscall.SIGHUP)
+			defer signal.Reset(syscall.SIGHUP)
 			return runServe(cmd, config)
 		},
 	}

@@ -109,6 +109,16 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 
 // NoteMirrorProof adds the result of a mirror check to the events of a cluster.
 func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorProof) error {
+	return e.noteMirrorProof(ctx, id, proof, true)
+}
+
+// NoteNewMirrorProof is like NoteMirrorProof, but adds no event if the result is the same as the
+// last one. After each start, the appliance checks the mirror again for clusters that are ready.
+func (e *Engine) NoteNewMirrorProof(ctx context.Context, id string, proof MirrorProof) error {
+	return e.noteMirrorProof(ctx, id, proof, false)
+}
+
+func (e *Engine) noteMirrorProof(ctx context.Context, id string, proof MirrorProof, repeat bool) error {
 	if proof.Images == 0 {
 		return nil
 	}
@@ -117,6 +127,12 @@ func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorPro
 		if err != nil {
 			return err
 		}
+		result := fmt.Sprintf("%s: %d images, %d gaps", row.API.OcpReleaseImage, proof.Images, proof.Gaps)
+		if row.MirrorProof == result && !repeat {
+			return nil
+		}
+		row.MirrorProof = result
+		c.saveCluster(row)
 		if proof.Complete {
 			return c.clusterEvent(row, event.MirrorProven, models.EventSeverityInfo, "Cluster %s: %s", row.API.Name,
 				proof.Summary)

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
+
+	"landfall/appliance/archive"
 )
 
 const (
@@ -18,6 +21,10 @@ const (
 	logLine = 64 << 10
 	// logDepth is the maximum nesting of archives.
 	logDepth = 4
+	// Limits of an archive with logs, including the binary files that are omitted.
+	logBytes   = 8 << 30
+	logEntries = 100_000
+	logTime    = time.Minute
 )
 
 // errLogFull is the error of a log that exceeds LogLimit.
@@ -26,7 +33,8 @@ var errLogFull = errors.New("the log is too large")
 // CopyLog writes a log as text without secrets. Archives (tar, gzip) are written as the
 // concatenated texts in them. Binary files, and everything after LogLimit, are replaced by a note.
 func CopyLog(out io.Writer, in io.Reader, redactor *Redactor) error {
-	c := &logCopier{out: out, left: LogLimit, redactor: redactor}
+	c := &logCopier{out: out, left: LogLimit, redactor: redactor,
+		guard: archive.NewGuard(archive.Limits{Bytes: logBytes, Entries: logEntries, Time: logTime})}
 	return c.start(in)
 }
 
@@ -43,6 +51,7 @@ type logCopier struct {
 	out       io.Writer
 	left      int64
 	redactor  *Redactor
+	guard     *archive.Guard
 	insideKey bool // the current line is inside a private key
 }
 
@@ -67,11 +76,11 @@ func (c *logCopier) copy(in io.Reader, name string, depth int) error {
 	case depth > logDepth:
 		return c.print(fmt.Sprintf("==> %s: omitted, because archives are nested too deeply <==\n", name))
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		unpacked, err := gzip.NewReader(buffered)
+		unpacked, err := gzip.NewReader(c.guard.Packed(buffered))
 		if err != nil {
 			return c.noteReadError(name, err)
 		}
-		return c.copy(unpacked, name, depth+1)
+		return c.copy(c.guard.Unpacked(unpacked), name, depth+1)
 	case len(head) == tarMagic+5 && string(head[tarMagic:]) == "ustar":
 		return c.archive(tar.NewReader(buffered), name, depth)
 	}
@@ -86,11 +95,14 @@ func (c *logCopier) copy(in io.Reader, name string, depth int) error {
 	return c.text(buffered, name)
 }
 
-func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
+func (c *logCopier) archive(members *tar.Reader, name string, depth int) error {
 	for {
-		member, err := archive.Next()
+		member, err := members.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err == nil {
+			err = c.guard.Entry()
 		}
 		if err != nil {
 			return c.noteReadError(name, err)
@@ -98,7 +110,7 @@ func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
 		if member.Typeflag != tar.TypeReg {
 			continue
 		}
-		if err := c.copy(archive, strings.TrimPrefix(name+"/"+member.Name, "/"), depth+1); err != nil {
+		if err := c.copy(members, strings.TrimPrefix(name+"/"+member.Name, "/"), depth+1); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"landfall/appliance/archive"
 )
 
 // Import is a set of related files, such as oc-mirror's results directory: files with rules,
@@ -102,34 +105,39 @@ func CollectPath(name string) (*Import, error) {
 // Collect reads an import from the content of a named file: an archive (tar, tar.gz, zip) or one
 // document.
 func Collect(name string, content io.Reader) (*Import, error) {
-	in := bufio.NewReaderSize(content, 1<<10)
+	in, guard := bufio.NewReaderSize(content, 1<<10), archive.NewGuard(archive.Limits{Bytes: unpackedLimit,
+		Entries: entryLimit, Time: timeLimit})
 	head, err := in.Peek(262)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
-		unpacked, err := gzip.NewReader(in)
+		unpacked, err := gzip.NewReader(guard.Packed(in))
 		if err != nil {
 			return nil, &InputError{name, "", "is damaged: " + err.Error()}
 		}
-		return collectPlain(name, bufio.NewReaderSize(io.LimitReader(unpacked, unpackedLimit), 1<<10))
+		return collectPlain(name, bufio.NewReaderSize(guard.Unpacked(unpacked), 1<<10), guard)
 	}
-	return collectPlain(name, in)
+	return collectPlain(name, bufio.NewReaderSize(guard.Packed(in), 1<<10), guard)
 }
 
-// unpackedLimit limits the unpacked size of an archive in bytes.
-const unpackedLimit = 8 << 30
+// Limits of an archive. A workspace of oc-mirror contains the images' layers as files.
+const (
+	unpackedLimit = 8 << 30 // bytes
+	entryLimit    = 100_000
+	timeLimit     = time.Minute
+)
 
-func collectPlain(name string, in *bufio.Reader) (*Import, error) {
+func collectPlain(name string, in *bufio.Reader, guard *archive.Guard) (*Import, error) {
 	head, err := in.Peek(262)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, &InputError{name, "", "is damaged: " + err.Error()}
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return collectZip(name, in)
+		return collectZip(name, in, guard)
 	case len(head) == 262 && string(head[257:]) == "ustar":
-		return collectTar(name, in)
+		return collectTar(name, in, guard)
 	}
 	data, err := readLimited(in, importedFileLimit)
 	if err != nil {
@@ -191,12 +199,18 @@ func collectDir(dir fs.FS, name string) (*Import, error) {
 	return c.finish(name)
 }
 
-func collectTar(name string, in io.Reader) (*Import, error) {
+func collectTar(name string, in io.Reader, guard *archive.Guard) (*Import, error) {
 	c := &collector{}
-	for archive := tar.NewReader(in); ; {
-		header, err := archive.Next()
+	for members := tar.NewReader(in); ; {
+		header, err := members.Next()
 		if errors.Is(err, io.EOF) {
 			return c.finish(name)
+		}
+		if err == nil {
+			err = guard.Entry()
+		}
+		if over, ok := errors.AsType[*archive.LimitError](err); ok {
+			return nil, &InputError{name, "", over.Error() + "; import only the directory with oc-mirror's results"}
 		}
 		if err != nil {
 			return nil, &InputError{name, "", "is a damaged tar archive: " + err.Error()}
@@ -204,7 +218,7 @@ func collectTar(name string, in io.Reader) (*Import, error) {
 		if header.Typeflag != tar.TypeReg || !c.wants(header.Name, header.Size) {
 			continue
 		}
-		data, err := readLimited(archive, importedFileLimit)
+		data, err := readLimited(members, importedFileLimit)
 		if err != nil {
 			return nil, &InputError{name, header.Name, err.Error()}
 		}
@@ -216,17 +230,24 @@ func collectTar(name string, in io.Reader) (*Import, error) {
 // table of contents is at its end.
 const zipLimit = 64 << 20
 
-func collectZip(name string, in io.Reader) (*Import, error) {
+func collectZip(name string, in io.Reader, guard *archive.Guard) (*Import, error) {
 	data, err := readLimited(in, zipLimit)
 	if err != nil {
 		return nil, &InputError{name, "", err.Error()}
 	}
-	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if entries := zipEntries(data); entries > entryLimit {
+		return nil, &InputError{name, "", fmt.Sprintf("has more than %d entries; import only the directory with "+
+			"oc-mirror's results", entryLimit)}
+	}
+	members, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, &InputError{name, "", "is a damaged zip archive: " + err.Error()}
 	}
 	c := &collector{}
-	for _, entry := range archive.File {
+	for _, entry := range members.File {
+		if err := guard.Entry(); err != nil {
+			return nil, &InputError{name, "", err.Error() + "; import only the directory with oc-mirror's results"}
+		}
 		if !entry.Mode().IsRegular() || !c.wants(entry.Name, int64(min(entry.UncompressedSize64, importLimit+1))) {
 			continue
 		}
@@ -238,6 +259,10 @@ func collectZip(name string, in io.Reader) (*Import, error) {
 	}
 	return c.finish(name)
 }
+
+// zipEntries returns the number of entries in the table of contents of a zip archive, before the
+// table is read: the number of signatures of its records (APPNOTE 4.3.12).
+func zipEntries(data []byte) int { return bytes.Count(data, []byte("PK\x01\x02")) }
 
 func readZipEntry(entry *zip.File) ([]byte, error) {
 	file, err := entry.Open()

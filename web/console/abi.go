@@ -10,11 +10,13 @@ import (
 	"mime/multipart"
 	"net/http"
 	"path"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/abi"
 	"landfall/appliance/access"
+	"landfall/appliance/archive"
 	"landfall/web/operation"
 	"landfall/web/problem"
 	"landfall/web/recording"
@@ -23,8 +25,11 @@ import (
 // ABIRoute is the route to which agent-based installer directories are posted.
 const ABIRoute = BasePath + "/abi"
 
-// abiUploadBytes limits the size of a posted directory.
-const abiUploadBytes = abi.DirectoryBytes + 1<<20
+// Limits of a posted directory: its size and its files.
+const (
+	abiUploadBytes = abi.DirectoryBytes + 1<<20
+	abiEntries     = 10_000
+)
 
 // ABIDirectories imports and exports directories of the agent-based installer.
 type ABIDirectories interface {
@@ -95,12 +100,16 @@ func readDirectory(c echo.Context) ([]abi.File, error) {
 		if err != nil {
 			return nil, formProblem(err)
 		}
+		if len(files) == abiEntries {
+			return nil, problem.BadRequest("The directory has more than %d files.", abiEntries)
+		}
 		files = append(files, abi.File{Name: path.Clean("/" + part.FormName())[1:], Data: data})
 	}
 }
 
 func untar(body io.Reader) ([]abi.File, error) {
-	unpacked, err := gzip.NewReader(body)
+	guard := archive.NewGuard(archive.Limits{Bytes: abiUploadBytes, Entries: abiEntries, Time: time.Minute})
+	unpacked, err := gzip.NewReader(guard.Packed(body))
 	if err != nil {
 		return nil,
 			problem.BadRequest("The body is neither a form with the directory's files nor a tar.gz archive of the "+
@@ -108,10 +117,13 @@ func untar(body io.Reader) ([]abi.File, error) {
 				err)
 	}
 	var files []abi.File
-	for archive := tar.NewReader(io.LimitReader(unpacked, abiUploadBytes)); ; {
-		header, err := archive.Next()
+	for members := tar.NewReader(guard.Unpacked(unpacked)); ; {
+		header, err := members.Next()
 		if errors.Is(err, io.EOF) {
 			return files, nil
+		}
+		if err == nil {
+			err = guard.Entry()
 		}
 		if err != nil {
 			return nil, problem.BadRequest("The archive cannot be read, or has more than %d MiB: %v.",
@@ -120,7 +132,7 @@ func untar(body io.Reader) ([]abi.File, error) {
 		if header.Typeflag != tar.TypeReg {
 			continue
 		}
-		data, err := io.ReadAll(archive)
+		data, err := io.ReadAll(members)
 		if err != nil {
 			return nil, problem.BadRequest("The archive cannot be read, or has more than %d MiB: %v.",
 				abiUploadBytes>>20, err)

@@ -60,7 +60,7 @@ const AMSReceiptsRoute = AMSPath + "/receipts"
 
 // amsReceiptsBytes limits the size of a courier's receipts, which contain the AMS objects of all
 // clusters. It suffices for ten thousand clusters.
-const amsReceiptsBytes = 256 << 20
+const amsReceiptsBytes = ams.MaxCourierBytes
 
 // AMSOrder is the body of a command on a cluster's subscription.
 type AMSOrder struct {
@@ -166,7 +166,6 @@ func (s subscriptions) writeOperations() []operation.Operation {
 			Status:  http.StatusNoContent, Errors: []int{404}},
 		{ID: "importAMSReceipts", Method: http.MethodPost, Path: AMSReceiptsRoute,
 			Access: operation.For(access.Administrator), Handler: s.receipts, BodyLimit: amsReceiptsBytes,
-			Streams:    true,
 			Summary:    "Import the receipts of a courier",
 			Parameters: []operation.Parameter{{Name: "trust"}},
 			Body:       operation.File{},

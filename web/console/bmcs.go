@@ -26,7 +26,8 @@ type BMCs interface {
 	Find(idOrName string) (*bmc.Server, error)
 	// Ensure creates a server; its infra-env must exist.
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
-	Change(ctx context.Context, id string, alter func(bmc.Desired) (bmc.Desired, error)) (*bmc.Server, error)
+	Change(ctx context.Context, id string, password *string,
+		alter func(bmc.Desired) (bmc.Desired, error)) (*bmc.Server, error)
 	Remove(ctx context.Context, id string, powerOff bool) error
 	Boot(ctx context.Context, id, infraEnvID string) (*bmc.Server, error)
 	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
@@ -262,11 +263,10 @@ func (b bmcServers) change(c echo.Context) error {
 			return err
 		}
 	}
-	changed, err := b.Change(c.Request().Context(), server.ID, func(d bmc.Desired) (bmc.Desired, error) {
+	alter := func(d bmc.Desired) (bmc.Desired, error) {
 		set(&d.Name, given.Name)
 		set(&d.Address, given.Address)
 		set(&d.Username, given.Username)
-		set(&d.Password, given.Password)
 		set(&d.SkipVerify, given.SkipVerify)
 		set(&d.CA, given.CA)
 		set(&d.BootMAC, given.BootMAC)
@@ -277,7 +277,8 @@ func (b bmcServers) change(c echo.Context) error {
 			d.ImageURL = ""
 		}
 		return d, nil
-	})
+	}
+	changed, err := b.Change(c.Request().Context(), server.ID, given.Password, alter)
 	return answer(c, changed, err)
 }
 
@@ -354,5 +355,11 @@ func (b bmcServers) requestLogs(c echo.Context) error {
 		return err
 	}
 	logs, err := b.RequestLogs(server.ID)
+	identity := access.From(c.Request().Context())
+	for i := range logs {
+		if logs[i].Stranger && identity.Role < access.Administrator && identity.Kind != access.Nobody {
+			logs[i] = logs[i].WithoutAnswers()
+		}
+	}
 	return answer(c, map[string]any{"conversations": logs}, err)
 }

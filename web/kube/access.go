@@ -104,6 +104,8 @@ func ofAdministrators(group, resource string) bool {
 		return resource == "clusterimagesets"
 	case "agent-install.openshift.io":
 		return resource == "agentserviceconfigs"
+	case "metal3.io":
+		return resource == "baremetalhosts" // its address receives the password in its Secret
 	}
 	return false
 }

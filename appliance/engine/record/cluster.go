@@ -36,6 +36,8 @@ type Cluster struct {
 
 	// whether the cluster is installed although the mirror lacks images
 	MirrorGapsAccepted bool `json:"mirror_gaps_accepted,omitempty"`
+	// MirrorProof describes the last noted result of a mirror check; "" before the first one.
+	MirrorProof string `json:"mirror_proof,omitempty"`
 }
 
 // Release holds the contents of a cluster's release payload that hosts need.

@@ -245,5 +245,5 @@ func (p *Proofs) proveIfReady(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return p.engine.NoteMirrorProof(ctx, id, proof)
+	return p.engine.NoteNewMirrorProof(ctx, id, proof)
 }
