@@ -65,7 +65,8 @@ func (a *Appliance) guard(linksOnly bool,
 // accessOperations returns the operations on accounts, sessions and tokens.
 func (a *Appliance) accessOperations() []operation.Operation {
 	service := &access.Service{People: a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter,
-		Total: a.config.Sessions.Total, Open: a.open()}
+		Total: a.config.Sessions.Total, Open: a.open(),
+		Fingerprint: a.transport.fingerprint()}
 	return service.Operations()
 }
 

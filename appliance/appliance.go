@@ -169,7 +169,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if a.urls, err = config.URLs(a.address); err != nil {
 		return nil, err
 	}
-	if a.boot, err = discovery.ListenForBoot(ctx, config.BootAddress(), a.inbound.Listen); err != nil {
+	if a.boot, err = discovery.ListenForBoot(ctx, config.BootAddress(), a.listenForBoot); err != nil {
 		return nil, err
 	}
 	if a.networks, err = discovery.NewNetworks(a.urls, a.boot); err != nil {

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -123,4 +124,24 @@ func (a *Appliance) towardsMain(r *http.Request) string {
 		return ""
 	}
 	return web.AtPort(r, "https", port)
+}
+
+// listenForBoot opens the boot listener. If the default port is taken and the configuration names no
+// other one, it uses any free port, so that several appliances can run on one machine.
+func (a *Appliance) listenForBoot(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := a.inbound.Listen(ctx, address)
+	if err == nil || a.config.BootListen != "" {
+		return listener, err
+	}
+	host, _, splitErr := net.SplitHostPort(address)
+	if splitErr != nil {
+		return nil, err
+	}
+	listener, otherErr := a.inbound.Listen(ctx, net.JoinHostPort(host, "0"))
+	if otherErr != nil {
+		return nil, err
+	}
+	a.log.Warn("The default port of the boot listener is taken, so another one is used until the next start. Set "+
+		"boot_listen in the configuration.", "wanted", address, "used", listener.Addr().String())
+	return listener, nil
 }

@@ -117,9 +117,10 @@ func (s *Service) listClusters(c echo.Context) error {
 	}
 	owner, subscriptions := c.QueryParam("owner"), list(c, "ams_subscription_ids")
 	var wanted func(*models.Cluster) bool
-	if id != "" || owner != "" || len(subscriptions) > 0 {
+	scope := scopeOf(c)
+	if id != "" || owner != "" || len(subscriptions) > 0 || scope.Limited() {
 		wanted = func(cluster *models.Cluster) bool {
-			return (id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" ||
+			return scope.Cluster(cluster.ID.String()) && (id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" ||
 				cluster.UserName == owner) &&
 				(len(subscriptions) == 0 || slices.ContainsFunc(subscriptions,
 					func(id string) bool { return hasSubscription(cluster, id) }))

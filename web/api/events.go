@@ -51,6 +51,9 @@ func (s *Service) listEvents(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkEvents(scopeOf(c), filter.ClusterID, filter.InfraEnvID); err != nil {
+		return err
+	}
 	page, err := s.Engine.Events(filter)
 	if err != nil {
 		return err

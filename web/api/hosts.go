@@ -163,6 +163,9 @@ func (s *Service) bindHost(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if scope := scopeOf(c); !scope.Cluster(params.ClusterID.String()) {
+		return problem.Forbidden("you may not add hosts to cluster %s; ask an administrator", params.ClusterID)
+	}
 	host, err := s.Engine.BindHost(c.Request().Context(), infraEnvID(c), hostID(c), params.ClusterID.String())
 	return answer(c, http.StatusOK, host, err)
 }

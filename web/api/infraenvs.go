@@ -52,7 +52,7 @@ func (s *Service) listInfraEnvs(c echo.Context) error {
 		return err
 	}
 	envs, err := s.Engine.InfraEnvs(cluster) // all infra-envs have the same owner
-	if err == nil {
+	if envs = visible(scopeOf(c), envs); err == nil {
 		err = s.addTokens(c, envs...)
 	}
 	return answer(c, http.StatusOK, envs, err)

@@ -162,6 +162,7 @@ func (f *feed) follow(ctx context.Context, stream *stream, from uint64) error {
 
 // send sends the events of a batch of changes.
 func (f *feed) send(ctx context.Context, stream *stream, changes []store.Change) error {
+	scope := access.From(ctx).Scope
 	for _, change := range changes {
 		kind, key, _ := strings.Cut(strings.TrimPrefix(change.Key, "/"), "/")
 		event := Change{Revision: change.Revision, Kind: kind, ID: path.Base(key)}
@@ -170,11 +171,24 @@ func (f *feed) send(ctx context.Context, stream *stream, changes []store.Change)
 			return fmt.Errorf("find the cluster of %s: %w", change.Key, err)
 		}
 		event.ClusterID = cluster
+		if !inScope(scope, kind, key, cluster) {
+			continue
+		}
 		if err := stream.queue("change", strconv.FormatUint(change.Revision, 10), event); err != nil {
 			return err
 		}
 	}
 	return stream.flush()
+}
+
+// inScope reports whether a person with a limited scope may know of a change. The keys of hosts and
+// infra-envs begin with the ID of the infra-env.
+func inScope(scope access.Scope, kind, key, cluster string) bool {
+	if !scope.Limited() || cluster != "" && scope.Cluster(cluster) {
+		return true
+	}
+	infraEnv, _, _ := strings.Cut(key, "/")
+	return (kind == "infra-envs" || kind == "hosts") && scope.InfraEnv(infraEnv, cluster)
 }
 
 func (f *feed) clusterOf(ctx context.Context, kind, key string) (string, error) {

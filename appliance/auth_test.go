@@ -1,0 +1,237 @@
+package appliance_test
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	httptransport "github.com/go-openapi/runtime/client"
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/client"
+	"github.com/openshift/assisted-service/client/installer"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/config"
+	"landfall/appliance/simulate"
+	"landfall/web/access"
+)
+
+// withAuth enables authentication and TLS on a site.
+func (s *site) withAuth() *site {
+	s.config.TLS.Enabled, s.config.Auth = true, config.AuthLocal
+	return s
+}
+
+// bearer sends requests with a token.
+type bearer struct {
+	token string
+	base  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.base.RoundTrip(r)
+}
+
+// authenticated is a running appliance with authentication.
+type authenticated struct {
+	*site
+	t       *testing.T
+	url     string
+	trusted *http.Client // verifies the appliance, and sends no credentials
+	admin   *http.Client
+}
+
+const password = "correct horse battery staple"
+
+// startAuthenticated starts a site and makes the first administrator with the setup code.
+func startAuthenticated(t *testing.T, s *site) *authenticated {
+	t.Helper()
+	local, _ := s.withAuth().start(t)
+	a := &authenticated{site: s, t: t, url: strings.Replace(local, "http://", "https://", 1)}
+	a.trusted = s.trusting(t)
+	code, err := os.ReadFile(filepath.Join(s.config.DataDir, "setup-code"))
+	require.NoError(t, err)
+	var session access.Session
+	a.call(a.trusted, http.MethodPost, "/api/landfall/v1/setup", object{"code": strings.TrimSpace(string(code)),
+		"name": "ada", "password": password, "kind": "token"}).read(t, http.StatusOK, &session)
+	a.admin = a.with(session.Token)
+	return a
+}
+
+func (a *authenticated) with(token string) *http.Client {
+	return &http.Client{Transport: bearer{token, a.trusted.Transport}}
+}
+
+// program returns a client with a new token of a role.
+func (a *authenticated) program(role string) (*http.Client, string) {
+	a.t.Helper()
+	var made access.Token
+	a.call(a.admin, http.MethodPost, "/api/landfall/v1/tokens", object{"name": role, "role": role}).
+		read(a.t, http.StatusCreated, &made)
+	return a.with(made.Token), made.Token
+}
+
+func (a *authenticated) call(as *http.Client, method, path string, body any) answer {
+	a.t.Helper()
+	return callWith(a.t, as, method, a.url+path, body)
+}
+
+// upstreamClient returns the Assisted Installer's own client, which sends a token as its users do.
+func (a *authenticated) upstreamClient(token string) *client.AssistedInstall {
+	base, err := url.Parse(a.url)
+	require.NoError(a.t, err)
+	return client.New(client.Config{
+		URL:       &url.URL{Scheme: base.Scheme, Host: base.Host, Path: client.DefaultBasePath},
+		Transport: a.trusted.Transport, AuthInfo: httptransport.BearerToken(token),
+	})
+}
+
+func TestAuth_setupCodeMakesOneAdministrator(t *testing.T) {
+	s := newSite(t)
+	local, _ := s.withAuth().start(t)
+	setup, login := local+"/api/landfall/v1/setup", local+"/api/landfall/v1/login"
+	require.Equal(t, http.StatusUnauthorized, call(t, http.MethodGet, local+apiPath+"/clusters", nil).status)
+	file := filepath.Join(s.config.DataDir, "setup-code")
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	code, err := os.ReadFile(file)
+	require.NoError(t, err)
+
+	body := object{"code": "0000-0000-0000-0000", "name": "ada", "password": password, "kind": "token"}
+	requireRefusal(t, call(t, http.MethodPost, setup, body), http.StatusUnauthorized, "the setup code is wrong")
+	body = body.with(object{"code": strings.TrimSpace(string(code))})
+	requireRefusal(t, call(t, http.MethodPost, setup, body.with(object{"password": "short"})), http.StatusBadRequest,
+		"at least 8")
+	var session access.Session
+	call(t, http.MethodPost, setup, body).read(t, http.StatusOK, &session)
+	require.Equal(t, "admin", session.Role.String())
+	require.NoFileExists(t, file)
+	requireRefusal(t, call(t, http.MethodPost, setup, body), http.StatusConflict, "there is no setup code")
+
+	requireRefusal(t, call(t, http.MethodPost, login, object{"name": "ada", "password": "wrong"}),
+		http.StatusUnauthorized, "the name or the password is wrong")
+	var browser access.Session
+	call(t, http.MethodPost, login, object{"name": "ada", "password": password}).read(t, http.StatusOK, &browser)
+	require.Empty(t, browser.Token, "browsers get a cookie")
+}
+
+// TestAuth_installation installs a cluster with an operator's token and the Assisted Installer's own
+// client. The hosts carry the tokens of their images.
+func TestAuth_installation(t *testing.T) {
+	s := newSite(t)
+	s.config.Kubernetes.Enabled = true
+	a := startAuthenticated(t, s)
+	operator, token := a.program("operator")
+	viewer, _ := a.program("viewer")
+	api := a.upstreamClient(token).Installer
+	ctx := t.Context()
+
+	created, err := api.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{
+		NewClusterParams: &models.ClusterCreateParams{Name: conv.Pointer("site"), BaseDNSDomain: "site.test",
+			OpenshiftVersion: conv.Pointer(s.release.Version), PullSecret: conv.Pointer(pullSecret),
+			ControlPlaneCount: conv.Pointer[int64](1)}})
+	require.NoError(t, err)
+	cluster := *created.Payload.ID
+	env, err := api.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{
+		InfraenvCreateParams: &models.InfraEnvCreateParams{Name: conv.Pointer("site"), ClusterID: &cluster,
+			PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version}})
+	require.NoError(t, err)
+	envID := *env.Payload.ID
+	image, err := api.GetInfraEnvDownloadURL(ctx, &installer.GetInfraEnvDownloadURLParams{InfraEnvID: envID})
+	require.NoError(t, err)
+	response, err := a.trusted.Head(*image.Payload.URL)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode, "the URL of the image contains its token")
+
+	group := &simulate.HostGroup{URL: a.url, InfraEnvID: envID.String(), Count: 1, Speed: 1000,
+		Operator: operator.Transport, Spokes: sharedEnvironment.environment.spokes}
+	ended := make(chan error, 1)
+	go func() { ended <- group.Run(ctx) }()
+	status := func(wanted string) func() bool {
+		return func() bool {
+			got, err := api.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: cluster})
+			require.NoError(t, err)
+			require.NotEqual(t, models.ClusterStatusError, *got.Payload.Status, *got.Payload.StatusInfo)
+			return *got.Payload.Status == wanted
+		}
+	}
+	eventually(t, "the cluster becomes ready", status(models.ClusterStatusReady))
+	_, err = api.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: cluster})
+	require.NoError(t, err)
+	eventually(t, "the cluster is installed", status(models.ClusterStatusInstalled))
+	require.NoError(t, <-ended)
+
+	path := apiPath + "/clusters/" + cluster.String()
+	require.Equal(t, http.StatusOK, a.call(viewer, http.MethodGet, path, nil).status)
+	requireRefusal(t, a.call(viewer, http.MethodPost, path+"/actions/reset", nil), http.StatusForbidden,
+		"requires the role operator")
+	for _, secret := range []string{"/credentials", "/downloads/credentials?file_name=kubeconfig"} {
+		require.Equal(t, http.StatusForbidden, a.call(operator, http.MethodGet, path+secret, nil).status, secret)
+		got := a.call(a.admin, http.MethodGet, path+secret, nil)
+		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+	}
+	require.Equal(t, http.StatusOK, a.call(viewer, http.MethodGet,
+		"/apis/hive.openshift.io/v1/namespaces/default/clusterdeployments", nil).status)
+	require.Equal(t, http.StatusUnauthorized, a.call(a.trusted, http.MethodGet,
+		"/apis/hive.openshift.io/v1/namespaces/default/clusterdeployments", nil).status)
+}
+
+// TestAuth_endedSessionsAndTokens also checks that a change of the password ends the sessions.
+func TestAuth_endedSessionsAndTokens(t *testing.T) {
+	a := startAuthenticated(t, newSite(t))
+	viewer, _ := a.program("viewer")
+	whoami := func(as *http.Client) int { return a.call(as, http.MethodGet, "/api/landfall/v1/whoami", nil).status }
+	require.Equal(t, http.StatusOK, whoami(viewer))
+	require.Equal(t, http.StatusNoContent, a.call(a.admin, http.MethodDelete, "/api/landfall/v1/tokens/viewer",
+		nil).status)
+	require.Equal(t, http.StatusUnauthorized, whoami(viewer))
+
+	require.Equal(t, http.StatusOK, whoami(a.admin))
+	requireRefusal(t, a.call(a.admin, http.MethodDelete, "/api/landfall/v1/users/ada", nil), http.StatusConflict,
+		"the last administrator")
+	require.Equal(t, http.StatusNoContent, a.call(a.admin, http.MethodPut, "/api/landfall/v1/users/ada/password",
+		object{"old": password, "new": password + "!"}).status)
+	require.Equal(t, http.StatusUnauthorized, whoami(a.admin))
+}
+
+// TestAuth_scopeLimitsListsAndChanges checks a token for one of two clusters.
+func TestAuth_scopeLimitsListsAndChanges(t *testing.T) {
+	a := startAuthenticated(t, newSite(t))
+	var ids []string
+	for _, name := range []string{"mine", "other"} {
+		var made struct{ ID strfmt.UUID }
+		a.call(a.admin, http.MethodPost, apiPath+"/clusters", a.newCluster(name)).read(t, http.StatusCreated, &made)
+		ids = append(ids, made.ID.String())
+		a.call(a.admin, http.MethodPost, apiPath+"/infra-envs", a.newInfraEnv(name).with(object{
+			"cluster_id": made.ID})).read(t, http.StatusCreated, &made)
+		ids = append(ids, made.ID.String())
+	}
+	var made access.Token
+	a.call(a.admin, http.MethodPost, "/api/landfall/v1/tokens", object{"name": "limited", "role": "operator",
+		"clusters": []string{ids[0]}}).read(t, http.StatusCreated, &made)
+	limited := a.with(made.Token)
+	for _, kind := range []string{"/clusters", "/infra-envs"} {
+		var list []struct{ Name string }
+		a.call(limited, http.MethodGet, apiPath+kind, nil).read(t, http.StatusOK, &list)
+		require.Len(t, list, 1, kind)
+		require.Equal(t, "mine", list[0].Name)
+	}
+	for path, want := range map[string]int{
+		"/clusters/" + ids[0]: 200, "/infra-envs/" + ids[1]: 200, "/events?cluster_id=" + ids[0]: 200,
+		"/clusters/" + ids[2]: 403, "/infra-envs/" + ids[3]: 403, "/events?cluster_id=" + ids[2]: 403,
+		"/events?infra_env_id=" + ids[3]: 403, "/openshift-versions": 200,
+	} {
+		require.Equal(t, want, a.call(limited, http.MethodGet, apiPath+path, nil).status, path)
+	}
+	require.Equal(t, http.StatusForbidden, a.call(limited, http.MethodPost, apiPath+"/clusters",
+		a.newCluster("third")).status)
+}
