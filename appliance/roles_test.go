@@ -161,8 +161,8 @@ func destructiveLast(a, b *echo.Route) int {
 }
 
 // ownRules are operations that forbid some requests of permitted callers: the password of another
-// account.
-var ownRules = []string{"setUserPassword"}
+// account, and events outside of the scope.
+var ownRules = []string{"setUserPassword", "v2ListEvents"}
 
 func (g *guarded) permitted(o operation.Operation, caller caller) bool {
 	if caller.agent {
