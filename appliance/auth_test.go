@@ -153,7 +153,7 @@ func TestAuth_installation(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode, "the URL of the image contains its token")
 
 	group := &simulate.HostGroup{URL: a.url, InfraEnvID: envID.String(), Count: 1, Speed: 1000,
-		Operator: operator.Transport, Spokes: sharedEnvironment.environment.spokes}
+		HTTP: a.trusted, Token: token, Spokes: sharedEnvironment.environment.spokes}
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
 	status := func(wanted string) func() bool {
