@@ -1,12 +1,17 @@
 package appliance
 
 import (
+	"net/http"
 	"os"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
 
+	identity "landfall/appliance/access"
+	"landfall/appliance/access/ldap"
 	"landfall/appliance/access/limit"
+	"landfall/appliance/access/oidc"
+	"landfall/appliance/access/passkey"
 	"landfall/appliance/access/people"
 	"landfall/appliance/access/tokens"
 	"landfall/appliance/config"
@@ -27,6 +32,10 @@ type clients struct {
 	links   *discovery.Links
 	limiter *limit.Limiter
 	hosts   web.Hosts
+
+	oidc      *oidc.Provider  // nil without one in the configuration
+	directory *ldap.Directory // nil without one in the configuration
+	passkeys  *passkey.Passkeys
 }
 
 // openClients reads the accounts and tokens. Without an account, it writes the setup code.
@@ -45,7 +54,20 @@ func (a *Appliance) openClients() (*clients, error) {
 		Idle:   a.config.Sessions.Idle, Total: a.config.Sessions.Total}); err != nil {
 		return nil, err
 	}
-	c.tokens, err = tokens.New(tokens.Options{DB: a.db, Clock: clock, Logger: a.log})
+	if c.tokens, err = tokens.New(tokens.Options{DB: a.db, Clock: clock, Logger: a.log}); err != nil {
+		return nil, err
+	}
+	if a.config.OIDC.Enabled() {
+		if c.oidc, err = oidc.New(a.config.OIDC.Options(clock)); err != nil {
+			return nil, err
+		}
+	}
+	if a.config.LDAP.Enabled() {
+		if c.directory, err = ldap.New(a.config.LDAP.Options()); err != nil {
+			return nil, err
+		}
+	}
+	c.passkeys, err = passkey.New(clock)
 	return c, err
 }
 
@@ -56,17 +78,31 @@ func (a *Appliance) open() bool { return a.config.Auth == config.AuthNone }
 // credentials of people and programs.
 func (a *Appliance) guard(linksOnly bool,
 	refused func(echo.Context, operation.Operation, int)) *access.Guard {
-	return access.New(access.Options{
+	options := access.Options{
 		Sessions: a.clients.people, Tokens: a.clients.tokens, Agents: a.agents, Links: a.clients.links,
 		Relations: relations{a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused,
-	})
+	}
+	if a.clients.oidc != nil {
+		options.Bearers = bearers{a.clients.oidc}
+	}
+	return access.New(options)
+}
+
+// bearers implements access.Bearers with the ID tokens of an OpenID Connect provider.
+type bearers struct{ provider *oidc.Provider }
+
+// VerifyBearer implements access.Bearers.
+func (b bearers) VerifyBearer(r *http.Request, token string) (identity.Identity, bool) {
+	person, err := b.provider.VerifyBearer(r.Context(), token)
+	return person.Identity(), err == nil
 }
 
 // accessOperations returns the operations on accounts, sessions and tokens.
 func (a *Appliance) accessOperations() []operation.Operation {
 	service := &access.Service{People: a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter,
 		Total: a.config.Sessions.Total, Open: a.open(),
-		Fingerprint: a.transport.fingerprint()}
+		Fingerprint: a.transport.fingerprint(), Authority: a.transport.authorityPEM(),
+		OIDC: a.clients.oidc, Directory: a.clients.directory, Passkeys: a.clients.passkeys}
 	return service.Operations()
 }
 

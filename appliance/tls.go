@@ -145,3 +145,11 @@ func (a *Appliance) listenForBoot(ctx context.Context, address string) (net.List
 		"boot_listen in the configuration.", "wanted", address, "used", listener.Addr().String())
 	return listener, nil
 }
+
+// authorityPEM returns the certificate of the own authority, or nil without TLS.
+func (t *transport) authorityPEM() []byte {
+	if t == nil {
+		return nil
+	}
+	return t.authority.PEM()
+}

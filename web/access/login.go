@@ -13,7 +13,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
+	"landfall/appliance/access/ldap"
 	"landfall/appliance/access/limit"
+	"landfall/appliance/access/oidc"
+	"landfall/appliance/access/passkey"
 	"landfall/appliance/access/people"
 	"landfall/appliance/access/tokens"
 	"landfall/appliance/fault"
@@ -30,17 +33,25 @@ type Service struct {
 	People  *people.People
 	Tokens  *tokens.Tokens
 	Limiter *limit.Limiter
+	// OIDC and Directory are nil if the configuration names no such provider.
+	OIDC      *oidc.Provider
+	Directory *ldap.Directory
+	Passkeys  *passkey.Passkeys
 	// Total is the longest time of a session, for its cookie.
 	Total time.Duration
 	// Open is set if clients do not authenticate (auth: none).
 	Open bool
 	// Fingerprint is that of the appliance's certificate authority, or "" without TLS.
 	Fingerprint string
+	// Authority is the certificate (PEM) of that authority, or nil.
+	Authority []byte
 }
 
 // Operations returns the operations.
 func (s *Service) Operations() []operation.Operation {
 	all := s.loginOperations()
+	all = append(all, s.providerOperations()...)
+	all = append(all, s.passkeyOperations()...)
 	all = append(all, s.userOperations()...)
 	all = append(all, s.sessionOperations()...)
 	return append(all, s.tokenOperations()...)
@@ -52,6 +63,8 @@ type loginMethods struct {
 	Auth string `json:"auth"`
 	// Setup is set while there is no account: the setup code makes the first administrator.
 	Setup bool `json:"setup"`
+	// OIDC is set if people can log in with an OpenID Connect provider.
+	OIDC bool `json:"oidc,omitempty"`
 	// Fingerprint is that of the certificate authority.
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
@@ -92,6 +105,10 @@ func (s *Service) loginOperations() []operation.Operation {
 		{ID: "logOut", Method: http.MethodPost, Path: BasePath + "/logout", Access: operation.Public(),
 			Handler: s.logOut,
 			Summary: "End the session of the request", Status: 204, NoContent: true},
+		{ID: "getAuthority", Method: http.MethodGet, Path: "/ca.crt", Head: true, Access: operation.Public(),
+			Handler: s.authority,
+			Summary: "Download the certificate of the appliance's authority; compare its fingerprint before you trust it",
+			Status:  200, Answer: operation.File{}, Errors: []int{404}},
 		{ID: "whoami", Method: http.MethodGet, Path: BasePath + "/whoami", Access: operation.For(access.Viewer).OfAll(),
 			Handler: func(c echo.Context) error {
 				return answer(c, http.StatusOK, whoamiOf(access.From(c.Request().Context())), nil)
@@ -101,11 +118,19 @@ func (s *Service) loginOperations() []operation.Operation {
 }
 
 func (s *Service) methods(c echo.Context) error {
-	methods := loginMethods{Auth: "local", Setup: s.People.SetupPending(), Fingerprint: s.Fingerprint}
+	methods := loginMethods{Auth: "local", Setup: s.People.SetupPending(), OIDC: s.OIDC != nil,
+		Fingerprint: s.Fingerprint}
 	if s.Open {
 		methods.Auth, methods.Setup = "none", false
 	}
 	return answer(c, http.StatusOK, methods, nil)
+}
+
+func (s *Service) authority(c echo.Context) error {
+	if len(s.Authority) == 0 {
+		return problem.NotFound("this appliance has no certificate authority of its own, because TLS is disabled")
+	}
+	return c.Blob(http.StatusOK, "application/x-pem-file", s.Authority)
 }
 
 func (s *Service) logIn(c echo.Context) error {
@@ -115,7 +140,11 @@ func (s *Service) logIn(c echo.Context) error {
 	}
 	return s.attempt(c, body.Kind, []string{limit.Account(body.Name)}, func(ctx context.Context) (people.Account,
 		error) {
-		return s.People.LogIn(ctx, body.Name, body.Password)
+		account, err := s.People.LogIn(ctx, body.Name, body.Password)
+		if errors.Is(err, people.ErrCredentials) && s.Directory != nil {
+			return s.logInDirectory(ctx, body.Name, body.Password)
+		}
+		return account, err
 	})
 }
 
@@ -142,6 +171,9 @@ func (s *Service) attempt(c echo.Context, kind string, keys []string,
 		return err
 	}); err != nil {
 		return err
+	}
+	if len(account.Passkeys) > 0 && c.Path() == BasePath+"/login" {
+		return s.beginPasskeyLogin(c, kind, account)
 	}
 	return s.start(c, kind, account)
 }
@@ -173,13 +205,15 @@ func tooMany(c echo.Context, wait time.Duration) error {
 		seconds)
 }
 
+// startBrowser starts a session and sends its secret as a cookie.
+func (s *Service) startBrowser(c echo.Context, account people.Account) error {
+	_, _, err := s.session(c, "cookie", account)
+	return err
+}
+
 // start starts a session and sends its secret, as a cookie or as a token.
 func (s *Service) start(c echo.Context, kind string, account people.Account) error {
-	r := c.Request()
-	recording.Created(r.Context(), "account", account.Name)
-	secret, session, err := s.People.StartSession(r.Context(), account, people.Client{
-		Address: clientAddress(r), UserAgent: r.UserAgent(),
-	})
+	secret, session, err := s.session(c, kind, account)
 	if err != nil {
 		return err
 	}
@@ -187,10 +221,20 @@ func (s *Service) start(c echo.Context, kind string, account people.Account) err
 		Role: account.Role, Clusters: account.Scope.Clusters, InfraEnvs: account.Scope.InfraEnvs}}
 	if kind == "token" {
 		reply.Token = secret
-	} else {
-		c.SetCookie(newCookie(r, secret, s.Total))
 	}
 	return answer(c, http.StatusOK, reply, nil)
+}
+
+func (s *Service) session(c echo.Context, kind string, account people.Account) (string, people.Session, error) {
+	r := c.Request()
+	recording.Created(r.Context(), "name", account.Name)
+	secret, session, err := s.People.StartSession(r.Context(), account, people.Client{
+		Address: clientAddress(r), UserAgent: r.UserAgent(),
+	})
+	if err == nil && kind != "token" {
+		c.SetCookie(newCookie(r, secret, s.Total))
+	}
+	return secret, session, err
 }
 
 // logOut ends the session of the request. It is public, so that a browser can also delete the
