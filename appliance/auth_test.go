@@ -123,8 +123,8 @@ func TestAuth_setupCodeMakesOneAdministrator(t *testing.T) {
 	require.Empty(t, browser.Token, "browsers get a cookie")
 }
 
-// TestAuth_installation installs a cluster with an operator's token and the Assisted Installer's own
-// client. The hosts carry the tokens of their images.
+// TestAuth_installation installs a cluster with an operator's token and the Assisted Installer's
+// own client. The hosts carry the tokens of their images.
 func TestAuth_installation(t *testing.T) {
 	s := newSite(t)
 	s.config.Kubernetes.Enabled = true

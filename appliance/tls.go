@@ -126,8 +126,8 @@ func (a *Appliance) towardsMain(r *http.Request) string {
 	return web.AtPort(r, "https", port)
 }
 
-// listenForBoot opens the boot listener. If the default port is taken and the configuration names no
-// other one, it uses any free port, so that several appliances can run on one machine.
+// listenForBoot opens the boot listener. If the default port is taken and the configuration names
+// no other one, it uses any free port, so that several appliances can run on one machine.
 func (a *Appliance) listenForBoot(ctx context.Context, address string) (net.Listener, error) {
 	listener, err := a.inbound.Listen(ctx, address)
 	if err == nil || a.config.BootListen != "" {

@@ -107,8 +107,9 @@ func (s *Service) loginOperations() []operation.Operation {
 			Summary: "End the session of the request", Status: 204, NoContent: true},
 		{ID: "getAuthority", Method: http.MethodGet, Path: "/ca.crt", Head: true, Access: operation.Public(),
 			Handler: s.authority,
-			Summary: "Download the certificate of the appliance's authority; compare its fingerprint before you trust it",
-			Status:  200, Answer: operation.File{}, Errors: []int{404}},
+			Summary: "Download the certificate of the appliance's authority; compare its fingerprint " +
+				"before you trust it",
+			Status: 200, Answer: operation.File{}, Errors: []int{404}},
 		{ID: "whoami", Method: http.MethodGet, Path: BasePath + "/whoami", Access: operation.For(access.Viewer).OfAll(),
 			Handler: func(c echo.Context) error {
 				return answer(c, http.StatusOK, whoamiOf(access.From(c.Request().Context())), nil)

@@ -70,8 +70,8 @@ func (s *Service) passkeyOperations() []operation.Operation {
 // beginPasskeyLogin asks for a passkey after the password of an account was right.
 func (s *Service) beginPasskeyLogin(c echo.Context, kind string, account people.Account) error {
 	if kind == "token" {
-		return problem.Forbidden("%s logs in with a passkey, which only browsers can do; log in on the page and create "+
-			"a token", account.Name)
+		return problem.Forbidden("%s logs in with a passkey, which only browsers can do; log in on the page and "+
+			"create a token", account.Name)
 	}
 	holder, err := holderOf(account)
 	if err != nil {

@@ -20,7 +20,8 @@ const (
 	oidcCallback = oidcPath + "/callback"
 )
 
-// oidcCookie holds the sealed state of a login that an OpenID Connect provider has not answered yet.
+// oidcCookie holds the sealed state of a login that an OpenID Connect provider has not answered
+// yet.
 const oidcCookie = "landfall-oidc"
 
 func (s *Service) providerOperations() []operation.Operation {

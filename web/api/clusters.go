@@ -120,7 +120,8 @@ func (s *Service) listClusters(c echo.Context) error {
 	scope := scopeOf(c)
 	if id != "" || owner != "" || len(subscriptions) > 0 || scope.Limited() {
 		wanted = func(cluster *models.Cluster) bool {
-			return scope.Cluster(cluster.ID.String()) && (id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" ||
+			return scope.Cluster(cluster.ID.String()) &&
+				(id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" ||
 				cluster.UserName == owner) &&
 				(len(subscriptions) == 0 || slices.ContainsFunc(subscriptions,
 					func(id string) bool { return hasSubscription(cluster, id) }))

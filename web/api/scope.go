@@ -25,7 +25,8 @@ func visible(scope access.Scope, envs []*models.InfraEnv) []*models.InfraEnv {
 	return seen
 }
 
-// checkEvents returns an error if a list of events may contain events outside of the caller's scope.
+// checkEvents returns an error if a list of events may contain events outside of the caller's
+// scope.
 func (s *Service) checkEvents(scope access.Scope, clusterID, infraEnvID string) error {
 	switch {
 	case !scope.Limited():
