@@ -38,7 +38,7 @@ type caller struct {
 const testPullSecret = `{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`
 
 // newGuarded opens an appliance with authentication. Its requests run in the process.
-func newGuarded(t *testing.T) *guarded {
+func newGuarded(t testing.TB) *guarded {
 	t.Helper()
 	settings := config.Default()
 	settings.DataDir = t.TempDir()
@@ -71,7 +71,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-func (g *guarded) addToken(t *testing.T, name string, role access.Role, scope access.Scope) {
+func (g *guarded) addToken(t testing.TB, name string, role access.Role, scope access.Scope) {
 	t.Helper()
 	text, _, err := g.clients.tokens.Create(t.Context(), tokens.NewToken{Name: strings.ReplaceAll(name, " ", "-"),
 		Role: role, Scope: scope})
@@ -80,7 +80,7 @@ func (g *guarded) addToken(t *testing.T, name string, role access.Role, scope ac
 }
 
 // agentToken returns the token in the discovery image of an infra-env.
-func (g *guarded) agentToken(t *testing.T, infraEnvID string) string {
+func (g *guarded) agentToken(t testing.TB, infraEnvID string) string {
 	t.Helper()
 	recipe, err := g.engine.Recipe(t.Context(), infraEnvID)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func (g *guarded) agentToken(t *testing.T, infraEnvID string) string {
 	return found.PullSecretToken
 }
 
-func (g *guarded) post(t *testing.T, path string, body, into any) {
+func (g *guarded) post(t testing.TB, path string, body, into any) {
 	t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func (g *guarded) post(t *testing.T, path string, body, into any) {
 }
 
 // request calls the server in the process. Endless responses end after a short time.
-func (g *guarded) request(t *testing.T, method, path, body string, as caller) *httptest.ResponseRecorder {
+func (g *guarded) request(t testing.TB, method, path, body string, as caller) *httptest.ResponseRecorder {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -115,7 +115,7 @@ func (g *guarded) request(t *testing.T, method, path, body string, as caller) *h
 }
 
 // status calls an operation and returns the status of the response.
-func (g *guarded) status(t *testing.T, method, path string, as caller) int {
+func (g *guarded) status(t testing.TB, method, path string, as caller) int {
 	t.Helper()
 	return g.request(t, method, path, "{}", as).Code
 }

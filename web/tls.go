@@ -12,6 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
@@ -95,12 +98,18 @@ func (s *Server) checkMoved(w http.ResponseWriter, r *http.Request) bool {
 
 // Serves reports whether the server has an operation for a request.
 func (s *Server) Serves(r *http.Request) bool {
+	_, ok := s.Operation(r)
+	return ok
+}
+
+// Operation returns the operation for a request. ok is false if the server has none.
+func (s *Server) Operation(r *http.Request) (o operation.Operation, ok bool) {
 	c := s.router.AcquireContext()
 	defer s.router.ReleaseContext(c)
 	c.Reset(r, nil)
-	s.router.Router().Find(r.Method, r.URL.Path, c)
-	_, ok := s.operations[route{r.Method, c.Path()}]
-	return ok
+	s.router.Router().Find(r.Method, echo.GetPath(r), c)
+	o, ok = s.operations[route{r.Method, c.Path()}]
+	return o, ok
 }
 
 func redirect(w http.ResponseWriter, to string, status int) {

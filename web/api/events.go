@@ -124,7 +124,7 @@ func (s *Service) reportEvent(c echo.Context) error {
 func (s *Service) checkReporter(c echo.Context, event *models.Event) error {
 	identity := access.From(c.Request().Context())
 	if identity.Kind != access.Agent {
-		return nil
+		return s.checkReporterScope(identity.Scope, event)
 	}
 	if event.InfraEnvID == nil && (event.ClusterID == nil || event.HostID != nil) {
 		event.InfraEnvID = conv.Pointer(strfmt.UUID(identity.InfraEnv))
@@ -136,4 +136,27 @@ func (s *Service) checkReporter(c echo.Context, event *models.Event) error {
 		}
 	}
 	return s.Agents.Allowed(identity, "v2TriggerEvent", id(event.ClusterID), id(event.InfraEnvID), id(event.HostID))
+}
+
+// checkReporterScope returns an error if an event is about an object outside of the scope of a
+// person or a program.
+func (s *Service) checkReporterScope(scope access.Scope, event *models.Event) error {
+	if !scope.Limited() {
+		return nil
+	}
+	id := func(id *strfmt.UUID) string { return conv.Value(id).String() }
+	if event.HostID != nil {
+		if _, err := s.Engine.Host(id(event.InfraEnvID), id(event.HostID)); err != nil {
+			return err
+		}
+	}
+	if event.InfraEnvID != nil {
+		if err := s.checkEvents(scope, "", id(event.InfraEnvID)); err != nil {
+			return err
+		}
+	}
+	if event.InfraEnvID == nil || event.ClusterID != nil {
+		return s.checkEvents(scope, id(event.ClusterID), "")
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/event"
 	"landfall/store"
@@ -20,18 +21,21 @@ import (
 // sendArchive sends an archive of all information about a cluster. Some programs read such
 // archives, so the format is that of the Assisted Installer (internal/cluster,
 // PrepareClusterLogFile). The tar archive contains cluster_metadata.json, cluster_events.json,
-// cluster_manifest_<source>_<folder>_<name> for each manifest, and controller_logs.tar.gz. For each
-// host it contains <cluster>_<role>_<host>.tar with the archive of the host.
+// cluster_manifest_<source>_<folder>_<name> for each manifest if the caller is an administrator,
+// and controller_logs.tar.gz. For each host it contains <cluster>_<role>_<host>.tar with the
+// archive of the host.
 func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err error) {
 	id := cluster.ID.String()
 	page, err := s.Engine.Events(event.Filter{ClusterID: id})
 	if err != nil {
 		return err
 	}
-	// System manifests exist after the first preparation of the cluster's installation.
-	manifests, err := s.Engine.Manifests(id, cluster.OpenshiftClusterID != "")
-	if err != nil {
-		return err
+	var manifests []*models.Manifest
+	if access.From(c.Request().Context()).Role >= access.Administrator { // manifests contain Secrets
+		// System manifests exist after the first preparation of the cluster's installation.
+		if manifests, err = s.Engine.Manifests(id, cluster.OpenshiftClusterID != ""); err != nil {
+			return err
+		}
 	}
 	names, err := s.Engine.FileNames(id, logFolder)
 	if err != nil {
