@@ -102,7 +102,10 @@ func (a *Appliance) accessOperations() []operation.Operation {
 	service := &access.Service{People: a.clients.people, Tokens: a.clients.tokens, Limiter: a.clients.limiter,
 		Total: a.config.Sessions.Total, Open: a.open(),
 		Fingerprint: a.transport.fingerprint(), Authority: a.transport.authorityPEM(),
-		OIDC: a.clients.oidc, Directory: a.clients.directory, Passkeys: a.clients.passkeys}
+		OIDC: a.clients.oidc, Passkeys: a.clients.passkeys}
+	if a.clients.directory != nil {
+		service.Directory = a.clients.directory
+	}
 	return service.Operations()
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
-	"landfall/appliance/access/ldap"
+	"landfall/appliance/access/external"
 	"landfall/appliance/access/limit"
 	"landfall/appliance/access/oidc"
 	"landfall/appliance/access/passkey"
@@ -35,7 +35,7 @@ type Service struct {
 	Limiter *limit.Limiter
 	// OIDC and Directory are nil if the configuration names no such provider.
 	OIDC      *oidc.Provider
-	Directory *ldap.Directory
+	Directory Directory
 	Passkeys  *passkey.Passkeys
 	// Total is the longest time of a session, for its cookie.
 	Total time.Duration
@@ -55,6 +55,12 @@ func (s *Service) Operations() []operation.Operation {
 	all = append(all, s.userOperations()...)
 	all = append(all, s.sessionOperations()...)
 	return append(all, s.tokenOperations()...)
+}
+
+// Directory verifies passwords of people whose accounts are in a directory. Package ldap implements
+// it.
+type Directory interface {
+	LogIn(ctx context.Context, name, password string) (external.Person, error)
 }
 
 // Methods of a login, for the page.
