@@ -208,8 +208,12 @@ func (s *Service) limited(c echo.Context, keys []string, check func() error) err
 func tooMany(c echo.Context, wait time.Duration) error {
 	seconds := int(math.Ceil(wait.Seconds()))
 	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds))
-	return problem.New(http.StatusTooManyRequests, "there were too many failed attempts; try again in %d seconds",
-		seconds)
+	unit := "seconds"
+	if seconds == 1 {
+		unit = "second"
+	}
+	return problem.New(http.StatusTooManyRequests, "there were too many failed attempts; try again in %d %s", seconds,
+		unit)
 }
 
 // startBrowser starts a session and sends its secret as a cookie.

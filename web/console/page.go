@@ -32,7 +32,7 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 // permissionsPolicy denies the features of browsers that the page does not use. Passkeys need
 // publickey-credentials-get and -create, which are permitted by default.
 const permissionsPolicy = "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), " +
-	"usb=(), serial=(), hid=(), bluetooth=()"
+	"usb=(), serial=(), hid=()"
 
 // hashedName matches the file names that Vite generates. They contain a hash of the content, so
 // such a file never changes.

@@ -15,24 +15,30 @@ const binary = process.env.LANDFALL_BIN ?? fileURLToPath(new URL('../../../bin/l
 const readyWithin = 60_000;
 const stoppedWithin = 15_000;
 
+/** Flags of `serve` for tests without accounts. */
+const open = ['--auth', 'none', '--tls-enabled=false'];
+
 /**
  * Starts a site: a demo with this number of hosts and speed, or an appliance with the flags in
- * `serve`. `end` stops it and removes its data.
+ * `serve`. With `accounts`, the appliance authenticates its clients, and `url` is an HTTPS URL;
+ * otherwise everybody may do everything. `end` stops it and removes its data.
  */
-export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
+export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false } = {}) => {
   const data = await mkdtemp(join(tmpdir(), 'landfall-e2e-'));
   const port = await freePort();
-  const url = `http://127.0.0.1:${String(port)}`;
+  const local = `http://127.0.0.1:${String(port)}`;
+  const url = accounts ? `https://127.0.0.1:${String(port)}` : local;
+  let token;
   const hostGroups = [];
   let appliance;
 
   const start = async () => {
     const place = ['--listen', `127.0.0.1:${String(port)}`, '--data-dir', data];
     appliance = serve
-      ? run('serve', ...place, '--boot-listen', '127.0.0.1:0', ...serve)
+      ? run('serve', ...place, '--boot-listen', '127.0.0.1:0', ...(accounts ? [] : open), ...serve)
       : run('demo', ...place, '--hosts', String(hosts), '--speed', String(speed));
     const deadline = Date.now() + readyWithin;
-    while (!(await answers(`${url}/api/landfall/v1/status`))) {
+    while (!(await answers(`${local}/api/landfall/v1/login`))) {
       if (appliance.child.exitCode !== null || Date.now() > deadline) {
         throw new Error(`the appliance did not come up at ${url}:\n${appliance.output()}`);
       }
@@ -40,15 +46,21 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
     }
   };
   const stop = () => finish(appliance);
+  const credentials = () => (token ? { Authorization: `Bearer ${token}` } : {});
 
   await start();
   return {
     url,
+    data,
+    /** Sends a token with all further requests of the test and its hosts. */
+    use: (secret) => {
+      token = secret;
+    },
     start,
     stop,
     /** Sends a GET request to the API. */
     get: async (path) => {
-      const response = await fetch(`${url}/api/assisted-install${path}`);
+      const response = await fetch(`${local}/api/assisted-install${path}`, { headers: credentials() });
       if (!response.ok) {
         throw new Error(`GET ${path}: ${String(response.status)} ${await response.text()}`);
       }
@@ -56,9 +68,9 @@ export const startSite = async ({ hosts = 3, speed = 40, serve } = {}) => {
     },
     /** Sends a POST request to the API and returns the response. */
     post: async (path, body) => {
-      const response = await fetch(`${url}/api/assisted-install${path}`, {
+      const response = await fetch(`${local}/api/assisted-install${path}`, {
         method: 'POST',
-        headers: { 'Content-Type': 'application/json' },
+        headers: { 'Content-Type': 'application/json', ...credentials() },
         body: JSON.stringify(body),
       });
       if (!response.ok) {

@@ -1,9 +1,9 @@
-import { Bullseye, Spinner } from '@patternfly/react-core';
+import { Bullseye, Modal, ModalBody, Spinner } from '@patternfly/react-core';
 import { createContext, useCallback, useContext, useEffect, useState, type ReactNode } from 'react';
-import { ApplianceError, sentenceOf } from '../shell/request';
+import { ApplianceError } from '../shell/request';
 import { onSessionEnd } from './ending';
 import { logOut, readMethods, whoami, type Caller, type LoginMethods, type Role } from './api';
-import { LoginPage } from './LoginPage';
+import { LoginForm, LoginPage } from './LoginPage';
 
 type Access = {
   caller: Caller;
@@ -16,23 +16,35 @@ const AccessContext = createContext<Access | undefined>(undefined);
 
 type State =
   | { name: 'asking' }
-  | { name: 'unknown'; methods: LoginMethods; notice: string }
-  | { name: 'known'; caller: Caller; methods: LoginMethods };
+  | { name: 'unknown'; methods: LoginMethods }
+  /** With `hasEnded`, the session of the caller has ended, and the page waits for another login. */
+  | { name: 'known'; caller: Caller; methods: LoginMethods; hasEnded: boolean };
 
 const retryMilliseconds = 2_000;
 
-/** Shows the login until the person at the page is known, then its children. */
+const startOver = () => {
+  window.location.assign('/');
+};
+
+/**
+ * Shows the login until the person at the page is known, then its children. When the session ends,
+ * a dialog asks for another login. The children stay as they are behind it, so that no input is
+ * lost.
+ */
 export const AccessProvider = ({ children }: { children: ReactNode }) => {
   const [state, setState] = useState<State>({ name: 'asking' });
-  const ask = useCallback(async (notice = '') => {
+  const ask = useCallback(async () => {
     const methods = await readMethods();
     try {
-      setState({ name: 'known', caller: await whoami(), methods });
+      const caller = await whoami();
+      setState({ name: 'known', caller, methods, hasEnded: false });
     } catch (error) {
       if (!(error instanceof ApplianceError) || error.status !== 401) {
         throw error;
       }
-      setState({ name: 'unknown', methods, notice });
+      setState((last) =>
+        last.name === 'known' ? { ...last, methods, hasEnded: true } : { name: 'unknown', methods },
+      );
     }
   }, []);
   useEffect(() => {
@@ -47,16 +59,27 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       clearTimeout(timer);
     };
   }, [ask]);
-  useEffect(
-    () =>
-      onSessionEnd(() => {
-        ask('Your session has ended. Log in again.').catch(() => undefined);
-      }),
-    [ask],
-  );
+  const hasSession = state.name === 'known' && !state.hasEnded;
+  useEffect(() => {
+    if (!hasSession) {
+      return undefined;
+    }
+    let asking = false;
+    // A response may be late, after another login. So the appliance is asked.
+    return onSessionEnd(() => {
+      if (!asking) {
+        asking = true;
+        ask()
+          .catch(() => undefined)
+          .finally(() => {
+            asking = false;
+          });
+      }
+    });
+  }, [ask, hasSession]);
   if (state.name === 'asking') {
     return (
-      <Bullseye>
+      <Bullseye className="landfall-login">
         <Spinner aria-label="Connecting to the appliance" />
       </Bullseye>
     );
@@ -65,23 +88,38 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
     return (
       <LoginPage
         methods={state.methods}
-        notice={state.notice}
         entered={(caller) => {
-          setState({ name: 'known', caller, methods: state.methods });
+          setState({ name: 'known', caller, methods: { ...state.methods, setup: false }, hasEnded: false });
         }}
       />
     );
   }
+  const { caller, methods, hasEnded } = state;
   const leave = () => {
-    logOut()
-      .then(() => ask())
-      .catch((error: unknown) => {
-        setState({ name: 'unknown', methods: state.methods, notice: sentenceOf(error) });
-      });
+    // Even if the request fails, the page forgets what it has shown.
+    logOut().catch(() => undefined).finally(startOver);
   };
   return (
-    <AccessContext.Provider value={{ caller: state.caller, open: state.methods.auth === 'none', leave }}>
+    <AccessContext.Provider value={{ caller, open: methods.auth === 'none', leave }}>
       {children}
+      {hasEnded && (
+        <Modal isOpen variant="small" aria-label="Log in again" className="landfall-login-again">
+          <ModalBody>
+            <LoginForm
+              methods={methods}
+              name={caller.name}
+              notice="Your session has ended. Log in again to continue where you were."
+              entered={(next) => {
+                if (next.name === caller.name && next.role === caller.role) {
+                  setState({ ...state, hasEnded: false });
+                } else {
+                  startOver();
+                }
+              }}
+            />
+          </ModalBody>
+        </Modal>
+      )}
     </AccessContext.Provider>
   );
 };
@@ -99,3 +137,7 @@ const rank: Record<Role, number> = { viewer: 1, operator: 2, admin: 3 };
 
 /** Whether the person at the page has this role or a larger one. */
 export const useMay = (role: Role): boolean => rank[useAccess().caller.role] >= rank[role];
+
+/** Shows its children to people with this role or a larger one. */
+export const Requires = ({ role, children }: { role: Role; children: ReactNode }) =>
+  useMay(role) ? <>{children}</> : null;

@@ -1,5 +1,5 @@
 import { FormSelect, FormSelectOption } from '@patternfly/react-core';
-import { roles, type Role } from './api';
+import { roleNames, roles, type Role } from './api';
 
 type Props = { label: string; value: Role; onChange: (role: Role) => void };
 
@@ -13,7 +13,7 @@ export const RoleSelect = ({ label, value, onChange }: Props) => (
     }}
   >
     {roles.map((role) => (
-      <FormSelectOption key={role} value={role} label={role} />
+      <FormSelectOption key={role} value={role} label={roleNames[role]} />
     ))}
   </FormSelect>
 );

@@ -1,9 +1,9 @@
-import { Dropdown, DropdownItem, DropdownList, Label, MenuToggle } from '@patternfly/react-core';
+import { Dropdown, DropdownGroup, DropdownItem, DropdownList, Label, MenuToggle } from '@patternfly/react-core';
+import UserIcon from '@patternfly/react-icons/dist/esm/icons/user-icon';
 import { useState } from 'react';
 import { useNavigate } from 'react-router-dom-v5-compat';
 import { useAccess } from './AccessProvider';
-
-const roleNames = { viewer: 'viewer', operator: 'operator', admin: 'administrator' };
+import { roleNames } from './api';
 
 /** The name of the person at the page, with the links to the accounts and to log out. */
 export const UserMenu = () => {
@@ -21,6 +21,7 @@ export const UserMenu = () => {
     <Dropdown
       isOpen={isOpen}
       onOpenChange={setOpen}
+      popperProps={{ position: 'end' }}
       onSelect={() => {
         setOpen(false);
       }}
@@ -28,26 +29,29 @@ export const UserMenu = () => {
         <MenuToggle
           ref={toggle}
           variant="plainText"
+          icon={<UserIcon />}
           isExpanded={isOpen}
           aria-label={`Account ${caller.name}`}
           onClick={() => {
             setOpen(!isOpen);
           }}
         >
-          {caller.name} ({roleNames[caller.role]})
+          {caller.name}
         </MenuToggle>
       )}
     >
-      <DropdownList>
-        <DropdownItem
-          onClick={() => {
-            navigate('/access');
-          }}
-        >
-          {caller.role === 'admin' ? 'Accounts and tokens' : 'My account'}
-        </DropdownItem>
-        <DropdownItem onClick={leave}>Log out</DropdownItem>
-      </DropdownList>
+      <DropdownGroup label={`Logged in as ${roleNames[caller.role]}`}>
+        <DropdownList>
+          <DropdownItem
+            onClick={() => {
+              navigate('/access');
+            }}
+          >
+            {caller.role === 'admin' ? 'Accounts and audit trail' : 'My account'}
+          </DropdownItem>
+          <DropdownItem onClick={leave}>Log out</DropdownItem>
+        </DropdownList>
+      </DropdownGroup>
     </Dropdown>
   );
 };

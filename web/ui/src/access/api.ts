@@ -4,6 +4,8 @@ export type Role = 'viewer' | 'operator' | 'admin';
 
 export const roles: Role[] = ['viewer', 'operator', 'admin'];
 
+export const roleNames: Record<Role, string> = { viewer: 'viewer', operator: 'operator', admin: 'administrator' };
+
 /** How people log in at this appliance. */
 export type LoginMethods = {
   auth: 'local' | 'none';

@@ -1,8 +1,8 @@
 const listeners = new Set<() => void>();
 
 /**
- * Calls `listener` when a response shows that the session has ended, until the returned function is
- * called.
+ * Calls `listener` when a response shows that the session may have ended, until the returned
+ * function is called.
  */
 export const onSessionEnd = (listener: () => void): (() => void) => {
   listeners.add(listener);
@@ -14,20 +14,25 @@ export const onSessionEnd = (listener: () => void): (() => void) => {
 /** Paths whose 401 says that the given credentials are wrong. */
 const logins = ['/api/landfall/v1/login', '/api/landfall/v1/setup', '/api/landfall/v1/whoami'];
 
-/**
- * Observes all responses to the page, of fetch and of XMLHttpRequest, which the library uses. A 401
- * means that the session has ended.
- */
+/** Whether a response shows that the session of a page at `origin` may have ended. */
+export const endsSession = (origin: string, url: string, status: number): boolean => {
+  if (status !== 401) {
+    return false;
+  }
+  const asked = new URL(url, origin);
+  return asked.origin === origin && !logins.includes(asked.pathname);
+};
+
+/** Observes all responses to the page, of fetch and of XMLHttpRequest, which the library uses. */
 export const observeSession = (window: Window & typeof globalThis): void => {
   const report = (url: string, status: number) => {
-    const { origin, pathname } = new URL(url, window.location.href);
-    if (status === 401 && origin === window.location.origin && !logins.includes(pathname)) {
+    if (endsSession(window.location.origin, url, status)) {
       listeners.forEach((listener) => {
         listener();
       });
     }
   };
-  const { fetch } = window;
+  const fetch = window.fetch.bind(window);
   window.fetch = async (...request) => {
     const response = await fetch(...request);
     report(response.url, response.status);

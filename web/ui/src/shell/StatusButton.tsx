@@ -14,6 +14,7 @@ import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclam
 import InProgressIcon from '@patternfly/react-icons/dist/esm/icons/in-progress-icon';
 import ServerIcon from '@patternfly/react-icons/dist/esm/icons/server-icon';
 import type { ReactNode } from 'react';
+import { Authority } from './Authority';
 import { getStatus, type OsImage, type Release, type Status } from './appliance';
 import { useAnswer } from './useAnswer';
 
@@ -44,6 +45,11 @@ const StatusList = ({ status }: { status: Status }) => (
     <Fact term="Version">{status.version}</Fact>
     <Fact term="Address for hosts">{status.url}</Fact>
     {status.addresses.length > 0 && <Fact term="Listen addresses">{status.addresses.join(', ')}</Fact>}
+    {status.authority_fingerprint && (
+      <Fact term="Authority">
+        <Authority fingerprint={status.authority_fingerprint} />
+      </Fact>
+    )}
     <Fact term="Live ISOs">
       <Items items={status.os_images} none="none configured: no host can be discovered" />
     </Fact>

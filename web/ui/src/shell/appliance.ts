@@ -6,6 +6,8 @@ export type Status = {
   /** The address that the appliance gives to hosts and BMCs. */
   url: string;
   addresses: string[];
+  /** The SHA-256 of the appliance's certificate authority; absent without TLS. */
+  authority_fingerprint?: string;
   os_images: OsImage[];
   releases: Release[];
 };
@@ -26,3 +28,6 @@ export type Release = {
 
 export const getStatus = (signal: AbortSignal): Promise<Status> =>
   getJSON('/api/landfall/v1/status', signal);
+
+/** The certificates with which clients verify the appliance. */
+export const authorityURL = '/api/landfall/v1/ca.crt';
