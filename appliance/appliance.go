@@ -365,7 +365,6 @@ func (a *Appliance) newServer() error {
 			Version: a.version, URLs: a.urls, Releases: configuredReleases(a.config).Releases, OSImages: a.images,
 			AuthorityFingerprint: a.transport.fingerprint(),
 		}),
-		console.AuthorityOperations(a.transport.roots()),
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
 		console.ReleaseOperations(a.allowed),

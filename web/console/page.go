@@ -22,12 +22,11 @@ import (
 	"landfall/web/problem"
 )
 
-// contentSecurityPolicy permits the page to send requests to its own origin only. PatternFly and
-// the code editor need inline styles.
-const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src " +
-	"'self' data:; " +
-	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " +
-	"'none'"
+// contentSecurityPolicy permits the page to send requests to its own origin only, and no inline
+// scripts and styles. web/ui/src/uilib/monacoStyles.ts says how the code editor gets its styles.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
+	"frame-ancestors 'none'"
 
 // permissionsPolicy denies the features of browsers that the page does not use. Passkeys need
 // publickey-credentials-get and -create, which are permitted by default.

@@ -14,21 +14,21 @@ export default defineConfig({
       library,
       {
         'common/api/assisted-service/InfraEnvsAPI.ts': 'InfraEnvsAPI.ts',
-        'common/api/assisted-service/SupportedOpenshiftVersionsAPI.ts':
-          'SupportedOpenshiftVersionsAPI.ts',
+        'common/api/assisted-service/SupportedOpenshiftVersionsAPI.ts': 'SupportedOpenshiftVersionsAPI.ts',
         'common/components/clusterConfiguration/DownloadIso.tsx': 'DownloadIso.tsx',
+        'common/components/clusterDetail/ClusterCredentials.tsx': 'ClusterCredentials.tsx',
+        'common/components/clusterDetail/KubeconfigDownload.tsx': 'KubeconfigDownload.tsx',
         'common/components/fetching/EventListFetch.tsx': 'EventListFetch.tsx',
         'common/components/ui/formik/validationSchemas.ts': 'validationSchemas.ts',
         'ocm/components/AddHosts/AddHosts.tsx': 'AddHosts.tsx',
-        'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx':
-          'DiscoveryImageTypeDropdown.tsx',
+        'ocm/components/clusterConfiguration/DiscoveryImageTypeDropdown.tsx': 'DiscoveryImageTypeDropdown.tsx',
         'ocm/components/clusterConfiguration/InformationAndAlerts.tsx': 'InformationAndAlerts.tsx',
         'ocm/components/clusterDetail/ClusterPollingErrorModal.tsx': 'ClusterPollingErrorModal.tsx',
         'ocm/components/clusterDetail/getProgressBarAlerts.tsx': 'getProgressBarAlerts.tsx',
         'ocm/components/clusters/AssistedInstallerHeader.tsx': 'AssistedInstallerHeader.tsx',
         'ocm/components/clusterWizard/ClusterDetails.tsx': 'ClusterDetails.tsx',
-        'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx':
-          'InstallDisconnectedSwitch.tsx',
+        'ocm/components/clusterWizard/disconnected/InstallDisconnectedSwitch.tsx': 'InstallDisconnectedSwitch.tsx',
+        'ocm/hooks/useSetClusterPermissions.ts': 'useSetClusterPermissions.ts',
         'ocm/services/InfraEnvsService.ts': 'InfraEnvsService.ts',
       },
       here('./src/uilib'),
@@ -46,6 +46,22 @@ export default defineConfig({
           'The cluster has no infra-env. Create one for it, or bind hosts to it, and reload this page.',
       },
       'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
+    }),
+    // The editor must not make <style> elements: see src/uilib/monacoStyles.ts.
+    reword(here('./node_modules/monaco-editor/esm/vs'), {
+      'base/browser/dom.js': {
+        "const style = document.createElement('style');": 'const style = styleElement();',
+        "import * as browser from './browser.js';": `
+          import * as browser from './browser.js';
+          import { styleElement } from '${here('./src/uilib/monacoStyles.ts')}';`,
+      },
+      'base/browser/trustedTypes.js': {
+        'const monacoEnvironment = globalThis.MonacoEnvironment;':
+          'const monacoEnvironment = { createTrustedTypesPolicy: policy };',
+        "import { onUnexpectedError } from '../common/errors.js';": `
+          import { onUnexpectedError } from '../common/errors.js';
+          import { policy } from '${here('./src/uilib/monacoStyles.ts')}';`,
+      },
     }),
     react(),
     gzipVariants(),

@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import type { Plugin } from 'vite';
 
 /**
- * Replaces texts that are written into the code of a library (and not into its translations). The
- * library is built from its sources.
+ * Replaces texts in the code of a library: words that are not in its translations, or statements.
+ * The library is built from its sources.
  *
  * A text that no longer exists fails the build. So an update of the library can't silently bring
  * other texts.
@@ -17,7 +17,7 @@ export const reword = (library: string, words: Record<string, Record<string, str
   );
   const met = new Set<string>();
   return {
-    name: 'landfall:reword',
+    name: `landfall:reword ${library}`,
     enforce: 'pre',
     transform(code, id) {
       const pairs = byPath.get(id);

@@ -1,5 +1,7 @@
 import { Config, Features, UILibRoutes } from '@openshift-assisted/ui-lib/ocm';
 import { useEffect, useState } from 'react';
+import { useMay } from './access/AccessProvider';
+import { NotPermitted } from './access/NotPermitted';
 import { StoreRefresher, followShownCluster } from './live/store';
 import { useLive } from './live/LiveProvider';
 import { pageTitle, shownPage } from './live/page';
@@ -22,6 +24,7 @@ const Installer = () => {
       refresher.stop();
     };
   }, [live]);
+  const mayInstall = useMay('operator');
   const { pathname, key } = useLocation();
   const [missingAt, setMissingAt] = useState<string>();
   useEffect(() => {
@@ -40,6 +43,9 @@ const Installer = () => {
   // does not change.
   if (missingAt === key) {
     return <NoCluster />;
+  }
+  if (!mayInstall && pathname.endsWith('/clusters/~new')) {
+    return <NotPermitted />;
   }
   return <UILibRoutes allEnabledFeatures={Features.STANDALONE_DEPLOYMENT_ENABLED_FEATURES} />;
 };

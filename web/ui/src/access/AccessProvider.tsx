@@ -59,6 +59,11 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       clearTimeout(timer);
     };
   }, [ask]);
+  const role = state.name === 'known' ? state.caller.role : undefined;
+  useEffect(() => {
+    // landfall.css hides the library's buttons by the role.
+    document.documentElement.dataset.role = role ?? '';
+  }, [role]);
   const hasSession = state.name === 'known' && !state.hasEnded;
   useEffect(() => {
     if (!hasSession) {

@@ -1,5 +1,6 @@
 import { Content, Grid, GridItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -26,6 +27,7 @@ const AmsPage = () => {
   if (answer && answer !== shown) {
     setShown(answer); // keeps the last clusters while others load
   }
+  const administers = useMay('admin');
   useEffect(() => {
     document.title = 'OpenShift Cluster Manager · Landfall';
   }, []);
@@ -53,17 +55,21 @@ const AmsPage = () => {
                   <GridItem lg={6}>
                     <Connection status={shown} act={act} />
                   </GridItem>
-                  <GridItem lg={6}>
-                    <Couriers status={shown} act={act} failed={setFailure} changed={refetch} />
-                  </GridItem>
+                  {administers && (
+                    <GridItem lg={6}>
+                      <Couriers status={shown} act={act} failed={setFailure} changed={refetch} />
+                    </GridItem>
+                  )}
                 </Grid>
               </StackItem>
               <StackItem>
                 <ClusterTable status={shown} selection={selection} select={setSelection} act={act} />
               </StackItem>
-              <StackItem>
-                <Tokens act={act} />
-              </StackItem>
+              {administers && (
+                <StackItem>
+                  <Tokens act={act} />
+                </StackItem>
+              )}
             </>
           )}
         </Stack>

@@ -17,6 +17,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
+import { useMay } from '../access/AccessProvider';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { orderCluster, type AmsStatus, type ClusterLine, type LineState, type Order, type Selection } from './api';
@@ -147,6 +148,8 @@ const Row = ({ line, off, order, edit }: RowProps) => {
   const { name, color } = lineStates[line.state];
   const todo = remedy(line);
   const stuck = line.state === 'attention';
+  const mayRetry = useMay('operator');
+  const administers = useMay('admin');
   return (
     <Tr data-testid="ams-cluster">
       <Td dataLabel="Cluster">
@@ -170,7 +173,7 @@ const Row = ({ line, off, order, edit }: RowProps) => {
       <Td dataLabel="Actions" isActionCell>
         {!off && line.state !== 'left' && (
           <Flex gap={{ default: 'gapSm' }} flexWrap={{ default: 'nowrap' }}>
-            {(stuck || line.state === 'waiting') && (
+            {mayRetry && (stuck || line.state === 'waiting') && (
               <Button
                 variant="secondary"
                 size="sm"
@@ -181,7 +184,7 @@ const Row = ({ line, off, order, edit }: RowProps) => {
                 Try again
               </Button>
             )}
-            {stuck && line.kind === 'attention' && (
+            {administers && stuck && line.kind === 'attention' && (
               <Button
                 variant="secondary"
                 size="sm"
@@ -192,10 +195,12 @@ const Row = ({ line, off, order, edit }: RowProps) => {
                 Create again
               </Button>
             )}
-            <Button variant="link" size="sm" onClick={edit}>
-              Edit
-            </Button>
-            {line.state !== 'sent' && (
+            {administers && (
+              <Button variant="link" size="sm" onClick={edit}>
+                Edit
+              </Button>
+            )}
+            {administers && line.state !== 'sent' && (
               <Button
                 variant="link"
                 size="sm"

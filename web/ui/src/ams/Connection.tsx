@@ -11,6 +11,7 @@ import {
   Flex,
 } from '@patternfly/react-core';
 import { useState } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { duration, moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { acceptIdentity, connectFor, logOut, type AmsStatus } from './api';
@@ -40,6 +41,7 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
     ],
     ['Connected until', isAhead(status.connected_till) ? moment(status.connected_till ?? '') : undefined],
   ];
+  const administers = useMay('admin');
   const off = status.state === 'off';
   return (
     <Card isFullHeight>
@@ -59,7 +61,7 @@ export const Connection = ({ status, act }: { status: AmsStatus; act: Act }) => 
               ),
           )}
         </DescriptionList>
-        {!off && (
+        {!off && administers && (
           <Flex gap={{ default: 'gapSm' }}>
             <Button variant="primary" onClick={() => void act(() => connectFor(10))}>
               Connect for ten minutes

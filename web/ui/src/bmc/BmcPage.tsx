@@ -1,5 +1,6 @@
 import { Button, Content, Flex, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useEffect, useState } from 'react';
+import { Requires } from '../access/AccessProvider';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -32,23 +33,25 @@ const BmcPage = () => {
           Servers whose management controllers (BMCs) support Redfish. They boot once from an infra-env&apos;s image by
           virtual media. The image is ejected when they restart from their disks.
         </Content>
-        <Flex gap={{ default: 'gapSm' }}>
-          <Button
-            onClick={() => {
-              setDialog('add');
-            }}
-          >
-            Add a server
-          </Button>
-          <Button
-            variant="secondary"
-            onClick={() => {
-              setDialog('table');
-            }}
-          >
-            Paste a table
-          </Button>
-        </Flex>
+        <Requires role="admin">
+          <Flex gap={{ default: 'gapSm' }}>
+            <Button
+              onClick={() => {
+                setDialog('add');
+              }}
+            >
+              Add a server
+            </Button>
+            <Button
+              variant="secondary"
+              onClick={() => {
+                setDialog('table');
+              }}
+            >
+              Paste a table
+            </Button>
+          </Flex>
+        </Requires>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>

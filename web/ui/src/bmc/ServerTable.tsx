@@ -16,6 +16,7 @@ import {
 import EllipsisVIcon from '@patternfly/react-icons/dist/esm/icons/ellipsis-v-icon';
 import { ActionsColumn, Table, Tbody, Td, Th, Thead, Tr, type IAction } from '@patternfly/react-table';
 import { useState } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { asSentence, moment } from '../shell/quantities';
 import { eject, inspect, switchPower, type InfraEnv, type Server } from './api';
 import type { Act } from '../shell/useAct';
@@ -132,6 +133,8 @@ type RowProps = { server: Server; infraEnvs: InfraEnv[]; act: Act; open: (dialog
 
 const Row = ({ server, infraEnvs, act, open }: RowProps) => {
   const { name, color } = states[server.state];
+  const mayBoot = useMay('operator');
+  const mayRemove = useMay('admin');
   const { error, owner, detached, system, booted, last_seen: seen } = server;
   const order = (title: string, work: () => Promise<unknown>, isDisabled = false): IAction => ({
     title,
@@ -145,14 +148,18 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
     order('Restart', () => switchPower(server.id, 'reset'), server.power === 'off'),
     order('Eject the image', () => eject(server.id)),
     order('Query the BMC again', () => inspect(server.id)),
-    { isSeparator: true },
-    {
-      title: 'Remove',
-      isDisabled: owner !== undefined,
-      onClick: () => {
-        open({ kind: 'remove', server });
-      },
-    },
+    ...(mayRemove
+      ? [
+          { isSeparator: true },
+          {
+            title: 'Remove',
+            isDisabled: owner !== undefined,
+            onClick: () => {
+              open({ kind: 'remove', server });
+            },
+          },
+        ]
+      : []),
   ];
   return (
     <Tr data-testid="bmc-server">
@@ -181,16 +188,18 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
       <Td dataLabel="Host">{booted?.host && <HostLink infraEnvId={booted.host.infra_env_id} id={booted.host.id} />}</Td>
       <Td dataLabel="Actions" isActionCell>
         <Flex gap={{ default: 'gapSm' }} flexWrap={{ default: 'nowrap' }}>
-          <Button
-            variant="secondary"
-            size="sm"
-            isDisabled={server.state === 'deleting'}
-            onClick={() => {
-              open({ kind: 'boot', server });
-            }}
-          >
-            Boot now
-          </Button>
+          {mayBoot && (
+            <Button
+              variant="secondary"
+              size="sm"
+              isDisabled={server.state === 'deleting'}
+              onClick={() => {
+                open({ kind: 'boot', server });
+              }}
+            >
+              Boot now
+            </Button>
+          )}
           <Button
             variant="link"
             size="sm"
@@ -200,19 +209,21 @@ const Row = ({ server, infraEnvs, act, open }: RowProps) => {
           >
             Request log
           </Button>
-          <ActionsColumn
-            items={actions}
-            actionsToggle={({ onToggle, isOpen, toggleRef }) => (
-              <MenuToggle
-                ref={toggleRef}
-                variant="plain"
-                aria-label={`More for ${server.name}`}
-                isExpanded={isOpen}
-                icon={<EllipsisVIcon />}
-                onClick={onToggle}
-              />
-            )}
-          />
+          {mayBoot && (
+            <ActionsColumn
+              items={actions}
+              actionsToggle={({ onToggle, isOpen, toggleRef }) => (
+                <MenuToggle
+                  ref={toggleRef}
+                  variant="plain"
+                  aria-label={`More for ${server.name}`}
+                  isExpanded={isOpen}
+                  icon={<EllipsisVIcon />}
+                  onClick={onToggle}
+                />
+              )}
+            />
+          )}
         </Flex>
       </Td>
     </Tr>

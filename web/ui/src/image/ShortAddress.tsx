@@ -11,6 +11,7 @@ import {
   ModalHeader,
 } from '@patternfly/react-core';
 import { useState } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import { renewShortURL, revokeShortURL, type ImageFacts } from './api';
@@ -27,6 +28,7 @@ type Props = {
 /** The short address for virtual media, with buttons to renew and revoke it. */
 export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
   const [dialog, setDialog] = useState<'renew' | 'revoke'>();
+  const mayChange = useMay('operator');
   const shown = facts.short_url ? (url ?? facts.short_url) : '';
   const close = () => {
     setDialog(undefined);
@@ -46,16 +48,18 @@ export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
             {validity(facts.short_url_expires)}
           </span>
         )}
-        <Button
-          variant="link"
-          isInline
-          onClick={() => {
-            setDialog('renew');
-          }}
-        >
-          {shown ? 'Renew' : 'Create a new one'}
-        </Button>
-        {shown && (
+        {mayChange && (
+          <Button
+            variant="link"
+            isInline
+            onClick={() => {
+              setDialog('renew');
+            }}
+          >
+            {shown ? 'Renew' : 'Create a new one'}
+          </Button>
+        )}
+        {mayChange && shown && (
           <Button
             variant="link"
             isInline
@@ -68,9 +72,7 @@ export const ShortAddress = ({ infraEnvId, facts, url, onChange }: Props) => {
           </Button>
         )}
       </Flex>
-      {dialog === 'renew' && (
-        <Renew infraEnvId={infraEnvId} isFirst={!shown} onClose={close} onDone={onChange} />
-      )}
+      {dialog === 'renew' && <Renew infraEnvId={infraEnvId} isFirst={!shown} onClose={close} onDone={onChange} />}
       {dialog === 'revoke' && <Revoke infraEnvId={infraEnvId} onClose={close} onDone={onChange} />}
     </>
   );

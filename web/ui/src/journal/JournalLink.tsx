@@ -1,5 +1,6 @@
 import { Button, Tooltip } from '@patternfly/react-core';
 import DownloadIcon from '@patternfly/react-icons/dist/esm/icons/download-icon';
+import { Requires } from '../access/AccessProvider';
 import { journalUrl } from './api';
 
 const explanation =
@@ -8,17 +9,19 @@ const explanation =
 
 /** The link that downloads a cluster's journal. */
 export const JournalLink = ({ clusterId }: { clusterId: string }) => (
-  <Tooltip content={explanation}>
-    <Button
-      component="a"
-      variant="link"
-      isInline
-      icon={<DownloadIcon />}
-      href={journalUrl(clusterId)}
-      download
-      id="journal"
-    >
-      Journal
-    </Button>
-  </Tooltip>
+  <Requires role="operator">
+    <Tooltip content={explanation}>
+      <Button
+        component="a"
+        variant="link"
+        isInline
+        icon={<DownloadIcon />}
+        href={journalUrl(clusterId)}
+        download
+        id="journal"
+      >
+        Journal
+      </Button>
+    </Tooltip>
+  </Requires>
 );

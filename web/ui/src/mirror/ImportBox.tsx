@@ -1,5 +1,6 @@
 import { Button, Card, CardBody, CardTitle, Content, List, ListItem } from '@patternfly/react-core';
 import { useRef } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
 import { removeImport, sameLevel, type Import, type MirrorModel, type Place } from './api';
 import type { Dropped } from './drop';
@@ -14,6 +15,7 @@ type Props = {
 
 /** The list of imports, and a form for another one. */
 export const ImportBox = ({ imports, places, take, changed, failed }: Props) => {
+  const mayImport = useMay('admin');
   const input = useRef<HTMLInputElement>(null);
   const remove = async (gone: Import) => {
     try {
@@ -28,9 +30,12 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
       <CardTitle>Imports</CardTitle>
       <CardBody>
         <Content component="p">
-          Drop a directory of oc-mirror, its archive, a registries.conf, mirror sets or CA certificates anywhere on this
-          page. Imports override the configuration; imports for an infra-env override those for all clusters, and
-          imports for a cluster override both.
+          {mayImport
+            ? 'Drop a directory of oc-mirror, its archive, a registries.conf, mirror sets or CA certificates ' +
+              'anywhere on this page.'
+            : 'Administrators import directories of oc-mirror, mirror sets and CA certificates here.'}{' '}
+          Imports override the configuration; imports for an infra-env override those for all clusters, and imports for
+          a cluster override both.
         </Content>
         <List isPlain aria-label="Imports">
           {imports.map((one) => (
@@ -38,9 +43,11 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
               {one.name}, for {places.find(({ level }) => sameLevel(level, one))?.label ?? 'a deleted object'},{' '}
               {new Date(one.imported).toLocaleString()}: {one.files.length} files
               {one.ignored.length > 0 && `, ${String(one.ignored.length)} ignored`}{' '}
-              <Button variant="link" isInline onClick={() => void remove(one)}>
-                Remove
-              </Button>
+              {mayImport && (
+                <Button variant="link" isInline onClick={() => void remove(one)}>
+                  Remove
+                </Button>
+              )}
             </ListItem>
           ))}
         </List>
@@ -57,9 +64,11 @@ export const ImportBox = ({ imports, places, take, changed, failed }: Props) => 
             event.target.value = '';
           }}
         />
-        <Button variant="secondary" onClick={() => input.current?.click()}>
-          Import a file
-        </Button>
+        {mayImport && (
+          <Button variant="secondary" onClick={() => input.current?.click()}>
+            Import a file
+          </Button>
+        )}
       </CardBody>
     </Card>
   );

@@ -1,5 +1,6 @@
 import { Content, FormSelect, FormSelectOption, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState, type DragEvent } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -25,12 +26,13 @@ const MirrorPage = () => {
     [cluster, infraEnv],
   );
   const { answer, error, refetch } = useAnswer(read, now);
+  const mayImport = useMay('admin');
   const { act, failure, setFailure } = useAct(refetch);
   useEffect(() => {
     document.title = 'Mirror · Landfall';
   }, []);
   const take = async (dropped: Dropped | undefined) => {
-    if (!dropped) {
+    if (!dropped || !mayImport) {
       return;
     }
     await act(() => importMirror(level ?? {}, dropped.name, dropped.files));
@@ -88,13 +90,7 @@ const MirrorPage = () => {
                 <Rules model={answer} />
               </StackItem>
               <StackItem>
-                <ImportBox
-                  imports={answer.imports}
-                  places={places}
-                  take={take}
-                  changed={refetch}
-                  failed={setFailure}
-                />
+                <ImportBox imports={answer.imports} places={places} take={take} changed={refetch} failed={setFailure} />
               </StackItem>
             </>
           )}

@@ -15,6 +15,7 @@ import {
   Stack,
 } from '@patternfly/react-core';
 import { useCallback, useState } from 'react';
+import { Requires } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listReleases, listURL, shownProof, startProof, type Proof, type Shown } from './api';
@@ -77,12 +78,14 @@ export const ProofPanel = ({ cluster }: { cluster: string | undefined }) => {
                 </FormSelect>
               </FlexItem>
             )}
-            <Button
-              isDisabled={(!cluster && release === '') || proof?.state === 'running'}
-              onClick={() => void prove()}
-            >
-              Check the mirror
-            </Button>
+            <Requires role="operator">
+              <Button
+                isDisabled={(!cluster && release === '') || proof?.state === 'running'}
+                onClick={() => void prove()}
+              >
+                Check the mirror
+              </Button>
+            </Requires>
           </Flex>
           {failure !== '' && <Alert isInline variant="danger" title={failure} />}
           {proof && <Outcome proof={proof} />}

@@ -10,6 +10,7 @@ import {
   GridItem,
   Label,
 } from '@patternfly/react-core';
+import { Requires, useMay } from '../access/AccessProvider';
 import type { HostPreview } from './api';
 import { HostForm } from './HostForm';
 import { HostPreviewPanel } from './HostPreviewPanel';
@@ -28,6 +29,7 @@ type Props = {
 /** One host. If collapsed: its MAC and IP addresses. If expanded: the form and the preview. */
 export const HostCard = ({ number, described, preview, isOpen, onToggle, onChange, onRemove }: Props) => {
   const id = `network-host-${String(number)}`;
+  const mayEdit = useMay('operator');
   const title = `Host ${String(number)}`;
   return (
     <Card isCompact isExpanded={isOpen} data-testid="network-host">
@@ -36,9 +38,11 @@ export const HostCard = ({ number, described, preview, isOpen, onToggle, onChang
         toggleButtonProps={{ id: `${id}-toggle`, 'aria-label': title, 'aria-expanded': isOpen }}
         actions={{
           actions: (
-            <Button variant="link" isInline aria-label={`Remove ${title}`} onClick={onRemove}>
-              Remove
-            </Button>
+            <Requires role="operator">
+              <Button variant="link" isInline aria-label={`Remove ${title}`} onClick={onRemove}>
+                Remove
+              </Button>
+            </Requires>
           ),
         }}
       >
@@ -65,7 +69,9 @@ export const HostCard = ({ number, described, preview, isOpen, onToggle, onChang
           {isOpen && (
             <Grid hasGutter>
               <GridItem lg={7}>
-                <HostForm id={id} described={described} onChange={onChange} />
+                <fieldset disabled={!mayEdit}>
+                  <HostForm id={id} described={described} onChange={onChange} />
+                </fieldset>
               </GridItem>
               <GridItem lg={5}>
                 <HostPreviewPanel preview={preview} />

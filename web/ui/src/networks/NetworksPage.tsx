@@ -14,6 +14,7 @@ import {
 } from '@patternfly/react-core';
 import { useCallback, useEffect, useState } from 'react';
 import { Link, useSearchParams } from 'react-router-dom-v5-compat';
+import { useMay } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
 import { useAnswer } from '../shell/useAnswer';
 import { listInfraEnvs, previewHosts, readHosts, saveHosts, type HostConfig, type Preview } from './api';
@@ -120,10 +121,12 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
   const [open, setOpen] = useState<number | undefined>(saved.length === 1 ? 0 : undefined);
   const [outcome, setOutcome] = useState<Outcome>();
   const [isSaving, setSaving] = useState(false);
+  const mayEdit = useMay('operator');
   const settled = useSettled(hosts);
   const load = useCallback(
-    (signal: AbortSignal) => previewHosts(infraEnvId, settled.map(toConfig), signal),
-    [infraEnvId, settled],
+    (signal: AbortSignal) =>
+      mayEdit ? previewHosts(infraEnvId, settled.map(toConfig), signal) : Promise.resolve(undefined),
+    [infraEnvId, settled, mayEdit],
   );
   const { answer: preview, error } = useAnswer(load, once);
   const change = (altered: Described[]) => {
@@ -167,17 +170,19 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
           />
         </StackItem>
       ))}
-      <StackItem>
-        <Button
-          variant="secondary"
-          onClick={() => {
-            change([...hosts, { host: nextHost(hosts) }]);
-            setOpen(hosts.length);
-          }}
-        >
-          Add a host
-        </Button>
-      </StackItem>
+      {mayEdit && (
+        <StackItem>
+          <Button
+            variant="secondary"
+            onClick={() => {
+              change([...hosts, { host: nextHost(hosts) }]);
+              setOpen(hosts.length);
+            }}
+          >
+            Add a host
+          </Button>
+        </StackItem>
+      )}
       {preview && hosts.length > 0 && (
         <StackItem>
           <StoredForm preview={preview} />
@@ -198,11 +203,13 @@ const Hosts = ({ infraEnvId, saved }: { infraEnvId: string; saved: HostConfig[] 
           />
         </StackItem>
       )}
-      <StackItem>
-        <Button isDisabled={isSaving} isLoading={isSaving} onClick={save}>
-          Save
-        </Button>
-      </StackItem>
+      {mayEdit && (
+        <StackItem>
+          <Button isDisabled={isSaving} isLoading={isSaving} onClick={save}>
+            Save
+          </Button>
+        </StackItem>
+      )}
     </Stack>
   );
 };

@@ -17,6 +17,7 @@ import EllipsisVIcon from '@patternfly/react-icons/dist/esm/icons/ellipsis-v-ico
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
 import InProgressIcon from '@patternfly/react-icons/dist/esm/icons/in-progress-icon';
 import { useState, type ReactNode } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { asSentence, bytes, exactBytes, percentOf } from '../shell/quantities';
 import type { OsImage } from './api';
 import { describeBoots, describeSource, whyNotRemovable } from './describe';
@@ -77,71 +78,81 @@ type RowProps = Omit<Props, 'images'> & {
   onToggle: () => void;
 };
 
-const Rows = ({ image, index, isUnfolded, onToggle, onVerify, onRemove }: RowProps) => (
-  <Tbody isExpanded={isUnfolded}>
-    <Tr data-testid="os-image" data-state={image.state}>
-      <Td
-        expand={{
-          rowIndex: index,
-          isExpanded: isUnfolded,
-          onToggle,
-          expandId: 'os-image',
-        }}
-      />
-      <Td dataLabel="OpenShift">{image.openshift_version || 'unknown'}</Td>
-      <Td dataLabel="Architecture">{image.cpu_architecture || 'unknown'}</Td>
-      <Td dataLabel="State">
-        <State image={image} />
-      </Td>
-      <Td dataLabel="Boots">{describeBoots(image) || '–'}</Td>
-      <Td dataLabel="Minimal image">
-        <Minimal image={image} />
-      </Td>
-      <Td dataLabel="Size" modifier="nowrap">
-        {image.size_bytes > 0 ? bytes(image.size_bytes) : '–'}
-      </Td>
-      <Td isActionCell>
-        <ActionsColumn
-          actionsToggle={({ onToggle, isOpen, isDisabled, toggleRef }) => (
-            <MenuToggle
-              ref={toggleRef}
-              variant="plain"
-              icon={<EllipsisVIcon />}
-              aria-label={`Actions for ${nameOf(image)}`}
-              isExpanded={isOpen}
-              isDisabled={isDisabled}
-              onClick={onToggle}
+const Rows = ({ image, index, isUnfolded, onToggle, onVerify, onRemove }: RowProps) => {
+  const mayVerify = useMay('operator');
+  const mayRemove = useMay('admin');
+  return (
+    <Tbody isExpanded={isUnfolded}>
+      <Tr data-testid="os-image" data-state={image.state}>
+        <Td
+          expand={{
+            rowIndex: index,
+            isExpanded: isUnfolded,
+            onToggle,
+            expandId: 'os-image',
+          }}
+        />
+        <Td dataLabel="OpenShift">{image.openshift_version || 'unknown'}</Td>
+        <Td dataLabel="Architecture">{image.cpu_architecture || 'unknown'}</Td>
+        <Td dataLabel="State">
+          <State image={image} />
+        </Td>
+        <Td dataLabel="Boots">{describeBoots(image) || '–'}</Td>
+        <Td dataLabel="Minimal image">
+          <Minimal image={image} />
+        </Td>
+        <Td dataLabel="Size" modifier="nowrap">
+          {image.size_bytes > 0 ? bytes(image.size_bytes) : '–'}
+        </Td>
+        <Td isActionCell>
+          {mayVerify && (
+            <ActionsColumn
+              actionsToggle={({ onToggle, isOpen, isDisabled, toggleRef }) => (
+                <MenuToggle
+                  ref={toggleRef}
+                  variant="plain"
+                  icon={<EllipsisVIcon />}
+                  aria-label={`Actions for ${nameOf(image)}`}
+                  isExpanded={isOpen}
+                  isDisabled={isDisabled}
+                  onClick={onToggle}
+                />
+              )}
+              items={[
+                {
+                  title: 'Verify',
+                  description: 'Read the file again and compare its SHA-256',
+                  isDisabled: image.state !== 'ready' && image.state !== 'bad',
+                  onClick: () => {
+                    onVerify(image);
+                  },
+                },
+                ...(mayRemove
+                  ? [
+                      {
+                        title: 'Remove',
+                        description: whyNotRemovable(image),
+                        isDisabled: !image.removable,
+                        onClick: () => {
+                          onRemove(image);
+                        },
+                      },
+                    ]
+                  : []),
+              ]}
             />
           )}
-          items={[
-            {
-              title: 'Verify',
-              description: 'Read the file again and compare its SHA-256',
-              isDisabled: image.state !== 'ready' && image.state !== 'bad',
-              onClick: () => {
-                onVerify(image);
-              },
-            },
-            {
-              title: 'Remove',
-              description: whyNotRemovable(image),
-              isDisabled: !image.removable,
-              onClick: () => {
-                onRemove(image);
-              },
-            },
-          ]}
-        />
-      </Td>
-    </Tr>
-    <Tr isExpanded={isUnfolded}>
-      <Td />
-      <Td colSpan={7}>
-        <ExpandableRowContent>{isUnfolded && <Details image={image} />}</ExpandableRowContent>
-      </Td>
-    </Tr>
-  </Tbody>
-);
+        </Td>
+      </Tr>
+      <Tr isExpanded={isUnfolded}>
+        <Td />
+        <Td colSpan={7}>
+          <ExpandableRowContent>{isUnfolded && <Details image={image} />}</ExpandableRowContent>
+        </Td>
+      </Tr>
+    </Tbody>
+  );
+};
 
 /** A name of the image for the user. */
 export const nameOf = ({

@@ -21,6 +21,7 @@ import CubesIcon from '@patternfly/react-icons/dist/esm/icons/cubes-icon';
 import ExclamationCircleIcon from '@patternfly/react-icons/dist/esm/icons/exclamation-circle-icon';
 import UploadIcon from '@patternfly/react-icons/dist/esm/icons/upload-icon';
 import { useEffect, useState, type DragEvent } from 'react';
+import { useMay } from '../access/AccessProvider';
 import { sentenceOf } from '../shell/request';
 import { useAnswer, type AnswerState } from '../shell/useAnswer';
 import { isArriving, listOsImages, removeOsImage, verifyOsImage, type OsImage } from './api';
@@ -38,6 +39,7 @@ const wait = (images: OsImage[] | undefined) => (isMoving(images) ? often : seld
 /** The page of the base ISOs: the list, and dialogs to add one. */
 export const OsImagesPage = () => {
   const result = useAnswer(listOsImages, wait);
+  const mayAdd = useMay('admin');
   const [dialog, setDialog] = useState<{ name: 'upload'; dropped?: File | undefined } | { name: 'fetch' }>();
   useListAfterUploads(result.refetch);
   useEffect(() => {
@@ -61,7 +63,7 @@ export const OsImagesPage = () => {
       }}
       onDrop={(event: DragEvent) => {
         event.preventDefault();
-        if (!dialog && event.dataTransfer.files.length > 0) {
+        if (mayAdd && !dialog && event.dataTransfer.files.length > 0) {
           setDialog({ name: 'upload', dropped: event.dataTransfer.files[0] });
         }
       }}
@@ -69,13 +71,13 @@ export const OsImagesPage = () => {
       <PageSection hasBodyWrapper={false}>
         <Content component="h1">OS images</Content>
         <Content component="p">
-          Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Landfall generates
-          discovery images from these ISOs.
+          Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Landfall generates discovery images
+          from these ISOs.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>
         <Stack hasGutter>
-          {result.answer && result.answer.length > 0 && (
+          {mayAdd && result.answer && result.answer.length > 0 && (
             <StackItem>
               <Button icon={<UploadIcon />} onClick={upload}>
                 Upload an ISO
@@ -188,26 +190,33 @@ const Unlisted = ({ error, onRetry }: { error: Error; onRetry: () => void }) => 
   </EmptyState>
 );
 
-const None = ({ onUpload, onFetch }: Pick<ListProps, 'onUpload' | 'onFetch'>) => (
-  <EmptyState icon={CubesIcon} titleText="No OS image yet" headingLevel="h2" data-testid="os-images-empty">
-    <EmptyStateBody>
-      Landfall generates discovery images from a live ISO of RHEL CoreOS. Upload one, drop it here, or add it to the
-      appliance&apos;s configuration.
-    </EmptyStateBody>
-    <EmptyStateFooter>
-      <EmptyStateActions>
-        <Button icon={<UploadIcon />} onClick={onUpload}>
-          Upload an ISO
-        </Button>
-      </EmptyStateActions>
-      <EmptyStateActions>
-        <Button variant="link" onClick={onFetch}>
-          Fetch one from a URL or a release
-        </Button>
-      </EmptyStateActions>
-    </EmptyStateFooter>
-  </EmptyState>
-);
+const None = ({ onUpload, onFetch }: Pick<ListProps, 'onUpload' | 'onFetch'>) => {
+  const mayAdd = useMay('admin');
+  return (
+    <EmptyState icon={CubesIcon} titleText="No OS image yet" headingLevel="h2" data-testid="os-images-empty">
+      <EmptyStateBody>
+        Landfall generates discovery images from a live ISO of RHEL CoreOS.{' '}
+        {mayAdd
+          ? "Upload one, drop it here, or add it to the appliance's configuration."
+          : 'An administrator can add one.'}
+      </EmptyStateBody>
+      {mayAdd && (
+        <EmptyStateFooter>
+          <EmptyStateActions>
+            <Button icon={<UploadIcon />} onClick={onUpload}>
+              Upload an ISO
+            </Button>
+          </EmptyStateActions>
+          <EmptyStateActions>
+            <Button variant="link" onClick={onFetch}>
+              Fetch one from a URL or a release
+            </Button>
+          </EmptyStateActions>
+        </EmptyStateFooter>
+      )}
+    </EmptyState>
+  );
+};
 
 const RemoveDialog = ({ image, onClose }: { image: OsImage; onClose: () => void }) => {
   const [isRemoving, setRemoving] = useState(false);

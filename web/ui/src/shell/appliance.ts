@@ -30,4 +30,4 @@ export const getStatus = (signal: AbortSignal): Promise<Status> =>
   getJSON('/api/landfall/v1/status', signal);
 
 /** The certificates with which clients verify the appliance. */
-export const authorityURL = '/api/landfall/v1/ca.crt';
+export const authorityURL = '/ca.crt';

@@ -15,7 +15,6 @@ import { useContext, useState } from 'react';
 import { getApiErrorMessage } from 'ui-lib/common/api/utils';
 import { AddHostsContext } from 'ui-lib/common/components/AddHosts/AddHostsContext';
 import { useAlerts } from 'ui-lib/common/components/AlertsContextProvider';
-import KubeconfigDownload from 'ui-lib/common/components/clusterDetail/KubeconfigDownload';
 import { canInstallHost } from 'ui-lib/common/components/hosts/utils';
 import Alerts from 'ui-lib/common/components/ui/Alerts';
 import ViewClusterEventsButton from 'ui-lib/common/components/ui/ViewClusterEventsButton';
@@ -26,6 +25,8 @@ import ClusterDetailStatusVarieties, {
 import ClusterBreadcrumbs from 'ui-lib/ocm/components/clusters/ClusterBreadcrumbs';
 import { onFetchEvents } from 'ui-lib/ocm/components/fetching/fetchEvents';
 import HostsService from 'ui-lib/ocm/services/HostsService';
+import { Requires } from '../access/AccessProvider';
+import KubeconfigDownload from './KubeconfigDownload';
 
 /**
  * The page to add hosts to a cluster. The library's page does not show the cluster's name, has no
@@ -80,9 +81,11 @@ const Page = ({ cluster }: { cluster: Cluster }) => {
           <CardFooter>
             <Alerts />
             <Flex>
-              <Button isDisabled={isStarting || ready.length === 0} onClick={() => void install()}>
-                Install ready hosts
-              </Button>
+              <Requires role="operator">
+                <Button isDisabled={isStarting || ready.length === 0} onClick={() => void install()}>
+                  Install ready hosts
+                </Button>
+              </Requires>
               <ViewClusterEventsButton cluster={cluster} onFetchEvents={onFetchEvents} />
             </Flex>
           </CardFooter>

@@ -10,7 +10,10 @@ import 'monaco-editor/esm/vs/editor/contrib/indentation/browser/indentation';
 import 'monaco-editor/esm/vs/editor/contrib/linesOperations/browser/linesOperations';
 import 'monaco-editor/esm/vs/editor/contrib/multicursor/browser/multicursor';
 import 'monaco-editor/esm/vs/editor/contrib/wordOperations/browser/wordOperations';
+import { applyHeldStyles } from './monacoStyles';
 import EditorWorker from 'monaco-editor/esm/vs/editor/editor.worker?worker';
+
+applyHeldStyles();
 
 self.MonacoEnvironment = { getWorker: () => new EditorWorker() };
 
