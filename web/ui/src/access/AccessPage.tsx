@@ -5,6 +5,7 @@ import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { useMay } from './AccessProvider';
 import { listSessions } from './api';
+import { Passkeys } from './Passkeys';
 import { Password } from './Password';
 import { Sessions } from './Sessions';
 import { Tokens } from './Tokens';
@@ -51,6 +52,9 @@ const AccessPage = () => {
           </StackItem>
           <StackItem>
             <Password act={act} />
+          </StackItem>
+          <StackItem>
+            <Passkeys act={act} />
           </StackItem>
         </Stack>
       </PageSection>

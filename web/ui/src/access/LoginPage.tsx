@@ -27,7 +27,8 @@ type FormProps = {
 };
 
 /** The login. Without an account, it asks for the setup code and makes the first administrator. */
-export const LoginForm = ({ methods: { setup, fingerprint }, entered, name: known = '', notice = '' }: FormProps) => {
+export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: FormProps) => {
+  const { setup, oidc, fingerprint } = methods;
   const [code, setCode] = useState('');
   const [name, setName] = useState(known);
   const [password, setPassword] = useState('');
@@ -113,6 +114,11 @@ export const LoginForm = ({ methods: { setup, fingerprint }, entered, name: know
         <Button type="submit" isBlock isDisabled={!isComplete || busy} isLoading={busy}>
           {setup ? 'Create the account' : 'Log in'}
         </Button>
+        {oidc && !setup && (
+          <Button variant="secondary" component="a" isBlock href="/api/landfall/v1/login/oidc">
+            Log in with the site&rsquo;s provider
+          </Button>
+        )}
       </Form>
       {fingerprint && <Authority fingerprint={fingerprint} />}
     </>

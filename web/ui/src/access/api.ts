@@ -1,4 +1,5 @@
 import { getJSON, request } from '../shell/request';
+import { askForPasskey, type Options } from './passkey';
 
 export type Role = 'viewer' | 'operator' | 'admin';
 
@@ -11,6 +12,8 @@ export type LoginMethods = {
   auth: 'local' | 'none';
   /** There is no account yet: the setup code makes the first administrator. */
   setup: boolean;
+  /** People can also log in with the site's OpenID Connect provider. */
+  oidc?: boolean;
   /** The fingerprint of the appliance's certificate authority. */
   fingerprint?: string;
 };
@@ -59,8 +62,18 @@ export const readMethods = () => getJSON<LoginMethods>(`${base}/login`);
 
 export const whoami = () => getJSON<Caller>(`${base}/whoami`);
 
-export const logIn = async (name: string, password: string) =>
-  (await (await request('POST', `${base}/login`, { json: { name, password } })).json()) as Caller;
+/** Logs in. An account with passkeys must use one after the password. */
+export const logIn = async (name: string, password: string): Promise<Caller> => {
+  const response = await request('POST', `${base}/login`, { json: { name, password } });
+  const answer = (await response.json()) as Caller | { passkey: Options };
+  if (!('passkey' in answer)) {
+    return answer;
+  }
+  const used = await request('POST', `${base}/login/passkey`, {
+    json: { name, answer: await askForPasskey(answer.passkey) },
+  });
+  return (await used.json()) as Caller;
+};
 
 export const setUp = async (code: string, name: string, password: string) =>
   (await (await request('POST', `${base}/setup`, { json: { code, name, password } })).json()) as Caller;
