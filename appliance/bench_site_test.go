@@ -3,16 +3,22 @@ package appliance_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
@@ -21,13 +27,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/config"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/keyring"
 	"landfall/appliance/mirror"
 	"landfall/appliance/process"
 	"landfall/appliance/release"
+	"landfall/ignition"
 	"landfall/store"
+	"landfall/web/access"
 )
 
 const apiPath = "/api/assisted-install/v2"
@@ -193,10 +202,83 @@ func inventoryWith(tb testing.TB, number int, usable int64, smart int) []byte {
 // rawClient is a client with little overhead: it has one connection, writes requests unchanged and
 // reads responses into one buffer.
 type rawClient struct {
-	conn net.Conn
-	in   *bufio.Reader
-	out  bytes.Buffer
-	body []byte
+	conn  net.Conn
+	in    *bufio.Reader
+	out   bytes.Buffer
+	body  []byte
+	token string // of an agent; "" for none
+}
+
+// dial is the function dial, over TLS if the site has it.
+func (s *site) dial(tb testing.TB, address string) *rawClient {
+	tb.Helper()
+	w := dial(tb, address)
+	if !s.config.TLS.Enabled {
+		return w
+	}
+	// At the first start, the authority is made after the port is open.
+	verify := func(state tls.ConnectionState) error {
+		ca, err := os.ReadFile(filepath.Join(s.config.DataDir, "ca.crt"))
+		if err != nil {
+			return err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(ca)
+		_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: "127.0.0.1"})
+		return err
+	}
+	line := tls.Client(w.conn, &tls.Config{InsecureSkipVerify: true, VerifyConnection: verify})
+	require.NoError(tb, line.HandshakeContext(tb.Context()))
+	w.in = bufio.NewReaderSize(line, 64<<10)
+	w.conn = line
+	return w
+}
+
+// agentTokens returns the token in the image of each host's infra-env, or none if the site does not
+// authenticate agents.
+func (s *site) agentTokens(tb testing.TB, address string, hosts []hostRef) map[string]string {
+	tb.Helper()
+	tokens := map[string]string{}
+	if s.config.Auth == config.AuthNone {
+		return tokens
+	}
+	code, err := os.ReadFile(filepath.Join(s.config.DataDir, "setup-code"))
+	require.NoError(tb, err)
+	send := func(method, path, token string, body any) []byte {
+		text, err := json.Marshal(body)
+		require.NoError(tb, err)
+		request, err := http.NewRequestWithContext(tb.Context(), method, address+path, bytes.NewReader(text))
+		require.NoError(tb, err)
+		request.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(tb, err)
+		defer response.Body.Close()
+		answer, err := io.ReadAll(response.Body)
+		require.NoError(tb, err)
+		require.Equal(tb, http.StatusOK, response.StatusCode, "%s", answer)
+		return answer
+	}
+	var session access.Session
+	require.NoError(tb, json.Unmarshal(send(http.MethodPost, "/api/landfall/v1/setup", "", object{
+		"code": strings.TrimSpace(string(code)), "name": "ada", "password": password, "kind": "token"}), &session))
+	for _, host := range hosts {
+		if tokens[host.infraEnv] != "" {
+			continue
+		}
+		discovery := new(ignition.Discovered)
+		require.Eventually(tb, func() bool { // the keys are generated after the start
+			text := send(http.MethodGet,
+				apiPath+"/infra-envs/"+host.infraEnv+"/downloads/files?file_name=discovery.ign",
+				session.Token, nil)
+			discovery, err = ignition.ReadDiscovery(text)
+			return err == nil && discovery.PullSecretToken != ""
+		}, time.Minute, 10*time.Millisecond)
+		tokens[host.infraEnv] = discovery.PullSecretToken
+	}
+	return tokens
 }
 
 func dial(tb testing.TB, address string) *rawClient {
@@ -214,6 +296,9 @@ func dial(tb testing.TB, address string) *rawClient {
 func (w *rawClient) do(method, path string, body []byte) (status int, answer []byte, err error) {
 	w.out.Reset()
 	fmt.Fprintf(&w.out, "%s %s HTTP/1.1\r\nHost: appliance\r\n", method, path)
+	if w.token != "" {
+		fmt.Fprintf(&w.out, "X-Secret-Key: %s\r\n", w.token)
+	}
 	if body != nil {
 		fmt.Fprintf(&w.out, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
 	}

@@ -205,27 +205,30 @@ func stepReply(tb testing.TB, inventory []byte) []byte {
 
 // BenchmarkInstructionPolls polls for instructions from 3,000 hosts of 1,000 clusters on 16
 // connections: first without a limit, then at a rate of 15,000/s, where a latency counts from the
-// time at which the poll was due.
+// time at which the poll was due. The last polls use TLS connections and the tokens of agents.
 func BenchmarkInstructionPolls(b *testing.B) {
 	for _, rate := range []int{0, 15_000} {
 		name := "unpaced"
 		if rate > 0 {
 			name = fmt.Sprintf("paced=%d/s", rate)
 		}
-		b.Run(name, func(b *testing.B) { pollInstructions(b, rate) })
+		b.Run(name, func(b *testing.B) { pollInstructions(b, newSite(b), rate) })
 	}
+	b.Run("authenticated", func(b *testing.B) { pollInstructions(b, newSite(b).withAuth(), 0) })
 }
 
-func pollInstructions(b *testing.B, rate int) {
+func pollInstructions(b *testing.B, s *site, rate int) {
 	const connections = 16
-	s := newSite(b)
 	seeded := s.seed(b, 1000, 3)
 	address, _ := s.startQuietly(b)
 	hosts := seeded.hosts
+	tokens := s.agentTokens(b, address, hosts)
 	query := "?discovery_agent_version=agent&timestamp="
 	wires := make([]*rawClient, connections)
 	poll := func(client, serial int) error {
-		path := hosts[serial%len(hosts)].instructions() + query + fmt.Sprint(time.Now().Unix())
+		host := hosts[serial%len(hosts)]
+		path := host.instructions() + query + fmt.Sprint(time.Now().Unix())
+		wires[client].token = tokens[host.infraEnv]
 		status, answer, err := wires[client].do(http.MethodGet, path, nil)
 		if err == nil && (status != http.StatusOK || !bytes.Contains(answer, []byte(`"instructions"`))) {
 			err = fmt.Errorf("a poll was answered %d: %s", status, answer)
@@ -233,7 +236,7 @@ func pollInstructions(b *testing.B, rate int) {
 		return err
 	}
 	for i := range wires {
-		wires[i] = dial(b, address)
+		wires[i] = s.dial(b, address)
 	}
 	for i := range hosts {
 		require.NoError(b, poll(0, i)) // the first poll of a host prepares its response

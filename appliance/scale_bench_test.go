@@ -45,12 +45,12 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 	crowd := &crowd{seeded: seeded, hostsEach: hostsEach, factor: factor, address: "http://" + s.config.Listen,
 		memory: make([]int64, len(seeded.hosts)), took: make(map[string][]time.Duration)}
 
-	warm := s.exec(b, program, seeded.hosts[0])
+	warm := s.exec(b, program, polled{hostRef: seeded.hosts[0]})
 	crowd.run(b, 1, allReports) // every host reports everything once, large servers their whole inventory
 	warm.stop(b)
 	before := usedBytes(b, s.config.DataDir)
 
-	child := s.exec(b, program, seeded.hosts[0])
+	child := s.exec(b, program, polled{hostRef: seeded.hosts[0]})
 	crowd.run(b, 1, changedReports) // prepares each response once
 	clear(crowd.took)
 	idle, lived := child.cpu(b), time.Duration(0)
@@ -78,11 +78,11 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 
 // idleGrowth returns the growth of the database in bytes during some idle minutes of the site.
 func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
-	child := s.exec(b, program, crowd.seeded.hosts[0])
+	child := s.exec(b, program, polled{hostRef: crowd.seeded.hosts[0]})
 	crowd.run(b, 1, unchangedReports) // the start itself writes, and hosts' clocks are checked
 	child.stop(b)
 	before := usedBytes(b, s.config.DataDir)
-	child = s.exec(b, program, crowd.seeded.hosts[0])
+	child = s.exec(b, program, polled{hostRef: crowd.seeded.hosts[0]})
 	crowd.run(b, scaleMinutes, unchangedReports)
 	child.stop(b)
 	return usedBytes(b, s.config.DataDir) - before

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/config"
 )
 
 // settling is the time that the first start has for the checks of the database's content.
@@ -30,7 +32,11 @@ const clockTicks = 100
 // measures the time until a host's poll is answered, and the resources in use while the program
 // idles.
 func BenchmarkStart(b *testing.B) {
-	s := newSite(b)
+	b.Run("open", func(b *testing.B) { measureStart(b, newSite(b)) })
+	b.Run("authenticated", func(b *testing.B) { measureStart(b, newSite(b).withAuth()) })
+}
+
+func measureStart(b *testing.B, s *site) {
 	seeded := s.seed(b, 1000, 3)
 	// the same for all starts: another address would change all discovery images
 	s.config.Listen = freeAddress(b)
@@ -38,22 +44,24 @@ func BenchmarkStart(b *testing.B) {
 	built, err := os.Stat(program)
 	require.NoError(b, err)
 	// the first start checks all discovery images; later starts do not
-	first := s.exec(b, program, seeded.hosts[0])
+	host := polled{hostRef: seeded.hosts[0]}
+	first := s.exec(b, program, host)
+	host.token = s.agentTokens(b, "http://"+s.config.Listen, seeded.hosts[:1])[host.infraEnv]
 	<-time.After(settling)
 	first.stop(b)
 	var ready []time.Duration
 	for b.Loop() {
-		child := s.exec(b, program, seeded.hosts[0])
+		child := s.exec(b, program, host)
 		ready = append(ready, child.ready)
 		child.stop(b)
 	}
 	for len(ready) < 5 { // enough for a median
-		child := s.exec(b, program, seeded.hosts[0])
+		child := s.exec(b, program, host)
 		ready = append(ready, child.ready)
 		child.stop(b)
 	}
 	slices.Sort(ready)
-	idle := s.exec(b, program, seeded.hosts[0])
+	idle := s.exec(b, program, host)
 	before := idle.cpu(b)
 	<-time.After(idleFor)
 	b.ReportMetric((idle.cpu(b)-before).Seconds()*1000, "idle-CPU-ms")
@@ -72,11 +80,18 @@ type child struct {
 	ready time.Duration // time from exec to the first response
 }
 
+// polled is the host that polls after the start. Without its token, the appliance may refuse it.
+type polled struct {
+	hostRef
+	token string
+}
+
 // exec starts the program on the site's database and returns when a host's poll is answered.
-func (s *site) exec(b *testing.B, program string, host hostRef) *child {
+func (s *site) exec(b *testing.B, program string, host polled) *child {
 	address := s.config.Listen
 	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
-	cmd := exec.Command(program, "serve", "--auth", "none", "--listen", address, "--data-dir", s.config.DataDir,
+	cmd := exec.Command(program, "serve", "--allowed-hosts", "appliance", "--auth", s.config.Auth,
+		"--tls-enabled="+strconv.FormatBool(s.config.TLS.Enabled), "--listen", address, "--data-dir", s.config.DataDir,
 		"--os-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, path: %s, sha256: %s}]",
 			image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),
 		"--release-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, url: %s, default: true}]",
@@ -100,11 +115,14 @@ func (s *site) exec(b *testing.B, program string, host hostRef) *child {
 		}
 		<-ticks.C
 	}
-	connection := dial(b, "http://"+address)
+	connection := s.dial(b, "http://"+address)
+	connection.token = host.token
 	status, answer, err := connection.do(http.MethodGet, host.instructions(), nil)
 	c.ready = time.Since(start)
 	require.NoError(b, err, output.String())
-	require.Equal(b, http.StatusOK, status, string(answer))
+	if s.config.Auth == config.AuthNone || host.token != "" {
+		require.Equal(b, http.StatusOK, status, string(answer))
+	}
 	return c
 }
 
