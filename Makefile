@@ -17,7 +17,8 @@ TAGS := grpcnotrace
 export GOFLAGS := -trimpath -tags=$(TAGS)
 
 .PHONY: build run docs lint lint-go lint-ui bench crds clean FORCE
-.PHONY: test test-go test-walks test-bmcs test-tools test-boot test-mirror test-directory test-network test-ui test-e2e
+.PHONY: test test-go test-walks test-bmcs test-tools test-boot test-mirror test-directory test-tpm
+.PHONY: test-network test-ui test-e2e
 
 build: bin/landfall
 
@@ -40,7 +41,8 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package.json $(UI)/package-lock.jso
 
 # Tests with browsers and with emulated machines mostly wait, so they run at the same time.
 test: test-go test-walks test-bmcs test-tools bin/landfall
-	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-directory test-network test-ui
+	$(MAKE) --jobs 2 --old-file bin/landfall test-e2e test-boot test-mirror test-directory test-tpm test-network \
+		test-ui
 
 # The Debian packages for the tests. They are installed first, because only one process can use the
 # package manager at a time.
@@ -48,6 +50,7 @@ test-tools:
 	.ci/install-emulator
 	.ci/install-registry
 	.ci/install-slapd
+	.ci/install-swtpm
 	.ci/install-networkmanager
 	.ci/install-browser
 
@@ -88,6 +91,11 @@ test-directory:
 	.ci/install-slapd
 	CGO_ENABLED=0 go test -tags $(TAGS),slapd ./appliance/access/ldaptest
 
+# Data keys sealed with an emulated TPM, Debian's swtpm.
+test-tpm:
+	.ci/install-swtpm
+	CGO_ENABLED=0 go test -tags $(TAGS),tpm ./appliance/keyring/tpmtest
+
 # Keyfiles with a real NetworkManager. If network namespaces are not permitted, NetworkManager is
 # not started, and a message reports this.
 NAMESPACES := $(if $(filter 0,$(shell id -u)),,--user --map-root-user) --net --mount
@@ -119,6 +127,7 @@ lint-go: assets/ui/index.html
 	CGO_ENABLED=0 go vet -tags $(TAGS),boot,libvirt ./isogen/boottest/...
 	CGO_ENABLED=0 go vet -tags $(TAGS),registry ./appliance/mirror/registrytest/...
 	CGO_ENABLED=0 go vet -tags $(TAGS),slapd ./appliance/access/ldaptest
+	CGO_ENABLED=0 go vet -tags $(TAGS),tpm ./appliance/keyring/tpmtest
 	CGO_ENABLED=0 go vet -tags $(TAGS),networkmanager,namespaces ./ignition/networkmanagertest
 	CGO_ENABLED=0 go tool staticcheck ./...
 	CGO_ENABLED=0 go test -count 1 -run '^Test(Columns|Names|Commands)' .

@@ -72,6 +72,7 @@ require (
 
 require (
 	github.com/ProtonMail/go-crypto v1.5.2
+	github.com/google/go-tpm v0.9.8
 	github.com/landlock-lsm/go-landlock v0.11.0
 )
 
@@ -82,7 +83,6 @@ require (
 	github.com/go-openapi/swag v0.27.1 // indirect
 	github.com/go-webauthn/x v0.3.1 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
-	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/onsi/ginkgo/v2 v2.32.0 // indirect
 	github.com/onsi/gomega v1.40.0 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect

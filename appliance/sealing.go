@@ -15,6 +15,7 @@ func sealing(config config.Config, logger *slog.Logger) keyring.Options {
 		With: keyring.Method(config.Seal.With), KeyFile: config.Seal.KeyFile,
 		PassphraseFile:       config.Seal.PassphraseFile,
 		CredentialsDirectory: os.Getenv("CREDENTIALS_DIRECTORY"),
+		TPMDevice:            config.Seal.TPMDevice,
 		Logger:               logger,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/access/people"
 	"landfall/appliance/audittrail"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/keyring"
 )
 
 // Config is the configuration of one appliance. Every key can be set in a YAML file, by an
@@ -66,9 +67,10 @@ type Sessions struct {
 
 // Seal says with what the data key is sealed.
 type Seal struct {
-	With           string `mapstructure:"with" oneof:"file passphrase credential"`
+	With           string `mapstructure:"with" oneof:"file passphrase credential tpm"`
 	KeyFile        string `mapstructure:"key_file" check:"path"`
 	PassphraseFile string `mapstructure:"passphrase_file" check:"path"`
+	TPMDevice      string `mapstructure:"tpm_device" check:"path"`
 }
 
 // Joining configures how the appliance helps hosts to join installed clusters.
@@ -260,6 +262,7 @@ func Default() Config {
 			FinalStatus:  "Active",
 			CallInterval: 200 * time.Millisecond,
 		},
+		Seal:  Seal{TPMDevice: keyring.DefaultTPMDevice},
 		Audit: Audit{Bytes: audittrail.DefaultBytes},
 		Log:   Log{Format: "auto", Level: "info"},
 	}

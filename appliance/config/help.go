@@ -139,10 +139,11 @@ var help = map[string]string{
 		"address in listen",
 	"kubernetes.image_settles": "time for which an infra-env's image must be unchanged before BareMetalHosts boot it",
 
-	"seal.with": "with what the data key is sealed: file, passphrase or credential (of systemd); default: file, and " +
-		"for an existing data directory as before",
+	"seal.with": "with what the data key is sealed: file, passphrase, credential (of systemd) or tpm; " +
+		"default: file, and for an existing data directory as before",
 	"seal.key_file":        "key file that seals the data key; default: seal.key in the data directory",
 	"seal.passphrase_file": "file with the passphrase that seals the data key; default: ask on the terminal",
+	"seal.tpm_device":      "device of the TPM 2.0 that seals the data key",
 
 	"joining.follow": "connect to installed clusters that hosts join, if there is a kubeconfig: approve the hosts' " +
 		"certificate requests, label their nodes, wait until they are ready",

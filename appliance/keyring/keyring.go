@@ -49,17 +49,18 @@ type Options struct {
 	PassphraseFile string
 	// CredentialsDirectory is the directory of systemd's credentials.
 	CredentialsDirectory string
-	// TPMDevice is the path of the TPM's device. "": /dev/tpmrm0.
+	// TPMDevice is the TPM's device, or the socket of an emulator. "": DefaultTPMDevice.
 	TPMDevice string
 	Logger    *slog.Logger // nil: silent
 }
 
-// FromEnvironment returns options that keep the method of a data directory. They read the key file
-// and the passphrase file from the environment variables of the configuration.
+// FromEnvironment returns options that keep the method of a data directory. They take
+// the key file, the passphrase file and the TPM's device from the configuration's environment
+// variables.
 func FromEnvironment() Options {
 	return Options{
 		KeyFile: os.Getenv("LANDFALL_SEAL_KEY_FILE"), PassphraseFile: os.Getenv("LANDFALL_SEAL_PASSPHRASE_FILE"),
-		CredentialsDirectory: os.Getenv("CREDENTIALS_DIRECTORY"),
+		CredentialsDirectory: os.Getenv("CREDENTIALS_DIRECTORY"), TPMDevice: os.Getenv("LANDFALL_SEAL_TPM_DEVICE"),
 	}
 }
 
@@ -113,6 +114,9 @@ type file struct {
 func New(dir string, options Options) *Keyring {
 	if options.KeyFile == "" {
 		options.KeyFile = filepath.Join(dir, DefaultKeyFile)
+	}
+	if options.TPMDevice == "" {
+		options.TPMDevice = DefaultTPMDevice
 	}
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)

@@ -2,13 +2,18 @@ package keyring_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-tpm/tpm2"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/keyring"
@@ -20,6 +25,11 @@ type place struct {
 	*testing.T
 	dir     string
 	options keyring.Options
+}
+
+// methods returns the methods that need no other program. Package tpmtest tests the method TPM.
+func methods() []keyring.Method {
+	return slices.DeleteFunc(keyring.Methods(), func(with keyring.Method) bool { return with == keyring.TPM })
 }
 
 func newPlace(t *testing.T) *place {
@@ -64,7 +74,7 @@ func (p *place) files() map[string]string {
 }
 
 func TestKeyring_eachMethodOpensAgain(t *testing.T) {
-	for _, with := range keyring.Methods() {
+	for _, with := range methods() {
 		t.Run(string(with), func(t *testing.T) {
 			p := newPlace(t)
 			_, ring := p.open(with)
@@ -170,7 +180,7 @@ func (d *data) Reseal(context.Context) error {
 }
 
 func TestRotate_forgetsTheOlderKey(t *testing.T) {
-	for _, with := range keyring.Methods() {
+	for _, with := range methods() {
 		t.Run(string(with), func(t *testing.T) {
 			p := newPlace(t)
 			k, ring := p.open(with)
@@ -211,4 +221,77 @@ func TestRotate_interruptedIsResumed(t *testing.T) {
 	k, _ = p.open("")
 	require.NoError(t, k.Resume(t.Context(), d))
 	require.Equal(t, 1, d.sealed, "there is nothing to resume")
+}
+
+func TestTPM_cannotBeOpened(t *testing.T) {
+	for name, c := range map[string]struct{ device, want string }{
+		"missing":   {"none", "needs a TPM 2.0 at none, but there is none; enable it in the firmware"},
+		"a file":    {"keyring.go", "The file keyring.go is not a TPM; name the device of a TPM 2.0"},
+		"no answer": {"/dev/null", "The TPM at /dev/null failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.open(keyring.File)
+			before := p.files()
+			p.options.With, p.options.TPMDevice = keyring.TPM, c.device
+			_, err := keyring.New(p.dir, p.options).Open(true)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "Nothing was changed.")
+			require.Equal(t, before, p.files())
+		})
+	}
+}
+
+// answer listens on a socket and answers each command like a TPM that returns a code.
+func answer(t *testing.T, code tpm2.TPMRC) (socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tpm") // the path of a socket has at most 107 bytes
+	require.NoError(t, err)
+	socket = filepath.Join(dir, "tpm")
+	listener, err := net.Listen("unix", socket)
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connection.Read(make([]byte, 4096))
+			header := binary.BigEndian.AppendUint16(nil, uint16(tpm2.TPMSTNoSessions))
+			header = binary.BigEndian.AppendUint32(header, 10) // its size
+			connection.Write(binary.BigEndian.AppendUint32(header, uint32(code)))
+			connection.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+		os.RemoveAll(dir)
+	})
+	return socket
+}
+
+func TestTPM_refusals(t *testing.T) {
+	for code, want := range map[tpm2.TPMRC]string{
+		tpm2.TPMRCYielded:      "Other programs use the TPM at ",
+		tpm2.TPMRCTesting:      "Other programs use the TPM at ",
+		tpm2.TPMRCObjectMemory: "Other programs use the TPM at ",
+		tpm2.TPMRCBadAuth:      "has a password, which Landfall does not know",
+		tpm2.TPMRCFailure:      "TPM_RC_FAILURE",
+		tpm2.TPMRCInitialize:   "TPM_RC_INITIALIZE",
+		tpm2.TPMRCSuccess:      "failed",
+	} {
+		t.Run(fmt.Sprintf("%x", uint32(code)), func(t *testing.T) {
+			p := newPlace(t)
+			p.open(keyring.File)
+			before := p.files()
+			p.options.With, p.options.TPMDevice = keyring.TPM, answer(t, code)
+			_, err := keyring.New(p.dir, p.options).Open(true)
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, "Nothing was changed.")
+			require.Equal(t, before, p.files())
+		})
+	}
 }

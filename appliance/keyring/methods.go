@@ -29,10 +29,11 @@ const (
 	File       Method = "file"
 	Passphrase Method = "passphrase"
 	Credential Method = "credential"
+	TPM        Method = "tpm"
 )
 
 // Methods returns all methods.
-func Methods() []Method { return []Method{File, Passphrase, Credential} }
+func Methods() []Method { return []Method{File, Passphrase, Credential, TPM} }
 
 // method creates and finds key-encryption keys.
 type method interface {
@@ -57,6 +58,8 @@ func (k *Keyring) newMethod(name Method) (method, error) {
 		return &passphrase{file: k.options.PassphraseFile}, nil
 	case Credential:
 		return &credential{dir: k.options.CredentialsDirectory}, nil
+	case TPM:
+		return &tpmMethod{device: k.options.TPMDevice}, nil
 	}
 	return nil, newError(nil, "The data key is sealed with %q, which this Landfall does not know.", name)
 }
