@@ -99,6 +99,7 @@ type Appliance struct {
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
+	protection *doctor.Protections
 	egress     *egress.Rules
 	inbound    *web.Connections
 	boot       *discovery.BootListener // nil if only the main server serves images
@@ -266,7 +267,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}); err != nil {
 		return nil, err
 	}
-	a.agents = agents.New(agents.Options{DB: a.db, Engine: a.engine, Issuer: a.tokens, Logger: logger})
+	a.agents = agents.New(agents.Options{DB: a.db, Engine: a.engine, Issuer: a.tokens,
+		ImageURLs: a.networks.ImageURLs, Logger: logger})
 	a.spokes = a.newSpokes(names)
 	if a.ams, err = a.newAMS(); err != nil {
 		return nil, err
@@ -288,11 +290,15 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.mirror = site.NewManager(a.rules, a.engine, wake)
 	a.allowed = trust.NewManager(a.policy, a.engine,
 		func() (authn.Keychain, error) { return configuredReleases(config).Keychain("") }, wake, logger)
+	a.protection = &doctor.Protections{
+		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
+		Certificates: a.transport.served(), Trail: a.trail, Clock: clockwork.NewRealClock(), Logger: logger,
+	}
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
 		Releases:   configuredReleases(config).Releases,
 		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls,
-		Egress: a.egress, Agents: a.agents, Logger: logger,
+		Egress: a.egress, Agents: a.agents, Protections: a.protection, Logger: logger,
 	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
 		Releases: releaseList(config.ReleaseImages), Logger: logger})
@@ -363,7 +369,7 @@ func (a *Appliance) newServer() error {
 		}),
 		console.StatusOperations(console.SiteStatus{
 			Version: a.version, URLs: a.urls, Releases: configuredReleases(a.config).Releases, OSImages: a.images,
-			AuthorityFingerprint: a.transport.fingerprint(),
+			AuthorityFingerprint: a.transport.fingerprint(), Protections: a.protection.Findings,
 		}),
 		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
 		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
@@ -437,7 +443,7 @@ func (a *Appliance) tasks() []task {
 	if a.boot != nil {
 		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
-	tasks = append(tasks, a.resumeRotation)
+	tasks = append(tasks, a.resumeRotation, a.protection.Run)
 	return append(tasks, a.kubeServer.tasks()...)
 }
 

@@ -48,7 +48,7 @@ func TestDoctor_clusterAndItsHosts(t *testing.T) {
 	require.Len(t, silent, 1)
 	require.Equal(t, doctor.Red, silent[0].Status)
 	require.Equal(t, doctor.Red, site.Status)
-	require.Empty(t, find(site, doctor.Hosts, ""))
+	require.Empty(t, find(site, doctor.Hosts, "host-"))
 
 	var clusters []*models.Cluster
 	response, err := http.Get(address + apiPath + "/clusters")

@@ -153,3 +153,11 @@ func (t *transport) authorityPEM() []byte {
 	}
 	return t.authority.PEM()
 }
+
+// served returns the certificates of the listeners, or nil without TLS.
+func (t *transport) served() *authority.Certificates {
+	if t == nil {
+		return nil
+	}
+	return t.certificates
+}

@@ -6,6 +6,7 @@
 //	allowed.go   the operations and objects of a machine
 //	tokens.go    renewal, revocation, and machines without a token
 //	refusals.go  events about refused machines
+//	moves.go     registrations under the ID of a host in another infra-env
 //
 // Package access/machine has the format of the tokens.
 //
@@ -35,8 +36,11 @@ type Options struct {
 	Engine *engine.Engine
 	// Issuer is nil if the appliance does not authenticate machines.
 	Issuer *machine.Issuer
-	Clock  clockwork.Clock // nil means the real clock
-	Logger *slog.Logger    // nil discards
+	// ImageURLs returns the beginnings of the image URLs with a path and with the code of a short
+	// URL, which may be "". nil returns none.
+	ImageURLs func(path, code string) []string
+	Clock     clockwork.Clock // nil means the real clock
+	Logger    *slog.Logger    // nil discards
 }
 
 // Service authenticates machines. Its methods are safe for concurrent use.

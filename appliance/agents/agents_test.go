@@ -69,7 +69,8 @@ func (s *site) start(issuer *machine.Issuer) {
 			URL: "quay.io/release:4.20.8", Default: true}},
 	})
 	require.NoError(s, err)
-	s.agents = agents.New(agents.Options{DB: s.db, Engine: s.Engine, Issuer: issuer, Clock: s.clock})
+	s.agents = agents.New(agents.Options{DB: s.db, Engine: s.Engine, Issuer: issuer, Clock: s.clock,
+		ImageURLs: func(path, code string) []string { return []string{path, code} }})
 	s.RefreshImages(s.Context(), mirror.Level{}) // as the start of Run
 }
 
@@ -300,8 +301,19 @@ func TestRevoke_namesHosts(t *testing.T) {
 	s.host(other, 2)
 	first := s.bootedToken(own)
 	s.poll(first, own, host)
+	path := must(s.ImagePath(own))
+	code, _, err := s.CodeOfImage(own)
+	require.NoError(t, err)
 	change, err := s.agents.Revoke(t.Context(), own)
 	require.NoError(t, err)
+	require.Equal(t, []string{path, code}, change.InvalidURLs)
+	_, err = s.ImageCode(t.Context(), code)
+	require.Equal(t, fault.NotFound, fault.KindOf(err), "the short URL is invalid as well")
+	next, _, err := s.CodeOfImage(own)
+	require.NoError(t, err)
+	found, err := s.ImageCode(t.Context(), next)
+	require.NoError(t, err)
+	require.Equal(t, own, found)
 	require.Len(t, change.Hosts, 1)
 	require.Equal(t, host, change.Hosts[0].ID)
 	require.Equal(t, cluster, change.Hosts[0].ClusterID)
@@ -310,9 +322,51 @@ func TestRevoke_namesHosts(t *testing.T) {
 	require.Contains(t, s.refusals(own)[0], "the token was revoked")
 	s.poll(s.bootedToken(own), own, host)
 
-	found, err := s.Events(event.Filter{InfraEnvID: own})
+	events, err := s.Events(event.Filter{InfraEnvID: own})
 	require.NoError(t, err)
-	require.Contains(t, fmt.Sprint(texts(found.Events)), "The tokens of the machines of infra-env own were revoked.")
+	require.Contains(t, fmt.Sprint(texts(events.Events)), "The tokens of the machines of infra-env own were revoked.")
+}
+
+func TestRevoke_revokedURLStaysRevoked(t *testing.T) {
+	s := newSite(t)
+	own := s.infraEnv("own", "")
+	require.NoError(t, s.RevokeImageCode(t.Context(), own))
+	_, err := s.agents.Revoke(t.Context(), own)
+	require.NoError(t, err)
+	code, _, err := s.CodeOfImage(own)
+	require.NoError(t, err)
+	require.Empty(t, code)
+}
+
+// TestCheckMove registers a machine of one infra-env under the ID of a host in another one.
+func TestCheckMove(t *testing.T) {
+	s := newSite(t)
+	own, other := s.infraEnv("own", ""), s.infraEnv("other", "")
+	host := s.host(own, 1)
+	move := func(infraEnvID, hostID string) error {
+		return s.agents.CheckMove(t.Context(), access.Identity{Kind: access.Agent, InfraEnv: infraEnvID,
+			Address: stranger}, infraEnvID, hostID)
+	}
+	require.NoError(t, move(own, host), "the host registers again in its own infra-env")
+	require.NoError(t, move(other, "00000000-0000-4000-8000-000000000099"), "a new host")
+	for range 3 {
+		s.clock.Advance(time.Minute)
+		_, err := s.Instructions(t.Context(), engine.Poll{InfraEnvID: own, HostID: host})
+		require.NoError(t, err)
+		err = move(other, host)
+		require.Equal(t, fault.Unavailable, fault.KindOf(err), "the agent tries again, and the host still runs")
+	}
+	require.Len(t, s.refusals(own), 1)
+	require.Contains(t, s.refusals(own)[0], "Host "+host+" at "+stranger+" was refused.")
+	require.NoError(t, s.agents.CheckMove(t.Context(), access.Identity{Kind: access.Person,
+		Role: access.Administrator}, other, host), "a person may move a host")
+
+	s.start(s.issuer)
+	require.Error(t, move(other, host), "the host had no time yet to contact the new process")
+	s.clock.Advance(3 * time.Minute)
+	require.NoError(t, move(other, host), "the host was booted from the image of the other infra-env")
+	s.host(other, 1)
+	require.Error(t, move(own, host))
 }
 
 func TestVerify_deletedInfraEnv(t *testing.T) {

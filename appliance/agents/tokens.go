@@ -64,6 +64,8 @@ type Change struct {
 	Tokens
 	// Hosts are the hosts that have a token from before the change.
 	Hosts []Host `json:"hosts"`
+	// InvalidURLs are the beginnings of the image URLs that became invalid.
+	InvalidURLs []string `json:"invalid_urls"`
 }
 
 // Renew generates a new signing key for an infra-env. Agents may use the previous token for the
@@ -73,25 +75,36 @@ func (s *Service) Renew(ctx context.Context, infraEnvID string, grace time.Durat
 	if grace < 0 || grace > maxGrace {
 		return nil, fault.New(fault.Invalid, "The previous token can be valid for up to %s, not %s.", maxGrace, grace)
 	}
-	return s.change(ctx, infraEnvID, func(keys *machine.Keys, next *machine.Key, name string, now time.Time) string {
-		keys.Renew(next, now.Add(grace), now)
-		return fmt.Sprintf("The token of the machines of infra-env %s was renewed. The previous token is valid until "+
-			"%s; download the discovery image again.", name, now.Add(grace).Format(time.RFC3339))
-	})
+	change := func(next *machine.Key, now time.Time) (code string, err error) {
+		return "", s.options.Engine.ChangeAgentKeys(ctx, infraEnvID,
+			func(env *models.InfraEnv, keys *machine.Keys) (string, error) {
+				keys.Renew(next, now.Add(grace), now)
+				return fmt.Sprintf("The token of the machines of infra-env %s was renewed. The previous token is "+
+					"valid until %s; download the discovery image again.", conv.Value(env.Name),
+					now.Add(grace).Format(time.RFC3339)), nil
+			})
+	}
+	return s.change(infraEnvID, change)
 }
 
-// Revoke makes all tokens of an infra-env invalid at once. The hosts in the result must boot a new
-// image.
+// Revoke makes all tokens and all image URLs of an infra-env invalid at once: also its short URL,
+// which gets a new code. The hosts in the result must boot a new image.
 func (s *Service) Revoke(ctx context.Context, infraEnvID string) (*Change, error) {
-	return s.change(ctx, infraEnvID, func(keys *machine.Keys, next *machine.Key, name string, now time.Time) string {
-		keys.Revoke(next)
-		return fmt.Sprintf("The tokens of the machines of infra-env %s were revoked. Its hosts must boot the new "+
-			"discovery image.", name)
-	})
+	change := func(next *machine.Key, _ time.Time) (code string, err error) {
+		return s.options.Engine.ReplaceAgentKeys(ctx, infraEnvID,
+			func(env *models.InfraEnv, keys *machine.Keys) (string, error) {
+				keys.Revoke(next)
+				return fmt.Sprintf("The tokens of the machines of infra-env %s were revoked. All URLs of its images "+
+					"have changed. Its hosts must boot the new discovery image.", conv.Value(env.Name)), nil
+			})
+	}
+	return s.change(infraEnvID, change)
 }
 
-func (s *Service) change(ctx context.Context, infraEnvID string,
-	fn func(keys *machine.Keys, next *machine.Key, name string, now time.Time) (text string)) (*Change, error) {
+// change changes the keys of an infra-env. The function returns the code of the short URL that
+// became invalid, or "".
+func (s *Service) change(infraEnvID string, fn func(next *machine.Key, now time.Time) (code string, err error)) (
+	*Change, error) {
 	if s.options.Issuer == nil {
 		return nil, errDisabled()
 	}
@@ -104,10 +117,11 @@ func (s *Service) change(ctx context.Context, infraEnvID string,
 	if err != nil {
 		return nil, err
 	}
-	err = s.options.Engine.ChangeAgentKeys(ctx, infraEnvID,
-		func(env *models.InfraEnv, keys *machine.Keys) (string, error) {
-			return fn(keys, next, conv.Value(env.Name), now), nil
-		})
+	path, err := s.options.Engine.ImagePath(infraEnvID)
+	if err != nil {
+		return nil, err
+	}
+	code, err := fn(next, now)
 	s.verifier.Drop(infraEnvID)
 	if err != nil {
 		return nil, err
@@ -116,7 +130,11 @@ func (s *Service) change(ctx context.Context, infraEnvID string,
 	if err != nil {
 		return nil, err
 	}
-	return &Change{Tokens: *tokens, Hosts: hosts}, nil
+	change := &Change{Tokens: *tokens, Hosts: hosts, InvalidURLs: []string{}}
+	if s.options.ImageURLs != nil {
+		change.InvalidURLs = s.options.ImageURLs(path, code)
+	}
+	return change, nil
 }
 
 func errDisabled() error {

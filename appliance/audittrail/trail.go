@@ -366,3 +366,10 @@ func (t *Trail) keep(ctx context.Context, kept headRow) {
 		failed = err != nil
 	}
 }
+
+// Failing returns the error of the last write, or nil after a success.
+func (t *Trail) Failing() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failing
+}

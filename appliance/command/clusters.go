@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/doctor"
 	"landfall/web/console"
 )
 
@@ -90,6 +91,12 @@ func writeStatus(out io.Writer, status *console.Status) error {
 	fmt.Fprintf(out, "Landfall %s at %s\n", status.Version, status.URL)
 	if status.AuthorityFingerprint != "" {
 		fmt.Fprintf(out, "SHA-256 of its certificate authority: %s\n", status.AuthorityFingerprint)
+	}
+	for _, finding := range status.Protections {
+		fmt.Fprintf(out, "  %-8s%s: %s\n", finding.Status, finding.Subject, finding.Result)
+		if finding.Advice != "" && finding.Status != doctor.Green {
+			fmt.Fprintf(out, "          %s\n", finding.Advice)
+		}
 	}
 	fmt.Fprintln(out)
 	if len(status.OSImages) == 0 {

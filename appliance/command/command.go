@@ -17,6 +17,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/agenttokens"
 	"landfall/appliance/command/audit"
 	"landfall/appliance/command/release"
 	"landfall/appliance/command/sealing"
@@ -102,6 +103,9 @@ func newRoot() (*cobra.Command, *bool) {
 		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
 		newRehearse(), newJournal(), newAMS(), newBMC(), newRelease(), audit.New(), sealing.New(), newVersion())
 	group(root, trust.Commands(group)...)
+	machines := &cobra.Command{Use: "agent-tokens", Short: "Show, renew and revoke the tokens of machines"}
+	group(machines, agenttokens.Commands()...)
+	group(root, machines)
 	return root, started
 }
 

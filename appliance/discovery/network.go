@@ -117,3 +117,16 @@ func (b *BootListener) Close() error {
 	}
 	return b.listener.Close()
 }
+
+// ImageURLs returns the beginnings of the URLs of an infra-env's images: those with a path, and
+// those with the code of its short URL. A code "" has none.
+func (n Networks) ImageURLs(path, code string) []string {
+	var urls []string
+	for _, network := range n {
+		urls = append(urls, network.URL+path)
+		if code != "" {
+			urls = append(urls, network.codeURL(code, ""))
+		}
+	}
+	return urls
+}

@@ -60,6 +60,7 @@ const (
 	DHCP       = "offers"
 	Proxies    = "proxies"
 	Hosts      = "hosts"
+	Protection = "protection" // of the appliance itself
 )
 
 // Finding is the result of one check.
@@ -218,7 +219,8 @@ func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	for _, findings := range found {
 		report.Findings = append(report.Findings, findings...)
 	}
-	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, DHCP, Proxies, Hosts}
+	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, DHCP, Proxies, Hosts,
+		Protection}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
 		return slices.Index(order,
 			a.Area) - slices.Index(order, b.Area)

@@ -184,7 +184,7 @@ func TestRegistries_endpointIsChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		edit    func(*x509.Certificate)
-		trust   *authority
+		trust   *testAuthority
 		status  Status
 		result  string
 		advice  string

@@ -53,6 +53,7 @@ type Options struct {
 	URLs             []string                                          // URLs of the appliance
 	Egress           *egress.Rules                                     // nil allows all addresses
 	Agents           Agents                                            // nil: hosts are not checked for tokens
+	Protections      *Protections                                      // nil: not checked
 	Logger           *slog.Logger
 }
 
@@ -95,6 +96,9 @@ func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error)
 			return nil, err
 		}
 		site.ConfigurationFindings = append(s.configurationFindings(), tokens...)
+		if s.Protections != nil {
+			site.ConfigurationFindings = append(site.ConfigurationFindings, s.Protections.Diagnose(ctx)...)
+		}
 	} else if err := s.addCluster(site, clusterID); err != nil {
 		return nil, err
 	}

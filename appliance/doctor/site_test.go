@@ -113,13 +113,13 @@ func (s timeServer) answer(request []byte, now time.Time) []byte {
 	return answer
 }
 
-// authority signs the certificates of registries.
-type authority struct {
+// testAuthority signs the certificates of registries.
+type testAuthority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T, now time.Time) *authority {
+func newAuthority(t *testing.T, now time.Time) *testAuthority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -132,17 +132,17 @@ func newAuthority(t *testing.T, now time.Time) *authority {
 	require.NoError(t, err)
 	certificate, err := x509.ParseCertificate(text)
 	require.NoError(t, err)
-	return &authority{certificate, key}
+	return &testAuthority{certificate, key}
 }
 
-func (a *authority) pool() *x509.CertPool {
+func (a *testAuthority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
 }
 
 // startRegistry starts a registry. edit may change its certificate.
-func (a *authority) startRegistry(t *testing.T, now time.Time, handler http.HandlerFunc,
+func (a *testAuthority) startRegistry(t *testing.T, now time.Time, handler http.HandlerFunc,
 	edit func(*x509.Certificate)) (host string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -57,23 +57,49 @@ func (e *Engine) embedTokens(ctx context.Context, row *record.InfraEnv) (*record
 	return row, err
 }
 
-// ChangeAgentKeys changes the keys of an infra-env. The function returns the text of an event.
-// Later images contain a token of the changed keys.
-func (e *Engine) ChangeAgentKeys(ctx context.Context, infraEnvID string,
-	fn func(env *models.InfraEnv, keys *machine.Keys) (text string, err error)) error {
+// KeyChange changes the keys of an infra-env and returns the text of an event.
+type KeyChange func(env *models.InfraEnv, keys *machine.Keys) (text string, err error)
+
+// ChangeAgentKeys changes the keys of an infra-env. Later images contain a token of the changed
+// keys.
+func (e *Engine) ChangeAgentKeys(ctx context.Context, infraEnvID string, fn KeyChange) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(infraEnvID)
 		if err != nil {
 			return err
 		}
-		text, err := fn(&row.API, &row.AgentKeys)
+		return c.changeAgentKeys(row, fn)
+	})
+}
+
+// ReplaceAgentKeys is like ChangeAgentKeys, and replaces the code of the infra-env's short image
+// URL in the same transaction. A revoked short URL remains revoked. It returns the previous code,
+// or "".
+func (e *Engine) ReplaceAgentKeys(ctx context.Context, infraEnvID string, fn KeyChange) (code string, err error) {
+	next := newImageCode()
+	err = e.update(ctx, func(c *change) error {
+		row, err := c.infraEnv(infraEnvID)
 		if err != nil {
 			return err
 		}
-		c.saveInfraEnv(row)
-		if err := c.keepRecipe(row, &draft{}); err != nil {
-			return err
+		if code = row.Code.Code; code != "" {
+			if err := c.setImageCode(row, next, row.Code.Expires); err != nil {
+				return err
+			}
 		}
-		return c.infraEnvEvent(row, event.TokensChanged, models.EventSeverityInfo, "%s", text)
+		return c.changeAgentKeys(row, fn)
 	})
+	return code, err
+}
+
+func (c *change) changeAgentKeys(row *record.InfraEnv, fn KeyChange) error {
+	text, err := fn(&row.API, &row.AgentKeys)
+	if err != nil {
+		return err
+	}
+	c.saveInfraEnv(row)
+	if err := c.keepRecipe(row, &draft{}); err != nil {
+		return err
+	}
+	return c.infraEnvEvent(row, event.TokensChanged, models.EventSeverityInfo, "%s", text)
 }

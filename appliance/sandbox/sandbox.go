@@ -100,9 +100,12 @@ type namespaces struct {
 
 // New returns a sandbox.
 func New(options Options) (*Sandbox, error) {
+	var err error
+	if options.Dir, err = filepath.Abs(options.Dir); err != nil { // children run in other directories
+		return nil, err
+	}
 	s := &Sandbox{options: options}
 	if os.Geteuid() == 0 {
-		var err error
 		if s.user, err = lookUp(options.User); err != nil {
 			return nil, err
 		}

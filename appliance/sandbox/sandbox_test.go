@@ -362,3 +362,21 @@ func TestGive_changesNoOtherFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before.Sys().(*syscall.Stat_t).Uid, after.Sys().(*syscall.Stat_t).Uid)
 }
+
+// TestNew_relativeDir has the trial's directory in a relative data directory, which is the default.
+func TestNew_relativeDir(t *testing.T) {
+	dir := t.TempDir()
+	active := func(dir string) (ids []MeasureID) {
+		s, err := New(Options{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		for _, m := range s.Measures() {
+			if m.Active {
+				ids = append(ids, m.ID)
+			}
+		}
+		return ids
+	}
+	absolute := active(dir)
+	t.Chdir(filepath.Dir(dir))
+	require.Equal(t, absolute, active(filepath.Base(dir)))
+}

@@ -130,11 +130,17 @@ func (s *Service) registerHost(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	registration, err := s.Engine.RegisterHost(c.Request().Context(), infraEnvID(c), params)
+	ctx := c.Request().Context()
+	if s.Agents.Enabled() && params.HostID != nil {
+		if err := s.Agents.CheckMove(ctx, access.From(ctx), infraEnvID(c), params.HostID.String()); err != nil {
+			return err
+		}
+	}
+	registration, err := s.Engine.RegisterHost(ctx, infraEnvID(c), params)
 	if err != nil {
 		return err
 	}
-	recording.Created(c.Request().Context(), "host_id", registration.Host.ID.String())
+	recording.Created(ctx, "host_id", registration.Host.ID.String())
 	return c.JSON(http.StatusCreated, &registered{registration.Host, registration.Runner})
 }
 

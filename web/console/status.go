@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
+	"landfall/appliance/doctor"
 	"landfall/appliance/osimage"
 	"landfall/appliance/release"
 	"landfall/web/operation"
@@ -18,7 +19,8 @@ type Appliance interface {
 	Status(ctx context.Context) (*Status, error)
 }
 
-// Status describes the appliance: its version, its addresses, its images and its releases.
+// Status describes the appliance: its version, its addresses, its images, its releases and
+// its protections.
 type Status struct {
 	Version   string   `json:"version"`
 	URL       string   `json:"url"`       // URL for hosts and management controllers
@@ -28,6 +30,9 @@ type Status struct {
 	AuthorityFingerprint string    `json:"authority_fingerprint,omitempty"`
 	OSImages             []OSImage `json:"os_images"`
 	Releases             []Release `json:"releases"`
+	// Protections are the doctor's findings about the appliance itself: accounts, TLS, seal,
+	// sandbox and audit trail.
+	Protections []doctor.Finding `json:"protections"`
 }
 
 // OSImage is the state of one base ISO.
@@ -55,7 +60,7 @@ func StatusOperations(appliance Appliance) []operation.Operation {
 				status, err := appliance.Status(c.Request().Context())
 				return answer(c, status, err)
 			},
-			Summary: "Show the appliance's version, addresses, base images and releases",
+			Summary: "Show the appliance's version, addresses, base images, releases and protections",
 			Status:  http.StatusOK, Answer: Status{}},
 	}
 }
@@ -68,6 +73,8 @@ type SiteStatus struct {
 	AuthorityFingerprint string
 	Releases             []release.Image
 	OSImages             *osimage.Library
+	// Protections returns the findings about the appliance itself.
+	Protections func() []doctor.Finding
 }
 
 // Status returns the state of the appliance, its base ISOs and its releases. A release without a
@@ -79,7 +86,7 @@ func (s SiteStatus) Status(context.Context) (*Status, error) {
 	}
 	status := &Status{Version: s.Version, URL: s.URLs[0], Addresses: s.URLs[1:],
 		AuthorityFingerprint: s.AuthorityFingerprint,
-		OSImages:             make([]OSImage, 0, len(images)), Releases: []Release{}}
+		OSImages:             make([]OSImage, 0, len(images)), Releases: []Release{}, Protections: s.Protections()}
 	for _, image := range images {
 		status.OSImages = append(status.OSImages, osImageStatus(image))
 	}

@@ -58,6 +58,7 @@ type connection struct {
 	url   string
 	token string
 	from  string // where the token comes from, for messages
+	ca    string // the file with the authority that the caller named; "" for none
 	http  *http.Client
 }
 
@@ -109,6 +110,7 @@ func (c *Client) open() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	found.ca = cmp.Or(c.ca, os.Getenv(caVariable))
 	found.http = &http.Client{Transport: &authorizing{
 		token: found.token, url: found.url, next: transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}),
 	}}
@@ -214,7 +216,7 @@ func (c *Client) Do(ctx context.Context, method, path string, header http.Header
 	}
 	response, err := found.http.Do(request)
 	if err != nil {
-		return nil, unreachable(found.url, err)
+		return nil, found.unreachable(err)
 	}
 	return response, nil
 }
@@ -286,9 +288,12 @@ func (c *Client) Refusal(method, path string, response *http.Response, answer []
 	}
 	if found, err := c.find(); err == nil && response.StatusCode == http.StatusUnauthorized && !c.alone {
 		login := "landfall login --url " + found.url
-		switch found.token {
-		case "":
+		switch {
+		case found.token == "":
 			refused.Reason = fmt.Sprintf("the appliance at %s requires a login; run %s", found.url, login)
+		case found.from == tokenVariable:
+			refused.Reason = fmt.Sprintf("the appliance at %s does not accept the token in %s, which may have ended "+
+				"or been revoked; set it to another token, or unset it to use your login", found.url, tokenVariable)
 		default:
 			refused.Reason = fmt.Sprintf("the appliance at %s does not accept %s, which may have ended; run %s",
 				found.url, found.from, login)
@@ -303,17 +308,22 @@ func (c *Client) Unreachable(err error) error {
 	if openErr != nil {
 		return openErr
 	}
-	return unreachable(found.url, err)
+	return found.unreachable(err)
 }
 
 // unreachable returns the error of a request without a response.
-func unreachable(address string, err error) error {
+func (c *connection) unreachable(err error) error {
+	address := c.url
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("no appliance listens at %s; start one with landfall serve, or name its address with --url",
 			address)
 	}
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		err = cause.Err
+	}
+	if untrusted(err) && c.ca != "" {
+		return fmt.Errorf("the certificate of %s is not signed by the authority in %s; compare it with the file %s of "+
+			"the appliance's data directory", address, c.ca, caFile)
 	}
 	if untrusted(err) {
 		return fmt.Errorf("the certificate of %s is not signed by a known authority; run landfall login --url %s, or "+
@@ -327,13 +337,14 @@ func untrusted(err error) bool {
 	return unknown
 }
 
-// Trusting returns a client for a URL that trusts a certificate authority in PEM.
-func Trusting(address, authority string) *Client {
+// Trusting returns a client for a URL that trusts a certificate authority in PEM. file is the file
+// that a person named for it, or "".
+func Trusting(address, authority, file string) *Client {
 	c := &Client{url: address, alone: true}
 	c.once.Do(func() {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM([]byte(authority))
-		c.connection = &connection{url: address, http: &http.Client{
+		c.connection = &connection{url: address, ca: file, http: &http.Client{
 			Transport: transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})}}
 	})
 	return c

@@ -1,7 +1,12 @@
 package remote
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/pem"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -108,7 +113,7 @@ func TestClient_missingLoginIsOneSentence(t *testing.T) {
 	require.ErrorContains(t, err, "does not accept the stored login, which may have ended; run landfall login")
 	t.Setenv(tokenVariable, "x")
 	err = New(server.URL, "").Call(t.Context(), http.MethodGet, "/", nil, nil)
-	require.ErrorContains(t, err, "does not accept LANDFALL_TOKEN")
+	require.ErrorContains(t, err, "does not accept the token in LANDFALL_TOKEN")
 }
 
 func TestClient_unknownAuthorityIsOneSentence(t *testing.T) {
@@ -121,7 +126,16 @@ func TestClient_unknownAuthorityIsOneSentence(t *testing.T) {
 	err = client.Call(t.Context(), http.MethodGet, "/", nil, nil)
 	require.ErrorContains(t, err, "is not signed by a known authority; run landfall login")
 
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	other, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)},
+		&x509.Certificate{}, key.Public(), key)
+	require.NoError(t, err)
 	file := filepath.Join(dir, "ca.pem")
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other}), 0o600))
+	err = New(server.URL, file).Call(t.Context(), http.MethodGet, "/", nil, nil)
+	require.ErrorContains(t, err, "is not signed by the authority in "+file)
+
 	require.NoError(t, os.WriteFile(file, []byte(authorityOf(server)), 0o600))
 	require.NoError(t, New(server.URL, file).Call(t.Context(), http.MethodGet, "/", nil, nil))
 	require.NoError(t, os.Mkdir("landfall-data", 0o700))

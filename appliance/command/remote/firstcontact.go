@@ -40,7 +40,7 @@ func (c *Client) Untrusted(ctx context.Context) (bool, error) {
 	if untrusted(err) {
 		return true, nil
 	}
-	return false, unreachable(found.url, err)
+	return false, (&connection{url: found.url}).unreachable(err)
 }
 
 // Authority is a certificate authority that nobody has confirmed yet.
@@ -65,7 +65,7 @@ func FetchAuthority(ctx context.Context, address string) (*Authority, error) {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, unreachable(address, err)
+		return nil, (&connection{url: address}).unreachable(err)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	if err = errors.Join(err, response.Body.Close()); err != nil {

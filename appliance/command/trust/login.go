@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -99,11 +100,15 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if authority != "" {
-		client = remote.Trusting(address, authority)
+		client = remote.Trusting(address, authority, l.ca)
 	}
 	sent, path := credentials{Kind: "token"}, console.BasePath+"/login"
 	if l.setupCode != "" {
 		code, err := os.ReadFile(l.setupCode)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the file %s does not exist; if the appliance has an account already, log in without "+
+				"--setup-code, otherwise name the file setup-code of its data directory", l.setupCode)
+		}
 		if err != nil {
 			return fmt.Errorf("read the setup code: %w; --setup-code names the file of the data directory", err)
 		}

@@ -159,7 +159,7 @@ func TestCommands_wrongArguments(t *testing.T) {
 		"validity":         {[]string{"token", "create", "x", "--role", "admin", "--expires", "soon"}, "such as 30d"},
 		"no user":          {[]string{"login"}, "--user is missing"},
 		"no password":      {[]string{"login", "--user", "ana"}, "--password-file is missing"},
-		"no setup code":    {[]string{"login", "--setup-code", "/none"}, "read the setup code"},
+		"no setup code":    {[]string{"login", "--setup-code", "/none"}, "log in without --setup-code"},
 		"no change":        {[]string{"user", "set", "ana"}, "nothing to change"},
 		"contradiction":    {[]string{"user", "set", "ana", "--enable", "--disable"}, "contradict"},
 		"no data":          {[]string{"user", "reset", "a", "--password-file", writeFile(t, "x")}, "check --data-dir"},

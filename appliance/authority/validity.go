@@ -1,0 +1,60 @@
+package authority
+
+import (
+	"cmp"
+	"crypto/tls"
+	"slices"
+	"time"
+)
+
+// Validity is the end of a certificate.
+type Validity struct {
+	Subject string
+	Until   time.Time
+	Renewed bool   // the appliance renews it by itself
+	Remedy  string // a sentence for the time near the end
+}
+
+// Validities returns the ends of the certificates that do not follow from the own authority: the
+// authority itself, and the certificates of the site.
+func (c *Certificates) Validities() []Validity {
+	found := []Validity{{Subject: "the appliance's authority", Until: c.options.Authority.certificate.NotAfter,
+		Remedy: "Stop the appliance, and remove ca.key and ca.crt from the data directory. All hosts must then boot " +
+			"a new image."}}
+	c.mu.Lock()
+	if c.site != nil {
+		found = append(found, Validity{Subject: "the certificate in tls.cert_file", Until: c.site.Leaf.NotAfter,
+			Remedy: "Replace the files in tls.cert_file and tls.key_file; a restart is not necessary."})
+	}
+	c.mu.Unlock()
+	if c.external != nil {
+		found = append(found, c.external.validities()...)
+	}
+	return found
+}
+
+// Problem returns why the certificates could not be updated, or "".
+func (c *Certificates) Problem() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told
+}
+
+func (e *external) validities() []Validity {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var found []Validity
+	for name, certificate := range e.present {
+		found = append(found, Validity{Subject: "the certificate for " + name, Until: end(certificate), Renewed: true,
+			Remedy: "Check that the CA in tls.acme.directory answers and reaches port 443 of this name."})
+	}
+	slices.SortFunc(found, func(a, b Validity) int { return cmp.Compare(a.Subject, b.Subject) })
+	return found
+}
+
+func end(certificate *tls.Certificate) time.Time {
+	if certificate.Leaf == nil {
+		return time.Time{}
+	}
+	return certificate.Leaf.NotAfter
+}

@@ -1,0 +1,214 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/audittrail"
+	"landfall/appliance/authority"
+	"landfall/appliance/keyring"
+	"landfall/appliance/sandbox"
+	"landfall/appliance/sentence"
+)
+
+const (
+	// warnInterval is the time between two log lines about an appliance that is open to everyone.
+	warnInterval = time.Hour
+	// endsSoon is the time before the end of a certificate from which on it is a finding.
+	endsSoon = 30 * 24 * time.Hour
+	// verifyTimeout is the time limit for the verification of the audit trail.
+	verifyTimeout = 5 * time.Second
+)
+
+// Protections checks which protections of the appliance itself are active: who may use it, over
+// which line, and what protects its disk and its machine.
+type Protections struct {
+	Address       net.Addr // of the listener
+	Authenticates bool     // clients must log in
+	TLS           bool
+	Sandbox       *sandbox.Sandbox
+	Keys          *keyring.Keyring
+	Certificates  *authority.Certificates // nil without TLS
+	Trail         *audittrail.Trail
+	Clock         clockwork.Clock
+	Logger        *slog.Logger
+}
+
+// Findings returns the findings that need no long checks.
+func (p *Protections) Findings() []Finding {
+	findings := []Finding{p.access(), p.line()}
+	findings = append(findings, p.certificates()...)
+	return append(findings, p.seal(), p.sandbox(), p.trail())
+}
+
+// Diagnose returns all findings. It also verifies the audit trail.
+func (p *Protections) Diagnose(ctx context.Context) []Finding {
+	return append(p.Findings(), p.verifyTrail(ctx))
+}
+
+// Run warns in the log while clients from other machines need not log in, until the context ends.
+func (p *Protections) Run(ctx context.Context) error {
+	if p.Authenticates || !p.isReachable() {
+		return nil
+	}
+	ticker := p.Clock.NewTicker(warnInterval)
+	defer ticker.Stop()
+	for {
+		p.Logger.WarnContext(ctx, "Everyone who reaches this appliance is an administrator. "+openAdvice,
+			"listen", p.Address.String())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.Chan():
+		}
+	}
+}
+
+const openAdvice = "Set auth to local in the configuration, or listen on 127.0.0.1 only."
+
+// isReachable reports whether other machines can reach the appliance.
+func (p *Protections) isReachable() bool {
+	address, err := netip.ParseAddrPort(p.Address.String())
+	return err != nil || !address.Addr().Unmap().IsLoopback()
+}
+
+func (p *Protections) access() Finding {
+	finding := Finding{Area: Protection, Subject: "accounts", Status: Green,
+		Check: "whether clients must log in", Result: "clients must log in"}
+	switch {
+	case p.Authenticates:
+	case p.isReachable():
+		finding.Status = Red
+		finding.Result = "auth is none, so everyone who reaches " + p.Address.String() + " is an administrator"
+		finding.Advice = openAdvice
+	default:
+		finding.Result = "auth is none, and only programs on this machine reach " + p.Address.String()
+	}
+	return finding
+}
+
+func (p *Protections) line() Finding {
+	finding := Finding{Area: Protection, Subject: "TLS", Status: Green,
+		Check: "whether clients on other machines use HTTPS", Result: "clients on other machines use HTTPS"}
+	switch {
+	case p.TLS:
+	case p.isReachable():
+		finding.Status = Amber
+		finding.Result = "tls.enabled is false, so passwords, tokens and pull secrets cross the network in clear"
+		finding.Advice = "Set tls.enabled to true in the configuration, unless a proxy in front of the appliance " +
+			"serves HTTPS."
+	default:
+		finding.Result = "tls.enabled is false, and only programs on this machine reach " + p.Address.String()
+	}
+	return finding
+}
+
+func (p *Protections) certificates() []Finding {
+	if p.Certificates == nil {
+		return nil
+	}
+	const check = "until when the appliance's certificates are valid"
+	var findings []Finding
+	now := p.Clock.Now()
+	for _, v := range p.Certificates.Validities() {
+		finding := Finding{Area: Protection, Subject: v.Subject, Status: Green, Check: check,
+			Result: "until " + v.Until.UTC().Format(time.DateOnly)}
+		switch left := v.Until.Sub(now); {
+		case left <= 0:
+			finding.Status = Red
+			finding.Result = "ended on " + v.Until.UTC().Format(time.DateOnly) + ", so clients refuse it"
+		case left < endsSoon && !v.Renewed:
+			finding.Status = Amber
+		}
+		if finding.Status != Green {
+			finding.Advice = v.Remedy
+		}
+		findings = append(findings, finding)
+	}
+	if problem := p.Certificates.Problem(); problem != "" {
+		findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber, Check: check,
+			Result: problem, Advice: "Correct the certificate. The previous one remains in use until then."})
+	}
+	return findings
+}
+
+func (p *Protections) seal() Finding {
+	finding := Finding{Area: Protection, Subject: "data key", Status: Green,
+		Check: "with what the data on the disk is sealed"}
+	switch method := p.Keys.With(); method {
+	case keyring.File:
+		finding.Result = "a key file, which by default is on the same disk, so a copy of the whole disk can be read"
+		finding.Advice = "If disks may be stolen, set seal.with to tpm or passphrase, or put seal.key_file on " +
+			"another medium."
+	case keyring.Passphrase:
+		finding.Result = "a passphrase"
+	case keyring.Credential:
+		finding.Result = "a credential of systemd"
+	default:
+		finding.Result = strings.ToUpper(string(method)) + " of this machine"
+	}
+	return finding
+}
+
+func (p *Protections) sandbox() Finding {
+	finding := Finding{Area: Protection, Subject: "sandbox", Status: Green,
+		Check: "which measures restrict the openshift-install of a release"}
+	var active, missing []string
+	for _, m := range p.Sandbox.Measures() {
+		if m.Active {
+			active = append(active, string(m.ID))
+		} else {
+			missing = append(missing, string(m.ID)+" ("+cmp.Or(m.Reason, "not possible here")+")")
+		}
+	}
+	finding.Result = "active: " + cmp.Or(strings.Join(active, ", "), "none")
+	if len(missing) > 0 {
+		finding.Status = Amber
+		finding.Result += "; missing: " + sentence.Shorten(strings.Join(missing, ", "), 400)
+		finding.Advice = "Run the appliance where the kernel permits user namespaces and Landlock; see the section " +
+			"about the sandbox in docs/security.md. Otherwise allow only releases that you trust."
+	}
+	return finding
+}
+
+func (p *Protections) trail() Finding {
+	finding := Finding{Area: Protection, Subject: "audit trail", Status: Green,
+		Check: "whether changes are recorded", Result: "the last record is " + p.Trail.Head().String()}
+	if err := p.Trail.Failing(); err != nil {
+		finding.Status = Red
+		finding.Result = "records cannot be written: " + err.Error()
+		finding.Advice = "Make space on the disk of the data directory, and check that it is writable."
+	}
+	return finding
+}
+
+func (p *Protections) verifyTrail(ctx context.Context) Finding {
+	finding := Finding{Area: Protection, Subject: "audit trail", Status: Green, Check: "whether it was altered"}
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	switch report, err := p.Trail.Verify(ctx, audittrail.Expect{}); {
+	case errors.Is(err, context.DeadlineExceeded):
+		finding.Status, finding.Result = Unknown, "the verification takes too long here"
+		finding.Advice = "Run landfall audit verify."
+	case err != nil:
+		finding.Status, finding.Result = Unknown, "it could not be read: "+err.Error()
+		finding.Advice = "Run landfall audit verify."
+	case !report.Intact():
+		finding.Status = Red
+		finding.Result = fmt.Sprintf("%d problems, the first: %s", len(report.Problems), report.Problems[0])
+		finding.Advice = "Keep a copy of the audit trail. Run landfall audit verify, and find out who could write " +
+			"the data directory."
+	default:
+		finding.Result = fmt.Sprintf("%d records are intact", report.Records)
+	}
+	return finding
+}
