@@ -41,6 +41,23 @@ func removeNeedlessSlashes(path string) string {
 	return clean.String()
 }
 
+// pathForLog returns a path without the token or the code of an image, which would let readers of
+// the log download the image. It allocates nothing for other paths.
+func pathForLog(path string) string {
+	for _, secretPath := range [...][2]string{{"/byapikey/", "/"}, {"/bytoken/", "/"}, {"/i/", "/."}} {
+		prefix, end := secretPath[0], secretPath[1]
+		secret, ok := strings.CutPrefix(path, prefix)
+		if !ok {
+			continue
+		}
+		if at := strings.IndexAny(secret, end); at >= 0 {
+			return prefix + "…" + secret[at:]
+		}
+		return prefix + "…"
+	}
+	return path
+}
+
 const maxRequestID = 128 // largest number of characters in a client's request ID
 
 type requestIDKey struct{}

@@ -173,10 +173,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse answers a request that no handler may see.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	failure := problem.From(err)
-	s.options.Logger.InfoContext(r.Context(), "Request refused.", "method", r.Method, "path", r.URL.Path, "status",
+	s.options.Logger.InfoContext(r.Context(), "Request refused.", "method", r.Method, "path", pathForLog(r.URL.Path),
+		"status",
 		failure.Status, "host", r.Host, "client", r.RemoteAddr)
 	if err := problem.Write(w, r, failure); err != nil {
-		s.options.Logger.DebugContext(r.Context(), "Error response could not be sent.", "path", r.URL.Path, "error",
+		s.options.Logger.DebugContext(r.Context(), "Error response could not be sent.", "path", pathForLog(r.URL.Path),
+			"error",
 			err)
 	}
 }
@@ -266,7 +268,7 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 			level = slog.LevelDebug
 		}
 		if s.options.Logger.Enabled(r.Context(), level) {
-			s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path,
+			s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", pathForLog(r.URL.Path),
 				"status", c.Response().Status, "bytes", c.Response().Size, "took",
 				time.Since(start).Round(time.Microsecond), "client", r.RemoteAddr)
 		}
@@ -286,16 +288,19 @@ func (s *Server) answerError(err error, c echo.Context) {
 			c.Response().Header().Get(echo.HeaderAllow))
 	}
 	if failure.Status >= http.StatusInternalServerError {
-		s.options.Logger.ErrorContext(r.Context(), "Request failed.", "method", r.Method, "path", r.URL.Path, "status",
+		s.options.Logger.ErrorContext(r.Context(), "Request failed.", "method", r.Method, "path",
+			pathForLog(r.URL.Path), "status",
 			failure.Status, "error", err)
 	}
 	if c.Response().Committed {
-		s.options.Logger.DebugContext(r.Context(), "Response was interrupted.", "method", r.Method, "path", r.URL.Path,
+		s.options.Logger.DebugContext(r.Context(), "Response was interrupted.", "method", r.Method, "path",
+			pathForLog(r.URL.Path),
 			"error", err)
 		return
 	}
 	if err := problem.Write(c.Response(), r, failure); err != nil {
-		s.options.Logger.DebugContext(r.Context(), "Error response could not be sent.", "path", r.URL.Path, "error",
+		s.options.Logger.DebugContext(r.Context(), "Error response could not be sent.", "path", pathForLog(r.URL.Path),
+			"error",
 			err)
 	}
 }

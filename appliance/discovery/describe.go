@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -111,6 +112,20 @@ func (i *Images) Describe(ctx context.Context, infraEnvID string) (*Description,
 	}
 	description.NetworkBoot = i.describeNetworkBoot(ctx, recipe, preferred, code)
 	return description, nil
+}
+
+// WithoutURLs returns a copy without the URLs of the images and of network boot. These URLs contain
+// tokens and codes, so that whoever knows one can download the image with its pull secret.
+func (d *Description) WithoutURLs() *Description {
+	const reason = "only operators and administrators may see the addresses of images"
+	public := *d
+	public.URL, public.URLs, public.ConfigImageURL = "", nil, ""
+	public.ShortURL, public.ShortExpires = "", nil
+	public.NetworkBoot = BootURLs{Reason: cmp.Or(d.NetworkBoot.Reason, reason)}
+	for _, kind := range []*KindDescription{&public.Full, &public.Minimal} {
+		kind.URL, kind.Reason = "", cmp.Or(kind.Reason, reason)
+	}
+	return &public
 }
 
 func (i *Images) describeKind(ctx context.Context, recipe *recipe.Recipe, path string, kind Kind) KindDescription {

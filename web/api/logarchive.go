@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err erro
 	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream)
 	archive := tar.NewWriter(c.Response())
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	hideProxyPasswords(cluster)
+	withoutSecrets(cluster)
 	if err := archiveJSON(archive, "cluster_metadata.json", cluster.UpdatedAt, cluster); err != nil {
 		return err
 	}
@@ -157,4 +158,17 @@ type length int64
 func (n *length) Write(p []byte) (int, error) {
 	*n += length(len(p))
 	return len(p), nil
+}
+
+// withoutSecrets removes the passwords of proxies and the overrides, which may contain secrets.
+// Archives are sent to other people.
+func withoutSecrets(cluster *models.Cluster) {
+	hideProxyPasswords(cluster)
+	cluster.InstallConfigOverrides = ""
+	cluster.Hosts = slices.Clone(cluster.Hosts)
+	for i, host := range cluster.Hosts {
+		shown := *host
+		shown.IgnitionConfigOverrides = ""
+		cluster.Hosts[i] = &shown
+	}
 }

@@ -74,6 +74,9 @@ func ImageOperations(images Images, downloads Downloads) []operation.Operation {
 
 func (i infraEnvImages) show(c echo.Context) error {
 	image, err := i.images.Describe(c.Request().Context(), c.Param("infra_env_id"))
+	if err == nil && access.From(c.Request().Context()).Role < access.Operator {
+		image = image.WithoutURLs()
+	}
 	return answer(c, image, err)
 }
 

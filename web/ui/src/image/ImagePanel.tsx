@@ -19,6 +19,7 @@ import {
 } from '@patternfly/react-core';
 import { useCallback, useState, type ReactNode } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
+import { asSentence } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
 import { listInfraEnvs, type ImageFacts, type InfraEnv } from './api';
 import { ConfigImage, Download, NetworkBootAddresses, VirtualMedia } from './Addresses';
@@ -95,6 +96,9 @@ const Addresses = ({ infraEnvId }: { infraEnvId: string }) => {
   const { answer: facts, error, refetch } = useImageFacts(infraEnvId);
   if (!facts) {
     return error ? <NoImage error={error} onRetry={refetch} /> : <Spinner size="lg" aria-label="Reading the image" />;
+  }
+  if (!facts.url) {
+    return <p data-testid="no-image-urls">{asSentence(facts.full?.reason ?? '')}</p>; // a viewer
   }
   return (
     <>

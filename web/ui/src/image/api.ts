@@ -38,7 +38,7 @@ export type NetworkBoot = {
 
 /** The response of `GET /api/landfall/v1/infra-envs/{id}/image`. */
 export type ImageFacts = {
-  /** The first six fields describe the infra-env's own kind. */
+  /** The first six fields describe the infra-env's own kind. Viewers get no URLs: "". */
   url: string;
   file_name: string;
   size_bytes: number;
