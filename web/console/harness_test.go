@@ -13,6 +13,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/access"
 	"landfall/store"
 	"landfall/web"
 )
@@ -59,8 +60,14 @@ func (s *testServer) put(t *testing.T, key string) {
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { return s.rows.Put(tx, key, &value) }))
 }
 
+// get sends a request of an operator.
 func (s *testServer) get(path string, header ...string) *httptest.ResponseRecorder {
+	return s.getAs(access.Operator, path, header...)
+}
+
+func (s *testServer) getAs(role access.Role, path string, header ...string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodGet, path, nil)
+	request = request.WithContext(access.With(request.Context(), access.Identity{Role: role}))
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/access"
 	"landfall/appliance/discovery"
 	"landfall/web/image/progress"
 	"landfall/web/problem"
@@ -62,6 +63,14 @@ func TestImages_readsOfInfraEnv(t *testing.T) {
 	require.Equal(t, "10.0.0.7", answer.Reads[0]["client"])
 	require.Equal(t, "stopped", answer.Reads[0]["state"])
 	require.Equal(t, http.StatusNotFound, send(s, http.MethodGet, "/infra-envs/none/reads", "").Code)
+}
+
+func TestImages_viewersGetNoURLs(t *testing.T) {
+	s := newTestServer(t, application)
+	response := s.getAs(access.Viewer, "/api/landfall/v1/infra-envs/i-1/image")
+	require.Equal(t, http.StatusOK, response.Code)
+	require.NotContains(t, response.Body.String(), "bastion")
+	require.Contains(t, response.Body.String(), "only operators and administrators")
 }
 
 func TestShortURL_renewAndRevoke(t *testing.T) {
