@@ -1,10 +1,22 @@
-import { Content, PageSection, Stack, StackItem } from '@patternfly/react-core';
-import { useEffect } from 'react';
+import {
+  Content,
+  PageSection,
+  Stack,
+  StackItem,
+  Tab,
+  TabContentBody,
+  Tabs,
+  TabTitleText,
+} from '@patternfly/react-core';
+import { useEffect, type ReactNode } from 'react';
+import { useSearchParams } from 'react-router-dom-v5-compat';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { useMay } from './AccessProvider';
 import { listSessions } from './api';
+import { AuditTrail } from './AuditTrail';
+import { HostTokens } from './HostTokens';
 import { Passkeys } from './Passkeys';
 import { Password } from './Password';
 import { Sessions } from './Sessions';
@@ -13,18 +25,38 @@ import { Users } from './Users';
 
 const now = () => 30_000;
 
-/** Accounts, tokens and sessions: administrators see all, others their own. */
+/** Accounts, tokens, sessions and the audit trail: administrators see all, others their own. */
 const AccessPage = () => {
+  const operates = useMay('operator');
   const administers = useMay('admin');
+  const [query, setQuery] = useSearchParams();
   const { answer: sessions, error, refetch } = useAnswer(listSessions, now);
   const { act, failure } = useAct(refetch);
   useEffect(() => {
     document.title = 'Accounts · Landfall';
   }, []);
+  const tab = (key: string, title: string, content: ReactNode) => (
+    <Tab eventKey={key} title={<TabTitleText>{title}</TabTitleText>}>
+      <TabContentBody hasPadding>{content}</TabContentBody>
+    </Tab>
+  );
+  const own = (
+    <Stack hasGutter>
+      <StackItem>
+        <Password act={act} />
+      </StackItem>
+      <StackItem>
+        <Passkeys act={act} />
+      </StackItem>
+      <StackItem>
+        <Sessions sessions={sessions ?? []} act={act} />
+      </StackItem>
+    </Stack>
+  );
   return (
     <div data-testid="access">
       <PageSection hasBodyWrapper={false}>
-        <Content component="h1">Accounts</Content>
+        <Content component="h1">{administers ? 'Accounts' : 'My account'}</Content>
         <Content component="p">
           Viewers read everything except secrets. Operators install clusters. Administrators may do everything.
         </Content>
@@ -37,24 +69,22 @@ const AccessPage = () => {
             hasAnswer={sessions !== undefined}
             waiting="Reading the accounts"
           />
-          {administers && (
-            <>
-              <StackItem>
-                <Users act={act} />
-              </StackItem>
-              <StackItem>
-                <Tokens act={act} />
-              </StackItem>
-            </>
-          )}
           <StackItem>
-            <Sessions sessions={sessions ?? []} act={act} />
-          </StackItem>
-          <StackItem>
-            <Password act={act} />
-          </StackItem>
-          <StackItem>
-            <Passkeys act={act} />
+            <Tabs
+              aria-label="Accounts"
+              mountOnEnter
+              unmountOnExit
+              activeKey={query.get('tab') ?? (administers ? 'people' : 'own')}
+              onSelect={(_event, key) => {
+                setQuery({ tab: String(key) });
+              }}
+            >
+              {administers && tab('people', 'People', <Users act={act} />)}
+              {administers && tab('programs', 'Programs', <Tokens act={act} />)}
+              {operates && tab('hosts', 'Hosts', <HostTokens act={act} />)}
+              {tab('own', administers ? 'Sessions and my account' : 'My account', own)}
+              {administers && tab('audit', 'Audit trail', <AuditTrail />)}
+            </Tabs>
           </StackItem>
         </Stack>
       </PageSection>

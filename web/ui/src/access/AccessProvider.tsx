@@ -42,9 +42,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       if (!(error instanceof ApplianceError) || error.status !== 401) {
         throw error;
       }
-      setState((last) =>
-        last.name === 'known' ? { ...last, methods, hasEnded: true } : { name: 'unknown', methods },
-      );
+      setState((last) => (last.name === 'known' ? { ...last, methods, hasEnded: true } : { name: 'unknown', methods }));
     }
   }, []);
   useEffect(() => {
@@ -102,7 +100,9 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
   const { caller, methods, hasEnded } = state;
   const leave = () => {
     // Even if the request fails, the page forgets what it has shown.
-    logOut().catch(() => undefined).finally(startOver);
+    logOut()
+      .catch(() => undefined)
+      .finally(startOver);
   };
   return (
     <AccessContext.Provider value={{ caller, open: methods.auth === 'none', leave }}>

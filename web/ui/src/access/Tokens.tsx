@@ -44,7 +44,9 @@ export const Tokens = ({ act }: { act: Act }) => {
         </Content>
         {made !== '' && (
           <Alert isInline variant="info" title="This token is shown once; the appliance stores only its digest.">
-            <ClipboardCopy isReadOnly>{made}</ClipboardCopy>
+            <ClipboardCopy isReadOnly data-testid="new-token">
+              {made}
+            </ClipboardCopy>
           </Alert>
         )}
         <List isPlain aria-label="Tokens of programs">

@@ -8,6 +8,7 @@ import { importMirror, listPlaces, readMirror, type Place } from './api';
 import { readDrop, type Dropped } from './drop';
 import { ImportBox } from './ImportBox';
 import { ProofPanel } from './ProofPanel';
+import { Releases } from './Releases';
 import { Rules } from './Rules';
 
 const now = () => 10_000;
@@ -91,6 +92,9 @@ const MirrorPage = () => {
               </StackItem>
               <StackItem>
                 <ImportBox imports={answer.imports} places={places} take={take} changed={refetch} failed={setFailure} />
+              </StackItem>
+              <StackItem>
+                <Releases act={act} />
               </StackItem>
             </>
           )}

@@ -1,0 +1,202 @@
+import {
+  Alert,
+  Button,
+  Content,
+  Flex,
+  FlexItem,
+  Label,
+  List,
+  ListItem,
+  Stack,
+  StackItem,
+  TextInput,
+} from '@patternfly/react-core';
+import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
+import { useCallback, useState } from 'react';
+import { PageStatus } from '../shell/PageStatus';
+import { useAct } from '../shell/useAct';
+import { useAnswer } from '../shell/useAnswer';
+import { actorOf, auditURL, listAudit, outcomeOf, subjectOf, verifyAudit, type Filter, type Report } from './audit';
+
+const pageSize = 50;
+const all: Filter = { person: '', operation: '', since: '', until: '' };
+const often = () => 10_000;
+const once = () => undefined;
+
+const times = new Intl.DateTimeFormat('default', { dateStyle: 'medium', timeStyle: 'medium' });
+
+/** Every change and every reading of a secret, the newest first. */
+export const AuditTrail = () => {
+  const [filter, setFilter] = useState(all);
+  // The first item of each page that was passed; the newest page begins with 0.
+  const [pages, setPages] = useState([0]);
+  const before = pages.at(-1) ?? 0;
+  const load = useCallback((signal: AbortSignal) => listAudit(filter, before, pageSize, signal), [filter, before]);
+  const { answer, error, refetch } = useAnswer(load, before === 0 ? often : once);
+  const { act, failure } = useAct(refetch);
+  const [report, setReport] = useState<Report>();
+  const choose = (change: Partial<Filter>) => {
+    setFilter({ ...filter, ...change });
+    setPages([0]);
+  };
+  const next = answer?.next ?? 0;
+  return (
+    <Stack hasGutter data-testid="audit">
+      <PageStatus failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the audit trail" />
+      <StackItem>
+        <Flex gap={{ default: 'gapMd' }}>
+          <FlexItem>
+            <TextInput
+              aria-label="Person or program"
+              placeholder="Person or program"
+              value={filter.person}
+              onChange={(_event, person) => {
+                choose({ person });
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <TextInput
+              aria-label="Operation"
+              placeholder="Operation"
+              value={filter.operation}
+              onChange={(_event, operation) => {
+                choose({ operation });
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <TextInput
+              aria-label="From"
+              type="datetime-local"
+              value={filter.since}
+              onChange={(_event, since) => {
+                choose({ since });
+              }}
+            />
+          </FlexItem>
+          <FlexItem>
+            <TextInput
+              aria-label="Until"
+              type="datetime-local"
+              value={filter.until}
+              onChange={(_event, until) => {
+                choose({ until });
+              }}
+            />
+          </FlexItem>
+          <FlexItem align={{ default: 'alignRight' }}>
+            <Button
+              variant="secondary"
+              onClick={() =>
+                void act(async () => {
+                  setReport(await verifyAudit());
+                })
+              }
+            >
+              Verify
+            </Button>{' '}
+            <Button variant="link" component="a" href={`${auditURL}/export`} download>
+              Export
+            </Button>
+          </FlexItem>
+        </Flex>
+      </StackItem>
+      {report && (
+        <StackItem>
+          <Verified report={report} />
+        </StackItem>
+      )}
+      <StackItem>
+        <Table aria-label="Audit trail" variant="compact">
+          <Thead>
+            <Tr>
+              <Th>Time</Th>
+              <Th>Who</Th>
+              <Th>Address</Th>
+              <Th>What</Th>
+              <Th>Outcome</Th>
+            </Tr>
+          </Thead>
+          <Tbody>
+            {answer?.items.map((item) => {
+              const { text, isBad } = outcomeOf(item);
+              return (
+                <Tr key={item.seq} data-testid="audit-item">
+                  <Td dataLabel="Time" modifier="nowrap">
+                    {times.format(new Date(item.time))}
+                  </Td>
+                  <Td dataLabel="Who">
+                    {actorOf(item)}
+                    {item.actor?.role && <div className="landfall-subtle">{item.actor.role}</div>}
+                  </Td>
+                  <Td dataLabel="Address">{item.actor?.address}</Td>
+                  <Td dataLabel="What" modifier="breakWord">
+                    {subjectOf(item)}{' '}
+                    {item.secret && (
+                      <Label isCompact color="orange">
+                        secret
+                      </Label>
+                    )}
+                    {item.path && <div className="landfall-subtle">{item.path}</div>}
+                  </Td>
+                  <Td dataLabel="Outcome">{isBad ? <Label color="red">{text}</Label> : text}</Td>
+                </Tr>
+              );
+            })}
+          </Tbody>
+        </Table>
+        {answer?.items.length === 0 && <Content component="p">No record matches.</Content>}
+        <Flex className="landfall-row">
+          <Button
+            variant="secondary"
+            isDisabled={pages.length === 1}
+            onClick={() => {
+              setPages(pages.slice(0, -1));
+            }}
+          >
+            Newer
+          </Button>
+          <Button
+            variant="secondary"
+            isDisabled={next === 0}
+            onClick={() => {
+              setPages([...pages, next]);
+            }}
+          >
+            Older
+          </Button>
+        </Flex>
+      </StackItem>
+    </Stack>
+  );
+};
+
+const Verified = ({ report: { problems = [], notes = [], records, last, keys } }: { report: Report }) => (
+  <Alert
+    isInline
+    variant={problems.length > 0 ? 'danger' : 'success'}
+    title={
+      problems.length > 0
+        ? 'The audit trail was altered or shortened.'
+        : `All ${String(records)} records are unaltered.`
+    }
+    data-testid="audit-report"
+  >
+    <List isPlain>
+      {[...problems, ...notes].map((finding) => (
+        <ListItem key={finding}>{finding}</ListItem>
+      ))}
+      <ListItem>
+        To detect missing records later, note the head{' '}
+        <code className="landfall-address">
+          {last.seq}:{last.hash}
+        </code>{' '}
+        at another place.
+      </ListItem>
+      <ListItem>
+        Signed by <code className="landfall-address">{keys.join(', ')}</code>
+      </ListItem>
+    </List>
+  </Alert>
+);

@@ -1,0 +1,87 @@
+import { getJSON } from '../shell/request';
+
+/** One record of the audit trail. */
+export type Item = {
+  seq: number;
+  time: string;
+  kind: string;
+  actor?: { kind?: string; name?: string; role?: string; address?: string };
+  operation?: string;
+  method?: string;
+  path?: string;
+  secret?: boolean;
+  status?: number;
+  text?: string;
+  repeated?: number;
+  outcome?: string;
+};
+
+export type AuditPage = { items: Item[]; next?: number };
+
+export type Report = {
+  first: number;
+  last: { seq: number; hash: string };
+  records: number;
+  keys: string[];
+  notes?: string[];
+  problems?: string[];
+};
+
+/** What the list shows. Empty fields select everything. */
+export type Filter = { person: string; operation: string; since: string; until: string };
+
+export const auditURL = '/api/landfall/v1/audit';
+
+/** The query of a page of the list: its items before a number, 0 for the newest. */
+export const queryOf = (filter: Filter, before: number, limit: number): string => {
+  const query = new URLSearchParams({ limit: String(limit) });
+  if (before > 0) {
+    query.set('before', String(before));
+  }
+  for (const name of ['person', 'operation'] as const) {
+    if (filter[name].trim() !== '') {
+      query.set(name, filter[name].trim());
+    }
+  }
+  for (const name of ['since', 'until'] as const) {
+    const at = new Date(filter[name]);
+    if (filter[name] !== '' && !Number.isNaN(at.getTime())) {
+      query.set(name, at.toISOString());
+    }
+  }
+  return query.toString();
+};
+
+export const listAudit = (filter: Filter, before: number, limit: number, signal?: AbortSignal) =>
+  getJSON<AuditPage>(`${auditURL}?${queryOf(filter, before, limit)}`, signal);
+
+export const verifyAudit = () => getJSON<Report>(`${auditURL}/verify`);
+
+const kinds: Record<string, string> = {
+  opened: 'The appliance started',
+  closed: 'The appliance stopped',
+  continued: 'A further file of the trail began',
+  removed: 'Old records were removed, because the trail has a limit of space',
+  shortened: 'Newer records are missing',
+};
+
+/** What a record is about. */
+export const subjectOf = ({ kind, operation, method, path, text }: Item): string =>
+  text ?? operation ?? (method ? `${method} ${path ?? ''}` : (kinds[kind] ?? kind));
+
+/** Who did it. */
+export const actorOf = ({ actor }: Item): string =>
+  actor?.name ?? (actor?.kind === undefined || actor.kind === '' ? 'the appliance' : actor.kind);
+
+/** The outcome of a record, and whether it is a refusal or a failure. */
+export const outcomeOf = ({ kind, status, outcome, repeated }: Item): { text: string; isBad: boolean } => {
+  const more = repeated ? `, and ${String(repeated)} more` : '';
+  if (kind === 'refused') {
+    return { text: `refused (${String(status ?? '')})${more}`, isBad: true };
+  }
+  const failed = status !== undefined && status >= 400;
+  return {
+    text: `${outcome ?? (failed ? 'failed' : 'done')}${status ? ` (${String(status)})` : ''}${more}`,
+    isBad: failed,
+  };
+};

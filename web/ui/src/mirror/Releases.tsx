@@ -1,0 +1,93 @@
+import {
+  Alert,
+  Button,
+  Card,
+  CardBody,
+  CardTitle,
+  Content,
+  Flex,
+  FlexItem,
+  List,
+  ListItem,
+  TextInput,
+} from '@patternfly/react-core';
+import { useState } from 'react';
+import { useMay } from '../access/AccessProvider';
+import { moment } from '../shell/quantities';
+import { sentenceOf } from '../shell/request';
+import type { Act } from '../shell/useAct';
+import { useAnswer } from '../shell/useAnswer';
+import { allowRelease, forgetRelease, readReleases } from './releases';
+
+const seldom = () => 30_000;
+
+/** The releases that clusters may use. Administrators allow further ones. */
+export const Releases = ({ act }: { act: Act }) => {
+  const { answer: list, error, refetch } = useAnswer(readReleases, seldom);
+  const [release, setRelease] = useState('');
+  const administers = useMay('admin');
+  const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
+  const keys = list?.signing_keys ?? [];
+  return (
+    <Card data-testid="releases">
+      <CardTitle>Allowed releases</CardTitle>
+      <CardBody>
+        <Content component="p">
+          Clusters may use the releases of the configuration, releases with a valid signature, and those that an
+          administrator allows. The installer of a release runs on this appliance, so allow only releases that you
+          trust.
+        </Content>
+        {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
+        <List isPlain aria-label="Allowed releases">
+          {list?.releases?.map(({ digest, pull_spec: pullSpec, source, by, at }) => (
+            <ListItem key={`${digest}${pullSpec ?? ''}`} className="landfall-address">
+              {pullSpec ?? digest}:{' '}
+              {source === 'administrator' ? `allowed by ${by ?? 'an administrator'} ${moment(at ?? '')}` : source}{' '}
+              {administers && source === 'administrator' && (
+                <Button variant="link" isInline onClick={() => void change(() => forgetRelease(digest))}>
+                  Forget
+                </Button>
+              )}
+            </ListItem>
+          ))}
+        </List>
+        {list && (
+          <Content component="small">
+            {keys.length === 0
+              ? 'No key for signatures of releases is configured.'
+              : `Signatures are verified with ${keys.map(({ owner }) => owner).join(', ')}.`}
+          </Content>
+        )}
+        {administers && (
+          <Flex className="landfall-row">
+            <FlexItem grow={{ default: 'grow' }}>
+              <TextInput
+                aria-label="Digest or pull spec of a release"
+                placeholder="sha256:… or the pull spec of a release"
+                value={release}
+                onChange={(_event, value) => {
+                  setRelease(value);
+                }}
+              />
+            </FlexItem>
+            <FlexItem>
+              <Button
+                variant="secondary"
+                isDisabled={release.trim() === ''}
+                onClick={() =>
+                  void change(() => allowRelease(release.trim())).then((done) => {
+                    if (done) {
+                      setRelease('');
+                    }
+                  })
+                }
+              >
+                Allow
+              </Button>
+            </FlexItem>
+          </Flex>
+        )}
+      </CardBody>
+    </Card>
+  );
+};

@@ -1,0 +1,24 @@
+import { getJSON, request } from '../shell/request';
+
+/** A release that clusters may use. */
+export type Release = {
+  digest: string;
+  pull_spec?: string;
+  /** `configured`, or `administrator` with who allowed it and when. */
+  source: string;
+  by?: string;
+  at?: string;
+};
+
+export type ReleaseList = {
+  releases: Release[] | null;
+  signing_keys: { file: string; fingerprint: string; owner: string }[] | null;
+};
+
+const root = '/api/landfall/v1/releases';
+
+export const readReleases = (signal?: AbortSignal) => getJSON<ReleaseList>(root, signal);
+
+export const allowRelease = (release: string) => request('POST', root, { json: { release } });
+
+export const forgetRelease = (digest: string) => request('DELETE', `${root}/${encodeURIComponent(digest)}`);
