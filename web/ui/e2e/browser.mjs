@@ -27,7 +27,9 @@ export const openBrowser = async (siteUrl, test = 'install') => {
       '--disable-sync',
     ],
   });
-  const context = await browser.newContext({ viewport: { width: 1440, height: 1000 } });
+  // The browser does not know the authority of an appliance with TLS.
+  const settings = { viewport: { width: 1440, height: 1000 }, ignoreHTTPSErrors: true };
+  const context = await browser.newContext(settings);
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: siteUrl });
   context.setDefaultTimeout(20_000);
   const foreign = [];
@@ -52,6 +54,8 @@ export const openBrowser = async (siteUrl, test = 'install') => {
   let count = 0;
   return {
     page,
+    /** Opens a context of another person, without the cookies of this one. */
+    another: () => browser.newContext(settings),
     foreign,
     errors,
     /** The output of the page's console, for a failed test. */

@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,21 +29,21 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
   const local = `http://127.0.0.1:${String(port)}`;
   const url = accounts ? `https://127.0.0.1:${String(port)}` : local;
   let token;
+  let around;
   const hostGroups = [];
   let appliance;
 
   const start = async () => {
     const place = ['--listen', `127.0.0.1:${String(port)}`, '--data-dir', data];
-    appliance = serve
-      ? run('serve', ...place, '--boot-listen', '127.0.0.1:0', ...(accounts ? [] : open), ...serve)
-      : run('demo', ...place, '--hosts', String(hosts), '--speed', String(speed));
-    const deadline = Date.now() + readyWithin;
-    while (!(await answers(`${local}/api/landfall/v1/login`))) {
-      if (appliance.child.exitCode !== null || Date.now() > deadline) {
-        throw new Error(`the appliance did not come up at ${url}:\n${appliance.output()}`);
-      }
-      await wait(100);
+    if (accounts && !around) {
+      around = await surroundings(join(data, 'site'));
+      place.push('--config', around.config);
     }
+    appliance =
+      serve || accounts
+        ? run('serve', ...place, '--boot-listen', '127.0.0.1:0', ...(accounts ? [] : open), ...(serve ?? []))
+        : run('demo', ...place, '--hosts', String(hosts), '--speed', String(speed));
+    await waitFor(appliance, `${local}/api/landfall/v1/login`);
   };
   const stop = () => finish(appliance);
   const credentials = () => (token ? { Authorization: `Bearer ${token}` } : {});
@@ -82,7 +82,8 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
      * Boots simulated hosts from an infra-env's ISO. Hosts that boot again are the same machines.
      */
     bootHosts: (infraEnvId, count, { speed = 40, faults = '', first = 1 } = {}) => {
-      const hostGroup = run(
+      const hostGroup = runWith(
+        token ? { LANDFALL_TOKEN: token, LANDFALL_CA: join(data, 'ca.crt') } : {},
         'simulate',
         'hosts',
         '--url',
@@ -111,13 +112,59 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
     end: async () => {
       await Promise.all(hostGroups.map(finish));
       await stop();
+      await around?.end();
       await rm(data, { recursive: true, force: true });
     },
   };
 };
 
-const run = (...args) => {
-  const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+/**
+ * Starts a demo whose registry and live ISO another appliance can use, and writes the configuration
+ * of that appliance.
+ */
+const surroundings = async (directory) => {
+  const url = `http://127.0.0.1:${String(await freePort())}`;
+  const demo = run('demo', '--listen', new URL(url).host, '--data-dir', directory, '--bmcs', '0', '--speed', '0.01');
+  await waitFor(demo, `${url}/api/landfall/v1/login`);
+  const read = async (path) => (await fetch(`${url}/api/${path}`)).json();
+  const { releases } = await read('landfall/v1/releases');
+  const [image] = (await read('landfall/v1/status')).os_images;
+  const [version] = Object.keys(await read('assisted-install/v2/openshift-versions'));
+  const config = join(directory, 'landfall.json');
+  const architecture = { cpu_architecture: image.cpu_architecture };
+  await writeFile(
+    config,
+    JSON.stringify({
+      os_images: [{ ...architecture, openshift_version: image.openshift_version, path: join(directory, 'live.iso') }],
+      release_images: [
+        {
+          ...architecture,
+          openshift_version: version,
+          url: releases.find((one) => one.pull_spec).pull_spec,
+          default: true,
+        },
+      ],
+      mirror: { idms_files: [join(directory, 'idms-oc-mirror.yaml')] },
+      egress: { allow: ['127.0.0.0/8'] },
+    }),
+  );
+  return { config, end: () => finish(demo) };
+};
+
+const waitFor = async (program, url) => {
+  const deadline = Date.now() + readyWithin;
+  while (!(await answers(url))) {
+    if (program.child.exitCode !== null || Date.now() > deadline) {
+      throw new Error(`the appliance did not come up at ${url}:\n${program.output()}`);
+    }
+    await wait(100);
+  }
+};
+
+const run = (...args) => runWith({}, ...args);
+
+const runWith = (variables, ...args) => {
+  const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...variables } });
   let written = `$ landfall ${args.join(' ')}\n`;
   const keep = (part) => {
     written = (written + String(part)).slice(-20_000);
