@@ -54,16 +54,16 @@ export const HostTokens = ({ act }: { act: Act }) => {
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
         {changed && (
           <Alert isInline variant="info" title={changed.title} data-testid="token-change">
-            {changed.hosts.length > 0 && (
-              <>These hosts must boot the new image: {changed.hosts.map(({ name, id }) => name || id).join(', ')}</>
-            )}
+            {changed.hosts.length > 0
+              ? `These hosts must boot the new image: ${changed.hosts.map(({ name, id }) => name || id).join(', ')}.`
+              : 'No host has to boot again.'}
           </Alert>
         )}
         <Table aria-label="Tokens of hosts" variant="compact">
           <Thead>
             <Tr>
-              <Th>Infra-env</Th>
-              <Th>Token</Th>
+              <Th width={20}>Infra-env</Th>
+              <Th width={40}>Token</Th>
               <Th>Hosts without a token</Th>
               <Th screenReaderText="Actions" />
             </Tr>
@@ -94,7 +94,7 @@ export const HostTokens = ({ act }: { act: Act }) => {
                     </Button>
                   )}
                 </Td>
-                <Td isActionCell>
+                <Td isActionCell modifier="nowrap">
                   <Button
                     variant="link"
                     isInline
