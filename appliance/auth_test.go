@@ -235,3 +235,27 @@ func TestAuth_scopeLimitsListsAndChanges(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, a.call(limited, http.MethodPost, apiPath+"/clusters",
 		a.newCluster("third")).status)
 }
+
+// TestAuth_overridesAreForAdministrators checks the free text of Ignition configs and
+// install-configs in answers.
+func TestAuth_overridesAreForAdministrators(t *testing.T) {
+	a := startAuthenticated(t, newSite(t))
+	operator, _ := a.program("operator")
+	const secret = "planted-secret"
+	override := `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/` + secret + `"}]}}`
+	var cluster, env struct{ ID strfmt.UUID }
+	a.call(a.admin, http.MethodPost, apiPath+"/clusters", a.newCluster("site")).read(t, http.StatusCreated, &cluster)
+	a.call(a.admin, http.MethodPost, apiPath+"/infra-envs", a.newInfraEnv("site").with(object{
+		"ignition_config_override": override})).read(t, http.StatusCreated, &env)
+	patched := a.call(a.admin, http.MethodPatch, apiPath+"/clusters/"+cluster.ID.String()+"/install-config",
+		`"{\"imageDigestSources\":[{\"source\":\"`+secret+`.example.com/a\",\"mirrors\":[\"m.example.com/a\"]}]}"`)
+	require.Equal(t, http.StatusCreated, patched.status, "%s", patched.body)
+	for _, path := range []string{"/infra-envs", "/infra-envs/" + env.ID.String(), "/clusters",
+		"/clusters/" + cluster.ID.String()} {
+		require.NotContains(t, string(a.call(operator, http.MethodGet, apiPath+path, nil).body), secret, path)
+	}
+	body := a.call(operator, http.MethodGet, apiPath+"/infra-envs/"+env.ID.String(), nil).body
+	require.Contains(t, string(body), "only administrators can read it")
+	require.Contains(t, string(a.call(a.admin, http.MethodGet, apiPath+"/infra-envs/"+env.ID.String(), nil).body),
+		secret)
+}

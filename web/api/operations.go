@@ -96,7 +96,7 @@ func routes(operations []operation.Operation) []operation.Operation {
 		if o.Handler == nil {
 			o.Handler = notImplemented(operations[i])
 		}
-		all[i].Handler = prepare(o.ID, o.Handler)
+		all[i].Handler = hiding(prepare(o.ID, o.Handler))
 		if o.Access.Secret {
 			all[i].Handler = withoutCaches(all[i].Handler)
 		}
