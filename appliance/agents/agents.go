@@ -49,6 +49,7 @@ type Service struct {
 	verifier *machine.Verifier // nil if the appliance does not authenticate machines
 	refusals *refusals
 	seen     *tokenless
+	opened   uint64 // the store's revision before the first token was verified
 }
 
 // New returns a service. [Service.Run] must run while it is used.
@@ -59,7 +60,8 @@ func New(options Options) *Service {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{options: options, refusals: newRefusals(options.Clock), seen: newTokenless()}
+	s := &Service{options: options, refusals: newRefusals(options.Clock), seen: newTokenless(),
+		opened: options.DB.Revision()}
 	if options.Issuer != nil {
 		s.verifier = machine.NewVerifier(options.Issuer, s.keys, options.Clock)
 	}
@@ -84,7 +86,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	}
 	prefix := record.InfraEnvs.Prefix()
-	for from := s.options.DB.Revision(); ctx.Err() == nil; from = s.options.DB.Revision() {
+	for from := s.opened; ctx.Err() == nil; from = s.options.DB.Revision() {
 		watcher := s.options.DB.Watch(ctx, from, prefix)
 		for changes := range watcher.C() {
 			for _, change := range changes {
