@@ -17,8 +17,8 @@ import (
 var overrides = regexp.MustCompile(
 	`"(ignition_config_overrides?|install_config_overrides|ignition_endpoint_token)":"(?:[^"\\]|\\.)+"`)
 
-// hiddenOverride replaces the value of a hidden field. It is not valid JSON, so a client cannot store it by
-// sending back what it has read.
+// hiddenOverride replaces the value of a hidden field. It is not valid JSON, so a client cannot
+// store it by sending back what it has read.
 const hiddenOverride = `"$1":"hidden: only administrators can read it"`
 
 // mustHide reports whether overrides are hidden from the caller.
