@@ -637,7 +637,7 @@ func (in *crashTest) verifyStore(t *testing.T) {
 	require.NoError(t, err)
 	for _, entry := range entries {
 		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.lock", "blobs",
-			"installers", "os-images", "site.key", "data.key", "seal.key"}, entry.Name())
+			"installers", "os-images", "audit", "site.key", "data.key", "seal.key"}, entry.Name())
 	}
 }
 

@@ -172,7 +172,7 @@ func copyFile(t *testing.T, from, to string) {
 	source, err := os.Open(from)
 	require.NoError(t, err)
 	defer source.Close()
-	target, err := os.Create(to)
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	_, err = io.Copy(target, source)
 	require.NoError(t, err)

@@ -140,6 +140,10 @@ func TestMachines_switchedOn(t *testing.T) {
 			"X-Secret-Key", token, `{"host_id": "`+id+`", "discovery_agent_version": "x"}`)
 		return status
 	}
+	eventually(t, "the image without a token is made", func() bool {
+		return call(t, http.MethodGet, address+apiPath+"/infra-envs/"+env.ID.String()+
+			"/downloads/files?file_name=discovery.ign", nil).status == http.StatusOK
+	})
 	require.Equal(t, http.StatusCreated, register(address, ""))
 	stop()
 

@@ -300,11 +300,16 @@ func (b *blobs) refreshHeader(staged string) (err error) {
 	return file.Sync()
 }
 
+// waitForPublishing returns when no blob is being published with an older header.
+func (b *blobs) waitForPublishing() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+}
+
 // reseal replaces the headers of blobs that were not sealed with the newest data key.
 func (b *blobs) reseal(ctx context.Context) error {
 	// A blob that is published later has a new header: see publish.
-	b.mu.Lock()
-	b.mu.Unlock()
+	b.waitForPublishing()
 	return b.each(func(path string) error {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,13 +94,14 @@ func TestConnections_floodLeavesRoomForTheKnown(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	client := netip.MustParseAddr("10.1.0.1")
-	flooding := true
+	var flooding atomic.Bool
+	flooding.Store(true)
 	server := New(Options{})
 	handle(t, server, http.MethodPost, "/read", readsBody)
 	handle(t, server, http.MethodGet, "/health", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
 	local := httptest.NewUnstartedServer(server)
 	local.Listener = LimitConnections(strangers{listener, func() netip.Addr {
-		if flooding {
+		if flooding.Load() {
 			client = client.Next()
 			return client
 		}
@@ -120,7 +122,7 @@ func TestConnections_floodLeavesRoomForTheKnown(t *testing.T) {
 		return limit.all == 48
 	}, 10*time.Second, time.Millisecond)
 	require.Zero(t, exchange(t, address, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"), "a stranger")
-	flooding = false
+	flooding.Store(false)
 	require.Equal(t, http.StatusOK, exchange(t, address, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 }
 

@@ -169,7 +169,8 @@ func (s *sniffer) accept() {
 		}
 		// net/http repeats Accept after a temporary error, such as too many open files.
 		temporary, ok := errors.AsType[net.Error](err)
-		if ok && temporary.Temporary() { //nolint:staticcheck // as net/http
+		//lint:ignore SA1019 net/http decides by this method, too
+		if ok && temporary.Temporary() {
 			select {
 			case <-s.ctx.Done():
 			case <-time.After(acceptPause):
