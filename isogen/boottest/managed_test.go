@@ -62,7 +62,7 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 	config := filepath.Join(dir, "config.yaml")
 	fill(t, "config.yaml", config, map[string]any{
 		"Listen": fmt.Sprintf("%s:%d", hostAddress, port), "URLs": []string{fmt.Sprintf("http://%s:%d", guestAddress,
-			port), s.address}, "ISO": iso,
+			port), s.address}, "ISO": iso, "Release": pushed.Release, "Version": pushed.Version,
 	})
 
 	var log bytes.Buffer
