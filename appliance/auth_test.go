@@ -1,6 +1,7 @@
 package appliance_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	"landfall/web/access"
@@ -258,4 +260,25 @@ func TestAuth_overridesAreForAdministrators(t *testing.T) {
 	require.Contains(t, string(body), "only administrators can read it")
 	require.Contains(t, string(a.call(a.admin, http.MethodGet, apiPath+"/infra-envs/"+env.ID.String(), nil).body),
 		secret)
+}
+
+// TestAuth_auditNamesThePerson also checks that the page's question for the caller, before the
+// login, is not recorded.
+func TestAuth_auditNamesThePerson(t *testing.T) {
+	a := startAuthenticated(t, newSite(t))
+	require.Equal(t, http.StatusUnauthorized, a.call(a.trusted, http.MethodGet, "/api/landfall/v1/whoami", nil).status)
+	require.Equal(t, http.StatusUnauthorized, a.call(a.trusted, http.MethodPost, apiPath+"/clusters", nil).status)
+	require.Equal(t, http.StatusUnauthorized, a.call(a.trusted, http.MethodPost, "/api/landfall/v1/login",
+		object{"name": "ada", "password": "wrong"}).status)
+	require.Equal(t, http.StatusOK, a.call(a.trusted, http.MethodPost, "/api/landfall/v1/login",
+		object{"name": "ada", "password": password}).status)
+	var page audittrail.Page
+	a.call(a.admin, http.MethodGet, "/api/landfall/v1/audit", nil).read(t, http.StatusOK, &page)
+	var got []string
+	for _, item := range page.Items {
+		if item.Operation != "" {
+			got = append(got, fmt.Sprintf("%s %s %d", item.Actor.Name, item.Operation, item.Status))
+		}
+	}
+	require.Equal(t, []string{"ada logIn 200", " logIn 401", " v2RegisterCluster 401", "ada setUp 200"}, got)
 }

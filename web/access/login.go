@@ -22,7 +22,6 @@ import (
 	"landfall/appliance/fault"
 	"landfall/web/operation"
 	"landfall/web/problem"
-	"landfall/web/recording"
 )
 
 // BasePath is the prefix of the paths of the operations.
@@ -236,16 +235,22 @@ func (s *Service) start(c echo.Context, kind string, account people.Account) err
 	return answer(c, http.StatusOK, reply, nil)
 }
 
+// session starts a session. From then on, the request is the person's: the audit trail names the
+// person as the actor of the login.
 func (s *Service) session(c echo.Context, kind string, account people.Account) (string, people.Session, error) {
 	r := c.Request()
-	recording.Created(r.Context(), "name", account.Name)
 	secret, session, err := s.People.StartSession(r.Context(), account, people.Client{
 		Address: clientAddress(r), UserAgent: r.UserAgent(),
 	})
-	if err == nil && kind != "token" {
+	if err != nil {
+		return "", session, err
+	}
+	if kind != "token" {
 		c.SetCookie(newCookie(r, secret, s.Total))
 	}
-	return secret, session, err
+	c.SetRequest(r.WithContext(access.With(r.Context(), access.Identity{Kind: access.Person, Name: account.Name,
+		Role: account.Role, Scope: account.Scope, Session: session.ID, Address: clientAddress(r)})))
+	return secret, session, nil
 }
 
 // logOut ends the session of the request. It is public, so that a browser can also delete the

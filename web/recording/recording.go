@@ -70,13 +70,14 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 
 // afterwards returns the handler of an operation that everybody may call, such as a login. Its
 // failures are recorded as refused requests, which are counted, so that a flood of them does not
-// displace other records. Its successes are recorded when the handler has ended.
+// displace other records. Its successes are recorded when the handler has ended, with the identity
+// that the handler put into the request's context.
 func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		created, ctx := new(objects), addressed(c)
-		c.SetRequest(c.Request().WithContext(context.WithValue(ctx, objectsKey{}, created)))
+		created := new(objects)
+		c.SetRequest(c.Request().WithContext(context.WithValue(addressed(c), objectsKey{}, created)))
 		err := o.Handler(c)
-		ended := describe(c, o)
+		ctx, ended := c.Request().Context(), describe(c, o)
 		maps.Copy(ended.Objects, created.all())
 		if ended.Status = c.Response().Status; err != nil {
 			ended.Status = problem.From(err).Status
@@ -89,8 +90,13 @@ func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 	}
 }
 
-// Refused records a request that the client was not permitted to make.
+// Refused records a request that the client was not permitted to make. Reads without credentials are
+// not recorded, unless they are for a secret: the page, for example, asks who is logged in.
 func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
+	request := c.Request()
+	if access.From(request.Context()).Kind == access.Nobody && safe(request.Method) && !o.Access.Secret {
+		return
+	}
 	refused := describe(c, o)
 	refused.Status = status
 	r.trail.Refuse(addressed(c), refused)

@@ -69,9 +69,10 @@ const kinds: Record<string, string> = {
 export const subjectOf = ({ kind, operation, method, path, text }: Item): string =>
   text ?? operation ?? (method ? `${method} ${path ?? ''}` : (kinds[kind] ?? kind));
 
-/** Who did it. */
-export const actorOf = ({ actor }: Item): string =>
-  actor?.name ?? (actor?.kind === undefined || actor.kind === '' ? 'the appliance' : actor.kind);
+/** The name of the person or program, or the kind of a caller without a name. */
+export const actorOf = ({ actor, operation }: Item): string =>
+  // eslint-disable-next-line @typescript-eslint/prefer-nullish-coalescing -- both may be empty
+  actor?.name || actor?.kind || (operation ? 'nobody' : 'the appliance');
 
 /** The outcome of a record, and whether it is a refusal or a failure. */
 export const outcomeOf = ({ kind, status, outcome, repeated }: Item): { text: string; isBad: boolean } => {
