@@ -2,12 +2,10 @@ package access
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -141,7 +139,7 @@ func (s *Service) authority(c echo.Context) error {
 
 func (s *Service) logIn(c echo.Context) error {
 	var body loginBody
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	return s.attempt(c, body.Kind, []string{limit.Account(body.Name)}, func(ctx context.Context) (people.Account,
@@ -156,7 +154,7 @@ func (s *Service) logIn(c echo.Context) error {
 
 func (s *Service) setUp(c echo.Context) error {
 	var body setupBody
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	return s.attempt(c, body.Kind, nil, func(ctx context.Context) (people.Account, error) {
@@ -273,16 +271,4 @@ func answer(c echo.Context, status int, value any, err error) error {
 	}
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return c.JSON(status, value)
-}
-
-// read decodes a JSON body. It rejects unknown keys.
-func read(c echo.Context, into any) error {
-	decoder := json.NewDecoder(c.Request().Body)
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if err == nil || errors.As(err, new(*http.MaxBytesError)) {
-		return err
-	}
-	return problem.BadRequest("the body is not the JSON object that this operation expects: %s",
-		strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -87,7 +87,7 @@ func (s *Service) beginPasskeyLogin(c echo.Context, kind string, account people.
 
 func (s *Service) finishPasskeyLogin(c echo.Context) error {
 	var body passkeyLogin
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	state, err := s.takeCeremony(c)
@@ -154,7 +154,7 @@ func (s *Service) beginPasskey(c echo.Context) error {
 
 func (s *Service) registerPasskey(c echo.Context) error {
 	var body newPasskey
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	account, err := s.caller(c)

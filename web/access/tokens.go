@@ -66,7 +66,7 @@ func (s *Service) listTokens(c echo.Context) error {
 
 func (s *Service) createToken(c echo.Context) error {
 	var body newToken
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()

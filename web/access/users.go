@@ -98,7 +98,7 @@ func (s *Service) getUser(c echo.Context) error {
 
 func (s *Service) createUser(c echo.Context) error {
 	var body newUser
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	account, err := s.People.Create(c.Request().Context(), people.NewAccount{Name: body.Name, Password: body.Password,
@@ -109,7 +109,7 @@ func (s *Service) createUser(c echo.Context) error {
 
 func (s *Service) updateUser(c echo.Context) error {
 	var body userChange
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	change := people.Change{Role: body.Role, Disabled: body.Disabled}
@@ -141,7 +141,7 @@ func (s *Service) deleteUser(c echo.Context) error {
 // so that a stolen session cannot lock its owner out.
 func (s *Service) setPassword(c echo.Context) error {
 	var body passwordChange
-	if err := read(c, &body); err != nil {
+	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	ctx, name := c.Request().Context(), c.Param("name")

@@ -224,7 +224,7 @@ func (s subscriptions) revoke(c echo.Context) error {
 
 func (s subscriptions) edit(c echo.Context) error {
 	var edit AMSEdit
-	if err := read(c, &edit); err != nil {
+	if err := operation.ReadJSON(c, &edit); err != nil {
 		return err
 	}
 	return done(c, s.of.Edit(c.Request().Context(), c.Param("id"), edit.person(), edit.Fields))
@@ -251,7 +251,7 @@ func (s subscriptions) status(c echo.Context) error {
 
 func (s subscriptions) give(c echo.Context) error {
 	var secret ams.Secret
-	if err := read(c, &secret); err != nil {
+	if err := operation.ReadJSON(c, &secret); err != nil {
 		return err
 	}
 	if secret.Empty() {
@@ -266,7 +266,7 @@ func (s subscriptions) give(c echo.Context) error {
 
 func (s subscriptions) connect(c echo.Context) error {
 	var order AMSConnect
-	if err := read(c, &order); err != nil {
+	if err := operation.ReadJSON(c, &order); err != nil {
 		return err
 	}
 	if order.Minutes < 0 || order.Minutes > 24*60 {
@@ -304,7 +304,7 @@ func (s subscriptions) command(do func(context.Context) error) echo.HandlerFunc 
 func (s subscriptions) clusterCommand(do func(ctx context.Context, clusterID, by string) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var order AMSOrder
-		if err := read(c, &order); err != nil {
+		if err := operation.ReadJSON(c, &order); err != nil {
 			return err
 		}
 		return done(c, do(c.Request().Context(), c.Param("id"), order.person()))

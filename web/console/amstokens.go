@@ -64,7 +64,7 @@ func (t amsTokens) list(c echo.Context) error {
 
 func (t amsTokens) issue(c echo.Context) error {
 	var order AMSToken
-	if err := read(c, &order); err != nil {
+	if err := operation.ReadJSON(c, &order); err != nil {
 		return err
 	}
 	if order.Days < 0 || order.Days > maxTokenDays {

@@ -155,7 +155,7 @@ func (b bmcServers) list(c echo.Context) error {
 
 func (b bmcServers) create(c echo.Context) error {
 	var given BMCCreate
-	if err := read(c, &given); err != nil {
+	if err := operation.ReadJSON(c, &given); err != nil {
 		return err
 	}
 	infraEnvID, err := b.InfraEnv(given.InfraEnvID)
@@ -248,7 +248,7 @@ func checkOwner(server *bmc.Server) error {
 
 func (b bmcServers) change(c echo.Context) error {
 	var given BMCUpdate
-	if err := read(c, &given); err != nil {
+	if err := operation.ReadJSON(c, &given); err != nil {
 		return err
 	}
 	server, err := b.find(c)
@@ -328,7 +328,7 @@ func (b bmcServers) boot(c echo.Context) error {
 
 func (b bmcServers) power(c echo.Context) error {
 	var given bmcPower
-	if err := read(c, &given); err != nil {
+	if err := operation.ReadJSON(c, &given); err != nil {
 		return err
 	}
 	switch given.Action {

@@ -5,14 +5,11 @@
 package console
 
 import (
-	"encoding/json"
-	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
-	"landfall/web/problem"
+	"landfall/web/operation"
 )
 
 // Prefixes of the paths of Landfall's own API.
@@ -47,24 +44,12 @@ func done(c echo.Context, err error) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// read decodes a JSON body. It rejects unknown keys.
-func read(c echo.Context, into any) error {
-	decoder := json.NewDecoder(c.Request().Body)
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if err == nil || errors.As(err, new(*http.MaxBytesError)) {
-		return err
-	}
-	return problem.BadRequest("the body is not the JSON object that this operation expects: %s",
-		strings.TrimPrefix(err.Error(), "json: "))
-}
-
-// readOptional is like read, but accepts an empty body.
+// readOptional decodes a JSON body. It accepts an empty body.
 func readOptional(c echo.Context, into any) error {
 	if c.Request().ContentLength == 0 {
 		return nil
 	}
-	return read(c, into)
+	return operation.ReadJSON(c, into)
 }
 
 // nonNil returns the list, or an empty list instead of nil, which JSON would show as null.

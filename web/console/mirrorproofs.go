@@ -74,7 +74,7 @@ func (m mirrorProofs) list(c echo.Context) error {
 
 func (m mirrorProofs) start(c echo.Context) error {
 	var wanted site.ProofRequest
-	if err := read(c, &wanted); err != nil {
+	if err := operation.ReadJSON(c, &wanted); err != nil {
 		return err
 	}
 	if (wanted.Release == "") == (wanted.ClusterID == "") {
@@ -101,7 +101,7 @@ func (m mirrorProofs) download(c echo.Context) error {
 
 func (m mirrorProofs) accept(c echo.Context) error {
 	var wanted gapAcceptance
-	if err := read(c, &wanted); err != nil {
+	if err := operation.ReadJSON(c, &wanted); err != nil {
 		return err
 	}
 	return done(c, m.proofs.AcceptGaps(c.Request().Context(), c.Param("cluster_id"), wanted.Accept))

@@ -81,7 +81,7 @@ func (o osImages) list(c echo.Context) error {
 // fetch starts the download of an image from a URL or from a release.
 func (o osImages) fetch(c echo.Context) error {
 	var request osimage.Request
-	if err := read(c, &request); err != nil {
+	if err := operation.ReadJSON(c, &request); err != nil {
 		return err
 	}
 	image, err := o.library.Fetch(request)
@@ -90,7 +90,7 @@ func (o osImages) fetch(c echo.Context) error {
 
 func (o osImages) announce(c echo.Context) error {
 	var announced osimage.UploadRequest
-	if err := read(c, &announced); err != nil {
+	if err := operation.ReadJSON(c, &announced); err != nil {
 		return err
 	}
 	upload, err := o.library.StartUpload(announced)

@@ -39,7 +39,7 @@ func RehearsalOperations(source Rehearsals) []operation.Operation {
 
 func (r rehearsals) start(c echo.Context) error {
 	var wanted rehearsal.Request
-	if err := read(c, &wanted); err != nil {
+	if err := operation.ReadJSON(c, &wanted); err != nil {
 		return err
 	}
 	started, err := r.Start(c.Request().Context(), c.Param("cluster_id"), wanted)

@@ -58,7 +58,7 @@ func (r releases) list(c echo.Context) error {
 
 func (r releases) allow(c echo.Context) error {
 	var wanted ReleaseRequest
-	if err := read(c, &wanted); err != nil {
+	if err := operation.ReadJSON(c, &wanted); err != nil {
 		return err
 	}
 	allowed, err := r.releases.Allow(c.Request().Context(), wanted.Release)

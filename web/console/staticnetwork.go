@@ -65,7 +65,7 @@ func StaticNetworkOperations(networks StaticNetworks) []operation.Operation {
 			Access: operation.For(access.Operator),
 			Handler: func(c echo.Context) error {
 				var wanted request
-				if err := read(c, &wanted); err != nil {
+				if err := operation.ReadJSON(c, &wanted); err != nil {
 					return err
 				}
 				preview, err := networks.PreviewStaticNetwork(c.Param("infra_env_id"), wanted.Hosts)

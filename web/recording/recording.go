@@ -90,8 +90,8 @@ func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 	}
 }
 
-// Refused records a request that the client was not permitted to make. Reads without credentials are
-// not recorded, unless they are for a secret: the page, for example, asks who is logged in.
+// Refused records a request that the client was not permitted to make. Reads without credentials
+// are not recorded, unless they are for a secret: the page, for example, asks who is logged in.
 func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
 	request := c.Request()
 	if access.From(request.Context()).Kind == access.Nobody && safe(request.Method) && !o.Access.Secret {
