@@ -92,6 +92,8 @@ func (s *site) exec(b *testing.B, program string, host polled) *child {
 	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
 	cmd := exec.Command(program, "serve", "--allowed-hosts", "appliance", "--auth", s.config.Auth,
 		"--tls-enabled="+strconv.FormatBool(s.config.TLS.Enabled), "--listen", address, "--data-dir", s.config.DataDir,
+		"--mirror-idms-files", strings.Join(s.config.Mirror.IDMSFiles, ","),
+		"--egress-allow", strings.Join(s.config.Egress.Allow, ","),
 		"--os-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, path: %s, sha256: %s}]",
 			image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),
 		"--release-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, url: %s, default: true}]",
