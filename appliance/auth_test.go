@@ -17,10 +17,12 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/agents"
 	"landfall/appliance/audittrail"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	"landfall/web/access"
+	"landfall/web/console"
 )
 
 // withAuth enables authentication and TLS on a site.
@@ -29,16 +31,16 @@ func (s *site) withAuth() *site {
 	return s
 }
 
-// bearer sends requests with a token.
-type bearer struct {
-	token string
-	base  http.RoundTripper
+// headerSender sends requests with a header.
+type headerSender struct {
+	name, value string
+	base        http.RoundTripper
 }
 
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h headerSender) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.token)
-	return b.base.RoundTrip(r)
+	r.Header.Set(h.name, h.value)
+	return h.base.RoundTrip(r)
 }
 
 // authenticated is a running appliance with authentication.
@@ -56,19 +58,50 @@ const password = "correct horse battery staple"
 func startAuthenticated(t *testing.T, s *site) *authenticated {
 	t.Helper()
 	local, _ := s.withAuth().start(t)
-	a := &authenticated{site: s, t: t, url: strings.Replace(local, "http://", "https://", 1)}
-	a.trusted = s.trusting(t)
-	code, err := os.ReadFile(filepath.Join(s.config.DataDir, "setup-code"))
-	require.NoError(t, err)
-	var session access.Session
-	a.call(a.trusted, http.MethodPost, "/api/landfall/v1/setup", object{"code": strings.TrimSpace(string(code)),
-		"name": "ada", "password": password, "kind": "token"}).read(t, http.StatusOK, &session)
-	a.admin = a.with(session.Token)
+	a := s.authenticated(t, local)
+	a.setUp(s.setupCode(t), password)
 	return a
 }
 
+// authenticated returns a running site, which has no account yet.
+func (s *site) authenticated(t *testing.T, local string) *authenticated {
+	t.Helper()
+	return &authenticated{site: s, t: t, url: strings.Replace(local, "http://", "https://", 1), trusted: s.trusting(t)}
+}
+
+func (s *site) setupCode(t testing.TB) string {
+	t.Helper()
+	code, err := os.ReadFile(filepath.Join(s.config.DataDir, "setup-code"))
+	require.NoError(t, err)
+	return strings.TrimSpace(string(code))
+}
+
+// setUp makes the first administrator and returns the token of the session.
+func setUp(t testing.TB, client *http.Client, address, code, password string) string {
+	t.Helper()
+	var session access.Session
+	callWith(t, client, http.MethodPost, address+console.BasePath+"/setup", object{"code": code, "name": "ada",
+		"password": password, "kind": "token"}).read(t, http.StatusOK, &session)
+	require.NotEmpty(t, session.Token)
+	return session.Token
+}
+
+// setUp makes the first administrator and returns the token of the session.
+func (a *authenticated) setUp(code, password string) string {
+	a.t.Helper()
+	token := setUp(a.t, a.trusted, a.url, code, password)
+	a.admin = a.with(token)
+	return token
+}
+
+// with returns a client that sends a person's or program's token.
 func (a *authenticated) with(token string) *http.Client {
-	return &http.Client{Transport: bearer{token, a.trusted.Transport}}
+	return &http.Client{Transport: headerSender{"Authorization", "Bearer " + token, a.trusted.Transport}}
+}
+
+// agent returns a client that sends an agent's token.
+func (a *authenticated) agent(token string) *http.Client {
+	return &http.Client{Transport: headerSender{"X-Secret-Key", token, a.trusted.Transport}}
 }
 
 // program returns a client with a new token of a role.
@@ -83,6 +116,15 @@ func (a *authenticated) program(role string) (*http.Client, string) {
 func (a *authenticated) call(as *http.Client, method, path string, body any) answer {
 	a.t.Helper()
 	return callWith(a.t, as, method, a.url+path, body)
+}
+
+// head returns the status of an answer to a request without credentials.
+func (a *authenticated) head(url string) int {
+	a.t.Helper()
+	response, err := a.trusted.Head(url)
+	require.NoError(a.t, err)
+	require.NoError(a.t, response.Body.Close())
+	return response.StatusCode
 }
 
 // upstreamClient returns the Assisted Installer's own client, which sends a token as its users do.
@@ -104,12 +146,11 @@ func TestAuth_setupCodeMakesOneAdministrator(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	code, err := os.ReadFile(file)
-	require.NoError(t, err)
+	code := s.setupCode(t)
 
 	body := object{"code": "0000-0000-0000-0000", "name": "ada", "password": password, "kind": "token"}
 	requireRefusal(t, call(t, http.MethodPost, setup, body), http.StatusUnauthorized, "the setup code is wrong")
-	body = body.with(object{"code": strings.TrimSpace(string(code))})
+	body = body.with(object{"code": code})
 	requireRefusal(t, call(t, http.MethodPost, setup, body.with(object{"password": "short"})), http.StatusBadRequest,
 		"at least 8")
 	var session access.Session
@@ -126,7 +167,7 @@ func TestAuth_setupCodeMakesOneAdministrator(t *testing.T) {
 }
 
 // TestAuth_installation installs a cluster with an operator's token and the Assisted Installer's
-// own client. The hosts carry the tokens of their images.
+// own client. The agents, the installer and the controller send the token of the image.
 func TestAuth_installation(t *testing.T) {
 	s := newSite(t)
 	s.config.Kubernetes.Enabled = true
@@ -149,10 +190,7 @@ func TestAuth_installation(t *testing.T) {
 	envID := *env.Payload.ID
 	image, err := api.GetInfraEnvDownloadURL(ctx, &installer.GetInfraEnvDownloadURLParams{InfraEnvID: envID})
 	require.NoError(t, err)
-	response, err := a.trusted.Head(*image.Payload.URL)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusOK, response.StatusCode, "the URL of the image contains its token")
+	require.Equal(t, http.StatusOK, a.head(*image.Payload.URL), "the URL of the image contains its token")
 
 	group := &simulate.HostGroup{URL: a.url, InfraEnvID: envID.String(), Count: 1, Speed: 1000,
 		HTTP: a.trusted, Token: token, Spokes: sharedEnvironment.environment.spokes}
@@ -185,6 +223,12 @@ func TestAuth_installation(t *testing.T) {
 		"/apis/hive.openshift.io/v1/namespaces/default/clusterdeployments", nil).status)
 	require.Equal(t, http.StatusUnauthorized, a.call(a.trusted, http.MethodGet,
 		"/apis/hive.openshift.io/v1/namespaces/default/clusterdeployments", nil).status)
+
+	var change agents.Change
+	a.call(a.admin, http.MethodPost, console.BasePath+"/infra-envs/"+envID.String()+"/agent-tokens/revoke", nil).
+		read(t, http.StatusOK, &change)
+	require.Empty(t, change.Hosts, "an installed host needs no token")
+	require.Equal(t, http.StatusUnauthorized, a.head(*image.Payload.URL), "the token in the URL is revoked")
 }
 
 // TestAuth_endedSessionsAndTokens also checks that a change of the password ends the sessions.

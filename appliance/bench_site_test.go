@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +35,6 @@ import (
 	"landfall/appliance/release"
 	"landfall/ignition"
 	"landfall/store"
-	"landfall/web/access"
 )
 
 const apiPath = "/api/assisted-install/v2"
@@ -242,37 +240,17 @@ func (s *site) agentTokens(tb testing.TB, address string, hosts []hostRef) map[s
 	if s.config.Auth == config.AuthNone {
 		return tokens
 	}
-	code, err := os.ReadFile(filepath.Join(s.config.DataDir, "setup-code"))
-	require.NoError(tb, err)
-	send := func(method, path, token string, body any) []byte {
-		text, err := json.Marshal(body)
-		require.NoError(tb, err)
-		request, err := http.NewRequestWithContext(tb.Context(), method, address+path, bytes.NewReader(text))
-		require.NoError(tb, err)
-		request.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(tb, err)
-		defer response.Body.Close()
-		answer, err := io.ReadAll(response.Body)
-		require.NoError(tb, err)
-		require.Equal(tb, http.StatusOK, response.StatusCode, "%s", answer)
-		return answer
-	}
-	var session access.Session
-	require.NoError(tb, json.Unmarshal(send(http.MethodPost, "/api/landfall/v1/setup", "", object{
-		"code": strings.TrimSpace(string(code)), "name": "ada", "password": password, "kind": "token"}), &session))
+	admin := &http.Client{Transport: headerSender{"Authorization",
+		"Bearer " + setUp(tb, http.DefaultClient, address, s.setupCode(tb), password), http.DefaultTransport}}
 	for _, host := range hosts {
 		if tokens[host.infraEnv] != "" {
 			continue
 		}
 		discovery := new(ignition.Discovered)
 		require.Eventually(tb, func() bool { // the keys are generated after the start
-			text := send(http.MethodGet,
-				apiPath+"/infra-envs/"+host.infraEnv+"/downloads/files?file_name=discovery.ign",
-				session.Token, nil)
+			text := callWith(tb, admin, http.MethodGet,
+				address+apiPath+"/infra-envs/"+host.infraEnv+"/downloads/files?file_name=discovery.ign", nil).body
+			var err error
 			discovery, err = ignition.ReadDiscovery(text)
 			return err == nil && discovery.PullSecretToken != ""
 		}, time.Minute, 10*time.Millisecond)

@@ -81,7 +81,7 @@ func newSite(t testing.TB) *site {
 	settings.TLS.Enabled = false
 	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
 	settings.AllowedHosts = []string{"appliance"} // of requests within the process
-	settings.Auth = config.AuthNone               // access_test.go has the tests with authentication
+	settings.Auth = config.AuthNone               // auth_test.go has the tests with authentication
 	settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
 		SHA256: environment.sum}}
 	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: environment.release.Version,
@@ -205,7 +205,7 @@ func (a answer) reason(t *testing.T) string {
 }
 
 // read decodes the response, which must have the status.
-func (a answer) read(t *testing.T, status int, into any) {
+func (a answer) read(t testing.TB, status int, into any) {
 	t.Helper()
 	require.Equal(t, status, a.status, "%s", a.body)
 	require.NoError(t, json.Unmarshal(a.body, into), "%s", a.body)
@@ -217,7 +217,7 @@ func call(t *testing.T, method, url string, body any) answer {
 	return callWith(t, http.DefaultClient, method, url, body)
 }
 
-func callWith(t *testing.T, client *http.Client, method, url string, body any) answer {
+func callWith(t testing.TB, client *http.Client, method, url string, body any) answer {
 	t.Helper()
 	var content io.Reader
 	switch b := body.(type) {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/simulate"
-	"landfall/web/access"
 	"landfall/web/console"
 )
 
@@ -32,20 +30,14 @@ func TestSecrets_noneAfterAnInstallation(t *testing.T) {
 	log := &logBuffer{}
 	local, stop := s.withAuth().startLogging(t, slog.New(slog.NewJSONHandler(log,
 		&slog.HandlerOptions{Level: slog.LevelDebug})))
-	a := &authenticated{site: s, t: t, url: strings.Replace(local, "http://", "https://", 1), trusted: s.trusting(t)}
+	a := s.authenticated(t, local)
 	made := func(secret string) string {
 		require.NotEmpty(t, secret)
 		p.secrets = append(p.secrets, secret)
 		return secret
 	}
 
-	code, err := os.ReadFile(filepath.Join(s.config.DataDir, "setup-code"))
-	require.NoError(t, err)
-	var session access.Session
-	a.call(a.trusted, http.MethodPost, "/api/landfall/v1/setup", object{"kind": "token", "name": "ada",
-		"code": made(strings.TrimSpace(string(code))), "password": p.secret("password")}).
-		read(t, http.StatusOK, &session)
-	a.admin = a.with(made(session.Token))
+	made(a.setUp(made(s.setupCode(t)), p.secret("password")))
 	_, token := a.program("operator")
 	made(token)
 	require.Equal(t, http.StatusUnauthorized, a.call(a.trusted, http.MethodPost, "/api/landfall/v1/login",

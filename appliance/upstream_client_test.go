@@ -103,7 +103,12 @@ func TestInstallation_upstreamClient(t *testing.T) {
 // requireDiscoveryISO downloads an image and checks the config in its embed area.
 func requireDiscoveryISO(t *testing.T, address string) {
 	t.Helper()
-	response, err := http.Get(address)
+	requireDiscoveryISOWith(t, http.DefaultClient, address)
+}
+
+func requireDiscoveryISOWith(t *testing.T, client *http.Client, address string) {
+	t.Helper()
+	response, err := client.Get(address)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	require.Equal(t, http.StatusOK, response.StatusCode)
