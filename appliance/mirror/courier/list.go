@@ -209,7 +209,10 @@ func (l *List) readLine(line string, key *sitekey.Public) (err error) {
 		case "whole":
 			l.Whole = value == "true"
 		case "rule":
-			source, mirror, _ := strings.Cut(value, "=")
+			source, mirror, ok := strings.Cut(value, "=")
+			if !ok || source == "" || mirror == "" {
+				return fmt.Errorf("%q is not a rule from a source to a mirror", value)
+			}
 			l.Rules = append(l.Rules, Rule{source, mirror})
 		case "key":
 			err = key.UnmarshalText([]byte(value))
@@ -237,11 +240,12 @@ func (l *List) components(version, arch string, images map[string]string) ([]Ite
 		destination := ""
 		best := -1
 		for _, rule := range l.Rules {
-			if rest, ok := strings.CutPrefix(source, rule.Source); ok && (rest[0] == '@' || rest[0] == '/') &&
-				len(rule.Source) > best {
-				repository, _, _ := strings.Cut(rest, "@")
-				destination, best = rule.Mirror+repository, len(rule.Source)
+			rest, ok := strings.CutPrefix(source, rule.Source)
+			if !ok || rest == "" || rest[0] != '@' && rest[0] != '/' || len(rule.Source) <= best {
+				continue
 			}
+			repository, _, _ := strings.Cut(rest, "@")
+			destination, best = rule.Mirror+repository, len(rule.Source)
 		}
 		if destination == "" {
 			return nil,
