@@ -37,9 +37,10 @@ type FileKind string
 // Kinds of files.
 const (
 	FileRegistriesConf FileKind = "registries.conf"
-	FileObjects        FileKind = "objects" // YAML or JSON
-	FileList           FileKind = "list"    // written by hand
-	FileCA             FileKind = "ca"      // PEM
+	FileObjects        FileKind = "objects"   // YAML or JSON
+	FileList           FileKind = "list"      // written by hand
+	FileCA             FileKind = "ca"        // PEM
+	FileSignature      FileKind = "signature" // one OpenPGP signature of a release
 )
 
 // ImportedFile is one file of an import.
@@ -72,6 +73,8 @@ func (i *Import) Sources(name string) Sources {
 			s.Lists = append(s.Lists, doc)
 		case FileCA:
 			s.CABundle = append(s.CABundle, doc)
+		case FileSignature:
+			s.Signatures = append(s.Signatures, doc)
 		}
 	}
 	return s
@@ -274,8 +277,8 @@ func readZipEntry(entry *zip.File) ([]byte, error) {
 }
 
 // collector selects the mirror configuration in a directory tree. In oc-mirror's workspace it
-// selects the files for clusters. The other files of a workspace (catalogs, logs, image layouts)
-// are large and contain no rules.
+// selects the files for clusters and the signatures of releases. The other files of a workspace
+// (catalogs, logs, image layouts) are large and contain no rules.
 type collector struct {
 	alone     bool // a single file
 	found     []ImportedFile
@@ -286,8 +289,17 @@ type collector struct {
 }
 
 // resultsDir matches oc-mirror's directory of files for clusters: results-<seconds> in version 1,
-// cluster-resources in version 2.
-var resultsDir = regexp.MustCompile(`(^|/)(results-\d+|cluster-resources)(/|$)`)
+// cluster-resources in version 2. signaturesDir matches its directory of ConfigMaps with
+// signatures.
+var (
+	resultsDir    = regexp.MustCompile(`(^|/)(results-\d+|cluster-resources)(/|$)`)
+	signaturesDir = regexp.MustCompile(`(^|/)release-signatures/[^/]+$`)
+)
+
+// isResult reports whether a file belongs to the results of oc-mirror.
+func isResult(name string) bool {
+	return resultsDir.MatchString(name) || signaturesDir.MatchString(name) || signatureDigest(name) != ""
+}
 
 // wants reports whether a file may be mirror configuration according to its path and size.
 func (c *collector) wants(name string, size int64) bool {
@@ -295,8 +307,13 @@ func (c *collector) wants(name string, size int64) bool {
 	if c.alone {
 		return true
 	}
-	result := resultsDir.MatchString(name)
 	base := path.Base(name)
+	if signatureDigest(name) != "" {
+		if size > maxSignature {
+			c.ignored = append(c.ignored, Ignored{name, notSignature})
+		}
+		return size <= maxSignature
+	}
 	switch path.Ext(base) {
 	case ".yaml", ".yml", ".json", ".conf", ".pem", ".crt", ".txt", ".list":
 	default:
@@ -305,7 +322,7 @@ func (c *collector) wants(name string, size int64) bool {
 	if strings.HasPrefix(base, ".") || base == "package.json" {
 		return false
 	}
-	if c.ocMirror && !result {
+	if c.ocMirror && !isResult(name) {
 		return false
 	}
 	if size > importedFileLimit {
@@ -319,7 +336,7 @@ func (c *collector) add(name string, data []byte) {
 	name = cleanName(name)
 	if resultsDir.MatchString(name) && !c.ocMirror {
 		c.ocMirror = true
-		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool { return !resultsDir.MatchString(f.Name) })
+		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool { return !isResult(f.Name) })
 		c.size, c.overLimit = 0, false
 		for _, f := range c.found {
 			c.size += int64(len(f.Data))
@@ -344,6 +361,13 @@ func (c *collector) add(name string, data []byte) {
 func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	base, ext := path.Base(name), path.Ext(name)
 	switch {
+	case signatureDigest(name) != "" && len(data) <= maxSignature && isOpenPGP(data):
+		return FileSignature, ""
+	case signatureDigest(name) != "":
+		return "", notSignature
+	case c.alone && isOpenPGP(data):
+		return "", "is a signature without the digest of its release in its name; import its directory, or name it " +
+			"release-sha256-<digest>"
 	case bytes.Contains(data, []byte("-----BEGIN ")) && (ext == ".pem" || ext == ".crt" ||
 		c.alone && bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN "))):
 		return FileCA, ""
@@ -405,6 +429,9 @@ func (c *collector) finish(name string) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rules.Empty() && len(rules.objects) == 0 && c.alone && len(c.ignored) == 1 {
+		return nil, &InputError{name, "", c.ignored[0].Reason}
+	}
 	if rules.Empty() && len(rules.objects) == 0 {
 		return nil, &InputError{name, "",
 			"contains no mirror configuration; expected a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet " +
@@ -433,6 +460,9 @@ func (i *Import) dropUseless(name string) {
 		return true
 	})
 }
+
+// notSignature is the reason to ignore a file that has the name of a signature.
+const notSignature = "is not an OpenPGP signature of a release"
 
 // runTime returns the time in seconds at which oc-mirror version 1 wrote a file. A later run
 // overrides an earlier one.

@@ -263,7 +263,7 @@ func TestCollect_rejectedImports(t *testing.T) {
 			`a.list: line 1: the source "team" must begin with a registry's host`},
 		"a large file": {"a.yaml", bytes.Repeat([]byte("#"), importedFileLimit+1),
 			"a.yaml: is larger than 4 MiB"},
-		"no certificate": {"a.pem", []byte("hello"), "a.pem: contains no mirror configuration"},
+		"no certificate": {"a.pem", []byte("hello"), "a.pem: has no certificate in PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Collect(bad.file, bytes.NewReader(bad.data))

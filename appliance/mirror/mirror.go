@@ -48,6 +48,8 @@ type Sources struct {
 	// Lists holds hand-written lists; see addHandList.
 	Lists    []Document
 	CABundle []Document
+	// Signatures holds files with one OpenPGP signature of a release each; see signatureFile.
+	Signatures []Document
 }
 
 // And returns the sources followed by others.
@@ -56,6 +58,7 @@ func (s Sources) And(others Sources) Sources {
 		RegistriesConf: slices.Concat(s.RegistriesConf, others.RegistriesConf), MirrorSets: slices.Concat(s.MirrorSets,
 			others.MirrorSets),
 		Lists: slices.Concat(s.Lists, others.Lists), CABundle: slices.Concat(s.CABundle, others.CABundle),
+		Signatures: slices.Concat(s.Signatures, others.Signatures),
 	}
 }
 
@@ -141,6 +144,9 @@ func Parse(s Sources) (*Rules, error) {
 		if err := sets.addHandList(doc); err != nil {
 			return nil, err
 		}
+	}
+	if err := sets.addSignatures(s.Signatures); err != nil {
+		return nil, err
 	}
 	ca, err := parseCABundles(s.CABundle)
 	if err != nil {
