@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"landfall/appliance/fault"
 )
 
@@ -37,6 +39,7 @@ func (*LimitError) FaultKind() fault.Kind { return fault.TooLarge }
 // Guard watches the reading of one archive. It is used by one goroutine.
 type Guard struct {
 	limits           Limits
+	clock            clockwork.Clock
 	packed, unpacked int64
 	entries          int
 	start            time.Time
@@ -44,7 +47,11 @@ type Guard struct {
 }
 
 // NewGuard returns a guard for one archive.
-func NewGuard(limits Limits) *Guard { return &Guard{limits: limits, start: time.Now()} }
+func NewGuard(limits Limits) *Guard { return newGuard(limits, clockwork.NewRealClock()) }
+
+func newGuard(limits Limits, clock clockwork.Clock) *Guard {
+	return &Guard{limits: limits, clock: clock, start: clock.Now()}
+}
 
 // Packed returns a reader of the archive's packed bytes, which are the input of a decompressor.
 func (g *Guard) Packed(in io.Reader) io.Reader { return &packedReader{g, in} }
@@ -62,7 +69,7 @@ func (g *Guard) Entry() error {
 }
 
 func (g *Guard) checkTime() error {
-	if time.Since(g.start)-g.waited > g.limits.Time {
+	if g.clock.Since(g.start)-g.waited > g.limits.Time {
 		return &LimitError{fmt.Sprintf("takes more than %s to read", g.limits.Time)}
 	}
 	return nil
@@ -75,9 +82,9 @@ type packedReader struct {
 
 // Read implements io.Reader.
 func (r *packedReader) Read(p []byte) (int, error) {
-	began := time.Now()
+	began := r.guard.clock.Now()
 	n, err := r.in.Read(p)
-	r.guard.waited += time.Since(began)
+	r.guard.waited += r.guard.clock.Since(began)
 	r.guard.packed += int64(n)
 	return n, err
 }
