@@ -43,8 +43,11 @@ func (c *command) addFlags(cmd *cobra.Command, need bool) {
 	cmd.Flags().StringVar(&c.infraEnv, "infra-env", "", "ID of the infra-env")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "write JSON")
 	if need {
-		if err := cmd.MarkFlagRequired("infra-env"); err != nil {
-			panic(err) // the flag exists
+		cmd.PreRunE = func(*cobra.Command, []string) error {
+			if c.infraEnv == "" {
+				return errors.New("--infra-env is missing; give the ID of an infra-env")
+			}
+			return nil
 		}
 	}
 }

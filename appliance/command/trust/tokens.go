@@ -2,6 +2,7 @@ package trust
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,8 +48,8 @@ func newTokenCreate() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			wanted.Name = arguments[0]
-			if wanted.Role, err = access.ParseRole(role); err != nil {
-				return fmt.Errorf("--role: %w", err)
+			if wanted.Role, err = parseRole(role); err != nil {
+				return err
 			}
 			if expires != "" {
 				life, err := parseLife(expires)
@@ -77,10 +78,19 @@ func newTokenCreate() *cobra.Command {
 	flags.StringSliceVar(&wanted.Clusters, "cluster", nil, "limit the token to this cluster (ID); may be repeated")
 	flags.StringSliceVar(&wanted.InfraEnvs, "infra-env", nil, "limit the token to this infra-env (ID); may be repeated")
 	flags.StringVar(&expires, "expires", "", "validity, such as 30d or 12h; default: without an end")
-	if err := cmd.MarkFlagRequired("role"); err != nil {
-		panic(err) // the flag exists
-	}
 	return cmd
+}
+
+// parseRole returns the role of the flag --role.
+func parseRole(name string) (access.Role, error) {
+	if name == "" {
+		return access.None, errors.New("--role is missing; choose viewer, operator or admin")
+	}
+	role, err := access.ParseRole(name)
+	if err != nil {
+		return access.None, fmt.Errorf("--role: %w", err)
+	}
+	return role, nil
 }
 
 // parseLife returns a duration, which may have the unit d for days.

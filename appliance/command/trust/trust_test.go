@@ -154,7 +154,7 @@ func TestCommands_wrongArguments(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"no role":          {[]string{"token", "create", "x"}, `"role" not set`},
+		"no role":          {[]string{"token", "create", "x"}, `--role is missing; choose viewer`},
 		"unknown role":     {[]string{"token", "create", "x", "--role", "root"}, "the roles are viewer"},
 		"validity":         {[]string{"token", "create", "x", "--role", "admin", "--expires", "soon"}, "such as 30d"},
 		"no user":          {[]string{"login"}, "--user is missing"},

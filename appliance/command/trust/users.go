@@ -60,9 +60,9 @@ func newUserCreate() *cobra.Command {
 		Short: "Create an account",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			parsed, err := access.ParseRole(role)
+			parsed, err := parseRole(role)
 			if err != nil {
-				return fmt.Errorf("--role: %w", err)
+				return err
 			}
 			password, err := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
 			if err != nil {
@@ -80,9 +80,6 @@ func newUserCreate() *cobra.Command {
 	cmd.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
 	addScopeFlags(cmd.Flags(), &clusters, &infraEnvs)
 	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; default: ask for it")
-	if err := cmd.MarkFlagRequired("role"); err != nil {
-		panic(err) // the flag exists
-	}
 	return cmd
 }
 
@@ -103,9 +100,9 @@ func newUserSet() *cobra.Command {
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			change := map[string]any{}
 			if role != "" {
-				parsed, err := access.ParseRole(role)
+				parsed, err := parseRole(role)
 				if err != nil {
-					return fmt.Errorf("--role: %w", err)
+					return err
 				}
 				change["role"] = parsed
 			}
