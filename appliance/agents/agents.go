@@ -109,9 +109,9 @@ type Request struct {
 	Address                 string // of the client, without a port
 }
 
-// Identify returns the identity of a machine that may call an operation. Its errors are
-// [*machine.Refusal] for a machine that is not accepted, errors of kind Forbidden for an accepted
-// machine that may not call the operation, and failures of the store.
+// Identify returns the identity, without its address, of a machine that may call an operation. Its
+// errors are [*machine.Refusal] for a machine that is not accepted, errors of kind Forbidden for an
+// accepted machine that may not call the operation, and failures of the store.
 //
 // A request without a token is accepted if a person has accepted the machines of its infra-env.
 func (s *Service) Identify(ctx context.Context, r Request) (identity access.Identity, err error) {
@@ -126,7 +126,6 @@ func (s *Service) Identify(ctx context.Context, r Request) (identity access.Iden
 	if err != nil {
 		return access.Identity{}, err
 	}
-	identity.Address = r.Address
 	if err := s.Allowed(identity, r.Operation, r.Cluster, r.InfraEnv, r.Host); err != nil {
 		return access.Identity{}, err
 	}

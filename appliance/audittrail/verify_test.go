@@ -105,7 +105,7 @@ func TestVerify_findsRemovedFiles(t *testing.T) {
 	}
 }
 
-// Whoever writes the records anew needs the site's key.
+// Records with valid hashes are a forgery if another key than the site's signed them.
 func TestVerify_findsForeignKey(t *testing.T) {
 	a := newAppliance(t)
 	a.run(t, func(trail *Trail) { changes(t, trail, 3) })

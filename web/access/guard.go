@@ -95,6 +95,7 @@ func New(options Options) *Guard { return &Guard{options} }
 func (g *Guard) Wrap(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		identity, err := g.admit(c, o)
+		identity.Address = clientAddress(c.Request())
 		if err != nil {
 			return g.refuse(c, o, identity, err)
 		}
@@ -118,16 +119,14 @@ func (g *Guard) refuse(c echo.Context, o operation.Operation, identity access.Id
 	return err
 }
 
-// admit returns the identity of a request, or an error if the rule of the operation forbids the
-// request.
+// admit returns the identity of a request, without its address. It returns an error if the rule of
+// the operation forbids the request.
 func (g *Guard) admit(c echo.Context, o operation.Operation) (access.Identity, error) {
 	r, rule := c.Request(), o.Access
-	address := clientAddress(r)
 	if g.options.Open {
-		return access.Identity{Kind: access.Open, Role: access.Administrator, Address: address}, nil
+		return access.Identity{Kind: access.Open, Role: access.Administrator}, nil
 	}
 	identity, failure := g.identify(r)
-	identity.Address = address
 	switch {
 	case rule.Public, rule.CheckedBy != "":
 		return identity, nil
@@ -139,7 +138,7 @@ func (g *Guard) admit(c echo.Context, o operation.Operation) (access.Identity, e
 		return identity, problem.Forbidden("agents may not call this operation; log in with an account, or use a " +
 			"token of a program")
 	case identity.Kind == access.Nobody && rule.Links:
-		return g.admitLink(c, address)
+		return g.admitLink(c)
 	case identity.Kind == access.Nobody:
 		return identity, unauthenticated()
 	}
@@ -183,7 +182,7 @@ func (g *Guard) admitRole(c echo.Context, rule operation.Access, identity access
 }
 
 // admitLink checks the token or the signature in the query of a link.
-func (g *Guard) admitLink(c echo.Context, address string) (access.Identity, error) {
+func (g *Guard) admitLink(c echo.Context) (access.Identity, error) {
 	r := c.Request()
 	if token := r.URL.Query().Get("api_key"); token != "" {
 		infraEnvID, err := g.options.Agents.VerifyImage(token)
@@ -195,7 +194,7 @@ func (g *Guard) admitLink(c echo.Context, address string) (access.Identity, erro
 				problem.NotFound("the token in this URL is for another infra-env; use the URL as " +
 					"the API returns it")
 		}
-		return access.Identity{Kind: access.Link, InfraEnv: infraEnvID, Address: address}, nil
+		return access.Identity{Kind: access.Link, InfraEnv: infraEnvID}, nil
 	}
 	signed, err := g.options.Links.Signed(r.URL.Path, r.URL.Query())
 	if err != nil {
@@ -204,7 +203,7 @@ func (g *Guard) admitLink(c echo.Context, address string) (access.Identity, erro
 	if !signed {
 		return access.Identity{}, unauthenticated()
 	}
-	return access.Identity{Kind: access.Link, Address: address}, nil
+	return access.Identity{Kind: access.Link}, nil
 }
 
 // identify returns the identity of a request's credentials. Without credentials, it is Nobody.

@@ -120,11 +120,7 @@ func (s *Service) finishPasskeyLogin(c echo.Context) error {
 }
 
 func (s *Service) listPasskeys(c echo.Context) error {
-	account, err := s.caller(c)
-	if err != nil {
-		return err
-	}
-	holder, err := holderOf(account)
+	holder, err := s.holder(c)
 	if err != nil {
 		return err
 	}
@@ -136,11 +132,7 @@ func (s *Service) listPasskeys(c echo.Context) error {
 }
 
 func (s *Service) beginPasskey(c echo.Context) error {
-	account, err := s.caller(c)
-	if err != nil {
-		return err
-	}
-	holder, err := holderOf(account)
+	holder, err := s.holder(c)
 	if err != nil {
 		return err
 	}
@@ -157,7 +149,7 @@ func (s *Service) registerPasskey(c echo.Context) error {
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	account, err := s.caller(c)
+	holder, err := s.holder(c)
 	if err != nil {
 		return err
 	}
@@ -165,25 +157,21 @@ func (s *Service) registerPasskey(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	holder, err := holderOf(account)
-	if err != nil {
-		return err
-	}
 	made, err := s.Passkeys.FinishRegistration(holder, state, body.Label, body.Answer)
 	if err != nil {
 		return err
 	}
-	err = s.changePasskeys(c.Request().Context(), account.Name,
+	err = s.changePasskeys(c.Request().Context(), holder.Name,
 		func(keys []passkey.Credential) ([]passkey.Credential, error) { return append(keys, made), nil })
 	return answer(c, http.StatusCreated, passkeyOf(made), err)
 }
 
 func (s *Service) deletePasskey(c echo.Context) error {
-	account, err := s.caller(c)
+	holder, err := s.holder(c)
 	if err != nil {
 		return err
 	}
-	if err := s.changePasskeys(c.Request().Context(), account.Name,
+	if err := s.changePasskeys(c.Request().Context(), holder.Name,
 		func(keys []passkey.Credential) ([]passkey.Credential, error) {
 			left := slices.DeleteFunc(slices.Clone(keys),
 				func(k passkey.Credential) bool { return k.ID() == c.Param("id") })
@@ -197,13 +185,17 @@ func (s *Service) deletePasskey(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// caller returns the account of a person. Programs have no passkeys.
-func (s *Service) caller(c echo.Context) (people.Account, error) {
+// holder returns the caller's account with its passkeys. Programs have no passkeys.
+func (s *Service) holder(c echo.Context) (passkey.Account, error) {
 	identity := access.From(c.Request().Context())
 	if identity.Kind != access.Person {
-		return people.Account{}, problem.Conflict("only people have passkeys; log in with an account")
+		return passkey.Account{}, problem.Conflict("only people have passkeys; log in with an account")
 	}
-	return s.People.Account(identity.Name)
+	account, err := s.People.Account(identity.Name)
+	if err != nil {
+		return passkey.Account{}, err
+	}
+	return holderOf(account)
 }
 
 func (s *Service) setCeremony(c echo.Context, begun passkey.Ceremony) {

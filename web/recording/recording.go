@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,8 +33,8 @@ type Recorder struct{ trail *audittrail.Trail }
 // New returns a recorder for a trail.
 func New(trail *audittrail.Trail) *Recorder { return &Recorder{trail} }
 
-// Wrap returns the handler of an operation with the recording of its requests. The identity must be
-// in the request's context.
+// Wrap returns the handler of an operation with the recording of its requests. The identity with the
+// client's address must be in the request's context.
 func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	if !mayRecord(o) {
 		return o.Handler
@@ -51,7 +50,7 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 		begun := describe(c, o)
 		begun.Secret = secret
 		created := new(objects)
-		ctx := addressed(c)
+		ctx := c.Request().Context()
 		end, err := r.trail.Begin(ctx, begun)
 		if err != nil {
 			return err
@@ -75,7 +74,8 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		created := new(objects)
-		c.SetRequest(c.Request().WithContext(context.WithValue(addressed(c), objectsKey{}, created)))
+		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(),
+			objectsKey{}, created)))
 		err := o.Handler(c)
 		ctx, ended := c.Request().Context(), describe(c, o)
 		maps.Copy(ended.Objects, created.all())
@@ -99,21 +99,7 @@ func (r *Recorder) Refused(c echo.Context, o operation.Operation, status int) {
 	}
 	refused := describe(c, o)
 	refused.Status = status
-	r.trail.Refuse(addressed(c), refused)
-}
-
-// addressed returns the context of a request, whose identity has the client's address.
-func addressed(c echo.Context) context.Context {
-	ctx := c.Request().Context()
-	identity := access.From(ctx)
-	if identity.Address != "" {
-		return ctx
-	}
-	identity.Address = c.Request().RemoteAddr
-	if host, _, err := net.SplitHostPort(identity.Address); err == nil {
-		identity.Address = host
-	}
-	return access.With(ctx, identity)
+	r.trail.Refuse(request.Context(), refused)
 }
 
 // mayRecord reports whether some requests of an operation are recorded.
