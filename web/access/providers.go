@@ -79,8 +79,8 @@ func (s *Service) finishOIDC(c echo.Context) error {
 	if err := s.startBrowser(c, account); err != nil {
 		return err
 	}
-	// The cookie of the session is SameSite=Strict. Browsers would not send it after a redirect from
-	// another site, so this page opens the next one.
+	// The cookie of the session is SameSite=Strict. Browsers would not send it after a redirect
+	// from another site, so this page opens the next one.
 	c.Response().Header().Set("Refresh", "0; url=/")
 	return c.HTML(http.StatusOK,
 		`<!doctype html><title>Landfall</title><p>You are logged in. <a href="/">Continue</a></p>`)

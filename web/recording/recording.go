@@ -33,8 +33,8 @@ type Recorder struct{ trail *audittrail.Trail }
 // New returns a recorder for a trail.
 func New(trail *audittrail.Trail) *Recorder { return &Recorder{trail} }
 
-// Wrap returns the handler of an operation with the recording of its requests. The identity with the
-// client's address must be in the request's context.
+// Wrap returns the handler of an operation with the recording of its requests. The identity with
+// the client's address must be in the request's context.
 func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	if !mayRecord(o) {
 		return o.Handler
