@@ -67,11 +67,11 @@ const (
 	Nobody Kind = ""
 	// Person is a person with a session.
 	Person Kind = "person"
-	// Program is the holder of a token or of a client certificate.
+	// Program is a program with a token.
 	Program Kind = "program"
 	// Agent is an agent, an installer or a controller with the token of an infra-env or a cluster.
 	Agent Kind = "agent"
-	// Link is the holder of a signed link.
+	// Link is a client that opened a signed link, or a link with the token of an image.
 	Link Kind = "link"
 	// Open is any client of an appliance that does not authenticate clients (auth: none).
 	Open Kind = "open"

@@ -26,7 +26,6 @@ import (
 	"landfall/appliance/access/machine"
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/record"
-	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -135,14 +134,4 @@ func (s *Service) Identify(ctx context.Context, r Request) (identity access.Iden
 // VerifyImage returns the infra-env of a token in an image URL, or a [*machine.Refusal].
 func (s *Service) VerifyImage(token string) (infraEnvID string, err error) {
 	return s.verifier.VerifyImage(token)
-}
-
-// CheckImageKey returns nil if a token in a URL, such as the parameter api_key, is for the images
-// and files of an infra-env. Other errors are those of VerifyImage, or have the kind Forbidden.
-func (s *Service) CheckImageKey(token, infraEnvID string) error {
-	of, err := s.VerifyImage(token)
-	if err == nil && of != infraEnvID {
-		err = fault.New(fault.Forbidden, "The token in the URL is not for infra-env %s.", infraEnvID)
-	}
-	return err
 }

@@ -132,7 +132,7 @@ func (l *lister) line(line []byte) error {
 	if isOpened {
 		defer func() { l.earlier = true }()
 	}
-	if later || !l.filter.matches(&item.Record) {
+	if later || !l.filter.Matches(&item.Record) {
 		return nil
 	}
 	if l.filter.Limit > 0 && len(l.page.Items) == l.filter.Limit {
@@ -148,7 +148,8 @@ func (l *lister) mayMatch(line []byte) bool {
 	return bytes.Contains(line, []byte(l.filter.Operation)) && bytes.Contains(line, []byte(l.filter.Cluster))
 }
 
-func (f Filter) matches(record *Record) bool {
+// Matches reports whether the filter selects a record. It ignores Before and Limit.
+func (f Filter) Matches(record *Record) bool {
 	if !f.Since.IsZero() && record.Time.Before(f.Since) || !f.Until.IsZero() && !record.Time.Before(f.Until) {
 		return false
 	}

@@ -202,8 +202,11 @@ func encode(certificate *x509.Certificate) []byte {
 
 // Fingerprint returns the SHA-256 of the authority's certificate, for comparison by people. The
 // format is that of openssl x509 -fingerprint -sha256, and of browsers.
-func (a *Authority) Fingerprint() string {
-	sum := sha256.Sum256(a.certificate.Raw)
+func (a *Authority) Fingerprint() string { return Fingerprint(a.certificate) }
+
+// Fingerprint returns the SHA-256 of a certificate in the same format.
+func Fingerprint(certificate *x509.Certificate) string {
+	sum := sha256.Sum256(certificate.Raw)
 	parts := make([]string, 0, len(sum))
 	for _, b := range sum {
 		parts = append(parts, fmt.Sprintf("%02X", b))

@@ -6,7 +6,6 @@
 //   - the cookie of a session, for browsers
 //   - the header Authorization: Bearer, with the secret of a session or a token
 //   - the header X-Secret-Key, with the token of an agent
-//   - a client certificate
 //   - the query parameter api_key, or a signed link, for operations that accept links
 //
 // Design: docs/design.md#one-identity-for-each-request.

@@ -266,17 +266,6 @@ func (p *People) EndSession(ctx context.Context, id string) error {
 	return p.end(ctx, []*session{s})
 }
 
-// EndSessionsOf ends all sessions of an account.
-func (p *People) EndSessionsOf(ctx context.Context, name string) error {
-	p.changes.Lock()
-	defer p.changes.Unlock()
-	held, err := p.find(name)
-	if err != nil {
-		return err
-	}
-	return p.end(ctx, p.sessionsOf(held.Name))
-}
-
 // end ends sessions. They end even if the store cannot be written. The caller holds changes.
 func (p *People) end(ctx context.Context, ending []*session) error {
 	p.drop(ending)

@@ -158,17 +158,10 @@ func (t *Tokens) Create(ctx context.Context, wanted NewToken) (text string, _ To
 		return "", Token{}, fault.New(fault.Conflict,
 			"the token %q exists already; choose another name, or revoke that token", name)
 	}
-	made := row{Token: Token{ID: uuid.NewString(), Name: name, Role: wanted.Role, Scope: wanted.Scope.Clone(),
-		By: wanted.By, CreatedAt: t.options.Clock.Now().UTC()}}
-	return t.issue(ctx, made, wanted.Ends, nil)
-}
-
-// issue gives a token a new text and end, and stores it. It replaces the former token, which may be
-// nil. The caller holds changes.
-func (t *Tokens) issue(ctx context.Context, made row, ends time.Time, former *token) (string, Token, error) {
 	now := t.options.Clock.Now()
-	made.Ends, made.Until = time.Time{}, 0
-	if !ends.IsZero() {
+	made := row{Token: Token{ID: uuid.NewString(), Name: name, Role: wanted.Role, Scope: wanted.Scope.Clone(),
+		By: wanted.By, CreatedAt: now.UTC()}}
+	if ends := wanted.Ends; !ends.IsZero() {
 		if !ends.After(now) {
 			return "", Token{}, fault.New(fault.Invalid,
 				"the token would end at %s, but the appliance's clock is at %s; choose a later time, or set the clock",
@@ -176,7 +169,7 @@ func (t *Tokens) issue(ctx context.Context, made row, ends time.Time, former *to
 		}
 		made.Ends, made.Until = ends.UTC(), t.elapsed.Now()+ends.Sub(now.Round(0))
 	}
-	text := newText()
+	text = newText()
 	sum := digestOf(text)
 	made.Digest = sum[:]
 	if err := t.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -189,12 +182,9 @@ func (t *Tokens) issue(ctx context.Context, made row, ends time.Time, former *to
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if former != nil {
-		delete(t.all, digest(former.Digest))
-	}
-	issued := newToken(made)
-	t.remember(issued)
-	return text, t.public(issued), nil
+	created := newToken(made)
+	t.remember(created)
+	return text, t.public(created), nil
 }
 
 func digestOf(text string) digest { return sha256.Sum256([]byte(text)) }
@@ -228,21 +218,6 @@ func (t *Tokens) List() []Token {
 	}
 	slices.SortFunc(all, func(a, b Token) int { return cmp.Compare(a.Name, b.Name) })
 	return all
-}
-
-// Renew gives a token a new text and a new end. The former text is not valid any more.
-func (t *Tokens) Renew(ctx context.Context, nameOrID string, ends time.Time) (text string, _ Token, _ error) {
-	t.changes.Lock()
-	defer t.changes.Unlock()
-	held, err := t.find(nameOrID)
-	if err != nil {
-		return "", Token{}, err
-	}
-	renewed := held.row
-	if used := held.used.Load(); used != 0 {
-		renewed.LastUse = time.UnixMicro(used).UTC()
-	}
-	return t.issue(ctx, renewed, ends, held)
 }
 
 // Revoke deletes a token. It is not valid any more.

@@ -146,30 +146,6 @@ func TestRevoke(t *testing.T) {
 	s.create("first", time.Time{})
 }
 
-func TestRenew(t *testing.T) {
-	s := newSite(t)
-	former := s.create("ci", s.clock.Now().Add(time.Hour))
-	before := s.List()[0]
-	s.clock.Advance(2 * time.Hour)
-	require.True(t, s.List()[0].Ended)
-	ends := s.clock.Now().Add(time.Hour)
-	text, renewed, err := s.Renew(t.Context(), "ci", ends)
-	require.NoError(t, err)
-	before.Ends = ends
-	require.Equal(t, before, renewed)
-	for range 2 { // in memory and in the store
-		require.True(t, s.valid(text))
-		require.False(t, s.valid(former))
-		require.Len(t, s.List(), 1)
-		s.restart(s.clock.Now())
-	}
-	_, _, err = s.Renew(t.Context(), "ci", s.clock.Now())
-	require.Equal(t, fault.Invalid, fault.KindOf(err))
-	require.True(t, s.valid(text), "a failed renewal changes nothing")
-	_, _, err = s.Renew(t.Context(), "other", time.Time{})
-	require.Equal(t, fault.NotFound, fault.KindOf(err))
-}
-
 func TestCheck_endsByTheClock(t *testing.T) {
 	s := newSite(t)
 	now := s.clock.Now()
@@ -219,11 +195,7 @@ func TestTokens_concurrentUse(t *testing.T) {
 				if err != nil || !s.valid(text) || len(s.List()) == 0 {
 					t.Error("a new token is not valid", err)
 				}
-				fresh, _, err := s.Renew(context.Background(), name, time.Time{})
-				if err != nil || s.valid(text) || !s.valid(fresh) {
-					t.Error("a renewal failed", err)
-				}
-				if err := s.Revoke(context.Background(), made.ID); err != nil || s.valid(fresh) {
+				if err := s.Revoke(context.Background(), made.ID); err != nil || s.valid(text) {
 					t.Error("a revoked token is valid", err)
 				}
 			}

@@ -32,7 +32,7 @@ const followInterval = time.Second
 type list struct {
 	appliance *remote.Client
 	since     time.Duration
-	filter    struct{ person, operation, cluster string }
+	filter    audittrail.Filter // without a time and a limit
 	limit     int
 	asJSON    bool
 	follow    bool
@@ -58,9 +58,9 @@ func New() *cobra.Command {
 	l.appliance.AddFlags(cmd.Flags())
 	flags := cmd.Flags()
 	flags.DurationVar(&l.since, "since", 0, "only the time before now, such as 24h")
-	flags.StringVar(&l.filter.person, "person", "", "only an account or a token")
-	flags.StringVar(&l.filter.operation, "operation", "", "only an operation, such as v2DeregisterCluster")
-	flags.StringVar(&l.filter.cluster, "cluster", "", "only a cluster or another object, by its ID")
+	flags.StringVar(&l.filter.Person, "person", "", "only an account or a token")
+	flags.StringVar(&l.filter.Operation, "operation", "", "only an operation, such as v2DeregisterCluster")
+	flags.StringVar(&l.filter.Cluster, "cluster", "", "only a cluster or another object, by its ID")
 	flags.IntVar(&l.limit, "limit", 50, "largest number of records; 0 for all")
 	flags.BoolVar(&l.asJSON, "json", false, "write JSON lines")
 	flags.BoolVarP(&l.follow, "follow", "f", false, "print new records as they are written, until interrupted")
@@ -73,8 +73,8 @@ const maxPage = 1000
 
 func (l *list) show(ctx context.Context, out io.Writer) error {
 	query := url.Values{}
-	for name, value := range map[string]string{"person": l.filter.person, "operation": l.filter.operation,
-		"cluster": l.filter.cluster} {
+	for name, value := range map[string]string{"person": l.filter.Person, "operation": l.filter.Operation,
+		"cluster": l.filter.Cluster} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -172,7 +172,7 @@ func (l *list) followRecords(ctx context.Context, out io.Writer) error {
 				continue // the signed head
 			}
 			last = item.Sequence
-			if item.Kind == audittrail.Begin || !l.wanted(&item) {
+			if item.Kind == audittrail.Begin || !l.filter.Matches(&item.Record) {
 				continue
 			}
 			if l.asJSON {
@@ -187,23 +187,6 @@ func (l *list) followRecords(ctx context.Context, out io.Writer) error {
 		case <-l.clock.After(followInterval):
 		}
 	}
-}
-
-// wanted applies the filter to a followed record.
-func (l *list) wanted(item *audittrail.Item) bool {
-	if l.filter.person != "" && item.Actor.Name != l.filter.person ||
-		l.filter.operation != "" && item.Operation != l.filter.operation {
-		return false
-	}
-	if l.filter.cluster == "" || item.Actor.Cluster == l.filter.cluster {
-		return true
-	}
-	for _, id := range item.Objects {
-		if id == l.filter.cluster {
-			return true
-		}
-	}
-	return false
 }
 
 func newVerify() *cobra.Command {

@@ -1,9 +1,7 @@
 package remote
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -13,10 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-)
 
-// AuthorityPath is the path of the appliance's certificate authority.
-const AuthorityPath = "/" + caFile
+	"landfall/appliance/authority"
+)
 
 // firstContactTimeout limits the requests of a first contact.
 const firstContactTimeout = 15 * time.Second
@@ -59,7 +56,7 @@ func FetchAuthority(ctx context.Context, address string) (*Authority, error) {
 	client := &http.Client{Transport: transport(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+AuthorityPath, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/"+caFile, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the URL %s is invalid: %w", address, err)
 	}
@@ -76,12 +73,12 @@ func FetchAuthority(ctx context.Context, address string) (*Authority, error) {
 	if response.StatusCode != http.StatusOK || block == nil || response.TLS == nil {
 		return nil, unknown
 	}
-	authority, err := x509.ParseCertificate(block.Bytes)
+	found, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		return nil, unknown
 	}
 	roots, parsed := x509.NewCertPool(), new(url.URL)
-	roots.AddCert(authority)
+	roots.AddCert(found)
 	if parsed, err = url.Parse(address); err != nil {
 		return nil, unknown
 	}
@@ -93,18 +90,5 @@ func FetchAuthority(ctx context.Context, address string) (*Authority, error) {
 		Roots: roots, Intermediates: intermediates, DNSName: parsed.Hostname()}); err != nil {
 		return nil, fmt.Errorf("the certificate of %s is not valid (%w); check --url", address, err)
 	}
-	return &Authority{PEM: string(pem.EncodeToMemory(block)), Fingerprint: fingerprint(authority.Raw)}, nil
-}
-
-// fingerprint returns the SHA-256 of a certificate in the format of openssl.
-func fingerprint(certificate []byte) string {
-	sum := sha256.Sum256(certificate)
-	var text bytes.Buffer
-	for i, b := range sum {
-		if i > 0 {
-			text.WriteByte(':')
-		}
-		fmt.Fprintf(&text, "%02X", b)
-	}
-	return text.String()
+	return &Authority{PEM: string(pem.EncodeToMemory(block)), Fingerprint: authority.Fingerprint(found)}, nil
 }
