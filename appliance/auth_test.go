@@ -79,7 +79,7 @@ func (s *site) setupCode(t testing.TB) string {
 // setUp makes the first administrator and returns the token of the session.
 func setUp(t testing.TB, client *http.Client, address, code, password string) string {
 	t.Helper()
-	var session access.Session
+	var session access.Login
 	callWith(t, client, http.MethodPost, address+console.BasePath+"/setup", object{"code": code, "name": "ada",
 		"password": password, "kind": "token"}).read(t, http.StatusOK, &session)
 	require.NotEmpty(t, session.Token)
@@ -153,7 +153,7 @@ func TestAuth_setupCodeMakesOneAdministrator(t *testing.T) {
 	body = body.with(object{"code": code})
 	requireRefusal(t, call(t, http.MethodPost, setup, body.with(object{"password": "short"})), http.StatusBadRequest,
 		"at least 8")
-	var session access.Session
+	var session access.Login
 	call(t, http.MethodPost, setup, body).read(t, http.StatusOK, &session)
 	require.Equal(t, "admin", session.Role.String())
 	require.NoFileExists(t, file)
@@ -161,7 +161,7 @@ func TestAuth_setupCodeMakesOneAdministrator(t *testing.T) {
 
 	requireRefusal(t, call(t, http.MethodPost, login, object{"name": "ada", "password": "wrong"}),
 		http.StatusUnauthorized, "the name or the password is wrong")
-	var browser access.Session
+	var browser access.Login
 	call(t, http.MethodPost, login, object{"name": "ada", "password": password}).read(t, http.StatusOK, &browser)
 	require.Empty(t, browser.Token, "browsers get a cookie")
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/remote"
 	"landfall/appliance/doctor"
 	"landfall/web/console"
 )
@@ -123,8 +123,4 @@ func writeStatus(out io.Writer, status *console.Status) error {
 	return table.Flush()
 }
 
-func writeJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
+func writeJSON(out io.Writer, value any) error { return remote.WriteJSON(out, value) }

@@ -111,7 +111,7 @@ func newRoot() (*cobra.Command, *bool) {
 
 func newRelease() *cobra.Command {
 	cmd := &cobra.Command{Use: "release", Short: "Show and change the releases that may be used"}
-	group(cmd, release.Commands(func() release.Client { return newClient() })...)
+	group(cmd, release.Commands()...)
 	return cmd
 }
 

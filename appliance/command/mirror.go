@@ -92,7 +92,8 @@ func newMirrorImport() *cobra.Command {
 				return err
 			}
 			if allow {
-				if err := release.AllowSigned(cmd.Context(), appliance, arguments[0], cmd.ErrOrStderr()); err != nil {
+				if err := release.AllowSigned(cmd.Context(), appliance.Client, arguments[0],
+					cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 			}

@@ -72,22 +72,22 @@ type loginMethods struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
-type setupBody struct {
-	Code     string `json:"code"`
+// LoginRequest is the body of a login.
+type LoginRequest struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
 	// Kind is "cookie" for browsers, or "token" for the command line.
 	Kind string `json:"kind,omitempty"`
 }
 
-type loginBody struct {
-	Name     string `json:"name"`
-	Password string `json:"password"`
-	Kind     string `json:"kind,omitempty"` // as in setupBody
+// SetupRequest is the body of a login with the setup code.
+type SetupRequest struct {
+	Code string `json:"code"`
+	LoginRequest
 }
 
-// Session is the response to a login.
-type Session struct {
+// Login is the response to a login.
+type Login struct {
 	Whoami
 	// Token is the session's secret if the client asked for a token. A browser receives a cookie.
 	Token     string    `json:"token,omitempty"`
@@ -101,10 +101,10 @@ func (s *Service) loginOperations() []operation.Operation {
 			Summary: "Show how people log in", Status: 200, Answer: loginMethods{}},
 		{ID: "logIn", Method: http.MethodPost, Path: BasePath + "/login", Access: operation.Public(), Handler: s.logIn,
 			Summary: "Log in with a name and a password",
-			Body:    loginBody{}, Status: 200, Answer: Session{}, Errors: []int{400, 401, 429}},
+			Body:    LoginRequest{}, Status: 200, Answer: Login{}, Errors: []int{400, 401, 429}},
 		{ID: "setUp", Method: http.MethodPost, Path: BasePath + "/setup", Access: operation.Public(), Handler: s.setUp,
 			Summary: "Create the first administrator with the setup code, and log in",
-			Body:    setupBody{}, Status: 200, Answer: Session{}, Errors: []int{400, 401, 409, 429}},
+			Body:    SetupRequest{}, Status: 200, Answer: Login{}, Errors: []int{400, 401, 409, 429}},
 		{ID: "logOut", Method: http.MethodPost, Path: BasePath + "/logout", Access: operation.Public(),
 			Handler: s.logOut,
 			Summary: "End the session of the request", Status: 204, NoContent: true},
@@ -138,7 +138,7 @@ func (s *Service) authority(c echo.Context) error {
 }
 
 func (s *Service) logIn(c echo.Context) error {
-	var body loginBody
+	var body LoginRequest
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (s *Service) logIn(c echo.Context) error {
 }
 
 func (s *Service) setUp(c echo.Context) error {
-	var body setupBody
+	var body SetupRequest
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (s *Service) start(c echo.Context, kind string, account people.Account) err
 	if err != nil {
 		return err
 	}
-	reply := Session{ExpiresAt: session.EndsAt, Whoami: Whoami{Kind: access.Person, Name: account.Name,
+	reply := Login{ExpiresAt: session.EndsAt, Whoami: Whoami{Kind: access.Person, Name: account.Name,
 		Role: account.Role, Clusters: account.Scope.Clusters, InfraEnvs: account.Scope.InfraEnvs}}
 	if kind == "token" {
 		reply.Token = secret

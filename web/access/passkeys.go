@@ -53,7 +53,7 @@ func (s *Service) passkeyOperations() []operation.Operation {
 		{ID: "finishPasskeyLogin", Method: http.MethodPost, Path: BasePath + "/login/passkey",
 			Access:  operation.Public(),
 			Handler: s.finishPasskeyLogin,
-			Summary: "Log in with a passkey, after the password", Body: passkeyLogin{}, Status: 200, Answer: Session{},
+			Summary: "Log in with a passkey, after the password", Body: passkeyLogin{}, Status: 200, Answer: Login{},
 			Errors: []int{400, 401, 429}},
 		{ID: "listPasskeys", Method: http.MethodGet, Path: path, Access: owner, Handler: s.listPasskeys,
 			Summary: "List the caller's passkeys", Status: 200, Answer: []Passkey{}, Errors: []int{401, 409}},

@@ -60,8 +60,8 @@ func whoamiOf(identity access.Identity) Whoami {
 		InfraEnvs: identity.Scope.InfraEnvs}
 }
 
-// Login describes a session in the list of sessions.
-type Login struct {
+// Session describes a session in the list of sessions.
+type Session struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Address   string    `json:"address"`
@@ -79,7 +79,7 @@ func (s *Service) sessionOperations() []operation.Operation {
 	return []operation.Operation{
 		{ID: "listSessions", Method: http.MethodGet, Path: path, Access: everybody, Handler: s.listSessions,
 			Summary: "List the sessions: administrators see all, others their own",
-			Status:  200, Answer: []Login{}, Errors: []int{401, 403}},
+			Status:  200, Answer: []Session{}, Errors: []int{401, 403}},
 		{ID: "endSession", Method: http.MethodDelete, Path: path + "/:id", Access: everybody, Handler: s.endSession,
 			Summary: "End a session: administrators end any, others their own",
 			Status:  204, NoContent: true, Errors: []int{401, 403, 404}},
@@ -99,9 +99,9 @@ func (s *Service) visible(caller access.Identity) []people.Session {
 
 func (s *Service) listSessions(c echo.Context) error {
 	caller := access.From(c.Request().Context())
-	list := []Login{}
+	list := []Session{}
 	for _, session := range s.visible(caller) {
-		list = append(list, Login{ID: session.ID, Name: session.Account, Address: session.Address,
+		list = append(list, Session{ID: session.ID, Name: session.Account, Address: session.Address,
 			UserAgent: session.UserAgent, StartedAt: session.StartedAt, LastUse: session.LastUse,
 			ExpiresAt: session.EndsAt, Current: session.ID == caller.Session})
 	}

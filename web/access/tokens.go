@@ -27,7 +27,8 @@ type Token struct {
 	Token string `json:"token,omitempty"`
 }
 
-type newToken struct {
+// NewToken is the body of the creation of a token.
+type NewToken struct {
 	Name      string      `json:"name"`
 	Role      access.Role `json:"role"`
 	Clusters  []string    `json:"clusters,omitempty"`
@@ -49,7 +50,7 @@ func (s *Service) tokenOperations() []operation.Operation {
 		{ID: "createToken", Method: http.MethodPost, Path: path, Access: administrators.WithSecret(),
 			Handler: s.createToken,
 			Summary: "Create a token for a program; the response contains it once",
-			Body:    newToken{}, Status: 201, Answer: Token{}, Errors: []int{400, 401, 403, 409}},
+			Body:    NewToken{}, Status: 201, Answer: Token{}, Errors: []int{400, 401, 403, 409}},
 		{ID: "revokeToken", Method: http.MethodDelete, Path: path + "/:name", Access: administrators,
 			Handler: s.revokeToken,
 			Summary: "Revoke a token by its name or ID", Status: 204, NoContent: true, Errors: []int{401, 403, 404}},
@@ -65,7 +66,7 @@ func (s *Service) listTokens(c echo.Context) error {
 }
 
 func (s *Service) createToken(c echo.Context) error {
-	var body newToken
+	var body NewToken
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}

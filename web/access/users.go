@@ -38,7 +38,8 @@ func userOf(account people.Account) User {
 	return user
 }
 
-type newUser struct {
+// NewUser is the body of the creation of an account.
+type NewUser struct {
 	Name      string      `json:"name"`
 	Password  string      `json:"password"`
 	Role      access.Role `json:"role"`
@@ -46,15 +47,16 @@ type newUser struct {
 	InfraEnvs []string    `json:"infra_envs,omitempty"`
 }
 
-// userChange changes an account. Absent fields stay as they are.
-type userChange struct {
+// UserChange is the body of a change of an account. Absent fields stay as they are.
+type UserChange struct {
 	Role      *access.Role `json:"role,omitempty"`
 	Clusters  *[]string    `json:"clusters,omitempty"`
 	InfraEnvs *[]string    `json:"infra_envs,omitempty"`
 	Disabled  *bool        `json:"disabled,omitempty"`
 }
 
-type passwordChange struct {
+// PasswordChange is the body of a change of a password.
+type PasswordChange struct {
 	// Old is required from owners of accounts who are no administrators.
 	Old string `json:"old,omitempty"`
 	New string `json:"new"`
@@ -67,19 +69,19 @@ func (s *Service) userOperations() []operation.Operation {
 		{ID: "listUsers", Method: http.MethodGet, Path: users, Access: administrators, Handler: s.listUsers,
 			Summary: "List the accounts", Status: 200, Answer: []User{}, Errors: []int{401, 403}},
 		{ID: "createUser", Method: http.MethodPost, Path: users, Access: administrators, Handler: s.createUser,
-			Summary: "Create an account", Body: newUser{}, Status: 201, Answer: User{},
+			Summary: "Create an account", Body: NewUser{}, Status: 201, Answer: User{},
 			Errors: []int{400, 401, 403, 409}},
 		{ID: "getUser", Method: http.MethodGet, Path: user, Access: administrators, Handler: s.getUser,
 			Summary: "Show an account", Status: 200, Answer: User{}, Errors: []int{401, 403, 404}},
 		{ID: "updateUser", Method: http.MethodPatch, Path: user, Access: administrators, Handler: s.updateUser,
 			Summary: "Change the role or the scope of an account, or disable it",
-			Body:    userChange{}, Status: 200, Answer: User{}, Errors: []int{400, 401, 403, 404, 409}},
+			Body:    UserChange{}, Status: 200, Answer: User{}, Errors: []int{400, 401, 403, 404, 409}},
 		{ID: "deleteUser", Method: http.MethodDelete, Path: user, Access: administrators, Handler: s.deleteUser,
 			Summary: "Delete an account", Status: 204, NoContent: true, Errors: []int{401, 403, 404, 409}},
 		{ID: "setUserPassword", Method: http.MethodPut, Path: user + "/password",
 			Access: operation.For(access.Viewer).OfOwn(), Handler: s.setPassword,
 			Summary: "Set the password of an account: administrators of any, others of their own",
-			Body:    passwordChange{}, Status: 204, NoContent: true, Errors: []int{400, 401, 403, 404, 409}},
+			Body:    PasswordChange{}, Status: 204, NoContent: true, Errors: []int{400, 401, 403, 404, 409}},
 	}
 }
 
@@ -97,7 +99,7 @@ func (s *Service) getUser(c echo.Context) error {
 }
 
 func (s *Service) createUser(c echo.Context) error {
-	var body newUser
+	var body NewUser
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (s *Service) createUser(c echo.Context) error {
 }
 
 func (s *Service) updateUser(c echo.Context) error {
-	var body userChange
+	var body UserChange
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
@@ -140,7 +142,7 @@ func (s *Service) deleteUser(c echo.Context) error {
 // setPassword sets a password. An administrator needs no old password, except for the own account,
 // so that a stolen session cannot lock its owner out.
 func (s *Service) setPassword(c echo.Context) error {
-	var body passwordChange
+	var body PasswordChange
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}

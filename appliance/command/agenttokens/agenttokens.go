@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -245,9 +244,7 @@ func (c *command) write(out io.Writer, value any, text func(io.Writer)) error {
 		text(out)
 		return nil
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	return remote.WriteJSON(out, value)
 }
 
 func writeTokens(out io.Writer, tokens *agents.Tokens) {

@@ -253,9 +253,7 @@ func verify(ctx context.Context, appliance *remote.Client, arguments []string, e
 
 func writeReport(out io.Writer, report *audittrail.Report, asJSON, compare bool) error {
 	if asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(report); err != nil {
+		if err := remote.WriteJSON(out, report); err != nil {
 			return err
 		}
 	} else {

@@ -3,7 +3,6 @@ package release
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,28 +11,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release/trust"
 	"landfall/web/console"
 )
 
-// Client calls the API of a running appliance.
-type Client interface {
-	// AddFlags adds the flags that select the appliance.
-	AddFlags(flags *pflag.FlagSet)
-	// Call sends in as JSON (nil for no body) to a path and decodes the answer into out (nil to
-	// ignore it).
-	Call(ctx context.Context, method, path string, in, out any) error
-}
+// Commands returns the subcommands of landfall release.
+func Commands() []*cobra.Command { return []*cobra.Command{newList(), newAllow(), newForget()} }
 
-// Commands returns the subcommands of landfall release. newClient returns a client for each.
-func Commands(newClient func() Client) []*cobra.Command {
-	return []*cobra.Command{newList(newClient()), newAllow(newClient()), newForget(newClient())}
-}
-
-func newList(appliance Client) *cobra.Command {
+func newList() *cobra.Command {
+	appliance := new(remote.Client)
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -45,9 +34,7 @@ func newList(appliance Client) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(list)
+				return remote.WriteJSON(cmd.OutOrStdout(), list)
 			}
 			return write(cmd, list)
 		},
@@ -80,7 +67,8 @@ func orDash(text string) string {
 	return text
 }
 
-func newAllow(appliance Client) *cobra.Command {
+func newAllow() *cobra.Command {
+	appliance := new(remote.Client)
 	cmd := &cobra.Command{
 		Use:   "allow DIGEST|PULLSPEC",
 		Short: "Allow a release that is not in the configuration",
@@ -98,7 +86,7 @@ func newAllow(appliance Client) *cobra.Command {
 
 // AllowSigned allows the releases whose signatures are in a file or directory with mirror rules. It
 // does not check the signatures.
-func AllowSigned(ctx context.Context, appliance Client, path string, out io.Writer) error {
+func AllowSigned(ctx context.Context, appliance *remote.Client, path string, out io.Writer) error {
 	imported, err := mirror.CollectPath(path)
 	if err != nil {
 		return err
@@ -115,7 +103,7 @@ func AllowSigned(ctx context.Context, appliance Client, path string, out io.Writ
 	return nil
 }
 
-func allow(ctx context.Context, appliance Client, release string, out io.Writer) error {
+func allow(ctx context.Context, appliance *remote.Client, release string, out io.Writer) error {
 	allowed := new(trust.Allowed)
 	if err := appliance.Call(ctx, http.MethodPost, console.ReleasesRoute, console.ReleaseRequest{Release: release},
 		allowed); err != nil {
@@ -125,7 +113,8 @@ func allow(ctx context.Context, appliance Client, release string, out io.Writer)
 	return nil
 }
 
-func newForget(appliance Client) *cobra.Command {
+func newForget() *cobra.Command {
+	appliance := new(remote.Client)
 	cmd := &cobra.Command{
 		Use:   "forget DIGEST",
 		Short: "Remove the permission of landfall release allow",

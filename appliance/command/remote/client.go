@@ -372,3 +372,10 @@ func (c *Client) As(token string) *Client {
 	})
 	return other
 }
+
+// WriteJSON writes an answer of the appliance for people and scripts, with indentation.
+func WriteJSON(out io.Writer, answer any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(answer)
+}

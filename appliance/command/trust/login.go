@@ -20,7 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"landfall/appliance/command/remote"
-	"landfall/web/console"
+	api "landfall/web/access"
 )
 
 // Commands returns the commands. group makes a command the parent of others.
@@ -43,22 +43,6 @@ type login struct {
 	setupCode          string
 	terminal           terminal
 }
-
-// The bodies and responses of the operations setUp and logIn.
-type (
-	credentials struct {
-		Code     string `json:"code,omitempty"`
-		Name     string `json:"name"`
-		Password string `json:"password"`
-		Kind     string `json:"kind"`
-	}
-	session struct {
-		Name      string    `json:"name"`
-		Role      string    `json:"role"`
-		Token     string    `json:"token"`
-		ExpiresAt time.Time `json:"expires_at"`
-	}
-)
 
 func newLogin() *cobra.Command {
 	l := &login{}
@@ -102,52 +86,77 @@ func (l *login) run(ctx context.Context, out io.Writer) error {
 	if authority != "" {
 		client = remote.Trusting(address, authority, l.ca)
 	}
-	sent, path := credentials{Kind: "token"}, console.BasePath+"/login"
-	if l.setupCode != "" {
-		code, err := os.ReadFile(l.setupCode)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the file %s does not exist; if the appliance has an account already, log in without "+
-				"--setup-code, otherwise name the file setup-code of its data directory", l.setupCode)
-		}
-		if err != nil {
-			return fmt.Errorf("read the setup code: %w; --setup-code names the file of the data directory", err)
-		}
-		sent.Code, path = strings.TrimSpace(string(code)), console.BasePath+"/setup"
-	}
-	if sent.Name = l.user; sent.Name == "" {
-		if sent.Name, err = l.terminal.ask("User: "); err != nil {
-			return fmt.Errorf("--user is missing: %w", err)
-		}
-	}
-	if sent.Password, err = l.terminal.password(l.passwordFile, "Password: "); err != nil {
+	path, body, err := l.request()
+	if err != nil {
 		return err
 	}
-	var received session
-	if err := client.Anonymous().Call(ctx, http.MethodPost, path, sent, &received); err != nil {
+	var received api.Login
+	if err := client.Anonymous().Call(ctx, http.MethodPost, path, body, &received); err != nil {
 		return err
 	}
 	if received.Token == "" {
 		return fmt.Errorf("%s answered without a token; check whether another service has this URL", address)
 	}
+	if err := l.store(remote.Context{URL: address, CA: authority, User: received.Name, Role: received.Role.String(),
+		Token: received.Token, ExpiresAt: received.ExpiresAt}); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Logged in to %s as %s (%s) until %s.\n", address, received.Name, received.Role,
+		formatTime(received.ExpiresAt))
+	return nil
+}
+
+// request returns the path and the body of the request, and asks for what the flags do not name.
+func (l *login) request() (path string, body any, err error) {
+	code, err := l.readSetupCode()
+	if err != nil {
+		return "", nil, err
+	}
+	sent := api.LoginRequest{Name: l.user, Kind: "token"}
+	if sent.Name == "" {
+		if sent.Name, err = l.terminal.ask("User: "); err != nil {
+			return "", nil, fmt.Errorf("--user is missing: %w", err)
+		}
+	}
+	if sent.Password, err = l.terminal.password(l.passwordFile, "Password: "); err != nil {
+		return "", nil, err
+	}
+	if code != "" {
+		return api.BasePath + "/setup", api.SetupRequest{Code: code, LoginRequest: sent}, nil
+	}
+	return api.BasePath + "/login", sent, nil
+}
+
+// readSetupCode returns the setup code, or "" without --setup-code.
+func (l *login) readSetupCode() (string, error) {
+	if l.setupCode == "" {
+		return "", nil
+	}
+	code, err := os.ReadFile(l.setupCode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("the file %s does not exist; if the appliance has an account already, log in without "+
+			"--setup-code, otherwise name the file setup-code of its data directory", l.setupCode)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the setup code: %w; --setup-code names the file of the data directory", err)
+	}
+	return strings.TrimSpace(string(code)), nil
+}
+
+// store stores the login as a context. It replaces an earlier context of the appliance.
+func (l *login) store(stored remote.Context) error {
 	contexts, err := remote.LoadContexts()
 	if err != nil {
 		return err
 	}
-	stored := remote.Context{URL: address, CA: authority, User: received.Name, Role: received.Role,
-		Token: received.Token, ExpiresAt: received.ExpiresAt}
-	if previous := contexts.ForURL(address); previous != nil {
+	if previous := contexts.ForURL(stored.URL); previous != nil {
 		stored.Name, stored.CA = previous.Name, cmp.Or(stored.CA, previous.CA)
 	}
 	if stored.Name = cmp.Or(l.context, stored.Name); stored.Name == "" {
-		stored.Name = hostOf(address)
+		stored.Name = hostOf(stored.URL)
 	}
 	contexts.Put(stored)
-	if err := contexts.Save(); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "Logged in to %s as %s (%s) until %s.\n", address, received.Name, received.Role,
-		received.ExpiresAt.Local().Format("2006-01-02 15:04"))
-	return nil
+	return contexts.Save()
 }
 
 func hostOf(address string) string {
@@ -213,7 +222,7 @@ func newLogout() *cobra.Command {
 				return fmt.Errorf("you are not logged in to %s; landfall context list shows your logins", address)
 			}
 			// the token is forgotten even if the appliance does not answer
-			ended := client.As(stored.Token).Call(cmd.Context(), http.MethodPost, console.BasePath+"/logout", nil, nil)
+			ended := client.As(stored.Token).Call(cmd.Context(), http.MethodPost, api.BasePath+"/logout", nil, nil)
 			stored.Token, stored.ExpiresAt = "", time.Time{}
 			if err := contexts.Save(); err != nil {
 				return err

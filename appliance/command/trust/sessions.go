@@ -2,30 +2,17 @@ package trust
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"landfall/web/console"
+	api "landfall/web/access"
 )
 
-const sessionsPath = console.BasePath + "/sessions"
-
-// activeSession is a session in the list of sessions.
-type activeSession struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Address   string    `json:"address"`
-	UserAgent string    `json:"user_agent,omitempty"`
-	StartedAt time.Time `json:"started_at"`
-	LastUse   time.Time `json:"last_use"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Current   bool      `json:"current,omitempty"`
-}
+const sessionsPath = api.BasePath + "/sessions"
 
 func newSessionList() *cobra.Command {
 	return newList("List the sessions: administrators see all, others their own", sessionsPath,
-		"ID\tUSER\tADDRESS\tSINCE\tLAST USE\tUNTIL", func(s activeSession) string {
+		"ID\tUSER\tADDRESS\tSINCE\tLAST USE\tUNTIL", func(s api.Session) string {
 			id := s.ID
 			if s.Current {
 				id += " (this one)"

@@ -1,10 +1,8 @@
 package trust
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,27 +14,13 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/command/remote"
-	"landfall/web/console"
+	api "landfall/web/access"
 )
 
-const tokensPath = console.BasePath + "/tokens"
-
-// token is a token in requests and responses.
-type token struct {
-	ID        string      `json:"id,omitempty"`
-	Name      string      `json:"name"`
-	Role      access.Role `json:"role"`
-	Clusters  []string    `json:"clusters,omitempty"`
-	InfraEnvs []string    `json:"infra_envs,omitempty"`
-	CreatedBy string      `json:"created_by,omitempty"`
-	CreatedAt time.Time   `json:"created_at,omitzero"`
-	ExpiresAt time.Time   `json:"expires_at,omitzero"`
-	LastUse   time.Time   `json:"last_use,omitzero"`
-	Token     string      `json:"token,omitempty"`
-}
+const tokensPath = api.BasePath + "/tokens"
 
 func newTokenCreate() *cobra.Command {
-	var wanted token
+	var wanted api.NewToken
 	var role, expires string
 	client := new(remote.Client)
 	cmd := &cobra.Command{
@@ -58,7 +42,7 @@ func newTokenCreate() *cobra.Command {
 				}
 				wanted.ExpiresAt = time.Now().Add(life).UTC().Truncate(time.Second)
 			}
-			var made token
+			var made api.Token
 			if err := client.Call(cmd.Context(), http.MethodPost, tokensPath, wanted, &made); err != nil {
 				return err
 			}
@@ -108,7 +92,7 @@ func parseLife(text string) (time.Duration, error) {
 
 func newTokenList() *cobra.Command {
 	return newList("List the tokens", tokensPath, "NAME\tROLE\tSCOPE\tMADE BY\tLAST USE\tUNTIL",
-		func(t token) string {
+		func(t api.Token) string {
 			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", t.Name, t.Role, scopeText(t.Clusters, t.InfraEnvs),
 				t.CreatedBy, formatTime(t.LastUse), formatTime(t.ExpiresAt))
 		})
@@ -132,7 +116,7 @@ func newList[T any](short, path, header string, row func(T) string) *cobra.Comma
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return remote.WriteJSON(cmd.OutOrStdout(), list)
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, header)
@@ -165,10 +149,4 @@ func newDelete(use, short, path, done string) *cobra.Command {
 	}
 	client.AddFlags(cmd.Flags())
 	return cmd
-}
-
-func writeJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
 }

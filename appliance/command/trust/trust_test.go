@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/audittrail"
 	"landfall/appliance/sitekey"
 	"landfall/store"
+	api "landfall/web/access"
 )
 
 // run runs a command with a configuration directory of the test.
@@ -77,9 +78,15 @@ func serve(t *testing.T, answer any) (url string, last *request) {
 	return server.URL, last
 }
 
+// loggedIn is the answer to a login.
+func loggedIn(token string) api.Login {
+	return api.Login{Whoami: api.Whoami{Kind: access.Person, Name: "ana", Role: access.Administrator}, Token: token,
+		ExpiresAt: time.Now().Add(time.Hour)}
+}
+
 func TestLogin_storesContextForLaterCommands(t *testing.T) {
 	home(t)
-	url, last := serve(t, session{Name: "ana", Role: "admin", Token: "s3cret", ExpiresAt: time.Now().Add(time.Hour)})
+	url, last := serve(t, loggedIn("s3cret"))
 	out, _, err := run(t, "login", "--url", url, "--setup-code", writeFile(t, "ABCD-EFGH\n"), "--user", "ana",
 		"--password-file", writeFile(t, "pass word\n"))
 	require.NoError(t, err)
@@ -112,8 +119,8 @@ func TestLogin_storesContextForLaterCommands(t *testing.T) {
 
 func TestContext_useAndRemove(t *testing.T) {
 	home(t)
-	url, last := serve(t, session{Name: "ana", Role: "admin", Token: "one"})
-	other, lastOther := serve(t, session{Name: "ana", Role: "admin", Token: "two"})
+	url, last := serve(t, loggedIn("one"))
+	other, lastOther := serve(t, loggedIn("two"))
 	for _, one := range []string{url, other} {
 		_, _, err := run(t, "login", "--url", one, "--user", "ana", "--password-file", writeFile(t, "x"), "--context",
 			map[string]string{url: "east", other: "west"}[one])
@@ -135,7 +142,7 @@ func TestContext_useAndRemove(t *testing.T) {
 
 func TestToken_createPrintsTokenAlone(t *testing.T) {
 	home(t)
-	url, last := serve(t, token{Name: "ci", Token: "lf_secret"})
+	url, last := serve(t, api.Token{Name: "ci", Token: "lf_secret"})
 	out, errOut, err := run(t, "token", "create", "ci", "--role", "operator", "--cluster", "c1", "--expires", "30d",
 		"--url", url)
 	require.NoError(t, err)

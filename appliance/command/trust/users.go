@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -23,25 +24,13 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/sitekey"
 	"landfall/store"
-	"landfall/web/console"
+	api "landfall/web/access"
 )
 
-const usersPath = console.BasePath + "/users"
-
-// user is an account in the list of accounts.
-type user struct {
-	Name      string      `json:"name"`
-	Role      access.Role `json:"role"`
-	Clusters  []string    `json:"clusters,omitempty"`
-	InfraEnvs []string    `json:"infra_envs,omitempty"`
-	Disabled  bool        `json:"disabled,omitempty"`
-	Issuer    string      `json:"issuer,omitempty"`
-	CreatedAt time.Time   `json:"created_at"`
-	LastLogin time.Time   `json:"last_login,omitzero"`
-}
+const usersPath = api.BasePath + "/users"
 
 func newUserList() *cobra.Command {
-	return newList("List the accounts", usersPath, "NAME\tROLE\tSCOPE\tSTATE\tLAST LOGIN", func(u user) string {
+	return newList("List the accounts", usersPath, "NAME\tROLE\tSCOPE\tSTATE\tLAST LOGIN", func(u api.User) string {
 		state := cmp.Or(u.Issuer, "enabled")
 		if u.Disabled {
 			state = "disabled"
@@ -52,24 +41,23 @@ func newUserList() *cobra.Command {
 }
 
 func newUserCreate() *cobra.Command {
-	var clusters, infraEnvs []string
+	var wanted api.NewUser
 	var role, passwordFile string
 	client := new(remote.Client)
 	cmd := &cobra.Command{
 		Use:   "create NAME --role viewer|operator|admin",
 		Short: "Create an account",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, arguments []string) error {
-			parsed, err := parseRole(role)
+		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+			wanted.Name = arguments[0]
+			if wanted.Role, err = parseRole(role); err != nil {
+				return err
+			}
+			wanted.Password, err = terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
 			if err != nil {
 				return err
 			}
-			password, err := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}.newPassword(passwordFile)
-			if err != nil {
-				return err
-			}
-			if err := client.Call(cmd.Context(), http.MethodPost, usersPath, map[string]any{"name": arguments[0],
-				"password": password, "role": parsed, "clusters": clusters, "infra_envs": infraEnvs}, nil); err != nil {
+			if err := client.Call(cmd.Context(), http.MethodPost, usersPath, wanted, nil); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "The account %s exists.\n", arguments[0])
@@ -78,7 +66,7 @@ func newUserCreate() *cobra.Command {
 	}
 	client.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
-	addScopeFlags(cmd.Flags(), &clusters, &infraEnvs)
+	addScopeFlags(cmd.Flags(), &wanted.Clusters, &wanted.InfraEnvs)
 	cmd.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; default: ask for it")
 	return cmd
 }
@@ -98,13 +86,13 @@ func newUserSet() *cobra.Command {
 		Short: "Change the role or the scope of an account, or disable it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			change := map[string]any{}
+			var change api.UserChange
 			if role != "" {
 				parsed, err := parseRole(role)
 				if err != nil {
 					return err
 				}
-				change["role"] = parsed
+				change.Role = &parsed
 			}
 			limited := len(clusters)+len(infraEnvs) > 0
 			switch {
@@ -112,12 +100,12 @@ func newUserSet() *cobra.Command {
 				return errors.New("the flags contradict each other; give --disable or --enable, and --everything or " +
 					"a scope")
 			case everything || limited:
-				change["clusters"], change["infra_envs"] = nonNil(clusters), nonNil(infraEnvs)
+				change.Clusters, change.InfraEnvs = notNull(clusters), notNull(infraEnvs)
 			}
 			if disable || enable {
-				change["disabled"] = disable
+				change.Disabled = &disable
 			}
-			if len(change) == 0 {
+			if change == (api.UserChange{}) {
 				return errors.New("nothing to change; give --role, --cluster, --infra-env, --everything, --disable " +
 					"or --enable")
 			}
@@ -134,11 +122,10 @@ func newUserSet() *cobra.Command {
 	return cmd
 }
 
-func nonNil(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
+// notNull returns a list that is [] in JSON if it is empty, because null changes nothing.
+func notNull(list []string) *[]string {
+	copied := slices.Concat([]string{}, list)
+	return &copied
 }
 
 func newUserDelete() *cobra.Command {
@@ -154,17 +141,17 @@ func newUserPassword() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			ask := terminal{cmd.InOrStdin(), cmd.ErrOrStderr()}
-			var caller struct{ Name string }
-			if err := client.Call(cmd.Context(), http.MethodGet, console.BasePath+"/whoami", nil, &caller); err != nil {
+			var caller api.Whoami
+			if err := client.Call(cmd.Context(), http.MethodGet, api.BasePath+"/whoami", nil, &caller); err != nil {
 				return err
 			}
-			change := map[string]string{}
+			var change api.PasswordChange
 			if caller.Name == arguments[0] {
-				if change["old"], err = ask.password(oldFile, "Present password: "); err != nil {
+				if change.Old, err = ask.password(oldFile, "Present password: "); err != nil {
 					return err
 				}
 			}
-			if change["new"], err = ask.newPassword(newFile); err != nil {
+			if change.New, err = ask.newPassword(newFile); err != nil {
 				return err
 			}
 			return client.Call(cmd.Context(), http.MethodPut, usersPath+"/"+url.PathEscape(arguments[0])+"/password",
@@ -224,8 +211,9 @@ func resetRunning(ctx context.Context, client *remote.Client, dir, name, passwor
 	if err != nil {
 		return err
 	}
-	err = client.Anonymous().Call(ctx, http.MethodPost, console.BasePath+"/setup",
-		credentials{Code: code, Name: name, Password: password, Kind: "token"}, nil)
+	err = client.Anonymous().Call(ctx, http.MethodPost, api.BasePath+"/setup",
+		api.SetupRequest{Code: code,
+			LoginRequest: api.LoginRequest{Name: name, Password: password, Kind: "token"}}, nil)
 	if err != nil {
 		return errors.Join(err, people.RemoveCode(dir))
 	}
