@@ -192,13 +192,11 @@ func (m *Manager) Model(level mirror.Level) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.rules.mu.RLock()
-	problem := m.rules.problem
-	m.rules.mu.RUnlock()
 	model := &Model{
 		Level: level, Rules: orEmpty(rules.List()), Holes: orEmpty(rules.Holes()),
 		Catalogs: orEmpty(rules.CatalogSources()), Signatures: orEmpty(rules.Signatures()),
-		Authorities: orEmpty(rules.Authorities()), Imports: []Import{}, Configured: []string{}, Problem: problem,
+		Authorities: orEmpty(rules.Authorities()), Imports: []Import{}, Configured: []string{},
+		Problem: m.rules.problemsAt(level),
 	}
 	configured := m.rules.configured
 	for _, docs := range [][]mirror.Document{configured.RegistriesConf, configured.MirrorSets, configured.CABundle} {

@@ -278,6 +278,9 @@ var blobProofs = store.NewBucket[time.Time]("mirror-bytes", 1)
 type provenBlobs struct {
 	db    *store.DB
 	clock clockwork.Clock
+
+	mu      sync.Mutex
+	cleaned time.Time // when Mark last deleted old rows
 }
 
 func blobKey(key string) string { return strings.ReplaceAll(key, "/", "|") }
@@ -295,8 +298,41 @@ func (b *provenBlobs) Has(key string) bool {
 	return known
 }
 
-// Mark records that a blob was read completely.
+// Mark records that a blob was read completely. Sometimes it also deletes the records that are too
+// old to count.
 func (b *provenBlobs) Mark(ctx context.Context, key string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := b.clock.Now().UTC()
-	return b.db.Update(ctx, func(tx *store.Tx) error { return blobProofs.Put(tx, blobKey(key), &now) })
+	clean := now.Sub(b.cleaned).Abs() >= blobProofLifetime
+	err := b.db.Update(ctx, func(tx *store.Tx) error {
+		if clean {
+			if err := deleteOldProofs(tx, now); err != nil {
+				return err
+			}
+		}
+		return blobProofs.Put(tx, blobKey(key), &now)
+	})
+	if err == nil && clean {
+		b.cleaned = now
+	}
+	return err
+}
+
+func deleteOldProofs(tx *store.Tx, now time.Time) error {
+	var old []string
+	if err := blobProofs.Each(tx, "", func(key string, at *time.Time) error {
+		if now.Sub(*at) >= blobProofLifetime {
+			old = append(old, key)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, key := range old {
+		if err := blobProofs.Delete(tx, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }

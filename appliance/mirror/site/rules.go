@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,11 +68,11 @@ type Rules struct {
 	clock      clockwork.Clock
 	log        *slog.Logger
 
-	changes sync.Mutex // serializes changes of the rules
-	mu      sync.RWMutex
-	problem string                          // reason why imports are not used, as a sentence
-	own     map[mirror.Level]*mirror.Rules  // imports of each cluster and infra-env
-	layered map[mirror.Level]*mirror.Client // created on first use, dropped when rules change
+	changes  sync.Mutex // serializes changes of the rules
+	mu       sync.RWMutex
+	problems map[mirror.Level]string         // why the imports of a level are not used, as a sentence
+	own      map[mirror.Level]*mirror.Rules  // imports of each cluster and infra-env
+	layered  map[mirror.Level]*mirror.Client // created on first use, dropped when rules change
 }
 
 // NewRules reads the rules of the configuration, which must be valid, and the imports. It omits
@@ -86,8 +87,8 @@ func NewRules(options RulesOptions) (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{configured: configured, db: options.DB, clock: clockwork.NewRealClock(), log: options.Logger,
-		options: mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress},
-		own:     map[mirror.Level]*mirror.Rules{}, layered: map[mirror.Level]*mirror.Client{}}
+		options:  mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress},
+		problems: map[mirror.Level]string{}, own: map[mirror.Level]*mirror.Rules{}, layered: map[mirror.Level]*mirror.Client{}}
 	r.client = mirror.NewClient(rules, r.options)
 	imports, err := r.Imports()
 	if err != nil {
@@ -97,7 +98,7 @@ func NewRules(options RulesOptions) (*Rules, error) {
 		rules, err := r.parse(imports, level)
 		switch {
 		case err != nil:
-			r.problem = "The imported rules are not used: " + err.Error() +
+			r.problems[level] = "The imported rules are not used: " + err.Error() +
 				". Remove the import or change the configuration."
 			r.log.Error("Imported mirror rules are not used.", "level", level, "error", err)
 		case level == mirror.Level{}:
@@ -211,7 +212,7 @@ func (r *Rules) change(ctx context.Context, level mirror.Level, name string, add
 func (r *Rules) use(level mirror.Level, rules *mirror.Rules, own bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.problem = ""
+	delete(r.problems, level)
 	switch {
 	case level == mirror.Level{}:
 		r.client.Use(rules)
@@ -224,6 +225,26 @@ func (r *Rules) use(level mirror.Level, rules *mirror.Rules, own bool) {
 		client.CloseIdleConnections()
 	}
 	clear(r.layered)
+}
+
+// problemsAt returns why imports that concern a level are not used, or "".
+func (r *Rules) problemsAt(level mirror.Level) string {
+	levels := []mirror.Level{{}}
+	if level.InfraEnv != "" {
+		levels = append(levels, mirror.Level{InfraEnv: level.InfraEnv})
+	}
+	if level.Cluster != "" {
+		levels = append(levels, mirror.Level{Cluster: level.Cluster})
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var found []string
+	for _, at := range levels {
+		if problem := r.problems[at]; problem != "" {
+			found = append(found, problem)
+		}
+	}
+	return strings.Join(found, " ")
 }
 
 // Client returns the client with the rules of the appliance.
