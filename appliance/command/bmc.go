@@ -234,11 +234,11 @@ func (b *bmcs) writeImport(out io.Writer, imported *console.BMCImport, dry bool)
 				fmt.Fprintf(out, "line %d: %s: %s\n", row.Line, row.Name, strings.ReplaceAll(row.Error, "\n", "; "))
 			}
 		}
-		verb := "added"
+		added := "servers added"
 		if dry {
-			verb = "would be added"
+			added = "servers that would be added"
 		}
-		fmt.Fprintf(out, "%d servers %s, %d rows rejected\n", imported.Added, verb, imported.Failed)
+		fmt.Fprintf(out, "%s: %d, rows rejected: %d\n", added, imported.Added, imported.Failed)
 	}
 	if imported.Failed > 0 {
 		return &outcomeError{exitFailure}

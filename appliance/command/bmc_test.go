@@ -51,7 +51,7 @@ func TestBMCCommands(t *testing.T) {
 	code, out, _ = landfall("import", table, "--dry-run")
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, out, "line 2: n1: A server with the name n1 already exists")
-	require.Contains(t, out, "1 servers would be added, 1 rows rejected")
+	require.Contains(t, out, "servers that would be added: 1, rows rejected: 1")
 	code, out, _ = landfall("import", table)
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, out, "1 servers added")

@@ -168,12 +168,20 @@ func newLogger(config config.Log, out io.Writer) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(config.Level)); err != nil {
 		return nil, fmt.Errorf("read the log level: %w", err)
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationAsText}
 	var handler slog.Handler = slog.NewJSONHandler(out, options)
 	if config.Format == "text" || config.Format == "auto" && onTerminal(out) {
 		handler = slog.NewTextHandler(out, options)
 	}
 	return slog.New(web.LogHandler(handler)), nil
+}
+
+// durationAsText writes durations with their unit, such as 1.2s. JSON would have nanoseconds.
+func durationAsText(_ []string, attribute slog.Attr) slog.Attr {
+	if attribute.Value.Kind() == slog.KindDuration {
+		attribute.Value = slog.StringValue(attribute.Value.Duration().String())
+	}
+	return attribute
 }
 
 func onTerminal(out io.Writer) bool {

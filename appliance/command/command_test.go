@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -374,7 +375,8 @@ func TestLog_formats(t *testing.T) {
 		logger, err := newLogger(config.Log{Format: format, Level: "warn"}, &out)
 		require.NoError(t, err)
 		logger.Info("below the level")
-		logger.Warn("at the level")
+		logger.Warn("at the level", "took", 1200*time.Millisecond)
+		require.Contains(t, out.String(), "1.2s", "durations have a unit")
 		require.True(t, strings.HasPrefix(out.String(), prefix), out.String())
 		require.NotContains(t, out.String(), "below the level")
 	}
