@@ -54,7 +54,7 @@ func TestBMCCommands(t *testing.T) {
 	require.Contains(t, out, "servers that would be added: 1, rows rejected: 1")
 	code, out, _ = landfall("import", table)
 	require.Equal(t, exitFailure, code)
-	require.Contains(t, out, "1 servers added")
+	require.Contains(t, out, "servers added: 1")
 	_, out, _ = landfall("list")
 	require.Regexp(t, `(?m)^n1 +registering +unknown +- +redfish://192.0.2.7`, out)
 	require.Regexp(t, `(?m)^n2 +registering`, out)

@@ -88,7 +88,8 @@ func NewRules(options RulesOptions) (*Rules, error) {
 	}
 	r := &Rules{configured: configured, db: options.DB, clock: clockwork.NewRealClock(), log: options.Logger,
 		options:  mirror.ClientOptions{UserAgent: "landfall/" + options.Version, Egress: options.Egress},
-		problems: map[mirror.Level]string{}, own: map[mirror.Level]*mirror.Rules{}, layered: map[mirror.Level]*mirror.Client{}}
+		problems: map[mirror.Level]string{}, own: map[mirror.Level]*mirror.Rules{},
+		layered: map[mirror.Level]*mirror.Client{}}
 	r.client = mirror.NewClient(rules, r.options)
 	imports, err := r.Imports()
 	if err != nil {
