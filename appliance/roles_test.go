@@ -32,8 +32,9 @@ func tableOf(server *web.Server) string {
 	type row struct{ path, method, text string }
 	var rows []row
 	for route, o := range server.Routes() {
-		if o.ID == "" && o.Access.CheckedBy == "" || o.Method != route.Method && o.Method != operation.Any {
-			continue // a route without an operation, or HEAD
+		if o.ID == "" && o.Access.CheckedBy == "" || o.Method != route.Method && o.Method != operation.Any ||
+			route.Method == operation.RouteNotFound {
+			continue // a route without an operation, HEAD, or another path below a prefix
 		}
 		if o.Method == operation.Any && route.Method != "GET" {
 			continue
