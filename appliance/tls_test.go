@@ -53,8 +53,13 @@ func TestTLS_clientWithAuthority(t *testing.T) {
 	callWith(t, client, http.MethodGet, secure+console.BasePath+"/status", nil).read(t, http.StatusOK, &status)
 	require.Equal(t, secure, status.URL)
 	require.Len(t, strings.Split(status.AuthorityFingerprint, ":"), 32)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(secure, "https://"), &tls.Config{InsecureSkipVerify: true})
+	require.NoError(t, err)
+	shown := conn.ConnectionState().PeerCertificates
+	require.NoError(t, conn.Close())
+	require.Equal(t, status.AuthorityFingerprint, authority.Fingerprint(shown[len(shown)-1]), "browsers show it")
 	call(t, http.MethodGet, local+console.BasePath+"/status", nil).read(t, http.StatusOK, &status)
-	_, err := http.Get(secure + console.BasePath + "/status")
+	_, err = http.Get(secure + console.BasePath + "/status")
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 
 	var kubernetes console.KubernetesAPI
