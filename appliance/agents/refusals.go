@@ -27,13 +27,13 @@ const (
 type refusals struct {
 	clock clockwork.Clock
 
-	mu    sync.Mutex
-	begun time.Time
-	told  map[string]bool // infra-env and address, in the present interval
+	mu       sync.Mutex
+	begun    time.Time
+	reported map[string]bool // infra-env and address, in the present interval
 }
 
 func newRefusals(clock clockwork.Clock) *refusals {
-	return &refusals{clock: clock, told: make(map[string]bool)}
+	return &refusals{clock: clock, reported: make(map[string]bool)}
 }
 
 // due reports whether an event about an address must be written now.
@@ -42,14 +42,14 @@ func (r *refusals) due(infraEnvID, address string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if since := now.Sub(r.begun); since >= refusalInterval || since < 0 {
-		clear(r.told)
+		clear(r.reported)
 		r.begun = now
 	}
 	key := infraEnvID + " " + address
-	if r.told[key] || len(r.told) >= maxRefusals {
+	if r.reported[key] || len(r.reported) >= maxRefusals {
 		return false
 	}
-	r.told[key] = true
+	r.reported[key] = true
 	return true
 }
 

@@ -56,7 +56,7 @@ type verifier struct {
 	key    *sitekey.Public
 	// before is the record before the first one. It must have been removed because of its age.
 	before   Head
-	vouched  bool // a record says so
+	removed  bool // a record says that they were removed
 	exported bool // the signed head was found
 	found    []bool
 }
@@ -105,7 +105,7 @@ func (v *verifier) line(line []byte) error {
 		v.useKey(&record)
 	case Removed:
 		if record.Through > v.before.Sequence || record.Through == v.before.Sequence && record.Hash == v.before.Hash {
-			v.vouched = true
+			v.removed = true
 		}
 	case Shortened:
 		v.problem("record %d reports a change of the trail before %s: %s", record.Sequence,
@@ -206,7 +206,7 @@ func (v *verifier) endOfFile(path string) {
 func (v *verifier) finish() *Report {
 	v.report.Last = v.last
 	if v.report.First > 1 {
-		if v.vouched {
+		if v.removed {
 			v.note("the records before %d were removed, because the space for the trail was used up", v.report.First)
 		} else {
 			v.problem("the records before %d are missing", v.report.First)

@@ -47,12 +47,12 @@ type Certificates struct {
 	external *external
 	roots    []byte
 
-	mu    sync.Mutex
-	own   *tls.Certificate
-	holds subject // of own
-	site  *tls.Certificate
-	read  version // of site
-	told  string  // the last problem that was logged
+	mu     sync.Mutex
+	own    *tls.Certificate
+	holds  subject // of own
+	site   *tls.Certificate
+	read   version // of site
+	logged string  // the last problem that was logged
 }
 
 // NewCertificates issues the first certificate, and reads the files of the site. Its errors are
@@ -99,7 +99,7 @@ func (c *Certificates) useFiles() (err error) {
 	if c.site, err = files.load(c.options.Clock.Now()); err != nil {
 		return err
 	}
-	c.tellMissingNames()
+	c.logMissingNames()
 	return nil
 }
 
@@ -115,9 +115,9 @@ func (c *Certificates) siteCA() []byte {
 	return found
 }
 
-// tellMissingNames logs the names of the appliance's URLs that the site's certificate lacks. The
+// logMissingNames logs the names of the appliance's URLs that the site's certificate lacks. The
 // own authority serves these names.
-func (c *Certificates) tellMissingNames() {
+func (c *Certificates) logMissingNames() {
 	var missing []string
 	for _, name := range c.options.Names {
 		if c.site.Leaf.VerifyHostname(name) != nil {
@@ -217,17 +217,17 @@ func (c *Certificates) Run(ctx context.Context) error {
 func (c *Certificates) runExternal(ctx context.Context) {
 	ticker := c.options.Clock.NewTicker(checkInterval)
 	defer ticker.Stop()
-	told := ""
+	logged := ""
 	for {
 		problem := ""
 		if err := c.external.refresh(); err != nil {
 			problem = err.Error()
 		}
-		if problem != told && problem != "" && ctx.Err() == nil {
+		if problem != logged && problem != "" && ctx.Err() == nil {
 			c.options.Logger.Error("No certificate from the CA in tls.acme.directory. The appliance's own authority "+
 				"serves its names until then.", "problem", problem)
 		}
-		told = problem
+		logged = problem
 		select {
 		case <-ctx.Done():
 			return
@@ -239,20 +239,20 @@ func (c *Certificates) runExternal(ctx context.Context) {
 func (c *Certificates) check() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tell(errors.Join(c.refreshOwn(netip.Addr{}), c.rereadFiles()))
+	c.logOnce(errors.Join(c.refreshOwn(netip.Addr{}), c.rereadFiles()))
 }
 
-// tell logs a problem once.
-func (c *Certificates) tell(problem error) {
+// logOnce logs a problem when it is new.
+func (c *Certificates) logOnce(problem error) {
 	text := ""
 	if problem != nil {
 		text = problem.Error()
 	}
-	if text != "" && text != c.told {
+	if text != "" && text != c.logged {
 		c.options.Logger.Error("The certificates could not be updated. The previous ones remain in use.", "problem",
 			text)
 	}
-	c.told = text
+	c.logged = text
 }
 
 // expires reports whether the own certificate needs to be renewed. It also needs to be renewed if
@@ -308,7 +308,7 @@ func (c *Certificates) rereadFiles() error {
 	c.read, c.site = now, loaded
 	c.options.Logger.Info("The certificate in tls.cert_file was read again.", "until",
 		loaded.Leaf.NotAfter.Format(time.DateOnly))
-	c.tellMissingNames()
+	c.logMissingNames()
 	if !verifies(c.roots, loaded) {
 		c.options.Logger.Warn("Another CA signed the new certificate. Hosts that boot a present image can't verify " +
 			"it; restart the appliance to put the CA into the images, and boot the hosts again.")

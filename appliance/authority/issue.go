@@ -91,6 +91,7 @@ func (a *Authority) issue(s subject, now time.Time) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("issue a server certificate: %w", err)
 	}
-	// Clients need not receive the authority. With it, browsers show its fingerprint for comparison.
+	// Clients need not receive the authority. With it, browsers show its fingerprint for
+	// comparison.
 	return &tls.Certificate{Certificate: [][]byte{der, a.certificate.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }

@@ -37,7 +37,7 @@ func (c *Certificates) Validities() []Validity {
 func (c *Certificates) Problem() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.told
+	return c.logged
 }
 
 func (e *external) validities() []Validity {

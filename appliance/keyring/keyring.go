@@ -287,7 +287,7 @@ func (k *Keyring) change(with Method) error {
 		return err
 	}
 	k.options.Logger.Info("The data key is sealed in another way.", "before", previous.name(), "now", with)
-	return previous.forget()
+	return previous.remove()
 }
 
 // Sealed is stored data that Rotate seals again.

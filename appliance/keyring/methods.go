@@ -46,8 +46,8 @@ type method interface {
 	wrong() *Error
 	// keepOnly removes older keys from the disk, once data.key is sealed with a key.
 	keepOnly(key []byte) error
-	// forget removes all keys from the disk, once data.key is sealed with another method.
-	forget() error
+	// remove removes all keys from the disk, once data.key is sealed with another method.
+	remove() error
 }
 
 func (k *Keyring) newMethod(name Method) (method, error) {
@@ -133,7 +133,7 @@ func (f *keyFile) wrong() *Error {
 
 func (f *keyFile) keepOnly(key []byte) error { return f.write(key) }
 
-func (f *keyFile) forget() error { return os.Remove(f.path) }
+func (f *keyFile) remove() error { return os.Remove(f.path) }
 
 // The cost of argon2id: the second recommendation of RFC 9106, section 4.
 const (
@@ -243,7 +243,7 @@ func (p *passphrase) wrong() *Error {
 
 func (*passphrase) keepOnly([]byte) error { return nil }
 
-func (*passphrase) forget() error { return nil }
+func (*passphrase) remove() error { return nil }
 
 // CredentialName is the name of systemd's credential.
 const CredentialName = "landfall.key"
@@ -297,4 +297,4 @@ func (c *credential) wrong() *Error {
 
 func (*credential) keepOnly([]byte) error { return nil }
 
-func (*credential) forget() error { return nil }
+func (*credential) remove() error { return nil }

@@ -41,7 +41,7 @@ func (t *tpmMethod) create() ([]byte, json.RawMessage, error) {
 		if sealed, err = tpm.seal(key); err != nil {
 			return err
 		}
-		// The method of before forgets its key, so this one must be sure to open.
+		// The previous method deletes its key, so this one must be certain to open data.key.
 		again, err := tpm.unseal(sealed)
 		if err == nil && !bytes.Equal(again, key) {
 			err = errors.New("it unsealed other data than it had sealed")
@@ -86,7 +86,7 @@ func damagedTPMParameters(err error) *Error {
 
 func (*tpmMethod) keepOnly([]byte) error { return nil }
 
-func (*tpmMethod) forget() error { return nil }
+func (*tpmMethod) remove() error { return nil }
 
 // explain returns the sentence for an error of the TPM or its device.
 func (t *tpmMethod) explain(err error) error {
@@ -137,7 +137,7 @@ func (t *tpmMethod) use(f func(*primary) error) (err error) {
 	if err != nil {
 		return err
 	}
-	tpm := patient{device}
+	tpm := checkedTPM{device}
 	defer func() { err = errors.Join(err, tpm.Close()) }()
 	key, err := tpm2.CreatePrimary{
 		PrimaryHandle: tpm2.TPMRHOwner, InPublic: tpm2.New2B(tpm2.ECCSRKTemplate),
@@ -164,12 +164,12 @@ func flush(tpm transport.TPM, handle tpm2.TPMHandle) error {
 	return err
 }
 
-// patient is a TPM that repeats commands while the TPM asks for it. The transport repeats them for
-// two seconds, and then returns neither an answer nor an error.
-type patient struct{ transport.TPMCloser }
+// checkedTPM is a TPM whose lack of an answer is an error. While a TPM asks for it, the transport
+// repeats a command for two seconds. Then it returns neither an answer nor an error.
+type checkedTPM struct{ transport.TPMCloser }
 
 // Send implements transport.TPM.
-func (p patient) Send(command []byte) ([]byte, error) {
+func (p checkedTPM) Send(command []byte) ([]byte, error) {
 	answer, err := p.TPMCloser.Send(command)
 	if err == nil && len(answer) == 0 {
 		err = tpm2.TPMRCRetry

@@ -77,7 +77,7 @@ type Sandbox struct {
 	trial   func() plan // runs once
 }
 
-// owner is a user and his group. The zero value is the appliance's own user.
+// owner is a user and its group. The zero value is the appliance's own user.
 type owner struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`

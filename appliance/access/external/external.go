@@ -16,7 +16,7 @@ import (
 )
 
 // Person is a person whom an identity provider has authenticated. Issuer and Subject together
-// identify the person for ever. Name may change, and another person may get it later.
+// identify the person permanently. Name may change, and another person may get it later.
 type Person struct {
 	Issuer  string // the provider
 	Subject string // the person's ID at the provider

@@ -44,12 +44,12 @@ func (d *Directory) connect(ctx context.Context, server *url.URL) (connection, e
 	limited := &limitedConn{raw, maxAnswer}
 	config := &tls.Config{RootCAs: d.authorities, ServerName: server.Hostname(), MinVersion: tls.VersionTLS12}
 	if server.Scheme == "ldaps" {
-		line := tls.Client(limited, config)
-		if err := line.HandshakeContext(ctx); err != nil {
+		secure := tls.Client(limited, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
 			stop()
 			return connection{}, errors.Join(fmt.Errorf("TLS failed: %w", err), raw.Close())
 		}
-		conn := ldap.NewConn(line, true)
+		conn := ldap.NewConn(secure, true)
 		conn.Start()
 		return connection{conn, stop}, nil
 	}
@@ -89,8 +89,8 @@ type conversation struct {
 	conn connection
 }
 
-// subjects are attributes that identify a person for ever, in contrast to the DN: those of RFC 4530
-// (OpenLDAP), Active Directory, FreeIPA and 389 Directory Server.
+// subjects are attributes that identify a person permanently, in contrast to the DN: those of RFC
+// 4530 (OpenLDAP), Active Directory, FreeIPA and 389 Directory Server.
 func subjects() []string { return []string{"entryUUID", "objectGUID", "ipaUniqueID", "nsUniqueId"} }
 
 // find searches a person and the person's groups. It returns the person's DN too.

@@ -215,7 +215,7 @@ func (d *Directory) ask(ctx context.Context, server *url.URL, secret, name, pass
 		err = c.verify(dn, password)
 	}
 	if err == nil && person.Subject == "" {
-		err = people.ErrCredentials // The directory has no such person, whatever it answers to the bind.
+		err = people.ErrCredentials // the directory has no such person, even if the bind succeeds
 	}
 	if err == nil || fault.KindOf(err) != 0 {
 		return person, err

@@ -17,7 +17,7 @@ import (
 // maxVerified limits the tokens in the cache of a verifier. An entry has some 200 bytes.
 const maxVerified = 4096
 
-// Refusal is the error for a token that is not accepted. Agents end for ever if their registration
+// Refusal is the error for a token that is not accepted. Agents end for good if their registration
 // is answered with 401, so a refusal that may end by itself has the kind Unavailable (503).
 type Refusal struct {
 	// Temporary is true if the token may become valid without a change of the machine: its

@@ -114,7 +114,7 @@ type description struct {
 func (p *Provider) describe(ctx context.Context) (*discovered, error) {
 	provider, err := oidc.NewProvider(ctx, p.options.Issuer)
 	if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
-		return nil, p.lied(fmt.Sprintf("it calls itself %q; if that is right, write it into oidc.issuer",
+		return nil, p.wrongAnswer(fmt.Sprintf("it calls itself %q; if that is right, write it into oidc.issuer",
 			mismatch.Discovered))
 	}
 	if err != nil {
@@ -122,16 +122,16 @@ func (p *Provider) describe(ctx context.Context) (*discovered, error) {
 	}
 	var about description
 	if err := provider.Claims(&about); err != nil {
-		return nil, p.lied("its description is not as OpenID Connect Discovery defines it")
+		return nil, p.wrongAnswer("its description is not as OpenID Connect Discovery defines it")
 	}
 	for name, text := range map[string]string{"authorization_endpoint": about.AuthURL,
 		"token_endpoint": about.TokenURL, "jwks_uri": about.KeysURL} {
 		if endpoint, err := url.Parse(text); err != nil || endpoint.Host == "" || !secure(endpoint) {
-			return nil, p.lied(fmt.Sprintf("its %s is %q, not an https:// URL", name, text))
+			return nil, p.wrongAnswer(fmt.Sprintf("its %s is %q, not an https:// URL", name, text))
 		}
 	}
 	if endpoint, err := url.Parse(about.InfoURL); about.InfoURL != "" && (err != nil || !secure(endpoint)) {
-		return nil, p.lied(fmt.Sprintf("its userinfo_endpoint is %q, not an https:// URL", about.InfoURL))
+		return nil, p.wrongAnswer(fmt.Sprintf("its userinfo_endpoint is %q, not an https:// URL", about.InfoURL))
 	}
 	algorithms := slices.DeleteFunc(signatures(), func(a string) bool { return !slices.Contains(about.Algorithms, a) })
 	if len(algorithms) == 0 {
@@ -181,8 +181,8 @@ func (p *Provider) unavailable(err error) error {
 			"the moment (%s); try again later, or log in with a local account", p.options.Issuer, reason)}
 }
 
-// lied returns the error for an answer of the provider that must not be trusted.
-func (p *Provider) lied(problem string) error {
+// wrongAnswer returns the error for an answer of the provider that the appliance must not use.
+func (p *Provider) wrongAnswer(problem string) error {
 	return fault.New(fault.Unavailable, "the identity provider %s answered wrongly: %s", p.options.Issuer, problem)
 }
 

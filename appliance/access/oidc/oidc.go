@@ -92,7 +92,7 @@ func New(options Options) (*Provider, error) {
 		return nil, fmt.Errorf("oidc.issuer is %q; write the provider's URL", options.Issuer)
 	}
 	if !secure(issuer) {
-		return nil, fmt.Errorf("oidc.issuer is %s; write an https:// URL, because passwords and tokens pass this line",
+		return nil, fmt.Errorf("oidc.issuer is %s; write an https:// URL, because passwords and tokens are sent there",
 			options.Issuer)
 	}
 	if options.ClientID == "" {
@@ -239,24 +239,24 @@ func (p *Provider) exchange(ctx context.Context, d *discovered, begun login, cod
 	raw, ok := tokens.Extra("id_token").(string)
 	if !ok {
 		return external.Person{},
-			p.lied("it sent no ID token; allow the scope openid for the client " + p.options.ClientID)
+			p.wrongAnswer("it sent no ID token; allow the scope openid for the client " + p.options.ClientID)
 	}
 	token, err := p.verify(ctx, d, raw, d.keys.current)
 	if err != nil {
 		return external.Person{}, err
 	}
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(begun.Nonce)) != 1 {
-		return external.Person{}, p.lied("the ID token is not for this login (its nonce is wrong)")
+		return external.Person{}, p.wrongAnswer("the ID token is not for this login (its nonce is wrong)")
 	}
 	if err := p.fresh(token); err != nil {
 		return external.Person{}, err
 	}
 	claims, err := readClaims(token)
 	if err != nil {
-		return external.Person{}, p.lied(err.Error())
+		return external.Person{}, p.wrongAnswer(err.Error())
 	}
 	if authorized, named := claims.text("azp"); named && authorized != p.options.ClientID {
-		return external.Person{}, p.lied(fmt.Sprintf("the ID token was issued for the client %q", authorized))
+		return external.Person{}, p.wrongAnswer(fmt.Sprintf("the ID token was issued for the client %q", authorized))
 	}
 	if err := p.userInfo(ctx, d, tokens, token.Subject, claims); err != nil {
 		return external.Person{}, err
@@ -278,11 +278,11 @@ func (p *Provider) userInfo(ctx context.Context, d *discovered, tokens *oauth2.T
 	}
 	// OpenID Connect Core 1.0, section 5.3.2: an answer about another person must not be used.
 	if info.Subject != subject {
-		return p.lied("its user info is about another person")
+		return p.wrongAnswer("its user info is about another person")
 	}
 	var more claims
 	if err := info.Claims(&more); err != nil {
-		return p.lied("its user info is not an object")
+		return p.wrongAnswer("its user info is not an object")
 	}
 	for name, value := range more {
 		if _, known := to[name]; !known {
@@ -324,7 +324,7 @@ func (p *Provider) VerifyBearer(ctx context.Context, raw string) (external.Perso
 	}
 	claims, err := readClaims(token)
 	if err != nil {
-		return external.Person{}, p.lied(err.Error())
+		return external.Person{}, p.wrongAnswer(err.Error())
 	}
 	// A logout token (OpenID Connect Back-Channel Logout 1.0) has the same issuer, audience and
 	// keys.
@@ -339,12 +339,12 @@ func (p *Provider) person(token *oidc.IDToken, claims claims) (external.Person, 
 	name, _ := claims.text(p.options.NameClaim)
 	if err := external.CheckName(name); err != nil {
 		return external.Person{},
-			p.lied(fmt.Sprintf("its claim %s is unusable: %v; set oidc.name_claim, or add the claim "+
+			p.wrongAnswer(fmt.Sprintf("its claim %s is unusable: %v; set oidc.name_claim, or add the claim "+
 				"to the client's ID tokens", p.options.NameClaim, err))
 	}
 	groups, err := claims.groups(p.options.GroupsClaim)
 	if err != nil {
-		return external.Person{}, p.lied(err.Error())
+		return external.Person{}, p.wrongAnswer(err.Error())
 	}
 	person := external.Person{Issuer: p.options.Issuer, Subject: token.Subject, Name: name, Groups: groups}
 	return p.options.Rules.Apply(person, RolesKey)
@@ -354,7 +354,7 @@ func (p *Provider) person(token *oidc.IDToken, claims claims) (external.Person, 
 // the nonce, so a wrong time means a wrong clock.
 func (p *Provider) fresh(token *oidc.IDToken) error {
 	if !token.Expiry.After(token.IssuedAt) {
-		return p.lied("the ID token ends before it begins")
+		return p.wrongAnswer("the ID token ends before it begins")
 	}
 	now := p.options.Clock.Now()
 	if difference := now.Sub(token.IssuedAt).Abs(); difference > loginTime+tolerance ||

@@ -20,9 +20,9 @@ import (
 // CodeFile is the name of the setup code's file in the data directory. Only the owner of the
 // directory can read it.
 //
-// The file exists until there is an account. Its code makes the first administrator. Later, whoever
-// may write the data directory can write a new code with [WriteCode]; it is valid for CodeLife and
-// resets the password of an administrator.
+// The file exists until there is an account. Its code makes the first administrator. Later, a
+// person who may write the data directory can write a new code with [WriteCode]. It is valid for
+// CodeLife, and resets the password of an administrator.
 const CodeFile = "setup-code"
 
 // CodeLife is the time for which a code is valid that was written after the first account.

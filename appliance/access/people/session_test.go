@@ -66,7 +66,7 @@ func TestSession_afterAStop(t *testing.T) {
 			s.restart(s.clock.Now().Add(test.stop))
 			require.Equal(t, !test.ends, s.loggedIn(secret))
 			require.True(t, s.loggedIn(s.logIn("admin")), "a login is possible")
-			// A wrong clock gives no session that lasts for ever.
+			// No session lasts forever because of a wrong clock.
 			s.clock.Advance(people.DefaultIdle)
 			require.False(t, s.loggedIn(secret))
 		})
