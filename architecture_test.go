@@ -38,7 +38,7 @@ var domainBase = []string{
 	"landfall/appliance/process", "landfall/appliance/access", "landfall/appliance/access/machine",
 	"landfall/appliance/sandbox",
 	"landfall/appliance/audittrail",
-	"landfall/appliance/egress", "landfall/appliance/archive",
+	"landfall/appliance/egress", "landfall/appliance/archive", "landfall/appliance/durable",
 	"landfall/appliance/authority",
 }
 

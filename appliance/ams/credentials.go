@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"landfall/appliance/durable"
 	"landfall/appliance/fault"
 	"landfall/store"
 )
@@ -178,7 +179,7 @@ func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 		if _, err := rand.Read(key); err != nil {
 			return nil, fmt.Errorf("create the key of the credentials for AMS: %w", err)
 		}
-		return key, writeOwn(v.key, []byte(hex.EncodeToString(key)+"\n"))
+		return key, durable.WriteFile(v.key, []byte(hex.EncodeToString(key)+"\n"), 0o600)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the key of the credentials for AMS: %w", err)
@@ -190,26 +191,6 @@ func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 				"enter the credentials again", v.key, 2*chacha20poly1305.KeySize)
 	}
 	return key, nil
-}
-
-// writeOwn writes a file with mode 0600 atomically.
-func writeOwn(path string, text []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // readOwn reads a file. It rejects a file that other users than its owner may read.

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"landfall/appliance/durable"
 	"landfall/appliance/sitekey"
 )
 
@@ -100,7 +101,7 @@ func (s *segments) begin(group []*entry) (err error) {
 	}
 	s.size, s.torn = 0, false
 	if err = s.append(slices.Concat(first, group)); err == nil {
-		err = syncDir(s.dir)
+		err = durable.SyncDir(s.dir)
 	}
 	if err != nil {
 		err = errors.Join(err, s.open.Close(), os.Remove(s.path))
@@ -371,14 +372,4 @@ func eachLineBackward(content io.ReaderAt, size int64, fn func(line []byte, end 
 		}
 	}
 	return nil
-}
-
-// syncDir makes new names in a directory durable.
-func syncDir(dir string) error {
-	directory, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = directory.Sync()
-	return errors.Join(err, directory.Close())
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
 
+	"landfall/appliance/durable"
 	"landfall/appliance/sitekey"
 )
 
@@ -189,7 +190,7 @@ func (c sealedCache) Put(_ context.Context, name string, data []byte) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	return writeFile(c.path(name), 0o600, sealed)
+	return durable.WriteFile(c.path(name), sealed, 0o600)
 }
 
 func (c sealedCache) Delete(_ context.Context, name string) error {

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/durable"
 	"landfall/appliance/sitekey"
 )
 
@@ -92,7 +93,7 @@ func LoadOrCreate(dir string, box *sitekey.Box) (*Authority, error) {
 	if present, err := os.ReadFile(public); err == nil && bytes.Equal(present, a.PEM()) {
 		return a, nil
 	}
-	if err := writeFile(public, 0o644, a.PEM()); err != nil {
+	if err := durable.WriteFile(public, a.PEM(), 0o644); err != nil {
 		return nil, fmt.Errorf("write the certificate of the appliance's authority: %w", err)
 	}
 	return a, nil
@@ -135,7 +136,7 @@ func create(dir string, box *sitekey.Box) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, writeFile(filepath.Join(dir, KeyFileName), 0o600, content)
+	return a, durable.WriteFile(filepath.Join(dir, KeyFileName), content, 0o600)
 }
 
 // authorityName returns a name that differs between appliances, so that a browser can hold the
@@ -212,36 +213,4 @@ func Fingerprint(certificate *x509.Certificate) string {
 		parts = append(parts, fmt.Sprintf("%02X", b))
 	}
 	return strings.Join(parts, ":")
-}
-
-// writeFile replaces a file. After a crash, the file is either complete or unchanged.
-func writeFile(path string, mode os.FileMode, content []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			if rest := os.Remove(file.Name()); !errors.Is(rest, fs.ErrNotExist) {
-				err = errors.Join(err, rest)
-			}
-		}
-	}()
-	if _, err = file.Write(content); err == nil {
-		err = file.Chmod(mode)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	directory, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(directory.Sync(), directory.Close())
 }

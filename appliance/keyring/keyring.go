@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"landfall/appliance/durable"
 	"landfall/store/seal"
 )
 
@@ -347,27 +348,9 @@ func (k *Keyring) complete(ctx context.Context, data []Sealed) error {
 	return nil
 }
 
-// replaceFile writes a file that only its owner may read. After a crash, the file is complete: old
-// or new.
-func replaceFile(path string, content []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return newError(err, "The file %s can't be written: %v.", path, err)
-	}
-	if _, err = file.Write(content); err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return newError(errors.Join(err, os.Remove(file.Name())), "The file %s can't be written: %v.", path, err)
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return newError(err, "The file %s can't be written: %v.", path, err)
-	}
-	if err = errors.Join(dir.Sync(), dir.Close()); err != nil {
+// replaceFile writes a file that only its owner may read.
+func replaceFile(path string, content []byte) error {
+	if err := durable.WriteFile(path, content, 0o600); err != nil {
 		return newError(err, "The file %s can't be written: %v.", path, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"landfall/appliance/durable"
 	"landfall/isogen"
 )
 
@@ -50,7 +51,7 @@ func (l *Library) addFile(e *entry, part *partial) error {
 	if err := os.Rename(path, l.path(e.id, isoEnding)); err != nil {
 		return err
 	}
-	if err := syncDir(l.options.Dir); err != nil {
+	if err := durable.SyncDir(l.options.Dir); err != nil {
 		return err
 	}
 	l.makeTable(l.path(e.id, isoEnding))

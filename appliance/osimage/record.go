@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"landfall/appliance/architecture"
+	"landfall/appliance/durable"
 	"landfall/isogen"
 )
 
@@ -160,7 +161,7 @@ func (l *Library) save(e *entry) error {
 	if err := os.Rename(path+newEnding, path); err != nil {
 		return err
 	}
-	return syncDir(l.options.Dir)
+	return durable.SyncDir(l.options.Dir)
 }
 
 func writeSynced(path string, data []byte) (err error) {
@@ -173,14 +174,6 @@ func writeSynced(path string, data []byte) (err error) {
 		return err
 	}
 	return file.Sync()
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // discard removes an entry's files, the record last. After a power failure, the next start finds

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"landfall/appliance/durable"
 )
 
 // The directories of the cache:
@@ -110,21 +112,13 @@ func sumOf(path string) (string, error) {
 
 // store syncs the directory of a complete installer and renames it to its key.
 func (l *Library) store(dir, key string) error {
-	if err := syncDir(dir); err != nil {
+	if err := durable.SyncDir(dir); err != nil {
 		return err
 	}
 	if err := os.Rename(dir, filepath.Join(l.installersDir(), key)); err != nil {
 		return err
 	}
-	return syncDir(l.installersDir())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDir(l.installersDir())
 }
 
 type kept struct {

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"landfall/appliance/durable"
 	"landfall/store/seal"
 )
 
@@ -151,39 +152,10 @@ func (k *Key) write() (err error) {
 			return fmt.Errorf("write the site's key: %w", err)
 		}
 	}
-	file, err := os.CreateTemp(k.dir, FileName+".*") // mode 0600
-	if err != nil {
+	if err := durable.WriteFile(filepath.Join(k.dir, FileName), pem.EncodeToMemory(&block), 0o600); err != nil {
 		return fmt.Errorf("write the site's key: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write the site's key: %w", err)
-			if rest := os.Remove(file.Name()); !errors.Is(rest, fs.ErrNotExist) {
-				err = errors.Join(err, rest)
-			}
-		}
-	}()
-	if _, err = file.Write(pem.EncodeToMemory(&block)); err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), filepath.Join(k.dir, FileName)); err != nil {
-		return err
-	}
-	return syncDir(k.dir)
-}
-
-// syncDir makes the directory's new entry durable: after a crash, a signature without its key would
-// be useless.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
+	return nil
 }
 
 // Sign returns the signature of data for a purpose. It has 64 bytes.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"landfall/appliance/access"
+	"landfall/appliance/durable"
 	"landfall/appliance/fault"
 )
 
@@ -241,7 +242,7 @@ func WriteCode(dir string, now time.Time) (code string, err error) {
 	if err = os.Rename(file.Name(), filepath.Join(dir, CodeFile)); err != nil {
 		return "", err
 	}
-	return code, syncDir(dir)
+	return code, durable.SyncDir(dir)
 }
 
 // giveToOwnerOf gives a file to the owner of a directory if root has made it.
@@ -258,15 +259,6 @@ func giveToOwnerOf(dir, file string) error {
 		return nil
 	}
 	return os.Chown(file, int(owner.Uid), int(owner.Gid))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
 }
 
 // RemoveCode removes the file of the setup code. A missing file is not an error.
