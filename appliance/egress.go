@@ -14,8 +14,8 @@ import (
 
 const ntpPort = "123"
 
-// newEgress returns the rules for requests by a person's word. The servers that the configuration
-// names are an administrator's word, so they are not checked.
+// newEgress returns the rules for requests that a person asked for. The servers that the
+// configuration names are an administrator's word, so they are not checked.
 func newEgress(config config.Config, configured *mirror.Rules, listening func() []net.Addr) (*egress.Rules, error) {
 	var servers []string
 	for _, image := range config.OSImages {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stored password went to whoever changed the BMC's address.
+// A stored password must not go to a person who changes the BMC's address.
 func TestPassword_removedWithTheAddress(t *testing.T) {
 	s := newTestSite(t)
 	b := s.startBMC("generic")

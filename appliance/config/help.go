@@ -80,9 +80,9 @@ var help = map[string]string{
 	"mirror.ca_bundle":   "CA certificates (PEM) of the mirror registry",
 	"mirror.pull_secret": "pull secret (JSON) with which the appliance extracts live ISOs from releases",
 
-	"egress.allow": "networks (CIDR), addresses and host names that requests by a person's word may reach, on top of " +
-		"the default",
-	"egress.deny": "networks (CIDR), addresses and host names that requests by a person's word may not reach",
+	"egress.allow": "networks (CIDR), addresses and host names to which people may make the appliance send requests, " +
+		"on top of the default",
+	"egress.deny": "networks (CIDR), addresses and host names to which people may not make the appliance send requests",
 
 	"images.agent":      "image of the discovery agent; default: from the release payload",
 	"images.installer":  "image of the installer that runs on hosts; default: from the release payload",

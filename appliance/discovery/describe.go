@@ -115,7 +115,7 @@ func (i *Images) Describe(ctx context.Context, infraEnvID string) (*Description,
 }
 
 // WithoutURLs returns a copy without the URLs of the images and of network boot. These URLs contain
-// tokens and codes, so that whoever knows one can download the image with its pull secret.
+// tokens and codes, so that a person who knows one can download the image with its pull secret.
 func (d *Description) WithoutURLs() *Description {
 	const reason = "only operators and administrators may see the addresses of images"
 	public := *d

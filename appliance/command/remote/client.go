@@ -106,11 +106,11 @@ func (c *Client) open() (*connection, error) {
 	if found.token == "" && stored != nil {
 		found.token, found.from = stored.Token, "the stored login"
 	}
-	pool, err := c.authorities(stored)
+	found.ca = cmp.Or(c.ca, os.Getenv(caVariable))
+	pool, err := authorities(found.ca, stored)
 	if err != nil {
 		return nil, err
 	}
-	found.ca = cmp.Or(c.ca, os.Getenv(caVariable))
 	found.http = &http.Client{Transport: &authorizing{
 		token: found.token, url: found.url, next: transport(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}),
 	}}
@@ -123,13 +123,15 @@ func transport(settings *tls.Config) *http.Transport {
 	return t
 }
 
-// authorities returns the certificate authorities that may have signed the appliance's certificate.
-func (c *Client) authorities(stored *Context) (*x509.CertPool, error) {
+// authorities returns the certificate authorities that may have signed the appliance's certificate:
+// those in the named file, in the context, or in the data directory of an appliance on this
+// machine.
+func authorities(named string, stored *Context) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if named := cmp.Or(c.ca, os.Getenv(caVariable)); named != "" {
+	if named != "" {
 		text, err := os.ReadFile(named)
 		if err != nil {
 			return nil, fmt.Errorf("read the certificate authority: %w", err)
@@ -144,7 +146,6 @@ func (c *Client) authorities(stored *Context) (*x509.CertPool, error) {
 		pool.AppendCertsFromPEM([]byte(stored.CA))
 		return pool, nil
 	}
-	// on the appliance's own machine
 	directory := cmp.Or(os.Getenv(config.EnvPrefix+"DATA_DIR"), config.Default().DataDir)
 	if text, err := os.ReadFile(filepath.Join(directory, caFile)); err == nil {
 		pool.AppendCertsFromPEM(text)
@@ -184,6 +185,16 @@ func (c *Client) HTTP() (*http.Client, error) {
 		return nil, err
 	}
 	return found.http, nil
+}
+
+// AuthorityFile returns the file with the authority that the caller named, by --ca or LANDFALL_CA,
+// or "".
+func (c *Client) AuthorityFile() (string, error) {
+	found, err := c.find()
+	if err != nil {
+		return "", err
+	}
+	return found.ca, nil
 }
 
 // Credentials returns the token, or "", and an HTTP client that trusts the appliance and does not

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"landfall/appliance/durable"
 )
 
 // Context is an appliance that a person uses, with the login at it.
@@ -64,7 +66,7 @@ func LoadContexts() (*Contexts, error) {
 
 // Save writes the file, readable by its owner only. After a crash, it is either the old or the new
 // one.
-func (c *Contexts) Save() (err error) {
+func (c *Contexts) Save() error {
 	if c.path == "" {
 		return errors.New("the login cannot be stored, because there is no home directory; set HOME or " +
 			"XDG_CONFIG_HOME")
@@ -76,16 +78,8 @@ func (c *Contexts) Save() (err error) {
 	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
 		return fmt.Errorf("write the contexts: %w", err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(c.path), ".contexts-*") // mode 0600
-	if err != nil {
+	if err := durable.WriteFile(c.path, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the contexts: %w", err)
-	}
-	_, err = file.Write(append(text, '\n'))
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), c.path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the contexts: %w", errors.Join(err, os.Remove(file.Name())))
 	}
 	return nil
 }

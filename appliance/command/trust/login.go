@@ -170,7 +170,11 @@ func hostOf(address string) string {
 // trust returns the certificate authority to store with the context, in PEM, or "" if the context
 // has it or none is needed.
 func (l *login) trust(ctx context.Context, client *remote.Client, address string) (string, error) {
-	if named := cmp.Or(l.ca, os.Getenv("LANDFALL_CA")); named != "" {
+	named, err := client.AuthorityFile()
+	if err != nil {
+		return "", err
+	}
+	if named != "" {
 		text, err := os.ReadFile(named)
 		if err != nil {
 			return "", fmt.Errorf("read the certificate authority: %w", err)
