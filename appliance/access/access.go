@@ -9,6 +9,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"landfall/appliance/fault"
 )
 
 // Role is what a person or a program may do. A role includes all smaller ones. The zero value may
@@ -43,6 +45,15 @@ func ParseRole(name string) (Role, error) {
 		return Role(i), nil
 	}
 	return None, fmt.Errorf("the role %q does not exist; the roles are viewer, operator and admin", name)
+}
+
+// CheckRole returns an error unless an account or a token can have the role. The error is a
+// sentence for the user.
+func CheckRole(role Role) error {
+	if !slices.Contains(Roles(), role) {
+		return fault.New(fault.Invalid, "the role is missing; choose viewer, operator or admin")
+	}
+	return nil
 }
 
 // MarshalText implements encoding.TextMarshaler.

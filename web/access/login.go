@@ -142,8 +142,8 @@ func (s *Service) logIn(c echo.Context) error {
 	if err := operation.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	return s.attempt(c, body.Kind, []string{limit.Account(body.Name)}, func(ctx context.Context) (people.Account,
-		error) {
+	keys := []string{limit.Account(body.Name)}
+	return s.attempt(c, body.Kind, keys, func(ctx context.Context) (people.Account, error) {
 		account, err := s.People.LogIn(ctx, body.Name, body.Password)
 		if errors.Is(err, people.ErrCredentials) && s.Directory != nil {
 			return s.logInDirectory(ctx, body.Name, body.Password)
@@ -213,12 +213,6 @@ func tooMany(c echo.Context, wait time.Duration) error {
 		unit)
 }
 
-// startBrowser starts a session and sends its secret as a cookie.
-func (s *Service) startBrowser(c echo.Context, account people.Account) error {
-	_, _, err := s.session(c, "cookie", account)
-	return err
-}
-
 // start starts a session and sends its secret, as a cookie or as a token.
 func (s *Service) start(c echo.Context, kind string, account people.Account) error {
 	secret, session, err := s.session(c, kind, account)
@@ -233,8 +227,8 @@ func (s *Service) start(c echo.Context, kind string, account people.Account) err
 	return answer(c, http.StatusOK, reply, nil)
 }
 
-// session starts a session. From then on, the request is the person's: the audit trail names the
-// person as the actor of the login.
+// session starts a session, and sets its cookie unless the kind is "token". It makes the person the
+// identity of the request, so that the audit trail names the person.
 func (s *Service) session(c echo.Context, kind string, account people.Account) (string, people.Session, error) {
 	r := c.Request()
 	secret, session, err := s.People.StartSession(r.Context(), account, people.Client{

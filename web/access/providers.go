@@ -76,7 +76,7 @@ func (s *Service) finishOIDC(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startBrowser(c, account); err != nil {
+	if _, _, err := s.session(c, "cookie", account); err != nil {
 		return err
 	}
 	// The cookie of the session is SameSite=Strict. Browsers would not send it after a redirect

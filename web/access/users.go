@@ -153,8 +153,7 @@ func (s *Service) setPassword(c echo.Context) error {
 	switch {
 	case own:
 		err = s.limited(c, []string{limit.Account(name)}, func() error {
-			return s.People.ChangePassword(ctx, name,
-				body.Old, body.New)
+			return s.People.ChangePassword(ctx, name, body.Old, body.New)
 		})
 	case caller.Role >= access.Administrator && !caller.Scope.Limited():
 		err = s.People.SetPassword(ctx, name, body.New)

@@ -218,7 +218,7 @@ func (p *People) Create(ctx context.Context, wanted NewAccount) (Account, error)
 	if err != nil {
 		return Account{}, err
 	}
-	if err := checkRole(wanted.Role); err != nil {
+	if err := access.CheckRole(wanted.Role); err != nil {
 		return Account{}, err
 	}
 	if err := checkPassword(name, wanted.Password); err != nil {
@@ -237,13 +237,6 @@ func (p *People) Create(ctx context.Context, wanted NewAccount) (Account, error)
 	made := p.newAccount(name, wanted.Role, wanted.Scope)
 	made.Password = password
 	return p.add(ctx, made)
-}
-
-func checkRole(role access.Role) error {
-	if !slices.Contains(access.Roles(), role) {
-		return fault.New(fault.Invalid, "the role is missing; choose viewer, operator or admin")
-	}
-	return nil
 }
 
 func (p *People) newAccount(name string, role access.Role, scope access.Scope) *account {
@@ -302,7 +295,7 @@ func (p *People) Update(ctx context.Context, name string, change Change) (Accoun
 	}
 	changed := *held
 	if change.Role != nil {
-		if err := checkRole(*change.Role); err != nil {
+		if err := access.CheckRole(*change.Role); err != nil {
 			return Account{}, err
 		}
 		changed.Role = *change.Role
@@ -484,7 +477,7 @@ func (p *People) LogInExternal(ctx context.Context, person External, wanted NewA
 		return Account{}, fault.New(fault.Conflict,
 			"there is no administrator yet; make the first one with the setup code")
 	}
-	if err := checkRole(wanted.Role); err != nil {
+	if err := access.CheckRole(wanted.Role); err != nil {
 		return Account{}, err
 	}
 	if held == nil {

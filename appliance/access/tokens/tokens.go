@@ -149,8 +149,8 @@ func (t *Tokens) Create(ctx context.Context, wanted NewToken) (text string, _ To
 	if err != nil {
 		return "", Token{}, err
 	}
-	if !slices.Contains(access.Roles(), wanted.Role) {
-		return "", Token{}, fault.New(fault.Invalid, "the role is missing; choose viewer, operator or admin")
+	if err := access.CheckRole(wanted.Role); err != nil {
+		return "", Token{}, err
 	}
 	t.changes.Lock()
 	defer t.changes.Unlock()
