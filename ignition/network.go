@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -145,9 +146,22 @@ func eachHost(n int, do func(i int)) {
 	workers.Wait()
 }
 
+// placeholderNIC is an interface in an unfinished description of the Assisted Installer's UI. The UI
+// stores what its form has so far. Missing addresses are 0.0.0.0 or 0::0, of the interface DUMMY4 or
+// DUMMY6 (openshift-assisted/assisted-installer-ui, staticIp/data/dummyData.ts).
+var placeholderNIC = regexp.MustCompile(`(?m)^[ -]*name: DUMMY[46](\.\d+)?$`)
+
+// isUnfinished reports whether the UI has not finished the description. Such a description is
+// accepted, and has no effect on any machine.
+func (h HostNetwork) isUnfinished() bool { return placeholderNIC.MatchString(h.YAML) }
+
 // planHost reads the description of a host.
 func planHost(host HostNetwork) (planned plannedHost, fault *NetworkFault) {
 	planned.HostNetwork = host
+	if host.isUnfinished() {
+		planned.state = &hostState{}
+		return planned, nil
+	}
 	if planned.nics, fault = host.nics(); fault != nil {
 		return planned, fault
 	}
@@ -162,7 +176,11 @@ func planHost(host HostNetwork) (planned plannedHost, fault *NetworkFault) {
 func (p *networkPlan) hostFiles(policies bool) ([]File, error) {
 	perHost := make([][]File, len(p.hosts))
 	failed := make([]error, len(p.hosts))
-	eachHost(len(p.hosts), func(i int) { perHost[i], failed[i] = p.hosts[i].directory(i, policies) })
+	eachHost(len(p.hosts), func(i int) {
+		if !p.hosts[i].isUnfinished() {
+			perHost[i], failed[i] = p.hosts[i].directory(i, policies)
+		}
+	})
 	return slices.Concat(perHost...), errors.Join(failed...)
 }
 

@@ -33,7 +33,7 @@ func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Claims) 
 			continue
 		}
 		shown.Beyond, shown.Addresses, shown.Files = host.beyond, host.addresses(i), host.files
-		if plan.form == byNmstate {
+		if plan.form == byNmstate && !host.isUnfinished() {
 			policy, err := nmPolicy(host.state.document, host.nics)
 			if err != nil {
 				return nil, fmt.Errorf("host %d: %w", i, err)
