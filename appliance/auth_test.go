@@ -1,7 +1,9 @@
 package appliance_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -247,6 +249,47 @@ func TestAuth_endedSessionsAndTokens(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, a.call(a.admin, http.MethodPut, "/api/landfall/v1/users/ada/password",
 		object{"old": password, "new": password + "!"}).status)
 	require.Equal(t, http.StatusUnauthorized, whoami(a.admin))
+}
+
+func TestAuth_streamsEndWithTheirToken(t *testing.T) {
+	s := newSite(t)
+	s.config.Kubernetes.Enabled = true
+	a := startAuthenticated(t, s)
+	eventually(t, "the Kubernetes API is ready", func() bool {
+		return a.call(a.trusted, http.MethodGet, "/readyz", nil).status == http.StatusOK
+	})
+	operator, _ := a.program("operator")
+	admin, _ := a.program("admin")
+	paths := []string{"/api/landfall/v1/feed", "/api/v1/namespaces?watch=true", "/api/v1/watch/namespaces",
+		"/apis/hive.openshift.io/v1/clusterdeployments?watch=1"}
+	open := func(as *http.Client, path string) io.ReadCloser {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+path, nil)
+		require.NoError(t, err)
+		response, err := as.Do(request)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, response.Body.Close()) })
+		require.Equal(t, http.StatusOK, response.StatusCode, path)
+		return response.Body
+	}
+	var streams []io.Reader
+	for _, path := range paths {
+		streams = append(streams, open(operator, path))
+	}
+	valid := open(admin, paths[0])
+	require.Equal(t, http.StatusNoContent, a.call(a.admin, http.MethodDelete, "/api/landfall/v1/tokens/operator",
+		nil).status)
+	for _, stream := range streams {
+		_, err := io.Copy(io.Discard, stream) // does not return while the stream goes on
+		require.NoError(t, err)
+	}
+	a.call(a.admin, http.MethodPost, apiPath+"/clusters", object{"name": "later",
+		"openshift_version": s.release.Version, "base_dns_domain": "site.test",
+		"pull_secret": pullSecret}).read(t, http.StatusCreated, new(object))
+	lines := bufio.NewScanner(valid)
+	for lines.Scan() && lines.Text() != "event: change" {
+	}
+	require.NoError(t, lines.Err(), "streams of valid tokens go on")
+	require.Equal(t, "event: change", lines.Text())
 }
 
 // TestAuth_scopeLimitsListsAndChanges checks a token for one of two clusters.

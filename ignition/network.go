@@ -146,9 +146,9 @@ func eachHost(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// placeholderNIC is an interface in an unfinished description of the Assisted Installer's UI. The UI
-// stores what its form has so far. Missing addresses are 0.0.0.0 or 0::0, of the interface DUMMY4 or
-// DUMMY6 (openshift-assisted/assisted-installer-ui, staticIp/data/dummyData.ts).
+// placeholderNIC is an interface in an unfinished description of the Assisted Installer's UI. The
+// UI stores what its form has so far. Missing addresses are 0.0.0.0 or 0::0, of the interface
+// DUMMY4 or DUMMY6 (openshift-assisted/assisted-installer-ui, staticIp/data/dummyData.ts).
 var placeholderNIC = regexp.MustCompile(`(?m)^[ -]*name: DUMMY[46](\.\d+)?$`)
 
 // isUnfinished reports whether the UI has not finished the description. Such a description is

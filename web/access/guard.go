@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
@@ -32,7 +33,8 @@ const headerAgent = "X-Secret-Key"
 
 // Sessions finds the person of a session. Package people implements it.
 type Sessions interface {
-	Session(secret string) (access.Identity, bool)
+	// With isUse, the session's time without a use begins again.
+	Session(secret string, isUse bool) (access.Identity, bool)
 }
 
 // Tokens finds the program of a token. Package tokens implements it.
@@ -81,13 +83,20 @@ type Options struct {
 	// LinksOnly is for a listener without TLS that other machines reach. It accepts agents' tokens
 	// and links, but no credentials of people and programs.
 	LinksOnly bool
+	// Clock times the checks of endless responses; nil means the real clock.
+	Clock clockwork.Clock
 }
 
 // Guard applies the access rules of operations.
 type Guard struct{ options Options }
 
 // New returns a guard.
-func New(options Options) *Guard { return &Guard{options} }
+func New(options Options) *Guard {
+	if options.Clock == nil {
+		options.Clock = clockwork.NewRealClock()
+	}
+	return &Guard{options}
+}
 
 // Wrap returns the operation's handler behind the check of its access rule. The handler finds the
 // identity in the context of its request.
@@ -99,7 +108,13 @@ func (g *Guard) Wrap(o operation.Operation) echo.HandlerFunc {
 			return g.refuse(c, o, identity, err)
 		}
 		r := c.Request()
-		c.SetRequest(r.WithContext(access.With(r.Context(), identity)))
+		ctx := access.With(r.Context(), identity)
+		if isEndless(o, r) {
+			var stop func()
+			ctx, stop = g.whileValid(ctx, r, identity)
+			defer stop()
+		}
+		c.SetRequest(r.WithContext(ctx))
 		return o.Handler(c)
 	}
 }
@@ -125,7 +140,7 @@ func (g *Guard) admit(c echo.Context, o operation.Operation) (access.Identity, e
 	if g.options.Open {
 		return access.Identity{Kind: access.Open, Role: access.Administrator}, nil
 	}
-	identity, failure := g.identify(r)
+	identity, failure := g.identify(r, isUse(o, r))
 	switch {
 	case rule.Public, rule.CheckedBy != "":
 		return identity, nil
@@ -205,16 +220,17 @@ func (g *Guard) admitLink(c echo.Context) (access.Identity, error) {
 	return access.Identity{Kind: access.Link}, nil
 }
 
-// identify returns the identity of a request's credentials. Without credentials, it is Nobody.
-func (g *Guard) identify(r *http.Request) (access.Identity, error) {
+// identify returns the identity of a request's credentials. Without credentials, it is Nobody. With
+// isUse, the request is a use of its session.
+func (g *Guard) identify(r *http.Request, isUse bool) (access.Identity, error) {
 	if g.options.LinksOnly {
 		return access.Identity{}, nil
 	}
 	if token, ok := bearer(r); ok {
-		return g.bearerIdentity(r, token)
+		return g.bearerIdentity(r, token, isUse)
 	}
 	if secret := sessionCookie(r); secret != "" {
-		if identity, ok := g.options.Sessions.Session(secret); ok {
+		if identity, ok := g.options.Sessions.Session(secret, isUse); ok {
 			return identity, nil
 		}
 		return access.Identity{}, problem.Unauthorized("the session has ended; log in again")
@@ -222,11 +238,11 @@ func (g *Guard) identify(r *http.Request) (access.Identity, error) {
 	return access.Identity{}, nil
 }
 
-func (g *Guard) bearerIdentity(r *http.Request, token string) (access.Identity, error) {
+func (g *Guard) bearerIdentity(r *http.Request, token string, isUse bool) (access.Identity, error) {
 	if identity, ok := g.options.Tokens.Check(token); ok {
 		return identity, nil
 	}
-	if identity, ok := g.options.Sessions.Session(token); ok {
+	if identity, ok := g.options.Sessions.Session(token, isUse); ok {
 		return identity, nil
 	}
 	if g.options.Bearers != nil {

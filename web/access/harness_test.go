@@ -60,9 +60,9 @@ func newService(t *testing.T, change func(*access.Service)) *service {
 	if change != nil {
 		change(s.Service)
 	}
-	guard := access.New(access.Options{Sessions: s.People, Tokens: s.Tokens})
+	guard := access.New(access.Options{Sessions: s.People, Tokens: s.Tokens, Clock: clock})
 	server := web.New(web.Options{Hosts: web.NewHosts(host), Wrap: guard.Wrap})
-	require.NoError(t, server.Register(s.Operations()...))
+	require.NoError(t, server.Register(append(s.Operations(), s.endless())...))
 	s.Server = httptest.NewTLSServer(server)
 	t.Cleanup(s.Close)
 	return s

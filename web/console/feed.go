@@ -69,6 +69,7 @@ func FeedOperations(options Feed) []operation.Operation {
 	return []operation.Operation{
 		{ID: "followChanges", Method: http.MethodGet, Path: FeedRoute, Access: operation.For(access.Viewer).OfOwn(),
 			Handler:    f.serve,
+			Endless:    func(*http.Request) bool { return true },
 			Summary:    "Follow the changes of all objects, as Server-Sent Events",
 			Parameters: []operation.Parameter{{Name: "Last-Event-ID", In: "header"}},
 			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400}},

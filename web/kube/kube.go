@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,10 +85,15 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return loopback{s}.RoundTrip(r)
 }
 
+// isWatch reports whether a request is a watch, whose response does not end on its own.
+func isWatch(r *http.Request) bool {
+	return r.URL.Query().Has("watch") || strings.Contains(r.URL.Path, "/watch/")
+}
+
 // ServeHTTP answers a request of the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if handler := s.handler.Load(); handler != nil {
-		if r.URL.Query().Has("watch") { // a watch does not end on its own
+		if isWatch(r) {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.stopping, cancel)()

@@ -21,7 +21,7 @@ func (s *Server) Operations() []operation.Operation {
 	var all []operation.Operation
 	for _, path := range routes() {
 		all = append(all, operation.Operation{Method: operation.Any, Path: path,
-			Access: operation.CheckedBy("the Kubernetes API"), Quiet: true,
+			Access: operation.CheckedBy("the Kubernetes API"), Quiet: true, Endless: isWatch,
 			Handler: func(c echo.Context) error {
 				s.ServeHTTP(notifying{c.Response()}, c.Request())
 				return nil

@@ -37,6 +37,9 @@ type Operation struct {
 	// Streams marks an operation whose handler processes a large body as it arrives, and does not
 	// hold it in memory.
 	Streams bool
+	// Endless reports whether the response to a request does not end on its own; nil means that all
+	// responses do. An endless response ends when the credentials of its request become invalid.
+	Endless func(r *http.Request) bool
 	// Quiet marks an operation with very frequent requests. Successful requests are logged at debug
 	// level only.
 	Quiet bool

@@ -31,7 +31,7 @@ func BenchmarkSession(b *testing.B) {
 	p, secret := newPeople(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := p.Session(secret); !ok {
+		if _, ok := p.Session(secret, true); !ok {
 			b.Fatal("the session has ended")
 		}
 	}

@@ -89,6 +89,6 @@ func (s *site) logIn(name string) string {
 
 // loggedIn reports whether a session is open.
 func (s *site) loggedIn(secret string) bool {
-	_, ok := s.Session(secret)
+	_, ok := s.Session(secret, true)
 	return ok
 }

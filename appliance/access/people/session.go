@@ -206,8 +206,9 @@ func printable(text string) string {
 func digestOf(secret string) digest { return sha256.Sum256([]byte(secret)) }
 
 // Session returns the identity of a person by the secret of a session. ok is false if there is no
-// such session, or if it has ended. It reads no row.
-func (p *People) Session(secret string) (identity access.Identity, ok bool) {
+// such session, or if it has ended. With isUse, the session's time without a use begins again. It
+// reads no row.
+func (p *People) Session(secret string, isUse bool) (identity access.Identity, ok bool) {
 	sum := digestOf(secret)
 	p.mu.RLock()
 	s, ok := p.sessions[sum]
@@ -219,7 +220,9 @@ func (p *People) Session(secret string) (identity access.Identity, ok bool) {
 	if p.left(s, now) <= 0 {
 		return access.Identity{}, false
 	}
-	s.used.Store(int64(now))
+	if isUse {
+		s.used.Store(int64(now))
+	}
 	return s.identity, true
 }
 

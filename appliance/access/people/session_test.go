@@ -20,7 +20,7 @@ func TestSession_identity(t *testing.T) {
 		Scope: access.Scope{InfraEnvs: []string{"e1"}}})
 	require.NoError(t, err)
 	secret := s.logIn("ana")
-	identity, ok := s.Session(secret)
+	identity, ok := s.Session(secret, true)
 	require.True(t, ok)
 	require.Equal(t, access.Identity{Kind: access.Person, Name: "ana", Role: access.Operator,
 		Scope: access.Scope{InfraEnvs: []string{"e1"}}, Session: s.Sessions("ana")[0].ID}, identity)
@@ -46,6 +46,18 @@ func TestSession_endsByTime(t *testing.T) {
 	}
 	s.clock.Advance(time.Hour)
 	require.False(t, s.loggedIn(busy), "in all")
+}
+
+func TestSession_onlyUsesProlong(t *testing.T) {
+	s := newSite(t)
+	s.setUp()
+	secret := s.logIn("admin")
+	s.clock.Advance(people.DefaultIdle - time.Second)
+	_, open := s.Session(secret, false)
+	require.True(t, open)
+	s.clock.Advance(time.Second)
+	_, open = s.Session(secret, false)
+	require.False(t, open)
 }
 
 func TestSession_afterAStop(t *testing.T) {
@@ -174,7 +186,7 @@ func TestSession_concurrentUse(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				s.Session(secret)
+				s.Session(secret, true)
 				s.Sessions("")
 				_ = s.EndSession(context.Background(), session.ID)
 				if s.loggedIn(secret) {
