@@ -94,7 +94,7 @@ test-directory:
 # Data keys sealed with an emulated TPM, Debian's swtpm.
 test-tpm:
 	.ci/install-swtpm
-	CGO_ENABLED=0 go test -tags $(TAGS),tpm ./appliance/keyring/tpmtest
+	CGO_ENABLED=0 go test -tags $(TAGS),tpm ./appliance/keyring
 
 # Keyfiles with a real NetworkManager. If network namespaces are not permitted, NetworkManager is
 # not started, and a message reports this.
@@ -127,7 +127,7 @@ lint-go: assets/ui/index.html
 	CGO_ENABLED=0 go vet -tags $(TAGS),boot,libvirt ./isogen/boottest/...
 	CGO_ENABLED=0 go vet -tags $(TAGS),registry ./appliance/mirror/registrytest/...
 	CGO_ENABLED=0 go vet -tags $(TAGS),slapd ./appliance/access/ldaptest
-	CGO_ENABLED=0 go vet -tags $(TAGS),tpm ./appliance/keyring/tpmtest
+	CGO_ENABLED=0 go vet -tags $(TAGS),tpm ./appliance/keyring
 	CGO_ENABLED=0 go vet -tags $(TAGS),networkmanager,namespaces ./ignition/networkmanagertest
 	CGO_ENABLED=0 go tool staticcheck ./...
 	CGO_ENABLED=0 go test -count 1 -run '^Test(Columns|Names|Commands)' .

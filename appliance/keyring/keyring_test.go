@@ -27,7 +27,8 @@ type place struct {
 	options keyring.Options
 }
 
-// methods returns the methods that need no other program. Package tpmtest tests the method TPM.
+// methods returns the methods that need no other program. The file swtpm_test.go tests the method
+// TPM.
 func methods() []keyring.Method {
 	return slices.DeleteFunc(keyring.Methods(), func(with keyring.Method) bool { return with == keyring.TPM })
 }

@@ -1,10 +1,11 @@
 //go:build tpm
 
-package tpmtest
+// Tests of the method TPM with the TPM emulator swtpm.
+
+package keyring_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net"
 	"os"
@@ -19,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/keyring"
-	"landfall/store/seal"
 )
 
 // emulator is a running TPM emulator.
@@ -57,47 +57,21 @@ func (e emulator) open(t *testing.T) transport.TPMCloser {
 	return tpm
 }
 
-// place is a data directory whose data key is sealed with a TPM.
-type place struct {
-	*testing.T
-	dir     string
-	options keyring.Options
-	tpm     emulator
+// tpmPlace is a data directory with a TPM for its data key.
+type tpmPlace struct {
+	*place
+	tpm emulator
 }
 
-func newPlace(t *testing.T) *place {
+func newTPMPlace(t *testing.T) *tpmPlace {
 	t.Helper()
-	tpm := startTPM(t)
-	p := &place{T: t, dir: t.TempDir(), tpm: tpm, options: keyring.Options{TPMDevice: tpm.socket,
-		PassphraseFile: filepath.Join(t.TempDir(), "passphrase")}}
-	require.NoError(t, os.WriteFile(p.options.PassphraseFile, []byte("correct horse\n"), 0o600))
+	p := &tpmPlace{newPlace(t), startTPM(t)}
+	p.options.TPMDevice = p.tpm.socket
 	return p
 }
 
-func (p *place) open(with keyring.Method) (*keyring.Keyring, *seal.Ring) {
-	p.Helper()
-	p.options.With = with
-	k := keyring.New(p.dir, p.options)
-	ring, err := k.Open(false)
-	require.NoError(p, err)
-	return k, ring
-}
-
-func (p *place) files() map[string]string {
-	p.Helper()
-	found := map[string]string{}
-	entries, err := os.ReadDir(p.dir)
-	require.NoError(p, err)
-	for _, entry := range entries {
-		text, err := os.ReadFile(filepath.Join(p.dir, entry.Name()))
-		require.NoError(p, err)
-		found[entry.Name()] = string(text)
-	}
-	return found
-}
-
 // parameters changes the parameters of the TPM in data.key.
-func (p *place) parameters(change func(map[string][]byte)) {
+func (p *tpmPlace) parameters(change func(map[string][]byte)) {
 	p.Helper()
 	path := filepath.Join(p.dir, keyring.FileName)
 	text, err := os.ReadFile(path)
@@ -115,7 +89,7 @@ func (p *place) parameters(change func(map[string][]byte)) {
 }
 
 func TestTPM_opensAgain(t *testing.T) {
-	p := newPlace(t)
+	p := newTPMPlace(t)
 	_, ring := p.open(keyring.TPM)
 	require.Len(t, p.files(), 1, "there is only data.key")
 	for range 20 { // more often than the TPM has slots for keys and sessions
@@ -126,7 +100,7 @@ func TestTPM_opensAgain(t *testing.T) {
 }
 
 func TestTPM_methodCanChange(t *testing.T) {
-	p := newPlace(t)
+	p := newTPMPlace(t)
 	_, first := p.open(keyring.File)
 	for _, with := range []keyring.Method{keyring.TPM, keyring.Passphrase, keyring.TPM, keyring.File} {
 		k, ring := p.open(with)
@@ -138,7 +112,7 @@ func TestTPM_methodCanChange(t *testing.T) {
 }
 
 func TestTPM_copySealedOtherwiseOpensWithoutIt(t *testing.T) {
-	p := newPlace(t)
+	p := newTPMPlace(t)
 	_, ring := p.open(keyring.Passphrase)
 	kept := p.files()[keyring.FileName]
 	p.open(keyring.TPM)
@@ -148,18 +122,10 @@ func TestTPM_copySealedOtherwiseOpensWithoutIt(t *testing.T) {
 	require.Equal(t, ring.Keys(), again.Keys())
 }
 
-// data is stored data that opens its data directory while it is sealed again.
-type data struct{ during func() }
-
-func (d data) Reseal(context.Context) error {
-	d.during()
-	return nil
-}
-
 func TestTPM_rotates(t *testing.T) {
-	p := newPlace(t)
+	p := newTPMPlace(t)
 	k, ring := p.open(keyring.TPM)
-	require.NoError(t, k.Rotate(t.Context(), data{func() {
+	require.NoError(t, k.Rotate(t.Context(), &data{during: func() {
 		_, halfway := p.open("") // as after kill -9
 		require.Len(t, halfway.Keys(), 2)
 	}}))
@@ -169,24 +135,24 @@ func TestTPM_rotates(t *testing.T) {
 
 func TestTPM_whatDoesNotFitChangesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		damage func(*place)
+		damage func(*tpmPlace)
 		want   string
 	}{
-		"another TPM": {func(p *place) { p.options.TPMDevice = startTPM(p.T).socket }, "did not seal the data key"},
-		"cleared TPM": {func(p *place) {
+		"another TPM": {func(p *tpmPlace) { p.options.TPMDevice = startTPM(p.T).socket }, "did not seal the data key"},
+		"cleared TPM": {func(p *tpmPlace) {
 			tpm := p.tpm.open(p.T)
 			_, err := tpm2.Clear{AuthHandle: tpm2.TPMRHLockout}.Execute(tpm)
 			require.NoError(p, err)
 			require.NoError(p, tpm.Close())
 		}, "did not seal the data key, or was cleared since"},
-		"owner with a password": {func(p *place) {
+		"owner with a password": {func(p *tpmPlace) {
 			tpm := p.tpm.open(p.T)
 			_, err := tpm2.HierarchyChangeAuth{AuthHandle: tpm2.TPMRHOwner,
 				NewAuth: tpm2.TPM2BAuth{Buffer: []byte("secret")}}.Execute(tpm)
 			require.NoError(p, err)
 			require.NoError(p, tpm.Close())
 		}, "has a password, which Landfall does not know"},
-		"full TPM": {func(p *place) {
+		"full TPM": {func(p *tpmPlace) {
 			tpm := p.tpm.open(p.T)
 			for {
 				_, err := tpm2.CreatePrimary{PrimaryHandle: tpm2.TPMRHOwner,
@@ -197,21 +163,21 @@ func TestTPM_whatDoesNotFitChangesNothing(t *testing.T) {
 				}
 			}
 		}, "Other programs use the TPM at "},
-		"no TPM": {func(p *place) { p.options.TPMDevice = filepath.Join(p.TempDir(), "none") },
+		"no TPM": {func(p *tpmPlace) { p.options.TPMDevice = filepath.Join(p.TempDir(), "none") },
 			"needs a TPM 2.0 at "},
-		"damaged key": {func(p *place) {
+		"damaged key": {func(p *tpmPlace) {
 			p.parameters(func(fields map[string][]byte) { fields["private"][40] ^= 1 })
 		}, "The parameters of the TPM in data.key are damaged"},
-		"no key": {func(p *place) {
+		"no key": {func(p *tpmPlace) {
 			p.parameters(func(fields map[string][]byte) { fields["private"] = nil })
 		}, "The parameters of the TPM in data.key are damaged"},
-		"no public part": {func(p *place) {
+		"no public part": {func(p *tpmPlace) {
 			p.parameters(func(fields map[string][]byte) { fields["public"] = nil })
 		}, "The parameters of the TPM in data.key are damaged"},
 	} {
 		for _, with := range []keyring.Method{"", keyring.File} {
 			t.Run(name+" "+string(with), func(t *testing.T) {
-				p := newPlace(t)
+				p := newTPMPlace(t)
 				p.open(keyring.TPM)
 				c.damage(p)
 				before := p.files()
@@ -227,7 +193,7 @@ func TestTPM_whatDoesNotFitChangesNothing(t *testing.T) {
 }
 
 func TestTPM_failedChangeKeepsTheMethod(t *testing.T) {
-	p := newPlace(t)
+	p := newTPMPlace(t)
 	_, first := p.open(keyring.File)
 	before := p.files()
 	device := p.options.TPMDevice
