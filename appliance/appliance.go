@@ -223,6 +223,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	prover := site.NewProver(site.ProverOptions{
 		Rules: a.rules, Releases: a.releases, DB: a.db, Version: version, Logger: logger,
+		Signed: a.policy.SignatureCheck(),
 	})
 	sealed, err := a.siteKey.Box(engine.SecretsPurpose, nil)
 	if err != nil {

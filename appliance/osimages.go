@@ -74,7 +74,8 @@ func newReleasePolicy(config config.Config, rules *site.Rules, db *store.DB) (*t
 	if err != nil {
 		return nil, err
 	}
-	options := trust.Options{DB: db, Keys: keys, Signatures: rules.SignaturesOf, Resolve: rules.Digest}
+	options := trust.Options{DB: db, Keys: keys, Signatures: rules.SignaturesOf, Signed: rules.Signed,
+		Sigstore: rules.Sigstore, Resolve: rules.Digest}
 	for _, image := range config.ReleaseImages {
 		options.Configured = append(options.Configured, image.URL)
 	}

@@ -68,7 +68,7 @@ var help = map[string]string{
 	"os_image_proxy": "URL of the proxy for downloads of live ISOs; " +
 		"default: the environment's HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
 	"release_images": "OpenShift releases available for clusters, as YAML",
-	"releases.signing_keys": "files with the OpenPGP public keys whose signatures allow a release, " +
+	"releases.signing_keys": "files with the public keys (OpenPGP or PEM) whose signatures allow a release, " +
 		"in addition to release_images",
 	"installer.user":    "user as which openshift-install runs, if the appliance runs as root; default: nobody",
 	"installer.network": "let openshift-install use the network",

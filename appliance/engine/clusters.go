@@ -33,7 +33,11 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		return nil, err
 	}
 	if e.options.ReleasePolicy != nil {
-		if err := e.options.ReleasePolicy.CheckName(ctx, row.API.OcpReleaseImage); err != nil {
+		secret, err := e.credentials(row.PullSecret)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.options.ReleasePolicy.CheckName(ctx, row.API.OcpReleaseImage, secret); err != nil {
 			return nil, err
 		}
 	}

@@ -65,7 +65,7 @@ type ReleasePolicy interface {
 	// Check returns an error unless the release with the digest may be used. pullSpec is its name.
 	Check(ctx context.Context, pullSpec, digest string, secret authn.Keychain) error
 	// CheckName is like Check for a release that is not resolved yet. It accepts a tag.
-	CheckName(ctx context.Context, pullSpec string) error
+	CheckName(ctx context.Context, pullSpec string, secret authn.Keychain) error
 }
 
 // Mirror provides the site's mirror rules; *mirror.Rules implements it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
@@ -22,13 +23,9 @@ import (
 // The result is stored, so that hosts can boot while the registry is unavailable.
 func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	secret string) (*release.Payload, error) {
-	secret, err := record.OpenSecret(e.options.Secrets, secret)
+	credentials, err := e.credentials(secret)
 	if err != nil {
 		return nil, err
-	}
-	credentials, err := mirror.ParsePullSecret(secret)
-	if err != nil {
-		return nil, &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
 	}
 	payload, err := releases.Payload(ctx, pullSpec, arch, credentials)
 	if err != nil {
@@ -49,6 +46,19 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 		e.options.Logger.Warn("A release payload could not be cached.", "release", payload.Image, "error", err)
 	}
 	return payload, nil
+}
+
+// credentials returns the credentials of a stored pull secret.
+func (e *Engine) credentials(secret string) (authn.Keychain, error) {
+	secret, err := record.OpenSecret(e.options.Secrets, secret)
+	if err != nil {
+		return nil, err
+	}
+	credentials, err := mirror.ParsePullSecret(secret)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
+	}
+	return credentials, nil
 }
 
 // agentImage returns the pull spec of an infra-env's agent. If it is not stored, agentImage reads

@@ -49,8 +49,14 @@ func write(cmd *cobra.Command, list *trust.List) error {
 	fmt.Fprintln(table, "DIGEST\tALLOWED BY\tSINCE\tPULL SPEC")
 	for _, release := range list.Releases {
 		by, since := "configuration", "-"
-		if release.Source == trust.SourceAdministrator {
+		switch {
+		case release.Source == trust.SourceAdministrator:
 			by, since = release.By, release.At.Format(time.RFC3339)
+		case release.Source == trust.SourceSigned:
+			by = "signature of " + release.SignedBy.Owner
+		}
+		if release.Source != trust.SourceSigned && release.SignedBy != nil {
+			by += " and signature of " + release.SignedBy.Owner
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", orDash(release.Digest), by, since, orDash(release.PullSpec))
 	}

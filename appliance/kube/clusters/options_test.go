@@ -82,7 +82,7 @@ func (notAllowed) Check(_ context.Context, pullSpec, digest string, _ authn.Keyc
 	return &trust.NotAllowedError{PullSpec: pullSpec, Digest: digest}
 }
 
-func (notAllowed) CheckName(context.Context, string) error { return nil }
+func (notAllowed) CheckName(context.Context, string, authn.Keychain) error { return nil }
 
 func TestImageSet_releaseNotAllowed(t *testing.T) {
 	b := newSite(t, func(o *engine.Options) { o.ReleasePolicy = notAllowed{} })

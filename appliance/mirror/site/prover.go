@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
@@ -69,6 +70,8 @@ type ProverOptions struct {
 	DB       *store.DB
 	Version  string // of the program, for the User-Agent
 	Logger   *slog.Logger
+	// Signed reports whether a key of the configuration signed a release; nil without such keys.
+	Signed func(ctx context.Context, pullSpec, digest string, secret authn.Keychain) (bool, error)
 }
 
 // Prover proves releases on the site's mirror and keeps the latest proofs. It implements
@@ -77,6 +80,7 @@ type Prover struct {
 	rules    *Rules
 	prover   *prover.Prover
 	releases *release.Library
+	signed   func(ctx context.Context, pullSpec, digest string, secret authn.Keychain) (bool, error)
 	clock    clockwork.Clock
 	log      *slog.Logger
 
@@ -90,7 +94,7 @@ type Prover struct {
 func NewProver(options ProverOptions) *Prover {
 	clock := clockwork.NewRealClock()
 	return &Prover{
-		rules: options.Rules, releases: options.Releases, clock: clock, log: options.Logger,
+		rules: options.Rules, releases: options.Releases, signed: options.Signed, clock: clock, log: options.Logger,
 		prover: prover.New(prover.Options{Client: options.Rules.client,
 			Proven: &provenBlobs{db: options.DB, clock: clock}, UserAgent: "landfall/" + options.Version}),
 		listed: map[string][]string{}, proven: map[string][sha256.Size]byte{},
@@ -145,6 +149,10 @@ func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRe
 			progress(now.Images, now.Total)
 		}
 	})
+	warning := ""
+	if err == nil {
+		warning = p.signatureWarning(ctx, report, request.Secret)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -156,6 +164,9 @@ func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRe
 			"The mirror rules contain no signature of the release. Installations don't need a signature; upgrades to "+
 				"this release do.")
 	}
+	if warning != "" {
+		report.Warnings = append(report.Warnings, warning)
+	}
 	proof.State, proof.Report, proof.Message = ProofDone, report, report.Summary()
 	proof.Images, proof.Total, proof.Gaps, proof.Complete = len(report.Results), len(report.Results), report.Gaps(),
 		report.Complete()
@@ -164,6 +175,21 @@ func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRe
 		proof.Gaps,
 		"requests", report.Requests, "took", report.Took.Round(time.Millisecond))
 	return report, nil
+}
+
+// signatureWarning returns a warning if no key of the configuration signed a release, or "".
+func (p *Prover) signatureWarning(ctx context.Context, report *prover.ReleaseReport, secret authn.Keychain) string {
+	if p.signed == nil || report.Unread || report.Digest == "" {
+		return ""
+	}
+	switch signed, err := p.signed(ctx, report.PullSpec, report.Digest, secret); {
+	case err != nil:
+		return "The signature of the release could not be read: " + sentence.Ending(err)
+	case signed:
+		return ""
+	}
+	return "The release has no signature by a key in releases.signing_keys. It may be used only if release_images " +
+		"names it or an administrator allowed it."
 }
 
 // countArrived counts the images of the release's last shopping list that the mirror holds now. It

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -296,6 +297,31 @@ func (r *Rules) SignaturesOf(digest string) [][]byte {
 		signatures = append(signatures, rules.SignaturesOf(digest)...)
 	}
 	return signatures
+}
+
+// Signed returns the digests of the releases with signatures in the rules of all levels.
+func (r *Rules) Signed() []string {
+	digests := r.client.Rules().Signatures()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, rules := range r.own {
+		digests = append(digests, rules.Signatures()...)
+	}
+	return digests
+}
+
+// Sigstore returns the Sigstore signatures of an image in the registries to which the rules of all
+// levels lead, those of the appliance first.
+func (r *Rules) Sigstore(ctx context.Context, image string, secret authn.Keychain) ([]mirror.SigstoreSignature,
+	error) {
+	clients := []*mirror.Client{r.client}
+	r.mu.RLock()
+	levels := slices.Collect(maps.Keys(r.own))
+	r.mu.RUnlock()
+	for _, level := range levels {
+		clients = append(clients, r.clientAt(level))
+	}
+	return mirror.Sigstore(ctx, clients, image, secret)
 }
 
 // Digest returns the digest to which a pull spec refers according to the rules of the appliance.

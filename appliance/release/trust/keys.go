@@ -21,23 +21,31 @@ import (
 // The type of the text that a signature of a release signs (atomic-signature(5)).
 const signatureType = "atomic container signature"
 
+// armoredKey begins an armored OpenPGP key.
+const armoredKey = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+
 // maxSignedText limits the signed text in bytes. Real texts have about 400 bytes.
 const maxSignedText = 64 << 10
 
 // Key is a public key of the configuration that may sign releases.
 type Key struct {
-	File        string `json:"file"`
-	Fingerprint string `json:"fingerprint"` // hexadecimal
-	Owner       string `json:"owner"`       // such as "Red Hat, Inc. (release key 2) <security@redhat.com>"
+	File string `json:"file"`
+	// Fingerprint is the fingerprint of an OpenPGP key, or the SHA-256 of a PEM key, in
+	// hexadecimal.
+	Fingerprint string `json:"fingerprint"`
+	// Owner is such as "Red Hat, Inc. (release key 2) <security@redhat.com>", or the name of the
+	// file with a PEM key.
+	Owner string `json:"owner"`
 }
 
 // Keys are the public keys that may sign releases.
 type Keys struct {
-	keys []Key
-	ring openpgp.EntityList
+	keys   []Key
+	ring   openpgp.EntityList // for OpenPGP signatures
+	public []publicKey        // for Sigstore signatures
 }
 
-// ReadKeys reads files with OpenPGP public keys, armored or binary.
+// ReadKeys reads files with OpenPGP public keys, armored or binary, or with public keys in PEM.
 func ReadKeys(files []string) (*Keys, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -49,8 +57,8 @@ func ReadKeys(files []string) (*Keys, error) {
 			return nil, fmt.Errorf("read releases.signing_keys: %w", err)
 		}
 		if err := keys.add(file, data); err != nil {
-			return nil, fmt.Errorf("read releases.signing_keys: %s has no OpenPGP public key (%w); use a key as "+
-				"gpg --export writes it", file, err)
+			return nil, fmt.Errorf("read releases.signing_keys: %s has no OpenPGP public key and no public key in PEM "+
+				"(%w); use a key as gpg --export or cosign public-key writes it", file, err)
 		}
 	}
 	return keys, nil
@@ -58,8 +66,11 @@ func ReadKeys(files []string) (*Keys, error) {
 
 func (k *Keys) add(file string, data []byte) error {
 	read := openpgp.ReadKeyRing
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN")) {
-		read = openpgp.ReadArmoredKeyRing
+	switch {
+	case bytes.Contains(data, []byte(armoredKey)):
+		read = readArmored
+	case bytes.Contains(data, []byte("-----BEGIN ")):
+		return k.addPEM(file, data)
 	}
 	ring, err := read(bytes.NewReader(data))
 	if err == nil && len(ring) == 0 {
@@ -75,6 +86,22 @@ func (k *Keys) add(file string, data []byte) error {
 	return nil
 }
 
+// readArmored reads all armored blocks of a file, such as RPM-GPG-KEY-redhat-release.
+func readArmored(in io.Reader) (ring openpgp.EntityList, err error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	for _, block := range strings.Split(string(text), armoredKey)[1:] {
+		keys, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armoredKey + block))
+		if err != nil {
+			return nil, err
+		}
+		ring = append(ring, keys...)
+	}
+	return ring, nil
+}
+
 func keyOf(file string, entity *openpgp.Entity) Key {
 	return Key{File: file, Fingerprint: hex.EncodeToString(entity.PrimaryKey.Fingerprint),
 		Owner: strings.Join(slices.Sorted(maps.Keys(entity.Identities)), ", ")}
@@ -88,9 +115,10 @@ func (k *Keys) List() []Key {
 	return k.keys
 }
 
-// verify returns the key that made a signature of a release. The signature is a signed OpenPGP
+// verify returns the key that made a signature of a release, and the name under which the release
+// was signed. The signature is a signed OpenPGP
 // message, as in openshift-config-managed and in the signature store of the update service.
-func (k *Keys) verify(signature []byte, digest string, now time.Time) (*Key, error) {
+func (k *Keys) verify(signature []byte, digest string, now time.Time) (*Key, string, error) {
 	details, text, err := k.read(signature, now)
 	if details != nil && details.Signature != nil && details.Signature.CreationTime.After(now) &&
 		(errors.Is(err, openpgperrors.ErrSignatureExpired) || errors.Is(err, openpgperrors.ErrKeyExpired)) {
@@ -98,14 +126,15 @@ func (k *Keys) verify(signature []byte, digest string, now time.Time) (*Key, err
 		details, text, err = k.read(signature, details.Signature.CreationTime)
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if err := checkText(text, digest); err != nil {
-		return nil, err
+	reference, err := checkText(text, signatureType, digest)
+	if err != nil {
+		return nil, "", err
 	}
 	fingerprint := hex.EncodeToString(details.SignedBy.Entity.PrimaryKey.Fingerprint)
 	i := slices.IndexFunc(k.keys, func(key Key) bool { return key.Fingerprint == fingerprint })
-	return &k.keys[i], nil
+	return &k.keys[i], reference, nil
 }
 
 func (k *Keys) read(signature []byte, now time.Time) (*openpgp.MessageDetails, []byte, error) {
@@ -129,8 +158,9 @@ func (k *Keys) read(signature []byte, now time.Time) (*openpgp.MessageDetails, [
 	return details, text, nil
 }
 
-// checkText checks that a signed text is about the release with a digest.
-func checkText(text []byte, digest string) error {
+// checkText checks that a signed text has a type and is about the release with a digest. It returns
+// the name of the release in the text.
+func checkText(text []byte, kind, digest string) (reference string, err error) {
 	var signed struct {
 		Critical struct {
 			Type  string `json:"type"`
@@ -147,13 +177,13 @@ func checkText(text []byte, digest string) error {
 	decoder.DisallowUnknownFields()
 	switch err := decoder.Decode(&signed); {
 	case err != nil:
-		return fmt.Errorf("read the signed text: %w", err)
-	case signed.Critical.Type != signatureType:
-		return fmt.Errorf("the signed text is of the type %q", signed.Critical.Type)
+		return "", fmt.Errorf("read the signed text: %w", err)
+	case signed.Critical.Type != kind:
+		return "", fmt.Errorf("the signed text is of the type %q", signed.Critical.Type)
 	case signed.Critical.Identity.Reference == "":
-		return errors.New("the signed text names no image")
+		return "", errors.New("the signed text names no image")
 	case signed.Critical.Image.Digest != digest:
-		return fmt.Errorf("the signature is for %s", signed.Critical.Image.Digest)
+		return "", fmt.Errorf("the signature is for %s", signed.Critical.Image.Digest)
 	}
-	return nil
+	return signed.Critical.Identity.Reference, nil
 }

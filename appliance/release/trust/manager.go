@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,16 +23,18 @@ import (
 const (
 	SourceConfigured    = "configured"    // in release_images
 	SourceAdministrator = "administrator" // allowed by an administrator
+	SourceSigned        = "signed"        // by a key of the configuration
 )
 
 // Release is a release that may be used.
 type Release struct {
 	Allowed
-	Source string `json:"source"`
+	Source   string `json:"source"`
+	SignedBy *Key   `json:"signed_by,omitempty"` // nil if no known signature is valid
 }
 
-// List describes which releases may be used, in addition to those in the mirror rules that a
-// signing key signed.
+// List describes which releases may be used. Releases with a signature that was not read yet are
+// missing: the appliance reads the signatures in a registry when a release is used.
 type List struct {
 	Releases    []Release `json:"releases"`
 	SigningKeys []Key     `json:"signing_keys"`
@@ -55,12 +58,13 @@ func NewManager(policy *Policy, e *engine.Engine, secret func() (authn.Keychain,
 
 // List returns the releases that may be used, those of the configuration first.
 func (m *Manager) List() (*List, error) {
-	list := &List{Releases: []Release{}, SigningKeys: m.policy.keys.List()}
+	list := &List{Releases: []Release{}, SigningKeys: m.policy.Keys.List()}
 	if list.SigningKeys == nil {
 		list.SigningKeys = []Key{}
 	}
 	for digest, spec := range m.policy.digests {
-		list.Releases = append(list.Releases, Release{Allowed{Digest: digest, PullSpec: spec}, SourceConfigured})
+		list.Releases = append(list.Releases, Release{Allowed: Allowed{Digest: digest, PullSpec: spec},
+			Source: SourceConfigured})
 	}
 	slices.SortFunc(list.Releases, func(a, b Release) int { return strings.Compare(a.PullSpec, b.PullSpec) })
 	for _, tag := range m.policy.tags {
@@ -68,13 +72,50 @@ func (m *Manager) List() (*List, error) {
 		if err != nil {
 			return nil, err
 		}
-		list.Releases = append(list.Releases, Release{Allowed{Digest: digest, PullSpec: tag}, SourceConfigured})
+		list.Releases = append(list.Releases, Release{Allowed: Allowed{Digest: digest, PullSpec: tag},
+			Source: SourceConfigured})
 	}
 	rows, err := m.policy.rows()
-	for _, row := range rows {
-		list.Releases = append(list.Releases, Release{*row, SourceAdministrator})
+	if err != nil {
+		return nil, err
 	}
-	return list, err
+	for _, row := range rows {
+		list.Releases = append(list.Releases, Release{Allowed: *row, Source: SourceAdministrator})
+	}
+	return list, m.addSigned(list)
+}
+
+// addSigned adds the signers of the releases in a list, and the other releases that are signed.
+func (m *Manager) addSigned(list *List) error {
+	rows, err := m.policy.signedRows()
+	if err != nil {
+		return err
+	}
+	digests := slices.Collect(maps.Keys(rows))
+	if m.policy.Signed != nil {
+		digests = append(digests, m.policy.Signed()...)
+	}
+	slices.Sort(digests)
+	for _, digest := range slices.Compact(digests) {
+		found, err := m.policy.known(digest)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			continue
+		}
+		listed := false
+		for i := range list.Releases {
+			if list.Releases[i].Digest == digest {
+				list.Releases[i].SignedBy, listed = found.key, true
+			}
+		}
+		if !listed {
+			list.Releases = append(list.Releases, Release{Allowed: Allowed{Digest: digest, PullSpec: found.reference},
+				Source: SourceSigned, SignedBy: found.key})
+		}
+	}
+	return nil
 }
 
 var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -82,7 +123,7 @@ var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 // Allow allows a release by its digest or its pull spec. It resolves a tag by the rules of the
 // appliance; later changes of the tag have no effect.
 func (m *Manager) Allow(ctx context.Context, release string) (*Allowed, error) {
-	row := &Allowed{By: access.From(ctx).String(), At: m.policy.clock.Now().UTC()}
+	row := &Allowed{By: access.From(ctx).String(), At: m.policy.Clock.Now().UTC()}
 	if digestPattern.MatchString(release) {
 		row.Digest = release
 	} else {
@@ -96,7 +137,7 @@ func (m *Manager) Allow(ctx context.Context, release string) (*Allowed, error) {
 			return nil, err
 		}
 	}
-	if err := m.policy.db.Update(ctx, func(tx *store.Tx) error {
+	if err := m.policy.DB.Update(ctx, func(tx *store.Tx) error {
 		return allowedRows.Put(tx, row.Digest, row)
 	}); err != nil {
 		return nil, err
@@ -119,7 +160,7 @@ func (m *Manager) digest(ctx context.Context, ref name.Reference, release string
 	if err != nil {
 		return "", err
 	}
-	digest, err := m.policy.resolve(ctx, release, secret)
+	digest, err := m.policy.Resolve(ctx, release, secret)
 	if err != nil {
 		return "", &fault.Error{Kind: fault.Unavailable, Err: err, Reason: "The digest of " + release +
 			" can't be determined: " + sentence.Ending(err) + " Give the release's digest instead."}
@@ -133,7 +174,7 @@ func (m *Manager) Forget(ctx context.Context, digest string) error {
 		return fault.New(fault.Conflict, "Release %s is in release_images; remove it there, and restart the "+
 			"appliance.", spec)
 	}
-	err := m.policy.db.Update(ctx, func(tx *store.Tx) error {
+	err := m.policy.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := allowedRows.Get(tx, digest); err != nil {
 			return err
 		}

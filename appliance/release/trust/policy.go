@@ -20,12 +20,16 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/fault"
+	"landfall/appliance/mirror"
 	"landfall/store"
 )
 
 // allowedRows stores the releases that administrators allowed, by digest. tagRows stores the digest
 // that a tag in the configuration had at its first use, by pull spec.
+// signedRows stores the Sigstore signatures that were read from registries and verified, by digest,
+// so that a release remains allowed while the registry does not answer.
 var (
+	signedRows  = store.NewBucket[signedRow]("release-signatures", 1)
 	allowedRows = store.NewBucket[Allowed]("releases-allowed", 1)
 	tagRows     = store.NewBucket[string]("release-tags", 1)
 )
@@ -49,33 +53,37 @@ type Options struct {
 	Keys       *Keys    // nil if the configuration names none
 	// Signatures returns the OpenPGP signatures of a release in the imported files.
 	Signatures func(digest string) [][]byte
-	Resolve    Resolve
-	Clock      clockwork.Clock // nil for the real clock
+	// Signed returns the digests of releases with signatures in the imported files.
+	Signed func() []string
+	// Sigstore reads the Sigstore signatures of an image (repository@digest) from its registries.
+	Sigstore func(ctx context.Context, image string, secret authn.Keychain) ([]mirror.SigstoreSignature, error)
+	Resolve  Resolve
+	Clock    clockwork.Clock // nil for the real clock
 }
 
 // Policy decides which releases may be used. Its methods are safe for concurrent use.
 type Policy struct {
-	db         *store.DB
-	digests    map[string]string // digest -> pull spec in the configuration
-	tags       []string          // pull specs with a tag in the configuration
-	keys       *Keys
-	signatures func(digest string) [][]byte
-	resolve    Resolve
-	clock      clockwork.Clock
+	Options
+	digests      map[string]string // digest -> pull spec in the configuration
+	tags         []string          // pull specs with a tag in the configuration
+	repositories []string          // that Sigstore signatures may name
 }
 
 // New returns a policy.
 func New(options Options) (*Policy, error) {
-	p := &Policy{db: options.DB, keys: options.Keys, signatures: options.Signatures, resolve: options.Resolve,
-		clock: options.Clock, digests: map[string]string{}}
-	if p.clock == nil {
-		p.clock = clockwork.NewRealClock()
+	p := &Policy{Options: options, digests: map[string]string{}, repositories: []string{releaseRepository}}
+	if p.Clock == nil {
+		p.Clock = clockwork.NewRealClock()
+	}
+	if p.Keys == nil {
+		p.Keys = &Keys{}
 	}
 	for _, spec := range options.Configured {
 		ref, err := name.ParseReference(spec)
 		if err != nil {
 			return nil, fmt.Errorf("release image %q is not a pull spec: %w", spec, err)
 		}
+		p.repositories = append(p.repositories, ref.Context().Name())
 		if digest, ok := ref.(name.Digest); ok {
 			p.digests[digest.DigestStr()] = spec
 			continue
@@ -90,10 +98,14 @@ type NotAllowedError struct {
 	PullSpec string
 	Digest   string
 	Reason   string // "" if nothing allows the release
+	Err      error  // the error of reading the release's signatures, or nil
 }
 
 func (e *NotAllowedError) Error() string {
 	reason := e.Reason
+	if e.Err != nil {
+		reason = "its signature could not be read: " + e.Err.Error()
+	}
 	if reason == "" {
 		reason = "it is not in release_images, and it has no signature by a key in releases.signing_keys"
 	}
@@ -101,8 +113,17 @@ func (e *NotAllowedError) Error() string {
 		"release allow %s", e.PullSpec, reason, e.Digest)
 }
 
-// FaultKind returns fault.Invalid.
-func (e *NotAllowedError) FaultKind() fault.Kind { return fault.Invalid }
+// Unwrap returns the error of reading the release's signatures.
+func (e *NotAllowedError) Unwrap() error { return e.Err }
+
+// FaultKind returns fault.Invalid, or fault.Unavailable if the release's signatures can't be read
+// now.
+func (e *NotAllowedError) FaultKind() fault.Kind {
+	if e.Err != nil {
+		return fault.Unavailable
+	}
+	return fault.Invalid
+}
 
 // Check returns a [*NotAllowedError] unless the release with a digest may be used. pullSpec is the
 // name under which it is used. The secret has the credentials for the registry.
@@ -117,47 +138,42 @@ func (p *Policy) Check(ctx context.Context, pullSpec, digest string, secret auth
 	if err != nil || allowed != nil {
 		return err
 	}
-	if p.signedBy(digest) != nil {
+	if signed, err := p.known(digest); err != nil || signed != nil {
+		return err
+	}
+	refused := &NotAllowedError{PullSpec: pullSpec, Digest: digest}
+	if slices.Contains(p.tags, pullSpec) {
+		if err := p.checkTag(ctx, pullSpec, digest, secret); !errors.As(err, &refused) {
+			return err
+		}
+	}
+	signed, err := p.fetch(ctx, pullSpec, digest, secret)
+	if signed != nil {
 		return nil
 	}
-	if !slices.Contains(p.tags, pullSpec) {
-		return &NotAllowedError{PullSpec: pullSpec, Digest: digest}
-	}
-	return p.checkTag(ctx, pullSpec, digest, secret)
+	refused.Err = err
+	return refused
 }
 
 // CheckName is like Check for a pull spec that is not resolved yet. It returns nil if the answer
 // depends on the digest of a tag.
-func (p *Policy) CheckName(ctx context.Context, pullSpec string) error {
+func (p *Policy) CheckName(ctx context.Context, pullSpec string, secret authn.Keychain) error {
 	ref, err := name.ParseReference(pullSpec)
 	if err != nil {
 		return fault.New(fault.Invalid, "The release image %q is not a pull spec.", pullSpec)
 	}
 	if digest, ok := ref.(name.Digest); ok {
-		return p.Check(ctx, pullSpec, digest.DigestStr(), nil)
+		return p.Check(ctx, pullSpec, digest.DigestStr(), secret)
 	}
 	return nil
 }
 
 func (p *Policy) allowed(digest string) (row *Allowed, err error) {
-	err = p.db.View(func(tx *store.Tx) error {
+	err = p.DB.View(func(tx *store.Tx) error {
 		row, err = allowedRows.Get(tx, digest)
 		return ignoreNotFound(err)
 	})
 	return row, err
-}
-
-// signedBy returns the key that signed a release, or nil.
-func (p *Policy) signedBy(digest string) *Key {
-	if p.keys == nil || p.signatures == nil {
-		return nil
-	}
-	for _, signature := range p.signatures(digest) {
-		if key, err := p.keys.verify(signature, digest, p.clock.Now()); err == nil {
-			return key
-		}
-	}
-	return nil
 }
 
 // checkTag compares a digest with the digest that a tag of the configuration had at its first use.
@@ -167,10 +183,10 @@ func (p *Policy) checkTag(ctx context.Context, tag, digest string, secret authn.
 		return err
 	}
 	if first == "" {
-		if p.resolve == nil {
+		if p.Resolve == nil {
 			return &NotAllowedError{PullSpec: tag, Digest: digest}
 		}
-		resolved, err := p.resolve(ctx, tag, secret)
+		resolved, err := p.Resolve(ctx, tag, secret)
 		if err != nil {
 			return err
 		}
@@ -186,7 +202,7 @@ func (p *Policy) checkTag(ctx context.Context, tag, digest string, secret authn.
 }
 
 func (p *Policy) tagDigest(tag string) (digest string, err error) {
-	err = p.db.View(func(tx *store.Tx) error {
+	err = p.DB.View(func(tx *store.Tx) error {
 		row, err := tagRows.Get(tx, tag)
 		if err == nil {
 			digest = *row
@@ -198,7 +214,7 @@ func (p *Policy) tagDigest(tag string) (digest string, err error) {
 
 // keepTag stores the first digest of a tag and returns the stored one.
 func (p *Policy) keepTag(ctx context.Context, tag, resolved string) (digest string, err error) {
-	err = p.db.Update(ctx, func(tx *store.Tx) error {
+	err = p.DB.Update(ctx, func(tx *store.Tx) error {
 		row, err := tagRows.Get(tx, tag)
 		if err == nil {
 			digest = *row
@@ -217,15 +233,25 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// Adopt allows all releases that another policy's administrators allowed.
+// Adopt allows all releases that another policy's administrators allowed, and takes over its
+// verified signatures.
 func (p *Policy) Adopt(ctx context.Context, other *Policy) error {
 	rows, err := other.rows()
 	if err != nil {
 		return err
 	}
-	return p.db.Update(ctx, func(tx *store.Tx) error {
+	signed, err := other.signedRows()
+	if err != nil {
+		return err
+	}
+	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, row := range rows {
 			if err := allowedRows.Put(tx, row.Digest, row); err != nil {
+				return err
+			}
+		}
+		for digest, row := range signed {
+			if err := signedRows.Put(tx, digest, row); err != nil {
 				return err
 			}
 		}
@@ -234,7 +260,7 @@ func (p *Policy) Adopt(ctx context.Context, other *Policy) error {
 }
 
 func (p *Policy) rows() (rows []*Allowed, err error) {
-	err = p.db.View(func(tx *store.Tx) error {
+	err = p.DB.View(func(tx *store.Tx) error {
 		return allowedRows.Each(tx, "", func(_ string, row *Allowed) error {
 			rows = append(rows, row)
 			return nil

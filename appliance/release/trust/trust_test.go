@@ -109,9 +109,9 @@ func TestPolicy_configuredDigest(t *testing.T) {
 	require.NoError(t, p.Check(t.Context(), repository+"@"+digest, digest, nil))
 	require.NoError(t, p.Check(t.Context(), "mirror.example.com/copy@"+digest, digest, nil), "the digest decides")
 	requireNotAllowed(t, p.Check(t.Context(), repository+"@"+digest, other, nil), "landfall release allow "+other)
-	requireNotAllowed(t, p.CheckName(t.Context(), repository+"@"+other), "is not in release_images")
-	require.NoError(t, p.CheckName(t.Context(), repository+":4.20.8"), "a tag is checked when it is resolved")
-	require.Error(t, p.CheckName(t.Context(), "not a pull spec"))
+	requireNotAllowed(t, p.CheckName(t.Context(), repository+"@"+other, nil), "is not in release_images")
+	require.NoError(t, p.CheckName(t.Context(), repository+":4.20.8", nil), "a tag is checked when it is resolved")
+	require.Error(t, p.CheckName(t.Context(), "not a pull spec", nil))
 
 	_, err := New(Options{Configured: []string{"not a pull spec"}})
 	require.ErrorContains(t, err, `"not a pull spec"`)
@@ -141,7 +141,7 @@ func TestPolicy_tagKeepsItsFirstDigest(t *testing.T) {
 
 func TestPolicy_adoptsAllowedReleases(t *testing.T) {
 	first, second := newPolicy(t, Options{}), newPolicy(t, Options{})
-	require.NoError(t, first.db.Update(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, first.DB.Update(t.Context(), func(tx *store.Tx) error {
 		return allowedRows.Put(tx, digest, &Allowed{Digest: digest, By: "person ana", At: now})
 	}))
 	requireNotAllowed(t, second.Check(t.Context(), repository+"@"+digest, digest, nil), "")
@@ -217,7 +217,7 @@ func TestReadKeys(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("no key"), 0o600))
 	_, err = ReadKeys([]string{path})
-	require.ErrorContains(t, err, path+" has no OpenPGP public key")
+	require.ErrorContains(t, err, path+" has no OpenPGP public key and no public key in PEM")
 	_, err = ReadKeys([]string{path + ".missing"})
 	require.ErrorContains(t, err, "read releases.signing_keys")
 }
@@ -234,7 +234,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add(good[:20])
 	f.Add([]byte(claim(digest)))
 	f.Fuzz(func(t *testing.T, signature []byte) {
-		_, err := keys.verify(signature, digest, now)
+		_, _, err := keys.verify(signature, digest, now)
 		require.Error(t, err)
 	})
 }

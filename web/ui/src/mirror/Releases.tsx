@@ -39,10 +39,12 @@ export const Releases = ({ act }: { act: Act }) => {
         </Content>
         {error && <Alert isInline variant="danger" title={sentenceOf(error)} />}
         <List isPlain aria-label="Allowed releases">
-          {list?.releases?.map(({ digest, pull_spec: pullSpec, source, by, at }) => (
+          {list?.releases?.map(({ digest, pull_spec: pullSpec, source, by, at, signed_by: key }) => (
             <ListItem key={`${digest}${pullSpec ?? ''}`} className="landfall-address">
               {pullSpec ?? digest}:{' '}
-              {source === 'administrator' ? `allowed by ${by ?? 'an administrator'} ${moment(at ?? '')}` : source}{' '}
+              {source === 'administrator' && `allowed by ${by ?? 'an administrator'} ${moment(at ?? '')} `}
+              {source === 'configured' && 'configured '}
+              {key && `signed by ${key.owner} `}
               {administers && source === 'administrator' && (
                 <Button variant="link" isInline onClick={() => void change(() => forgetRelease(digest))}>
                   Forget

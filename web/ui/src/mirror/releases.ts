@@ -1,18 +1,21 @@
 import { getJSON, request } from '../shell/request';
 
+export type SigningKey = { file: string; fingerprint: string; owner: string };
+
 /** A release that clusters may use. */
 export type Release = {
   digest: string;
   pull_spec?: string;
-  /** `configured`, or `administrator` with who allowed it and when. */
+  /** `configured`, `signed`, or `administrator` with who allowed it and when. */
   source: string;
   by?: string;
   at?: string;
+  signed_by?: SigningKey;
 };
 
 export type ReleaseList = {
   releases: Release[] | null;
-  signing_keys: { file: string; fingerprint: string; owner: string }[] | null;
+  signing_keys: SigningKey[] | null;
 };
 
 const root = '/api/landfall/v1/releases';
