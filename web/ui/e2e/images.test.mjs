@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
-import { bootFrom, makeLiveISO, sha256, volumeId } from './machine.mjs';
+import { bootFrom, makeLiveISO, requireEmulator, sha256, volumeId } from './machine.mjs';
 import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
@@ -79,6 +79,7 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
   };
 
   before(async () => {
+    requireEmulator();
     directory = await mkdtemp(join(tmpdir(), 'landfall-e2e-images-'));
     [iso, site] = await Promise.all([makeLiveISO(directory), startSite()]);
     browser = await openBrowser(site.url, 'images');

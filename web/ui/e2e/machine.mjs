@@ -5,6 +5,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -50,6 +51,18 @@ label linux
   kernel /images/pxeboot/vmlinuz
   append initrd=${initrds.join(',')} `;
 const area = `${kernelArguments}\n`.padEnd(areaSize, '#');
+
+/** Throws an error if a program or a file for emulated machines is missing. */
+export const requireEmulator = () => {
+  const programs = ['qemu-system-x86_64', 'xorriso'].filter(
+    (name) => !(process.env.PATH ?? '').split(':').some((directory) => existsSync(join(directory, name))),
+  );
+  const files = [kernel, busybox, join(isolinux, 'isolinux.bin')].filter((path) => !existsSync(path));
+  const missing = [...programs, ...files];
+  if (missing.length > 0) {
+    throw new Error(`The emulator lacks ${missing.join(', ')}. Run .ci/install-emulator.`);
+  }
+};
 
 /**
  * Creates the live ISO in this directory and returns its path; its root file system has this number
