@@ -8,6 +8,22 @@ import { reword } from './build/reword.ts';
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const library = here('./node_modules/@openshift-assisted/ui-lib/lib');
 
+/**
+ * Leaves elements of a library's module out for viewers, who may not use them: each from its start
+ * to its end.
+ */
+const forOperators = (...elements: [start: string, end: string][]): Record<string, string> => ({
+  "import React from 'react';": `
+    import React from 'react';
+    import { Requires } from '${here('./src/access/AccessProvider.tsx')}';`,
+  ...Object.fromEntries(
+    elements.flatMap(([start, end]) => [
+      [start, `<Requires role="operator">${start}`],
+      [end, `${end}</Requires>`],
+    ]),
+  ),
+});
+
 export default defineConfig({
   plugins: [
     replaceModules(
@@ -39,7 +55,40 @@ export default defineConfig({
         'Create new assisted cluster': 'No cluster yet',
         'There are no clusters yet. This wizard is going to guide you through the OpenShift cluster deployment.':
           'A wizard guides you through the installation of a cluster.',
+        ...forOperators(['<Button\n', '</Button>']),
       },
+      'ocm/components/clusters/ClustersListToolbar.tsx': forOperators([
+        '<ToolbarButton\n          variant={ButtonVariant.primary}',
+        'Create Cluster\n        </ToolbarButton>',
+      ]),
+      'ocm/components/clusters/ClustersTable.tsx': forOperators([
+        '<ActionsColumn\n',
+        '                  ]}\n                />',
+      ]),
+      'ocm/components/clusterDetail/ClusterDetail.tsx': forOperators([
+        '<ToolbarButton\n              variant={ButtonVariant.primary}\n',
+        'Add hosts\n            </ToolbarButton>',
+      ]),
+      'ocm/components/clusterDetail/ClusterDetailsButtonGroup.tsx': forOperators(
+        ["<Button\n            id={getID('button-reset-cluster')}", 'Reset Cluster\n          </Button>'],
+        [
+          '<Button\n            data-testid="cluster-installation-abort-button"',
+          'Abort installation\n          </Button>',
+        ],
+      ),
+      // Only administrators may read the credentials.
+      'ocm/components/clusterDetail/ClusterDetailStatusVarieties.tsx': {
+        "import React from 'react';": `
+          import React from 'react';
+          import { useMay } from '${here('./src/access/AccessProvider.tsx')}';`,
+        'const fetchCredentials = ': "const mayRead = useMay('admin');\n  const fetchCredentials = ",
+        'if (!clusterId) {': 'if (!clusterId || !mayRead) {',
+        '}, [clusterId]);': '}, [clusterId, mayRead]);',
+      },
+      'ocm/components/clusterDetail/ProgressBarAlerts.tsx': forOperators([
+        '<AlertActionLink\n              id="button-reset-cluster"',
+        'Reset Cluster\n            </AlertActionLink>',
+      ]),
       'ocm/components/clusters/ClusterPage.tsx': {
         'Cluster details not found': 'There is no image to boot hosts from',
         'Check to make sure the cluster-ID is valid. Otherwise, the cluster details may have been deleted.':

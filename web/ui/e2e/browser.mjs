@@ -60,10 +60,10 @@ export const openBrowser = async (siteUrl, test = 'install') => {
     errors,
     /** The output of the page's console, for a failed test. */
     output: () => messages.slice(-20).join('\n'),
-    /** Takes a screenshot of the page. */
-    screenshot: async (name) => {
+    /** Takes a screenshot of the page, or of another one. */
+    screenshot: async (name, of = page) => {
       count += 1;
-      await page.screenshot({ path: join(screenshots, `${test}-${String(count).padStart(2, '0')}-${name}.png`) });
+      await of.screenshot({ path: join(screenshots, `${test}-${String(count).padStart(2, '0')}-${name}.png`) });
     },
     close: () => browser.close(),
   };

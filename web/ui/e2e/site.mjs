@@ -78,6 +78,13 @@ export const startSite = async ({ hosts = 3, speed = 40, serve, accounts = false
       }
       return response.json();
     },
+    /** Sends a request with JSON to any path and returns the response. */
+    send: (method, path, body) =>
+      fetch(local + path, {
+        method,
+        headers: { 'Content-Type': 'application/json', ...credentials() },
+        body: JSON.stringify(body),
+      }),
     /**
      * Boots simulated hosts from an infra-env's ISO. Hosts that boot again are the same machines.
      */

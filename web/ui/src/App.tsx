@@ -2,6 +2,7 @@ import { Suspense, lazy } from 'react';
 import { Bullseye, Page, Spinner } from '@patternfly/react-core';
 import { BrowserRouter, Route, Routes } from 'react-router-dom-v5-compat';
 import { AccessProvider } from './access/AccessProvider';
+import { WholeSite } from './access/WholeSite';
 import { NeedsInternet } from './offline/NeedsInternet';
 import { UploadsProvider } from './osimages/UploadsProvider';
 import { Away } from './shell/Away';
@@ -37,11 +38,32 @@ export const App = () => (
             >
               <Routes>
                 <Route path="/os-images" element={<OsImagesPage />} />
-                <Route path="/doctor" element={<DoctorPage />} />
+                <Route
+                  path="/doctor"
+                  element={
+                    <WholeSite>
+                      <DoctorPage />
+                    </WholeSite>
+                  }
+                />
                 <Route path="/networks" element={<NetworksPage />} />
                 <Route path="/mirror" element={<MirrorPage />} />
-                <Route path="/servers" element={<BmcPage />} />
-                <Route path="/ams" element={<AmsPage />} />
+                <Route
+                  path="/servers"
+                  element={
+                    <WholeSite>
+                      <BmcPage />
+                    </WholeSite>
+                  }
+                />
+                <Route
+                  path="/ams"
+                  element={
+                    <WholeSite>
+                      <AmsPage />
+                    </WholeSite>
+                  }
+                />
                 <Route path="/access" element={<AccessPage />} />
                 <Route path="/reference" element={<ReferencePage />} />
                 <Route path="*" element={<Installer />} />

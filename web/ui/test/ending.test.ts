@@ -1,5 +1,13 @@
 import { describe, expect, it, vi } from 'vitest';
-import { endsSession, observeSession, onSessionEnd } from '../src/access/ending';
+import {
+  activityPause,
+  announceSession,
+  backgroundHeader,
+  endsSession,
+  observeSession,
+  onSessionEnd,
+  untilSession,
+} from '../src/access/ending';
 
 const origin = 'https://site.test:8090';
 
@@ -19,13 +27,31 @@ describe('endsSession', () => {
 });
 
 describe('observeSession', () => {
+  let sent: [string, string | null][];
+  let press: (timeStamp: number, isTrusted?: boolean) => void;
   const page = (status: number) => {
-    const fetch = (url: string) => Promise.resolve({ url: `${origin}${url}`, status });
+    sent = [];
+    const fetch = (url: string, init?: RequestInit) => {
+      sent.push([url, new Headers(init?.headers).get(backgroundHeader)]);
+      return Promise.resolve({ url: `${origin}${url}`, status });
+    };
     class XMLHttpRequest extends EventTarget {
       responseURL = `${origin}/api/assisted-install/v2/clusters`;
       status = status;
+      setRequestHeader = (name: string, value: string) => sent.push([name, value]);
+      send() {
+        sent.push(['sent', null]);
+      }
     }
-    const window = { location: { origin }, fetch, XMLHttpRequest } as unknown as Window & typeof globalThis;
+    const addEventListener = (type: string, listener: (event: object) => void) => {
+      if (type === 'keydown') {
+        press = (timeStamp, isTrusted = true) => {
+          listener({ timeStamp, isTrusted });
+        };
+      }
+    };
+    const parts = { location: { origin }, fetch, XMLHttpRequest, addEventListener };
+    const window = parts as unknown as Window & typeof globalThis;
     observeSession(window);
     return window;
   };
@@ -49,5 +75,47 @@ describe('observeSession', () => {
     new (page(401).XMLHttpRequest)().dispatchEvent(new Event('load'));
     expect(listener).toHaveBeenCalledTimes(1);
     leave();
+  });
+
+  it('marks requests, because they are not a use of the session', async () => {
+    const window = page(200);
+    await window.fetch('/api/landfall/v1/status', { headers: { Accept: 'application/json' } });
+    new window.XMLHttpRequest().send();
+    expect(sent).toEqual([
+      ['/api/landfall/v1/status', '1'],
+      [backgroundHeader, '1'],
+      ['sent', null],
+    ]);
+  });
+
+  it("reports a person's activity, but not too often", async () => {
+    const listener = vi.fn();
+    page(200);
+    press(0);
+    expect(sent, 'without a session').toEqual([]);
+    const leave = onSessionEnd(listener);
+    press(1, false);
+    expect(sent, 'of a script').toEqual([]);
+    press(2);
+    press(1 + activityPause);
+    press(2 + activityPause);
+    expect(sent).toEqual(Array(2).fill(['/api/landfall/v1/whoami', null]));
+    expect(listener).not.toHaveBeenCalled();
+    page(401);
+    press(0);
+    await vi.waitFor(() => {
+      expect(listener).toHaveBeenCalledTimes(1);
+    });
+    leave();
+  });
+});
+
+describe('untilSession', () => {
+  it('waits for a session or the signal', async () => {
+    const stop = new AbortController();
+    const both = Promise.all([untilSession(stop.signal), untilSession(new AbortController().signal)]);
+    stop.abort();
+    announceSession();
+    await both;
   });
 });

@@ -64,6 +64,7 @@ class Appliance {
       this.waits.push(milliseconds);
       return Promise.resolve();
     },
+    untilSession: () => Promise.resolve(),
     changed: (view, stored) => {
       this.views.push(view);
       this.stored = stored;
@@ -156,6 +157,29 @@ describe('Upload', () => {
     expect(appliance.views.find(({ state }) => state === 'waiting')?.message).toBe('The appliance does not respond.');
     expect(appliance.last?.state).toBe('done');
     expect(appliance.has('id-1', content(3 * mebibyte))).toBe(true);
+  });
+
+  it('waits for a login, then resumes with the same file', async () => {
+    const appliance = new Appliance();
+    let logIn = (): void => undefined;
+    appliance.surroundings.untilSession = () =>
+      new Promise((done) => {
+        logIn = done;
+      });
+    appliance.onPart = (count) => {
+      if (count === 2) {
+        appliance.onPart = () => undefined;
+        throw new ApplianceError(401, 'the session has ended; log in again');
+      }
+    };
+    await begin(appliance);
+    await settle();
+    expect(appliance.last).toMatchObject({ state: 'waiting', message: 'Log in again to continue the upload.' });
+    logIn();
+    await settle();
+    expect(appliance.last).toMatchObject({ state: 'done', message: '' });
+    expect(appliance.has('id-1', content(3 * mebibyte))).toBe(true);
+    expect(appliance.waits).toEqual([]);
   });
 
   it('requests the offset after a conflict', async () => {

@@ -26,6 +26,7 @@ const surroundings = (transport: Partial<Transport> = {}, stored?: string) => {
     },
     now: () => 0,
     wait: () => new Promise<void>(() => undefined),
+    untilSession: () => new Promise<void>(() => undefined),
   };
 };
 

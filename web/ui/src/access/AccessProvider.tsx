@@ -1,7 +1,7 @@
 import { Bullseye, Modal, ModalBody, Spinner } from '@patternfly/react-core';
 import { createContext, useCallback, useContext, useEffect, useState, type ReactNode } from 'react';
 import { ApplianceError } from '../shell/request';
-import { onSessionEnd } from './ending';
+import { announceSession, onSessionEnd } from './ending';
 import { logOut, readMethods, whoami, type Caller, type LoginMethods, type Role } from './api';
 import { LoginForm, LoginPage } from './LoginPage';
 
@@ -38,6 +38,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
     try {
       const caller = await whoami();
       setState({ name: 'known', caller, methods, hasEnded: false });
+      announceSession();
     } catch (error) {
       if (!(error instanceof ApplianceError) || error.status !== 401) {
         throw error;
@@ -57,11 +58,6 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
       clearTimeout(timer);
     };
   }, [ask]);
-  const role = state.name === 'known' ? state.caller.role : undefined;
-  useEffect(() => {
-    // landfall.css hides the library's buttons by the role.
-    document.documentElement.dataset.role = role ?? '';
-  }, [role]);
   const hasSession = state.name === 'known' && !state.hasEnded;
   useEffect(() => {
     if (!hasSession) {
@@ -117,6 +113,7 @@ export const AccessProvider = ({ children }: { children: ReactNode }) => {
               entered={(next) => {
                 if (next.name === caller.name && next.role === caller.role) {
                   setState({ ...state, hasEnded: false });
+                  announceSession();
                 } else {
                   startOver();
                 }
@@ -146,3 +143,9 @@ export const useMay = (role: Role): boolean => rank[useAccess().caller.role] >= 
 /** Shows its children to people with this role or a larger one. */
 export const Requires = ({ role, children }: { role: Role; children: ReactNode }) =>
   useMay(role) ? <>{children}</> : null;
+
+/** Whether the person at the page may use only some clusters and infra-envs. */
+export const useIsLimited = (): boolean => {
+  const { clusters = [], infra_envs: infraEnvs = [] } = useAccess().caller;
+  return clusters.length + infraEnvs.length > 0;
+};

@@ -20,6 +20,12 @@ import { actorOf, auditURL, listAudit, outcomeOf, subjectOf, verifyAudit, type F
 
 const pageSize = 50;
 const all: Filter = { person: '', operation: '', since: '', until: '' };
+const inputs: { key: keyof Filter; label: string; isTime?: boolean }[] = [
+  { key: 'person', label: 'Person or program' },
+  { key: 'operation', label: 'Operation' },
+  { key: 'since', label: 'From', isTime: true },
+  { key: 'until', label: 'Until', isTime: true },
+];
 const often = () => 10_000;
 const once = () => undefined;
 
@@ -45,46 +51,18 @@ export const AuditTrail = () => {
       <PageStatus failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the audit trail" />
       <StackItem>
         <Flex gap={{ default: 'gapMd' }}>
-          <FlexItem>
-            <TextInput
-              aria-label="Person or program"
-              placeholder="Person or program"
-              value={filter.person}
-              onChange={(_event, person) => {
-                choose({ person });
-              }}
-            />
-          </FlexItem>
-          <FlexItem>
-            <TextInput
-              aria-label="Operation"
-              placeholder="Operation"
-              value={filter.operation}
-              onChange={(_event, operation) => {
-                choose({ operation });
-              }}
-            />
-          </FlexItem>
-          <FlexItem>
-            <TextInput
-              aria-label="From"
-              type="datetime-local"
-              value={filter.since}
-              onChange={(_event, since) => {
-                choose({ since });
-              }}
-            />
-          </FlexItem>
-          <FlexItem>
-            <TextInput
-              aria-label="Until"
-              type="datetime-local"
-              value={filter.until}
-              onChange={(_event, until) => {
-                choose({ until });
-              }}
-            />
-          </FlexItem>
+          {inputs.map(({ key, label, isTime }) => (
+            <FlexItem key={key}>
+              <TextInput
+                aria-label={label}
+                {...(isTime ? { type: 'datetime-local' } : { placeholder: label })}
+                value={filter[key]}
+                onChange={(_event, value) => {
+                  choose({ [key]: value });
+                }}
+              />
+            </FlexItem>
+          ))}
           <FlexItem align={{ default: 'alignRight' }}>
             <Button
               variant="secondary"

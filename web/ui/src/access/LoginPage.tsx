@@ -69,7 +69,7 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
             <TextInput
               id="code"
               value={code}
-              autoComplete="off"
+              autoComplete="one-time-code"
               spellCheck={false}
               placeholder="XXXX-XXXX-XXXX-XXXX"
               autoFocus

@@ -13,41 +13,50 @@ export const Password = ({ act }: { act: Act }) => {
     <Card>
       <CardTitle>My password</CardTitle>
       <CardBody>
-        <Flex className="landfall-row">
-          <FlexItem>
-            <TextInput
-              aria-label="Present password"
-              placeholder="Present password"
-              type="password"
-              autoComplete="current-password"
-              value={old}
-              onChange={(_event, value) => {
-                setOld(value);
-              }}
-            />
-          </FlexItem>
-          <FlexItem>
-            <TextInput
-              aria-label="New password"
-              placeholder="New password"
-              type="password"
-              autoComplete="new-password"
-              value={next}
-              onChange={(_event, value) => {
-                setNext(value);
-              }}
-            />
-          </FlexItem>
-          <FlexItem>
-            <Button
-              variant="secondary"
-              isDisabled={old === '' || next === ''}
-              onClick={() => void act(() => setPassword(caller.name, next, old))}
-            >
-              Change the password
-            </Button>
-          </FlexItem>
-        </Flex>
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            void act(() => setPassword(caller.name, next, old));
+          }}
+        >
+          {/* Password managers store the password for this name. */}
+          <input type="text" autoComplete="username" value={caller.name} readOnly hidden />
+          <Flex className="landfall-row">
+            <FlexItem>
+              <TextInput
+                aria-label="Present password"
+                placeholder="Present password"
+                type="password"
+                autoComplete="current-password"
+                value={old}
+                onChange={(_event, value) => {
+                  setOld(value);
+                }}
+              />
+            </FlexItem>
+            <FlexItem>
+              <TextInput
+                aria-label="New password"
+                placeholder="New password"
+                type="password"
+                autoComplete="new-password"
+                value={next}
+                onChange={(_event, value) => {
+                  setNext(value);
+                }}
+              />
+            </FlexItem>
+            <FlexItem>
+              <Button
+                variant="secondary"
+                type="submit"
+                isDisabled={old === '' || next === ''}
+              >
+                Change the password
+              </Button>
+            </FlexItem>
+          </Flex>
+        </form>
       </CardBody>
     </Card>
   );

@@ -73,39 +73,46 @@ export const Users = ({ act }: { act: Act }) => {
             ))}
           </Tbody>
         </Table>
-        <Flex className="landfall-row">
-          <FlexItem>
-            <TextInput
-              aria-label="Name of the new account"
-              placeholder="Name"
-              value={name}
-              autoComplete="off"
-              onChange={(_event, value) => {
-                setName(value);
-              }}
-            />
-          </FlexItem>
-          <FlexItem>
-            <TextInput
-              aria-label="Password of the new account"
-              placeholder="Password"
-              type="password"
-              autoComplete="new-password"
-              value={password}
-              onChange={(_event, value) => {
-                setPassword(value);
-              }}
-            />
-          </FlexItem>
-          <FlexItem>
-            <RoleSelect label="Role of the new account" value={role} onChange={setRole} />
-          </FlexItem>
-          <FlexItem>
-            <Button variant="secondary" isDisabled={name === '' || password === ''} onClick={() => void add()}>
-              Create an account
-            </Button>
-          </FlexItem>
-        </Flex>
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            void add();
+          }}
+        >
+          <Flex className="landfall-row">
+            <FlexItem>
+              <TextInput
+                aria-label="Name of the new account"
+                placeholder="Name"
+                value={name}
+                autoComplete="username"
+                onChange={(_event, value) => {
+                  setName(value);
+                }}
+              />
+            </FlexItem>
+            <FlexItem>
+              <TextInput
+                aria-label="Password of the new account"
+                placeholder="Password"
+                type="password"
+                autoComplete="new-password"
+                value={password}
+                onChange={(_event, value) => {
+                  setPassword(value);
+                }}
+              />
+            </FlexItem>
+            <FlexItem>
+              <RoleSelect label="Role of the new account" value={role} onChange={setRole} />
+            </FlexItem>
+            <FlexItem>
+              <Button variant="secondary" type="submit" isDisabled={name === '' || password === ''}>
+                Create an account
+              </Button>
+            </FlexItem>
+          </Flex>
+        </form>
       </CardBody>
     </Card>
   );

@@ -6,13 +6,14 @@ import {
   useSyncExternalStore,
   type ReactNode,
 } from 'react';
+import { suspectSessionEnd } from '../access/ending';
 import { Feed, type FeedState } from './feed';
 
 const LiveContext = createContext<Feed | undefined>(undefined);
 
 /** Provides the feed of the page. The feed is stopped while the page is hidden. */
 export const LiveProvider = ({ children }: { children: ReactNode }) => {
-  const [feed] = useState(() => new Feed());
+  const [feed] = useState(() => new Feed(undefined, suspectSessionEnd));
   useEffect(() => {
     const followVisibility = () => {
       if (document.visibilityState === 'hidden') {

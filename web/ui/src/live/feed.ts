@@ -57,8 +57,15 @@ export class Feed {
   #silence: ReturnType<typeof setTimeout> | undefined;
   #pings = false;
 
-  constructor(open: (url: string) => Source = (url) => new EventSource(url)) {
+  readonly #refused: () => void;
+
+  /** `refused` is called when the response to the feed's request is not a stream. */
+  constructor(
+    open: (url: string) => Source = (url) => new EventSource(url),
+    refused: () => void = () => undefined,
+  ) {
     this.#open = open;
+    this.#refused = refused;
   }
 
   get state(): FeedState {
@@ -130,6 +137,7 @@ export class Feed {
     }, graceMilliseconds);
     if (source.readyState === closed) {
       this.#disconnect();
+      this.#refused();
       this.#retry = setTimeout(() => {
         this.#connect();
       }, retryMilliseconds);

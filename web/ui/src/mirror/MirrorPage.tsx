@@ -1,6 +1,6 @@
 import { Content, FormSelect, FormSelectOption, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useCallback, useEffect, useState, type DragEvent } from 'react';
-import { useMay } from '../access/AccessProvider';
+import { useIsLimited, useMay } from '../access/AccessProvider';
 import { PageStatus } from '../shell/PageStatus';
 import { useAct } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
@@ -28,6 +28,7 @@ const MirrorPage = () => {
   );
   const { answer, error, refetch } = useAnswer(read, now);
   const mayImport = useMay('admin');
+  const isLimited = useIsLimited();
   const { act, failure, setFailure } = useAct(refetch);
   useEffect(() => {
     document.title = 'Mirror · Landfall';
@@ -83,7 +84,7 @@ const MirrorPage = () => {
             </FormSelect>
           </StackItem>
           <StackItem>
-            <ProofPanel key={cluster ?? ''} cluster={cluster} />
+            {!isLimited && <ProofPanel key={cluster ?? ''} cluster={cluster} />}
           </StackItem>
           {answer && (
             <>

@@ -1,4 +1,5 @@
 import { createContext, useContext, useState, useSyncExternalStore, type ReactNode } from 'react';
+import { untilSession } from '../access/ending';
 import { transport } from './api';
 import type { UploadView } from './upload';
 import { Uploads } from './uploads';
@@ -13,6 +14,7 @@ export const UploadsProvider = ({ children }: { children: ReactNode }) => {
         transport,
         storage: localStorage,
         now: () => performance.now(),
+        untilSession,
         wait: (milliseconds, signal) =>
           new Promise((over) => {
             const timer = setTimeout(over, milliseconds);

@@ -26,7 +26,8 @@ export type Transport = {
 
 /**
  * - `sending`: parts are being sent
- * - `waiting`: the appliance does not respond; the upload retries until it does
+ * - `waiting`: the appliance does not respond, or the session has ended; the upload continues when
+ *   it responds, or when the person has logged in again
  * - `paused`: paused by the user
  * - `unfinished`: started before the page was loaded; resumes when the user chooses the file
  *   again
@@ -83,6 +84,8 @@ const secondsPerPart = 1;
  */
 export const retryDelays = [500, 1_000, 2_000, 5_000];
 
+const isUnauthenticated = (error: unknown): boolean => error instanceof ApplianceError && error.status === 401;
+
 /** The environment of an upload; tests pass their own. */
 export type Surroundings = {
   transport: Transport;
@@ -90,6 +93,8 @@ export type Surroundings = {
   now(): number;
   /** Resolves after this time, or earlier when the signal aborts. */
   wait(milliseconds: number, signal: AbortSignal): Promise<void>;
+  /** Resolves when there is a session again, or when the signal aborts. */
+  untilSession(signal: AbortSignal): Promise<void>;
   /** Called after each change, with the data to store; undefined if there is none. */
   changed(view: UploadView, stored: StoredUpload | undefined): void;
 };
@@ -239,6 +244,10 @@ export class Upload {
           return;
         }
         known = undefined; // only the appliance has the number of bytes that arrived before the error
+        if (isUnauthenticated(error)) {
+          await this.#around.untilSession(signal);
+          continue;
+        }
         const delay = retryDelays[Math.min(failures, retryDelays.length - 1)] ?? 0;
         failures += 1;
         await this.#around.wait(delay, signal);
@@ -308,6 +317,10 @@ export class Upload {
       return false;
     }
     if (error instanceof ApplianceError) {
+      if (isUnauthenticated(error)) {
+        this.#show({ state: 'waiting', speed: 0, message: 'Log in again to continue the upload.' });
+        return true;
+      }
       if (error.isPassing) {
         this.#show({ state: 'waiting', speed: 0, message: error.message });
         return true;

@@ -2,7 +2,7 @@ import { Upload, type Announcement, type StoredUpload, type Surroundings, type U
 
 const storageKey = 'landfall-uploads';
 
-export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait'> & {
+export type UploadsSurroundings = Pick<Surroundings, 'transport' | 'now' | 'wait' | 'untilSession'> & {
   storage: Pick<Storage, 'getItem' | 'setItem'>;
 };
 
@@ -80,11 +80,12 @@ export class Uploads {
   }
 
   #surroundings(): Surroundings {
-    const { transport, now, wait } = this.#around;
+    const { transport, now, wait, untilSession } = this.#around;
     return {
       transport,
       now,
       wait,
+      untilSession,
       changed: (view, stored) => {
         if (view.state === 'cancelled') {
           this.remove(view.key);

@@ -17,6 +17,7 @@ import {
 import MoonIcon from '@patternfly/react-icons/dist/esm/icons/moon-icon';
 import SunIcon from '@patternfly/react-icons/dist/esm/icons/sun-icon';
 import { Link, useLocation, type LinkProps } from 'react-router-dom-v5-compat';
+import { useIsLimited } from '../access/AccessProvider';
 import { UserMenu } from '../access/UserMenu';
 import { shareOf } from '../osimages/describe';
 import { useUploadViews } from '../osimages/UploadsProvider';
@@ -26,25 +27,27 @@ import { chooseTheme, preferredTheme } from './theme';
 
 const Home = (props: Omit<LinkProps, 'to'>) => <Link {...props} to="/assisted-installer/clusters" />;
 
-const pages = [
+const pages: { path: string; name: string; isOfSite?: boolean }[] = [
   { path: '/assisted-installer/clusters', name: 'Clusters' },
-  { path: '/servers', name: 'Servers' },
+  { path: '/servers', name: 'Servers', isOfSite: true },
   { path: '/os-images', name: 'OS images' },
   { path: '/networks', name: 'Networks' },
   { path: '/mirror', name: 'Mirror' },
-  { path: '/doctor', name: 'Doctor' },
-  { path: '/ams', name: 'OCM' },
+  { path: '/doctor', name: 'Doctor', isOfSite: true },
+  { path: '/ams', name: 'OCM', isOfSite: true },
   { path: '/reference', name: 'API' },
 ];
 
 /** The links to the pages. The link to the OS images shows the progress of uploads. */
 const Pages = () => {
   const { pathname } = useLocation();
+  const isLimited = useIsLimited();
+  const shown = pages.filter(({ isOfSite }) => !isOfSite || !isLimited);
   const share = shareOf(useUploadViews());
   return (
     <Nav variant="horizontal" aria-label="Pages">
       <NavList>
-        {pages.map(({ path, name }) => (
+        {shown.map(({ path, name }) => (
           <NavItem key={path} isActive={pathname.startsWith(path)}>
             <Link to={path}>
               {name}
