@@ -69,6 +69,18 @@ describe('Feed', () => {
     vi.useRealTimers();
   });
 
+  it('reports a response that is not a stream', () => {
+    const refused = vi.fn();
+    const opened = new FakeSource();
+    const other = new Feed(() => opened, refused);
+    other.start();
+    opened.breaks();
+    expect(refused).not.toHaveBeenCalled();
+    opened.fails();
+    expect(refused).toHaveBeenCalledTimes(1);
+    other.stop();
+  });
+
   it('waits until it is connected, then is live', () => {
     expect(feed.state).toBe('waiting');
     source().send('open');
