@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
@@ -56,7 +57,7 @@ func (f *registryFlags) client(throughProxy bool) (*mirror.Client, error) {
 
 func newCourierFill() *cobra.Command {
 	flags := &registryFlags{}
-	var dir, part string
+	var dir, part, store string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fill LIST -o DIR",
@@ -73,10 +74,14 @@ func newCourierFill() *cobra.Command {
 			if dir == "" {
 				return usage("-o is missing; name the directory to fill")
 			}
-			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size},
-				cmd.ErrOrStderr())
+			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size,
+				SignatureStore: store}, cmd.ErrOrStderr())
 			if err != nil {
 				return err
+			}
+			if filled.SignatureProblem != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "landfall: not all signatures of the release could be fetched: %s\n",
+					filled.SignatureProblem)
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), filled)
@@ -92,6 +97,8 @@ func newCourierFill() *cobra.Command {
 	set.StringVar(&flags.ca, "ca", "", "additional CA certificates (PEM) of the registries")
 	set.StringVar(&flags.registriesConf, "registries-conf", "",
 		"registries.conf of this machine, if it pulls from the sources through mirrors")
+	set.StringVar(&store, "signature-store", courier.SignatureStore,
+		"URL of the OpenPGP signatures of releases; empty for none")
 	set.StringVar(&part, "part-size", "", "maximum size of a file, such as 1GiB; default: just below 4 GiB")
 	set.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
@@ -164,6 +171,11 @@ func newCourierPush() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n",
 				pushed.Images, pushed.Blobs, inMB(pushed.Bytes))
+			signatures := filepath.Join(o.Dir, courier.SignaturesDir)
+			if _, missing := os.Stat(signatures); missing == nil && err == nil {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "import the signatures of the release: landfall mirror "+
+					"import %s --name courier-signatures\n", signatures)
+			}
 			return err
 		},
 	}

@@ -37,6 +37,8 @@ type FillOptions struct {
 	// Progress receives the current item, the number of finished images, the number of all images,
 	// and the number of fetched bytes. It may be nil.
 	Progress func(doing string, done, total int, bytes int64)
+	// SignatureStore is the URL of the store of release signatures; "" for none.
+	SignatureStore string
 	// Pause is the wait before an interrupted blob is requested again; 0 means a second.
 	Pause time.Duration
 }
@@ -48,6 +50,10 @@ type Filled struct {
 	Bytes  int64 `json:"bytes"`
 	// Fetched is the number of bytes that were fetched.
 	Fetched int64 `json:"fetched"`
+	// Signatures is the number of OpenPGP signatures of the release.
+	Signatures int `json:"signatures"`
+	// SignatureProblem is the reason why signatures could not be fetched, or "".
+	SignatureProblem string `json:"signature_problem,omitempty"`
 }
 
 // Fill fetches the images of a signed list into a directory. It continues an interrupted run.
@@ -84,6 +90,9 @@ func Fill(ctx context.Context, text []byte, o FillOptions) (*Filled, error) {
 		b.Items = append(b.Items, packed)
 	}
 	f.filled.Images = len(items)
+	if f.filled.Signatures, err = f.signatures(ctx, list.Release); err != nil {
+		f.filled.SignatureProblem = err.Error()
+	}
 	return &f.filled, target.writeBundle(b, text)
 }
 
