@@ -142,7 +142,7 @@ func TestABI_importInstallExport(t *testing.T) {
 	require.Equal(t, 3, made.Hosts)
 	require.Equal(t, textsOf(given), textsOf(exportDirectory(t, address, made.ClusterID).Files))
 
-	ended := boot(t, address, made.InfraEnvID, 1, "52:54:00:aa:00:01", "52:54:00:aa:00:02", "52:54:00:aa:00:03")
+	ended := s.boot(t, address, made.InfraEnvID, 1, "52:54:00:aa:00:01", "52:54:00:aa:00:02", "52:54:00:aa:00:03")
 	requireStatus(t, address, made.ClusterID, models.ClusterStatusReady)
 	names := map[string]*models.Host{}
 	eventually(t, "the hosts have the settings of the directory", func() bool {
@@ -233,7 +233,7 @@ func TestABI_topologies(t *testing.T) {
 				given := installConfigDirectory(name, c.topology, c.macs...)
 				var made abi.Import
 				sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
-				ended := boot(t, address, made.InfraEnvID, 1, c.macs...)
+				ended := s.boot(t, address, made.InfraEnvID, 1, c.macs...)
 				eventually(t, "the cluster is ready", func() bool {
 					return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
 						nil).status == http.StatusAccepted
@@ -246,7 +246,7 @@ func TestABI_topologies(t *testing.T) {
 				requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
 				require.NoError(t, <-ended)
 				if c.joins != "" {
-					join(t, address, made, len(c.macs)+1, c.joins)
+					s.join(t, address, made, len(c.macs)+1, c.joins)
 				}
 				roles := make(map[models.HostRole]int)
 				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
@@ -263,9 +263,9 @@ func TestABI_topologies(t *testing.T) {
 
 // boot starts hosts with the given MAC addresses from an infra-env's image. first is the number of
 // the first host.
-func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
+func (s *site) boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
 	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
-		Spokes: sharedEnvironment.environment.spokes}
+		Spokes: s.spokes}
 	for i, mac := range macs {
 		group.Planned = append(group.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d",
 			infraEnv[:8], first+i)})
@@ -276,11 +276,11 @@ func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (en
 }
 
 // join adds a host to an installed cluster.
-func join(t *testing.T, address string, made abi.Import, number int, mac string) {
+func (s *site) join(t *testing.T, address string, made abi.Import, number int, mac string) {
 	t.Helper()
 	require.Equal(t, http.StatusAccepted, call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+
 		"/actions/allow-add-hosts", nil).status)
-	ended := boot(t, address, made.InfraEnvID, number, mac)
+	ended := s.boot(t, address, made.InfraEnvID, number, mac)
 	var joining *models.Host
 	find := func(status string) func() bool {
 		return func() bool {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -52,18 +51,18 @@ func (b *logBuffer) bytes() []byte {
 // amsSite is an appliance whose AMS is a test server behind TCP and TLS.
 type amsSite struct {
 	*testing.T
+	*connection
 	site    *site
 	ams     *amstest.Server
 	server  *httptest.Server
-	token   string
+	offline string // the offline token of the account
 	log     *logBuffer
-	address string
 	carried [][]byte
 }
 
-func newAMSSite(t *testing.T, connect string) *amsSite {
-	p := &amsSite{T: t, site: newSite(t), ams: amstest.New(clockwork.NewRealClock()), log: &logBuffer{}}
-	p.token = p.ams.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs",
+func newAMSSite(t *testing.T, s *site, connect string) *amsSite {
+	p := &amsSite{T: t, site: s, ams: amstest.New(clockwork.NewRealClock()), log: &logBuffer{}}
+	p.offline = p.ams.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs",
 		OrganizationName: "Ours"})
 	p.server = httptest.NewTLSServer(p.ams)
 	t.Cleanup(p.server.Close)
@@ -72,8 +71,8 @@ func newAMSSite(t *testing.T, connect string) *amsSite {
 	c := &p.site.config.AMS
 	c.URL, c.TokenURL, c.CABundle, c.Connect, c.CallInterval = p.server.URL, p.server.URL+amstest.TokenPath, ca,
 		connect, time.Millisecond
-	p.address, _ = p.site.startLogging(t, slog.New(slog.NewTextHandler(p.log,
-		&slog.HandlerOptions{Level: slog.LevelDebug})))
+	p.site.logger = slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	p.connection = p.site.connect(t)
 	return p
 }
 
@@ -83,44 +82,33 @@ func (p *amsSite) ca() []byte {
 
 func (p *amsSite) post(path string, body []byte, status int) []byte {
 	p.Helper()
-	response, err := http.Post(p.address+console.AMSPath+path, "application/json", bytes.NewReader(body))
-	require.NoError(p, err)
-	answer, err := io.ReadAll(response.Body)
-	require.NoError(p, err)
-	require.NoError(p, response.Body.Close())
-	require.Equal(p, status, response.StatusCode, string(answer))
-	return answer
+	answered := p.call(p.T, http.MethodPost, console.AMSPath+path, bytes.NewReader(body))
+	require.Equal(p, status, answered.status, "%s", answered.body)
+	return answered.body
 }
 
 func (p *amsSite) get(path string) string {
 	p.Helper()
-	response, err := http.Get(p.address + path)
-	require.NoError(p, err)
-	text, err := io.ReadAll(response.Body)
-	require.NoError(p, err)
-	require.NoError(p, response.Body.Close())
-	require.Equal(p, http.StatusOK, response.StatusCode, string(text))
-	return string(text)
+	answered := p.call(p.T, http.MethodGet, path, nil)
+	require.Equal(p, http.StatusOK, answered.status, "%s", answered.body)
+	return string(answered.body)
 }
 
 func (p *amsSite) status() ams.Status {
 	p.Helper()
-	response, err := http.Get(p.address + console.AMSPath)
-	require.NoError(p, err)
 	var status ams.Status
-	require.NoError(p, json.NewDecoder(response.Body).Decode(&status))
-	require.NoError(p, response.Body.Close())
+	p.call(p.T, http.MethodGet, console.AMSPath, nil).read(p.T, http.StatusOK, &status)
 	return status
 }
 
 func (p *amsSite) login() {
-	body, err := json.Marshal(ams.Secret{OfflineToken: p.token})
+	body, err := json.Marshal(ams.Secret{OfflineToken: p.offline})
 	require.NoError(p, err)
 	p.post("/credentials", body, http.StatusNoContent)
 }
 
 func (p *amsSite) install() {
-	p.site.install(p.T, upstream(p.T, p.address), p.address, kindOfCluster{
+	p.site.install(p.T, p.connection, kindOfCluster{
 		name: "one", asked: models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, masters: 1,
 	})
 }
@@ -140,7 +128,7 @@ func (p *amsSite) runCourier() {
 		Clock: clockwork.NewRealClock(), Key: key, Progress: filepath.Join(p.TempDir(), "progress"),
 		Client: ams.NewClient(ams.ClientOptions{
 			URL: file.Header.APIURL, TokenURL: p.server.URL + amstest.TokenPath, Transport: transport,
-			Credentials: ams.NewFixed(ams.Secret{OfflineToken: p.token}),
+			Credentials: ams.NewFixed(ams.Secret{OfflineToken: p.offline}),
 			Clock:       clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
 		}),
 	})
@@ -165,7 +153,12 @@ func (p *amsSite) rows() []map[string]any {
 }
 
 func TestAMS_offlineSiteCatchesUp(t *testing.T) {
-	online, offline := newAMSSite(t, "automatic"), newAMSSite(t, "by-hand")
+	openAndAuthenticated(t, func(t *testing.T, s *site) {
+		offlineSiteCatchesUp(t, newAMSSite(t, newSite(t), "automatic"), newAMSSite(t, s, "by-hand"))
+	})
+}
+
+func offlineSiteCatchesUp(t *testing.T, online, offline *amsSite) {
 	online.login()
 	online.install()
 	eventually(t, "AMS is up to date", func() bool { return online.status().Sent == 1 })
@@ -195,8 +188,8 @@ func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 	for _, p := range []*amsSite{online, offline} {
 		cluster := p.status().Clusters[0]
 		require.Equal(t, p.ams.Rows()[0]["id"], cluster.SubscriptionID)
-		clusters, err := upstreamClusters(t, p.address)
-		require.NoError(t, err)
+		var clusters []*models.Cluster
+		p.call(t, http.MethodGet, apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
 		require.Equal(t, cluster.SubscriptionID, clusters[0].AmsSubscriptionID.String())
 		p.requireNoSecrets()
 	}
@@ -217,7 +210,7 @@ func encodings(secret string) [][]byte {
 func (p *amsSite) requireNoSecrets() {
 	p.Helper()
 	require.NotContains(p, string(p.log.bytes()), "Bearer ")
-	secrets := [][]byte{[]byte(p.token)}
+	secrets := [][]byte{[]byte(p.offline)}
 	for _, r := range p.ams.Requests() {
 		if bearer := r.Header.Get("Authorization"); bearer != "" {
 			secrets = append(secrets, []byte(bearer[len("Bearer "):]))
@@ -255,17 +248,9 @@ func kindOf(file []byte) ams.CourierKind {
 	return ams.Receipts
 }
 
-func upstreamClusters(t *testing.T, address string) ([]*models.Cluster, error) {
-	response, err := http.Get(address + "/api/assisted-install/v2/clusters")
-	require.NoError(t, err)
-	defer response.Body.Close()
-	var clusters []*models.Cluster
-	return clusters, json.NewDecoder(response.Body).Decode(&clusters)
-}
-
 // An AMS that never answers blocks only the relay.
 func TestAMS_hangingServiceBlocksNoRequest(t *testing.T) {
-	p := newAMSSite(t, "automatic")
+	p := newAMSSite(t, newSite(t), "automatic")
 	p.ams.Break(amstest.Fault{Op: "token", Do: amstest.Hang()})
 	p.login()
 	eventually(t, "the relay hangs", func() bool { return len(p.ams.Requests("token")) > 0 })

@@ -65,7 +65,11 @@ func TestHosts_lifecycle(t *testing.T) {
 }
 
 func TestHosts_bindAndUnbind(t *testing.T) {
-	d := startAppliance(t)
+	openAndAuthenticated(t, bindAndUnbind)
+}
+
+func bindAndUnbind(t *testing.T, s *site) {
+	d := s.connect(t).appliance(t, s)
 	ctx := t.Context()
 	cluster := d.cluster()
 	env, own := d.infraEnv(nil), d.infraEnv(&cluster)
@@ -90,10 +94,10 @@ func TestHosts_bindAndUnbind(t *testing.T) {
 	refused(t, err, 400)
 	_, err = bind(env, missingID(), cluster)
 	refused(t, err, 404)
-	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+	requireRefusal(t, d.call(t, http.MethodPost, apiPath+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
 		"/actions/unbind", nil), 409, "belongs to no cluster")
 	silent := d.host(env)
-	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+silent.String()+
+	requireRefusal(t, d.call(t, http.MethodPost, apiPath+"/infra-envs/"+env.String()+"/hosts/"+silent.String()+
 		"/actions/bind", object{"cluster_id": cluster}), 409, "discovering-unbound")
 	_, err = d.Installer.V2DeregisterHost(ctx, &installer.V2DeregisterHostParams{InfraEnvID: env, HostID: silent})
 	require.NoError(t, err)
@@ -102,7 +106,7 @@ func TestHosts_bindAndUnbind(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cluster, *bound.ClusterID)
 	require.Equal(t, models.HostStatusBinding, *bound.Status)
-	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+	requireRefusal(t, d.call(t, http.MethodPost, apiPath+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
 		"/actions/bind",
 		object{"cluster_id": cluster}), 409, "unbind it first")
 	d.until(cluster, models.ClusterStatusReady)
@@ -114,7 +118,7 @@ func TestHosts_bindAndUnbind(t *testing.T) {
 	require.Subset(t, d.events(cluster), []string{"host_bind_succeeded", "host_unbind_succeeded"})
 
 	fixed := d.host(own)
-	requireRefusal(t, call(t, http.MethodPost, d.url+"/infra-envs/"+own.String()+"/hosts/"+fixed.String()+
+	requireRefusal(t, d.call(t, http.MethodPost, apiPath+"/infra-envs/"+own.String()+"/hosts/"+fixed.String()+
 		"/actions/unbind", nil), 409, "belongs to a cluster")
 }
 

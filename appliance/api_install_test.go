@@ -24,9 +24,8 @@ func (d *testAppliance) group(env strfmt.UUID, count int) {
 
 func (d *testAppliance) startHostsAt(speed float64, env strfmt.UUID, count int) {
 	d.Helper()
-	group := &simulate.HostGroup{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count,
-		Speed:      speed,
-		KeepFailed: true, Spokes: sharedEnvironment.environment.spokes}
+	group := &simulate.HostGroup{URL: d.address, InfraEnvID: env.String(), Count: count, Speed: speed,
+		KeepFailed: true, HTTP: d.trusted, Token: d.token, Spokes: d.site.spokes}
 	ended := make(chan error, 1)
 	ctx := d.Context()
 	go func() { ended <- group.Run(ctx) }()

@@ -105,7 +105,11 @@ func TestDisconnectedCluster_isReadOnly(t *testing.T) {
 }
 
 func TestJoiningHost_importedCluster(t *testing.T) {
-	d := startAppliance(t)
+	openAndAuthenticated(t, joinImportedCluster)
+}
+
+func joinImportedCluster(t *testing.T, s *site) {
+	d := s.connect(t).appliance(t, s)
 	cluster, err := d.importCluster("edge", "api.edge.example.com")
 	require.NoError(t, err)
 	env := d.infraEnv(cluster.ID)
@@ -193,7 +197,11 @@ func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
 }
 
 func TestAddHosts_installedCluster(t *testing.T) {
-	d := startAppliance(t)
+	openAndAuthenticated(t, addHosts)
+}
+
+func addHosts(t *testing.T, s *site) {
+	d := s.connect(t).appliance(t, s)
 	cluster := d.cluster()
 	open := func(id strfmt.UUID) error {
 		_, err := d.Installer.TransformClusterToAddingHosts(t.Context(),

@@ -42,9 +42,8 @@ func (d *testAppliance) simulateHosts(env strfmt.UUID, count int, faults string)
 	d.Helper()
 	parsed, err := simulate.ParseFaults(faults)
 	require.NoError(d, err)
-	group := &simulate.HostGroup{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count,
-		Speed:  1000,
-		Faults: parsed}
+	group := &simulate.HostGroup{URL: d.address, InfraEnvID: env.String(), Count: count, Speed: 1000, Faults: parsed,
+		HTTP: d.trusted, Token: d.token}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(d.Context())
 	go func() { done <- group.Run(ctx) }()
@@ -196,7 +195,7 @@ func TestOperators_ofClusters(t *testing.T) {
 		"a catalog that the mirror lacks holds the installation up": testMissingCatalogBlocksInstallation,
 		"required images are listed":                                testRequiredImagesAreListed,
 	} {
-		t.Run(name, func(t *testing.T) { check(t, &testAppliance{t, d.AssistedInstall, d.site, d.url}) })
+		t.Run(name, func(t *testing.T) { check(t, &testAppliance{t, d.AssistedInstall, d.connection, d.site, d.url}) })
 	}
 }
 
@@ -366,14 +365,13 @@ func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cs.yaml")
 	require.NoError(t, os.WriteFile(file, resources, 0o600))
 	s.config.Mirror.IDMSFiles = append(s.config.Mirror.IDMSFiles, file)
-	address, _ := s.start(t)
-	d := &testAppliance{t, upstream(t, address), s, address + apiPath}
+	d := s.connect(t).appliance(t, s)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
 		params.OlmOperators = selected("lvm", "cnv", "metallb", "loki", "nvidia-gpu")
 	})
 
 	var found []catalog.CheckResult
-	checked := address + "/api/landfall/v1/clusters/" + cluster.String() + "/operators/check"
+	checked := d.address + "/api/landfall/v1/clusters/" + cluster.String() + "/operators/check"
 	call(t, http.MethodPost, checked, nil).read(t, http.StatusOK, &found)
 	by := make(map[string]catalog.CheckResult)
 	for _, one := range found {

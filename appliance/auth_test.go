@@ -195,7 +195,7 @@ func TestAuth_installation(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.head(*image.Payload.URL), "the URL of the image contains its token")
 
 	group := &simulate.HostGroup{URL: a.url, InfraEnvID: envID.String(), Count: 1, Speed: 1000,
-		HTTP: a.trusted, Token: token, Spokes: sharedEnvironment.environment.spokes}
+		HTTP: a.trusted, Token: token, Spokes: s.spokes}
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
 	status := func(wanted string) func() bool {

@@ -1,10 +1,8 @@
 package appliance_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -24,18 +22,19 @@ import (
 // installs it. The image must be ejected when the server reboots. The server is restarted if it
 // boots from the image again.
 func TestBMC_installsServer(t *testing.T) {
-	t.Run("as it should", func(t *testing.T) { installOverBMC(t, nil) })
+	t.Run("as it should", func(t *testing.T) {
+		openAndAuthenticated(t, func(t *testing.T, s *site) { installOverBMC(t, s, nil) })
+	})
 	t.Run("with the wrong boot order", func(t *testing.T) {
-		server, stand := installOverBMC(t, simulate.Faults{{Kind: simulate.WrongBootOrder}})
+		server, stand := installOverBMC(t, newSite(t), simulate.Faults{{Kind: simulate.WrongBootOrder}})
 		require.False(t, server.Booted.Repaired.IsZero())
 		require.Equal(t, "disk", stand.Boots()[1].From)
 	})
 }
 
-func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish.BMC) {
-	s := newSite(t)
-	address, _ := s.start(t)
-	api := upstream(t, address).Installer
+func installOverBMC(t *testing.T, s *site, faults simulate.Faults) (*bmc.Server, *redfish.BMC) {
+	d := s.connect(t)
+	api := d.upstream(t).Installer
 	ctx := t.Context()
 	one := int64(1)
 	created, err := api.V2RegisterCluster(ctx,
@@ -77,9 +76,9 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 		require.NoError(t, stand.Close())
 		machines.Close()
 	})
-	server := callBMC(t, http.MethodPost, address, "", &console.BMCCreate{Name: "edge-0",
+	server := d.callBMC(t, http.MethodPost, "", &console.BMCCreate{Name: "edge-0",
 		Address: "redfish-virtualmedia+" + stand.URL(), Username: "root", Password: "calvin", InfraEnvID: "edge"})
-	callBMC(t, http.MethodPost, address, "/edge-0/actions/boot", struct{}{})
+	d.callBMC(t, http.MethodPost, "/edge-0/actions/boot", struct{}{})
 
 	cluster := func() *models.Cluster {
 		got, err := api.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: *created.Payload.ID})
@@ -92,7 +91,7 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 	require.NoError(t, err)
 	eventually(t, "the cluster is installed", func() bool { return *cluster().Status == models.ClusterStatusInstalled })
 	eventually(t, "the image is ejected", func() bool {
-		server = callBMC(t, http.MethodGet, address, "/edge-0", nil)
+		server = d.callBMC(t, http.MethodGet, "/edge-0", nil)
 		return !server.Booted.Ejected.IsZero()
 	})
 	require.Empty(t, stand.Inserted())
@@ -103,20 +102,11 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 	return server, stand
 }
 
-func callBMC(t *testing.T, method, address, path string, body any) *bmc.Server {
+func (c *connection) callBMC(t *testing.T, method, path string, body any) *bmc.Server {
 	t.Helper()
-	text, err := json.Marshal(body)
-	require.NoError(t, err)
-	request, err := http.NewRequestWithContext(t.Context(), method, address+console.BMCsRoute+path,
-		bytes.NewReader(text))
-	require.NoError(t, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	answered, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Less(t, response.StatusCode, 300, "%s", answered)
+	answered := c.call(t, method, console.BMCsRoute+path, body)
+	require.Less(t, answered.status, 300, "%s", answered.body)
 	server := new(bmc.Server)
-	require.NoError(t, json.Unmarshal(answered, server))
+	require.NoError(t, json.Unmarshal(answered.body, server))
 	return server
 }

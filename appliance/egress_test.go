@@ -49,7 +49,7 @@ func TestEgress_personsWordReachesNoLoopback(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, answer)
 	require.Equal(t, http.StatusAccepted, call(t, http.MethodPost, images,
 		object{"release": "quay.io/attack/release@sha256:" + strings.Repeat("1", 64)}).status)
-	server := callBMC(t, http.MethodPost, address, "", &console.BMCCreate{Name: "edge-0",
+	server := openConnection(address).callBMC(t, http.MethodPost, "", &console.BMCCreate{Name: "edge-0",
 		Address: "redfish-virtualmedia+" + inside.URL, Username: "root", Password: "calvin"})
 
 	eventually(t, "every download is refused", func() bool {
@@ -62,7 +62,7 @@ func TestEgress_personsWordReachesNoLoopback(t *testing.T) {
 		return refused == 3
 	})
 	eventually(t, "the BMC is refused", func() bool {
-		server = callBMC(t, http.MethodGet, address, "/edge-0", nil)
+		server = openConnection(address).callBMC(t, http.MethodGet, "/edge-0", nil)
 		return server.Error != nil && strings.Contains(server.Error.Message, because)
 	})
 	report := call(t, http.MethodGet, address+consolePath+"/doctor", nil)

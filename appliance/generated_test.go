@@ -19,10 +19,10 @@ import (
 
 // requireValidFiles checks the files of an installed cluster: Ignition's validator must accept each
 // ignition config, and the kubeconfig must trust the certificates of the nodes.
-func requireValidFiles(t *testing.T, address string, cluster *models.Cluster) {
+func requireValidFiles(t *testing.T, d *connection, cluster *models.Cluster) {
 	t.Helper()
 	download := func(path string) []byte {
-		got := call(t, http.MethodGet, address+apiPath+path, nil)
+		got := d.call(t, http.MethodGet, apiPath+path, nil)
 		require.Equal(t, http.StatusOK, got.status, string(got.body))
 		return got.body
 	}
@@ -41,7 +41,7 @@ func requireValidFiles(t *testing.T, address string, cluster *models.Cluster) {
 	}
 	for _, host := range cluster.Hosts {
 		var answered struct{ Config string }
-		call(t, http.MethodGet, address+apiPath+"/infra-envs/"+host.InfraEnvID.String()+"/hosts/"+host.ID.String()+
+		d.call(t, http.MethodGet, apiPath+"/infra-envs/"+host.InfraEnvID.String()+"/hosts/"+host.ID.String()+
 			"/ignition", nil).read(t, http.StatusOK, &answered)
 		require.NoError(t, ignition.Validate([]byte(answered.Config)))
 		require.Contains(t, answered.Config, "/etc/hostname")

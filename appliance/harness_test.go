@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,7 +24,6 @@ import (
 	"testing"
 	"time"
 
-	httptransport "github.com/go-openapi/runtime/client"
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
@@ -65,6 +63,8 @@ func offlineRules(rules []byte) []byte {
 type site struct {
 	config  config.Config
 	release *registry.Pushed
+	spokes  *simulate.Spokes // the APIs of the installed clusters
+	logger  *slog.Logger     // nil logs to the test's output
 }
 
 func newSite(t testing.TB) *site {
@@ -89,9 +89,12 @@ func newSite(t testing.TB) *site {
 		URL:             environment.release.Release, Default: true}}
 	settings.Mirror.IDMSFiles = []string{idms}
 	settings.Egress.Allow = []string{"127.0.0.0/8", "::1"}
-	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + environment.spokes.Addr()},
+	spokes, err := simulate.NewSpokes(t.Context(), "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, spokes.Close()) })
+	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + spokes.Addr()},
 		50*time.Millisecond
-	return &site{settings, environment.release}
+	return &site{settings, environment.release, spokes, nil}
 }
 
 // environment is shared by the appliances of all tests: a registry with a release, and a live ISO.
@@ -101,7 +104,6 @@ type environment struct {
 	iso      []byte
 	sum      string
 	registry *registry.Registry
-	spokes   *simulate.Spokes // the APIs of all installed clusters
 }
 
 // environmentOnce creates the environment at its first use.
@@ -116,12 +118,12 @@ func (o *environmentOnce) get() (*environment, error) {
 	return &o.environment, o.err
 }
 
-// end stops the servers of the environment.
+// end stops the server of the environment.
 func (o *environmentOnce) end() error {
 	if o.environment.registry == nil {
 		return nil
 	}
-	return errors.Join(o.environment.spokes.Close(), o.environment.registry.Close())
+	return o.environment.registry.Close()
 }
 
 func (w *environment) make(ctx context.Context) (err error) {
@@ -130,11 +132,8 @@ func (w *environment) make(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if w.spokes, err = simulate.NewSpokes(ctx, "127.0.0.1:0"); err != nil {
-		return err
-	}
 	if w.registry, err = registry.New(ctx, "127.0.0.1:0", nil); err != nil {
-		return errors.Join(err, w.spokes.Close())
+		return err
 	}
 	if w.release, err = registry.PushPayload(ctx, w.registry.Addr, registry.Payload{}); err != nil {
 		return err
@@ -150,7 +149,11 @@ func (w *environment) make(ctx context.Context) (err error) {
 // start runs an appliance on the site. The returned function stops it.
 func (s *site) start(t testing.TB) (address string, stop func()) {
 	t.Helper()
-	return s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})))
+	logger := s.logger
+	if logger == nil {
+		logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	}
+	return s.startLogging(t, logger)
 }
 
 func (s *site) startLogging(t testing.TB, logger *slog.Logger) (address string, stop func()) {
@@ -172,16 +175,10 @@ func (s *site) startLogging(t testing.TB, logger *slog.Logger) (address string, 
 	return running.LocalURL(), stop
 }
 
-// upstream returns the Assisted Installer's own Go client for an appliance.
+// upstream returns the Assisted Installer's own Go client for an appliance without authentication.
 func upstream(t *testing.T, address string) *client.AssistedInstall {
 	t.Helper()
-	base, err := url.Parse(address)
-	require.NoError(t, err)
-	return client.New(client.Config{
-		URL:       &url.URL{Scheme: base.Scheme, Host: base.Host, Path: client.DefaultBasePath},
-		Transport: http.DefaultTransport,
-		AuthInfo:  httptransport.PassThroughAuth,
-	})
+	return openConnection(address).upstream(t)
 }
 
 // eventually repeats a check until it succeeds, for up to a minute.
@@ -305,6 +302,7 @@ func requireNothing(t *testing.T, url string) {
 type testAppliance struct {
 	*testing.T
 	*client.AssistedInstall
+	*connection
 	site *site
 	url  string // base URL of version 2 of the API
 }
@@ -312,8 +310,7 @@ type testAppliance struct {
 func startAppliance(t *testing.T) *testAppliance {
 	t.Helper()
 	s := newSite(t)
-	address, _ := s.start(t)
-	return &testAppliance{t, upstream(t, address), s, address + apiPath}
+	return s.connect(t).appliance(t, s)
 }
 
 // cluster registers a cluster that is complete except for its hosts.
@@ -356,7 +353,7 @@ func (d *testAppliance) get(id strfmt.UUID) *models.Cluster {
 func (d *testAppliance) events(cluster strfmt.UUID) []string {
 	d.Helper()
 	var events []models.Event
-	call(d.T, http.MethodGet, d.url+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
+	d.call(d.T, http.MethodGet, apiPath+"/events?cluster_id="+cluster.String(), nil).read(d.T, http.StatusOK, &events)
 	var names []string
 	for _, event := range events {
 		names = append(names, event.Name)

@@ -44,7 +44,7 @@ func TestHub_consistentAfterEveryKill(t *testing.T) {
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
 	s.config.AMS.Enabled = chance.IntN(2) == 0 // with AMS, rows for AMS must remain; without AMS, none
 	v := newApplianceProcess(t, s)
-	d := &hub{site: s, address: v.address, dir: t.TempDir()}
+	d := &hub{site: s, connection: openConnection(v.address), dir: t.TempDir()}
 	d.prepareKubectl(t)
 	v.start(t)
 	server := newMachine(t, "supermicro-x12", "sno1", "94:40:c9:1f:bf:64")

@@ -25,7 +25,7 @@ func TestHub_documentedSamples(t *testing.T) {
 		// rejects it. The AgentClusterInstall in the same file is accepted.
 		"hive-samples/agentClusterInstall-with-ignitionEndpoint.yaml": `The Secret "ignition-ca-certificate" is invalid: data[.dockerconfigjson]: Required value`,
 	}
-	d := openHub(t)
+	d := newSite(t).openHub(t)
 	for _, namespace := range []string{"spoke-cluster", "demo", "agents", "example-sno", "example-ai-sno",
 		"example-ai-arbiter", "example-ai-3node", "example-ai-standard"} {
 		_, err := d.try(t.Context(), "", "create", "namespace", namespace)

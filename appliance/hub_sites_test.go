@@ -3,6 +3,7 @@ package appliance_test
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,22 +56,24 @@ func lines(text string) []string { return strings.Split(strings.TrimSpace(text),
 // TestHub_installsSitesFromManifests applies the manifests of sites in random orders with kubectl
 // and reads the results as the Assisted Installer's documentation does.
 func TestHub_installsSitesFromManifests(t *testing.T) {
-	d := openHub(t)
-	t.Run("sites", func(t *testing.T) {
-		t.Run("a single node by its BareMetalHost", func(t *testing.T) {
-			t.Parallel()
-			d.installSingleNode(t)
+	openAndAuthenticated(t, func(t *testing.T, s *site) {
+		d := s.openHub(t)
+		t.Run("sites", func(t *testing.T) {
+			t.Run("a single node by its BareMetalHost", func(t *testing.T) {
+				t.Parallel()
+				d.installSingleNode(t)
+			})
+			t.Run("three nodes without BMCs, and a day-2 host", func(t *testing.T) {
+				t.Parallel()
+				d.installThreeNodes(t)
+			})
+			t.Run("late binding", func(t *testing.T) {
+				t.Parallel()
+				d.bindLate(t)
+			})
 		})
-		t.Run("three nodes without BMCs, and a day-2 host", func(t *testing.T) {
-			t.Parallel()
-			d.installThreeNodes(t)
-		})
-		t.Run("late binding", func(t *testing.T) {
-			t.Parallel()
-			d.bindLate(t)
-		})
+		t.Run("the converged flow", d.installConverged)
 	})
-	t.Run("the converged flow", d.installConverged)
 }
 
 func (d *hub) installSingleNode(t *testing.T) {
@@ -115,7 +118,7 @@ func (d *hub) readSingleNode(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, hive.AddToScheme(scheme))
 	require.NoError(t, corev1.AddToScheme(scheme))
-	config, err := clientcmd.BuildConfigFromFlags(d.address, "")
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(d.dir, "kubeconfig"))
 	require.NoError(t, err)
 	reader, err := client.New(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
@@ -150,7 +153,7 @@ func (d *hub) teardown(t *testing.T, server *machine) {
 	}
 	d.kubectl(t, "delete", "managedcluster", "sno1")
 	require.Equal(t, "On", server.Power(), "the cluster keeps running")
-	api := upstream(t, d.address).Installer
+	api := d.upstream(t).Installer
 	clusters, err := api.V2ListClusters(t.Context(), &installer.V2ListClustersParams{})
 	require.NoError(t, err)
 	for _, cluster := range clusters.Payload {
@@ -167,7 +170,7 @@ func (d *hub) teardown(t *testing.T, server *machine) {
 func (d *hub) infraEnv(t *testing.T, namespace, name string) string {
 	t.Helper()
 	d.wait(t, namespace, "infraenv/"+name, "condition=ImageCreated")
-	found, err := upstream(t, d.address).Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{})
+	found, err := d.upstream(t).Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{})
 	require.NoError(t, err)
 	for _, infraEnv := range found.Payload {
 		if *infraEnv.Name == name {
@@ -183,8 +186,7 @@ func (d *hub) infraEnv(t *testing.T, namespace, name string) string {
 func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) []string {
 	t.Helper()
 	group := &simulate.HostGroup{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first,
-		Count: count,
-		Speed: 1000, Spokes: sharedEnvironment.environment.spokes}
+		Count: count, Speed: 1000, HTTP: d.trusted, Token: d.token, Spokes: d.spokes}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
@@ -238,7 +240,7 @@ func (d *hub) installThreeNodes(t *testing.T) {
 		require.Equal(t, "Done client serving", d.kubectl(t, "get", "agent", agent, "-n", "three",
 			"-o", "jsonpath={.status.progress.currentStage}{range .status.csrStatus.approvedCSRs[*]} {.type}{end}"))
 		name := d.kubectl(t, "get", "agent", agent, "-n", "three", "-o", "jsonpath={.status.inventory.hostname}")
-		node := sharedEnvironment.environment.spokes.Cluster("api.three.site.test").Object("api/v1/nodes", "", name)
+		node := d.spokes.Cluster("api.three.site.test").Object("api/v1/nodes", "", name)
 		require.NotNil(t, node, "the host is a node of its cluster")
 		require.Equal(t, "7", node.GetLabels()["rack"])
 	}

@@ -56,27 +56,20 @@ func (k *kubectlOnce) end() error {
 // hub is an appliance with its Kubernetes API and a kubectl for it.
 type hub struct {
 	*site
-	address string
+	*connection
 	dir     string
 	program string // path of kubectl
 }
 
 // openHub starts an appliance and waits for its Kubernetes API.
-func openHub(t *testing.T) *hub {
+func (s *site) openHub(t *testing.T) *hub {
 	t.Helper()
-	s := newSite(t)
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
-	address, _ := s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(),
-		&slog.HandlerOptions{Level: slog.LevelWarn})))
-	d := &hub{site: s, address: address, dir: t.TempDir()}
+	s.logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	d := &hub{site: s, connection: s.connect(t), dir: t.TempDir()}
 	d.prepareKubectl(t)
 	eventually(t, "the Kubernetes API is ready", func() bool {
-		response, err := http.Get(address + "/readyz")
-		if err != nil {
-			return false
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK
+		return d.call(t, http.MethodGet, "/readyz", nil).status == http.StatusOK
 	})
 	return d
 }
@@ -88,10 +81,7 @@ func (d *hub) prepareKubectl(t *testing.T) {
 	var err error
 	d.program, err = kubectlProgram.program()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "kubeconfig"), fmt.Appendf(nil,
-		"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: %q}}]\ncontexts: "+
-			"[{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n",
-		d.address), 0o600))
+	d.writeKubeconfig(t, d.site, filepath.Join(d.dir, "kubeconfig"))
 }
 
 // try runs kubectl and returns its standard output. The error contains its standard error.

@@ -167,7 +167,7 @@ func TestBootListener_servesOnlyImages(t *testing.T) {
 	s := newSite(t)
 	s.config.BootListen = "127.0.0.1:0"
 	address, _ := s.start(t)
-	d := &testAppliance{t, upstream(t, address), s, address + apiPath}
+	d := openConnection(address).appliance(t, s)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	image := d.image(env)

@@ -1,10 +1,7 @@
 package appliance_test
 
 import (
-	"encoding/base64"
-	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,15 +18,9 @@ func TestKubectl_withToken(t *testing.T) {
 	a := startAuthenticated(t, s)
 	program, err := kubectlProgram.program()
 	require.NoError(t, err)
-	authority, err := os.ReadFile(filepath.Join(s.config.DataDir, "ca.crt"))
-	require.NoError(t, err)
 	as := func(token string) *hub {
-		d := &hub{site: s, address: a.url, dir: t.TempDir(), program: program}
-		require.NoError(t, os.WriteFile(filepath.Join(d.dir, "kubeconfig"), fmt.Appendf(nil,
-			"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: %q, "+
-				"certificate-authority-data: %s}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"+
-				"users: [{name: a, user: {token: %q}}]\n",
-			a.url, base64.StdEncoding.EncodeToString(authority), token), 0o600))
+		d := &hub{site: s, connection: &connection{address: a.url, token: token}, dir: t.TempDir(), program: program}
+		d.writeKubeconfig(t, s, filepath.Join(d.dir, "kubeconfig"))
 		return d
 	}
 	eventually(t, "the Kubernetes API is ready", func() bool {

@@ -34,7 +34,7 @@ func TestMachines_imagesNeedTokens(t *testing.T) {
 func TestMachines_switchedOn(t *testing.T) {
 	s := newSite(t)
 	address, stop := s.start(t)
-	d := &testAppliance{t, upstream(t, address), s, address + apiPath}
+	d := openConnection(address).appliance(t, s)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	const id = "00000000-0000-4000-8000-000000000001"

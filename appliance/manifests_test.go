@@ -43,7 +43,7 @@ func (d *hub) singleNodeDirectory(t *testing.T, bmc string) string {
 }
 
 func (d *hub) kubernetes() *apply.Server {
-	return &apply.Server{URL: d.address, HTTP: http.DefaultClient}
+	return &apply.Server{URL: d.address, Token: d.token, HTTP: d.trusted}
 }
 
 // applied applies objects, all of which must be accepted, and counts the results.
@@ -71,7 +71,11 @@ func stableFiles(f *acm.Directory) map[string]string {
 // TestManifestsOfSite_applyInstallTakeOver manages a site with the landfall command in place of
 // kubectl.
 func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
-	d := openHub(t)
+	openAndAuthenticated(t, manageSite)
+}
+
+func manageSite(t *testing.T, s *site) {
+	d := s.openHub(t)
 	server := newMachine(t, "dell-idrac9", "sno1", "94:40:c9:1f:bf:64")
 	read, err := apply.Read(apply.Sources{Paths: []string{d.singleNodeDirectory(t, server.address)}})
 	require.NoError(t, err)
@@ -103,7 +107,7 @@ func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "sno1.tar")
 	require.NoError(t, directory.Write(archive, time.Now()))
 
-	other := openHub(t)
+	other := newSite(t).openHub(t)
 	brought, err := acm.Read(archive)
 	require.NoError(t, err)
 	chosen, notes, err := acm.Adoption(brought.Objects)
@@ -112,7 +116,7 @@ func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	other.applied(t, chosen, apply.Options{})
 	eventually(t, "the other appliance can add hosts to the cluster", func() bool {
 		var clusters []models.Cluster
-		call(t, "GET", other.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
+		other.call(t, http.MethodGet, apiPath+"/clusters", nil).read(t, 200, &clusters)
 		return len(clusters) == 1 && *clusters[0].Status == models.ClusterStatusAddingHosts
 	})
 	again, err := acm.Export(t.Context(), other.kubernetes(), "sno1", whole)
@@ -124,7 +128,7 @@ func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	require.NoError(t, apply.AwaitGone(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}))
 	eventually(t, "the cluster and its objects are deleted", func() bool {
 		var clusters []models.Cluster
-		call(t, "GET", d.address+apiPath+"/clusters", nil).read(t, 200, &clusters)
+		d.call(t, http.MethodGet, apiPath+"/clusters", nil).read(t, 200, &clusters)
 		return len(clusters) == 0
 	})
 }

@@ -64,19 +64,19 @@ func kindsOfClusters() []kindOfCluster {
 // appliance. All roles are automatic.
 func TestTopologies_installOnTheirPlatforms(t *testing.T) {
 	s := newSite(t)
-	address, _ := s.start(t)
-	api := upstream(t, address)
+	d := s.connect(t)
 	t.Run("kinds", func(t *testing.T) {
 		for _, kind := range kindsOfClusters() {
 			t.Run(kind.name, func(t *testing.T) {
 				t.Parallel()
-				s.install(t, api, address, kind)
+				s.install(t, d, kind)
 			})
 		}
 	})
 }
 
-func (s *site) install(t *testing.T, api *client.AssistedInstall, address string, kind kindOfCluster) {
+func (s *site) install(t *testing.T, d *connection, kind kindOfCluster) {
+	api := d.upstream(t)
 	ctx := t.Context()
 	params := kind.asked
 	params.Name, params.BaseDNSDomain, params.OpenshiftVersion, params.PullSecret = &kind.name, "site.test",
@@ -91,7 +91,8 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 	require.NoError(t, err)
 
 	group := &simulate.HostGroup{
-		URL: address, InfraEnvID: env.Payload.ID.String(), Count: kind.masters + kind.arbiters + kind.workers,
+		URL: d.address, HTTP: d.trusted, Token: d.token,
+		InfraEnvID: env.Payload.ID.String(), Count: kind.masters + kind.arbiters + kind.workers,
 		Speed:    1000,
 		Hardware: simulate.Hardware{Manufacturer: kind.maker},
 	}
@@ -126,7 +127,7 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		count[h.Role]++
 		require.Equal(t, models.HostStatusInstalled, *h.Status)
 	}
-	requireValidFiles(t, address, cluster())
+	requireValidFiles(t, d, cluster())
 	require.Equal(t, [3]int{kind.masters, kind.arbiters, kind.workers}, [3]int{count[models.HostRoleMaster],
 		count[models.HostRoleArbiter], count[models.HostRoleWorker]})
 }

@@ -51,7 +51,7 @@ func TestSecrets_noneAfterAnInstallation(t *testing.T) {
 	a.call(a.admin, http.MethodPost, apiPath+"/infra-envs", s.newInfraEnv("site").with(object{
 		"cluster_id": cluster.ID})).read(t, http.StatusCreated, &env)
 	group := &simulate.HostGroup{URL: a.url, InfraEnvID: env.ID.String(), Count: 1, Speed: 1000,
-		HTTP: a.trusted, Token: token, Spokes: sharedEnvironment.environment.spokes}
+		HTTP: a.trusted, Token: token, Spokes: s.spokes}
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(t.Context()) }()
 	path := apiPath + "/clusters/" + cluster.ID.String()

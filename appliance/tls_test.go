@@ -204,7 +204,7 @@ func TestTLS_bootPortTaken(t *testing.T) {
 func TestTLS_installation(t *testing.T) {
 	s := newSite(t).withTLS()
 	address, _ := s.start(t)
-	d := &testAppliance{t, upstream(t, address), s, address + apiPath}
+	d := openConnection(address).appliance(t, s)
 	cluster := d.cluster()
 	d.group(d.infraEnv(&cluster), 1)
 	d.until(cluster, models.ClusterStatusReady)

@@ -25,10 +25,9 @@ func TestInstallation_upstreamClient(t *testing.T) {
 		{"three nodes", 3, 3, true},
 		{"single node", 1, 1, false},
 	} {
-		t.Run(topology.name, func(t *testing.T) {
-			s := newSite(t)
-			address, _ := s.start(t)
-			api := upstream(t, address).Installer
+		test := func(t *testing.T, s *site) {
+			d := s.connect(t)
+			api := d.upstream(t).Installer
 			ctx := t.Context()
 
 			params := &models.ClusterCreateParams{
@@ -54,10 +53,10 @@ func TestInstallation_upstreamClient(t *testing.T) {
 
 			image, err := api.GetInfraEnvDownloadURL(ctx, &installer.GetInfraEnvDownloadURLParams{InfraEnvID: envID})
 			require.NoError(t, err)
-			requireDiscoveryISO(t, *image.Payload.URL)
+			requireDiscoveryISOWith(t, d.trusted, *image.Payload.URL)
 
-			group := &simulate.HostGroup{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000,
-				Spokes: sharedEnvironment.environment.spokes}
+			group := &simulate.HostGroup{URL: d.address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000,
+				HTTP: d.trusted, Token: d.token, Spokes: s.spokes}
 			groupEnded := make(chan error, 1)
 			go func() { groupEnded <- group.Run(ctx) }()
 
@@ -96,7 +95,8 @@ func TestInstallation_upstreamClient(t *testing.T) {
 			require.NotEmpty(t, credentials.Payload.Password)
 			require.EqualValues(t, 100, cluster().Progress.TotalPercentage)
 			require.NotEqual(t, strfmt.UUID(""), cluster().OpenshiftClusterID)
-		})
+		}
+		t.Run(topology.name, func(t *testing.T) { openAndAuthenticated(t, test) })
 	}
 }
 

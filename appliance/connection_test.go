@@ -1,0 +1,108 @@
+package appliance_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-openapi/runtime"
+	httptransport "github.com/go-openapi/runtime/client"
+	"github.com/openshift/assisted-service/client"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/authority"
+	"landfall/appliance/config"
+)
+
+// openAndAuthenticated runs a test on two sites at the same time: without TLS and authentication,
+// and with both.
+func openAndAuthenticated(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Run("open", func(t *testing.T) {
+		t.Parallel()
+		test(t, newSite(t))
+	})
+	t.Run("authenticated", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t).withAuth()
+		s.config.Egress.Allow = []string{"127.0.0.1"} // the other servers of the site
+		test(t, s)
+	})
+}
+
+// connection is a running appliance as an administrator's program reaches it.
+type connection struct {
+	address string
+	token   string       // "" without authentication
+	client  *http.Client // verifies the appliance and sends the token
+	trusted *http.Client // verifies the appliance and sends no token
+}
+
+// openConnection returns a connection to an appliance without TLS and authentication.
+func openConnection(address string) *connection {
+	return &connection{address: address, client: http.DefaultClient, trusted: http.DefaultClient}
+}
+
+// connect starts the site's appliance. With authentication, it makes the first administrator with
+// the setup code, and a token.
+func (s *site) connect(t *testing.T) *connection {
+	t.Helper()
+	if s.config.Auth == config.AuthNone {
+		address, _ := s.start(t)
+		return openConnection(address)
+	}
+	return startAuthenticated(t, s).connection()
+}
+
+// connection returns the connection of a program with the role admin.
+func (a *authenticated) connection() *connection {
+	a.t.Helper()
+	program, token := a.program("admin")
+	return &connection{address: a.url, token: token, client: program, trusted: a.trusted}
+}
+
+// upstream returns the Assisted Installer's own Go client, which sends the token as its users do.
+func (c *connection) upstream(t *testing.T) *client.AssistedInstall {
+	t.Helper()
+	base, err := url.Parse(c.address)
+	require.NoError(t, err)
+	var sign runtime.ClientAuthInfoWriter = httptransport.PassThroughAuth
+	if c.token != "" {
+		sign = httptransport.BearerToken(c.token)
+	}
+	return client.New(client.Config{
+		URL:       &url.URL{Scheme: base.Scheme, Host: base.Host, Path: client.DefaultBasePath},
+		Transport: c.trusted.Transport,
+		AuthInfo:  sign,
+	})
+}
+
+// call sends a request to a path of the appliance, as the function call does.
+func (c *connection) call(t *testing.T, method, path string, body any) answer {
+	t.Helper()
+	return callWith(t, c.client, method, c.address+path, body)
+}
+
+// appliance returns the connection with the Assisted Installer's own client.
+func (c *connection) appliance(t *testing.T, s *site) *testAppliance {
+	t.Helper()
+	return &testAppliance{t, c.upstream(t), c, s, c.address + apiPath}
+}
+
+// writeKubeconfig writes a kubeconfig with the appliance's authority and the token.
+func (c *connection) writeKubeconfig(t *testing.T, s *site, path string) {
+	t.Helper()
+	verify := ""
+	if s.config.TLS.Enabled {
+		certificate, err := os.ReadFile(filepath.Join(s.config.DataDir, authority.FileName))
+		require.NoError(t, err)
+		verify = "certificate-authority-data: " + base64.StdEncoding.EncodeToString(certificate)
+	}
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil,
+		"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: %q, %s}}]\n"+
+			"contexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {token: %q}}]\n",
+		c.address, verify, c.token), 0o600))
+}
