@@ -63,6 +63,9 @@ func (s storages) open(config *storagebackend.ConfigForResource, prefix string, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the storage of %s: %w", config.GroupResource, err)
 	}
+	if fields := hiddenOf(config.GroupResource); fields != nil {
+		return hiding{watched{inner}, fields}, inner.Close, nil
+	}
 	return watched{inner}, inner.Close, nil
 }
 

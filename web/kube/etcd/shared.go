@@ -118,8 +118,17 @@ func (d *decoded) version(revision uint64) (*version, error) {
 type version struct {
 	object runtime.Object
 
-	mu      sync.Mutex
-	encoded map[runtime.Identifier]*encoded
+	mu       sync.Mutex
+	encoded  map[runtime.Identifier]*encoded
+	variants map[any]*variant
+}
+
+// variant is a version that was changed for some watchers. It is the version itself if it needed no
+// change.
+type variant struct {
+	change sync.Once
+	*version
+	err error
 }
 
 type encoded struct {
@@ -137,6 +146,44 @@ func (v *version) as(id runtime.Identifier) *encoded {
 		v.encoded[id] = e
 	}
 	return e
+}
+
+func (v *version) variant(key any, change func(runtime.Object) (bool, error)) (*version, error) {
+	v.mu.Lock()
+	found := v.variants[key]
+	if found == nil {
+		if v.variants == nil {
+			v.variants = map[any]*variant{}
+		}
+		found = new(variant)
+		v.variants[key] = found
+	}
+	v.mu.Unlock()
+	found.change.Do(func() {
+		found.version = v
+		object := v.object.DeepCopyObject()
+		var changed bool
+		if changed, found.err = change(object); changed {
+			found.version = &version{object: object, encoded: map[runtime.Identifier]*encoded{}}
+		}
+	})
+	return found.version, found.err
+}
+
+// Variant returns an object of a watch as change changes it. Watchers that use the same key share
+// the result and its encodings. change reports whether it has changed the object.
+func Variant(object runtime.Object, key any, change func(runtime.Object) (bool, error)) (runtime.Object, error) {
+	s, ok := object.(*sharedObject)
+	if !ok || s.version == nil {
+		object = object.DeepCopyObject()
+		_, err := change(object)
+		return object, err
+	}
+	version, err := s.version.variant(key, change)
+	if err != nil {
+		return nil, err
+	}
+	return &sharedObject{decoded: s.decoded, version: version}, nil
 }
 
 // sharedObject is a watcher's view of a shared object. Access to the object returns a copy.

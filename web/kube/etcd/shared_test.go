@@ -169,3 +169,46 @@ func TestSharedCodec_retryDecode(t *testing.T) {
 		counts.failing.Store(false)
 	}
 }
+
+// TestVariant_onceForEachKey changes a watched object for some of its watchers.
+func TestVariant_onceForEachKey(t *testing.T) {
+	b, _ := countingBench(t)
+	watchers := []watch.Interface{b.watch(t, storage.Everything), b.watch(t, storage.Everything),
+		b.watch(t, storage.Everything)}
+	pod := b.create(t, "one")
+	changes, encoded := 0, 0
+	encode := func(object runtime.Object, w io.Writer) error {
+		encoded++
+		_, err := io.WriteString(w, object.(*example.Pod).Name)
+		return err
+	}
+	textOf := func(object runtime.Object) string {
+		var text strings.Builder
+		require.NoError(t, object.(runtime.CacheableObject).CacheEncode("json", encode, &text))
+		return text.String()
+	}
+	held := make([]watch.Event, len(watchers)) // objects are shared while a watcher holds them
+	for i, w := range watchers {
+		held[i] = <-w.ResultChan()
+	}
+	for _, event := range held {
+		require.Equal(t, "one", textOf(event.Object))
+		for _, key := range []string{"viewer", "operator", "same"} {
+			object, err := etcd.Variant(event.Object, key, func(object runtime.Object) (bool, error) {
+				changes++
+				object.(*example.Pod).Name = key
+				return key != "same", nil
+			})
+			require.NoError(t, err)
+			if key == "same" {
+				require.Equal(t, "one", textOf(object), "an unchanged object shares the encoding")
+				continue
+			}
+			require.Equal(t, key, textOf(object))
+		}
+		require.Equal(t, pod, plain(t, event), "the other watchers' object is not changed")
+	}
+	require.Equal(t, 3, changes, "each variant once")
+	require.Equal(t, 3, encoded, "each encoding once")
+	goruntime.KeepAlive(held)
+}
