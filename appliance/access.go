@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	identity "landfall/appliance/access"
+	"landfall/appliance/access/certificate"
 	"landfall/appliance/access/ldap"
 	"landfall/appliance/access/limit"
 	"landfall/appliance/access/oidc"
@@ -33,9 +34,10 @@ type clients struct {
 	limiter *limit.Limiter
 	hosts   web.Hosts
 
-	oidc      *oidc.Provider  // nil without one in the configuration
-	directory *ldap.Directory // nil without one in the configuration
-	passkeys  *passkey.Passkeys
+	oidc         *oidc.Provider  // nil without one in the configuration
+	directory    *ldap.Directory // nil without one in the configuration
+	passkeys     *passkey.Passkeys
+	certificates *certificate.Verifier // nil without authorities in the configuration
 }
 
 // openClients reads the accounts and tokens. Without an account, it writes the setup code.
@@ -67,6 +69,9 @@ func (a *Appliance) openClients() (*clients, error) {
 			return nil, err
 		}
 	}
+	if c.certificates, err = certificate.New(a.config.TLS.ClientCertificates(clock, a.log)); err != nil {
+		return nil, err
+	}
 	c.passkeys, err = passkey.New(clock)
 	return c, err
 }
@@ -84,6 +89,9 @@ func (a *Appliance) guard(linksOnly bool,
 	}
 	if a.clients.oidc != nil {
 		options.Bearers = bearers{a.clients.oidc}
+	}
+	if a.clients.certificates != nil {
+		options.Certificates = a.clients.certificates
 	}
 	return access.New(options)
 }

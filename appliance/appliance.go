@@ -293,7 +293,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		func() (authn.Keychain, error) { return configuredReleases(config).Keychain("") }, wake, logger)
 	a.protection = &doctor.Protections{
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
-		Certificates: a.transport.served(), Trail: a.trail, Clock: clockwork.NewRealClock(), Logger: logger,
+		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
+		Clock: clockwork.NewRealClock(), Logger: logger,
 	}
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
@@ -328,7 +329,7 @@ func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
 		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 		Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false),
-		TLS: a.transport.line(web.PlainFromMachine, a.towardsBoot),
+		TLS: a.line(web.PlainFromMachine, a.towardsBoot),
 	})
 	var tokens image.Tokens
 	if a.agents.Enabled() {
@@ -342,7 +343,7 @@ func (a *Appliance) newServer() error {
 		a.log.Info("Images and boot files are also served on the boot listener in plain HTTP.", "port", a.boot.Port())
 		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
 			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(true),
-			TLS: a.transport.line(web.PlainForAll, a.towardsMain)})
+			TLS: a.line(web.PlainForAll, a.towardsMain)})
 		if err := a.bootServer.Register(a.downloads.Operations()...); err != nil {
 			return err
 		}
@@ -435,7 +436,7 @@ func (a *Appliance) tasks() []task {
 		a.engine.Run, a.agents.Run, a.clients.people.Run, a.clients.tokens.Run, a.ams.Run, a.images.Run,
 		a.discovery.Run, a.tidy, a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
-		a.proofs.FollowClusters, a.mirror.FollowDeletions,
+		a.proofs.FollowClusters, a.mirror.FollowDeletions, a.clients.certificates.Run,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
 	}
 	if a.transport != nil {
@@ -497,8 +498,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	errs = append(errs, a.boot.Close())
-	errs = append(errs, a.kubernetes.close())
+	errs = append(errs, a.boot.Close(), a.kubernetes.close())
 	if a.rehearsals != nil {
 		a.rehearsals.Close()
 	}

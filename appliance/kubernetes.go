@@ -109,7 +109,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	if k.listener != nil {
 		own = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown,
 			Connections: a.inbound, Hosts: a.clients.hosts, Wrap: a.wrap(false),
-			TLS: a.transport.line(web.PlainFromMachine, nil)})
+			TLS: a.line(web.PlainFromMachine, nil)})
 		server = own
 	}
 	s := &kubernetesServer{

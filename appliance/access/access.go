@@ -121,7 +121,7 @@ func (s Scope) InfraEnv(id, clusterID string) bool {
 // Identity is who calls an operation.
 type Identity struct {
 	Kind  Kind
-	Name  string // of the account or the token
+	Name  string // of the account, the token or the certificate
 	Role  Role
 	Scope Scope
 
@@ -129,9 +129,11 @@ type Identity struct {
 	InfraEnv string
 	Cluster  string
 
-	// Session is the ID of a person's session, Token the ID of a program's token.
-	Session string
-	Token   string
+	// Session is the ID of a person's session, Token the ID of a program's token, Certificate the
+	// serial number of a program's client certificate.
+	Session     string
+	Token       string
+	Certificate string
 	// Address is the network address of the client, without a port.
 	Address string
 }
@@ -162,4 +164,18 @@ func With(ctx context.Context, identity Identity) context.Context {
 func From(ctx context.Context) Identity {
 	identity, _ := ctx.Value(contextKey{}).(Identity)
 	return identity
+}
+
+type failureKey struct{}
+
+// WithFailure returns a context with the reason why the credentials of a request are not accepted,
+// for operations that nobody may call, too.
+func WithFailure(ctx context.Context, failure error) context.Context {
+	return context.WithValue(ctx, failureKey{}, failure)
+}
+
+// Failure returns the reason of a context, or nil.
+func Failure(ctx context.Context) error {
+	failure, _ := ctx.Value(failureKey{}).(error)
+	return failure
 }

@@ -63,7 +63,9 @@ type Actor struct {
 	Cluster  string      `json:"cluster,omitempty"`
 	Session  string      `json:"session,omitempty"` // the session's ID
 	Token    string      `json:"token,omitempty"`   // the token's ID
-	Address  string      `json:"address,omitempty"`
+	// Certificate is the serial number of the client certificate.
+	Certificate string `json:"certificate,omitempty"`
+	Address     string `json:"address,omitempty"`
 }
 
 // Record is one line of the trail.
@@ -186,6 +188,7 @@ func actorOf(ctx context.Context) Actor {
 	return Actor{
 		Kind: identity.Kind, Name: clip(identity.Name, maxText), Role: identity.Role.String(),
 		InfraEnv: clip(identity.InfraEnv, maxText), Cluster: clip(identity.Cluster, maxText),
-		Session: identity.Session, Token: identity.Token, Address: clip(identity.Address, maxText),
+		Session: identity.Session, Token: identity.Token, Certificate: identity.Certificate,
+		Address: clip(identity.Address, maxText),
 	}
 }

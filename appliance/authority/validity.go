@@ -12,6 +12,7 @@ type Validity struct {
 	Subject string
 	Until   time.Time
 	Renewed bool   // the appliance renews it by itself
+	Effect  string // of the end; "" means that clients refuse the certificate
 	Remedy  string // a sentence for the time near the end
 }
 

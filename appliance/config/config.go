@@ -232,7 +232,8 @@ func Default() Config {
 		Sessions: Sessions{Idle: people.DefaultIdle, Total: people.DefaultTotal},
 		OIDC:     OIDC{Scopes: []string{"profile", "email"}, NameClaim: "preferred_username", GroupsClaim: "groups"},
 		LDAP:     LDAP{UserFilter: "(uid={name})", NameAttribute: "uid", GroupAttribute: "memberOf"},
-		TLS:      TLS{Enabled: true},
+		TLS: TLS{Enabled: true, ClientRoles: Roles{Admin: []string{"landfall:admin", "system:masters"},
+			Operator: []string{"landfall:operator"}, Viewer: []string{"landfall:viewer"}}},
 		Limits: Limits{
 			RequestBodyBytes:    4 << 20,
 			LogUploadBytes:      1 << 30,

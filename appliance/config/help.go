@@ -25,6 +25,15 @@ var help = map[string]string{
 	"tls.acme.email":        "contact for the site's CA",
 	"tls.acme.eab_key_id":   "key ID of the external account binding that the site's CA requires",
 	"tls.acme.eab_key_file": "file with the HMAC key (base64url) of the external account binding",
+	"tls.client_ca_file": "CA certificates (PEM) of the authorities whose client certificates programs may use; read " +
+		"again when it changes; default: none, programs use tokens",
+	"tls.client_crl_file": "certificate revocation lists (PEM or DER) of these authorities; read again when it " +
+		"changes; default: none",
+	"tls.client_roles.admin":    "organizations (O) of client certificates whose programs are administrators",
+	"tls.client_roles.operator": "organizations (O) of client certificates whose programs are operators",
+	"tls.client_roles.viewer":   "organizations (O) of client certificates whose programs are viewers",
+	"tls.client_group_scopes": "clusters and infra-envs to which the programs of organizations (O) are limited, as " +
+		"YAML",
 
 	"data_dir": "directory of the database, the generated files and the cached installers",
 	"auth": "local: clients must authenticate; none: every client may do everything, and the default of listen " +

@@ -3,10 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/access/certificate"
 )
 
 // TLS configures the certificates of the appliance's listeners.
@@ -16,6 +21,18 @@ type TLS struct {
 	KeyFile  string `mapstructure:"key_file" check:"file"`
 	CAFile   string `mapstructure:"ca_file" check:"file"`
 	ACME     ACME   `mapstructure:"acme"`
+
+	// ClientCAFile names the authorities of client certificates. Without it, programs have none.
+	ClientCAFile      string       `mapstructure:"client_ca_file" check:"file"`
+	ClientCRLFile     string       `mapstructure:"client_crl_file" check:"file"`
+	ClientRoles       Roles        `mapstructure:"client_roles"`
+	ClientGroupScopes []GroupScope `mapstructure:"client_group_scopes"`
+}
+
+// ClientCertificates returns the options for client certificates.
+func (t TLS) ClientCertificates(clock clockwork.Clock, logger *slog.Logger) certificate.Options {
+	return certificate.Options{CAFile: t.ClientCAFile, CRLFile: t.ClientCRLFile,
+		Rules: t.ClientRoles.rules(t.ClientGroupScopes), Clock: clock, Logger: logger}
 }
 
 // ACME configures a CA of the site from which the appliance gets its certificate.
@@ -33,11 +50,14 @@ const NoListener = "none"
 // Check returns an error for keys that contradict each other. The error is a sentence.
 func (t TLS) Check() error {
 	switch {
-	case !t.Enabled && (t.CertFile != "" || t.KeyFile != "" || t.ACME.Directory != ""):
+	case !t.Enabled && (t.CertFile != "" || t.KeyFile != "" || t.ACME.Directory != "" || t.ClientCAFile != ""):
 		return errors.New("tls.enabled is false, but other keys of tls are set; remove them, or set tls.enabled to " +
 			"true")
 	case (t.CertFile == "") != (t.KeyFile == ""):
 		return errors.New("tls.cert_file and tls.key_file belong together; set both, or neither")
+	case t.ClientCRLFile != "" && t.ClientCAFile == "":
+		return errors.New("tls.client_crl_file is set without tls.client_ca_file; set the authorities of the client " +
+			"certificates, too")
 	case t.CertFile != "" && t.ACME.Directory != "":
 		return errors.New("tls.cert_file and tls.acme.directory exclude each other; remove one of them")
 	case (t.ACME.EABKeyID == "") != (t.ACME.EABKeyFile == ""):

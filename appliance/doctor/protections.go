@@ -13,6 +13,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"landfall/appliance/access/certificate"
 	"landfall/appliance/audittrail"
 	"landfall/appliance/authority"
 	"landfall/appliance/keyring"
@@ -38,6 +39,7 @@ type Protections struct {
 	Sandbox       *sandbox.Sandbox
 	Keys          *keyring.Keyring
 	Certificates  *authority.Certificates // nil without TLS
+	Clients       *certificate.Verifier   // nil if programs have no client certificates
 	Trail         *audittrail.Trail
 	Clock         clockwork.Clock
 	Logger        *slog.Logger
@@ -116,16 +118,21 @@ func (p *Protections) certificates() []Finding {
 	if p.Certificates == nil {
 		return nil
 	}
-	const check = "until when the appliance's certificates are valid"
+	const check = "until when the certificates are valid"
+	validities, problems := p.Certificates.Validities(), []string{p.Certificates.Problem()}
+	if p.Clients != nil {
+		validities, problems = append(validities, p.Clients.Validities()...), append(problems, p.Clients.Problem())
+	}
 	var findings []Finding
 	now := p.Clock.Now()
-	for _, v := range p.Certificates.Validities() {
+	for _, v := range validities {
 		finding := Finding{Area: Protection, Subject: v.Subject, Status: Green, Check: check,
 			Result: "until " + v.Until.UTC().Format(time.DateOnly)}
 		switch left := v.Until.Sub(now); {
 		case left <= 0:
 			finding.Status = Red
-			finding.Result = "ended on " + v.Until.UTC().Format(time.DateOnly) + ", so clients refuse it"
+			finding.Result = "ended on " + v.Until.UTC().Format(time.DateOnly) + ", so " +
+				cmp.Or(v.Effect, "clients refuse it")
 		case left < endsSoon && !v.Renewed:
 			finding.Status = Amber
 		}
@@ -134,9 +141,11 @@ func (p *Protections) certificates() []Finding {
 		}
 		findings = append(findings, finding)
 	}
-	if problem := p.Certificates.Problem(); problem != "" {
-		findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber, Check: check,
-			Result: problem, Advice: "Correct the certificate. The previous one remains in use until then."})
+	for _, problem := range problems {
+		if problem != "" {
+			findings = append(findings, Finding{Area: Protection, Subject: "certificates", Status: Amber, Check: check,
+				Result: problem, Advice: "Correct the file. Its previous content remains in use until then."})
+		}
 	}
 	return findings
 }

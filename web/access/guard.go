@@ -13,6 +13,7 @@ package access
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/url"
@@ -47,6 +48,12 @@ type Bearers interface {
 	VerifyBearer(r *http.Request, token string) (access.Identity, bool)
 }
 
+// Certificates finds the program of a client certificate. Package certificate implements it.
+type Certificates interface {
+	// Identify returns the program of the certificates that a client has sent, its own first.
+	Identify(presented []*x509.Certificate) (access.Identity, error)
+}
+
 // Agents identifies agents and knows what they may do. Package agents implements it.
 type Agents interface {
 	// Identify returns the identity of an agent that may call an operation, or why it may not.
@@ -70,12 +77,14 @@ type Relations interface {
 
 // Options configures a [Guard].
 type Options struct {
-	Sessions  Sessions
-	Tokens    Tokens
-	Bearers   Bearers // nil without an OpenID provider
-	Agents    Agents
-	Links     Links
-	Relations Relations
+	Sessions Sessions
+	Tokens   Tokens
+	Bearers  Bearers // nil without an OpenID provider
+	// Certificates is nil if programs have no client certificates.
+	Certificates Certificates
+	Agents       Agents
+	Links        Links
+	Relations    Relations
 	// Open permits every client to call every operation (auth: none).
 	Open bool
 	// Refused is called for each request that a rule forbids.
@@ -143,6 +152,10 @@ func (g *Guard) admit(c echo.Context, o operation.Operation) (access.Identity, e
 	identity, failure := g.identify(r, isUse(o, r))
 	switch {
 	case rule.Public, rule.CheckedBy != "":
+		if failure != nil {
+			c.SetRequest(r.WithContext(access.WithFailure(r.Context(), failure)))
+			return access.Identity{}, nil
+		}
 		return identity, nil
 	case rule.Agents && agentHeader(r) != nil:
 		return g.options.Agents.Identify(r.Context(), agentRequest(c, o.ID))
@@ -154,14 +167,18 @@ func (g *Guard) admit(c echo.Context, o operation.Operation) (access.Identity, e
 	case identity.Kind == access.Nobody && rule.Links:
 		return g.admitLink(c)
 	case identity.Kind == access.Nobody:
-		return identity, unauthenticated()
+		return identity, g.unauthenticated()
 	}
 	return identity, g.admitRole(c, rule, identity)
 }
 
-func unauthenticated() error {
-	return problem.Unauthorized("this operation requires an account or a token; log in on the page or with " +
-		"landfall login, or send a token in the header Authorization: Bearer")
+func (g *Guard) unauthenticated() error {
+	alternative := ""
+	if g.options.Certificates != nil {
+		alternative = ", or use a client certificate of an authority in tls.client_ca_file"
+	}
+	return problem.Unauthorized("this operation requires an account or a token; log in on the page or with "+
+		"landfall login, or send a token in the header Authorization: Bearer%s", alternative)
 }
 
 // admitRole checks the role and the scope of a person or a program.
@@ -215,13 +232,14 @@ func (g *Guard) admitLink(c echo.Context) (access.Identity, error) {
 		return access.Identity{}, err
 	}
 	if !signed {
-		return access.Identity{}, unauthenticated()
+		return access.Identity{}, g.unauthenticated()
 	}
 	return access.Identity{Kind: access.Link}, nil
 }
 
-// identify returns the identity of a request's credentials. Without credentials, it is Nobody. With
-// isUse, the request is a use of its session.
+// identify returns the identity of a request's credentials. Without credentials, it is Nobody. A
+// token precedes a session, and both precede a client certificate, which browsers and kubeconfigs
+// send with every request. With isUse, the request is a use of its session.
 func (g *Guard) identify(r *http.Request, isUse bool) (access.Identity, error) {
 	if g.options.LinksOnly {
 		return access.Identity{}, nil
@@ -234,6 +252,9 @@ func (g *Guard) identify(r *http.Request, isUse bool) (access.Identity, error) {
 			return identity, nil
 		}
 		return access.Identity{}, problem.Unauthorized("the session has ended; log in again")
+	}
+	if g.options.Certificates != nil && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		return g.options.Certificates.Identify(r.TLS.PeerCertificates)
 	}
 	return access.Identity{}, nil
 }

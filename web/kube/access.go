@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,10 +14,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"landfall/appliance/access"
+	"landfall/web/problem"
 )
 
 // groupPrefix is the prefix of the groups of users. A role is the group with its name after the
@@ -56,6 +59,9 @@ func userOf(identity access.Identity) *user.DefaultInfo {
 	case access.Person:
 	case access.Program:
 		found.Name = "token:" + identity.Name
+		if identity.Certificate != "" {
+			found.Name = "certificate:" + identity.Name
+		}
 	default:
 		return nil
 	}
@@ -112,12 +118,14 @@ func ofAdministrators(group, resource string) bool {
 
 // selfReview reports whether a resource shows the user's own rights. Every user may create it.
 func selfReview(group, resource string) bool {
-	return group == authorizationv1.GroupName && strings.HasPrefix(resource, "selfsubject")
+	return (group == authorizationv1.GroupName || group == authenticationv1.GroupName) &&
+		strings.HasPrefix(resource, "selfsubject")
 }
 
 // mayDo reports whether a user may do something, or why not.
 func mayDo(a authorizer.Attributes) (bool, string) {
-	if a.GetUser() != nil && a.GetUser().GetName() == user.APIServerUser {
+	// A provider of the site may give a person any name, but not this group.
+	if isMember(a.GetUser(), user.SystemPrivilegedGroup) && a.GetUser().GetName() == user.APIServerUser {
 		return true, ""
 	}
 	role := roleOf(a.GetUser())
@@ -133,7 +141,7 @@ func mayDo(a authorizer.Attributes) (bool, string) {
 	case selfReview(group, resource) && a.GetUser() != nil && isMember(a.GetUser(), user.AllAuthenticated):
 		return true, ""
 	case isMember(a.GetUser(), limitedGroup):
-		return false, "accounts and tokens for only some clusters cannot use the Kubernetes API"
+		return false, "accounts, tokens and certificates for only some clusters cannot use the Kubernetes API"
 	case role == access.None:
 		return false, "this operation requires an account or a token"
 	case readOnly(group, resource) && !a.IsReadOnly():
@@ -194,6 +202,46 @@ func (accessReview) Create(ctx context.Context, object runtime.Object, _ rest.Va
 	}
 	review.Status.Denied = !review.Status.Allowed
 	return review, nil
+}
+
+// userReview answers kubectl auth whoami.
+type userReview struct{ accessReview }
+
+func (userReview) New() runtime.Object     { return new(authenticationv1.SelfSubjectReview) }
+func (userReview) GetSingularName() string { return "selfsubjectreview" }
+func (userReview) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview")
+}
+
+func (userReview) Create(ctx context.Context, object runtime.Object, _ rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
+	review := object.(*authenticationv1.SelfSubjectReview)
+	if caller, ok := request.UserFrom(ctx); ok {
+		review.Status.UserInfo = authenticationv1.UserInfo{Username: caller.GetName(), Groups: caller.GetGroups()}
+	}
+	return review, nil
+}
+
+// refused answers a request whose credentials are not accepted, with the reason. Without
+// credentials, everybody may read the health and the version of the API. It reports whether it has
+// answered.
+func refused(w http.ResponseWriter, r *http.Request) bool {
+	failure := access.Failure(r.Context())
+	if failure == nil || publicPath(r.URL.Path) {
+		return false
+	}
+	found := problem.From(failure)
+	reason := metav1.StatusReasonUnauthorized
+	switch found.Status {
+	case http.StatusForbidden:
+		reason = metav1.StatusReasonForbidden
+	case http.StatusServiceUnavailable:
+		reason = metav1.StatusReasonServiceUnavailable
+	}
+	responsewriters.WriteRawJSON(found.Status, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: int32(found.Status), Reason: reason, Message: found.Reason}, w)
+	return true
 }
 
 // rulesReview answers kubectl auth can-i --list.

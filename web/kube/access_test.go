@@ -23,6 +23,7 @@ var callers = map[string]access.Identity{
 	"viewer":   {Kind: access.Person, Name: "vera", Role: access.Viewer},
 	"operator": {Kind: access.Program, Name: "ci", Role: access.Operator},
 	"admin":    {Kind: access.Person, Name: "ada", Role: access.Administrator},
+	"imitator": {Kind: access.Person, Name: "system:apiserver", Role: access.Viewer},
 	"limited": {Kind: access.Person, Name: "leo", Role: access.Administrator,
 		Scope: access.Scope{Clusters: []string{"x"}}},
 }
@@ -83,6 +84,8 @@ func TestAccess_statusByRole(t *testing.T) {
 			[]int{401, 401, 401, 403, 403, 404, 403}},
 		{http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
 			object("SelfSubjectAccessReview", "authorization.k8s.io/v1"), []int{401, 401, 401, 201, 201, 201, 201}},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+			object("SelfSubjectReview", "authentication.k8s.io/v1"), []int{401, 401, 401, 201, 201, 201, 201}},
 	} {
 		for i, name := range order {
 			server := asCaller(t, s, callers[name])
@@ -90,8 +93,9 @@ func TestAccess_statusByRole(t *testing.T) {
 				c.method, c.path)
 		}
 	}
-	for _, name := range []string{"viewer", "operator", "limited"} {
+	for _, name := range []string{"viewer", "operator", "imitator", "limited"} {
 		server := asCaller(t, s, callers[name])
+		require.Equal(t, http.StatusForbidden, statusOf(t, http.MethodGet, server.URL+secrets, "", nil), name)
 		require.Equal(t, http.StatusForbidden, statusOf(t, http.MethodGet, server.URL+maps, "",
 			http.Header{"Impersonate-User": {"ada"}, "Impersonate-Group": {"system:masters", "landfall:admin"}}), name)
 	}

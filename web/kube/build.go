@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -96,6 +97,7 @@ func groupsOf(scheme *runtime.Scheme, codecs serializer.CodecFactory,
 	stored := map[schema.GroupVersion]map[string]rest.Storage{
 		authorizationv1.SchemeGroupVersion: {"selfsubjectaccessreviews": accessReview{},
 			"selfsubjectrulesreviews": rulesReview{}},
+		authenticationv1.SchemeGroupVersion: {"selfsubjectreviews": userReview{}},
 	}
 	add := func(version schema.GroupVersion, name string, storage rest.Storage) {
 		if stored[version] == nil {

@@ -92,6 +92,9 @@ func isWatch(r *http.Request) bool {
 
 // ServeHTTP answers a request of the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if refused(w, r) {
+		return
+	}
 	if handler := s.handler.Load(); handler != nil {
 		if isWatch(r) {
 			ctx, cancel := context.WithCancel(r.Context())

@@ -2,6 +2,7 @@ package kube
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,7 @@ func builtIn() []kinds {
 		{version: authorizationv1.SchemeGroupVersion, types: []runtime.Object{
 			&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
 		}},
+		{version: authenticationv1.SchemeGroupVersion, types: []runtime.Object{&authenticationv1.SelfSubjectReview{}}},
 	}
 }
 

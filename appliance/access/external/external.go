@@ -77,7 +77,7 @@ func (r Rules) Apply(person Person, key string) (Person, error) {
 	if person.Role == access.None {
 		return person, fault.New(fault.Forbidden,
 			"%s has no role at this appliance: none of the groups of %s is in %s; "+
-				"ask an administrator to add a group there (the identity provider reported %s)",
+				"ask an administrator to add a group there (groups: %s)",
 			person.Name, person.Name, key, listed(person.Groups))
 	}
 	return person, nil
@@ -104,7 +104,7 @@ const listedGroups = 10
 func listed(groups []string) string {
 	switch {
 	case len(groups) == 0:
-		return "no groups"
+		return "none"
 	case len(groups) > listedGroups:
 		return fmt.Sprintf("%s and %d more", strings.Join(groups[:listedGroups], ", "), len(groups)-listedGroups)
 	}

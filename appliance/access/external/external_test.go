@@ -48,9 +48,9 @@ func TestRules_roleAndScopeFollowGroups(t *testing.T) {
 		})
 	}
 	for name, groups := range map[string][]string{
-		"the identity provider reported no groups":  nil,
-		"the identity provider reported a, deck 1":  {"a", "deck 1"},
-		"reported g, g, g, g, g, g, g, g, g, g and": strings.Split(strings.Repeat("g ", 30), " "),
+		"(groups: none)":                           nil,
+		"(groups: a, deck 1)":                      {"a", "deck 1"},
+		"groups: g, g, g, g, g, g, g, g, g, g and": strings.Split(strings.Repeat("g ", 30), " "),
 	} {
 		person, err := rules.Apply(external.Person{Name: "ana", Groups: groups}, "oidc.roles")
 		require.Equal(t, fault.Forbidden, fault.KindOf(err))

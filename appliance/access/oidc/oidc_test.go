@@ -166,7 +166,7 @@ func TestLogin_wrongTokens(t *testing.T) {
 		"groups a number": {set("groups", 1), "its claim groups is not a list of groups"},
 		"no groups": {set("groups", nil),
 			"ana has no role at this appliance: none of the groups of ana is in oidc.roles"},
-		"other groups": {set("groups", []string{"guests"}), "the identity provider reported guests"},
+		"other groups": {set("groups", []string{"guests"}), "(groups: guests)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTestProvider(t)
