@@ -67,6 +67,7 @@ type Server struct {
 	origins    *http.CrossOriginProtection
 	memory     *budget
 	bodyGrace  time.Duration
+	answerTime time.Duration
 }
 
 // route identifies a route of the router by its method and its registered path.
@@ -88,7 +89,7 @@ func New(options Options) *Server {
 	}
 	s := &Server{options: options, router: echo.New(), operations: make(map[route]operation.Operation),
 		draining: make(chan struct{}), origins: http.NewCrossOriginProtection(),
-		memory: newBudget(options.BodyMemory), bodyGrace: bodyGrace}
+		memory: newBudget(options.BodyMemory), bodyGrace: bodyGrace, answerTime: answerTime}
 	s.router.JSONSerializer = serializer{}
 	s.router.HideBanner, s.router.HidePort = true, true
 	s.router.HTTPErrorHandler = s.answerError
@@ -99,8 +100,11 @@ func New(options Options) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
+		// An HTTP/2 connection has frames besides those of answers, and ends without progress.
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: answerTime},
 		// ReadTimeout and WriteTimeout are not set: a management controller may need half an hour
-		// to read an image, and a host may send its logs over a slow line.
+		// to read an image, and a host may send its logs over a slow line. Bodies and answers have
+		// their own deadlines.
 	}
 	s.http.RegisterOnShutdown(func() { close(s.draining) })
 	return s
@@ -159,6 +163,12 @@ func (s *Server) Draining() <-chan struct{} { return s.draining }
 // tests can call it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mergeSlashes(r.URL)
+	limited := newAnswer(w, s.answerTime)
+	s.serve(limited, r)
+	limited.finish()
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	r = identify(w, r)
 	setHeaders(w.Header(), r)
 	if err := s.checkOrigin(r); err != nil {
