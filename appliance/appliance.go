@@ -319,6 +319,11 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 	if err != nil {
 		return nil, err
 	}
+	roots, err := readIfSet("audit.syslog_ca_file", a.config.Audit.SyslogCAFile)
+	if err != nil {
+		return nil, err
+	}
+	syslog.Roots = string(roots)
 	return audittrail.Open(audittrail.Options{
 		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
 		Bytes: int64(a.config.Audit.Bytes), Syslog: syslog,

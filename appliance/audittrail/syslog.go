@@ -3,26 +3,32 @@ package audittrail
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 // Syslog is a syslog server. The zero value means none.
 type Syslog struct {
-	Network string // unixgram, unix, udp or tcp
+	Network string // unixgram, unix, udp, tcp or tls (RFC 5425)
 	Address string
+	// Roots are the CAs (PEM) that may sign a TLS server's certificate, on top of the system's.
+	Roots string
 }
 
-// ParseSyslog reads the address of a syslog server: unix:///dev/log, udp://HOST:PORT or
-// tcp://HOST:PORT.
+// ParseSyslog reads the address of a syslog server: unix:///dev/log, udp://HOST:PORT,
+// tcp://HOST:PORT or tls://HOST:PORT.
 func ParseSyslog(text string) (Syslog, error) {
-	wrong := fmt.Errorf("%q is not the address of a syslog server; give unix:///dev/log, udp://HOST:PORT or "+
-		"tcp://HOST:PORT", text)
+	wrong := fmt.Errorf("%q is not the address of a syslog server; give unix:///dev/log, udp://HOST:PORT, "+
+		"tcp://HOST:PORT or tls://HOST:PORT", text)
 	if text == "" {
 		return Syslog{}, nil
 	}
@@ -30,35 +36,62 @@ func ParseSyslog(text string) (Syslog, error) {
 	if err != nil || address.User != nil || address.RawQuery != "" {
 		return Syslog{}, wrong
 	}
-	switch {
-	case address.Scheme == "unix" && address.Host == "" && address.Path != "":
-		return Syslog{"unixgram", address.Path}, nil
-	case (address.Scheme == "udp" || address.Scheme == "tcp") && address.Hostname() != "" && address.Path == "":
-		return Syslog{address.Scheme, net.JoinHostPort(address.Hostname(), cmp.Or(address.Port(), "514"))}, nil
+	if address.Scheme == "unix" && address.Host == "" && address.Path != "" {
+		return Syslog{Network: "unixgram", Address: address.Path}, nil
 	}
-	return Syslog{}, wrong
+	port, ok := map[string]string{"udp": "514", "tcp": "514", "tls": "6514"}[address.Scheme]
+	if !ok || address.Hostname() == "" || address.Path != "" {
+		return Syslog{}, wrong
+	}
+	return Syslog{Network: address.Scheme,
+		Address: net.JoinHostPort(address.Hostname(), cmp.Or(address.Port(), port))}, nil
+}
+
+// dialer returns what connects to the server.
+func (s Syslog) dialer() (func(ctx context.Context) (net.Conn, error), error) {
+	plain := &net.Dialer{Timeout: syslogTimeout}
+	if s.Network != "tls" {
+		return func(ctx context.Context) (net.Conn, error) { return plain.DialContext(ctx, s.Network, s.Address) }, nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool() // a minimal image without certificates
+	}
+	if s.Roots != "" && !roots.AppendCertsFromPEM([]byte(s.Roots)) {
+		return nil, errors.New("the file in audit.syslog_ca_file contains no certificate in PEM")
+	}
+	secured := &tls.Dialer{NetDialer: plain, Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	return func(ctx context.Context) (net.Conn, error) { return secured.DialContext(ctx, "tcp", s.Address) }, nil
 }
 
 const (
-	// syslogTimeout limits a connection attempt, and one write.
+	// syslogTimeout limits a connection attempt, one write, and the wait for its acknowledgement.
 	syslogTimeout = 5 * time.Second
 	syslogRetry   = 15 * time.Second
+	// syslogGroup is the largest number of records without an acknowledgement.
+	syslogGroup = 256
 	// The facility is 13 (log audit), the severity 5 (notice): RFC 5424, section 6.2.1.
 	syslogPriority = 13*8 + 5
 )
 
 // forwarder sends the records to a syslog server. It reads them from the files, so records that a
-// slow or unreachable server did not take are neither lost nor kept in memory.
+// slow or unreachable server did not take are neither lost nor kept in memory. The syslog protocols
+// have no acknowledgements. On a stream, a record counts as sent when the server's machine has
+// acknowledged its bytes (TCP) and the connection still exists. Other records are sent again, so a
+// server may receive a record twice.
 type forwarder struct {
-	trail *Trail
-	sent  atomic.Uint64
-	host  string
-	conn  net.Conn
+	trail   *Trail
+	dial    func(ctx context.Context) (net.Conn, error)
+	sent    atomic.Uint64
+	host    string
+	conn    net.Conn
+	written uint64 // the last record that was written to conn
+	waiting int    // records without an acknowledgement
 }
 
 // newForwarder returns a forwarder for the records after a number.
-func newForwarder(t *Trail, sent uint64) *forwarder {
-	f := &forwarder{trail: t}
+func newForwarder(t *Trail, sent uint64, dial func(ctx context.Context) (net.Conn, error)) *forwarder {
+	f := &forwarder{trail: t, dial: dial}
 	f.sent.Store(sent)
 	return f
 }
@@ -72,26 +105,32 @@ func (f *forwarder) run(ctx context.Context) {
 		f.host = name
 	}
 	defer f.disconnect()
-	failed := false
+	told, reconnected := false, false
 	for ctx.Err() == nil {
 		f.trail.mu.Lock()
 		grown, head := f.trail.grown, f.trail.head
 		f.trail.mu.Unlock()
 		var wait <-chan time.Time
 		if head.Sequence > f.sent.Load() {
-			_, err := f.trail.copyLines(ctx, f.sent.Load(), func(line []byte) error { return f.send(ctx, line) })
-			if err == nil && failed {
+			err := f.sendAll(ctx)
+			switch {
+			case err == nil && told:
 				f.trail.options.Logger.Info("The syslog server accepts audit records again.")
-			}
-			if err != nil && ctx.Err() == nil {
+			case err != nil && ctx.Err() == nil:
 				f.disconnect()
-				if !failed {
+				if errors.Is(err, errLost) && !reconnected {
+					reconnected = true
+					continue // the server has probably restarted
+				}
+				if !told {
 					f.trail.options.Logger.Warn("The syslog server does not accept audit records. They are sent later.",
 						"server", f.trail.options.Syslog.Address, "error", err)
 				}
-				wait, grown = f.trail.options.Clock.After(syslogRetry), nil
+				told, wait, grown = true, f.trail.options.Clock.After(syslogRetry), nil
 			}
-			failed = err != nil
+			if err == nil {
+				told, reconnected = false, false
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -101,36 +140,104 @@ func (f *forwarder) run(ctx context.Context) {
 	}
 }
 
+// sendAll sends the records after the position.
+func (f *forwarder) sendAll(ctx context.Context) error {
+	_, err := f.trail.copyLines(ctx, f.sent.Load(), func(line []byte) error {
+		if err := f.send(ctx, line); err != nil {
+			return err
+		}
+		if f.waiting++; f.waiting < syslogGroup {
+			return nil
+		}
+		return f.confirm(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return f.confirm(ctx)
+}
+
 func (f *forwarder) disconnect() {
 	if f.conn != nil {
 		_ = f.conn.Close()
 		f.conn = nil
 	}
+	f.waiting = 0
 }
 
 // send sends one line as a message of RFC 5424. On a stream, the message is preceded by its length
-// (RFC 6587, section 3.4.1).
+// (RFC 6587, section 3.4.1, and RFC 5425, section 4.3).
 func (f *forwarder) send(ctx context.Context, line []byte) error {
-	server := f.trail.options.Syslog
 	if f.conn == nil {
-		dialer := net.Dialer{Timeout: syslogTimeout}
 		var err error
-		if f.conn, err = dialer.DialContext(ctx, server.Network, server.Address); err != nil {
+		if f.conn, err = f.dial(ctx); err != nil {
 			return err
 		}
 	}
 	message := fmt.Appendf(nil, "<%d>1 %s %s landfall %d audit - ", syslogPriority,
 		f.trail.now().Format("2006-01-02T15:04:05.000Z"), f.host, os.Getpid())
 	message = append(message, line...)
-	if server.Network == "tcp" {
+	if f.stream() {
 		message = append(strconv.AppendInt(nil, int64(len(message)), 10), append([]byte{' '}, message...)...)
 	}
 	if err := f.conn.SetWriteDeadline(time.Now().Add(syslogTimeout)); err != nil {
 		return err
 	}
-	if _, err := f.conn.Write(message); err != nil {
+	if _, err := f.conn.Write(message); errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return errors.Join(errLost, err)
+	} else if err != nil {
 		return err
 	}
-	f.sent.Store(sequenceOf(line))
+	f.written = sequenceOf(line)
 	return nil
+}
+
+func (f *forwarder) stream() bool {
+	network := f.trail.options.Syslog.Network
+	return network == "tcp" || network == "tls"
+}
+
+// errLost means that the server has closed the connection.
+var errLost = errors.New("the server has closed the connection")
+
+// confirm waits until the server's machine has acknowledged what was written, and moves the
+// position.
+func (f *forwarder) confirm(ctx context.Context) error {
+	if f.waiting == 0 {
+		return nil
+	}
+	if f.stream() {
+		if err := f.acknowledged(ctx); err != nil {
+			return err
+		}
+	}
+	f.sent.Store(f.written)
+	f.waiting = 0
+	return nil
+}
+
+func (f *forwarder) acknowledged(ctx context.Context) error {
+	conn := f.conn
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, syslogTimeout)
+	defer cancel()
+	pace := time.NewTicker(time.Millisecond)
+	defer pace.Stop()
+	for {
+		left, err := unacknowledged(tcp)
+		if err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the server did not acknowledge %d bytes: %w", left, ctx.Err())
+		case <-pace.C:
+		}
+	}
 }

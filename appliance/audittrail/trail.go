@@ -103,6 +103,10 @@ func Open(options Options) (_ *Trail, err error) {
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit trail: %w", err)
 	}
+	dial, err := options.Syslog.dialer()
+	if err != nil {
+		return nil, fmt.Errorf("open the audit trail: %w", err)
+	}
 	t := &Trail{options: options, wake: make(chan struct{}, 1), grown: make(chan struct{})}
 	kept, err := readHead(options.DB)
 	if err != nil {
@@ -134,7 +138,7 @@ func Open(options Options) (_ *Trail, err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	t.work.Go(t.write)
-	t.work.Go(func() { t.keep(ctx, kept) })
+	t.work.Go(func() { t.keep(ctx, kept, newForwarder(t, kept.Sent, dial)) })
 	return t, nil
 }
 
@@ -333,9 +337,8 @@ func writeFailure(dir string, err error) error {
 
 // keep copies the head to the store and sends the records to the syslog server, until the context
 // ends.
-func (t *Trail) keep(ctx context.Context, kept headRow) {
+func (t *Trail) keep(ctx context.Context, kept headRow, sent *forwarder) {
 	var forwarding sync.WaitGroup
-	sent := newForwarder(t, kept.Sent)
 	if t.options.Syslog != (Syslog{}) {
 		forwarding.Go(func() { sent.run(ctx) })
 	}

@@ -348,7 +348,7 @@ func expected(field reflect.StructField) string {
 		"sha256":  "64 hexadecimal digits",
 		"version": "a version such as 4.19 or 4.19.3; give it in quotes",
 		"host":    "a DNS name or an IP address",
-		"syslog":  "unix:///dev/log, udp://HOST:PORT or tcp://HOST:PORT",
+		"syslog":  "unix:///dev/log, udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT",
 		"egress": "a network such as 192.0.2.0/24, an address, or a host name such as bmc.example.com or " +
 			"*.example.com",
 		"path":       "a path",

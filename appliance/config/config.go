@@ -212,8 +212,9 @@ type Capabilities struct {
 
 // Audit configures the audit trail.
 type Audit struct {
-	Bytes  Bytes  `mapstructure:"bytes"`
-	Syslog string `mapstructure:"syslog" check:"syslog"`
+	Bytes        Bytes  `mapstructure:"bytes"`
+	Syslog       string `mapstructure:"syslog" check:"syslog"`
+	SyslogCAFile string `mapstructure:"syslog_ca_file" check:"file"`
 }
 
 // Log configures the log on standard error.

@@ -163,8 +163,9 @@ var help = map[string]string{
 	"joining.interval": "time between two checks of a cluster while hosts join it",
 
 	"audit.bytes": "space for the audit trail, at least 1MiB; the oldest records are removed first",
-	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT or " +
-		"tcp://HOST:PORT; default: none",
+	"audit.syslog": "syslog server that receives each audit record: unix:///dev/log, udp://HOST:PORT, " +
+		"tcp://HOST:PORT or tls://HOST:PORT; default: none",
+	"audit.syslog_ca_file": "CA certificates (PEM) of the syslog server with TLS, on top of the system's",
 
 	"log.format": "text for people, json for programs; auto: text on a terminal, json elsewhere",
 	"log.level":  "minimum level of log lines",
