@@ -111,9 +111,6 @@ type Appliance struct {
 	spokes     *joining.Spokes    // nil if the configuration disables connections to installed clusters
 }
 
-// authLocal is the value of the key auth with which the appliance authenticates machines.
-const authLocal = config.AuthLocal
-
 // bmcPasswords is the purpose with which the site's key encrypts the passwords of BMCs.
 const bmcPasswords sitekey.Purpose = "bmc passwords"
 
@@ -229,7 +226,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	if err != nil {
 		return nil, err
 	}
-	if config.Auth == authLocal {
+	if !a.open() {
 		if a.tokens, err = machine.NewIssuer(a.siteKey, sealed); err != nil {
 			return nil, err
 		}
@@ -252,18 +249,16 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
 	if a.engine, err = engine.New(engine.Options{
 		Projector: projector, Follows: a.followed(), BeforeInstall: a.abiHosts.ApplyAll,
-		WithoutAMS: !config.AMS.Enabled,
-		Tokens:     a.tokens,
-		DB:         a.db, AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
+		WithoutAMS: !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
+		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		ReleasePolicy: a.policy,
 		URL:           a.urls[0], ServiceCA: a.transport.roots(),
 		BaseImages: discovery.Checker{Bases: a.images},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
-		Timeouts: config.Timeouts.Engine(),
-		EventLimits: event.Limits{Each: int64(config.Limits.EventObjectBytes),
-			All: int64(config.Limits.EventBytes)},
+		Timeouts:     config.Timeouts.Engine(),
+		EventLimits:  event.Limits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
 		Requirements: minimums, DisabledValidations: disabled, Capable: capable(config, a.db, logger), Secrets: sealed,
 	}); err != nil {
 		return nil, err
