@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
 import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
 import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
@@ -18,13 +19,11 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
   let browser;
   let page;
   let viewer;
-  let clusterURL;
+  let cluster;
 
   const step = dependentSteps(() => ({ site, browser }));
 
-  const button = (name, on = page) => on.getByRole('button', { name, exact: true });
-  const next = () => button('Next').click();
-  const heading = (name, on = page) => on.getByRole('heading', { name, exact: true });
+  const { button, heading, next, clusterId } = controls(() => page);
   const logIn = async (on, name, secret = password) => {
     await on.locator('#name').fill(name);
     await on.locator('#password').fill(secret);
@@ -107,15 +106,13 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
     await heading('Operators').waitFor();
     await next();
     await heading('Host discovery').waitFor();
-    clusterURL = page.url();
+    cluster = clusterId();
   });
 
   step('shows hosts that authenticate with the token of their image', async () => {
-    const id = new URL(clusterURL).pathname.split('/')[3];
-    const [infraEnv] = await site.get(`/v2/infra-envs?cluster_id=${id}`);
+    const [infraEnv] = await site.get(`/v2/infra-envs?cluster_id=${cluster}`);
     site.bootHosts(infraEnv.id, 3);
-    await page
-      .getByRole('button', { name: 'Ready', exact: true })
+    await button('Ready')
       .nth(2)
       .waitFor({ timeout: 2 * minute });
   });
@@ -125,8 +122,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
     await heading('Storage').waitFor();
     await next();
     await heading('Networking').waitFor();
-    const id = new URL(clusterURL).pathname.split('/')[3];
-    const { host_networks: networks } = await site.get(`/v2/clusters/${id}`);
+    const { host_networks: networks } = await site.get(`/v2/clusters/${cluster}`);
     const [net] = networks[0].cidr.split(/\.\d+\//);
     await page.context().clearCookies();
     await page.getByRole('textbox', { name: /API IP/ }).fill(`${net}.200`);
@@ -153,7 +149,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
     await page.getByText('Installation completed successfully').waitFor({ timeout: 3 * minute });
     const [download] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('button', { name: 'Download kubeconfig' }).click(),
+      button('Download kubeconfig').click(),
     ]);
     assert.match(await readFile(await download.path(), 'utf8'), /^kind: Config$/m);
   });
@@ -189,22 +185,21 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
       await viewer.waitForLoadState('networkidle').catch(() => undefined);
       assert.equal(await button(action, viewer).count(), 0, action);
     }
-    await viewer.goto(clusterURL);
+    await viewer.goto(`${site.url}/assisted-installer/clusters/${cluster}`);
     await viewer.getByTestId('no-credentials').waitFor();
     assert.equal(await button('Download kubeconfig', viewer).count(), 0);
   });
 
   step('lets viewers and operators open every page without an error', async () => {
-    const id = new URL(clusterURL).pathname.split('/')[3];
     const other = await site.post('/v2/clusters', {
       name: 'hidden',
-      openshift_version: (await site.get(`/v2/clusters/${id}`)).openshift_version,
+      openshift_version: (await site.get(`/v2/clusters/${cluster}`)).openshift_version,
       base_dns_domain: 'site.test',
       pull_secret: pullSecret,
     });
     for (const [name, account] of [
       ['oscar', { role: 'operator' }],
-      ['lena', { role: 'operator', clusters: [id] }],
+      ['lena', { role: 'operator', clusters: [cluster] }],
       ['vida', { role: 'viewer' }],
     ]) {
       const made = await site.send('POST', '/api/landfall/v1/users', { name, password, ...account });
@@ -228,7 +223,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
       await button(`Account ${name}`, on).waitFor();
       for (const path of [
         '/assisted-installer/clusters',
-        `/assisted-installer/clusters/${id}`,
+        `/assisted-installer/clusters/${cluster}`,
         ...(name === 'lena' ? [] : [`/assisted-installer/clusters/${other.id}`]),
         '/networks',
         '/os-images',
@@ -250,18 +245,17 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
   });
 
   step('refuses a viewer the operations of others', async () => {
-    const id = new URL(clusterURL).pathname.split('/')[3];
-    assert.equal(await status(viewer, `/api/assisted-install/v2/clusters/${id}/credentials`), 403);
-    assert.equal(await status(viewer, `/api/assisted-install/v2/clusters/${id}`, 'DELETE'), 403);
+    assert.equal(await status(viewer, `/api/assisted-install/v2/clusters/${cluster}/credentials`), 403);
+    assert.equal(await status(viewer, `/api/assisted-install/v2/clusters/${cluster}`, 'DELETE'), 403);
     assert.equal(await status(viewer, '/api/landfall/v1/users'), 403);
     assert.equal(await status(viewer, '/api/landfall/v1/audit'), 403);
-    assert.equal(await status(viewer, `/api/assisted-install/v2/clusters/${id}`), 200);
+    assert.equal(await status(viewer, `/api/assisted-install/v2/clusters/${cluster}`), 200);
   });
 
   step('ends the session of the viewer', async () => {
     await openTab('Sessions and my account');
     const session = page.getByRole('list', { name: 'Sessions' }).getByRole('listitem').filter({ hasText: 'vera' });
-    await session.getByRole('button', { name: 'End' }).click();
+    await button('End', session).click();
     await session.waitFor({ state: 'detached' });
     await viewer.goto(`${site.url}/mirror`);
     await heading('Log in to Landfall', viewer).waitFor();
@@ -284,7 +278,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
   step('revokes the tokens of hosts, and names the hosts', async () => {
     await openTab('Hosts');
     await page.getByRole('button', { name: 'Revoke' }).first().click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Revoke', exact: true }).click();
+    await button('Revoke', page.getByRole('dialog')).click();
     await page.getByTestId('token-change').waitFor();
   });
 

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
 import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
@@ -20,11 +21,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
 
   const step = dependentSteps(() => ({ site, browser }));
 
-  const next = async () => {
-    await page.getByRole('button', { name: 'Next', exact: true }).click();
-  };
-  const heading = (name) => page.getByRole('heading', { name, exact: true });
-  const clusterId = () => new URL(page.url()).pathname.split('/')[3];
+  const { button, heading, next, clusterId } = controls(() => page);
   const infraEnvId = async () => (await site.get(`/v2/infra-envs?cluster_id=${clusterId()}`))[0].id;
 
   before(async () => {
@@ -85,14 +82,13 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
   step('shows new hosts until they are ready', async () => {
     await page.getByTestId('close-iso-btn').click();
     site.bootHosts(await infraEnvId(), 3);
-    await page
-      .getByRole('button', { name: 'Ready', exact: true })
+    await button('Ready')
       .nth(2)
       .waitFor({ timeout: 2 * minute });
   });
 
   step("shows a host's validations", async () => {
-    await page.getByRole('button', { name: 'Ready', exact: true }).first().click();
+    await button('Ready').first().click();
     await page.getByRole('dialog').getByText('Hardware', { exact: true }).waitFor();
     await browser.screenshot('the-validations-of-a-host');
     await page.keyboard.press('Escape');
@@ -101,7 +97,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
   step('shows the same page after a reload', async () => {
     await page.reload();
     await heading('Host discovery').waitFor();
-    await page.getByRole('button', { name: 'Ready', exact: true }).nth(2).waitFor();
+    await button('Ready').nth(2).waitFor();
   });
 
   step('sets networks and addresses', async () => {

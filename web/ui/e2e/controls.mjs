@@ -1,0 +1,18 @@
+// Parts of the page that several tests use.
+
+/**
+ * Returns functions that find parts of the page. Those with the parameter `on` can also find them
+ * on another page.
+ * @param current returns the page of the test, which does not exist yet when the test is declared
+ */
+export const controls = (current) => {
+  const button = (name, on = current()) => on.getByRole('button', { name, exact: true });
+  return {
+    button,
+    heading: (name, on = current()) => on.getByRole('heading', { name, exact: true }),
+    /** Clicks on the wizard's Next when it is enabled. */
+    next: () => button('Next').click(),
+    /** Returns the id of the cluster that the page shows. */
+    clusterId: () => new URL(current().url()).pathname.split('/')[3],
+  };
+};
