@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -147,6 +148,43 @@ func TestServer_panicFailsOneRequest(t *testing.T) {
 	logged := lines()
 	require.Equal(t, "index out of range", logged[0]["panic"])
 	require.Contains(t, logged[0]["stack"], "TestServer_panicFailsOneRequest")
+}
+
+// TestServer_panicLogsNoSecrets sends a request with secrets to handlers in which the runtime
+// panics. The secrets are also arguments of the functions on the stack.
+func TestServer_panicLogsNoSecrets(t *testing.T) {
+	const secret = "Planted-0123456789"
+	for name, fails := range map[string]func(secrets []string){
+		"index":   func(secrets []string) { _ = secrets[len(secrets)] },
+		"slice":   func(secrets []string) { _ = secrets[0][len(secrets[0])+len(secrets):] },
+		"nil map": func(secrets []string) { map[string]string(nil)[secrets[0]] = secrets[0] },
+		"type":    func(secrets []string) { _ = any(secrets[0]).(error) },
+		"pointer": func([]string) { var none *http.Request; _ = none.Method },
+	} {
+		t.Run(name, func(t *testing.T) {
+			logger, lines := recordedLog(slog.LevelDebug)
+			server := New(Options{Logger: logger})
+			handle(t, server, "POST", "/panic", func(c echo.Context) error {
+				body, err := io.ReadAll(c.Request().Body)
+				if err != nil {
+					return err
+				}
+				fails([]string{string(body), c.QueryParam("api_key"), c.Request().Header.Get("Authorization")})
+				return nil
+			})
+			request := httptest.NewRequest(http.MethodPost, "/panic?api_key="+secret, strings.NewReader(secret))
+			for _, header := range []string{"Authorization", "Cookie", "X-Secret-Key"} {
+				request.Header.Set(header, secret)
+			}
+			answer := httptest.NewRecorder()
+			server.ServeHTTP(answer, request)
+			require.Equal(t, http.StatusInternalServerError, answer.Code)
+			require.NotContains(t, answer.Body.String(), secret)
+			logged := fmt.Sprint(lines())
+			require.Contains(t, logged, "TestServer_panicLogsNoSecrets")
+			require.NotContains(t, logged, secret)
+		})
+	}
 }
 
 func TestBodyLimit_fiftyMegabytesRefused(t *testing.T) {

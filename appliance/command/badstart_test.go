@@ -178,3 +178,22 @@ func TestServe_readOnlyDataDirectory(t *testing.T) {
 	requireRefusedStart(t, filepath.Join(dir, "below"), nil, "the data directory "+filepath.Join(dir, "below"),
 		"choose another data directory")
 }
+
+// TestServe_forbidsCoreFiles starts the appliance in a child process, because a process cannot
+// raise the limit again.
+func TestServe_forbidsCoreFiles(t *testing.T) {
+	const isChild = "TEST_CORE_FILES"
+	if os.Getenv(isChild) == "" {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		child.Env = append(os.Environ(), isChild+"=yes")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS")
+		return
+	}
+	requireRefusedStart(t, filepath.Join(t.TempDir(), "data"), []string{"--mirror-ca-bundle", "/dev/null"})
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_CORE, &limit))
+	require.LessOrEqual(t, limit.Cur, uint64(1))
+	require.LessOrEqual(t, limit.Max, uint64(1))
+}

@@ -53,6 +53,9 @@ func runServe(cmd *cobra.Command, config config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := process.ForbidCoreFiles(); err != nil {
+		logger.Warn("A crash may write a core file, which would contain secrets in clear.", "error", err)
+	}
 	if os.Getenv("GOGC") == "" {
 		defer process.TuneCollector()()
 	}

@@ -1,6 +1,6 @@
 // Package process tunes the process of an appliance. It returns memory to the operating system when
-// the appliance is idle, tunes the garbage collector, and adds threads for code that waits for
-// disks.
+// the appliance is idle, tunes the garbage collector, adds threads for code that waits for disks,
+// and forbids core files.
 //
 // Design: docs/design.md#idle-memory.
 package process
