@@ -90,6 +90,8 @@ func (w *walk) plant(t testing.TB, at ids) {
 	manifest := "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: " + planted + "manifest}\n"
 	send(http.MethodPost, base+"/clusters/"+at.cluster+"/manifests", map[string]string{"folder": "manifests",
 		"file_name": "secret.yaml", "content": base64.StdEncoding.EncodeToString([]byte(manifest))})
+	send(http.MethodPatch, base+"/infra-envs/"+at.env+"/hosts/"+at.host+"/installer-args", map[string]any{
+		"args": []string{"--append-karg", "password=" + planted + "karg"}})
 	send(http.MethodPost, console.BMCsRoute, map[string]any{"name": "server-" + at.cluster[:8],
 		"address": "https://192.0.2.1/redfish/v1/Systems/" + at.cluster, "username": "root",
 		"password": planted + "bmc"})

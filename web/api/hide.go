@@ -12,10 +12,11 @@ import (
 	"landfall/appliance/access"
 )
 
-// overrides matches the fields with free text of Ignition configs and install-configs, which may
-// contain passwords and keys.
+// overrides matches the fields with free text of Ignition configs, install-configs and the
+// arguments of coreos-installer, which may contain passwords and keys.
 var overrides = regexp.MustCompile(
-	`"(ignition_config_overrides?|install_config_overrides|ignition_endpoint_token)":"(?:[^"\\]|\\.)+"`)
+	`"(ignition_config_overrides?|install_config_overrides|installer_args|ignition_endpoint_token)":` +
+		`"(?:[^"\\]|\\.)+"`)
 
 // hiddenOverride replaces the value of a hidden field. It is not valid JSON, so a client cannot
 // store it by sending back what it has read.

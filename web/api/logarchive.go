@@ -160,7 +160,8 @@ func (n *length) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// withoutSecrets removes the passwords of proxies and the overrides, which may contain secrets.
+// withoutSecrets removes the passwords of proxies, the overrides and the arguments of
+// coreos-installer, which may contain secrets.
 // Archives are sent to other people.
 func withoutSecrets(cluster *models.Cluster) {
 	hideProxyPasswords(cluster)
@@ -168,7 +169,7 @@ func withoutSecrets(cluster *models.Cluster) {
 	cluster.Hosts = slices.Clone(cluster.Hosts)
 	for i, host := range cluster.Hosts {
 		shown := *host
-		shown.IgnitionConfigOverrides = ""
+		shown.IgnitionConfigOverrides, shown.InstallerArgs = "", ""
 		cluster.Hosts[i] = &shown
 	}
 }
