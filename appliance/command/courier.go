@@ -83,6 +83,9 @@ func newCourierFill() *cobra.Command {
 				fmt.Fprintf(cmd.ErrOrStderr(), "landfall: not all signatures of the release could be fetched: %s\n",
 					filled.SignatureProblem)
 			}
+			for _, note := range filled.Notes {
+				fmt.Fprintf(cmd.ErrOrStderr(), "landfall: %s\n", note)
+			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), filled)
 			}

@@ -33,6 +33,8 @@ type bundle struct {
 	Version int      `json:"version"`
 	Release string   `json:"release"`
 	Items   []packed `json:"items"`
+	// Attachments are the Sigstore signatures of the release. They are pushed after the images.
+	Attachments []packed `json:"attachments,omitempty"`
 }
 
 // packed is an image in a filled directory.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -54,6 +55,10 @@ type Filled struct {
 	Signatures int `json:"signatures"`
 	// SignatureProblem is the reason why signatures could not be fetched, or "".
 	SignatureProblem string `json:"signature_problem,omitempty"`
+	// Sigstore is the number of Sigstore attachments of the release: 1 or 0.
+	Sigstore int `json:"sigstore"`
+	// Notes say in one sentence each what the directory lacks although the run was successful.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Fill fetches the images of a signed list into a directory. It continues an interrupted run.
@@ -90,7 +95,21 @@ func Fill(ctx context.Context, text []byte, o FillOptions) (*Filled, error) {
 		b.Items = append(b.Items, packed)
 	}
 	f.filled.Images = len(items)
-	if f.filled.Signatures, err = f.signatures(ctx, list.Release); err != nil {
+	release := f.releaseDigest(list.Release)
+	for _, item := range items {
+		if release == "" || !strings.HasSuffix(item.Source, "@"+release) {
+			continue
+		}
+		attachment, err := f.sigstore(ctx, item, release)
+		if err != nil {
+			return nil, err
+		}
+		if attachment != nil {
+			b.Attachments = append(b.Attachments, *attachment)
+		}
+	}
+	f.filled.Sigstore = len(b.Attachments)
+	if f.filled.Signatures, err = f.signatures(ctx, release); err != nil {
 		f.filled.SignatureProblem = err.Error()
 	}
 	return &f.filled, target.writeBundle(b, text)
@@ -101,6 +120,7 @@ type filler struct {
 	directory *directory
 	filled    Filled
 	seen      map[string]bool
+	resolved  string // digest of the release image that was read, or ""
 
 	doing       string
 	done, total int
@@ -114,6 +134,7 @@ func (f *filler) whole(ctx context.Context, list *List) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.resolved = payload.Digest
 	items, err := list.components(payload.Version, payload.Architecture, payload.Images)
 	if err != nil {
 		return nil, err

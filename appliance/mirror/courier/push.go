@@ -62,6 +62,11 @@ func Push(ctx context.Context, o PushOptions) (*Pushed, error) {
 			return nil, fmt.Errorf("push %s: %w", item.Source, err)
 		}
 	}
+	for _, attachment := range b.Attachments {
+		if err := p.image(ctx, attachment); err != nil {
+			return nil, fmt.Errorf("push %s: %w", attachment.Source, err)
+		}
+	}
 	p.pushed.Images = len(b.Items)
 	return &p.pushed, nil
 }

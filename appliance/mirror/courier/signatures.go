@@ -2,15 +2,20 @@ package courier
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"landfall/appliance/mirror"
 )
@@ -29,15 +34,93 @@ const (
 	signatureLimit = 50 << 10
 )
 
-// signatures fetches the signatures of a release from the store and returns their number. The site
-// verifies them.
-func (f *filler) signatures(ctx context.Context, release string) (int, error) {
-	ref, err := name.NewDigest(release)
-	if err != nil || f.SignatureStore == "" {
-		return 0, nil // the digest of the release is not known
+// releaseDigest returns the digest of the release, or "" with a note if it is not known.
+func (f *filler) releaseDigest(release string) string {
+	if ref, err := name.NewDigest(release); err == nil {
+		return ref.DigestStr()
+	}
+	if f.resolved == "" {
+		f.filled.Notes = append(f.filled.Notes, fmt.Sprintf("no signatures were fetched, because the list has "+
+			"no digest for the release %s; run landfall mirror prove again "+
+			"when the registry of the release answers", release))
+	}
+	return f.resolved
+}
+
+// sigstore fetches the Sigstore attachment of the release: the tag sha256-<hex>.sig in its
+// repository. If it cannot be fetched, the result is nil and there is a note.
+func (f *filler) sigstore(ctx context.Context, item Item, digest string) (*packed, error) {
+	ref, err := name.NewDigest(item.Source)
+	if err != nil {
+		return nil, err
+	}
+	destination, err := name.NewTag(item.Destination)
+	if err != nil {
+		return nil, err
+	}
+	tag := DigestTag(digest) + ".sig"
+	attachment := &packed{Source: ref.Context().Name() + ":" + tag,
+		Destination: destination.Context().Name() + ":" + tag}
+	data, err := f.attachment(ctx, item.Source, tag, attachment)
+	var answer *transport.Error
+	switch {
+	case err == nil:
+		attachment.Digest = digestOf(data)
+		return attachment, f.directory.put(attachment.Digest, data)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
+		f.filled.Notes = append(f.filled.Notes, fmt.Sprintf("the release has no Sigstore signature (%s)",
+			attachment.Source))
+	default:
+		f.filled.Notes = append(f.filled.Notes, fmt.Sprintf("the Sigstore signature %s could not be fetched: %s",
+			attachment.Source, strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
+	return nil, nil
+}
+
+// attachmentLimit limits each layer of a Sigstore attachment, in bytes. Real ones have 300 bytes.
+const attachmentLimit = 1 << 20
+
+// attachment fetches the image with a tag from the place of the release, and returns its manifest.
+func (f *filler) attachment(ctx context.Context, release, tag string, into *packed) ([]byte, error) {
+	_, endpoint, err := f.Client.Get(ctx, release, f.Secret)
+	if err != nil {
+		return nil, err
+	}
+	from, err := f.connect(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	response, err := from.get(ctx, "/manifests/"+tag, http.Header{"Accept": {string(types.OCIManifestSchema1),
+		string(types.DockerManifestSchema2)}})
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(response.Body, attachmentLimit+1))
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
+	}
+	into.MediaType = response.Header.Get("Content-Type")
+	var manifest manifestFile
+	if len(data) > attachmentLimit || !types.MediaType(into.MediaType).IsImage() ||
+		json.Unmarshal(data, &manifest) != nil || manifest.Config == nil || len(manifest.Manifests) > 0 ||
+		slices.ContainsFunc(append(manifest.Layers, *manifest.Config), func(d v1.Descriptor) bool {
+			return d.Size > attachmentLimit
+		}) {
+		return nil, errors.New("it is not a signature")
+	}
+	return data, f.parts(ctx, from, data)
+}
+
+// signatures fetches the OpenPGP signatures of the release with a digest from the store and returns
+// their number. The site verifies them.
+func (f *filler) signatures(ctx context.Context, digest string) (int, error) {
+	if digest == "" || f.SignatureStore == "" {
+		return 0, nil
 	}
 	client := &http.Client{Transport: f.Client.Transport(mirror.Endpoint{})}
-	place := strings.Replace(ref.DigestStr(), ":", "=", 1)
+	place := strings.Replace(digest, ":", "=", 1)
 	for n := 1; n <= maxSignatures; n++ {
 		file := fmt.Sprintf("%s/signature-%d", place, n)
 		data, err := fetchSignature(ctx, client, strings.TrimRight(f.SignatureStore, "/")+"/"+file)
