@@ -5,6 +5,7 @@
 //	agents.go    the identity of a machine's request
 //	allowed.go   the operations and objects of a machine
 //	tokens.go    renewal, revocation, and machines without a token
+//	sealed.go    sealed images: their time limit, and the machines that fetched their config
 //	refusals.go  events about refused machines
 //	moves.go     registrations under the ID of a host in another infra-env
 //
@@ -78,18 +79,24 @@ func (s *Service) keys(infraEnvID string) (machine.Keys, error) {
 	return row.AgentKeys, nil
 }
 
-// Run drops the verified tokens of changed and deleted infra-envs until the context ends. The
-// methods that change tokens drop them before they return.
+// Run drops the verified tokens of changed and deleted infra-envs until the context ends, and
+// removes the stored fetches of deleted ones. The methods that change tokens drop them before they
+// return.
 func (s *Service) Run(ctx context.Context) error {
 	if s.verifier == nil {
 		return nil
 	}
+	s.removeFetches(ctx, "")
 	prefix := record.InfraEnvs.Prefix()
 	for from := s.opened; ctx.Err() == nil; from = s.options.DB.Revision() {
 		watcher := s.options.DB.Watch(ctx, from, prefix)
 		for changes := range watcher.C() {
 			for _, change := range changes {
-				s.verifier.Drop(strings.TrimPrefix(change.Key, prefix))
+				infraEnvID := strings.TrimPrefix(change.Key, prefix)
+				s.verifier.Drop(infraEnvID)
+				if change.Deleted {
+					s.removeFetches(ctx, infraEnvID)
+				}
 			}
 		}
 		if err := watcher.Err(); !errors.Is(err, store.ErrCompacted) && ctx.Err() == nil {

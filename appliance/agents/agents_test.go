@@ -35,6 +35,7 @@ type site struct {
 	db     *store.DB
 	clock  *clockwork.FakeClock
 	issuer *machine.Issuer
+	url    string // of the appliance
 	*engine.Engine
 	agents *agents.Service
 }
@@ -42,7 +43,8 @@ type site struct {
 // newSite returns a site that authenticates machines.
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{TB: t, clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
+	s := &site{TB: t, clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
+		url: "http://appliance.site.test:8090"}
 	var err error
 	s.db, err = store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true, Clock: s.clock})
 	require.NoError(t, err)
@@ -62,7 +64,7 @@ func (s *site) start(issuer *machine.Issuer) {
 	s.Helper()
 	var err error
 	s.Engine, err = engine.New(engine.Options{
-		DB: s.db, Clock: s.clock, URL: "http://appliance.site.test:8090", Tokens: issuer,
+		DB: s.db, Clock: s.clock, URL: s.url, Tokens: issuer,
 		AccessAt: func(mirror.Level) engine.ImageAccess { return engine.ImageAccess{Mirror: &mirror.Rules{}} },
 		Images:   engine.Images{Agent: agentImage},
 		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",

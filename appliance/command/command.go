@@ -20,6 +20,7 @@ import (
 	"landfall/appliance/command/agenttokens"
 	"landfall/appliance/command/audit"
 	"landfall/appliance/command/release"
+	"landfall/appliance/command/sealedimages"
 	"landfall/appliance/command/sealing"
 	"landfall/appliance/command/trust"
 	"landfall/appliance/config"
@@ -105,7 +106,9 @@ func newRoot() (*cobra.Command, *bool) {
 	group(root, trust.Commands(group)...)
 	machines := &cobra.Command{Use: "agent-tokens", Short: "Show, renew and revoke the tokens of machines"}
 	group(machines, agenttokens.Commands()...)
-	group(root, machines)
+	images := &cobra.Command{Use: "sealed-images", Short: "Make images without secrets, whose config machines fetch"}
+	group(images, sealedimages.Commands()...)
+	group(root, machines, images)
 	return root, started
 }
 

@@ -44,7 +44,7 @@ func kindOf(kind models.ImageType) Kind {
 
 // build builds an image of an infra-env.
 func build(base *isogen.Base, kind Kind, recipe *recipe.Recipe, rootFSURL string) (*isogen.Image, error) {
-	config := isogen.Payload{Ignition: recipe.Ignition}
+	config := isogen.Payload{Ignition: recipe.Embedded()}
 	whole := config
 	for _, file := range recipe.Files {
 		whole.Files = append(whole.Files, isogen.File{Path: file.Path, Mode: fs.FileMode(file.Mode), Data: file.Data})
@@ -52,6 +52,9 @@ func build(base *isogen.Base, kind Kind, recipe *recipe.Recipe, rootFSURL string
 	arguments := kernelArguments(recipe)
 	switch kind {
 	case Full:
+		if len(recipe.Pointer) > 0 {
+			config = whole // the machine fetches its config over the network
+		}
 		return base.Full(config, arguments...)
 	case Minimal:
 		if recipe.WithoutNetwork != "" {

@@ -22,13 +22,13 @@ func (e *Engine) newAgentKeys(infraEnvID string) (keys machine.Keys, err error) 
 	return keys, err
 }
 
-// agentToken returns the token for the images of an infra-env, or "" if the appliance does not
+// token returns a token for the images of an infra-env, or "" if the appliance does not
 // authenticate machines.
-func (e *Engine) agentToken(row *record.InfraEnv) (string, error) {
+func (e *Engine) token(row *record.InfraEnv, use machine.Use) (string, error) {
 	if e.options.Tokens == nil || row.AgentKeys.Current == nil {
 		return "", nil
 	}
-	return e.options.Tokens.Token(&row.AgentKeys, row.API.ID.String(), machine.ForAgent)
+	return e.options.Tokens.Token(&row.AgentKeys, row.API.ID.String(), use)
 }
 
 // embedTokens records whether the images of an infra-env contain tokens by the present

@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/access/machine"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/recipe"
 	"landfall/appliance/engine/record"
@@ -330,13 +331,18 @@ func (e *Engine) recipeInputs(row *record.InfraEnv, agent string) (*recipe.Input
 		e.options.Images.Controller); err != nil {
 		return nil, err
 	}
-	token, err := e.agentToken(row)
+	token, err := e.token(row, machine.ForAgent)
 	if err != nil {
 		return nil, err
 	}
 	inputs := &recipe.Inputs{InfraEnv: &row.API, Agent: agent, Token: token, PullSecret: secret,
 		ServiceURL: e.options.URL,
-		ServiceCA:  e.options.ServiceCA, MirrorCAs: rules.CABundle()}
+		ServiceCA:  e.options.ServiceCA, MirrorCAs: rules.CABundle(), Sealed: row.AgentKeys.Seal != nil}
+	if inputs.Sealed {
+		if inputs.SealedToken, err = e.token(row, machine.ForConfig); err != nil {
+			return nil, err
+		}
+	}
 	if !rules.Empty() {
 		inputs.RegistriesConf = rules.RegistriesConf()
 	}

@@ -1,9 +1,6 @@
 package console
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"math"
 	"net/http"
 	"time"
@@ -12,8 +9,11 @@ import (
 
 	"landfall/appliance/access"
 	"landfall/appliance/agents"
+	"landfall/appliance/engine/recipe"
+	"landfall/ignition"
 	"landfall/web/operation"
 	"landfall/web/problem"
+	"landfall/web/recording"
 )
 
 // machines are the operations on the tokens of agents, installers and controllers.
@@ -58,7 +58,93 @@ func MachineOperations(service *agents.Service) []operation.Operation {
 			Summary: "Accept the hosts of an infra-env without a token for some seconds; 0 ends it",
 			Body:    tokenTime{},
 			Status:  http.StatusOK, Answer: agents.Tokens{}, Errors: []int{400, 404, 409}},
+		{ID: "getSealedImage", Method: http.MethodGet, Path: infraEnvPath + "/sealed-image",
+			Access: operation.For(access.Viewer), Handler: m.showSealed,
+			Summary: "Show whether the images of an infra-env are sealed, and which addresses fetched their config",
+			Status:  http.StatusOK, Answer: agents.Sealed{}, Errors: []int{404}},
+		{ID: "sealImage", Method: http.MethodPut, Path: infraEnvPath + "/sealed-image",
+			Access: operation.For(access.Operator), Handler: m.seal,
+			Summary: "Seal the images of an infra-env, or open sealed images again for some seconds",
+			Body:    sealRequest{},
+			Status:  http.StatusOK, Answer: agents.Sealed{}, Errors: []int{400, 404, 409}},
+		{ID: "closeSealedImage", Method: http.MethodPost, Path: infraEnvPath + "/sealed-image/close",
+			Access: operation.For(access.Operator), Handler: m.closeSealed,
+			Summary: "End the time in which machines may fetch the config of an infra-env's sealed images",
+			Status:  http.StatusOK, Answer: agents.Sealed{}, Errors: []int{404, 409}},
+		{ID: "unsealImage", Method: http.MethodDelete, Path: infraEnvPath + "/sealed-image",
+			Access: operation.For(access.Operator), Handler: m.unseal,
+			Summary: "End the sealing of an infra-env's images: later images contain their config",
+			Status:  http.StatusOK, Answer: agents.Sealed{}, Errors: []int{404, 409}},
+		{ID: "fetchSealedConfig", Method: http.MethodGet, Path: recipe.ConfigPath(":infra_env_id"),
+			Access: operation.CheckedBy("the token in the header " + ignition.TokenHeader).WithSecret(),
+			Quiet:  true, Handler: m.fetchConfig,
+			Summary: "Download the discovery config, for a machine that booted a sealed image",
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{401, 403, 503}},
 	}
+}
+
+// sealRequest is the body of a request to seal images.
+type sealRequest struct {
+	// Seconds is the time for which machines may fetch the config; without it, a day.
+	Seconds *int64 `json:"seconds"`
+	// Machines is the largest number of machines that may fetch the config; 0 means no limit.
+	Machines int `json:"machines"`
+}
+
+func (m machines) showSealed(c echo.Context) error {
+	sealed, err := m.agents.Sealed(c.Param("infra_env_id"))
+	return answer(c, sealed, err)
+}
+
+func (m machines) seal(c echo.Context) error {
+	var wanted sealRequest
+	if err := readOptional(c, &wanted); err != nil {
+		return err
+	}
+	during, err := wanted.during()
+	if err != nil {
+		return err
+	}
+	sealed, err := m.agents.Seal(c.Request().Context(), c.Param("infra_env_id"), during, wanted.Machines)
+	return answer(c, sealed, err)
+}
+
+func (r sealRequest) during() (time.Duration, error) {
+	if r.Seconds == nil {
+		return 0, nil
+	}
+	if *r.Seconds <= 0 || *r.Seconds > math.MaxInt64/int64(time.Second) {
+		return 0, problem.BadRequest("seconds is %d; send a number of seconds above 0, or leave it out for a day",
+			*r.Seconds)
+	}
+	return time.Duration(*r.Seconds) * time.Second, nil
+}
+
+func (m machines) closeSealed(c echo.Context) error {
+	sealed, err := m.agents.Close(c.Request().Context(), c.Param("infra_env_id"))
+	return answer(c, sealed, err)
+}
+
+func (m machines) unseal(c echo.Context) error {
+	sealed, err := m.agents.Unseal(c.Request().Context(), c.Param("infra_env_id"))
+	return answer(c, sealed, err)
+}
+
+// fetchConfig answers a machine. The fetch is stored and recorded before the config is sent.
+func (m machines) fetchConfig(c echo.Context) error {
+	r := c.Request()
+	identity := access.Identity{Kind: access.Agent, InfraEnv: c.Param("infra_env_id"),
+		Address: access.From(r.Context()).Address}
+	config, err := m.agents.FetchConfig(r.Context(), agents.FetchRequest{Token: r.Header.Get(ignition.TokenHeader),
+		InfraEnvID: identity.InfraEnv, Address: identity.Address})
+	if err != nil {
+		return err
+	}
+	if err := recording.Admit(access.With(r.Context(), identity)); err != nil {
+		return err
+	}
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.Blob(http.StatusOK, "application/vnd.coreos.ignition+json", config)
 }
 
 func (m machines) list(c echo.Context) error {
@@ -97,8 +183,8 @@ func (m machines) accept(c echo.Context) error {
 // tokenSeconds returns the time in the body, or 0 without one.
 func tokenSeconds(c echo.Context) (time.Duration, error) {
 	var wanted tokenTime
-	if err := json.NewDecoder(c.Request().Body).Decode(&wanted); err != nil && !errors.Is(err, io.EOF) {
-		return 0, problem.BadRequest("the body is invalid (%v); send {\"seconds\": 86400}", err)
+	if err := readOptional(c, &wanted); err != nil {
+		return 0, err
 	}
 	if wanted.Seconds == nil {
 		return 0, nil

@@ -42,6 +42,9 @@ func (r *Recorder) Wrap(o operation.Operation) echo.HandlerFunc {
 	if o.Access.Public {
 		return r.afterwards(o)
 	}
+	if o.Access.CheckedBy != "" && o.Access.Secret {
+		return r.admitted(o)
+	}
 	return func(c echo.Context) error {
 		secret, recorded := records(c, o)
 		if !recorded {
@@ -88,6 +91,50 @@ func (r *Recorder) afterwards(o operation.Operation) echo.HandlerFunc {
 		}
 		return errors.Join(err, r.trail.Record(ctx, ended))
 	}
+}
+
+// admitted returns the handler of an operation that checks its clients itself and returns a secret.
+// The handler calls [Admit] when it has accepted a client. A request that it has not accepted is
+// recorded as refused, so that a flood of such requests does not displace other records.
+func (r *Recorder) admitted(o operation.Operation) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, entry := c.Request().Context(), describe(c, o)
+		entry.Secret = true
+		var end func(status int, created map[string]string)
+		begin := func(ctx context.Context) (err error) {
+			end, err = r.trail.Begin(ctx, entry)
+			return err
+		}
+		c.SetRequest(c.Request().WithContext(context.WithValue(ctx, admitKey{}, begin)))
+		status := http.StatusInternalServerError // of a panic
+		defer func() {
+			if end != nil {
+				end(status, nil)
+			}
+		}()
+		err := o.Handler(c)
+		if status = c.Response().Status; err != nil && !c.Response().Committed {
+			status = problem.From(err).Status
+		}
+		if end == nil && err != nil {
+			entry.Status = status
+			r.trail.Refuse(ctx, entry)
+		}
+		return err
+	}
+}
+
+type admitKey struct{}
+
+// Admit records that the handler of an operation has accepted a client and returns a secret. The
+// context must be derived from the request's, with the client's identity. The handler must not
+// answer after an error.
+func Admit(ctx context.Context) error {
+	begin, ok := ctx.Value(admitKey{}).(func(context.Context) error)
+	if !ok {
+		return errors.New("the request of a secret is not recorded: its operation has no such rule")
+	}
+	return begin(ctx)
 }
 
 // Refused records a request that the client was not permitted to make. Reads without credentials

@@ -38,7 +38,23 @@ type Keys struct {
 	Tokenless bool `json:"tokenless,omitempty"`
 	// TokenlessUntil is the time until which requests without a token are accepted.
 	TokenlessUntil time.Time `json:"tokenless_until,omitzero"`
+	// Seal describes the sealed images of the infra-env. It is nil if the images are not sealed.
+	Seal *Seal `json:"seal,omitempty"`
 }
+
+// Seal is the time limit of sealed images. A sealed image contains a token instead of the discovery
+// config, and machines fetch the config with it.
+type Seal struct {
+	// Machines may fetch the config from Opened until Until.
+	Opened time.Time `json:"opened"`
+	Until  time.Time `json:"until"`
+	// Machines is the largest number of machines that may fetch the config; 0 means no limit.
+	Machines int `json:"machines,omitempty"`
+}
+
+// IsOpen reports whether machines may fetch the config. A clock that was set back to a time before
+// the opening does not open the image again.
+func (s *Seal) IsOpen(now time.Time) bool { return !now.Before(s.Opened) && now.Before(s.Until) }
 
 // Key is a key pair.
 type Key struct {

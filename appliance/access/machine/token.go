@@ -25,6 +25,8 @@ type Use string
 const (
 	ForAgent Use = ""
 	ForImage Use = "urlAuth" // a token in an image URL
+	// ForConfig is a token in a sealed image, with which a machine fetches its config.
+	ForConfig Use = "configAuth"
 )
 
 const (

@@ -85,6 +85,12 @@ func (v *Verifier) VerifyImage(token string) (infraEnvID string, err error) {
 	return v.verify(token, ForImage)
 }
 
+// VerifyConfig returns the infra-env of a token in a sealed image, or an error like Verify. It does
+// not check the time limit of the image.
+func (v *Verifier) VerifyConfig(token string) (infraEnvID string, err error) {
+	return v.verify(token, ForConfig)
+}
+
 func (v *Verifier) verify(token string, use Use) (infraEnvID string, err error) {
 	digest := sha256.Sum256([]byte(token))
 	v.mu.RLock()
@@ -165,7 +171,7 @@ func (v *Verifier) checkKey(p *parsed, k *Keys) (until time.Time, err error) {
 			continue
 		case !p.signedBy(retired.Public):
 			return time.Time{}, refuse("the signature of the token is invalid")
-		case p.claims.Use != ForAgent:
+		case p.claims.Use == ForImage:
 			return time.Time{}, refuse("the image URL was renewed")
 		case !v.clock.Now().Before(retired.Until):
 			return time.Time{}, &Refusal{Temporary: true, Reason: "The machine is not accepted: the token was " +

@@ -19,9 +19,10 @@ const (
 	InfraEnvRegistered      = "infra_env_registered"
 	InfraEnvDeregistered    = "infra_env_deregistered"
 	ImageUpdated            = "image_info_updated"
-	ImageURLUpdated         = "image_url_updated"    // ours: the short URL
-	TokensChanged           = "agent_tokens_changed" // ours
-	MachineRefused          = "machine_refused"      // ours: a token is not accepted
+	ImageURLUpdated         = "image_url_updated"     // ours: the short URL
+	TokensChanged           = "agent_tokens_changed"  // ours
+	MachineRefused          = "machine_refused"       // ours: a token is not accepted
+	ConfigFetched           = "sealed_config_fetched" // ours: a machine fetched the config of a sealed image
 	HostRegistered          = "host_registration_succeeded"
 	HostDeregistered        = "host_deregistered"
 	HostStatus              = "host_status_updated"

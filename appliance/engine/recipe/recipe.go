@@ -35,8 +35,11 @@ type Recipe struct {
 	// kinds.
 	Type     models.ImageType `json:"type"`
 	Ignition []byte           `json:"ignition"` // the discovery ignition config of all kinds
-	// Files are added to the initial RAM disk of minimal images and of network boot, which need the
-	// network before Ignition runs. Full images do not need them.
+	// Pointer is the config that sealed images contain instead of Ignition, which a machine then
+	// fetches. It is empty if the images are not sealed.
+	Pointer []byte `json:"pointer,omitempty"`
+	// Files are added to the initial RAM disk of sealed images, minimal images and network boot,
+	// which need the network before Ignition runs. Other full images do not need them.
 	Files []ignition.File `json:"files,omitempty"`
 	// WithoutNetwork is the reason why Files lack the static network of the machines, or "". If it
 	// is set, minimal images cannot be made. Machines that boot over the network then use DHCP
@@ -61,6 +64,9 @@ type Inputs struct {
 	// RegistriesConf and MirrorCAs are the mirror rules of the infra-env.
 	RegistriesConf []byte // nil if there are no rules
 	MirrorCAs      []byte // PEM
+	// Sealed is true for sealed images. SealedToken is the token in them; "" is an error.
+	Sealed      bool
+	SealedToken string
 }
 
 // discoveryConfig returns the content of the discovery ignition config.
@@ -95,8 +101,12 @@ func (i *Inputs) Fingerprint() (string, error) {
 		return "", err
 	}
 	env := i.InfraEnv
-	return Digest([]any{edition, config, env.OpenshiftVersion, env.CPUArchitecture, env.Type, env.KernelArguments,
-		*env.Name})
+	values := []any{edition, config, env.OpenshiftVersion, env.CPUArchitecture, env.Type, env.KernelArguments,
+		*env.Name}
+	if i.Sealed {
+		values = append(values, i.SealedToken)
+	}
+	return Digest(values)
 }
 
 // New makes a recipe. Errors of kind Invalid name the wrong input.
@@ -117,8 +127,18 @@ func New(inputs *Inputs) (*Recipe, error) {
 	if made.Ignition, err = ignition.Discovery(config); err != nil {
 		return nil, invalid(err)
 	}
+	if inputs.Sealed {
+		if made.Pointer, err = inputs.pointer(); err != nil {
+			return nil, err
+		}
+		config.Proxy = ignition.Proxy{} // may contain a password, and the appliance is reached directly
+	}
 	made.Files, err = ignition.InitrdFiles(config)
 	unreachable, ok := errors.AsType[*ignition.InitrdNetworkError](err)
+	if ok && inputs.Sealed {
+		return nil, invalid(fmt.Errorf("static network: %w, the only format that a sealed image supports; leave out "+
+			"the field, or do not seal the images", unreachable.Fault))
+	}
 	if err != nil && (!ok || made.Type == models.ImageTypeMinimalIso) {
 		return nil, invalid(err)
 	}
@@ -130,6 +150,33 @@ func New(inputs *Inputs) (*Recipe, error) {
 	}
 	made.Digest, err = made.ComputeDigest()
 	return made, err
+}
+
+// ConfigPath returns the path at which machines fetch the discovery config of sealed images.
+func ConfigPath(infraEnvID string) string { return "/sealed/" + infraEnvID + "/config.ign" }
+
+// pointer returns the config of sealed images.
+func (i *Inputs) pointer() ([]byte, error) {
+	if i.SealedToken == "" || !strings.HasPrefix(i.ServiceURL, "https://") {
+		return nil, fault.New(fault.Conflict,
+			"The images of infra-env %s are sealed, which needs auth: local and TLS. "+
+				"Set both in the configuration, or do not seal the images.", *i.InfraEnv.Name)
+	}
+	pointer := ignition.Pointer{URL: strings.TrimRight(i.ServiceURL, "/") + ConfigPath(i.InfraEnv.ID.String()),
+		Token: i.SealedToken, CA: i.ServiceCA}
+	raw, err := pointer.New()
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return raw, nil
+}
+
+// Embedded returns the config that images contain.
+func (r *Recipe) Embedded() []byte {
+	if len(r.Pointer) > 0 {
+		return r.Pointer
+	}
+	return r.Ignition
 }
 
 // ComputeDigest returns the digest of the recipe's fields, see [Recipe.Digest].
