@@ -3,13 +3,17 @@ package appliance_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +21,13 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/authority"
+	"landfall/appliance/engine"
+	"landfall/appliance/engine/record"
+	"landfall/appliance/keyring"
 	"landfall/appliance/simulate"
+	"landfall/appliance/sitekey"
+	"landfall/store"
 	"landfall/web/console"
 )
 
@@ -45,6 +55,12 @@ func TestSecrets_noneAfterAnInstallation(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, a.call(a.with("sha256~"+p.secret("wrong-token")), http.MethodGet,
 		apiPath+"/clusters", nil).status)
 	a.plantObjects(p)
+	for _, kind := range []string{"access", "offline", "client"} {
+		var issued struct{ Token string }
+		a.call(a.admin, http.MethodPost, console.BasePath+"/ams/tokens", object{"kind": kind,
+			"client_id": map[string]string{"client": "planted"}[kind]}).read(t, http.StatusCreated, &issued)
+		made(issued.Token)
+	}
 
 	var cluster, env struct{ ID strfmt.UUID }
 	a.call(a.admin, http.MethodPost, apiPath+"/clusters", s.newCluster("site")).read(t, http.StatusCreated, &cluster)
@@ -118,8 +134,50 @@ func TestSecrets_noneAfterAnInstallation(t *testing.T) {
 	}
 	p.requireSealed(s.config.DataDir)
 	stop()
+	p.secrets = append(p.secrets, s.privateKeys(t, env.ID.String())...)
 	p.requireSealed(s.config.DataDir)
 	p.requireNone("the log", log.bytes())
+	p.requireNone("the ISO", content)
+}
+
+// privateKeys returns the private numbers of the authority's key and of the key that signs the
+// tokens of an infra-env. The appliance must be stopped.
+func (s *site) privateKeys(t *testing.T, infraEnvID string) []string {
+	t.Helper()
+	keys := keyring.New(s.config.DataDir, keyring.Options{})
+	db, err := store.Open(t.Context(), s.config.DataDir, store.Options{Keys: keys.Open})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	siteKey, err := sitekey.LoadSealed(s.config.DataDir, keys.Ring())
+	require.NoError(t, err)
+
+	row, err := record.ReadInfraEnv(db, infraEnvID)
+	require.NoError(t, err)
+	box, err := siteKey.Box(engine.SecretsPurpose, nil)
+	require.NoError(t, err)
+	text, err := box.Open(row.AgentKeys.Current.Private)
+	require.NoError(t, err)
+	scalar, err := base64.RawStdEncoding.DecodeString(text)
+	require.NoError(t, err)
+	require.Len(t, scalar, 32)
+
+	sealed, err := os.ReadFile(filepath.Join(s.config.DataDir, authority.KeyFileName))
+	require.NoError(t, err)
+	box, err = siteKey.Box(authority.Purpose, nil)
+	require.NoError(t, err)
+	content, err := box.OpenBytes(sealed)
+	require.NoError(t, err)
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			continue // the certificate
+		}
+		private, err := key.(*ecdsa.PrivateKey).Bytes()
+		require.NoError(t, err)
+		return []string{string(scalar), string(private)}
+	}
+	t.Fatal("the file of the authority has no private key")
+	return nil
 }
 
 // plantObjects plants secrets through the Kubernetes API.

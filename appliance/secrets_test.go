@@ -43,8 +43,10 @@ func (p *plantedSecrets) secret(name string) string {
 func forms(secret string) map[string]string {
 	found := map[string]string{"plain": secret, "hex": hex.EncodeToString([]byte(secret))}
 	for offset := range 3 {
-		coded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", offset) + secret + "xxx"))
+		text := []byte(strings.Repeat("x", offset) + secret + "xxx")
+		coded, url := base64.StdEncoding.EncodeToString(text), base64.URLEncoding.EncodeToString(text)
 		found[fmt.Sprint("base64 at ", offset)] = coded[4 : len(coded)-8]
+		found[fmt.Sprint("base64url at ", offset)] = url[4 : len(url)-8]
 	}
 	return found
 }

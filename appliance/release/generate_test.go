@@ -133,7 +133,7 @@ func TestGenerate_environmentOfTheProgram(t *testing.T) {
 	l := newSite(t).library()
 	seen := filepath.Join(t.TempDir(), "seen")
 	g, err := l.Generate(context.Background(), script(t, good+`
-env | sed "s,$4,DIR," | grep -v '^_=\|^PWD=\|^OLDPWD=\|^SHLVL=\|^PATH=' | sort > `+seen+`; pwd >> `+seen+`; stat -c %a "$4" "$4/install-config.yaml" >> `+seen), GenerateRequest{
+env | sed "s,$4,DIR," | grep -v '^_=\|^PWD=\|^OLDPWD=\|^SHLVL=\|^PATH=' | sort > `+seen+`; pwd >> `+seen+`; echo "$*" | sed "s,$4,DIR," >> `+seen+`; stat -c %a "$4" "$4/install-config.yaml" >> `+seen), GenerateRequest{
 		ReleaseImage: "quay.io/r@sha256:1", InstallConfig: []byte("x"), Invoker: "landfall", BootstrapIP: "10.0.0.1",
 	})
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ env | sed "s,$4,DIR," | grep -v '^_=\|^PWD=\|^OLDPWD=\|^SHLVL=\|^PATH=' | sort >
 		"OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE=quay.io/r@sha256:1", "TMPDIR=DIR",
 	}, lines[:5])
 	require.True(t, strings.HasPrefix(lines[5], l.workDir()))
-	require.Equal(t, []string{"700", "600"}, lines[6:])
+	require.Equal(t, []string{"create ignition-configs --dir DIR", "700", "600"}, lines[6:], "arguments, and modes")
 	requireNoUnfinishedFiles(t, l)
 }
 
