@@ -74,6 +74,7 @@ func TestInfraEnvs_lifecycle(t *testing.T) {
 	require.NoError(t, err)
 	got, err := d.getInfraEnv(*env.ID)
 	require.NoError(t, err)
+	env.UpdatedAt = got.UpdatedAt // the image is made after the creation
 	require.Equal(t, env, got)
 	require.Equal(t, models.ImageTypeFullIso, *got.Type)
 	require.Equal(t, "x86_64", got.CPUArchitecture)
