@@ -97,6 +97,17 @@ func TestPage_missingFile(t *testing.T) {
 	}
 }
 
+// TestPage_disabledKubernetesAPI asks for the paths with which kubectl begins. It reports what it
+// can't read as an invalid character, so it must not get the page.
+func TestPage_disabledKubernetesAPI(t *testing.T) {
+	s := newTestServer(t, application)
+	for _, path := range []string{"/api", "/apis", "/apis/agent-install.openshift.io/v1beta1/infraenvs"} {
+		answer := s.get(path)
+		require.Equal(t, http.StatusNotFound, answer.Code, path)
+		require.Contains(t, answer.Body.String(), "set kubernetes.enabled to true", path)
+	}
+}
+
 func TestPage_notBuilt(t *testing.T) {
 	answer := newTestServer(t, fstest.MapFS{".keep": {}}).get("/")
 	require.Equal(t, http.StatusNotFound, answer.Code)

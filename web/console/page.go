@@ -169,6 +169,10 @@ func tagOf(ui fs.FS, name string, immutable bool) (string, error) {
 
 func (p *page) serve(c echo.Context) error {
 	name := strings.TrimPrefix(c.Request().URL.Path, "/")
+	if root, _, _ := strings.Cut(name, "/"); root == "api" || root == "apis" {
+		return problem.NotFound("GET /%s is an operation of the Kubernetes API, which the configuration disables; set "+
+			"kubernetes.enabled to true", name)
+	}
 	wanted, ok := p.files[name]
 	if !ok {
 		if path.Ext(name) != "" && !strings.HasPrefix(name, "assisted-installer/") {
