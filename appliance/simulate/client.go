@@ -275,6 +275,25 @@ func (c *connection) host(ctx context.Context, ref hostRef) (*models.Host, error
 	return found, err
 }
 
+// listedHost returns a host of the list of its infra-env, or nil. Unlike the operation on a single
+// host, machines may use the list.
+func (c *connection) listedHost(ctx context.Context, ref hostRef) (*models.Host, error) {
+	var found *models.Host
+	err := call(ctx, "list the infra-env's hosts", func(ctx context.Context) error {
+		response, err := c.installer.V2ListHosts(ctx, &installer.V2ListHostsParams{InfraEnvID: ref.infraEnv})
+		if err != nil {
+			return err
+		}
+		for _, host := range response.Payload {
+			if *host.ID == ref.host {
+				found = host
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
 func (c *connection) register(ctx context.Context, ref hostRef,
 	agentImage string) (*models.HostRegistrationResponse, error) {
 	var registered *models.HostRegistrationResponse

@@ -220,6 +220,14 @@ func (a *appliance) routes(mux *http.ServeMux) {
 		h *models.Host) {
 		a.answer(w, http.StatusOK, h)
 	})
+	handle("GET /infra-envs/{ie}/hosts", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
+		assert.Equal(a.t, testToken, r.Header.Get("X-Secret-Key"), "machines list hosts")
+		list := models.HostList{}
+		for _, id := range a.order {
+			list = append(list, a.hosts[id])
+		}
+		a.answer(w, http.StatusOK, list)
+	})
 	handle("GET /infra-envs/{ie}/hosts/{host}/instructions", a.instruct)
 	handle("POST /infra-envs/{ie}/hosts/{host}/instructions", a.receiveReply)
 	handle("PUT /infra-envs/{ie}/hosts/{host}/progress", a.receiveProgress)

@@ -145,10 +145,13 @@ func (h *host) finish(ctx context.Context, err error) error {
 // machines stay on. A host in an installation continues it. It does not register again, because the
 // appliance would interpret that as a reboot.
 func (h *host) resume(ctx context.Context) (*models.Host, medium, error) {
-	operator := newOperator(h.group.base, h.group.Token, h.group.transport)
+	find, err := h.finder()
+	if err != nil {
+		return nil, fromImage, err
+	}
 	var recorded *models.Host
-	err := h.group.retry(ctx, func() (err error) {
-		recorded, err = operator.host(ctx, h.ref)
+	err = h.group.retry(ctx, func() (err error) {
+		recorded, err = find(ctx, h.ref)
 		if status := statusOf(err); status == http.StatusNotFound {
 			return nil
 		}
@@ -168,6 +171,22 @@ func (h *host) resume(ctx context.Context) (*models.Host, medium, error) {
 		return recorded, fromImage, nil
 	}
 	return nil, fromImage, nil
+}
+
+// finder returns a function that reads a host from the appliance, or nil. A machine with a disc has
+// no operator: it uses the address, the authority and the token on its disc.
+func (h *host) finder() (func(context.Context, hostRef) (*models.Host, error), error) {
+	h.mu.Lock()
+	disc := h.disc
+	h.mu.Unlock()
+	if disc == nil {
+		return newOperator(h.group.base, h.group.Token, h.group.transport).host, nil
+	}
+	machine, err := h.group.connect(disc.config.ServiceURL, disc.config.PullSecretToken, string(disc.config.ServiceCA))
+	if err != nil {
+		return nil, err
+	}
+	return machine.listedHost, nil
 }
 
 func stageOf(recorded *models.Host) models.HostStage {

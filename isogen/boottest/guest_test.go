@@ -73,8 +73,10 @@ func agentRootfs(t *testing.T) []byte {
 
 // TestInstallation_byManifests applies manifests of a single-node cluster to an appliance. A
 // machine in an emulator is powered on over Redfish and boots the image that its BMC has
-// downloaded. Its agent reads the appliance's address from the config on the disc and registers.
-// The installed machine restarts from the disk that it has written, without the disc.
+// downloaded in plain HTTP from the boot listener. Its agent reads the appliance's address,
+// certificate authority and its token from the config on the disc and registers over TLS. The live
+// system has no other authorities. The installed machine restarts from the disk that it has
+// written, without the disc.
 func TestInstallation_byManifests(t *testing.T) {
 	t.Parallel() // the test mostly waits
 	site := newManagedSite(t, buildLiveISO(t, agentRootfs(t), discovery))
@@ -104,6 +106,8 @@ func TestInstallation_byManifests(t *testing.T) {
 	require.Len(t, boots, 2)
 	require.Equal(t, "cd", boots[0].From)
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+/i/[a-z2-7]+\.iso$`, boots[0].Image)
+	require.NotContains(t, boots[0].Image, strings.TrimPrefix(site.address, "https:"), "the main listener")
+	require.Contains(t, server.console(t), "appliance="+site.guestURL()+" ")
 	require.Equal(t, redfish.Started{From: "disk"}, boots[1])
 	require.Equal(t, "On", server.bmc.Power())
 	require.Equal(t, "provisioned", site.provisioning(t, m))

@@ -4,6 +4,8 @@ package boottest
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -33,12 +35,16 @@ const (
 	guestAddress = "10.0.2.2"
 )
 
-// managedSite is an appliance with its Kubernetes API, in a separate process, and a mirror with a
-// release.
+// managedSite is an appliance with its Kubernetes API, TLS and authentication, in a separate
+// process, and a mirror with a release.
 type managedSite struct {
-	program string
-	address string
-	release string
+	program   string
+	address   string
+	release   string
+	authority string       // the file with the appliance's certificate authority
+	contexts  string       // the configuration directory of the test's own logins
+	token     string       // of a program with the role admin
+	client    *http.Client // verifies the appliance
 }
 
 // newManagedSite starts an appliance with the live ISO at a path.
@@ -50,19 +56,21 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 	pushed, err := registry.PushPayload(t.Context(), mirror.Addr, registry.Payload{})
 	require.NoError(t, err)
 
-	s := &managedSite{program: builtProgram(t), release: pushed.Release}
 	port := freePort(t)
 	_, registryPort, err := net.SplitHostPort(mirror.Addr)
 	require.NoError(t, err)
-	s.address = fmt.Sprintf("http://%s:%d", hostAddress, port)
 	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	s := &managedSite{program: builtProgram(t), release: pushed.Release,
+		address: fmt.Sprintf("https://%s:%d", hostAddress, port), authority: filepath.Join(data, "ca.crt"),
+		contexts: t.TempDir()}
 	fill(t, "registries.conf", filepath.Join(dir, "registries.conf"),
 		map[string]any{"Mirrors": []string{mirror.Addr, guestAddress + ":" + registryPort}})
 	fill(t, "requirements.json", filepath.Join(dir, "requirements.json"), nil)
 	config := filepath.Join(dir, "config.yaml")
 	fill(t, "config.yaml", config, map[string]any{
-		"Listen": fmt.Sprintf("%s:%d", hostAddress, port), "URLs": []string{fmt.Sprintf("http://%s:%d", guestAddress,
-			port), s.address}, "ISO": iso, "Release": pushed.Release, "Version": pushed.Version,
+		"Listen": fmt.Sprintf("%s:%d", hostAddress, port), "URLs": []string{s.guestURL(), s.address}, "ISO": iso,
+		"Release": pushed.Release, "Version": pushed.Version,
 	})
 
 	var log bytes.Buffer
@@ -76,14 +84,52 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 			t.Logf("the appliance ended (%v):\n%s", ended, log.String())
 		}
 	})
+	local := strings.Replace(s.address, "https://", "http://", 1)
 	require.Eventually(t, func() bool {
-		response, err := http.Get(s.address + "/readyz")
+		response, err := http.Get(local + "/readyz")
 		if err != nil {
 			return false
 		}
 		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	}, time.Minute, 50*time.Millisecond, "the appliance did not start")
+	s.setUp(t, filepath.Join(data, "setup-code"))
 	return s
+}
+
+// guestURL is the appliance's URL in the emulator's network.
+func (s *managedSite) guestURL() string {
+	return strings.Replace(s.address, hostAddress, guestAddress, 1)
+}
+
+// setUp makes the first administrator with the setup code, and a token.
+func (s *managedSite) setUp(t *testing.T, setupCode string) {
+	t.Helper()
+	certificate := read(t, s.authority)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(certificate))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	t.Cleanup(transport.CloseIdleConnections)
+	s.client = &http.Client{Transport: transport}
+	require.Equal(t, http.StatusUnauthorized, s.request(t, "/api/v1/namespaces").StatusCode)
+
+	password := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(password, []byte("correct horse battery staple"), 0o600))
+	s.landfall(t, "login", "--setup-code", setupCode, "--user", "ada", "--password-file", password)
+	s.token = s.landfall(t, "token", "create", "boot-test", "--role", "admin")
+}
+
+// landfall runs a command of the product, and returns its output without the last line break. The
+// command uses the site's token, once there is one.
+func (s *managedSite) landfall(t *testing.T, args ...string) string {
+	t.Helper()
+	var errOut bytes.Buffer
+	command := exec.CommandContext(t.Context(), s.program, args...)
+	command.Env = append(os.Environ(), "LANDFALL_URL="+s.address, "LANDFALL_CA="+s.authority, "LANDFALL_TOKEN="+s.token,
+		"XDG_CONFIG_HOME="+s.contexts)
+	command.Stderr = &errOut
+	out, err := command.Output()
+	require.NoError(t, err, "landfall %s: %s%s", args[0], out, errOut.String())
+	return strings.TrimSpace(string(out))
 }
 
 // builtProgram is the path of the product: LANDFALL_BIN, or bin/landfall of this checkout.
@@ -129,7 +175,7 @@ func (s *managedSite) install(t *testing.T, m identity, bmc *redfish.BMC) {
 			s.describe(t, m)
 		}
 	}()
-	run(t, s.program, "apply", "--url", s.address, "-f", manifests, "--wait", "--timeout", installLimit.String())
+	s.landfall(t, "apply", "-f", manifests, "--wait", "--timeout", installLimit.String())
 }
 
 // agent returns the only host in the namespace of a machine.
@@ -144,11 +190,23 @@ func (s *managedSite) agent(t *testing.T, m identity) *agentinstall.Agent {
 // read reads objects from the Kubernetes API.
 func (s *managedSite) read(t *testing.T, path string, into any) {
 	t.Helper()
-	response, err := http.Get(s.address + path)
-	require.NoError(t, err)
+	response := s.request(t, path)
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.NoError(t, json.NewDecoder(response.Body).Decode(into))
-	require.NoError(t, response.Body.Close())
+}
+
+// request requests a path of the Kubernetes API with the site's token, once there is one.
+func (s *managedSite) request(t *testing.T, path string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.address+path, nil)
+	require.NoError(t, err)
+	if s.token != "" {
+		request.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	response, err := s.client.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, response.Body.Close()) })
+	return response
 }
 
 // provisioning returns the provisioning state of a machine's BareMetalHost.
