@@ -101,7 +101,7 @@ hosts:
 }
 
 // sendDirectory posts a directory as a form, like a browser.
-func sendDirectory(t *testing.T, address string, files []abi.File) answer {
+func (c *connection) sendDirectory(t *testing.T, query string, files []abi.File) answer {
 	t.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -112,7 +112,7 @@ func sendDirectory(t *testing.T, address string, files []abi.File) answer {
 		require.NoError(t, err)
 	}
 	require.NoError(t, form.Close())
-	response, err := http.Post(address, form.FormDataContentType(), &body)
+	response, err := c.client.Post(c.address+abiPath+query, form.FormDataContentType(), &body)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
@@ -122,64 +122,62 @@ func sendDirectory(t *testing.T, address string, files []abi.File) answer {
 
 const abiPath = "/api/landfall/v1/abi"
 
-func exportDirectory(t *testing.T, address, cluster string) *abi.Export {
+func (c *connection) exportDirectory(t *testing.T, cluster string) *abi.Export {
 	t.Helper()
 	directory := new(abi.Export)
-	call(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+cluster+"/abi?format=json", nil).read(t, http.StatusOK,
+	c.call(t, http.MethodGet, "/api/landfall/v1/clusters/"+cluster+"/abi?format=json", nil).read(t, http.StatusOK,
 		directory)
 	return directory
 }
 
 func TestABI_importInstallExport(t *testing.T) {
-	s := newSite(t)
-	address, stop := s.start(t)
+	openAndAuthenticated(t, importInstallExport)
+}
+
+func importInstallExport(t *testing.T, s *site) {
+	c := s.connect(t)
 	given := s.abiDirectory(t, "directory")
 	var checked, made abi.Import
-	sendDirectory(t, address+abiPath+"?check=true", given).read(t, http.StatusOK, &checked)
+	c.sendDirectory(t, "?check=true", given).read(t, http.StatusOK, &checked)
 	require.Empty(t, checked.ClusterID)
-	requireNothing(t, address+apiPath+"/clusters")
-	sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
+	var clusters []any
+	c.call(t, http.MethodGet, apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
+	require.Empty(t, clusters)
+	c.sendDirectory(t, "", given).read(t, http.StatusCreated, &made)
 	require.Equal(t, 3, made.Hosts)
-	require.Equal(t, textsOf(given), textsOf(exportDirectory(t, address, made.ClusterID).Files))
+	require.Equal(t, textsOf(given), textsOf(c.exportDirectory(t, made.ClusterID).Files))
 
-	ended := s.boot(t, address, made.InfraEnvID, 1, "52:54:00:aa:00:01", "52:54:00:aa:00:02", "52:54:00:aa:00:03")
-	requireStatus(t, address, made.ClusterID, models.ClusterStatusReady)
+	ended := s.boot(t, c, made.InfraEnvID, 1, "52:54:00:aa:00:01", "52:54:00:aa:00:02", "52:54:00:aa:00:03")
+	c.requireStatus(t, made.ClusterID, models.ClusterStatusReady)
 	names := map[string]*models.Host{}
 	eventually(t, "the hosts have the settings of the directory", func() bool {
-		for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
+		for _, host := range c.cluster(t, made.ClusterID).Hosts {
 			names[host.RequestedHostname] = host
 		}
 		return names["rack-a"] != nil && names["rack-c"] != nil
 	})
 	require.Equal(t, models.HostRoleMaster, names["rack-a"].Role)
 	require.Equal(t, "/dev/nvme1n1", names["rack-a"].InstallationDiskPath)
-	var events []models.Event
-	call(t, http.MethodGet, address+apiPath+"/events?host_id="+names["rack-c"].ID.String(), nil).read(t, http.StatusOK,
-		&events)
-	var messages []string
-	for _, event := range events {
-		messages = append(messages, *event.Message)
-	}
-	require.Contains(t, strings.Join(messages, "\n"),
+	require.Contains(t, c.events(t, "host_id="+names["rack-c"].ID.String()),
 		"matches the host's rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
 
 	eventually(t, "the cluster is ready", func() bool {
-		return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
+		return c.call(t, http.MethodPost, apiPath+"/clusters/"+made.ClusterID+"/actions/install",
 			nil).status == http.StatusAccepted
 	})
-	requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
+	c.requireStatus(t, made.ClusterID, models.ClusterStatusInstalled)
 	require.NoError(t, <-ended)
 	var config struct {
 		FIPS bool `json:"fips"`
 	}
-	call(t, http.MethodGet, address+apiPath+"/clusters/"+made.ClusterID+
+	c.call(t, http.MethodGet, apiPath+"/clusters/"+made.ClusterID+
 		"/downloads/files?file_name=install-config.yaml",
 		nil).read(t, http.StatusOK, &config)
 	require.True(t, config.FIPS)
-	directory := exportDirectory(t, address, made.ClusterID)
+	directory := c.exportDirectory(t, made.ClusterID)
 	require.Empty(t, directory.Changed)
 	require.Equal(t, textsOf(given), textsOf(directory.Files), "an installation does not change the directory")
-	stop()
+	c.stop()
 	database, err := os.ReadFile(filepath.Join(s.config.DataDir, "landfall.db"))
 	require.NoError(t, err)
 	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the directory's pull secret is sealed")
@@ -207,10 +205,13 @@ func installConfigDirectory(name, topology string, macs ...string) []abi.File {
 // TestABI_topologies installs a single node and two nodes with an arbiter from directories alone. A
 // host joins the single node later.
 func TestABI_topologies(t *testing.T) {
-	s := newSite(t)
-	address, _ := s.start(t)
+	openAndAuthenticated(t, installTopologies)
+}
+
+func installTopologies(t *testing.T, s *site) {
+	c := s.connect(t)
 	t.Run("directories", func(t *testing.T) {
-		for name, c := range map[string]struct {
+		for name, test := range map[string]struct {
 			topology string
 			macs     []string
 			joins    string // MAC of a host that joins after the installation
@@ -230,30 +231,30 @@ func TestABI_topologies(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				given := installConfigDirectory(name, c.topology, c.macs...)
+				given := installConfigDirectory(name, test.topology, test.macs...)
 				var made abi.Import
-				sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
-				ended := s.boot(t, address, made.InfraEnvID, 1, c.macs...)
+				c.sendDirectory(t, "", given).read(t, http.StatusCreated, &made)
+				ended := s.boot(t, c, made.InfraEnvID, 1, test.macs...)
 				eventually(t, "the cluster is ready", func() bool {
-					return call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
+					return c.call(t, http.MethodPost, apiPath+"/clusters/"+made.ClusterID+"/actions/install",
 						nil).status == http.StatusAccepted
 				})
-				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
+				for _, host := range c.cluster(t, made.ClusterID).Hosts {
 					require.True(t, strings.HasPrefix(host.RequestedHostname, name+"-"),
 						"%s has its name from the directory, even if Install is pressed early",
 						host.RequestedHostname)
 				}
-				requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
+				c.requireStatus(t, made.ClusterID, models.ClusterStatusInstalled)
 				require.NoError(t, <-ended)
-				if c.joins != "" {
-					s.join(t, address, made, len(c.macs)+1, c.joins)
+				if test.joins != "" {
+					s.join(t, c, made, len(test.macs)+1, test.joins)
 				}
 				roles := make(map[models.HostRole]int)
-				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
+				for _, host := range c.cluster(t, made.ClusterID).Hosts {
 					roles[host.Role]++
 				}
-				require.Equal(t, c.roles, roles)
-				directory := exportDirectory(t, address, made.ClusterID)
+				require.Equal(t, test.roles, roles)
+				directory := c.exportDirectory(t, made.ClusterID)
 				require.Empty(t, directory.Changed)
 				require.Equal(t, textsOf(given), textsOf(directory.Files))
 			})
@@ -263,9 +264,9 @@ func TestABI_topologies(t *testing.T) {
 
 // boot starts hosts with the given MAC addresses from an infra-env's image. first is the number of
 // the first host.
-func (s *site) boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
-	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
-		Spokes: s.spokes}
+func (s *site) boot(t *testing.T, c *connection, infraEnv string, first int, macs ...string) (ended <-chan error) {
+	group := &simulate.HostGroup{URL: c.address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
+		Spokes: s.spokes, HTTP: c.trusted, Token: c.token}
 	for i, mac := range macs {
 		group.Planned = append(group.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d",
 			infraEnv[:8], first+i)})
@@ -276,15 +277,15 @@ func (s *site) boot(t *testing.T, address, infraEnv string, first int, macs ...s
 }
 
 // join adds a host to an installed cluster.
-func (s *site) join(t *testing.T, address string, made abi.Import, number int, mac string) {
+func (s *site) join(t *testing.T, c *connection, made abi.Import, number int, mac string) {
 	t.Helper()
-	require.Equal(t, http.StatusAccepted, call(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+
+	require.Equal(t, http.StatusAccepted, c.call(t, http.MethodPost, apiPath+"/clusters/"+made.ClusterID+
 		"/actions/allow-add-hosts", nil).status)
-	ended := s.boot(t, address, made.InfraEnvID, number, mac)
+	ended := s.boot(t, c, made.InfraEnvID, number, mac)
 	var joining *models.Host
 	find := func(status string) func() bool {
 		return func() bool {
-			for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
+			for _, host := range c.cluster(t, made.ClusterID).Hosts {
 				if host.Kind != nil && *host.Kind == models.HostKindAddToExistingClusterHost && *host.Status == status {
 					joining = host
 					return true
@@ -294,7 +295,7 @@ func (s *site) join(t *testing.T, address string, made abi.Import, number int, m
 		}
 	}
 	eventually(t, "the joining host is known", find(models.HostStatusKnown))
-	started := call(t, http.MethodPost, address+apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+
+	started := c.call(t, http.MethodPost, apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+
 		"/actions/install", nil)
 	require.Equal(t, http.StatusAccepted, started.status, string(started.body))
 	eventually(t, "the host is added", find(models.HostStatusAddedToExistingCluster))
@@ -303,15 +304,15 @@ func (s *site) join(t *testing.T, address string, made abi.Import, number int, m
 
 func TestABI_changedOrRejected(t *testing.T) {
 	s := newSite(t)
-	address, _ := s.start(t)
+	c := s.connect(t)
 	given := s.abiDirectory(t, "changed")
 	var made abi.Import
-	sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
+	c.sendDirectory(t, "", given).read(t, http.StatusCreated, &made)
 
 	t.Run("a changed value changes only its document", func(t *testing.T) {
-		require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+made.ClusterID,
+		require.Equal(t, http.StatusCreated, c.call(t, http.MethodPatch, apiPath+"/clusters/"+made.ClusterID,
 			object{"base_dns_domain": "far.test"}).status)
-		directory := exportDirectory(t, address, made.ClusterID)
+		directory := c.exportDirectory(t, made.ClusterID)
 		require.Equal(t, []string{"base_domain"}, directory.Changed)
 		for i, file := range directory.Files {
 			before := given[indexOf(given, file.Name)]
@@ -324,15 +325,15 @@ func TestABI_changedOrRejected(t *testing.T) {
 		}
 	})
 	t.Run("a cluster without a directory gets one", func(t *testing.T) {
-		id := create(t, address+apiPath+"/clusters", s.newCluster("plain"))
-		directory := exportDirectory(t, address, id)
+		id := c.create(t, "/clusters", s.newCluster("plain"))
+		directory := c.exportDirectory(t, id)
 		require.Equal(t, "plain-abi", directory.Name)
 		for i := range directory.Files { // import it again under another name
 			directory.Files[i].Data = bytes.ReplaceAll(directory.Files[i].Data, []byte("plain"), []byte("again"))
 		}
 		var again abi.Import
-		sendDirectory(t, address+abiPath, directory.Files).read(t, http.StatusCreated, &again)
-		require.Equal(t, "again", clusterAt(t, address, again.ClusterID).Name)
+		c.sendDirectory(t, "", directory.Files).read(t, http.StatusCreated, &again)
+		require.Equal(t, "again", c.cluster(t, again.ClusterID).Name)
 	})
 	for name, wrong := range map[string]struct {
 		file, old, new string
@@ -358,22 +359,22 @@ func TestABI_changedOrRejected(t *testing.T) {
 			i := indexOf(files, wrong.file)
 			require.Contains(t, string(files[i].Data), wrong.old)
 			files[i].Data = []byte(strings.Replace(string(files[i].Data), wrong.old, wrong.new, 1))
-			requireRefusal(t, sendDirectory(t, address+abiPath, files), wrong.status, wrong.contains)
+			requireRefusal(t, c.sendDirectory(t, "", files), wrong.status, wrong.contains)
 			var clusters []models.Cluster
-			call(t, http.MethodGet, address+apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
+			c.call(t, http.MethodGet, apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
 			for _, cluster := range clusters {
 				require.NotEqual(t, "wrong", cluster.Name, "nothing is stored")
 			}
 			var rules mirrorsite.Model
-			call(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &rules)
+			c.call(t, http.MethodGet, mirrorPath, nil).read(t, http.StatusOK, &rules)
 			for _, imported := range rules.Imports {
 				require.NotEqual(t, "abi-wrong", imported.Name)
 			}
 		})
 	}
-	requireRefusal(t, call(t, http.MethodPost, address+abiPath, object{}), http.StatusBadRequest,
+	requireRefusal(t, c.call(t, http.MethodPost, abiPath, object{}), http.StatusBadRequest,
 		"neither a form with the directory's files nor a tar.gz")
-	requireRefusal(t, call(t, http.MethodGet, address+"/api/landfall/v1/clusters/none/abi", nil), http.StatusNotFound,
+	requireRefusal(t, c.call(t, http.MethodGet, "/api/landfall/v1/clusters/none/abi", nil), http.StatusNotFound,
 		"There is no cluster none")
 }
 

@@ -52,6 +52,7 @@ type authenticated struct {
 	url     string
 	trusted *http.Client // verifies the appliance, and sends no credentials
 	admin   *http.Client
+	stop    func() // stops the appliance; nil if the test that started it has the function
 }
 
 const password = "correct horse battery staple"
@@ -59,8 +60,9 @@ const password = "correct horse battery staple"
 // startAuthenticated starts a site and makes the first administrator with the setup code.
 func startAuthenticated(t *testing.T, s *site) *authenticated {
 	t.Helper()
-	local, _ := s.withAuth().start(t)
+	local, stop := s.withAuth().start(t)
 	a := s.authenticated(t, local)
+	a.stop = stop
 	a.setUp(s.setupCode(t), password)
 	return a
 }

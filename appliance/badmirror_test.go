@@ -48,6 +48,12 @@ type registryProxy struct {
 func newProxiedSite(t *testing.T) (*site, *registryProxy) {
 	t.Helper()
 	s := newSite(t)
+	return s, s.throughProxy(t)
+}
+
+// throughProxy puts a proxy between a site's appliance and its registry.
+func (s *site) throughProxy(t *testing.T) *registryProxy {
+	t.Helper()
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)
 	registry := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(rules))
@@ -57,7 +63,7 @@ func newProxiedSite(t *testing.T) (*site, *registryProxy) {
 	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(proxied), 0o600))
 	t.Cleanup(func() { g.stop(t) })
 	g.start(t)
-	return s, g
+	return g
 }
 
 func (g *registryProxy) start(t *testing.T) {
@@ -270,22 +276,16 @@ func (s *site) readyCluster(t *testing.T, address, secret, hostsSecret string) (
 	return id
 }
 
+// clusterAt returns a cluster of an appliance without authentication.
 func clusterAt(t *testing.T, address, id string) *models.Cluster {
 	t.Helper()
-	cluster := new(models.Cluster)
-	call(t, http.MethodGet, address+apiPath+"/clusters/"+id, nil).read(t, http.StatusOK, cluster)
-	return cluster
+	return openConnection(address).cluster(t, id)
 }
 
-// requireStatus waits until a cluster has the status.
+// requireStatus waits until a cluster of an appliance without authentication has the status.
 func requireStatus(t *testing.T, address, id, status string) *models.Cluster {
 	t.Helper()
-	var cluster *models.Cluster
-	eventually(t, "the cluster becomes "+status, func() bool {
-		cluster = clusterAt(t, address, id)
-		return *cluster.Status == status
-	})
-	return cluster
+	return openConnection(address).requireStatus(t, id, status)
 }
 
 // pressInstall starts the installation of a cluster as soon as its hosts are ready again.

@@ -26,9 +26,11 @@ func TestBMC_installsServer(t *testing.T) {
 		openAndAuthenticated(t, func(t *testing.T, s *site) { installOverBMC(t, s, nil) })
 	})
 	t.Run("with the wrong boot order", func(t *testing.T) {
-		server, stand := installOverBMC(t, newSite(t), simulate.Faults{{Kind: simulate.WrongBootOrder}})
-		require.False(t, server.Booted.Repaired.IsZero())
-		require.Equal(t, "disk", stand.Boots()[1].From)
+		openAndAuthenticated(t, func(t *testing.T, s *site) {
+			server, stand := installOverBMC(t, s, simulate.Faults{{Kind: simulate.WrongBootOrder}})
+			require.False(t, server.Booted.Repaired.IsZero())
+			require.Equal(t, "disk", stand.Boots()[1].From)
+		})
 	})
 }
 

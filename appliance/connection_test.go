@@ -7,11 +7,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-openapi/runtime"
 	httptransport "github.com/go-openapi/runtime/client"
 	"github.com/openshift/assisted-service/client"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/authority"
@@ -39,6 +41,7 @@ type connection struct {
 	token   string       // "" without authentication
 	client  *http.Client // verifies the appliance and sends the token
 	trusted *http.Client // verifies the appliance and sends no token
+	stop    func()       // stops the appliance; nil if the test that started it has the function
 }
 
 // openConnection returns a connection to an appliance without TLS and authentication.
@@ -51,8 +54,10 @@ func openConnection(address string) *connection {
 func (s *site) connect(t *testing.T) *connection {
 	t.Helper()
 	if s.config.Auth == config.AuthNone {
-		address, _ := s.start(t)
-		return openConnection(address)
+		address, stop := s.start(t)
+		c := openConnection(address)
+		c.stop = stop
+		return c
 	}
 	return startAuthenticated(t, s).connection()
 }
@@ -61,7 +66,7 @@ func (s *site) connect(t *testing.T) *connection {
 func (a *authenticated) connection() *connection {
 	a.t.Helper()
 	program, token := a.program("admin")
-	return &connection{address: a.url, token: token, client: program, trusted: a.trusted}
+	return &connection{address: a.url, token: token, client: program, trusted: a.trusted, stop: a.stop}
 }
 
 // upstream returns the Assisted Installer's own Go client, which sends the token as its users do.
@@ -84,6 +89,45 @@ func (c *connection) upstream(t *testing.T) *client.AssistedInstall {
 func (c *connection) call(t *testing.T, method, path string, body any) answer {
 	t.Helper()
 	return callWith(t, c.client, method, c.address+path, body)
+}
+
+// create sends a description to a path of the Assisted Installer's API, and returns the new ID.
+func (c *connection) create(t *testing.T, path string, description object) string {
+	t.Helper()
+	var made struct{ ID string }
+	c.call(t, http.MethodPost, apiPath+path, description).read(t, http.StatusCreated, &made)
+	return made.ID
+}
+
+// cluster returns a cluster from the API.
+func (c *connection) cluster(t *testing.T, id string) *models.Cluster {
+	t.Helper()
+	cluster := new(models.Cluster)
+	c.call(t, http.MethodGet, apiPath+"/clusters/"+id, nil).read(t, http.StatusOK, cluster)
+	return cluster
+}
+
+// requireStatus waits until a cluster has the status.
+func (c *connection) requireStatus(t *testing.T, id, status string) *models.Cluster {
+	t.Helper()
+	var cluster *models.Cluster
+	eventually(t, "the cluster becomes "+status, func() bool {
+		cluster = c.cluster(t, id)
+		return *cluster.Status == status
+	})
+	return cluster
+}
+
+// events returns the messages of the events that a query selects, each on a line.
+func (c *connection) events(t *testing.T, query string) string {
+	t.Helper()
+	var events []models.Event
+	c.call(t, http.MethodGet, apiPath+"/events?"+query, nil).read(t, http.StatusOK, &events)
+	var messages []string
+	for _, event := range events {
+		messages = append(messages, *event.Message)
+	}
+	return strings.Join(messages, "\n")
 }
 
 // appliance returns the connection with the Assisted Installer's own client.

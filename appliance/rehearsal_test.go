@@ -14,16 +14,16 @@ import (
 )
 
 // rehearse rehearses the installation of a cluster and returns the report.
-func rehearse(t *testing.T, address, cluster string, wanted object) *rehearsal.Rehearsal {
+func (c *connection) rehearse(t *testing.T, cluster string, wanted object) *rehearsal.Rehearsal {
 	t.Helper()
-	path := address + "/api/landfall/v1/clusters/" + cluster + "/rehearsals"
+	path := "/api/landfall/v1/clusters/" + cluster + "/rehearsals"
 	report := new(rehearsal.Rehearsal)
-	call(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, report)
-	requireRefusal(t, call(t, http.MethodPost, path, wanted), http.StatusConflict,
+	c.call(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, report)
+	requireRefusal(t, c.call(t, http.MethodPost, path, wanted), http.StatusConflict,
 		"is already running; wait until it has ended")
 	eventuallySlow(t, "the rehearsal ends", func() bool {
 		now := new(rehearsal.Rehearsal)
-		call(t, http.MethodGet, path+"/"+report.ID, nil).read(t, http.StatusOK, now)
+		c.call(t, http.MethodGet, path+"/"+report.ID, nil).read(t, http.StatusOK, now)
 		report = now
 		return report.State == "done"
 	})
@@ -41,26 +41,23 @@ func stepsOf(report *rehearsal.Rehearsal) string {
 }
 
 func TestRehearsal_leavesNothing(t *testing.T) {
-	s, g := newProxiedSite(t)
-	address, _ := s.start(t)
-	id := create(t, address+apiPath+"/clusters", s.newCluster("stage").with(object{
+	openAndAuthenticated(t, func(t *testing.T, s *site) { rehearseTwice(t, s, s.throughProxy(t)) })
+}
+
+func rehearseTwice(t *testing.T, s *site, g *registryProxy) {
+	c := s.connect(t)
+	id := c.create(t, "/clusters", s.newCluster("stage").with(object{
 		"control_plane_count": 3, "api_vips": []object{{"ip": "192.168.100.10"}},
 		"ingress_vips": []object{{"ip": "192.168.100.11"}},
 	}))
-	require.Equal(t, http.StatusCreated, call(t, http.MethodPatch, address+apiPath+"/clusters/"+id+"/install-config",
+	require.Equal(t, http.StatusCreated, c.call(t, http.MethodPatch, apiPath+"/clusters/"+id+"/install-config",
 		`"{\"fips\": true}"`).status)
 	readState := func() (string, *models.Cluster) {
-		var events []models.Event
-		call(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
-		var messages []string
-		for _, event := range events {
-			messages = append(messages, *event.Message)
-		}
-		return strings.Join(messages, "\n"), clusterAt(t, address, id)
+		return c.events(t, "cluster_id="+id), c.cluster(t, id)
 	}
 	eventsBefore, before := readState()
 
-	report := rehearse(t, address, id, object{"control_planes": 3, "workers": 1})
+	report := c.rehearse(t, id, object{"control_planes": 3, "workers": 1})
 	require.Equal(t, "site", report.Steps[0].Name)
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror proven, openshift-install "+
 		"proven, generated files proven, installation proven", stepsOf(report), report.Steps)
@@ -69,7 +66,7 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	g.setHandler(respondNotFound("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
-	report = rehearse(t, address, id, object{})
+	report = c.rehearse(t, id, object{})
 	require.False(t, report.Passed)
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror failed", stepsOf(report))
 	require.Contains(t, report.Steps[4].Message, "1 of 13 images are not available")
@@ -80,12 +77,12 @@ func TestRehearsal_leavesNothing(t *testing.T) {
 	require.Equal(t, before, after)
 	_, err := os.Stat(filepath.Join(s.config.DataDir, "rehearsals"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	requireRefusal(t, call(t, http.MethodPost, address+"/api/landfall/v1/clusters/none/rehearsals", object{}),
+	requireRefusal(t, c.call(t, http.MethodPost, "/api/landfall/v1/clusters/none/rehearsals", object{}),
 		http.StatusNotFound, "There is no cluster none")
-	requireRefusal(t, call(t, http.MethodPost, address+"/api/landfall/v1/clusters/"+id+"/rehearsals",
+	requireRefusal(t, c.call(t, http.MethodPost, "/api/landfall/v1/clusters/"+id+"/rehearsals",
 		object{"workers": 300}), http.StatusBadRequest, "1 to 200 hosts")
-	requireRefusal(t, call(t, http.MethodPost, address+"/api/landfall/v1/clusters/"+id+"/rehearsals",
+	requireRefusal(t, c.call(t, http.MethodPost, "/api/landfall/v1/clusters/"+id+"/rehearsals",
 		object{"control_planes": 1}), http.StatusBadRequest, "has 3 control-plane nodes, not 1")
-	requireRefusal(t, call(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+id+"/rehearsals/none", nil),
+	requireRefusal(t, c.call(t, http.MethodGet, "/api/landfall/v1/clusters/"+id+"/rehearsals/none", nil),
 		http.StatusNotFound, "The rehearsal none")
 }
