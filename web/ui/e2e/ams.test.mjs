@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
 import { startSite } from './site.mjs';
 import { prepareAmsServer } from './amsserver.mjs';
 
@@ -28,7 +29,7 @@ describe('OpenShift Cluster Manager', { timeout: 3 * minute }, () => {
       pull_secret: pullSecret,
       control_plane_count: 1,
     });
-  const button = (name) => page.getByRole('button', { name, exact: true });
+  const { button } = controls(() => page);
   const row = (name) => page.getByTestId('ams-cluster').filter({ hasText: name });
   const screenshot = async (name, of) => {
     await row(of).scrollIntoViewIfNeeded();

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
 import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
@@ -22,11 +23,7 @@ describe('failures, and a single node', { timeout: 4 * minute }, () => {
 
   const step = dependentSteps(() => ({ site, browser }));
 
-  const button = (name) => page.getByRole('button', { name, exact: true });
-  const heading = (name) => page.getByRole('heading', { name, exact: true });
-  const next = async () => {
-    await page.getByRole('button', { name: 'Next', exact: true, disabled: false }).click();
-  };
+  const { button, heading, next } = controls(() => page);
   const shows = async (name) => {
     await heading(name).waitFor();
     await page.reload();

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
 import { bootFrom, makeLiveISO, requireEmulator, sha256, volumeId } from './machine.mjs';
 import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
@@ -31,12 +32,10 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
 
   const step = dependentSteps(() => ({ site, browser, machine }));
 
-  const button = (name) => page.getByRole('button', { name, exact: true });
-  const heading = (name) => page.getByRole('heading', { name, exact: true });
+  const { button, heading, next, clusterId } = controls(() => page);
   const row = (text) => page.getByTestId('os-image').filter({ hasText: text });
   const upload = () => page.getByTestId('upload');
   const percent = async () => Number((await upload().innerText()).match(/(\d+) %/)?.[1]);
-  const clusterId = () => new URL(page.url()).pathname.split('/')[3];
   const infraEnvId = async () => (await site.get(`/v2/infra-envs?cluster_id=${clusterId()}`))[0].id;
   const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
   const status = async (url, method = 'HEAD') => {
@@ -194,9 +193,9 @@ describe('images from a live ISO', { timeout: 6 * minute }, () => {
     await page.getByRole('textbox', { name: 'Cluster name' }).fill('pier');
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
     await page.getByRole('textbox', { name: 'Pull secret' }).fill(pullSecret);
-    await button('Next').click();
+    await next();
     await heading('Operators').waitFor();
-    await button('Next').click();
+    await next();
     await heading('Host discovery').waitFor();
     await page.getByTestId('image-reads-empty').waitFor();
   });

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBrowser } from './browser.mjs';
+import { controls } from './controls.mjs';
 import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
@@ -17,7 +18,7 @@ describe('networks without DHCP', { timeout: 4 * minute }, () => {
 
   const step = dependentSteps(() => ({ site, browser }));
 
-  const button = (name) => page.getByRole('button', { name, exact: true });
+  const { button } = controls(() => page);
   const field = (name) => page.getByRole('textbox', { name, exact: true });
   const host = (number) => page.getByTestId('network-host').nth(number);
   const saved = async () => JSON.parse((await site.get(`/v2/infra-envs/${infraEnv}`)).static_network_config);
