@@ -25,7 +25,7 @@ import (
 // contentSecurityPolicy permits the page to send requests to its own origin only, and no inline
 // scripts and styles. web/ui/src/uilib/monacoStyles.ts says how the code editor gets its styles.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
+	"font-src 'self'; worker-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'"
 
 // permissionsPolicy denies the features of browsers that the page does not use. Passkeys need

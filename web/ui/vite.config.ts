@@ -96,6 +96,17 @@ export default defineConfig({
       },
       'ocm/components/clusters/ClusterBreadcrumbs.tsx': { 'Assisted Clusters': 'Clusters' },
     }),
+    // PatternFly shows an empty editor in other elements than an editor with a text, so the first
+    // character would replace the editor, which then has no focus. Here only the choice between an
+    // upload and an empty text is in other elements, and typing ends that choice.
+    reword(here('./node_modules/@patternfly/react-code-editor/dist/esm/components/CodeEditor'), {
+      'CodeEditor.js': {
+        '(isUploadEnabled || emptyState) && !value ? (':
+          '(isUploadEnabled || emptyState) && showEmptyState && !value ? (',
+        'const onModelChange = (value, event) => {':
+          'const onModelChange = (value, event) => { setShowEmptyState(false);',
+      },
+    }),
     // The editor must not make <style> elements: see src/uilib/monacoStyles.ts.
     reword(here('./node_modules/monaco-editor/esm/vs'), {
       'base/browser/dom.js': {

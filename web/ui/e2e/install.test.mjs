@@ -13,6 +13,12 @@ import { dependentSteps } from './steps.mjs';
 const minute = 60_000;
 const clusterName = 'harbour';
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
+const manifest = (name) => `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: ${name}
+  namespace: default
+`;
 
 describe('installation of a cluster', { timeout: 8 * minute }, () => {
   let site;
@@ -23,6 +29,18 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
 
   const { button, heading, next, clusterId } = controls(() => page);
   const infraEnvId = async () => (await site.get(`/v2/infra-envs?cluster_id=${clusterId()}`))[0].id;
+
+  const editor = (manifestNumber) => page.getByTestId(`yamlContent-${String(manifestNumber)}`);
+  const manifestIsSaved = async (name) => {
+    const files = `/api/assisted-install/v2/clusters/${clusterId()}/manifests/files`;
+    const deadline = Date.now() + minute;
+    let saved;
+    do {
+      assert.ok(Date.now() < deadline, `the manifest ${name} was not saved: ${String(saved)}`);
+      await page.waitForTimeout(100);
+      saved = await (await site.send('GET', `${files}?folder=manifests&file_name=${name}.yaml`)).text();
+    } while (saved !== manifest(name));
+  };
 
   before(async () => {
     site = await startSite();
@@ -55,6 +73,7 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     await page.getByRole('textbox', { name: 'Cluster name' }).fill(clusterName);
     await page.getByRole('textbox', { name: 'Base domain' }).fill('site.test');
     await page.getByRole('textbox', { name: 'Pull secret' }).fill(pullSecret);
+    await page.getByRole('checkbox', { name: /Include custom manifests/ }).check();
     await next();
     await heading('Operators').waitFor();
   });
@@ -111,6 +130,31 @@ describe('installation of a cluster', { timeout: 8 * minute }, () => {
     await page.getByRole('textbox', { name: /Ingress IP/ }).fill(`${net}.201`);
     await page.keyboard.press('Tab');
     await page.getByRole('button', { name: 'Next', exact: true, disabled: false }).waitFor({ timeout: 2 * minute });
+  });
+
+  step('takes a manifest from a file', async () => {
+    await next();
+    await heading('Custom manifests').waitFor();
+    await page.getByTestId('filename-0').fill('first.yaml');
+    const [chooser] = await Promise.all([
+      page.waitForEvent('filechooser'),
+      button('Upload code', editor(0)).click(),
+    ]);
+    await chooser.setFiles({ name: 'a.yaml', mimeType: 'text/yaml', buffer: Buffer.from(manifest('first')) });
+    const part = (text) => editor(0).locator('.view-line span').getByText(text, { exact: true }).first();
+    const colour = (text) => part(text).evaluate((element) => getComputedStyle(element).color);
+    await part('metadata').waitFor();
+    assert.notEqual(await colour('metadata'), await colour('ConfigMap'));
+    await manifestIsSaved('first');
+  });
+
+  step('takes a manifest from the clipboard', async () => {
+    await page.getByTestId('add-manifest').click();
+    await page.getByTestId('filename-1').fill('second.yaml');
+    await page.evaluate((text) => navigator.clipboard.writeText(text), manifest('second'));
+    await button('Paste content', editor(1)).click();
+    await editor(1).getByText('second', { exact: true }).waitFor();
+    await manifestIsSaved('second');
   });
 
   step('reviews and installs', async () => {

@@ -11,6 +11,9 @@ export const Language = { yaml: 'yaml' } as const;
 
 const Editor = lazy(() => import('./monaco'));
 
+/** YAML files of the field are indented by two columns; the editor's own default is four. */
+const options = { tabSize: 2 };
+
 /**
  * Replaces `@patternfly/react-code-editor`: the same editor, but loaded from the appliance, and
  * only when a screen shows it (monaco is half of the application). The original loads it from a
@@ -24,6 +27,6 @@ export const CodeEditor = (props: Omit<CodeEditorProps, 'ref'>) => (
       </Bullseye>
     }
   >
-    <Editor isDarkTheme={shownTheme() === 'dark'} {...props} />
+    <Editor isDarkTheme={shownTheme() === 'dark'} options={options} {...props} />
   </Suspense>
 );

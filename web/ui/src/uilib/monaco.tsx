@@ -1,3 +1,6 @@
+// Loads the features of the editor that the page uses. None of them needs a web worker, and the
+// content security policy permits none.
+
 import { CodeEditor } from '@patternfly/react-code-editor/dist/esm/components/CodeEditor/CodeEditor';
 import 'monaco-editor/esm/vs/base/browser/ui/codicons/codiconStyles';
 import 'monaco-editor/esm/vs/basic-languages/yaml/yaml.contribution';
@@ -11,10 +14,7 @@ import 'monaco-editor/esm/vs/editor/contrib/linesOperations/browser/linesOperati
 import 'monaco-editor/esm/vs/editor/contrib/multicursor/browser/multicursor';
 import 'monaco-editor/esm/vs/editor/contrib/wordOperations/browser/wordOperations';
 import { applyHeldStyles } from './monacoStyles';
-import EditorWorker from 'monaco-editor/esm/vs/editor/editor.worker?worker';
 
 applyHeldStyles();
-
-self.MonacoEnvironment = { getWorker: () => new EditorWorker() };
 
 export default CodeEditor;
