@@ -12,6 +12,7 @@ import (
 
 	identity "landfall/appliance/access"
 	"landfall/appliance/access/external"
+	"landfall/appliance/access/passkey/passkeytest"
 	"landfall/appliance/access/people"
 	"landfall/web/access"
 )
@@ -58,7 +59,9 @@ func TestLogin_passkeyAfterThePassword(t *testing.T) {
 	login := object{"name": "ada", "password": password}
 	require.Equal(t, http.StatusOK, b.send(http.MethodPost, "/login", login).status)
 	party := virtualwebauthn.RelyingParty{Name: "Landfall", ID: host, Origin: "https://" + host}
-	device, key := virtualwebauthn.NewAuthenticator(), virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	device := virtualwebauthn.NewAuthenticator()
+	key, err := passkeytest.NewCredential()
+	require.NoError(t, err)
 	var begun struct{ Options, Passkey json.RawMessage }
 	require.NoError(t, json.Unmarshal(b.send(http.MethodPost, "/passkeys/begin", nil).body, &begun))
 	created, err := virtualwebauthn.ParseAttestationOptions(string(begun.Options))
@@ -80,7 +83,8 @@ func TestLogin_passkeyAfterThePassword(t *testing.T) {
 		"password": password, "kind": "token"}).status)
 	asked, err := virtualwebauthn.ParseAssertionOptions(string(begun.Passkey))
 	require.NoError(t, err)
-	foreign := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	foreign, err := passkeytest.NewCredential()
+	require.NoError(t, err)
 	foreign.ID = key.ID
 	answer := func(with virtualwebauthn.Credential) json.RawMessage {
 		return json.RawMessage(virtualwebauthn.CreateAssertionResponse(party, device, with, *asked))

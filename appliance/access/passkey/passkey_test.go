@@ -12,6 +12,7 @@ import (
 
 	"landfall/appliance/access/loginstate"
 	"landfall/appliance/access/passkey"
+	"landfall/appliance/access/passkey/passkeytest"
 	"landfall/appliance/fault"
 )
 
@@ -31,8 +32,11 @@ type device struct {
 	key virtualwebauthn.Credential
 }
 
-func newDevice() *device {
-	return &device{virtualwebauthn.NewAuthenticator(), virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)}
+func newDevice(t *testing.T) *device {
+	t.Helper()
+	key, err := passkeytest.NewCredential()
+	require.NoError(t, err)
+	return &device{virtualwebauthn.NewAuthenticator(), key}
 }
 
 func (d *device) create(t *testing.T, at string, options json.RawMessage) []byte {
@@ -83,7 +87,7 @@ func TestPasskey_registeredAndUsed(t *testing.T) {
 	ana := passkey.Account{ID: "1", Name: "ana"}
 	_, err := s.BeginLogin(origin, ana)
 	require.ErrorIs(t, err, passkey.ErrNone)
-	first, second := newDevice(), newDevice()
+	first, second := newDevice(t), newDevice(t)
 	s.register(t, &ana, first)
 	s.register(t, &ana, second)
 	require.Equal(t, "landfall.example.com", ana.Credentials[0].Host)
@@ -110,7 +114,7 @@ func TestPasskey_registeredAndUsed(t *testing.T) {
 func TestPasskey_registeredOnlyOnce(t *testing.T) {
 	s := newSetting(t)
 	ana := passkey.Account{ID: "1", Name: "ana"}
-	d := newDevice()
+	d := newDevice(t)
 	s.register(t, &ana, d)
 	begun, err := s.BeginRegistration(origin, ana)
 	require.NoError(t, err)
@@ -138,11 +142,11 @@ func TestPasskey_wrongAnswers(t *testing.T) {
 		change func(t *testing.T, a *attempt)
 		want   string
 	}{
-		"another device": {func(t *testing.T, a *attempt) { a.answer = newDevice().answer(t, origin, a.begun.Options) },
+		"another device": {func(t *testing.T, a *attempt) { a.answer = newDevice(t).answer(t, origin, a.begun.Options) },
 			"not owned"},
 		"another key": {func(t *testing.T, a *attempt) {
 			id := a.device.key.ID
-			a.device = newDevice()
+			a.device = newDevice(t)
 			a.device.key.ID = id
 			a.answer = a.device.answer(t, origin, a.begun.Options)
 		}, "the passkey was not accepted"},
@@ -181,7 +185,7 @@ func TestPasskey_wrongAnswers(t *testing.T) {
 		"empty":    {func(_ *testing.T, a *attempt) { a.answer = nil }, "the passkey was not accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{setting: newSetting(t), ana: &passkey.Account{ID: "1", Name: "ana"}, device: newDevice()}
+			a := &attempt{setting: newSetting(t), ana: &passkey.Account{ID: "1", Name: "ana"}, device: newDevice(t)}
 			a.register(t, a.ana, a.device)
 			var err error
 			a.begun, err = a.BeginLogin(origin, *a.ana)
@@ -199,7 +203,7 @@ func TestPasskey_wrongAnswers(t *testing.T) {
 func TestPasskey_answersAreUsedOnce(t *testing.T) {
 	s := newSetting(t)
 	ana := passkey.Account{ID: "1", Name: "ana"}
-	d := newDevice()
+	d := newDevice(t)
 	s.register(t, &ana, d)
 	begun, err := s.BeginLogin(origin, ana)
 	require.NoError(t, err)
@@ -213,7 +217,7 @@ func TestPasskey_answersAreUsedOnce(t *testing.T) {
 func TestPasskey_belongsToItsHost(t *testing.T) {
 	s := newSetting(t)
 	ana := passkey.Account{ID: "1", Name: "ana"}
-	s.register(t, &ana, newDevice())
+	s.register(t, &ana, newDevice(t))
 	_, err := s.BeginLogin("https://landfall.example.org:8090", ana)
 	require.ErrorIs(t, err, passkey.ErrNone)
 	_, err = s.BeginLogin("https://LANDFALL.example.com", ana)
@@ -225,17 +229,17 @@ func TestPasskey_registrationElsewhere(t *testing.T) {
 	ana := passkey.Account{ID: "1", Name: "ana"}
 	begun, err := s.BeginRegistration(origin, ana)
 	require.NoError(t, err)
-	_, err = s.FinishRegistration(ana, begun.State, "", newDevice().create(t, "https://evil.example.com",
+	_, err = s.FinishRegistration(ana, begun.State, "", newDevice(t).create(t, "https://evil.example.com",
 		begun.Options))
 	require.ErrorContains(t, err, "the passkey was not accepted")
-	_, err = s.FinishRegistration(passkey.Account{ID: "2"}, begun.State, "", newDevice().create(t, origin,
+	_, err = s.FinishRegistration(passkey.Account{ID: "2"}, begun.State, "", newDevice(t).create(t, origin,
 		begun.Options))
 	require.ErrorIs(t, err, loginstate.ErrForeign)
 	made, err := s.FinishRegistration(ana, begun.State, strings.Repeat("a", 1000)+"\n",
-		newDevice().create(t, origin, begun.Options))
+		newDevice(t).create(t, origin, begun.Options))
 	require.NoError(t, err)
 	require.Less(t, len(made.Label), 120)
-	_, err = s.FinishRegistration(ana, begun.State, "", newDevice().create(t, origin, begun.Options))
+	_, err = s.FinishRegistration(ana, begun.State, "", newDevice(t).create(t, origin, begun.Options))
 	require.ErrorIs(t, err, loginstate.ErrSpent)
 }
 
@@ -277,7 +281,7 @@ func FuzzFinishLogin_answer(f *testing.F) {
 	f.Add([]byte(`{"id":"AAAA","rawId":"AAAA","type":"public-key","response":{}}`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		ana := passkey.Account{ID: "1", Name: "ana"}
-		d := newDevice()
+		d := newDevice(t)
 		s.register(t, &ana, d)
 		begun, err := s.BeginLogin(origin, ana)
 		require.NoError(t, err)
