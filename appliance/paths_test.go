@@ -191,8 +191,8 @@ func TestPaths_otherSpellingsOpenNothing(t *testing.T) {
 					}
 					got, err := clients[r.listener].send(r.method, target, g.callers[r.caller], false)
 					if opened := r.opened(got, page, err); opened != "" {
-						t.Errorf("%s %q as %s on the %s listener: %s, but %s has the status %d", r.method, target, r.caller,
-							r.listener, opened, r.path, r.status)
+						t.Errorf("%s %q as %s on the %s listener: %s, but %s has the status %d", r.method, target,
+							r.caller, r.listener, opened, r.path, r.status)
 					}
 					sent.Add(1)
 				}

@@ -142,8 +142,9 @@ func TestPasskey_wrongAnswers(t *testing.T) {
 		change func(t *testing.T, a *attempt)
 		want   string
 	}{
-		"another device": {func(t *testing.T, a *attempt) { a.answer = newDevice(t).answer(t, origin, a.begun.Options) },
-			"not owned"},
+		"another device": {func(t *testing.T, a *attempt) {
+			a.answer = newDevice(t).answer(t, origin, a.begun.Options)
+		}, "not owned"},
 		"another key": {func(t *testing.T, a *attempt) {
 			id := a.device.key.ID
 			a.device = newDevice(t)
