@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/command/remote"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/courier"
 	"landfall/appliance/release"
@@ -144,14 +146,16 @@ func fill(ctx context.Context, flags *registryFlags, path string, o courier.Fill
 }
 
 func newCourierPush() *cobra.Command {
-	flags := &registryFlags{}
+	appliance, flags := newClient(), &registryFlags{}
 	var o courier.PushOptions
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "push DIR --to REGISTRY",
 		Short: "Push the fetched images into the site's mirror, at the site",
 		Long: "Push the output of landfall courier fill to the locations in the site's mirror rules. Existing " +
-			"content is not sent again.\nRun landfall mirror prove afterwards to see which images have arrived.",
+			"content is not sent again.\nThe OpenPGP signatures of the release are imported into the running " +
+			"appliance; if none is reachable, the command for\nthis is printed. Run landfall mirror prove afterwards " +
+			"to see which images have arrived.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			o.Dir = arguments[0]
@@ -169,20 +173,26 @@ func newCourierPush() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !asJSON {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n",
+					pushed.Images, pushed.Blobs, inMB(pushed.Bytes))
+			}
+			signatures, err := appliance.importSignatures(cmd.Context(), o.Dir, cmd.ErrOrStderr())
+			if err != nil {
+				return fmt.Errorf("the images are in the mirror, but the signatures of the release were not imported: %w",
+					err)
+			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), pushed)
+				return writeJSON(cmd.OutOrStdout(), struct {
+					*courier.Pushed
+					Signatures importedSignatures `json:"signatures"`
+				}{pushed, signatures})
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n",
-				pushed.Images, pushed.Blobs, inMB(pushed.Bytes))
-			signatures := filepath.Join(o.Dir, courier.SignaturesDir)
-			if _, missing := os.Stat(signatures); missing == nil && err == nil {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "import the signatures of the release: landfall mirror "+
-					"import %s --name courier-signatures\n", signatures)
-			}
-			return err
+			return signatures.write(cmd.OutOrStdout())
 		},
 	}
 	set := cmd.Flags()
+	appliance.AddURLFlag(set)
 	set.StringVar(&o.To, "to", "", "the mirror as host or host:port; default: the mirror in the list")
 	set.StringVar(&flags.secret, "pull-secret", "",
 		"file with credentials that allow pushing, in the format of a pull secret")
@@ -191,6 +201,55 @@ func newCourierPush() *cobra.Command {
 		"allow plain HTTP and untrusted certificates")
 	set.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// importedSignatures reports what happened to the OpenPGP signatures in a courier's directory.
+type importedSignatures struct {
+	Imported []string `json:"imported"`          // digests of releases
+	Command  string   `json:"command,omitempty"` // imports the signatures later; "" if nothing remains
+}
+
+func (s importedSignatures) write(out io.Writer) error {
+	for _, digest := range s.Imported {
+		if _, err := fmt.Fprintf(out, "the appliance has the signatures of release %s\n", digest); err != nil {
+			return err
+		}
+	}
+	if s.Command == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "import the signatures of the release: %s\n", s.Command)
+	return err
+}
+
+// importSignatures imports the OpenPGP signatures in a courier's directory. Without an appliance
+// that the caller may change, it prints the reason and returns the command for later.
+func (c *client) importSignatures(ctx context.Context, dir string, errOut io.Writer) (importedSignatures, error) {
+	result := importedSignatures{Imported: []string{}}
+	digests, err := courier.Signed(dir)
+	if err != nil || len(digests) == 0 {
+		return result, err
+	}
+	// An import replaces an earlier one of the same name, and the signatures of other releases must
+	// remain.
+	importName := "courier-signatures-" + strings.TrimPrefix(digests[0], "sha256:")[:12]
+	path := filepath.Join(dir, courier.SignaturesDir)
+	_, err = c.importMirror(ctx, &mirrorLevel{}, importName, path, errOut)
+	unreachable, isUnreachable := errors.AsType[*remote.UnreachableError](err)
+	answered, isAnswered := errors.AsType[*remote.RefusedError](err)
+	switch {
+	case err == nil:
+		result.Imported = digests
+		return result, nil
+	case isUnreachable:
+		err = unreachable
+	case isAnswered && (answered.Status == http.StatusUnauthorized || answered.Status == http.StatusForbidden):
+	default:
+		return result, err
+	}
+	result.Command = fmt.Sprintf("landfall mirror import %s --name %s", path, importName)
+	_, err = fmt.Fprintf(errOut, "landfall: the signatures of the release were not imported: %s\n", err)
+	return result, err
 }
 
 // partSize parses a size such as 512MiB.

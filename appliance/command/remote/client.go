@@ -70,10 +70,16 @@ func New(url, caFile string) *Client { return &Client{url: url, ca: caFile} }
 
 // AddFlags adds the flags that select the appliance.
 func (c *Client) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.url, "url", "", "URL of the running appliance; default: LANDFALL_URL, the appliance of "+
-		"landfall login, or "+DefaultURL)
+	c.AddURLFlag(flags)
 	flags.StringVar(&c.ca, "ca", "", "file with the appliance's certificate authority; default: LANDFALL_CA, or the "+
 		"authority that landfall login stored")
+}
+
+// AddURLFlag adds only the flag of the URL, for commands whose --ca is the authority of another
+// server.
+func (c *Client) AddURLFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&c.url, "url", "", "URL of the running appliance; default: LANDFALL_URL, the appliance of "+
+		"landfall login, or "+DefaultURL)
 }
 
 // find finds the appliance once.
@@ -322,8 +328,19 @@ func (c *Client) Unreachable(err error) error {
 	return found.unreachable(err)
 }
 
+// UnreachableError reports that no appliance answered a request.
+type UnreachableError struct{ err error }
+
+// Error returns one sentence with the address and the remedy.
+func (e *UnreachableError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.err }
+
 // unreachable returns the error of a request without a response.
-func (c *connection) unreachable(err error) error {
+func (c *connection) unreachable(err error) error { return &UnreachableError{c.whyUnreachable(err)} }
+
+func (c *connection) whyUnreachable(err error) error {
 	address := c.url
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("no appliance listens at %s; start one with landfall serve, or name its address with --url",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -158,4 +159,20 @@ func fetchSignature(ctx context.Context, client *http.Client, address string) (d
 		return nil, fmt.Errorf("%s has more than %d KiB and is not a signature", address, signatureLimit>>10)
 	}
 	return data, err
+}
+
+// Signed returns the digests of the releases whose OpenPGP signatures are in a filled directory,
+// sorted.
+func Signed(dir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, SignaturesDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the signatures of the release: %w", err)
+	}
+	var digests []string
+	for _, entry := range entries {
+		if digest, err := v1.NewHash(strings.Replace(entry.Name(), "=", ":", 1)); err == nil {
+			digests = append(digests, digest.String())
+		}
+	}
+	return digests, nil
 }
