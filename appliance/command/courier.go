@@ -179,8 +179,8 @@ func newCourierPush() *cobra.Command {
 			}
 			signatures, err := appliance.importSignatures(cmd.Context(), o.Dir, cmd.ErrOrStderr())
 			if err != nil {
-				return fmt.Errorf("the images are in the mirror, but the signatures of the release were not imported: %w",
-					err)
+				return fmt.Errorf("the images are in the mirror, but the signatures of the release were not imported: "+
+					"%w", err)
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), struct {
