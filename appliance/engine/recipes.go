@@ -18,7 +18,6 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
-	"landfall/ignition"
 	"landfall/store"
 )
 
@@ -65,16 +64,6 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe,
 	stored := &recipe.Recipe{Modified: info.Modified}
 	err = errors.Join(json.NewDecoder(file).Decode(stored), file.Close())
 	return stored, err
-}
-
-// StaticNetworkFiles returns the static network files for the hosts of an infra-env, in the format
-// of the Assisted Installer. There are none if all hosts use DHCP.
-func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) {
-	row, err := record.ReadInfraEnv(e.options.DB, infraEnvID)
-	if err != nil {
-		return nil, err
-	}
-	return recipe.StaticNetworkFiles(&row.API)
 }
 
 // draft generates the recipe of an infra-env and checks it against the base images. It does not

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"landfall/ignition"
 )
 
 // Redacted replaces a secret.
@@ -91,6 +93,11 @@ func (s *Secrets) walk(value any) {
 			if text, ok := member.(string); ok && strings.Contains(plain(name), "pullsecret") {
 				s.AddPullSecret(text)
 			}
+			if text, ok := member.(string); ok && networkField(name) {
+				for _, secret := range ignition.NetworkSecrets(text) {
+					s.Add(secret)
+				}
+			}
 			if secretField(name) {
 				s.all(member)
 				continue
@@ -170,6 +177,8 @@ func (r *Redactor) value(value any) any {
 				value[name] = blank(member)
 			case opaqueField(name):
 				value[name] = opaque(member)
+			case networkField(name):
+				value[name] = r.network(member)
 			default:
 				value[name] = r.value(member)
 			}
@@ -226,6 +235,15 @@ func opaque(value any) any {
 	return value
 }
 
+// network removes the secrets from a network description, also those that are too short for
+// [Secrets.Add].
+func (r *Redactor) network(value any) any {
+	if text, ok := value.(string); ok {
+		value = strings.ReplaceAll(ignition.HideNetworkSecrets(text), ignition.HiddenSecret, Redacted)
+	}
+	return r.value(value)
+}
+
 // plain returns a field's name in lower case and without separators.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
@@ -239,7 +257,7 @@ func secretField(name string) bool {
 		return true
 	}
 	for _, part := range []string{"password", "passwd", "pullsecret", "secret", "token", "privatekey", "kubeconfig",
-		"apikey", "credential", "signingkey", "clientkey"} {
+		"apikey", "credential", "signingkey", "clientkey", "passphrase", "mkacak"} {
 		if strings.Contains(name, part) {
 			return true
 		}
@@ -256,6 +274,9 @@ func opaqueField(name string) bool {
 	}
 	return false
 }
+
+// networkField reports whether a field contains a network description in YAML.
+func networkField(name string) bool { return plain(name) == "networkyaml" }
 
 var (
 	userInfo   = regexp.MustCompile(`(\w[\w+.-]*://)([^\s/@"'\\]+)@`)

@@ -145,3 +145,22 @@ func TestRedactor_invalidJSON(t *testing.T) {
 	var syntax *json.SyntaxError
 	require.NotErrorIs(t, err, syntax)
 }
+
+func TestRedactor_networks(t *testing.T) {
+	networks, err := json.Marshal([]map[string]string{{"network_yaml": "interfaces:\n- name: eth0\n  802.1x:\n    " +
+		"password: \"two words, secret\"\n    private-key-password: >-\n      short\n"}})
+	require.NoError(t, err)
+	text, err := json.Marshal(map[string]string{"static_network_config": string(networks),
+		"message": "rejected: two words, secret"})
+	require.NoError(t, err)
+	var secrets Secrets
+	require.NoError(t, secrets.AddFrom(text))
+	value, err := secrets.Redactor().read(text)
+	require.NoError(t, err)
+	got, err := canonical(value)
+	require.NoError(t, err)
+	require.NotContains(t, string(got), "words")
+	require.NotContains(t, string(got), "short")
+	require.Contains(t, string(got), "name: eth0")
+	require.Contains(t, string(got), `password: \\\"[redacted]\\\"`)
+}

@@ -2,14 +2,18 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/access"
+	"landfall/appliance/engine/description"
+	"landfall/ignition"
 )
 
 // overrides matches the fields with free text of Ignition configs, install-configs and the
@@ -20,19 +24,44 @@ var overrides = regexp.MustCompile(
 
 // hiddenOverride replaces the value of a hidden field. It is not valid JSON, so a client cannot
 // store it by sending back what it has read.
-const hiddenOverride = `"$1":"hidden: only administrators can read it"`
+const hiddenOverride = `"$1":"` + ignition.HiddenSecret + `"`
 
-// mustHide reports whether overrides are hidden from the caller.
+// staticNetworks matches the static networks of infra-envs, which may contain passwords.
+var staticNetworks = regexp.MustCompile(`"static_network_config":"(?:[^"\\]|\\.)+"`)
+
+// mustHide reports whether secrets are hidden from an account or a token.
 func mustHide(c echo.Context) bool {
 	caller := access.From(c.Request().Context())
 	return (caller.Kind == access.Person || caller.Kind == access.Program) && caller.Role < access.Administrator
 }
 
-// hiding returns a handler that hides overrides in the JSON responses to callers who are no
-// administrators. The responses are rendered once for all callers, so they are changed here.
+// hideSecrets hides overrides and the secrets of static networks in a JSON response.
+func hideSecrets(response []byte) []byte {
+	response = staticNetworks.ReplaceAllFunc(response, func(field []byte) []byte {
+		name, value, _ := bytes.Cut(field, []byte(":"))
+		var networks string
+		if err := json.Unmarshal(value, &networks); err != nil {
+			return append(name, `:"`+ignition.HiddenSecret+`"`...)
+		}
+		hidden := description.HideNetworkSecrets(networks)
+		if hidden == networks {
+			return field
+		}
+		text, err := json.Marshal(hidden)
+		if err != nil {
+			return append(name, `:"`+ignition.HiddenSecret+`"`...)
+		}
+		return slices.Concat(name, []byte(":"), text)
+	})
+	return overrides.ReplaceAll(response, []byte(hiddenOverride))
+}
+
+// hiding returns a handler that hides secrets in the JSON responses to callers who are no
+// administrators, and to those with a link. The responses are rendered once for all callers, so
+// they are changed here.
 func hiding(handler echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if !mustHide(c) {
+		if !mustHide(c) && access.From(c.Request().Context()).Kind != access.Link {
 			return handler(c)
 		}
 		response := c.Response()
@@ -43,7 +72,7 @@ func hiding(handler echo.HandlerFunc) echo.HandlerFunc {
 		if !w.json {
 			return err
 		}
-		text := overrides.ReplaceAll(w.body.Bytes(), []byte(hiddenOverride))
+		text := hideSecrets(w.body.Bytes())
 		w.Header().Set(echo.HeaderContentLength, strconv.Itoa(len(text)))
 		w.ResponseWriter.WriteHeader(w.status)
 		if _, writeErr := w.ResponseWriter.Write(text); err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/access"
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/recipe"
 	"landfall/appliance/engine/view"
 	"landfall/ignition"
@@ -235,13 +236,17 @@ func (s *Service) fileURL(infraEnvID, name, script string) (string, error) {
 }
 
 // downloadStaticNetwork returns a tar archive of the hosts' network files, or an empty body if all
-// hosts use DHCP.
+// hosts use DHCP. Accounts that may not read secrets get hidden passwords.
 func (s *Service) downloadStaticNetwork(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
 	if err != nil {
 		return err
 	}
-	files, err := s.Engine.StaticNetworkFiles(infraEnvID(c))
+	shown := *env
+	if mustHide(c) {
+		shown.StaticNetworkConfig = description.HideNetworkSecrets(env.StaticNetworkConfig)
+	}
+	files, err := recipe.StaticNetworkFiles(&shown)
 	if err != nil {
 		return err
 	}

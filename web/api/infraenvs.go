@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/access"
+	"landfall/appliance/engine/description"
 	"landfall/web/operation"
 	"landfall/web/recording"
 )
@@ -63,6 +64,9 @@ func (s *Service) registerInfraEnv(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := description.RestoreNetworkSecrets(params.StaticNetworkConfig, new(models.InfraEnv)); err != nil {
+		return err
+	}
 	env, err := s.Engine.RegisterInfraEnv(c.Request().Context(), params)
 	if err != nil {
 		return err
@@ -87,11 +91,26 @@ func (s *Service) updateInfraEnv(c echo.Context) error {
 	if err := s.restoreInfraEnvProxies(infraEnvID(c), params); err != nil {
 		return err
 	}
+	if err := s.restoreNetworkSecrets(infraEnvID(c), params); err != nil {
+		return err
+	}
 	env, err := s.Engine.UpdateInfraEnv(c.Request().Context(), infraEnvID(c), params)
 	if err == nil {
 		err = s.addTokens(c, env)
 	}
 	return answer(c, http.StatusCreated, env, err)
+}
+
+// restoreNetworkSecrets restores the hidden secrets of static networks in an update.
+func (s *Service) restoreNetworkSecrets(id string, params *models.InfraEnvUpdateParams) error {
+	if len(params.StaticNetworkConfig) == 0 {
+		return nil
+	}
+	current, err := s.Engine.InfraEnv(id)
+	if err != nil {
+		return err
+	}
+	return description.RestoreNetworkSecrets(params.StaticNetworkConfig, current)
 }
 
 // addTokens adds tokens to the image URLs of infra-envs, if the client may download images. Without

@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -14,14 +15,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
 
 	"landfall/appliance/access"
 	"landfall/appliance/engine/description"
 	"landfall/appliance/kube/objects"
+	"landfall/ignition"
 )
 
 // hiddenText replaces a hidden text. It is the text of the REST API, and it is not valid JSON.
-const hiddenText = "hidden: only administrators can read it"
+const hiddenText = ignition.HiddenSecret
 
 // hiddenPath is the path of a hidden URL.
 const hiddenPath = "/hidden-from-viewers"
@@ -36,14 +40,19 @@ type hiddenField struct {
 	hide  func(text string, role access.Role) string
 	// stands reports whether a text can only come from an object with hidden fields.
 	stands func(text string) bool
+	// restore returns the value for a text of which only parts are hidden; nil for other fields.
+	restore func(sent, before string) (string, error)
+	// object is true for a field with an object. The functions get its JSON.
+	object bool
 }
 
 // hiddenFields are the hidden fields of a kind.
 type hiddenFields []hiddenField
 
 func constant(hidden string, path []string) hiddenField {
-	return hiddenField{path, access.Administrator, func(string, access.Role) string { return hidden },
-		func(text string) bool { return text == hidden }}
+	return hiddenField{path: path, least: access.Administrator,
+		hide:   func(string, access.Role) string { return hidden },
+		stands: func(text string) bool { return text == hidden }}
 }
 
 func hideText(path ...string) hiddenField { return constant(hiddenText, path) }
@@ -57,27 +66,59 @@ func hideBase64(path ...string) hiddenField {
 
 // hidePassword hides the password of a URL.
 func hidePassword(path ...string) hiddenField {
-	return hiddenField{path, access.Administrator,
-		func(text string, _ access.Role) string { return description.HideURLPassword(text) },
-		func(text string) bool { return strings.Contains(text, ":"+description.HiddenPassword+"@") }}
+	return hiddenField{path: path, least: access.Administrator,
+		hide:   func(text string, _ access.Role) string { return description.HideURLPassword(text) },
+		stands: func(text string) bool { return strings.Contains(text, ":"+description.HiddenPassword+"@") }}
 }
 
 // hideLink hides the path and the query of a URL, which contain the token of an image.
 func hideLink(path ...string) hiddenField {
-	return hiddenField{path, access.Operator, func(text string, _ access.Role) string {
+	return hiddenField{path: path, least: access.Operator, hide: func(text string, _ access.Role) string {
 		parsed, err := url.Parse(text)
 		if err != nil {
 			return hiddenText
 		}
 		return (&url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: hiddenPath}).String()
-	}, func(text string) bool { return strings.HasSuffix(text, hiddenPath) }}
+	}, stands: func(text string) bool { return strings.HasSuffix(text, hiddenPath) }}
+}
+
+// hideNetwork hides the passwords and keys of a network description.
+func hideNetwork(path ...string) hiddenField {
+	inJSON := func(text string) string {
+		if coded, err := yaml.YAMLToJSON([]byte(text)); err == nil {
+			return string(coded)
+		}
+		return "{}"
+	}
+	hide := func(text string) string {
+		if hidden := ignition.HideNetworkSecrets(text); hidden != text {
+			return inJSON(hidden)
+		}
+		return text
+	}
+	return hiddenField{path: path, least: access.Administrator, object: true,
+		hide: func(text string, _ access.Role) string { return hide(text) },
+		restore: func(sent, before string) (string, error) {
+			if sent == hide(before) {
+				return before, nil
+			}
+			restored, err := ignition.RestoreNetworkSecrets(sent, before)
+			var missing *ignition.NetworkFault
+			if errors.As(err, &missing) {
+				return "", apierrors.NewBadRequest("the field " + strings.Join(path, ".") + ": " + missing.Sentence())
+			}
+			if err != nil || restored == sent {
+				return sent, err
+			}
+			return inJSON(restored), nil
+		}}
 }
 
 // hideCopy hides fields in an annotation that contains a copy of the object in JSON. Its content
 // has no effect, so a text that stands for a hidden one may be stored there.
 func hideCopy(name string, fields hiddenFields) hiddenField {
-	return hiddenField{[]string{"metadata", "annotations", name}, access.Administrator,
-		func(copied string, role access.Role) string {
+	return hiddenField{path: []string{"metadata", "annotations", name}, least: access.Administrator,
+		hide: func(copied string, role access.Role) string {
 			var object map[string]any
 			if json.Unmarshal([]byte(copied), &object) != nil {
 				return "{}"
@@ -90,7 +131,7 @@ func hideCopy(name string, fields hiddenFields) hiddenField {
 				return "{}"
 			}
 			return string(hidden)
-		}, func(string) bool { return false }}
+		}, stands: func(string) bool { return false }}
 }
 
 // hide hides the fields that a role may not read. It reports whether it has changed the object.
@@ -99,7 +140,7 @@ func (f hiddenFields) hide(object map[string]any, role access.Role) (changed boo
 		if role >= field.least {
 			continue
 		}
-		visit(object, field.path, nil, func(_ []string, text string) string {
+		field.visit(object, func(_ []string, text string) string {
 			hidden := field.hide(text, role)
 			changed = changed || hidden != text
 			return hidden
@@ -112,10 +153,17 @@ func (f hiddenFields) hide(object map[string]any, role access.Role) (changed boo
 // fields. It returns an error for other fields with a text that stands for a hidden one.
 func (f hiddenFields) restore(object, stored map[string]any, role access.Role) (err error) {
 	for _, field := range f {
-		visit(object, field.path, nil, func(at []string, sent string) string {
-			before := valueAt(stored, at)
+		field.visit(object, func(at []string, sent string) string {
+			before := field.valueAt(stored, at)
 			switch {
 			case sent == before:
+			case field.restore != nil:
+				restored, failure := field.restore(sent, before)
+				if failure != nil {
+					err = failure
+					return sent
+				}
+				return restored
 			case role < field.least && before != "" && sent == field.hide(before, role):
 				return before
 			case field.stands(sent):
@@ -128,43 +176,72 @@ func (f hiddenFields) restore(object, stored map[string]any, role access.Role) (
 	return err
 }
 
-// visit replaces all texts at a path. An empty text is no value.
-func visit(value any, path, at []string, replace func(at []string, text string) string) {
-	each := func(name string, item any, set func(string)) {
+// visit replaces all values of the field in an object. An empty text is no value.
+func (f hiddenField) visit(object map[string]any, replace func(at []string, text string) string) {
+	f.visitPath(object, f.path, nil, replace)
+}
+
+func (f hiddenField) visitPath(value any, path, at []string, replace func(at []string, text string) string) {
+	each := func(name string, item any, set func(any)) {
 		here := append(slices.Clip(at), name)
-		if text, ok := item.(string); ok && len(path) == 1 {
-			if text != "" {
-				if now := replace(here, text); now != text {
-					set(now)
-				}
+		if len(path) > 1 {
+			f.visitPath(item, path[1:], here, replace)
+			return
+		}
+		if text, ok := f.text(item); ok && text != "" {
+			if now := replace(here, text); now != text {
+				set(f.value(now))
 			}
-		} else if len(path) > 1 {
-			visit(item, path[1:], here, replace)
 		}
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		if path[0] != "*" {
 			if item, ok := value[path[0]]; ok {
-				each(path[0], item, func(text string) { value[path[0]] = text })
+				each(path[0], item, func(now any) { value[path[0]] = now })
 			}
 			return
 		}
 		for name, item := range value {
-			each(name, item, func(text string) { value[name] = text })
+			each(name, item, func(now any) { value[name] = now })
 		}
 	case []any:
 		for i, item := range value {
 			if name := strconv.Itoa(i); path[0] == "*" || path[0] == name {
-				each(name, item, func(text string) { value[i] = text })
+				each(name, item, func(now any) { value[i] = now })
 			}
 		}
 	}
 }
 
+// text returns the value of the field as a text.
+func (f hiddenField) text(value any) (text string, ok bool) {
+	if !f.object {
+		text, ok = value.(string)
+		return text, ok
+	}
+	if _, ok := value.(map[string]any); !ok {
+		return "", false
+	}
+	coded, err := json.Marshal(value)
+	return string(coded), err == nil
+}
+
+// value returns the value for a text of the field.
+func (f hiddenField) value(text string) any {
+	if !f.object {
+		return text
+	}
+	object := map[string]any{}
+	if err := utiljson.Unmarshal([]byte(text), &object); err != nil {
+		return map[string]any{}
+	}
+	return object
+}
+
 // valueAt returns the text at a path without "*"; "" if there is none.
-func valueAt(value any, path []string) (found string) {
-	visit(value, path, nil, func(_ []string, text string) string {
+func (f hiddenField) valueAt(object map[string]any, path []string) (found string) {
+	f.visitPath(object, path, nil, func(_ []string, text string) string {
 		found = text
 		return text
 	})
@@ -183,6 +260,8 @@ func hiddenOf(resource schema.GroupResource) hiddenFields {
 			hidePassword("spec", "proxy", "httpProxy"), hidePassword("spec", "proxy", "httpsProxy"),
 			hideLink("status", "isoDownloadURL"), hideLink("status", "bootArtifacts", "*"),
 			hideLink("status", "debugInfo", "staticNetworkDownloadURL")}
+	case groupResourceOf(objects.NMStateConfigs):
+		fields = hiddenFields{hideNetwork("spec", "config")}
 	case groupResourceOf(objects.Agents):
 		fields = hiddenFields{hideText("spec", "ignitionConfigOverrides"), hideText("spec", "installerArgs"),
 			hideText("spec", "ignitionEndpointHTTPHeaders", "*")}

@@ -41,6 +41,9 @@ var planted = map[objects.Kind]string{
 		"image":{"url":"https://a.test/byapikey/image-token/full.iso"}},"status":{"errorCount":0,"errorMessage":"",
 		"hardwareProfile":"","operationalStatus":"OK","poweredOn":true,"provisioning":{"ID":"","state":"provisioned",
 		"image":{"url":"https://a.test/byapikey/image-token/full.iso"}}}`,
+	objects.NMStateConfigs: `"spec":{"interfaces":[{"name":"eth0","macAddress":"52:54:00:00:00:01"}],"config":{
+		"interfaces":[{"name":"eth0","type":"ethernet","mtu":1500,"802.1x":{"identity":"host","eap-methods":["tls"],
+		"password":"secret-word","private-key-password":"secret-word-7"}}]}}`,
 	objects.PreprovisioningImages: `"spec":{},"status":{"imageUrl":"https://a.test/i/image-token.iso"}`,
 }
 
@@ -235,6 +238,8 @@ var hiddenPaths = map[objects.Kind]string{
 	objects.ConfigMaps: "/data/a.yaml /metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
 	objects.InfraEnvs: "/spec/ignitionConfigOverride /spec/proxy/httpProxy " +
 		"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
+	objects.NMStateConfigs: "/spec/config/interfaces/0/802.1x/password " +
+		"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
 	objects.Agents:               "/spec/installerArgs /spec/ignitionEndpointHTTPHeaders/Authorization",
 	objects.AgentClusterInstalls: "/metadata/annotations/agent-install.openshift.io~1install-config-overrides",
 }
@@ -249,6 +254,29 @@ func TestHiding_operatorsReplaceSecrets(t *testing.T) {
 	now := s.get(t, objects.InfraEnvs, "default", "one").Object["spec"].(map[string]any)
 	require.Equal(t, `{"new":"secret-word"}`, now["ignitionConfigOverride"])
 	require.Equal(t, map[string]any{"httpsProxy": "http://user:secret-word@proxy.test:2"}, now["proxy"])
+}
+
+// TestHiding_operatorsChangeNetworks changes a network whose passwords are hidden.
+func TestHiding_operatorsChangeNetworks(t *testing.T) {
+	s := plantedSite(t)
+	at := asCaller(t, s, callers["operator"]).URL + pathOf(objects.NMStateConfigs) + "/one"
+	const patch = "application/json-patch+json"
+	answer := send(t, http.StatusOK, http.MethodPatch, at, patch, asJSON, `[
+		{"op":"replace","path":"/spec/config/interfaces/0/mtu","value":9000},
+		{"op":"replace","path":"/spec/config/interfaces/0/802.1x/password","value":"new-secret-word"}]`)
+	requireOnly(t, "operator", answer, "the response")
+	network := func() any {
+		return s.get(t, objects.NMStateConfigs, "default", "one").Object["spec"].(map[string]any)["config"]
+	}
+	want := map[string]any{"interfaces": []any{map[string]any{"name": "eth0", "type": "ethernet", "mtu": int64(9000),
+		"802.1x": map[string]any{"identity": "host", "eap-methods": []any{"tls"}, "password": "new-secret-word",
+			"private-key-password": "secret-word-7"}}}}
+	require.Equal(t, want, network())
+	answer = send(t, http.StatusBadRequest, http.MethodPatch, at, patch, asJSON,
+		`[{"op":"replace","path":"/spec/config/interfaces/0/name","value":"eth1"}]`)
+	require.Contains(t, answer, "the field spec.config: interfaces[0].802.1x.password")
+	require.Contains(t, answer, "has a text that stands for a hidden value; give the value itself")
+	require.Equal(t, want, network())
 }
 
 // TestHiding_placeholdersAreNotStored sends the texts that stand for hidden values where no hidden
