@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
 	"go/scanner"
 	"go/token"
 	"os"
@@ -172,4 +174,40 @@ func documentColumns(_ string, text []byte) []wideLine {
 		}
 		return commentColumns
 	})
+}
+
+// TestPanics_showNoErrors searches for calls of panic with an error. A crash prints the value, and
+// the text of an error may contain a secret of a request or of the store.
+func TestPanics_showNoErrors(t *testing.T) {
+	list, err := exec.Command("git", "ls-files", "*.go").Output()
+	require.NoError(t, err)
+	calls := 0
+	for path := range strings.Lines(string(list)) {
+		path = strings.TrimSpace(path)
+		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "amstest/") ||
+			strings.HasPrefix(path, "appliance/simulate/") || strings.Contains(path, "kubetest/") {
+			continue // tests, and simulators of other machines
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if name, ok := call.Fun.(*ast.Ident); !ok || name.Name != "panic" {
+				return true
+			}
+			calls++
+			ast.Inspect(call.Args[0], func(part ast.Node) bool {
+				if name, ok := part.(*ast.Ident); ok && (name.Name == "err" || name.Name == "Error") {
+					t.Errorf("%s: panic shows the text of an error", files.Position(call.Pos()))
+				}
+				return true
+			})
+			return true
+		})
+	}
+	require.Positive(t, calls)
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -241,7 +242,8 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			ctx := c.Request().Context()
 			s.options.Logger.ErrorContext(ctx, "Request handler panicked.",
-				"method", c.Request().Method, "route", c.Path(), "panic", cause, "stack", string(debug.Stack()))
+				"method", c.Request().Method, "route", c.Path(), "panic", panicText(cause), "stack",
+				string(debug.Stack()))
 			err = problem.New(http.StatusInternalServerError,
 				"the appliance failed to handle this request because of an internal error; the appliance's log has "+
 					"the details under request id %s",
@@ -249,6 +251,16 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 		}()
 		return next(c)
 	}
+}
+
+// panicText describes the cause of a panic. Errors of the Go runtime contain no texts of a request
+// or of the store. Other causes may contain secrets, so their type and the stack must suffice.
+func panicText(cause any) string {
+	var failure runtime.Error
+	if err, ok := cause.(error); ok && errors.As(err, &failure) {
+		return failure.Error()
+	}
+	return fmt.Sprintf("a value of type %T", cause)
 }
 
 // rememberClient makes the address of an authenticated client known to the limits of connections.

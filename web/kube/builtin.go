@@ -55,7 +55,7 @@ func newBuiltIn(r resource, scheme *runtime.Scheme, options generic.RESTOptionsG
 		NewFunc: func() runtime.Object {
 			object, err := scheme.New(r.kind)
 			if err != nil {
-				panic(err) // a programming error: the kind is not in the scheme
+				panic("the scheme lacks the kind " + r.kind.Kind)
 			}
 			return object
 		},

@@ -24,8 +24,15 @@ func (c quieterSink) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (c quieterSink) Handle(ctx context.Context, record slog.Record) error {
-	record.Level = calm(record.Level)
-	return c.Handler.Handle(ctx, record)
+	calmed := slog.NewRecord(record.Time, calm(record.Level), record.Message, record.PC)
+	record.Attrs(func(attribute slog.Attr) bool {
+		// The cause of a panic may contain secrets of a request.
+		if attribute.Key != "panic" && attribute.Key != "panicGoValue" {
+			calmed.AddAttrs(attribute)
+		}
+		return true
+	})
+	return c.Handler.Handle(ctx, calmed)
 }
 
 func (c quieterSink) WithAttrs(attributes []slog.Attr) slog.Handler {

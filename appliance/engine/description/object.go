@@ -40,7 +40,7 @@ func CopyInfraEnvToObject(spec any, env *models.InfraEnv) (changed bool) {
 		}
 		value, err := f.get(described)
 		if err != nil {
-			panic("the text " + f.Name + " of an infra-env can't be read: " + err.Error())
+			panic("the text " + f.Name + " of an infra-env can't be read")
 		}
 		text, now := objectTextOf(spec, f.Name), value.(string)
 		if f.object == emptyDefaults && now == "" || strings.TrimSpace(text.String()) == strings.TrimSpace(now) {

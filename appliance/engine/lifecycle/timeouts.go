@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
 	"reflect"
 	"time"
 
@@ -133,7 +132,7 @@ func setDefaults(limits reflect.Value) {
 		}
 		limit, err := time.ParseDuration(text)
 		if err != nil {
-			panic(fmt.Sprintf("the default of the limit %s is not a duration: %v", field.Name, err))
+			panic("the default of the limit " + field.Name + " is not a duration: " + text)
 		}
 		value.SetInt(int64(limit))
 	}
