@@ -5,13 +5,13 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe } from 'node:test';
+import { account, logIn, password } from './accounts.mjs';
 import { openBrowser } from './browser.mjs';
 import { controls } from './controls.mjs';
 import { startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
 
 const minute = 60_000;
-const password = 'correct horse battery';
 const pullSecret = JSON.stringify({ auths: { 'quay.io': { auth: 'dXNlcjpwYXNz' } } });
 
 describe('an appliance with accounts', { timeout: 8 * minute }, () => {
@@ -24,12 +24,6 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
   const step = dependentSteps(() => ({ site, browser }));
 
   const { button, heading, next, clusterId } = controls(() => page);
-  const logIn = async (on, name, secret = password) => {
-    await on.locator('#name').fill(name);
-    await on.locator('#password').fill(secret);
-    await button('Log in', on).click();
-  };
-  const account = (name, on = page) => button(`Account ${name}`, on);
   const logOut = async (on, name) => {
     await account(name, on).click();
     await on.getByRole('menuitem', { name: 'Log out' }).click();
@@ -75,7 +69,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
   step('makes the first administrator', async () => {
     await page.locator('#code').fill((await readFile(join(site.data, 'setup-code'), 'utf8')).trim());
     await button('Create the account').click();
-    await account('anna').waitFor();
+    await account('anna', page).waitFor();
     await page.getByText('demo').first().or(page.getByText('No cluster yet')).first().waitFor();
   });
 
@@ -84,7 +78,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
     await logIn(page, 'anna', 'wrong password');
     await page.getByTestId('login-failure').waitFor();
     await logIn(page, 'anna');
-    await account('anna').waitFor();
+    await account('anna', page).waitFor();
   });
 
   step('creates a token for programs', async () => {
@@ -197,12 +191,12 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
       base_dns_domain: 'site.test',
       pull_secret: pullSecret,
     });
-    for (const [name, account] of [
+    for (const [name, rights] of [
       ['oscar', { role: 'operator' }],
       ['lena', { role: 'operator', clusters: [cluster] }],
       ['vida', { role: 'viewer' }],
     ]) {
-      const made = await site.send('POST', '/api/landfall/v1/users', { name, password, ...account });
+      const made = await site.send('POST', '/api/landfall/v1/users', { name, password, ...rights });
       assert.equal(made.status, 201, name);
       const context = await browser.another();
       const failures = [];
@@ -220,7 +214,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
       const on = await context.newPage();
       await on.goto(site.url);
       await logIn(on, name);
-      await button(`Account ${name}`, on).waitFor();
+      await account(name, on).waitFor();
       for (const path of [
         '/assisted-installer/clusters',
         `/assisted-installer/clusters/${cluster}`,
@@ -235,7 +229,7 @@ describe('an appliance with accounts', { timeout: 8 * minute }, () => {
         '/reference',
       ]) {
         await on.goto(site.url + path);
-        await button(`Account ${name}`, on).waitFor();
+        await account(name, on).waitFor();
         await on.waitForTimeout(1_500);
         await browser.screenshot(`${name}${path.replaceAll(/[^a-z]+/gi, '-').slice(0, 40)}`, on);
       }

@@ -3,6 +3,7 @@ import '@patternfly/patternfly/patternfly-addons.css';
 import './landfall.css';
 import { createRoot } from 'react-dom/client';
 import { observeSession } from './access/ending';
+import { returnToPlace } from './access/returning';
 import { App } from './App';
 import './i18n';
 import { guardLinks } from './offline/links';
@@ -13,6 +14,7 @@ applyTheme(preferredTheme());
 guardLinks(window);
 provideClipboard(window);
 observeSession(window);
+returnToPlace(window);
 
 const root = document.getElementById('root');
 if (!root) {

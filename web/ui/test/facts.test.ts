@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { ImageFacts, Read } from '../src/image/api';
+import type { ImageFacts, Read, SealedState } from '../src/image/api';
 import {
   announce,
   atNetwork,
   digestIn,
+  describeSeal,
   describeSize,
   downloadCommand,
   fileNameOf,
@@ -22,6 +23,28 @@ const facts: ImageFacts = {
   etag: '"e"',
   type: 'full-iso',
 };
+
+describe('describeSeal', () => {
+  const sealed: SealedState = { sealed: true, open: true, until: '2026-11-23T12:00:00Z', machines: 0, fetches: [] };
+
+  it('not sealed', () => {
+    const unsealed = { ...sealed, sealed: false, open: false, until: null };
+    expect(describeSeal(unsealed)).toMatch(/^The image contains the config/);
+  });
+
+  it('open, without a limit of machines', () => {
+    expect(describeSeal(sealed)).toMatch(/^The image is sealed\. Machines can fetch its config until .*2026/);
+    expect(describeSeal(sealed)).not.toMatch(/at most/);
+  });
+
+  it('open for some machines', () => {
+    expect(describeSeal({ ...sealed, machines: 3 })).toMatch(/, at most 3\.$/);
+  });
+
+  it('closed', () => {
+    expect(describeSeal({ ...sealed, open: false })).toBe('The image is sealed, and no machine can fetch its config.');
+  });
+});
 
 describe('describeSize', () => {
   it('gibibytes, exact bytes and kind', () => {

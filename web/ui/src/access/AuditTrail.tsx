@@ -4,6 +4,7 @@ import {
   Content,
   Flex,
   FlexItem,
+  FormGroup,
   Label,
   List,
   ListItem,
@@ -50,17 +51,19 @@ export const AuditTrail = () => {
     <Stack hasGutter data-testid="audit">
       <PageStatus failure={failure} error={error} hasAnswer={answer !== undefined} waiting="Reading the audit trail" />
       <StackItem>
-        <Flex gap={{ default: 'gapMd' }}>
+        <Flex gap={{ default: 'gapMd' }} alignItems={{ default: 'alignItemsFlexEnd' }}>
           {inputs.map(({ key, label, isTime }) => (
             <FlexItem key={key}>
-              <TextInput
-                aria-label={label}
-                {...(isTime ? { type: 'datetime-local' } : { placeholder: label })}
-                value={filter[key]}
-                onChange={(_event, value) => {
-                  choose({ [key]: value });
-                }}
-              />
+              <FormGroup label={label} fieldId={`audit-${key}`}>
+                <TextInput
+                  id={`audit-${key}`}
+                  type={isTime ? 'datetime-local' : 'text'}
+                  value={filter[key]}
+                  onChange={(_event, value) => {
+                    choose({ [key]: value });
+                  }}
+                />
+              </FormGroup>
             </FlexItem>
           ))}
           <FlexItem align={{ default: 'alignRight' }}>
@@ -74,7 +77,7 @@ export const AuditTrail = () => {
             >
               Verify
             </Button>{' '}
-            <Button variant="link" component="a" href={`${auditURL}/export`} download>
+            <Button variant="secondary" component="a" href={`${auditURL}/export`} download>
               Export
             </Button>
           </FlexItem>

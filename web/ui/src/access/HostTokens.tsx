@@ -7,13 +7,10 @@ import {
   Content,
   List,
   ListItem,
-  Modal,
-  ModalBody,
-  ModalFooter,
-  ModalHeader,
 } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
+import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import { sentenceOf } from '../shell/request';
 import type { Act } from '../shell/useAct';
@@ -124,39 +121,19 @@ export const HostTokens = ({ act }: { act: Act }) => {
         {all.length === 0 && <Content component="p">There is no infra-env yet.</Content>}
       </CardBody>
       {revoking && (
-        <Modal
-          isOpen
-          variant="small"
-          aria-label="Revoke the tokens"
+        <Confirm
+          title={`Revoke all tokens of ${revoking.name}?`}
+          action="Revoke"
           onClose={() => {
             setRevoking(undefined);
           }}
+          onConfirm={() => {
+            void change(`The tokens of ${revoking.name} are revoked.`, () => revokeTokens(revoking.infra_env_id));
+          }}
         >
-          <ModalHeader title={`Revoke all tokens of ${revoking.name}?`} titleIconVariant="warning" />
-          <ModalBody>
-            Images that were downloaded before become useless. Hosts that booted from them can no longer report to the
-            appliance; the appliance names them.
-          </ModalBody>
-          <ModalFooter>
-            <Button
-              variant="danger"
-              onClick={() => {
-                setRevoking(undefined);
-                void change(`The tokens of ${revoking.name} are revoked.`, () => revokeTokens(revoking.infra_env_id));
-              }}
-            >
-              Revoke
-            </Button>
-            <Button
-              variant="link"
-              onClick={() => {
-                setRevoking(undefined);
-              }}
-            >
-              Cancel
-            </Button>
-          </ModalFooter>
-        </Modal>
+          Images that were downloaded before become useless. Hosts that booted from them can no longer report to the
+          appliance; the appliance names them.
+        </Confirm>
       )}
     </Card>
   );

@@ -16,6 +16,7 @@ import { useEffect, useState, type FormEvent } from 'react';
 import { Authority } from '../shell/Authority';
 import { Mark } from '../shell/Mark';
 import { sentenceOf } from '../shell/request';
+import { rememberPlace } from './returning';
 import { logIn, setUp, type Caller, type LoginMethods } from './api';
 
 type FormProps = {
@@ -115,7 +116,15 @@ export const LoginForm = ({ methods, entered, name: known = '', notice = '' }: F
           {setup ? 'Create the account' : 'Log in'}
         </Button>
         {oidc && !setup && (
-          <Button variant="secondary" component="a" isBlock href="/api/landfall/v1/login/oidc">
+          <Button
+            variant="secondary"
+            component="a"
+            isBlock
+            href="/api/landfall/v1/login/oidc"
+            onClick={() => {
+              rememberPlace(window);
+            }}
+          >
             Log in with the site&rsquo;s provider
           </Button>
         )}

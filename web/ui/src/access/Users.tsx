@@ -1,12 +1,14 @@
 import { Button, Card, CardBody, CardTitle, Flex, FlexItem, TextInput } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { useState } from 'react';
+import { Confirm } from '../shell/Confirm';
 import { moment } from '../shell/quantities';
 import type { Act } from '../shell/useAct';
 import { useAnswer } from '../shell/useAnswer';
 import { useAccess } from './AccessProvider';
 import { createUser, deleteUser, listUsers, updateUser, type Role } from './api';
 import { RoleSelect } from './RoleSelect';
+import { Scope } from './Scope';
 
 const seldom = () => 30_000;
 
@@ -17,6 +19,7 @@ export const Users = ({ act }: { act: Act }) => {
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
   const [role, setRole] = useState<Role>('operator');
+  const [deleting, setDeleting] = useState<string>();
   const change = (work: () => Promise<unknown>) => act(work).finally(refetch);
   const add = async () => {
     if (await change(() => createUser({ name, password, role }))) {
@@ -33,6 +36,7 @@ export const Users = ({ act }: { act: Act }) => {
             <Tr>
               <Th>Name</Th>
               <Th>Role</Th>
+              <Th>May use</Th>
               <Th>Last login</Th>
               <Th screenReaderText="Actions" />
             </Tr>
@@ -46,14 +50,19 @@ export const Users = ({ act }: { act: Act }) => {
                   {user.issuer && ` (${user.issuer})`}
                 </Td>
                 <Td dataLabel="Role">
+                  {/* A change of the role ends the person's sessions. */}
                   <RoleSelect
                     label={`Role of ${user.name}`}
                     value={user.role}
+                    isDisabled={user.name === caller.name}
                     onChange={(chosen) => void change(() => updateUser(user.name, { role: chosen }))}
                   />
                 </Td>
+                <Td dataLabel="May use">
+                  <Scope of={user} />
+                </Td>
                 <Td dataLabel="Last login">{user.last_login ? moment(user.last_login) : 'never'}</Td>
-                <Td isActionCell>
+                <Td isActionCell modifier="nowrap">
                   {user.name !== caller.name && (
                     <>
                       <Button
@@ -63,7 +72,14 @@ export const Users = ({ act }: { act: Act }) => {
                       >
                         {user.disabled ? 'Enable' : 'Disable'}
                       </Button>{' '}
-                      <Button variant="link" isInline isDanger onClick={() => void change(() => deleteUser(user.name))}>
+                      <Button
+                        variant="link"
+                        isInline
+                        isDanger
+                        onClick={() => {
+                          setDeleting(user.name);
+                        }}
+                      >
                         Delete
                       </Button>
                     </>
@@ -114,6 +130,18 @@ export const Users = ({ act }: { act: Act }) => {
           </Flex>
         </form>
       </CardBody>
+      {deleting !== undefined && (
+        <Confirm
+          title={`Delete the account ${deleting}?`}
+          action="Delete"
+          onClose={() => {
+            setDeleting(undefined);
+          }}
+          onConfirm={() => void change(() => deleteUser(deleting))}
+        >
+          The sessions of the account end. Tokens that the person created stay valid.
+        </Confirm>
+      )}
     </Card>
   );
 };

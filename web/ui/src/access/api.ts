@@ -36,6 +36,8 @@ export type Token = {
   id: string;
   name: string;
   role: Role;
+  clusters?: string[];
+  infra_envs?: string[];
   created_by?: string;
   created_at: string;
   expires_at?: string;
@@ -93,9 +95,19 @@ export const deleteUser = (name: string) => request('DELETE', at('users', name))
 export const setPassword = (name: string, password: string, old = '') =>
   request('PUT', `${at('users', name)}/password`, { json: { new: password, ...(old && { old }) } });
 
+/** The names of all clusters and infra-envs by ID. */
+export const listScopeNames = async (signal?: AbortSignal): Promise<Map<string, string>> => {
+  const lists = await Promise.all(
+    ['clusters', 'infra-envs'].map((kind) =>
+      getJSON<{ id: string; name?: string }[]>(`/api/assisted-install/v2/${kind}`, signal),
+    ),
+  );
+  return new Map(lists.flat().map(({ id, name }) => [id, name ?? id]));
+};
+
 export const listTokens = (signal?: AbortSignal) => getJSON<Token[]>(`${base}/tokens`, signal);
 
-export const createToken = async (token: { name: string; role: Role }) =>
+export const createToken = async (token: { name: string; role: Role; expires_at?: string }) =>
   (await (await request('POST', `${base}/tokens`, { json: token })).json()) as Token;
 
 export const revokeToken = (name: string) => request('DELETE', at('tokens', name));

@@ -151,15 +151,15 @@ const useDigest = ({ url, sha256 }: ImageKind, isOwn: boolean): string => {
 const never = () => undefined;
 const untilKnown = (digest: string | undefined) => (digest ? undefined : 3_000);
 
-type ChangeableProps = Props & { infraEnvId: string; onChange: () => void };
+type ChangeableProps = Props & { infraEnvId: string; isSealed: boolean; onChange: () => void };
 
 /** The image for BMCs: a short address without a query string. */
-export const VirtualMedia = ({ infraEnvId, facts, there, onChange }: ChangeableProps) => (
+export const VirtualMedia = ({ infraEnvId, facts, isSealed, there, onChange }: ChangeableProps) => (
   <Stack hasGutter>
     <StackItem>
       <Content component="p">
         For the virtual CD of a server&apos;s management controller (BMC): the {describeType(facts.type) || 'image'} at
-        a short address. Anyone with this address can read the pull secret.
+        a short address.{!isSealed && ' Anyone with this address can read the pull secret.'}
       </Content>
     </StackItem>
     <StackItem>

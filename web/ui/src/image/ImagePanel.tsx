@@ -21,9 +21,11 @@ import { useCallback, useState, type ReactNode } from 'react';
 import { Link } from 'react-router-dom-v5-compat';
 import { asSentence } from '../shell/quantities';
 import { useAnswer } from '../shell/useAnswer';
-import { listInfraEnvs, type ImageFacts, type InfraEnv } from './api';
+import { useAccess } from '../access/AccessProvider';
+import { getSealedImage, listInfraEnvs, type ImageFacts, type InfraEnv } from './api';
 import { ConfigImage, Download, NetworkBootAddresses, VirtualMedia } from './Addresses';
 import { ImageReads } from './ImageReads';
+import { SealedImage } from './SealedImage';
 import { useImageFacts } from './useImageFacts';
 
 const untilThere = 2_000;
@@ -59,8 +61,13 @@ export const ImagePanel = ({ clusterId, hasHosts }: Props) => {
   );
 };
 
+const whileOpen = () => 10_000;
+
 const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsOpen: boolean }) => {
   const [isOpen, setOpen] = useState(startsOpen);
+  const { open: hasNoAccounts } = useAccess();
+  const load = useCallback((signal: AbortSignal) => getSealedImage(infraEnvId, signal), [infraEnvId]);
+  const seal = useAnswer(load, whileOpen);
   return (
     <Card isCompact isExpanded={isOpen} data-testid="image-panel">
       <CardHeader
@@ -76,12 +83,26 @@ const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsO
         <CardTitle component="h3">Discovery image</CardTitle>
       </CardHeader>
       <CardExpandableContent>
-        <CardBody>{isOpen && <Addresses infraEnvId={infraEnvId} />}</CardBody>
+        <CardBody>
+          {isOpen && <Addresses infraEnvId={infraEnvId} isSealed={seal.answer?.sealed ?? false} />}
+        </CardBody>
       </CardExpandableContent>
       <CardBody>
         <Link to={`/networks?infra_env=${infraEnvId}`}>Static networks of the hosts</Link>
       </CardBody>
       {isOpen && <Divider />}
+      {/* Without authentication of machines, images cannot be sealed. */}
+      {isOpen && !hasNoAccounts && (
+        <>
+          <CardBody>
+            <Title headingLevel="h4" size="md" className="pf-v6-u-mb-sm">
+              Sealed image
+            </Title>
+            <SealedImage infraEnvId={infraEnvId} state={seal} />
+          </CardBody>
+          <Divider />
+        </>
+      )}
       <CardBody>
         <Title headingLevel="h4" size="md" className="pf-v6-u-mb-sm">
           Machines that read the image
@@ -92,7 +113,7 @@ const InfraEnvImage = ({ infraEnvId, startsOpen }: { infraEnvId: string; startsO
   );
 };
 
-const Addresses = ({ infraEnvId }: { infraEnvId: string }) => {
+const Addresses = ({ infraEnvId, isSealed }: { infraEnvId: string; isSealed: boolean }) => {
   const { answer: facts, error, refetch } = useImageFacts(infraEnvId);
   if (!facts) {
     return error ? <NoImage error={error} onRetry={refetch} /> : <Spinner size="lg" aria-label="Reading the image" />;
@@ -103,7 +124,7 @@ const Addresses = ({ infraEnvId }: { infraEnvId: string }) => {
   return (
     <>
       {error && <NoImage error={error} onRetry={refetch} />}
-      <BootMethods infraEnvId={infraEnvId} facts={facts} onChange={refetch} />
+      <BootMethods infraEnvId={infraEnvId} facts={facts} isSealed={isSealed} onChange={refetch} />
     </>
   );
 };
@@ -125,9 +146,9 @@ const NoImage = ({ error, onRetry }: { error: Error; onRetry: () => void }) => (
   />
 );
 
-type BootMethodsProps = { infraEnvId: string; facts: ImageFacts; onChange: () => void };
+type BootMethodsProps = { infraEnvId: string; facts: ImageFacts; isSealed: boolean; onChange: () => void };
 
-const BootMethods = ({ infraEnvId, facts, onChange }: BootMethodsProps) => {
+const BootMethods = ({ infraEnvId, facts, isSealed, onChange }: BootMethodsProps) => {
   const [method, setMethod] = useState<string | number>('download');
   const [network, setNetwork] = useState<string>();
   const networks = facts.urls ?? [];
@@ -161,7 +182,7 @@ const BootMethods = ({ infraEnvId, facts, onChange }: BootMethodsProps) => {
         {tab(
           'virtual-media',
           'Virtual media',
-          <VirtualMedia infraEnvId={infraEnvId} facts={facts} there={there} onChange={onChange} />,
+          <VirtualMedia infraEnvId={infraEnvId} facts={facts} isSealed={isSealed} there={there} onChange={onChange} />,
         )}
         {tab('network-boot', 'Network boot', <NetworkBootAddresses facts={facts} there={there} />)}
         {tab('config-image', 'Config image', <ConfigImage facts={facts} there={there} />)}

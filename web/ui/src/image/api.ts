@@ -113,6 +113,32 @@ export const revokeShortURL = async (infraEnvId: string): Promise<void> => {
   await request('DELETE', ofInfraEnv(infraEnvId, 'short-url'));
 };
 
+/** The response of `GET /api/landfall/v1/infra-envs/{id}/sealed-image`. */
+export type SealedState = {
+  /** The image contains a token instead of the config. */
+  sealed: boolean;
+  /** Machines may fetch the config, until the time `until`. */
+  open: boolean;
+  until: string | null;
+  /** The largest number of machines that may fetch the config; 0 means no limit. */
+  machines: number;
+  /** The addresses that have fetched the config. */
+  fetches: { address: string; first: string; last: string; times: number }[];
+};
+
+export const getSealedImage = (infraEnvId: string, signal?: AbortSignal): Promise<SealedState> =>
+  getJSON(ofInfraEnv(infraEnvId, 'sealed-image'), signal);
+
+/** Seals the image, or opens a sealed image again, for this time. */
+export const sealImage = (infraEnvId: string, seconds: number, machines: number) =>
+  request('PUT', ofInfraEnv(infraEnvId, 'sealed-image'), { json: { seconds, machines } });
+
+/** Ends the time in which machines may fetch the config. */
+export const closeSealedImage = (infraEnvId: string) => request('POST', ofInfraEnv(infraEnvId, 'sealed-image/close'));
+
+/** Makes images that contain the config again. */
+export const unsealImage = (infraEnvId: string) => request('DELETE', ofInfraEnv(infraEnvId, 'sealed-image'));
+
 export const listInfraEnvs = async (clusterId: string, signal: AbortSignal): Promise<InfraEnv[]> =>
   (await getJSON<InfraEnv[] | null>(
     `/api/assisted-install/v2/infra-envs?cluster_id=${encodeURIComponent(clusterId)}`,

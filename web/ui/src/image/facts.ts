@@ -1,5 +1,5 @@
-import { asSentence, exactBytes } from '../shell/quantities';
-import type { ImageFacts, ImageKind, NetworkAddresses, Read } from './api';
+import { asSentence, exactBytes, moment } from '../shell/quantities';
+import type { ImageFacts, ImageKind, NetworkAddresses, Read, SealedState } from './api';
 
 /** The image's kind in words for the user. */
 export const describeType = (type: string): string => {
@@ -66,6 +66,21 @@ export const sameOrigin = (url: string, origin: string): string => {
   } catch {
     return url;
   }
+};
+
+/** The state of a sealed image in a sentence. */
+export const describeSeal = ({ sealed, open, until, machines }: SealedState): string => {
+  if (!sealed) {
+    return (
+      'The image contains the config of the hosts, with the pull secret. A sealed image contains a token instead, ' +
+      'with which machines fetch the config for a limited time.'
+    );
+  }
+  if (!open) {
+    return 'The image is sealed, and no machine can fetch its config.';
+  }
+  const limit = machines > 0 ? `, at most ${String(machines)}` : '';
+  return `The image is sealed. Machines can fetch its config until ${moment(until ?? '')}${limit}.`;
 };
 
 /** The digest in a line of sha256sum; "" in other texts. */

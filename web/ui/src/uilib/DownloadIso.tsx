@@ -9,7 +9,7 @@ import {
 } from '@patternfly/react-core';
 import DiscoveryInstructions from 'ui-lib/common/components/clusterConfiguration/DiscoveryInstructions';
 import type { DownloadISOProps } from 'ui-lib/common/components/clusterConfiguration/DownloadIso';
-import { getImageFacts, type ImageFacts } from '../image/api';
+import { getImageFacts, getSealedImage, type ImageFacts } from '../image/api';
 import { PendingText, Copyable, Digest, Fact } from '../image/Copyable';
 import { describeSize, downloadCommand, isBeingComputed, sameOrigin } from '../image/facts';
 import { useShownInfraEnv } from './shownInfraEnv';
@@ -21,6 +21,7 @@ import { useShownInfraEnv } from './shownInfraEnv';
  */
 const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset, isSNO }: DownloadISOProps) => {
   const { answer: facts } = useShownInfraEnv(getImageFacts, whileComputing);
+  const { answer: seal } = useShownInfraEnv(getSealedImage, once);
   const url = facts?.url ?? downloadUrl;
   const name = facts?.file_name ?? fileName;
   return (
@@ -57,7 +58,11 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
             <Alert
               isInline
               variant="info"
-              title="The ISO contains the pull secret. Give the ISO only to people who may have the pull secret."
+              title={
+                seal?.sealed
+                  ? 'The ISO is sealed: it contains a token, and neither the pull secret nor the config.'
+                  : 'The ISO contains the pull secret. Give the ISO only to people who may have the pull secret.'
+              }
             />
           </StackItem>
         </Stack>
@@ -87,4 +92,5 @@ const DownloadIso = ({ fileName = 'discovery.iso', downloadUrl, onClose, onReset
 
 export default DownloadIso;
 
+const once = () => undefined;
 const whileComputing = (facts: ImageFacts | undefined) => (isBeingComputed(facts) ? 1_000 : undefined);
