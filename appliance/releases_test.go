@@ -1,14 +1,29 @@
 package appliance_test
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/openshift/assisted-service/client/installer"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -149,4 +164,88 @@ func TestReleases_listAllowAndForget(t *testing.T) {
 		names = append(names, event.Name)
 	}
 	require.Contains(t, names, "release_forgotten")
+}
+
+// sigstoreSite returns a site whose mirror has a release with a Sigstore signature, as cosign
+// attaches it. The site allows the release by nothing but the key. change alters the signature
+// after it was made.
+func sigstoreSite(t *testing.T, change func(text, signature []byte) ([]byte, []byte)) (*site, *registry.Pushed) {
+	t.Helper()
+	pushed, host := strangersRelease(t, filepath.Join(t.TempDir(), "marker"))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	require.NoError(t, err)
+	text := []byte(`{"critical":{"image":{"docker-manifest-digest":"` + pushed.Digest + `"},` +
+		`"type":"cosign container image signature","identity":{"docker-reference":` +
+		`"quay.io/openshift-release-dev/ocp-release:4.20.8-x86_64"}},"optional":null}`)
+	sum := sha256.Sum256(text)
+	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	require.NoError(t, err)
+	text, signature = change(text, signature)
+	const simpleSigning = "application/vnd.dev.cosign.simplesigning.v1+json"
+	image, err := mutate.Append(mutate.MediaType(empty.Image, types.OCIManifestSchema1), mutate.Addendum{
+		Layer: static.NewLayer(text, simpleSigning), MediaType: simpleSigning, Annotations: map[string]string{
+			"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(signature)}})
+	require.NoError(t, err)
+	tag, err := name.ParseReference(host + "/openshift/release-images:" + strings.Replace(pushed.Digest, ":", "-", 1) +
+		".sig")
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(tag, image))
+
+	s := newSite(t)
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	s.config.ReleaseImages = nil
+	s.config.Mirror.IDMSFiles = []string{file("idms.yaml", offlineRules(pushed.IDMS))}
+	s.config.Releases.SigningKeys = []string{file("release.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY",
+		Bytes: public}))}
+	return s, pushed
+}
+
+// TestReleases_sigstoreSignatureInMirror names a release that only a Sigstore signature in the
+// mirror allows.
+func TestReleases_sigstoreSignatureInMirror(t *testing.T) {
+	unchanged := func(text, signature []byte) ([]byte, []byte) { return text, signature }
+	for name, c := range map[string]struct {
+		change  func(text, signature []byte) ([]byte, []byte)
+		keys    bool
+		allowed bool
+	}{
+		"signed": {unchanged, true, true},
+		"altered text": {func(text, signature []byte) ([]byte, []byte) {
+			return bytes.Replace(text, []byte("4.20.8"), []byte("4.20.9"), 1), signature
+		}, true, false},
+		"altered signature": {func(text, signature []byte) ([]byte, []byte) {
+			signature[len(signature)-1] ^= 1
+			return text, signature
+		}, true, false},
+		"no key in the configuration": {unchanged, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pushed := sigstoreSite(t, c.change)
+			if !c.keys {
+				s.config.Releases.SigningKeys = nil
+			}
+			d := s.connect(t).appliance(t, s)
+			id, err := d.named(pushed.Release, pushed.Version)
+			var list trust.List
+			call(t, http.MethodGet, strings.TrimSuffix(d.url, apiPath)+releasesPath, nil).read(t, http.StatusOK, &list)
+			if !c.allowed {
+				refused(t, err, http.StatusBadRequest)
+				require.Empty(t, list.Releases)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, pushed.Release, d.get(id).OcpReleaseImage)
+			require.Len(t, list.Releases, 1)
+			require.Equal(t, pushed.Digest, list.Releases[0].Digest)
+			require.Equal(t, trust.SourceSigned, list.Releases[0].Source)
+			require.Equal(t, "release.pub", list.Releases[0].SignedBy.Owner)
+		})
+	}
 }
