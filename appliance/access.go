@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
 
 	identity "landfall/appliance/access"
@@ -42,7 +41,7 @@ type clients struct {
 
 // openClients reads the accounts and tokens. Without an account, it writes the setup code.
 func (a *Appliance) openClients() (*clients, error) {
-	clock := clockwork.NewRealClock()
+	clock := a.clock
 	name, err := os.Hostname()
 	if err != nil {
 		name = "" // the machine is addressed by its other names
@@ -85,7 +84,7 @@ func (a *Appliance) guard(linksOnly bool,
 	refused func(echo.Context, operation.Operation, int)) *access.Guard {
 	options := access.Options{
 		Sessions: a.clients.people, Tokens: a.clients.tokens, Agents: a.agents, Links: a.clients.links,
-		Relations: relations{a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused,
+		Relations: relations{a.db}, Open: a.open(), LinksOnly: linksOnly, Refused: refused, Clock: a.clock,
 	}
 	if a.clients.oidc != nil {
 		options.Bearers = bearers{a.clients.oidc}

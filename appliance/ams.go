@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/jonboulle/clockwork"
-
 	"landfall/appliance/ams"
 	"landfall/appliance/ams/local"
 	"landfall/appliance/config"
@@ -17,7 +15,7 @@ import (
 func (a *Appliance) newAMS() (*ams.Service, error) {
 	given := a.config.AMS
 	return ams.NewService(ams.ServiceOptions{
-		DB: a.db, Clusters: a.engine, Key: a.siteKey, Clock: clockwork.NewRealClock(), Logger: a.log,
+		DB: a.db, Clusters: a.engine, Key: a.siteKey, Clock: a.clock, Logger: a.log,
 		DataDir: a.config.DataDir, UserAgent: "landfall/" + a.version,
 		URL: given.URL, TokenURL: given.TokenURL, Proxy: given.Proxy, CABundle: given.CABundle,
 		Files: ams.CredentialFiles{

@@ -69,6 +69,7 @@ type Appliance struct {
 	config     config.Config
 	version    string
 	log        *slog.Logger
+	clock      clockwork.Clock
 	listener   net.Listener
 	address    net.Addr // of the listener; still set after the server has taken the listener
 	urls       []string
@@ -126,16 +127,16 @@ func (s bmcService) InfraEnv(idOrName string) (string, error) { return s.infraEn
 // New opens an appliance with a configuration. Its errors are sentences for the user. After an
 // error, it has closed all resources.
 func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (*Appliance, error) {
-	return open(ctx, config, logger, version, nil)
+	return open(ctx, config, logger, version, clockwork.NewRealClock(), nil)
 }
 
-// open opens an appliance. Its outgoing requests follow the given rules, or else the rules of its
-// configuration.
-func open(ctx context.Context, config config.Config, logger *slog.Logger, version string,
+// open opens an appliance with a clock. Its outgoing requests follow the given rules, or else the
+// rules of its configuration.
+func open(ctx context.Context, config config.Config, logger *slog.Logger, version string, clock clockwork.Clock,
 	outgoing *egress.Rules) (_ *Appliance, err error) {
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
-	a := &Appliance{config: config, version: version, log: logger, recent: recent, egress: outgoing,
+	a := &Appliance{config: config, version: version, log: logger, clock: clock, recent: recent, egress: outgoing,
 		inbound: web.NewConnections(process.Descriptors())}
 	defer func() {
 		if err != nil {
@@ -175,11 +176,11 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.keys = keyring.New(config.DataDir, sealing(config, logger))
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{
-		Logger: logger, Clock: clockwork.NewRealClock(),
+		Logger: logger, Clock: clock,
 		History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 		Versioned: kube.Bucket,
 		// above all revisions that the database had before a restore from a backup
-		Floor: uint64(time.Now().UnixMicro()),
+		Floor: uint64(clock.Now().UnixMicro()),
 		Keys:  a.keys.Open,
 	}); err != nil {
 		return nil, err
@@ -243,7 +244,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	if a.images, err = newOSImages(config, a.rules, a.releases, infraEnvUsers(a.db), sealed, a.egress,
-		logger); err != nil {
+		clock, logger); err != nil {
 		return nil, err
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
@@ -252,7 +253,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		WithoutAMS: !config.AMS.Enabled, Tokens: a.tokens, DB: a.db,
 		AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
 		ReleasePolicy: a.policy,
-		URL:           a.urls[0], ServiceCA: a.transport.roots(),
+		URL:           a.urls[0], ServiceCA: a.transport.roots(), Clock: clock,
 		BaseImages: discovery.Checker{Bases: a.images},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
@@ -264,7 +265,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 		return nil, err
 	}
 	a.agents = agents.New(agents.Options{DB: a.db, Engine: a.engine, Issuer: a.tokens,
-		ImageURLs: a.networks.ImageURLs, Logger: logger})
+		ImageURLs: a.networks.ImageURLs, Clock: clock, Logger: logger})
 	a.spokes = a.newSpokes(names)
 	if a.ams, err = a.newAMS(); err != nil {
 		return nil, err
@@ -275,7 +276,8 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	}
 	a.discovery = discovery.NewImages(a.engine, a.images, a.networks)
 	a.infraEnvs = bmc.NewInfraEnvs(a.engine, a.discovery, a.networks)
-	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Egress: a.egress, Logger: logger})
+	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Egress: a.egress, Clock: clock,
+		Logger: logger})
 	a.proofs = site.NewProofs(site.ProofsOptions{
 		Prover: prover, Engine: a.engine, Known: configuredReleases(config), DB: a.db, Key: a.siteKey,
 	})
@@ -289,7 +291,7 @@ func open(ctx context.Context, config config.Config, logger *slog.Logger, versio
 	a.protection = &doctor.Protections{
 		Address: a.address, Authenticates: !a.open(), TLS: a.transport != nil, Sandbox: box, Keys: a.keys,
 		Certificates: a.transport.served(), Clients: a.clients.certificates, Trail: a.trail,
-		Clock: clockwork.NewRealClock(), Logger: logger,
+		Clock: clock, Logger: logger,
 	}
 	a.doctor = doctor.NewService(doctor.Options{
 		Engine: a.engine, Rules: a.rules.At, MirroredReleases: a.proofs.Contents,
@@ -321,7 +323,7 @@ func (a *Appliance) openTrail() (*audittrail.Trail, error) {
 	syslog.Roots = string(roots)
 	return audittrail.Open(audittrail.Options{
 		Dir: filepath.Join(a.config.DataDir, audittrail.DirName), Key: a.siteKey, DB: a.db, Logger: a.log,
-		Bytes: int64(a.config.Audit.Bytes), Syslog: syslog,
+		Clock: a.clock, Bytes: int64(a.config.Audit.Bytes), Syslog: syslog,
 	})
 }
 
@@ -336,7 +338,7 @@ func (a *Appliance) newServer() error {
 		tokens = a.agents
 	}
 	a.downloads = image.New(image.Options{
-		Source: a.discovery, Networks: a.networks, Logger: a.log, Tokens: tokens,
+		Source: a.discovery, Networks: a.networks, Logger: a.log, Clock: a.clock, Tokens: tokens,
 		StallTimeout: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
 	})
 	if a.boot != nil {
@@ -367,7 +369,8 @@ func (a *Appliance) newServer() error {
 	return a.server.Register(slices.Concat(
 		page, a.accessOperations(), a.downloads.Operations(), accounts.Operations(a.accounts()),
 		console.FeedOperations(console.Feed{
-			Changes: a.db, ClusterOf: a.engine.OwningCluster, Draining: a.server.Draining(), Logger: a.log,
+			Changes: a.db, ClusterOf: a.engine.OwningCluster, Draining: a.server.Draining(), Clock: a.clock,
+			Logger: a.log,
 		}),
 		console.StatusOperations(console.SiteStatus{
 			Version: a.version, URLs: a.urls, Releases: configuredReleases(a.config).Releases, OSImages: a.images,

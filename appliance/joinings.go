@@ -3,7 +3,6 @@ package appliance
 import (
 	"context"
 
-	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/engine"
@@ -37,7 +36,7 @@ func (a *Appliance) newSpokes(names map[string]string) *joining.Spokes {
 	if !a.config.Joining.Follow {
 		return nil
 	}
-	return joining.NewSpokes(a.db, a.engine, a.kubeconfigs(), names, a.egress, clockwork.NewRealClock())
+	return joining.NewSpokes(a.db, a.engine, a.kubeconfigs(), names, a.egress, a.clock)
 }
 
 // approvedThere reports whether a host's cluster itself approves the certificate requests of the
@@ -71,7 +70,7 @@ func (a *Appliance) followHosts(ctx context.Context) error {
 		return joining.New(joining.Options{
 			Engine: a.engine, Cluster: a.spokes.Cluster, GiveUp: a.config.Joining.GiveUp,
 			Interval:      a.config.Joining.Interval,
-			ApprovedThere: a.approvedThere, Clock: clockwork.NewRealClock(), Logger: a.log,
+			ApprovedThere: a.approvedThere, Clock: a.clock, Logger: a.log,
 		}).Run(ctx)
 	})
 	return group.Wait()

@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/jonboulle/clockwork"
-
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/controller"
@@ -61,7 +59,7 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesObjects, e
 		return nil, err
 	}
 	k.objects = objects.New(k.box, nil)
-	k.loop = controller.New(a.db, clockwork.NewRealClock(), a.log)
+	k.loop = controller.New(a.db, a.clock, a.log)
 	k.clusters = clusters.Projector{Objects: k.objects, URL: a.urls[0]}
 	k.hosts = hosts.Projector{Objects: k.objects, URL: a.urls[0], BootURL: a.networks[0].Boot}
 	if a.config.Kubernetes.Listen == "" {
@@ -115,7 +113,7 @@ func (a *Appliance) newKubernetesServer() (*kubernetesServer, error) {
 	s := &kubernetesServer{
 		api: kube.New(kube.Options{
 			DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Open: a.open(),
-			Clock: clockwork.NewRealClock(), Logger: a.log,
+			Clock: a.clock, Logger: a.log,
 		}),
 		controllers: controllers, base: k, web: own,
 	}

@@ -3,7 +3,6 @@ package appliance
 import (
 	"context"
 
-	"github.com/jonboulle/clockwork"
 	"k8s.io/apiserver/pkg/admission"
 
 	"landfall/appliance/kube/clusters"
@@ -15,7 +14,7 @@ import (
 // newControllers adds all reconcilers to the reconcile loop. It returns the admission rules of
 // their kinds, and the tasks that run the loop and queue changed servers.
 func (a *Appliance) newControllers(k *kubernetesObjects) ([]admission.Interface, []task) {
-	clock, baseImages := clockwork.NewRealClock(), hosts.BaseImages{Library: a.images}
+	clock, baseImages := a.clock, hosts.BaseImages{Library: a.images}
 	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop,
 		Mirrors: a.mirror, Clock: clock}
 	hostsOptions := hosts.Options{Projector: k.hosts, DB: a.db, Engine: a.engine, Loop: k.loop, Mirrors: a.mirror,

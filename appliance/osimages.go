@@ -21,7 +21,7 @@ import (
 // newOSImages opens the base images of a configuration.
 func newOSImages(config config.Config, rules *site.Rules, releases *release.Library,
 	users func() ([]osimage.User, error),
-	sealed *sitekey.Box, outgoing *egress.Rules, logger *slog.Logger) (*osimage.Library, error) {
+	sealed *sitekey.Box, outgoing *egress.Rules, clock clockwork.Clock, logger *slog.Logger) (*osimage.Library, error) {
 	var images []osimage.Configured
 	for _, image := range config.OSImages {
 		images = append(images, osimage.Configured{
@@ -38,7 +38,7 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases,
 			Known: configuredReleases(config)}.Fetch,
 		Users: users, Secrets: sealed, CheckURL: outgoing.CheckURL,
-		Clock: clockwork.NewRealClock(), Logger: logger,
+		Clock: clock, Logger: logger,
 	})
 }
 

@@ -44,7 +44,7 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 			})
 		}
 	}
-	b, err := open(ctx, isolated, logger, a.version, a.egress)
+	b, err := open(ctx, isolated, logger, a.version, a.clock, a.egress)
 	if err != nil {
 		return nil, err
 	}

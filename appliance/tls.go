@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/jonboulle/clockwork"
-
 	"landfall/appliance/authority"
 	"landfall/appliance/config"
 	"landfall/web"
@@ -41,7 +39,7 @@ func (a *Appliance) openTransport() (*transport, error) {
 		return nil, err
 	}
 	options := authority.Options{Authority: t.authority, Names: config.Hosts(a.urls),
-		Clock: clockwork.NewRealClock(), Logger: a.log}
+		Clock: a.clock, Logger: a.log}
 	if settings.CertFile != "" {
 		options.Files = &authority.Files{Certificate: settings.CertFile, Key: settings.KeyFile}
 	}

@@ -155,11 +155,12 @@ func (s *Service) AcceptTokenless(ctx context.Context, infraEnvID string, during
 	if err := s.options.Engine.ChangeAgentKeys(ctx, infraEnvID,
 		func(env *models.InfraEnv, keys *machine.Keys) (string, error) {
 			if during == 0 {
-				keys.AcceptTokenless(time.Time{})
+				keys.AcceptTokenless(time.Time{}, time.Time{})
 				return "Machines of infra-env " + conv.Value(env.Name) + " without a token are no longer accepted.", nil
 			}
-			until := s.options.Clock.Now().UTC().Add(during)
-			keys.AcceptTokenless(until)
+			now := s.options.Clock.Now().UTC()
+			until := now.Add(during)
+			keys.AcceptTokenless(now, until)
 			return fmt.Sprintf("Machines of infra-env %s without a token are accepted until %s.", conv.Value(env.Name),
 				until.Format(time.RFC3339)), nil
 		}); err != nil {

@@ -36,7 +36,8 @@ type Keys struct {
 	// Tokenless is true if machines may have booted images without a token: the appliance did not
 	// authenticate machines when the image was made.
 	Tokenless bool `json:"tokenless,omitempty"`
-	// TokenlessUntil is the time until which requests without a token are accepted.
+	// Requests without a token are accepted from TokenlessFrom until TokenlessUntil.
+	TokenlessFrom  time.Time `json:"tokenless_from,omitzero"`
 	TokenlessUntil time.Time `json:"tokenless_until,omitzero"`
 	// Seal describes the sealed images of the infra-env. It is nil if the images are not sealed.
 	Seal *Seal `json:"seal,omitempty"`
@@ -175,14 +176,20 @@ func (k *Keys) Revoke(next *Key) {
 		revoked = revoked[surplus:]
 	}
 	k.Current, k.Retired, k.Revoked = next, nil, revoked
-	k.Tokenless, k.TokenlessUntil = false, time.Time{}
+	k.Tokenless = false
+	k.AcceptTokenless(time.Time{}, time.Time{})
 }
 
-// AcceptTokenless accepts requests without a token until a time. The zero time ends it.
-func (k *Keys) AcceptTokenless(until time.Time) { k.TokenlessUntil = until }
+// AcceptTokenless accepts requests without a token for some time. Zero times end it.
+func (k *Keys) AcceptTokenless(from, until time.Time) {
+	k.TokenlessFrom, k.TokenlessUntil = from, until
+}
 
-// AcceptsTokenless reports whether requests without a token are accepted.
-func (k *Keys) AcceptsTokenless(now time.Time) bool { return now.Before(k.TokenlessUntil) }
+// AcceptsTokenless reports whether requests without a token are accepted. If the clock was ahead
+// when a person accepted them, its correction ends the permission and does not prolong it.
+func (k *Keys) AcceptsTokenless(now time.Time) bool {
+	return !now.Before(k.TokenlessFrom) && now.Before(k.TokenlessUntil)
+}
 
 // Embed records whether the images of the infra-env contain tokens from now on. existing is true if
 // machines may have booted an earlier image.

@@ -300,7 +300,7 @@ func TestKeys_revocationIsImmediate(t *testing.T) {
 	second, image := s.token(ours, machine.ForAgent), s.token(ours, machine.ForImage)
 	s.accepts(first)
 	s.accepts(second)
-	s.keys[ours].AcceptTokenless(start.Add(time.Hour))
+	s.keys[ours].AcceptTokenless(start, start.Add(time.Hour))
 	s.keys[ours].Revoke(s.newKey(ours))
 	s.Drop(ours)
 	s.refuses(first, fault.Unauthenticated, "was revoked")
@@ -309,6 +309,16 @@ func TestKeys_revocationIsImmediate(t *testing.T) {
 	require.ErrorContains(t, err, "was revoked")
 	s.accepts(s.token(ours, machine.ForAgent))
 	require.False(t, s.keys[ours].AcceptsTokenless(start))
+}
+
+func TestKeys_acceptTokenlessByTheClock(t *testing.T) {
+	var keys machine.Keys
+	keys.AcceptTokenless(start, start.Add(time.Hour))
+	require.True(t, keys.AcceptsTokenless(start))
+	require.False(t, keys.AcceptsTokenless(start.Add(time.Hour)))
+	require.False(t, keys.AcceptsTokenless(start.AddDate(-1, 0, 0)), "the clock was a year ahead, and was corrected")
+	keys = machine.Keys{TokenlessUntil: start.Add(time.Hour)}
+	require.True(t, keys.AcceptsTokenless(start), "stored without a begin by an older release")
 }
 
 func TestKeys_manyRevocationsAreBounded(t *testing.T) {
