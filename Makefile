@@ -56,12 +56,14 @@ test-tools:
 
 # Only the race detector needs a C compiler. A program with it waits for a second before it exits,
 # to find races of the remaining goroutines. No goroutines of these tests remain at the exit, so the
-# wait is disabled. The target lint runs vet. Other people's programs, such as clients and identity
-# providers, are in separate modules (web/clients/go.mod, appliance/access/oidctest/go.mod).
+# wait is disabled. The target lint runs vet. Other people's programs, such as clients, identity
+# providers and CAs, are in separate modules (web/clients/go.mod, appliance/access/oidctest/go.mod,
+# appliance/authority/acmetest/go.mod).
 test-go: assets/ui/index.html
 	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet off -ldflags -w -timeout 20m ./...
 	cd web/clients && CGO_ENABLED=0 go test -vet off ./...
 	cd appliance/access/oidctest && CGO_ENABLED=0 go test -vet off ./...
+	cd appliance/authority/acmetest && CGO_ENABLED=0 go test -vet off ./...
 
 # Ten thousand random walks over the state machines, with a list of the executed transitions; 2,500
 # histories reported to AMS over a faulty connection; ten thousand clusters reported to AMS.
@@ -134,6 +136,7 @@ lint-go: assets/ui/index.html
 	go mod tidy -diff
 	cd web/clients && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 	cd appliance/access/oidctest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
+	cd appliance/authority/acmetest && CGO_ENABLED=0 go vet ./... && go mod tidy -diff
 
 lint-ui: $(UI)/node_modules/.package-lock.json
 	npm --prefix $(UI) run lint

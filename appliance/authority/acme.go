@@ -75,7 +75,7 @@ func newExternal(options *ACME) (*external, error) {
 		Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(e.names...), Email: options.Email,
 		Cache: sealedCache{options.Cache, options.Box},
 		Client: &acme.Client{DirectoryURL: options.Directory, UserAgent: "landfall",
-			HTTPClient: &http.Client{Transport: closing{transport, e.until}}},
+			HTTPClient: &http.Client{Transport: &locating{base: closing{transport, e.until}}}},
 	}
 	if options.KeyID == "" {
 		return e, nil

@@ -228,7 +228,8 @@ func (c *acmeCA) finalize(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	c.issued = append(inPEM("CERTIFICATE", leaf), c.ca.pem()...)
 	c.mu.Unlock()
-	c.answerOrder(w, http.StatusOK)
+	// The CA signs after its answer, and does not repeat the URL of the order.
+	answer(w, http.StatusOK, map[string]any{"status": "processing", "finalize": c.URL + "/finalize"})
 }
 
 // acmeSite is a machine with a TLS listener, and a CA that verifies it.
