@@ -252,8 +252,9 @@ func TestClock_wrongThenCorrected(t *testing.T) {
 				s.clock.set(right)
 			}
 			for client, at := range clients {
-				require.Equal(t, http.StatusOK, s.send(&http.Client{Transport: s.transport(at)}, http.MethodGet, "/live",
-					"", "", nil, nil), "a client whose clock is %s", client)
+				elsewhere := &http.Client{Transport: s.transport(at)}
+				require.Equal(t, http.StatusOK, s.send(elsewhere, http.MethodGet, "/live", "", "", nil, nil),
+					"a client whose clock is %s", client)
 			}
 			valid := map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized}
 			require.Equal(t, valid[c.session], s.whoami(""), "the session")

@@ -145,7 +145,8 @@ func (s *site) start(p *pebble, key []byte) (stop func()) {
 	certificates, err := authority.NewCertificates(authority.Options{Authority: own, Names: []string{name},
 		Addresses: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil },
 		Clock:     clockwork.NewRealClock(), Logger: slog.New(slog.NewTextHandler(s.log, nil)),
-		ACME: &authority.ACME{Directory: p.URL + wfe.DirectoryPath, Email: "crew@site.test", KeyID: keyID, KeyFile: keyFile,
+		ACME: &authority.ACME{Directory: p.URL + wfe.DirectoryPath, Email: "crew@site.test", KeyID: keyID,
+			KeyFile:  keyFile,
 			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw}),
 			Names:    []string{name}, Cache: filepath.Join(s.dir, "acme"), Box: box}})
 	require.NoError(s, err)
