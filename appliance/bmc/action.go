@@ -70,6 +70,14 @@ func (m *Manager) queueAction(ctx context.Context, id string, kind ActionKind,
 			return &ConflictError{fmt.Sprintf("The server %s is detached: its power and media are not changed until "+
 				"it is attached again.", r.Name)}
 		}
+		first, err := m.controller(tx, r)
+		if err != nil {
+			return err
+		}
+		if first.ID != id {
+			return &ConflictError{fmt.Sprintf("The server %s waits, because the server %s controls the same machine; "+
+				"send the action to %s, or remove one of the two.", r.Name, first.Name, first.Name)}
+		}
 		if err := modify(r); err != nil {
 			return err
 		}

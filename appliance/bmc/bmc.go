@@ -9,6 +9,7 @@
 //
 //	address.go     addresses of BMCs
 //	manager.go     the servers and their desired state
+//	machine.go     servers that are the same machine
 //	action.go      one-time actions
 //	hosts.go       hosts that register after a boot
 //	worker.go      the worker of a server: its next job
@@ -208,6 +209,9 @@ type Server struct {
 	// PasswordRemoved is set while the server waits for its password, which was removed because the
 	// BMC's address or the verification of its certificate changed.
 	PasswordRemoved bool `json:"password_removed,omitempty"`
+	// DuplicateOf is the name of the server that controls the machine instead of this server, which
+	// waits. It is empty if no other server has the same machine.
+	DuplicateOf string `json:"duplicate_of,omitempty"`
 	// CredentialsGood is set after the BMC accepted the current credentials.
 	CredentialsGood bool `json:"credentials_good"`
 }

@@ -129,6 +129,13 @@ func TestReadTable(t *testing.T) {
 			require.ErrorContains(t, rows[i].Err, sentence)
 		}
 	}
+	rows, err = ReadTable(strings.NewReader(
+		"n1,192.0.2.1,root,x,52:54:00:00:00:01\nn2,192.0.2.2,root,x,52-54-00-00-00-01\nn3,192.0.2.1,root,x\n"))
+	require.NoError(t, err)
+	require.NoError(t, rows[0].Err)
+	require.EqualError(t, rows[1].Err,
+		"line 1 is the same machine: both have the boot MAC address 52:54:00:00:00:01")
+	require.EqualError(t, rows[2].Err, "line 1 is the same machine: both have the BMC address 192.0.2.1")
 	for text, sentence := range map[string]string{
 		"":                          "has no rows",
 		"name,address\n":            "has no rows",

@@ -43,6 +43,8 @@ type Manager struct {
 	polls    map[string]RequestLog  // the last successful poll
 	matchers map[string]hostMatcher // servers that were booted -> matcher of their hosts
 
+	machines machines
+
 	sessions  chan struct{} // limits the concurrent sessions
 	scanHosts chan struct{} // requests a scan: a new matcher may match an existing host
 }
@@ -68,8 +70,8 @@ func NewID() string { return uuid.NewString() }
 
 // Ensure sets the desired state of the server with this id. It creates the server if it does not
 // exist. An id consists of lower-case letters, digits and hyphens, such as a UUID. An unchanged
-// desired state has no effect. Invalid requests return *RequestError or *ConflictError. Later
-// errors of the BMC appear in the Error field of the server.
+// desired state has no effect. Invalid requests return *RequestError, *ConflictError or
+// *DuplicateError. Later errors of the BMC appear in the Error field of the server.
 func (m *Manager) Ensure(ctx context.Context, id string, desired Desired) (*Server, error) {
 	return m.updateDesired(ctx, id, true, func(Desired) (Desired, error) { return desired, nil })
 }
@@ -150,6 +152,12 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 				return err
 			}
 		}
+		if desired.machine() != before.machine() {
+			if err := m.checkMachine(tx, id, desired); err != nil {
+				return err
+			}
+			m.machines.set(id, desired.machine())
+		}
 		r.setDesired(desired, before, now)
 		if r.Desired.Password, err = m.options.Secrets.Seal(desired.Password); err != nil {
 			return err
@@ -209,7 +217,8 @@ func (r *row) requirePassword(before Desired, now time.Time) {
 	r.Error = &ErrorStatus{Type: RegistrationError, Message: message, Count: 1, Since: now}
 }
 
-func renameServer(tx *store.Tx, before, name, id string) error {
+// checkName returns a *ConflictError if another server has the name.
+func checkName(tx *store.Tx, name, id string) error {
 	owner := ""
 	if err := serverNames.Keys(tx, name+"\x00", func(key string) error {
 		if _, other, _ := strings.Cut(key, "\x00"); other != id {
@@ -221,6 +230,13 @@ func renameServer(tx *store.Tx, before, name, id string) error {
 	}
 	if owner != "" {
 		return &ConflictError{fmt.Sprintf("A server with the name %s already exists; choose another one.", name)}
+	}
+	return nil
+}
+
+func renameServer(tx *store.Tx, before, name, id string) error {
+	if err := checkName(tx, name, id); err != nil {
+		return err
 	}
 	if before != "" {
 		if err := serverNames.Remove(tx, before+"\x00"+id); err != nil {

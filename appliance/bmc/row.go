@@ -66,6 +66,8 @@ func (r *row) activity() string {
 	switch {
 	case r.State == Deleting:
 		return "It is being removed."
+	case r.DuplicateOf != "":
+		return "It waits, because the server " + r.DuplicateOf + " controls the same machine."
 	case r.PasswordRemoved:
 		return "It waits for the password of its BMC."
 	case r.Error != nil && !r.Error.RetryAt.IsZero():

@@ -16,6 +16,7 @@ type TableRow struct {
 	Desired  Desired `json:"-"`
 	InfraEnv string  `json:"-"` // name or id
 	Err      error   `json:"-"`
+	machine  machine
 }
 
 // The columns of a table without a header.
@@ -82,10 +83,13 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 		line, _ := reader.FieldPos(0)
 		row := readRow(columns, record)
 		row.Line = line
-		if before := names[row.Desired.Name]; before > 0 && row.Err == nil {
-			row.Err = fmt.Errorf("line %d also has the name %s", before, row.Desired.Name)
+		if other := names[row.Desired.Name]; other > 0 && row.Err == nil {
+			row.Err = fmt.Errorf("line %d also has the name %s", other, row.Desired.Name)
 		}
 		names[row.Desired.Name] = line
+		if row.Err == nil {
+			row.Err = row.duplicateOf(rows)
+		}
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
@@ -93,6 +97,16 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 			"."}
 	}
 	return rows, nil
+}
+
+// duplicateOf returns an error if an earlier row is the same machine.
+func (r TableRow) duplicateOf(rows []TableRow) error {
+	for _, other := range rows {
+		if shared := r.machine.shared(other.machine); shared != "" && other.Err == nil {
+			return fmt.Errorf("line %d is the same machine: both have %s", other.Line, shared)
+		}
+	}
+	return nil
 }
 
 // readHeader parses the column names. It returns false if the row is not a header.
@@ -140,7 +154,7 @@ func readRow(columns, record []string) TableRow {
 	}
 	checked, err := d.validated()
 	if err == nil {
-		row.Desired = checked
+		row.Desired, row.machine = checked, checked.machine()
 	}
 	row.Err = errors.Join(row.Err, err)
 	return row

@@ -88,12 +88,18 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 	w.mu.Lock()
 	w.cancel = cancel
 	w.mu.Unlock()
-	r, err := w.m.load(w.id)
+	r, first, err := w.m.loadWithController(w.id)
 	if _, missing := errors.AsType[*NotFoundError](err); missing {
 		return 0, true
 	}
+	if err == nil && (first.ID != r.ID || r.DuplicateOf != "") {
+		wait, err = w.yield(ctx, r, first)
+		if err == nil || errors.Is(err, errSuperseded) {
+			return wait, false
+		}
+	}
 	if err != nil {
-		w.m.log.Error("The server's row could not be read.", "server", w.id, "error", err)
+		w.m.log.Error("The server's row could not be read or written.", "server", w.id, "error", err)
 		return pollInterval, false
 	}
 	j, at := r.nextJob(w.lastSession)
@@ -106,6 +112,33 @@ func (w *worker) runNext(ctx context.Context) (wait time.Duration, gone bool) {
 			redact(done.Error(), ""))
 	}
 	return 0, false
+}
+
+// yield leaves the machine of a server to the server that controls it, or notes that the server
+// controls it again. It returns the time until the next look at the servers.
+func (w *worker) yield(ctx context.Context, r, first *row) (time.Duration, error) {
+	switch {
+	case first.ID == r.ID:
+		return 0, w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
+			r.DuplicateOf = ""
+			if !r.PasswordRemoved {
+				r.Error = nil
+			}
+			r.addEvent(now, false, "MachineControlled", "The server controls its machine again.")
+		})
+	case r.State == Deleting:
+		return 0, w.remove(ctx) // neither its image nor its power belongs to this server
+	case r.DuplicateOf == first.Name:
+		return pollInterval, nil
+	}
+	shared := r.machine().shared(first.machine())
+	return pollInterval, w.updateRow(ctx, r.Generation, func(r *row, now time.Time) {
+		r.DuplicateOf = first.Name
+		r.Error = &ErrorStatus{Type: RegistrationError, Count: 1, Since: now, Message: fmt.Sprintf(
+			"The server %s is the same machine as the server %s, which controls it: both have %s. Remove one of "+
+				"them, or correct its address.", r.Name, first.Name, shared)}
+		r.addEvent(now, true, "RegistrationError", "%s", r.Error.Message)
+	})
 }
 
 // job is the work of one session.
@@ -193,6 +226,22 @@ func (m *Manager) load(id string) (*row, error) {
 		return err
 	})
 	return r, err
+}
+
+// loadWithController returns the row of a server and the row of the server that controls its
+// machine.
+func (m *Manager) loadWithController(id string) (r, first *row, err error) {
+	err = m.options.DB.View(func(tx *store.Tx) error {
+		if r, err = serverRows.Get(tx, id); errors.Is(err, store.ErrNotFound) {
+			return &NotFoundError{id}
+		}
+		if err != nil {
+			return err
+		}
+		first, err = m.controller(tx, r)
+		return err
+	})
+	return r, first, err
 }
 
 // updateRow changes the row of a server. It does nothing if the row's generation has changed.

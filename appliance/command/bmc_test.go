@@ -58,6 +58,9 @@ func TestBMCCommands(t *testing.T) {
 	_, out, _ = landfall("list")
 	require.Regexp(t, `(?m)^n1 +registering +unknown +- +redfish://192.0.2.7`, out)
 	require.Regexp(t, `(?m)^n2 +registering`, out)
+	code, _, errOut = landfall("add", "n3", "redfish://192.0.2.7", "--username", "root", "--password-file", password)
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, errOut, "The server n3 would be the same machine as the server n1")
 	for _, arguments := range [][]string{{"boot", "n1"}, {"power", "soft", "n1"}, {"eject", "n1"}, {"inspect", "n1"},
 		{"show", "n1"}} {
 		code, out, errOut := landfall(arguments...)

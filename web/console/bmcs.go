@@ -26,6 +26,8 @@ type BMCs interface {
 	Find(idOrName string) (*bmc.Server, error)
 	// Ensure creates a server; its infra-env must exist.
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
+	// Check returns the error of adding a server, without adding it.
+	Check(desired bmc.Desired) error
 	Change(ctx context.Context, id string, password *string,
 		alter func(bmc.Desired) (bmc.Desired, error)) (*bmc.Server, error)
 	Remove(ctx context.Context, id string, powerOff bool) error
@@ -181,18 +183,10 @@ func (b bmcServers) importTable(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	known, err := b.Servers()
-	if err != nil {
-		return err
-	}
-	taken := map[string]bool{}
-	for _, server := range known {
-		taken[server.Name] = true
-	}
 	imported := &BMCImport{Rows: []BMCImportRow{}}
 	for _, row := range rows {
 		result := BMCImportRow{Line: row.Line, Name: row.Desired.Name}
-		if result.ID, err = b.importRow(c.Request().Context(), row, taken[row.Desired.Name], dry); err != nil {
+		if result.ID, err = b.importRow(c.Request().Context(), row, dry); err != nil {
 			result.Error = err.Error()
 			imported.Failed++
 		} else {
@@ -203,17 +197,16 @@ func (b bmcServers) importTable(c echo.Context) error {
 	return answer(c, imported, nil)
 }
 
-func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, taken, dry bool) (string, error) {
+func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, dry bool) (string, error) {
 	if row.Err != nil {
 		return "", row.Err
 	}
-	if taken {
-		return "", &bmc.ConflictError{Reason: "A server with the name " + row.Desired.Name +
-			" already exists; change or remove it."}
-	}
 	var err error
-	if row.Desired.InfraEnvID, err = b.InfraEnv(row.InfraEnv); err != nil || dry {
+	if row.Desired.InfraEnvID, err = b.InfraEnv(row.InfraEnv); err != nil {
 		return "", err
+	}
+	if dry {
+		return "", b.Check(row.Desired)
 	}
 	server, err := b.Ensure(ctx, bmc.NewID(), row.Desired)
 	if err != nil {

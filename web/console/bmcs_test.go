@@ -87,6 +87,10 @@ func TestServers_invalidRequests(t *testing.T) {
 		sentence           string
 	}{
 		{http.MethodPost, "", bmcBody, http.StatusConflict, "A server with the name n1 already exists"},
+		{http.MethodPost, "", strings.Replace(bmcBody, `"n1"`, `"n2"`, 1), http.StatusConflict,
+			"The server n2 would be the same machine as the server n1"},
+		{http.MethodPatch, "/away", `{"address": "redfish://192.0.2.7"}`, http.StatusConflict,
+			"The server away would be the same machine as the server n1"},
 		{http.MethodPost, "", `{}`, http.StatusBadRequest, "The name \\\"\\\" of the server is invalid"},
 		{http.MethodPost, "", `{"nmae": "n1"}`, http.StatusBadRequest, "unknown field"},
 		{http.MethodPost, "", strings.Replace(bmcBody, "redfish:", "ipmi:", 1), http.StatusBadRequest,
@@ -136,4 +140,17 @@ func TestServers_importTable(t *testing.T) {
 	require.Equal(t, 5, imported.Rows[3].Line)
 	require.Contains(t, imported.Rows[3].Error, "address is empty")
 	require.Equal(t, http.StatusOK, send(http.MethodGet, "/n2", "").Code)
+}
+
+func TestServers_importSameMachine(t *testing.T) {
+	_, send := newBMCSite(t)
+	require.Equal(t, http.StatusCreated, send(http.MethodPost, "", bmcBody).Code)
+	for _, query := range []string{"?dry_run=true", ""} {
+		var imported BMCImport
+		require.NoError(t, json.Unmarshal(send(http.MethodPost, "/import"+query,
+			"n2,192.0.2.7,root,x\n").Body.Bytes(), &imported))
+		require.Equal(t, 1, imported.Failed)
+		require.Contains(t, imported.Rows[0].Error, "The server n2 would be the same machine as the server n1")
+	}
+	require.Equal(t, http.StatusNotFound, send(http.MethodGet, "/n2", "").Code)
 }

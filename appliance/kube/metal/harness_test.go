@@ -41,6 +41,11 @@ func (r *fakeServers) Ensure(_ context.Context, id string, desired bmc.Desired) 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, other := range r.servers {
+		if other.ID != id && other.Address == desired.Address {
+			return nil, &bmc.DuplicateError{Name: desired.Name, Other: other.Name, Shared: "the BMC address"}
+		}
+	}
 	server := r.servers[id]
 	if server == nil {
 		server = &bmc.Server{ID: id, State: bmc.Registering}

@@ -300,11 +300,19 @@ func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, e
 	if errors.As(err, &refused) {
 		return c.refuse(id, refused.Reason), nil
 	}
+	var duplicate *bmc.DuplicateError
+	if errors.As(err, &duplicate) {
+		s.requeue(duplicateInterval) // until the other server is removed
+		return c.refuse(id, duplicate.Error()), nil
+	}
 	if err == nil && wanted.hardPowerOff {
 		_, err = c.Servers.RequestAction(ctx, id, bmc.ActionPowerOff)
 	}
 	return c.refuse(id, ""), err
 }
+
+// duplicateInterval is the time between two requests for a server whose machine another server has.
+const duplicateInterval = time.Minute
 
 // dropHost removes a deleted host from memory. It also removes the server if that still exists,
 // because a user removed the finalizer of the host.

@@ -159,3 +159,31 @@ func TestHost_deletion(t *testing.T) {
 	require.Nil(t, s.host())
 	require.Empty(t, find[unstructured.Unstructured](s, objects.Secrets, "bmc").GetFinalizers())
 }
+
+// Two BareMetalHosts of one machine would switch it off against each other.
+func TestHost_sameMachine(t *testing.T) {
+	s := provisioned(t)
+	first := s.host()
+	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Name = "node1" }))
+	second := find[metal3.BareMetalHost](s, objects.BareMetalHosts, "node1")
+	require.Equal(t, metal3.RegistrationError, second.Status.ErrorType)
+	require.Contains(t, second.Status.ErrorMessage,
+		"The server site/node1 would be the same machine as the server site/node0")
+	require.Equal(t, metal3.StateRegistering, second.Status.Provisioning.State)
+	s.delete(objects.BareMetalHosts, "node1")
+	require.Nil(t, find[metal3.BareMetalHost](s, objects.BareMetalHosts, "node1"))
+	require.Empty(t, s.servers.removed, "the deletion of the second host changes no server")
+	require.Equal(t, first.Status.PoweredOn, s.host().Status.PoweredOn)
+
+	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Name = "node1" }))
+	s.delete(objects.BareMetalHosts, "node0")
+	s.servers.mu.Lock()
+	delete(s.servers.servers, string(first.UID))
+	s.servers.mu.Unlock()
+	s.servers.changed(string(first.UID))
+	s.waitIdle()
+	s.clock.Advance(time.Minute)
+	s.waitIdle()
+	second = find[metal3.BareMetalHost](s, objects.BareMetalHosts, "node1")
+	require.Empty(t, second.Status.ErrorMessage, "the first is gone")
+}
