@@ -10,9 +10,19 @@ import (
 
 // Boot boots a server from the image of an infra-env, even if it was booted from that image before.
 // An empty id selects the infra-env that is assigned to the server. The boot becomes part of the
-// desired state.
-func (m *Manager) Boot(ctx context.Context, id, infraEnvID string) (*Server, error) {
-	return m.queueAction(ctx, id, ActionBoot, func(r *row) error {
+// desired state. Without force, it returns a *RunningHostError if the server's host is being
+// installed or is installed.
+func (m *Manager) Boot(ctx context.Context, id, infraEnvID string, force bool) (*Server, error) {
+	if !force {
+		r, err := m.load(id)
+		if err == nil {
+			err = m.checkRunningHost(r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m.queueAction(ctx, id, Action{Kind: ActionBoot, Force: force}, func(r *row) error {
 		if infraEnvID != "" {
 			r.InfraEnvID, r.ImageURL = infraEnvID, ""
 		}
@@ -36,7 +46,7 @@ func (m *Manager) Boot(ctx context.Context, id, infraEnvID string) (*Server, err
 func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind) (*Server, error) {
 	switch kind {
 	case ActionBoot:
-		return m.Boot(ctx, id, "")
+		return m.Boot(ctx, id, "", false)
 	case ActionPowerOn, ActionPowerOff, ActionShutdown, ActionReset, ActionEject, ActionInspect:
 	default:
 		return nil, &RequestError{"action",
@@ -44,7 +54,7 @@ func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind)
 				kind, ActionBoot, ActionPowerOn, ActionPowerOff, ActionShutdown, ActionReset, ActionEject,
 				ActionInspect)}
 	}
-	return m.queueAction(ctx, id, kind, func(r *row) error {
+	return m.queueAction(ctx, id, Action{Kind: kind}, func(r *row) error {
 		off := kind == ActionPowerOff || kind == ActionShutdown
 		if r.Online != nil && (off && *r.Online || kind == ActionPowerOn && !*r.Online) {
 			return &ConflictError{fmt.Sprintf("The power of the server %s is controlled by its %s; change it there.",
@@ -54,8 +64,9 @@ func (m *Manager) RequestAction(ctx context.Context, id string, kind ActionKind)
 	})
 }
 
-func (m *Manager) queueAction(ctx context.Context, id string, kind ActionKind,
+func (m *Manager) queueAction(ctx context.Context, id string, action Action,
 	modify func(*row) error) (*Server, error) {
+	kind := action.Kind
 	var server *Server
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err := serverRows.Get(tx, id)
@@ -86,12 +97,13 @@ func (m *Manager) queueAction(ctx context.Context, id string, kind ActionKind,
 			r.State = Available
 			r.addEvent(now, true, "ProvisioningBroken", "The boot from the image was canceled by the action %q.", kind)
 		}
-		r.Pending = &Action{Kind: kind, At: now}
+		action.At = now
+		r.Pending = &action
 		if r.Error != nil {
 			r.Error.RetryAt = now
 		}
 		r.Generation++
-		server = m.withLastContact(r.server())
+		server = m.withLastContact(r.server(now))
 		return serverRows.Put(tx, id, r)
 	})
 	if err != nil {

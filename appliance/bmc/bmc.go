@@ -12,6 +12,7 @@
 //	machine.go     servers that are the same machine
 //	action.go      one-time actions
 //	hosts.go       hosts that register after a boot
+//	runninghost.go hosts that a boot would end
 //	worker.go      the worker of a server: its next job
 //	jobresult.go   results of jobs
 //	boot.go        the boot sequence
@@ -26,6 +27,7 @@
 package bmc
 
 import (
+	"strings"
 	"time"
 )
 
@@ -139,6 +141,18 @@ type System struct {
 	Processors   int      `json:"processors,omitempty"`
 }
 
+// Title returns the manufacturer, the model and the serial number, as far as the BMC reports them.
+func (s *System) Title() string {
+	title := strings.TrimSpace(s.Manufacturer + " " + s.Model)
+	if title == "" {
+		title = "unknown model"
+	}
+	if s.SerialNumber != "" {
+		title += ", serial number " + s.SerialNumber
+	}
+	return title
+}
+
 // Media is the content of the server's virtual media device.
 type Media struct {
 	Device   string    `json:"slot"` // path of the device's resource
@@ -234,4 +248,6 @@ const (
 type Action struct {
 	Kind ActionKind `json:"kind"`
 	At   time.Time  `json:"at"`
+	// Force boots a server even if its host is being installed or is installed.
+	Force bool `json:"force,omitempty"`
 }

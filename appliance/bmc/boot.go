@@ -1,6 +1,9 @@
 package bmc
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // step is a step of the boot sequence. Every step can be repeated: a step that a crash interrupted
 // runs again.
@@ -116,13 +119,13 @@ func (s *session) ejectMedia(ctx context.Context) error {
 	if err := s.ejectAll(ctx, devices); err != nil {
 		return s.explain(ProvisioningError, "eject the image", err)
 	}
-	if s.system.text("Boot", "BootSourceOverrideEnabled") == "Continuous" {
-		if err := s.setBoot(ctx, "None", ""); err != nil {
-			s.addEvent(true, "BootOverride", "The boot override could not be cleared: %s",
-				redact(err.Error(), s.password))
-		}
+	further := map[string]any{}
+	if s.address.HTTPBoot && s.system.text("Boot", httpBootURI) != "" {
+		further[httpBootURI] = nil
 	}
-	s.clearHTTPBoot(ctx)
+	if len(further) > 0 || s.system.text("Boot", "BootSourceOverrideEnabled") == "Continuous" {
+		s.clearOverride(ctx, further)
+	}
 	return nil
 }
 
@@ -132,9 +135,11 @@ func (s *session) restartFromDisk(ctx context.Context) error {
 	if err := s.ejectMedia(ctx); err != nil {
 		return err
 	}
-	if err := s.override(ctx, "Hdd", ""); err != nil {
-		s.addEvent(true, "BootOverride", "The BMC rejects a boot override to the disk: %s",
-			redact(err.Error(), s.password))
+	if !s.allowsTarget("Hdd") {
+		s.addEvent(true, "BootOverride", "The BMC allows no boot override to the disk, only to %s.",
+			strings.Join(s.bootTargets(), ", "))
+	} else if err := s.override(ctx, "Hdd", ""); err != nil {
+		s.addEvent(true, "BootOverride", "The BMC rejects a boot override to the disk; it reports: %q.", s.report(err))
 	}
 	return s.explain(PowerManagementError, "restart the server", s.restart(ctx))
 }

@@ -21,7 +21,7 @@ func TestBoot_everyVendor(t *testing.T) {
 			require.Equal(t, profile.Model, server.System.Model)
 			require.Equal(t, PowerOn, server.Power)
 
-			_, err = s.manager.Boot(context.Background(), "n1", "")
+			_, err = s.manager.Boot(context.Background(), "n1", "", false)
 			require.NoError(t, err)
 			server = s.await("n1", provisioned)
 			require.Nil(t, server.Error)

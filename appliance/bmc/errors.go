@@ -36,9 +36,10 @@ func (e *Error) Unwrap() error { return e.Err }
 type failure struct {
 	method, path string
 	plain        bool // the messages are the text of an answer without Redfish's messages
+	notJSON      bool // a successful response is not a JSON object, such as a web page
 	status       int  // 0 if there was no response
 	messages     []message
-	err          error // set if there was no response
+	err          error // set if there was no response or no JSON
 }
 
 // message is a message of a Redfish error or task (DSP0266, "Error responses").
@@ -50,13 +51,16 @@ func (f *failure) Error() string {
 		return fmt.Sprintf("%s %s: %v", f.method, f.path, f.err)
 	}
 	detail := f.text()
-	if detail == "" {
+	switch {
+	case f.notJSON:
+		detail = "the response is not a JSON object"
+	case detail == "":
 		detail = http.StatusText(f.status)
 	}
 	return fmt.Sprintf("%s %s returned %d: %s", f.method, f.path, f.status, detail)
 }
 
-// Unwrap returns the reason why there was no response.
+// Unwrap returns the reason why there was no response, or no JSON.
 func (f *failure) Unwrap() error { return f.err }
 
 // text returns the messages of the BMC, shortened to 300 characters.
@@ -186,7 +190,7 @@ func readFailure(method, path string, status int, body []byte) *failure {
 	}
 	f.messages = readMessages(whole, "@Message.ExtendedInfo")
 	if first := (message{id: whole.text("code"), text: whole.text("message")}); first.text != "" &&
-		(len(f.messages) == 0 || !strings.HasSuffix(first.id, "GeneralError") && !strings.HasSuffix(first.id,
+		(f.text() == "" || !strings.HasSuffix(first.id, "GeneralError") && !strings.HasSuffix(first.id,
 			"ExtendedInfo")) {
 		f.messages = append(f.messages, first)
 	}
@@ -243,6 +247,10 @@ func (s *session) explain(kind ErrorType, activity string, err error) error {
 		detail = `; it reports: "` + text + `"`
 	}
 	switch {
+	case f.notJSON:
+		result.Message = fmt.Sprintf("%s does not respond as a Redfish service: its response to %s (status %d) is not "+
+			"JSON, so we can't %s; check the address and the port, which may be those of a web page.", subject, f.path,
+			f.status, activity)
 	case f.sessionsFull():
 		result.Message = fmt.Sprintf("%s has no free session%s, so we can't %s; close sessions in its web page, or "+
 			"wait "+
@@ -310,8 +318,9 @@ func (s *session) explainNoResponse(subject, activity string, err error) string 
 		return fmt.Sprintf("%s can't be reached, because its name %s is not found in DNS; correct that, or use its IP "+
 			"address.", subject, dns.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("%s refuses connections, so we can't %s; check that it has power and that Redfish (https) "+
-			"is enabled.", subject, activity)
+		scheme, _, _ := strings.Cut(s.address.URL, ":")
+		return fmt.Sprintf("%s refuses connections, so we can't %s; check that it has power and that Redfish (%s) "+
+			"is enabled.", subject, activity, scheme)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("%s did not respond in time to the request to %s; check that it has power and is "+
 			"reachable from "+

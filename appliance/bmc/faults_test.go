@@ -41,6 +41,7 @@ var faultResults = map[redfish.Fault]string{
 	redfish.SeveralSystems: "register:has several systems (",
 	redfish.NoSystems:      "register:has no bootable system",
 	redfish.NotRedfish:     "register:has no /redfish/v1/",
+	redfish.WebPage:        "register:its response to /redfish/v1/ (status 200) is not JSON",
 	redfish.SelfSigned:     "register:has a certificate that is not trusted, such as a self-signed one",
 	redfish.Expired:        "register:has a certificate that is not valid now",
 }
@@ -73,7 +74,7 @@ func TestFaults(t *testing.T) {
 		d.Name, d.SkipVerify = p.name, strings.HasSuffix(p.name, string(redfish.TLS12))
 		_, err := s.manager.Ensure(ctx, id, d)
 		require.NoError(t, err)
-		_, err = s.manager.Boot(ctx, id, "")
+		_, err = s.manager.Boot(ctx, id, "", false)
 		require.NoError(t, err)
 	}
 	left := len(tests)

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,6 +84,11 @@ func (s *testSite) open(dir string) (stop func()) {
 
 // ImageURL implements Site.
 func (s *testSite) ImageURL(context.Context, string, string) (string, error) { return s.image, nil }
+
+// ClusterName implements Site.
+func (s *testSite) ClusterName(id string) (string, error) {
+	return strings.TrimPrefix(id, "id of "), nil
+}
 
 // Hosts implements Site.
 func (s *testSite) Hosts(fn func(Host) error) error {

@@ -128,7 +128,16 @@ func (m *Manager) updateMatcher(id string, r *row) bool {
 	if r == nil || r.Booted == nil || r.State == Deleting {
 		return false
 	}
-	matcher := hostMatcher{host: r.Booted.Host}
+	m.matchers[id] = r.matcher()
+	return !before
+}
+
+// matcher returns the matcher of a server's host.
+func (r *row) matcher() hostMatcher {
+	matcher := hostMatcher{}
+	if r.Booted != nil {
+		matcher.host = r.Booted.Host
+	}
 	if r.BootMAC != "" {
 		matcher.macs = append(matcher.macs, r.BootMAC)
 	}
@@ -136,8 +145,7 @@ func (m *Manager) updateMatcher(id string, r *row) bool {
 		matcher.macs = append(matcher.macs, r.System.MACs...)
 		matcher.serial = strings.ToLower(r.System.SerialNumber)
 	}
-	m.matchers[id] = matcher
-	return !before
+	return matcher
 }
 
 // hostMatcher identifies the host of a server that was booted.

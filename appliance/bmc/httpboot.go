@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -22,9 +21,8 @@ const (
 // bootByHTTP boots the session's image without virtual media. It returns false if the firmware does
 // not support this. It then adds an event that virtual media is used instead.
 func (s *session) bootByHTTP(ctx context.Context, from step, begin func(step) error) (bool, error) {
-	allowed := s.system.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
-	if len(allowed) > 0 && !slices.Contains(allowed, httpBootTarget) {
-		s.reportVirtualMediaUsed(fmt.Sprintf("its boot sources are %s", strings.Join(allowed, ", ")))
+	if !s.allowsTarget(httpBootTarget) {
+		s.reportVirtualMediaUsed(fmt.Sprintf("its boot sources are %s", strings.Join(s.bootTargets(), ", ")))
 		return false, nil
 	}
 	if from == stepOn && s.system.text("Boot", httpBootURI) == s.image {
@@ -81,17 +79,4 @@ func (s *session) reportVirtualMediaUsed(reason string) {
 	s.addEvent(true, "VirtualMediaUsed",
 		"The firmware of the server does not support UEFI HTTP boot by Redfish (%s); virtual media is "+
 			"used instead.", reason)
-}
-
-// clearHTTPBoot clears the image's URL if the BMC allows it. The URL is not needed after the boot.
-func (s *session) clearHTTPBoot(ctx context.Context) {
-	if !s.address.HTTPBoot || s.system.text("Boot", httpBootURI) == "" {
-		return
-	}
-	boot := map[string]any{"BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled",
-		httpBootURI: nil}
-	if err := s.writeBoot(ctx, boot, "UEFI"); err != nil {
-		s.addEvent(true, "BootOverride", "The URL for UEFI HTTP boot could not be cleared: %s",
-			redact(err.Error(), s.password))
-	}
 }

@@ -116,6 +116,21 @@ func (s *InfraEnvs) Host(ref HostRef) (Host, bool, error) {
 	return described, ok, nil
 }
 
+// ClusterName implements Site.
+func (s *InfraEnvs) ClusterName(id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	cluster, err := s.engine.Cluster(id)
+	if fault.KindOf(err) == fault.NotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return cluster.Name, nil
+}
+
 // host describes a host. It returns false if the agent has not reported the inventory yet.
 func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 	inventory, err := s.engine.HostHardware(host.InfraEnvID.String(), host.ID.String())
@@ -124,8 +139,12 @@ func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
 	}
 	described := Host{
 		HostRef:    HostRef{InfraEnvID: host.InfraEnvID.String(), ID: host.ID.String()},
+		Name:       host.RequestedHostname,
 		Status:     conv.Value(host.Status),
 		Registered: time.Time(host.RegisteredAt),
+	}
+	if host.ClusterID != nil {
+		described.ClusterID = host.ClusterID.String()
 	}
 	if created := time.Time(host.CreatedAt); created.After(described.Registered) {
 		described.Registered = created

@@ -131,8 +131,7 @@ func (r *row) setRegistered(now time.Time) {
 			r.Operations.Register.Start = now
 		}
 		r.addEvent(now, false, "BMCAccessValidated", "Verified access to BMC")
-		r.addEvent(now, false, "Registered", "Registered new host: %s %s, serial number %s", r.System.Manufacturer,
-			r.System.Model, r.System.SerialNumber)
+		r.addEvent(now, false, "Registered", "Registered new host: %s", r.System.Title())
 	}
 	r.CredentialsGood = true
 	if r.State == Registering {

@@ -91,7 +91,7 @@ func TestMachine_storedTwice(t *testing.T) {
 	b := s.startBMC("generic")
 	s.ensure(b, nil)
 	s.await("n1", available)
-	_, err := s.manager.Boot(bg, "n1", "")
+	_, err := s.manager.Boot(bg, "n1", "", false)
 	require.NoError(t, err)
 	s.await("n1", provisioned)
 	s.storeDuplicate()

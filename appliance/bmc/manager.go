@@ -143,7 +143,7 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 		if desired, err = desired.checked(create || before.Password == "" && !r.PasswordRemoved); err != nil {
 			return err
 		}
-		server = r.server()
+		server = r.server(now)
 		if desired.equal(before) {
 			return nil
 		}
@@ -162,7 +162,7 @@ func (m *Manager) updateDesired(ctx context.Context, id string, create bool, mod
 		if r.Desired.Password, err = m.options.Secrets.Seal(desired.Password); err != nil {
 			return err
 		}
-		server, changed = r.server(), true
+		server, changed = r.server(now), true
 		return serverRows.Put(tx, id, r)
 	})
 	if err != nil {
@@ -257,7 +257,7 @@ func (m *Manager) Server(id string) (*Server, error) {
 		if err != nil {
 			return err
 		}
-		server = m.withLastContact(r.server())
+		server = m.withLastContact(r.server(m.now()))
 		return nil
 	})
 	return server, err
@@ -287,7 +287,7 @@ func (m *Manager) Servers() ([]*Server, error) {
 			if err != nil {
 				return err
 			}
-			servers = append(servers, m.withLastContact(r.server()))
+			servers = append(servers, m.withLastContact(r.server(m.now())))
 			return nil
 		})
 	})

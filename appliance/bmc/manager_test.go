@@ -35,7 +35,7 @@ func (s *testSite) ensure(b *redfish.BMC, alter func(*Desired)) *Server {
 func (s *testSite) boot(b *redfish.BMC, host Host) *Server {
 	s.t.Helper()
 	s.ensure(b, nil)
-	_, err := s.manager.Boot(bg, "n1", "")
+	_, err := s.manager.Boot(bg, "n1", "", false)
 	require.NoError(s.t, err)
 	s.await("n1", provisioned)
 	host.HostRef, host.MACs, host.Registered = HostRef{infraEnv, "h1"}, []string{"52:54:00:00:00:07"}, s.clock.Now()
@@ -111,7 +111,7 @@ func TestBoot_agentDoesNotRegister(t *testing.T) {
 	s.ensure(b, nil)
 	s.setHost(Host{HostRef: HostRef{infraEnv, "h0"}, MACs: []string{"52:54:00:00:00:07"}, Registered: s.clock.Now(),
 		Status: models.HostStatusKnown})
-	_, err := s.manager.Boot(bg, "n1", "")
+	_, err := s.manager.Boot(bg, "n1", "", false)
 	require.NoError(t, err)
 	server := s.await("n1", failed)
 	require.Equal(t, ProvisioningError, server.Error.Type)
@@ -131,7 +131,7 @@ func TestBoot_resumesAfterRestart(t *testing.T) {
 			b := s.startBMC("hpe-ilo6")
 			s.ensure(b, nil)
 			s.await("n1", available)
-			_, err := s.manager.Boot(bg, "n1", "")
+			_, err := s.manager.Boot(bg, "n1", "", false)
 			require.NoError(t, err)
 			for range 4 {
 				<-time.After(time.Duration(rand.IntN(12)) * time.Millisecond)
@@ -180,7 +180,7 @@ func TestEnsure_desiredStateOfOwner(t *testing.T) {
 
 	_, err := s.manager.RequestAction(bg, "n1", ActionPowerOn)
 	require.ErrorContains(t, err, "is controlled by its BareMetalHost site/n1")
-	_, err = s.manager.Boot(bg, "n1", "")
+	_, err = s.manager.Boot(bg, "n1", "", false)
 	require.ErrorContains(t, err, "requires it to be off")
 }
 
@@ -227,7 +227,7 @@ func TestRemove_ejectsAndPowersOff(t *testing.T) {
 	b := s.startBMC("supermicro-x12")
 	s.boot(b, Host{Status: models.HostStatusKnown})
 	require.NoError(t, s.manager.Remove(bg, "n1", true))
-	_, err := s.manager.Boot(bg, "n1", "")
+	_, err := s.manager.Boot(bg, "n1", "", false)
 	require.Error(t, err)
 	s.awaitGone("n1")
 	require.Equal(t, "Off", b.Power())
@@ -285,7 +285,7 @@ func TestActions(t *testing.T) {
 	_, err = s.manager.RequestAction(bg, "n2", ActionReset)
 	require.ErrorContains(t, err, "There is no BMC n2")
 	s.ensure(b, func(d *Desired) { d.InfraEnvID = "" })
-	_, err = s.manager.Boot(bg, "n1", "")
+	_, err = s.manager.Boot(bg, "n1", "", false)
 	require.ErrorContains(t, err, "The server n1 has no image to boot")
 }
 
@@ -294,7 +294,7 @@ func TestActions_newActionCancelsBoot(t *testing.T) {
 	b := s.startBMC("generic", redfish.PowerStuck)
 	s.ensure(b, nil)
 	s.await("n1", available)
-	_, err := s.manager.Boot(bg, "n1", "")
+	_, err := s.manager.Boot(bg, "n1", "", false)
 	require.NoError(t, err)
 	s.await("n1", func(server *Server) bool { return server.State == Provisioning })
 	_, err = s.manager.RequestAction(bg, "n1", ActionPowerOn)

@@ -31,7 +31,7 @@ func TestPassword_removedWithTheAddress(t *testing.T) {
 	require.True(t, server.PasswordRemoved)
 	require.Contains(t, server.Error.Message, "enter the password again")
 	require.Equal(t, "It waits for the password of its BMC.", server.Activity)
-	_, err = s.manager.Boot(bg, "n1", "")
+	_, err = s.manager.Boot(bg, "n1", "", false)
 	require.NoError(t, err)
 	server, err = s.manager.Change(bg, "n1", nil, func(d Desired) (Desired, error) {
 		d.BootMode = "UEFI"

@@ -3,6 +3,7 @@ package bmc
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -240,6 +241,45 @@ func (s *session) override(ctx context.Context, target, mode string) error {
 	return s.retryDuringPOST(ctx, func() error { return s.setBoot(ctx, target, mode) })
 }
 
+// bootTargets returns the boot sources that the BMC allows, or nil if it does not list them.
+func (s *session) bootTargets() []string {
+	return s.system.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
+}
+
+// allowsTarget reports whether the BMC allows a boot source. A BMC without a list may allow it.
+func (s *session) allowsTarget(target string) bool {
+	allowed := s.bootTargets()
+	return len(allowed) == 0 || slices.Contains(allowed, target)
+}
+
+// clearOverride disables the boot override, which the BMC would otherwise use at the next boot, and
+// sets further properties of Boot. A BMC that does not allow None gets its disk as boot source.
+func (s *session) clearOverride(ctx context.Context, further map[string]any) {
+	target := "None"
+	if !s.allowsTarget(target) {
+		target = "Hdd"
+	}
+	if !s.allowsTarget(target) {
+		s.addEvent(true, "BootOverride", "The boot override stays, because the BMC allows only %s as boot sources.",
+			strings.Join(s.bootTargets(), ", "))
+		return
+	}
+	boot := map[string]any{"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": "Disabled"}
+	maps.Copy(boot, further)
+	err := s.writeBoot(ctx, boot, firstNonEmpty(s.system.text("Boot", "BootSourceOverrideMode"), "UEFI"))
+	if err != nil {
+		s.addEvent(true, "BootOverride", "The BMC does not clear the boot override; it reports: %q.", s.report(err))
+	}
+}
+
+// report returns what a BMC reported about a failed request, without secrets.
+func (s *session) report(err error) string {
+	if f, ok := asFailure(err); ok && f.text() != "" {
+		return redact(f.text(), s.password)
+	}
+	return redact(err.Error(), s.password)
+}
+
 // retryDuringPOST retries a change while the firmware's self-test rejects it.
 func (s *session) retryDuringPOST(ctx context.Context, set func() error) error {
 	delays := newBackoff(overrideDelay, maxOverrideDelay)
@@ -261,9 +301,6 @@ func (s *session) retryDuringPOST(ctx context.Context, set func() error) error {
 func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	present := s.system.text("Boot", "BootSourceOverrideMode")
 	boot := map[string]any{"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": "Once"}
-	if target == "None" {
-		boot["BootSourceOverrideEnabled"] = "Disabled"
-	}
 	wanted := map[string]string{"UEFI": "UEFI", "UEFISecureBoot": "UEFI", "legacy": "Legacy"}[mode]
 	if wanted != "" && present != "" && wanted != present {
 		boot["BootSourceOverrideMode"] = wanted
@@ -289,7 +326,7 @@ func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode strin
 			return nil
 		}
 	}
-	if f.mentions("BootSourceOverrideEnabled") && boot["BootSourceOverrideTarget"] != "None" {
+	if f.mentions("BootSourceOverrideEnabled") && boot["BootSourceOverrideEnabled"] == "Once" {
 		if s.patch(ctx, s.system, map[string]any{"Boot": mapsWith(boot, "BootSourceOverrideEnabled",
 			"Continuous")}) == nil {
 			s.addEvent(true, "BootOverride",

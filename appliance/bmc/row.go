@@ -36,14 +36,20 @@ type row struct {
 	PowerOff bool `json:"power_off,omitempty"` // power the server off before it is removed
 }
 
-// addEvent adds an event to the history and drops the oldest events above the limit.
+// addEvent adds an event to the history and drops the oldest events above the limit. It adds a
+// warning once while only warnings follow: a job that fails repeatedly may have several.
 func (r *row) addEvent(now time.Time, warning bool, reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
+	for i := len(r.History) - 1; i >= 0; i-- {
+		if r.History[i].Message == message {
+			return // an attempt failed like an earlier one
+		}
+		if !warning || !r.History[i].Warning {
+			break
+		}
+	}
 	if n := len(r.History); n > 0 {
 		last := r.History[n-1]
-		if last.Message == message {
-			return
-		}
 		if !now.After(last.At) { // clients read the events after the time of their last event
 			now = last.At.Add(1)
 		}
@@ -55,14 +61,14 @@ func (r *row) addEvent(now time.Time, warning bool, reason, format string, args 
 }
 
 // server returns the public form of a row.
-func (r *row) server() *Server {
+func (r *row) server(now time.Time) *Server {
 	server := r.Server
-	server.Password, server.Activity = "", r.activity()
+	server.Password, server.Activity = "", r.activity(now)
 	return &server
 }
 
 // activity describes the current or the next operation.
-func (r *row) activity() string {
+func (r *row) activity(now time.Time) string {
 	switch {
 	case r.State == Deleting:
 		return "It is being removed."
@@ -70,7 +76,7 @@ func (r *row) activity() string {
 		return "It waits, because the server " + r.DuplicateOf + " controls the same machine."
 	case r.PasswordRemoved:
 		return "It waits for the password of its BMC."
-	case r.Error != nil && !r.Error.RetryAt.IsZero():
+	case r.Error != nil && r.Error.RetryAt.After(now):
 		return "The next attempt is at " + r.Error.RetryAt.Format(time.TimeOnly) + " UTC."
 	case r.System == nil, !r.CredentialsGood:
 		return "Its BMC is being inspected."
@@ -86,6 +92,8 @@ func (r *row) activity() string {
 		return "The image is ejected at " + r.EjectAt.Format(time.TimeOnly) + " UTC, because " + r.EjectReason + "."
 	case r.State == Provisioned && r.Booted != nil && r.Booted.Host == nil && r.Error == nil:
 		return "It was powered on with the image; its agent has not registered yet."
+	case r.Error != nil && !r.Error.RetryAt.IsZero():
+		return "The next attempt is running."
 	}
 	return ""
 }

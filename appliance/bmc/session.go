@@ -142,8 +142,14 @@ func (s *session) logout(ctx context.Context) {
 
 // failureOf returns the failure of a request, taken from the last response.
 func (s *session) failureOf(method, path string, err error) *failure {
-	if last := s.recorder.response; last.status >= http.StatusBadRequest {
+	last := s.recorder.response
+	if last.status >= http.StatusBadRequest {
 		return readFailure(last.method, last.path, last.status, last.body)
+	}
+	if last.status > 0 {
+		if _, unreadable := decodeObject(last.body); unreadable != nil {
+			return &failure{method: last.method, path: last.path, status: last.status, notJSON: true, err: err}
+		}
 	}
 	return &failure{method: method, path: path, err: err}
 }
@@ -233,8 +239,7 @@ func (s *session) get(ctx context.Context, path string) (*resource, error) {
 	}
 	fields, err := decodeObject(answer.body)
 	if err != nil {
-		return nil, &failure{method: http.MethodGet, path: path, status: answer.status,
-			messages: []message{{text: "the response is not a JSON object"}}}
+		return nil, &failure{method: http.MethodGet, path: path, status: answer.status, notJSON: true, err: err}
 	}
 	etag := fields.text("@odata.etag")
 	if etag == "" {

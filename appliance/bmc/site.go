@@ -22,11 +22,15 @@ type Site interface {
 	// Host returns a host. It returns false if the host does not exist or has not reported its
 	// hardware.
 	Host(ref HostRef) (Host, bool, error)
+	// ClusterName returns the name of a cluster, or "" if it does not exist.
+	ClusterName(id string) (string, error)
 }
 
 // Host is the part of a registered host that the manager uses.
 type Host struct {
 	HostRef
+	Name         string
+	ClusterID    string   // "" if the host has no cluster
 	MACs         []string // lower case
 	SerialNumber string
 	Registered   time.Time        // time of the last registration

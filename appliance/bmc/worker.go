@@ -403,7 +403,7 @@ func (w *worker) register(ctx context.Context, s *session, result *jobResult) er
 		w.m.now().Sub(at).Abs() > maxClockSkew {
 		s.addEvent(true, "ClockWrong",
 			"The BMC's clock shows %s; set it, or the BMC may treat certificates as expired.",
-			at.Format(time.RFC3339))
+			at.Format(time.DateOnly))
 	}
 	return w.inspectMedia(ctx, s, result)
 }
@@ -427,6 +427,11 @@ func (w *worker) inspectMedia(ctx context.Context, s *session, result *jobResult
 
 // boot determines the image and runs the boot sequence. It saves each step before running it.
 func (w *worker) boot(ctx context.Context, s *session, r *row, result *jobResult) error {
+	if r.Step == "" && (r.Pending == nil || !r.Pending.Force) {
+		if err := w.m.checkRunningHost(r); err != nil {
+			return &Error{Type: ProvisioningError, Err: err, Message: err.Error()}
+		}
+	}
 	image := r.ImageURL
 	if image == "" {
 		reader := s.address.URL

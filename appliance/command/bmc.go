@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -167,7 +168,7 @@ func writeServer(out io.Writer, server *bmc.Server) error {
 	line("Media", mediaText(server.Media))
 	line("Infra-env", server.InfraEnvID)
 	if s := server.System; s != nil {
-		line("System", modelText(server)+", serial number "+s.SerialNumber)
+		line("System", s.Title())
 		line("BMC", strings.TrimSpace(s.BMCModel+" "+strings.TrimPrefix(s.BMCFirmware, s.BMCModel+" ")))
 		line("MAC addresses", strings.Join(s.MACs, " "))
 	}
@@ -257,51 +258,83 @@ func newBMCShow() *cobra.Command {
 func newBMCBoot() *cobra.Command {
 	b := &bmcs{client: newClient()}
 	var infraEnv string
+	var force bool
 	var wait time.Duration
 	cmd := b.command(&cobra.Command{Use: "boot NAME", Short: "Boot a server now from its infra-env's image",
 		Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
-		body := map[string]string{"infra_env_id": infraEnv}
+		body := map[string]any{"infra_env_id": infraEnv, "force": force}
 		if wait == 0 {
 			return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[0])+"/actions/boot", body)
 		}
-		if err := b.call(ctx, http.MethodPost, bmcPath(arguments[0])+"/actions/boot", body, nil); err != nil {
+		ordered := new(bmc.Server)
+		if err := b.call(ctx, http.MethodPost, bmcPath(arguments[0])+"/actions/boot", body, ordered); err != nil {
 			return err
 		}
-		return b.await(ctx, out, arguments[0], wait)
+		return b.await(ctx, out, ordered, wait)
 	})
+	cmd.Flags().BoolVar(&force, "force", false,
+		"boot the server even if that ends the installation of its host, or takes it out of its cluster")
 	cmd.Flags().StringVar(&infraEnv, "infra-env", "", "infra-env to boot instead of the server's own, by name or ID")
 	cmd.Flags().DurationVar(&wait, "wait", 0,
 		"time to wait until the server is powered on with the image, or the boot has failed")
 	return cmd
 }
 
-// await waits until a server's pending action is done, and prints new errors.
-func (b *bmcs) await(ctx context.Context, out io.Writer, name string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
-		fmt.Errorf("the server %s was not booted within %s; see landfall bmc show", name, timeout))
+// await waits until a server's boot is done, and prints new errors. It ends at an error that keeps
+// the boot from beginning: the error was known before the order and occurred again, or the BMC has
+// not accepted the server's credentials.
+func (b *bmcs) await(ctx context.Context, out io.Writer, ordered *bmc.Server, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	printed := 0
+	server, printed := ordered, ordered.Error
 	for {
-		server := new(bmc.Server)
-		if err := b.call(ctx, http.MethodGet, bmcPath(name), nil, server); err != nil {
-			return err
-		}
-		switch {
+		switch failed := server.Error; {
 		case server.Pending == nil:
-			return b.showAfter(ctx, out, http.MethodGet, bmcPath(name), nil)
-		case server.Error != nil && server.Error.Count > printed && server.Error.Since.After(server.Pending.At):
-			printed = server.Error.Count
-			fmt.Fprintln(out, server.Error.Message)
+			if b.asJSON {
+				return writeJSON(out, server)
+			}
+			return writeServer(out, server)
+		case failed == nil:
+		case server.PasswordRemoved:
+			return bootError(server, "The boot has not begun")
+		case sameError(failed, printed):
+		case !server.CredentialsGood, sameType(failed, ordered.Error):
+			return bootError(server, "The boot has not begun")
+		default:
+			printed = failed
+			fmt.Fprintln(out, failed.Message)
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		case <-ticker.C:
 		}
+		current := new(bmc.Server)
+		err := b.call(ctx, http.MethodGet, bmcPath(ordered.ID), nil, current)
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return bootError(server, fmt.Sprintf("The server was not booted within %s", timeout))
+		case err != nil:
+			return err
+		}
+		server = current
 	}
 }
+
+// bootError returns the error of a boot that is not done.
+func bootError(server *bmc.Server, outcome string) error {
+	message := fmt.Sprintf("%s. The boot of %s stays queued; landfall bmc show %s shows its progress.", outcome,
+		server.Name, server.Name)
+	if server.Error != nil {
+		message = server.Error.Message + " " + message
+	}
+	return errors.New(message)
+}
+
+func sameType(a, b *bmc.ErrorStatus) bool { return a != nil && b != nil && a.Type == b.Type }
+
+func sameError(a, b *bmc.ErrorStatus) bool { return sameType(a, b) && a.Count == b.Count }
 
 func newBMCPower() *cobra.Command {
 	b := &bmcs{client: newClient()}

@@ -2,14 +2,18 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/simulate/redfish"
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/console"
@@ -18,15 +22,33 @@ import (
 // bmcServers has no infra-envs.
 type bmcServers struct{ *bmc.Manager }
 
+// bmcSite implements bmc.Site with the given hosts.
+type bmcSite []bmc.Host
+
+func (bmcSite) ImageURL(context.Context, string, string) (string, error) { return "", nil }
+
+func (s bmcSite) Hosts(fn func(bmc.Host) error) error {
+	for _, host := range s {
+		if err := fn(host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (bmcSite) Host(bmc.HostRef) (bmc.Host, bool, error) { return bmc.Host{}, false, nil }
+
+func (bmcSite) ClusterName(id string) (string, error) { return id, nil }
+
 func (bmcServers) InfraEnv(name string) (string, error) { return name, nil }
 
 // landfallBMC returns a BMC manager that does not run, and a function that runs commands against
 // the manager's API.
-func landfallBMC(t *testing.T) (*bmc.Manager, func(arguments ...string) (int, string, string)) {
+func landfallBMC(t *testing.T, hosts ...bmc.Host) (*bmc.Manager, func(arguments ...string) (int, string, string)) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	manager := bmc.New(bmc.Options{DB: db})
+	manager := bmc.New(bmc.Options{DB: db, Site: bmcSite(hosts), Clock: redfish.Accelerated(1000)})
 	server := web.New(web.Options{})
 	require.NoError(t, server.Register(console.BMCOperations(bmcServers{manager})...))
 	listening := httptest.NewServer(server)
@@ -100,4 +122,63 @@ func TestBMCCommands_errors(t *testing.T) {
 		require.Equal(t, c.code, code, "%v: %s", c.arguments, errOut)
 		require.Contains(t, errOut, c.message)
 	}
+}
+
+func TestBMCBoot_runningHost(t *testing.T) {
+	manager, landfall := landfallBMC(t, bmc.Host{Name: "edge-0", ClusterID: "berlin", Status: "installed",
+		MACs: []string{"52:54:00:00:00:07"}})
+	_, err := manager.Ensure(t.Context(), "n1", bmc.Desired{Name: "n1", Address: "redfish://192.0.2.7",
+		Username: "root", Password: "x", InfraEnvID: "i-1", BootMAC: "52:54:00:00:00:07"})
+	require.NoError(t, err)
+	code, _, errOut := landfall("boot", "n1")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, errOut, "The server n1 runs the host edge-0 of the cluster berlin, which is installed; a boot "+
+		"from the image takes it out of its cluster.")
+	require.Contains(t, errOut, "landfall bmc boot --force")
+	code, out, errOut := landfall("boot", "n1", "--force")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "Queued action: ")
+}
+
+// runManager runs a manager until the test ends.
+func runManager(t *testing.T, manager *bmc.Manager) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { require.NoError(t, manager.Run(ctx)) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestBMCBoot_waitEndsAtKnownFailure(t *testing.T) {
+	profile, _ := redfish.ProfileByName("generic")
+	controller := redfish.New(redfish.Options{Profile: profile, Username: "root", Password: "right", Dir: t.TempDir()})
+	require.NoError(t, controller.Listen("127.0.0.1:0", nil))
+	t.Cleanup(func() { require.NoError(t, controller.Close()) })
+	manager, landfall := landfallBMC(t)
+	runManager(t, manager)
+	_, err := manager.Ensure(t.Context(), "n1", bmc.Desired{Name: "n1",
+		Address: "redfish-virtualmedia+" + controller.URL(), Username: "root", Password: "wrong", InfraEnvID: "i-1"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		server, err := manager.Server("n1")
+		return err == nil && server.Error != nil
+	}, 10*time.Second, time.Millisecond)
+	code, _, errOut := landfall("boot", "n1", "--wait", "1h")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, errOut, `rejects the user name "root" with this password`)
+	require.Contains(t, errOut, "The boot has not begun. The boot of n1 stays queued")
+}
+
+func TestBMCBoot_waitRunsOut(t *testing.T) {
+	manager, landfall := landfallBMC(t) // it does not run
+	_, err := manager.Ensure(t.Context(), "n1", bmc.Desired{Name: "n1", Address: "redfish://192.0.2.7",
+		Username: "root", Password: "x", InfraEnvID: "i-1"})
+	require.NoError(t, err)
+	code, _, errOut := landfall("boot", "n1", "--wait", "300ms")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, errOut, "The server was not booted within 300ms. The boot of n1 stays queued; landfall bmc "+
+		"show n1 shows its progress.")
+	require.NotContains(t, errOut, "reach")
 }

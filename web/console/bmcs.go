@@ -2,11 +2,13 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/access"
 	"landfall/appliance/bmc"
@@ -31,7 +33,8 @@ type BMCs interface {
 	Change(ctx context.Context, id string, password *string,
 		alter func(bmc.Desired) (bmc.Desired, error)) (*bmc.Server, error)
 	Remove(ctx context.Context, id string, powerOff bool) error
-	Boot(ctx context.Context, id, infraEnvID string) (*bmc.Server, error)
+	// Boot returns a *bmc.RunningHostError if the boot would end a host, unless force is set.
+	Boot(ctx context.Context, id, infraEnvID string, force bool) (*bmc.Server, error)
 	RequestAction(ctx context.Context, id string, kind bmc.ActionKind) (*bmc.Server, error)
 	RequestLogs(id string) ([]bmc.RequestLog, error)
 	// InfraEnv returns the ID of the infra-env with the given ID or name; "" means none.
@@ -84,6 +87,14 @@ type BMCImportRow struct {
 // image of its current infra-env.
 type bmcBoot struct {
 	InfraEnvID string `json:"infra_env_id"`
+	// Force boots the server even if its host is being installed or is installed.
+	Force bool `json:"force,omitempty"`
+}
+
+// bmcRunningHost is the answer to a boot without force that would end a host.
+type bmcRunningHost struct {
+	*models.Error
+	Host string `json:"host"` // name
 }
 
 // bmcPower is the body of a request to change the power state of a server.
@@ -127,7 +138,7 @@ func BMCOperations(servers BMCs) []operation.Operation {
 			Status:     http.StatusAccepted, Errors: []int{400, 404, 409}},
 		{ID: "bootBMC", Method: http.MethodPost, Path: server + "/actions/boot",
 			Access: operation.For(access.Operator), Handler: b.boot,
-			Summary: "Boot a server from the image of an infra-env",
+			Summary: "Boot a server from the image of an infra-env; with force also if that ends a host",
 			Body:    bmcBoot{},
 			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{400, 404, 409}},
 		{ID: "powerBMC", Method: http.MethodPost, Path: server + "/actions/power",
@@ -315,7 +326,12 @@ func (b bmcServers) boot(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	booted, err := b.Boot(c.Request().Context(), server.ID, infraEnvID)
+	booted, err := b.Boot(c.Request().Context(), server.ID, infraEnvID, given.Force)
+	if running, ok := errors.AsType[*bmc.RunningHostError](err); ok {
+		if body, ok := problem.From(err).Body().(*models.Error); ok {
+			return c.JSON(http.StatusConflict, bmcRunningHost{body, running.Host})
+		}
+	}
 	return answerWith(c, http.StatusAccepted, booted, err)
 }
 

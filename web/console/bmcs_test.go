@@ -25,11 +25,32 @@ func (servers) InfraEnv(name string) (string, error) {
 	return "", &bmc.RequestError{Field: "infra_env_id", Reason: "There is no infra-env \"" + name + "\"."}
 }
 
+// hostOfServer implements bmc.Site with one host or none.
+type hostOfServer struct{ host *bmc.Host }
+
+func (hostOfServer) ImageURL(context.Context, string, string) (string, error) { return "", nil }
+
+func (s hostOfServer) Hosts(fn func(bmc.Host) error) error {
+	if s.host == nil {
+		return nil
+	}
+	return fn(*s.host)
+}
+
+func (hostOfServer) Host(bmc.HostRef) (bmc.Host, bool, error) { return bmc.Host{}, false, nil }
+
+func (hostOfServer) ClusterName(string) (string, error) { return "berlin", nil }
+
 func newBMCSite(t *testing.T) (*bmc.Manager, func(method, path, body string) *httptest.ResponseRecorder) {
+	return newBMCSiteOf(t, hostOfServer{})
+}
+
+func newBMCSiteOf(t *testing.T, site bmc.Site) (*bmc.Manager,
+	func(method, path, body string) *httptest.ResponseRecorder) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	manager := bmc.New(bmc.Options{DB: db})
+	manager := bmc.New(bmc.Options{DB: db, Site: site})
 	server := web.New(web.Options{})
 	require.NoError(t, server.Register(BMCOperations(servers{manager})...))
 	return manager, func(method, path, body string) *httptest.ResponseRecorder {
@@ -153,4 +174,20 @@ func TestServers_importSameMachine(t *testing.T) {
 		require.Contains(t, imported.Rows[0].Error, "The server n2 would be the same machine as the server n1")
 	}
 	require.Equal(t, http.StatusNotFound, send(http.MethodGet, "/n2", "").Code)
+}
+
+func TestServers_bootOfRunningHost(t *testing.T) {
+	_, send := newBMCSiteOf(t, hostOfServer{&bmc.Host{Name: "edge-0", ClusterID: "c1",
+		MACs: []string{"52:54:00:00:00:07"}, Status: "installing-in-progress", Stage: "Writing image to disk"}})
+	require.Equal(t, http.StatusCreated, send(http.MethodPost, "", strings.Replace(bmcBody, `"name": "n1"`,
+		`"name": "n1", "boot_mac": "52:54:00:00:00:07"`, 1)).Code)
+	response := send(http.MethodPost, "/n1/actions/boot", "")
+	require.Equal(t, http.StatusConflict, response.Code)
+	var refused struct{ Host, Reason, Code string }
+	require.NoError(t, json.Unmarshal(response.Body.Bytes(), &refused))
+	require.Equal(t, "edge-0", refused.Host)
+	require.Equal(t, "409", refused.Code)
+	require.Contains(t, refused.Reason, "the host edge-0 of the cluster berlin, which is being installed (Writing "+
+		"image to disk); a boot from the image ends the installation")
+	require.Equal(t, http.StatusAccepted, send(http.MethodPost, "/n1/actions/boot", `{"force": true}`).Code)
 }

@@ -183,7 +183,7 @@ func TestHost_sameMachine(t *testing.T) {
 	s.servers.changed(string(first.UID))
 	s.waitIdle()
 	s.clock.Advance(time.Minute)
-	s.waitIdle()
-	second = find[metal3.BareMetalHost](s, objects.BareMetalHosts, "node1")
-	require.Empty(t, second.Status.ErrorMessage, "the first is gone")
+	require.Eventually(t, func() bool {
+		return find[metal3.BareMetalHost](s, objects.BareMetalHosts, "node1").Status.ErrorMessage == ""
+	}, 10*time.Second, time.Millisecond, "the first is gone")
 }

@@ -33,6 +33,8 @@ type fakeEngine struct {
 
 func (e *fakeEngine) ImageURL(context.Context, string, string) (string, error) { return e.image, nil }
 
+func (e *fakeEngine) ClusterName(string) (string, error) { return "", nil }
+
 func (e *fakeEngine) Hosts(fn func(bmc.Host) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

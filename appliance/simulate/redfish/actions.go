@@ -293,7 +293,7 @@ func (b *BMC) setBoot(given fields) *refusal {
 		return refuse(http.StatusBadRequest, "PropertyMissing",
 			"The property BootSourceOverrideMode is a required property and must be included in the request.")
 	}
-	if !slices.Contains(p.Targets, target) && target != "None" {
+	if !slices.Contains(p.Targets, target) {
 		return refuse(http.StatusBadRequest, "PropertyValueNotInList",
 			"The value '%s' for the property BootSourceOverrideTarget is not in the list of acceptable values.", target)
 	}

@@ -53,9 +53,11 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b.has(Clock1970) {
 		w.Header().Set("Date", time.Unix(b.clock.Now().Unix()%86400, 0).UTC().Format(http.TimeFormat))
 	}
-	if b.has(NotRedfish) {
+	if b.has(NotRedfish) || b.has(WebPage) {
 		w.Header().Set("Content-Type", "text/html")
-		w.WriteHeader(http.StatusNotFound)
+		if b.has(NotRedfish) {
+			w.WriteHeader(http.StatusNotFound)
+		}
 		b.write(w, []byte("<html><title>Printer</title><h1>Not here</h1></html>"))
 		return
 	}
@@ -75,6 +77,10 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"@Message.ExtendedInfo": []any{info}}
 		if b.options.Profile.Vague {
 			failed = map[string]any{"code": "Base.1.12.GeneralError", "message": denied.text}
+		}
+		if b.options.Profile.NoInfo {
+			failed["message"] = denied.text
+			failed["@Message.ExtendedInfo"] = []any{map[string]any{"MessageId": "Base.1.12.GeneralError"}}
 		}
 		answer = map[string]any{"error": failed}
 	}

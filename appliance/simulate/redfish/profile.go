@@ -29,6 +29,8 @@ type Profile struct {
 	Wanted []string
 	// Vague names missing properties only in the text of a GeneralError.
 	Vague bool
+	// NoInfo omits the text of a failure in its ExtendedInfo.
+	NoInfo bool
 	// BodyForEject rejects an EjectMedia without a body.
 	BodyForEject bool
 	// Targets lists the allowed values of BootSourceOverrideTarget.
@@ -138,7 +140,8 @@ func Profiles() []Profile {
 			ManagerID:     "58893887-8974-2487-2389-841168418919",
 			MediaAtSystem: true, MediaAtManager: true, MediaDevices: []MediaDevice{{ID: "Cd",
 				MediaTypes: []string{"CD", "DVD"}},
-				floppy("Floppy")}, Targets: []string{"Pxe", "Cd", "Hdd", "UefiHttp"}, NoSessions: true, NoOnce: true},
+				floppy("Floppy")}, Targets: []string{"Pxe", "Cd", "Hdd", "UefiHttp"}, NoSessions: true,
+			NoOnce: true, NoInfo: true},
 	}
 }
 
@@ -200,6 +203,7 @@ const (
 	SeveralSystems Fault = "several-systems"    // the BMC has two systems
 	NoSystems      Fault = "no-systems"         // the BMC has no system
 	NotRedfish     Fault = "not-redfish"        // another kind of server responds at the address
+	WebPage        Fault = "web-page"           // another kind of server responds with HTML and 200
 	HTTPBootShort  Fault = "http-boot-url-32"   // a URL for UEFI HTTP boot may have at most 32 bytes
 	HTTPBootPlain  Fault = "http-boot-no-https" // a URL for UEFI HTTP boot must begin with http:
 )
@@ -213,6 +217,6 @@ func Faults() []Fault {
 		BootInPOST, On409, Off400, PowerNull,
 		PowerSlow, PowerStuck, NoReset, NoRanges, Unreachable, NoLicence, NoDrives, Slow, WrongPassword, ReadOnly,
 		PowerLost, Clock1970, SeveralSystems,
-		NoSystems, NotRedfish, HTTPBootShort, HTTPBootPlain,
+		NoSystems, NotRedfish, WebPage, HTTPBootShort, HTTPBootPlain,
 	}
 }

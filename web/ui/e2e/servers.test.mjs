@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { openBrowser } from './browser.mjs';
 import { freePort, startSite } from './site.mjs';
 import { dependentSteps } from './steps.mjs';
@@ -14,6 +15,7 @@ describe('servers with BMCs', { timeout: 2 * minute }, () => {
   let site;
   let browser;
   let page;
+  let cluster;
   const step = dependentSteps(() => ({ browser, site }));
   const row = (name) => page.getByTestId('bmc-server').filter({ has: page.getByText(name, { exact: true }) });
   const dialog = () => page.getByRole('dialog');
@@ -21,17 +23,17 @@ describe('servers with BMCs', { timeout: 2 * minute }, () => {
   before(async () => {
     site = await startSite({ hosts: 1 });
     const [version] = Object.keys(await site.get('/v2/openshift-versions'));
-    const { id } = await site.post('/v2/clusters', {
+    ({ id: cluster } = await site.post('/v2/clusters', {
       name: 'berlin',
       base_dns_domain: 'site.test',
       openshift_version: version,
       cpu_architecture: 'x86_64',
       pull_secret: pullSecret,
       control_plane_count: 1,
-    });
+    }));
     await site.post('/v2/infra-envs', {
       name: 'berlin',
-      cluster_id: id,
+      cluster_id: cluster,
       pull_secret: pullSecret,
       openshift_version: version,
     });
@@ -94,6 +96,21 @@ describe('servers with BMCs', { timeout: 2 * minute }, () => {
     await row('server-1').filter({ hasText: 'Image of berlin' }).waitFor();
     await row('server-1').getByRole('link', { name: 'server-1' }).waitFor({ timeout: minute });
     await row('server-2').getByText('Off', { exact: true }).waitFor();
+  });
+
+  step('asks for the name of the host before a boot that ends its installation', async () => {
+    const ready = async () => (await site.get(`/v2/clusters/${cluster}`)).status === 'ready';
+    for (const end = Date.now() + minute; !(await ready()); await wait(200)) {
+      assert.ok(Date.now() < end, 'the cluster does not become ready');
+    }
+    await site.post(`/v2/clusters/${cluster}/actions/install`, {});
+    await row('server-1').getByRole('button', { name: 'Boot now' }).click();
+    await dialog().getByRole('button', { name: 'Boot it' }).click();
+    await dialog().getByTestId('bmc-ends').getByText('the host server-1 of the cluster berlin').waitFor();
+    assert.ok(await dialog().getByRole('button', { name: 'Boot it' }).isDisabled());
+    await dialog().getByLabel('Type server-1 to end this host').fill('server-1');
+    await dialog().getByRole('button', { name: 'Boot it' }).click({ trial: true });
+    await dialog().getByRole('button', { name: 'Cancel' }).click();
   });
 
   step('shows the request log of the BMC without secrets', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Session, Exchange, Server } from '../src/bmc/api';
+import { hostEndedBy, type Session, type Exchange, type Server } from '../src/bmc/api';
 import { activityOf, factsOf, isMoving, mediaOf, modelOf, powerOf, titleOf, transcript } from '../src/bmc/words';
+import { ApplianceError } from '../src/shell/request';
 
 const server = (alter: Partial<Server>): Server => ({
   id: 's',
@@ -65,6 +66,12 @@ describe('texts about a server', () => {
     expect(factsOf({ type: 't', message: 'm', count: 1 })).toBe('');
     expect(factsOf({ type: 't', message: 'm', count: 3, code: 'RAC0904' })).toBe('RAC0904, 3 times');
   });
+});
+
+it('names the host that a refused boot would end', () => {
+  expect(hostEndedBy(new ApplianceError(409, 'It is being installed.', { host: 'edge-0' }))).toBe('edge-0');
+  expect(hostEndedBy(new ApplianceError(409, 'It is detached.'))).toBeUndefined();
+  expect(hostEndedBy(new Error('host'))).toBeUndefined();
 });
 
 describe('texts about a session', () => {

@@ -1,4 +1,4 @@
-import { getJSON, request } from '../shell/request';
+import { ApplianceError, getJSON, request } from '../shell/request';
 
 const root = '/api/landfall/v1/bmcs';
 
@@ -84,8 +84,13 @@ export const importTable = async (table: string, dry: boolean): Promise<Imported
     })
   ).json()) as Imported;
 
-export const boot = (id: string, infraEnvId: string) =>
-  request('POST', `${one(id)}/actions/boot`, { json: { infra_env_id: infraEnvId } });
+/** Boots a server; without `force`, not if that would end the host that runs on it. */
+export const boot = (id: string, infraEnvId: string, force: boolean) =>
+  request('POST', `${one(id)}/actions/boot`, { json: { infra_env_id: infraEnvId, force } });
+
+/** The name of the host that a refused boot would end; undefined for other errors. */
+export const hostEndedBy = (error: unknown): string | undefined =>
+  error instanceof ApplianceError && typeof error.body.host === 'string' ? error.body.host : undefined;
 
 export const switchPower = (id: string, action: Power) =>
   request('POST', `${one(id)}/actions/power`, { json: { action } });

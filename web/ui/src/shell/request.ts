@@ -4,11 +4,14 @@ import { asSentence } from './quantities';
 export class ApplianceError extends Error {
   /** The HTTP status; 0 if there was no response. */
   readonly status: number;
+  /** The JSON object of the response; empty if there was none. */
+  readonly body: Record<string, unknown>;
 
-  constructor(status: number, message: string, options?: ErrorOptions) {
+  constructor(status: number, message: string, body: Record<string, unknown> = {}, options?: ErrorOptions) {
     super(message, options);
     this.name = 'ApplianceError';
     this.status = status;
+    this.body = body;
   }
 
   /**
@@ -50,10 +53,11 @@ export const request = async (
     if (signal?.aborted) {
       throw error;
     }
-    throw new ApplianceError(0, 'The appliance does not respond.', { cause: error });
+    throw new ApplianceError(0, 'The appliance does not respond.', {}, { cause: error });
   }
   if (!response.ok) {
-    throw new ApplianceError(response.status, await explain(response, method, path));
+    const body = await readObject(response);
+    throw new ApplianceError(response.status, explain(body, response.status, method, path), body);
   }
   return response;
 };
@@ -66,16 +70,20 @@ export const getJSON = async <T>(path: string, signal?: AbortSignal): Promise<T>
 export const sentenceOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
-const explain = async (response: Response, method: string, path: string): Promise<string> => {
+/** The JSON object of a response; empty for a page of a proxy, or without a body. */
+const readObject = async (response: Response): Promise<Record<string, unknown>> => {
   try {
-    const body = (await response.json()) as { reason?: unknown; message?: unknown } | null;
-    for (const sentence of [body?.reason, body?.message]) {
-      if (typeof sentence === 'string' && sentence !== '') {
-        return asSentence(sentence);
-      }
-    }
+    return ((await response.json()) as Record<string, unknown> | null) ?? {};
   } catch {
-    // A page of a proxy, or no body: only the status is known.
+    return {};
   }
-  return `The appliance responded ${String(response.status)} to ${method} ${path}.`;
+};
+
+const explain = (body: Record<string, unknown>, status: number, method: string, path: string): string => {
+  for (const sentence of [body.reason, body.message]) {
+    if (typeof sentence === 'string' && sentence !== '') {
+      return asSentence(sentence);
+    }
+  }
+  return `The appliance responded ${String(status)} to ${method} ${path}.`;
 };

@@ -1,0 +1,88 @@
+package bmc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/simulate/redfish"
+)
+
+func TestRunningHost_byStatus(t *testing.T) {
+	for _, c := range []struct {
+		status, stage, refusal string // no refusal if the boot is accepted
+	}{
+		{models.HostStatusKnown, "", ""},
+		{models.HostStatusError, "Installing", ""},
+		{models.HostStatusCancelled, "", ""},
+		{models.HostStatusPreparingForInstallation, "", "The server n1 is the host edge-0 of the cluster berlin, " +
+			"which is being installed; a boot from the image ends the installation of this host."},
+		{models.HostStatusInstallingInProgress, "Writing image to disk",
+			"which is being installed (Writing image to disk)"},
+		{models.HostStatusInstallingPendingUserAction, "Rebooting", "which is being installed (Rebooting)"},
+		{models.HostStatusInstalled, "Done", "The server n1 runs the host edge-0 of the cluster berlin, which is " +
+			"installed; a boot from the image takes it out of its cluster."},
+		{models.HostStatusAddedToExistingCluster, "Done", "which is installed"},
+	} {
+		t.Run(c.status, func(t *testing.T) {
+			s := newIdleSite(t)
+			_, err := s.manager.Ensure(bg, "n1", Desired{Name: "n1", Address: "redfish://192.0.2.7", Username: operator,
+				Password: secret, InfraEnvID: infraEnv, BootMAC: "52:54:00:00:00:07"})
+			require.NoError(t, err)
+			s.setHost(Host{HostRef: HostRef{infraEnv, "h1"}, Name: "edge-0", ClusterID: "id of berlin",
+				MACs: []string{"52:54:00:00:00:07"}, Status: c.status, Stage: models.HostStage(c.stage)})
+			_, err = s.manager.Boot(bg, "n1", "", false)
+			if c.refusal == "" {
+				require.NoError(t, err)
+				return
+			}
+			running := new(RunningHostError)
+			require.ErrorAs(t, err, &running)
+			require.Equal(t, "edge-0", running.Host)
+			require.ErrorContains(t, err, c.refusal)
+			server, err := s.manager.Server("n1")
+			require.NoError(t, err)
+			require.Nil(t, server.Pending)
+			server, err = s.manager.Boot(bg, "n1", "", true)
+			require.NoError(t, err)
+			require.True(t, server.Pending.Force)
+		})
+	}
+}
+
+func TestRunningHost_latestRegistration(t *testing.T) {
+	s := newIdleSite(t)
+	_, err := s.manager.Ensure(bg, "n1", Desired{Name: "n1", Address: "redfish://192.0.2.7", Username: operator,
+		Password: secret, InfraEnvID: infraEnv, BootMAC: "52:54:00:00:00:07"})
+	require.NoError(t, err)
+	former := s.clock.Now()
+	s.setHost(Host{HostRef: HostRef{infraEnv, "h1"}, MACs: []string{"52:54:00:00:00:07"}, Registered: former,
+		Status: models.HostStatusInstalled})
+	s.setHost(Host{HostRef: HostRef{infraEnv, "h2"}, MACs: []string{"52:54:00:00:00:07"},
+		Registered: former.Add(1), Status: models.HostStatusKnown})
+	_, err = s.manager.Boot(bg, "n1", "", false)
+	require.NoError(t, err, "the machine has already booted another image since its installation")
+}
+
+// An owner, such as a BareMetalHost, cannot force a boot.
+func TestRunningHost_bootOfOwner(t *testing.T) {
+	s := newTestSite(t)
+	b := s.startBMC("generic")
+	host := Host{HostRef: HostRef{infraEnv, "h1"}, Name: "edge-0", MACs: []string{"52:54:00:00:00:07"},
+		Registered: s.clock.Now(), Status: models.HostStatusInstalled}
+	s.setHost(host)
+	s.ensure(b, func(d *Desired) { d.Owner, d.Boot = "BareMetalHost site/n1", true })
+	server := s.await("n1", failed)
+	require.Equal(t, ProvisioningError, server.Error.Type)
+	require.Contains(t, server.Error.Message, "The server n1 runs the host edge-0, which is installed")
+	require.Empty(t, b.Boots())
+	require.Equal(t, "On", b.Power())
+
+	_, err := s.manager.Boot(bg, "n1", "", true)
+	require.NoError(t, err)
+	s.await("n1", provisioned)
+	require.Eventually(t, func() bool { return len(b.Boots()) > 0 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, redfish.Started{From: "cd", Image: s.image}, b.Boots()[0])
+}
