@@ -143,6 +143,7 @@ type peerInputs struct {
 	ID, Hostname, Fencing string
 	Role                  models.HostRole
 	Inventory             bool
+	Connectivity          bool
 }
 
 // memberInputs holds the input of a host's validations apart from the host itself: the cluster, the
@@ -161,7 +162,7 @@ func (m *clusterMembers) digest() []byte {
 		inputs.Cluster.UpdatedAt = time.Time{}
 		for i, h := range m.hosts {
 			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials,
-				h.Role(), h.Inventory != nil}
+				h.Role(), h.Inventory != nil, h.Connectivity != nil}
 		}
 		sum := sha256.Sum256(encodeMembers(make([]byte, 0, encodingSize), &inputs))
 		m.inputs = sum[:]

@@ -133,6 +133,8 @@ func belongsToMajorityGroup(c *hostContext) (Status, string) {
 		return Success, "The host can communicate with most of the other hosts."
 	case c.clusterSize() < SmallestGroup(c.Cluster, c.Peers):
 		return Pending, fmt.Sprintf("Waiting for at least %d hosts.", SmallestGroup(c.Cluster, c.Peers))
+	case c.Host.Connectivity == nil, c.reportsOfConnectivity() < SmallestGroup(c.Cluster, c.Peers):
+		return Pending, "Waiting for the hosts to report their connectivity." // after a restart of their agents
 	}
 	return Failure,
 		fmt.Sprintf("The host cannot communicate with most of the other hosts in %s; check cables, VLANs, switches "+
@@ -179,6 +181,18 @@ func (c *hostContext) clusterSize() int {
 	n := 1
 	for _, peer := range c.Peers {
 		if peer.ID() != c.Host.ID() {
+			n++
+		}
+	}
+	return n
+}
+
+// reportsOfConnectivity returns the number of hosts of the cluster that reported their
+// connectivity, including this one.
+func (c *hostContext) reportsOfConnectivity() int {
+	n := 1
+	for _, peer := range c.Peers {
+		if peer.ID() != c.Host.ID() && peer.Connectivity != nil {
 			n++
 		}
 	}

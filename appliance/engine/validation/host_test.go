@@ -251,6 +251,14 @@ func hostFaults() []fault[HostInput] {
 			}},
 		{"no host reported its connectivity", BelongsToMajorityGroup, Pending, Insufficient, "Waiting",
 			func(_ *threeNodes, in *HostInput) { in.Groups = nil }},
+		{"the host restarted and has not reported its connectivity", BelongsToMajorityGroup, Pending, Insufficient,
+			"Waiting for the hosts to report", func(n *threeNodes, in *HostInput) {
+				n.hosts[0].Connectivity, in.Groups.MajorityGroups["192.168.10.0/24"] = nil, nil
+			}},
+		{"another host restarted and has not reported its connectivity", BelongsToMajorityGroup, Pending, Insufficient,
+			"Waiting for the hosts to report", func(n *threeNodes, in *HostInput) {
+				n.hosts[1].Connectivity, in.Groups.MajorityGroups["192.168.10.0/24"] = nil, nil
+			}},
 		{"too few hosts for a majority", BelongsToMajorityGroup, Pending, Insufficient, "at least 3 hosts",
 			func(n *threeNodes, in *HostInput) {
 				in.Peers = n.hosts[:2]
