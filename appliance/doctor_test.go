@@ -86,7 +86,7 @@ func TestDoctor_noReleaseOrLiveISO(t *testing.T) {
 		result  string
 	}{
 		"no release": {func(s *site) { s.config.ReleaseImages = nil }, "releases",
-			"none, so no cluster can be created"},
+			"none, so neither a cluster nor an infra-env can be created"},
 		"no live ISO": {func(s *site) { s.config.OSImages = nil }, "live ISO for ",
 			"no OS image matches OpenShift "},
 		"both": {func(*site) {}, "live ISO for ", "available"},

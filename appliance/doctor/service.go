@@ -117,8 +117,9 @@ func (s *Service) configurationFindings() []Finding {
 	if len(s.Releases) == 0 {
 		return []Finding{{
 			Area: Images, Subject: "releases", Status: Red, Check: check,
-			Result: "none, so no cluster can be created",
-			Advice: "Add a release to release_images in the configuration, and restart the appliance.",
+			Result: "none, so neither a cluster nor an infra-env can be created",
+			Advice: "Add a release to release_images in the configuration, and restart the appliance. A live ISO " +
+				"alone is not enough: the release determines which live ISO hosts boot and what they install.",
 		}}
 	}
 	var findings []Finding

@@ -35,7 +35,12 @@ describe('an appliance without configuration', { timeout: 60_000 }, () => {
 
   step('reports in the doctor that there is no release', async () => {
     await page.getByRole('link', { name: 'Doctor', exact: true }).click();
-    await page.getByRole('row', { name: /Red.*releases.*none, so no cluster can be created/ }).waitFor();
+    await page.getByRole('row', { name: /Red.*releases.*none, so neither a cluster nor an infra-env/ }).waitFor();
+  });
+
+  step('names what images and clusters need', async () => {
+    await page.getByRole('link', { name: 'OS images', exact: true }).click();
+    await page.getByText('A cluster or an infra-env also needs a release of the same version').waitFor();
   });
 
   step('shows no mirror rules and no release', async () => {

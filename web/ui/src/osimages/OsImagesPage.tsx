@@ -72,7 +72,8 @@ export const OsImagesPage = () => {
         <Content component="h1">OS images</Content>
         <Content component="p">
           Live ISOs of RHEL CoreOS, one for each OpenShift version and architecture. Landfall generates discovery images
-          from these ISOs.
+          from these ISOs. A cluster or an infra-env also needs a release of the same version, under
+          &quot;release_images&quot; in the configuration.
         </Content>
       </PageSection>
       <PageSection hasBodyWrapper={false} isFilled>

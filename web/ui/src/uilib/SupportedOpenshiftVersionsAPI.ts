@@ -14,7 +14,7 @@ const SupportedOpenshiftVersionsAPI = {
     if (Object.keys(response.data).length === 0) {
       throw new Error(
         'This appliance has no release to install: add one to "release_images" in its configuration and ' +
-          'restart it.',
+          'restart it. A live ISO alone is not enough.',
       );
     }
     return response;
