@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/event"
 	"landfall/appliance/engine/record"
@@ -137,7 +138,8 @@ func (e *Engine) ReadRelease(ctx context.Context, pullSpec, pullSecret string) (
 	if err != nil {
 		return nil, err
 	}
-	image := &ReleaseImage{OpenshiftVersion: payload.Version, CPUArchitecture: payload.Architecture, URL: pullSpec}
+	image := &ReleaseImage{OpenshiftVersion: payload.Version, URL: pullSpec,
+		CPUArchitecture: architecture.Of(payload.Architecture).API()}
 	if payload.Multi {
 		image.CPUArchitecture = description.MultiCPU
 	}

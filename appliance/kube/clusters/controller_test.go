@@ -5,6 +5,7 @@ import (
 
 	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/kube/kubetest"
@@ -103,4 +104,30 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	require.Equal(t, map[string]string{"username": "a3ViZWFkbWlu", "password": "YWFhYWEtYmJiYmItY2NjY2MtZGRkZGQ="},
 		data)
 	require.EqualValues(t, 100, aci.Status.Progress.TotalPercentage)
+}
+
+// TestController_arm64Installation installs a release whose payload spells its architecture
+// aarch64, through an InfraEnv of each spelling.
+func TestController_arm64Installation(t *testing.T) {
+	for _, spelling := range []string{"arm64", "aarch64"} {
+		t.Run(spelling, func(t *testing.T) {
+			b := newSite(t)
+			b.releases.arch = "aarch64"
+			b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest,
+				kubetest.InfraEnvManifest("one", "clusterRef: {namespace: site, name: one}",
+					"cpuArchitecture: "+spelling),
+				kubetest.InfraEnvManifest("x86", "clusterRef: {namespace: site, name: one}",
+					"cpuArchitecture: x86_64"))
+			require.Equal(t, "arm64", b.cluster().CPUArchitecture)
+			b.RequireImage("x86", corev1.ConditionFalse, "ImageCreationError", "")
+			machine := b.Machine(b.InfraEnvID("one"), 1)
+			machine.Architecture = "aarch64"
+			machine.Register()
+			b.report(machine)
+			b.approve(machine)
+			b.prepare(machine)
+			b.finish(machine)
+			require.Equal(t, "adding-hosts", *b.cluster().Status)
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -207,6 +208,7 @@ func (b *testSite) alterInstall(fn func(*hiveext.AgentClusterInstall)) {
 type clusterReleases struct {
 	failure   error // returned by Payload
 	multi     bool
+	arch      string // as payloads spell it; "" is x86_64
 	authority string // PEM
 }
 
@@ -221,7 +223,7 @@ func (r *clusterReleases) Payload(_ context.Context, pullSpec, _ string, _ authn
 	}
 	version := pullSpec[strings.LastIndex(pullSpec, ":")+1:]
 	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
-		Version: version, Architecture: "x86_64", Multi: r.multi, Images: images}, nil
+		Version: version, Architecture: cmp.Or(r.arch, "x86_64"), Multi: r.multi, Images: images}, nil
 }
 
 func (r *clusterReleases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain,

@@ -293,11 +293,12 @@ type Machine struct {
 	*Site
 	InfraEnv, ID string // ids in the engine
 	Number       int
+	Architecture string // as the kernel reports it: x86_64, aarch64
 }
 
 // Machine returns a machine that boots the image of an infra-env.
 func (s *Site) Machine(infraEnvID string, number int) *Machine {
-	return &Machine{Site: s, InfraEnv: infraEnvID, Number: number,
+	return &Machine{Site: s, InfraEnv: infraEnvID, Number: number, Architecture: "x86_64",
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", number)}
 }
 
@@ -376,7 +377,7 @@ func (m *Machine) resolve(asked string) *models.DomainResolutionResponse {
 // Inventory returns the hardware of the machine.
 func (m *Machine) Inventory() *models.Inventory {
 	return &models.Inventory{
-		Hostname: fmt.Sprintf("node-%d", m.Number), CPU: &models.CPU{Count: 16, Architecture: "x86_64",
+		Hostname: fmt.Sprintf("node-%d", m.Number), CPU: &models.CPU{Count: 16, Architecture: m.Architecture,
 			Flags: []string{"vmx"}, Frequency: 2400},
 		Memory: &models.Memory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30},
 		SystemVendor: &models.SystemVendor{Manufacturer: "Dell Inc.", ProductName: "PowerEdge R650",
