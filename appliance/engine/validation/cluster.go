@@ -218,9 +218,9 @@ func networkTypeValid(in ClusterInput) (Status, string) {
 			return Failure, "OpenShiftSDN does not work on a single node; choose OVNKubernetes."
 		}
 	default:
-		if !slices.Contains(networkTypes(), *c.NetworkType) {
+		if !slices.Contains(NetworkTypes(), *c.NetworkType) {
 			return Failure, fmt.Sprintf("The network type %q is unknown; choose one of %s.", *c.NetworkType,
-				strings.Join(networkTypes(), ", "))
+				strings.Join(NetworkTypes(), ", "))
 		}
 	}
 	return Success, fmt.Sprintf("The network type %s can be used.", *c.NetworkType)
@@ -234,7 +234,8 @@ const (
 	networkNone     = "None"
 )
 
-func networkTypes() []string {
+// NetworkTypes returns the network types of clusters.
+func NetworkTypes() []string {
 	return []string{models.ClusterNetworkTypeOVNKubernetes, models.ClusterNetworkTypeOpenShiftSDN,
 		networkCalico, networkCilium, networkCiscoACI, networkNone}
 }

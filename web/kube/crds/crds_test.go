@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"landfall/appliance/engine/validation"
 	"landfall/appliance/kube/objects"
 	"landfall/web/kube/crds"
 )
@@ -81,4 +84,68 @@ func TestDefinitions_everyKind(t *testing.T) {
 	}
 	require.Equal(t, "true",
 		found["agentclusterinstalls.extensions.hive.openshift.io"].Labels["contracts.hive.openshift.io/clusterinstall"])
+}
+
+// TestDefinitions_enumsOfEngine compares the enums of the Assisted Installer's kinds with the values
+// that the engine and the controllers take.
+func TestDefinitions_enumsOfEngine(t *testing.T) {
+	hyperthreading := []string{"", string(hiveext.HyperthreadingEnabled), string(hiveext.HyperthreadingDisabled)}
+	architectures := []string{"x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi"}
+	want := map[string][]string{
+		"AgentClusterInstall.spec.arbiter.hyperthreading":      hyperthreading,
+		"AgentClusterInstall.spec.compute.hyperthreading":      hyperthreading,
+		"AgentClusterInstall.spec.controlPlane.hyperthreading": hyperthreading,
+		"AgentClusterInstall.spec.diskEncryption.enableOn": {models.DiskEncryptionEnableOnNone,
+			models.DiskEncryptionEnableOnAll, models.DiskEncryptionEnableOnMasters,
+			models.DiskEncryptionEnableOnArbiters, models.DiskEncryptionEnableOnWorkers,
+			models.DiskEncryptionEnableOnMastersArbiters, models.DiskEncryptionEnableOnMastersWorkers,
+			models.DiskEncryptionEnableOnArbitersWorkers, models.DiskEncryptionEnableOnMastersArbitersWorkers},
+		"AgentClusterInstall.spec.diskEncryption.mode": {models.DiskEncryptionModeTpmv2,
+			models.DiskEncryptionModeTang},
+		"AgentClusterInstall.spec.external.cloudControllerManager": {"",
+			hiveext.CloudControllerManagerTypeExternal},
+		"AgentClusterInstall.spec.loadBalancer.type": {string(hiveext.LoadBalancerTypeClusterManaged),
+			string(hiveext.LoadBalancerTypeUserManaged)},
+		"AgentClusterInstall.spec.networking.networkType": validation.NetworkTypes(),
+		"AgentClusterInstall.spec.platformType": {"", string(hiveext.BareMetalPlatformType),
+			string(hiveext.NonePlatformType), string(hiveext.VSpherePlatformType),
+			string(hiveext.NutanixPlatformType), string(hiveext.ExternalPlatformType)},
+		"AgentServiceConfig.spec.iPXEHTTPRoute":                    {"enabled", "disabled"},
+		"AgentServiceConfig.spec.mustGatherImages.cpuArchitecture": architectures,
+		"InfraEnv.spec.imageType":                                  {string(models.ImageTypeFullIso), string(models.ImageTypeMinimalIso)},
+		"InfraEnv.spec.ipxeScriptType":                             {"", "DiscoveryImageAlways", "BootOrderControl"},
+		"InfraEnv.spec.kernelArguments.operation": {models.KernelArgumentOperationAppend,
+			models.KernelArgumentOperationReplace, models.KernelArgumentOperationDelete},
+	}
+	rows, err := crds.Rows(time.Time{})
+	require.NoError(t, err)
+	found := map[string][]string{}
+	for _, row := range rows {
+		crd := new(v1.CustomResourceDefinition)
+		require.NoError(t, json.Unmarshal(row.Object, crd))
+		if crd.Spec.Group == "agent-install.openshift.io" || crd.Spec.Group == "extensions.hive.openshift.io" {
+			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			addEnums(t, found, crd.Spec.Names.Kind+".spec", &spec)
+		}
+	}
+	for path := range found {
+		require.Contains(t, want, path)
+		require.ElementsMatch(t, want[path], found[path], path)
+	}
+	require.Len(t, found, len(want))
+}
+
+// addEnums adds the enums of a schema and of its parts by their paths.
+func addEnums(t *testing.T, found map[string][]string, path string, s *v1.JSONSchemaProps) {
+	for _, value := range s.Enum {
+		var text string
+		require.NoError(t, json.Unmarshal(value.Raw, &text))
+		found[path] = append(found[path], text)
+	}
+	for name, property := range s.Properties {
+		addEnums(t, found, path+"."+name, &property)
+	}
+	if s.Items != nil {
+		addEnums(t, found, path, s.Items.Schema)
+	}
 }

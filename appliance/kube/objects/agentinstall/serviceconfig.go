@@ -65,6 +65,9 @@ type MustGatherImage struct {
 	OpenshiftVersion string `json:"openshiftVersion"`
 	Name             string `json:"name"`
 	URL              string `json:"url"`
+	// +kubebuilder:validation:Enum=x86_64;aarch64;arm64;ppc64le;s390x;multi
+	// +optional
+	CPUArchitecture string `json:"cpuArchitecture,omitempty"`
 }
 
 // Ingress is accepted and ignored: the appliance needs no ingress.

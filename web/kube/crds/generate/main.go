@@ -96,6 +96,9 @@ func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 	if len(crd.Spec.Versions) != 1 || !hasSpec(crd) {
 		return row, errors.New("the schema is not complete: is go.mod tidy?")
 	}
+	if err := addNewerSchemas(kind, crd.Spec.Versions[0].Schema.OpenAPIV3Schema); err != nil {
+		return row, err
+	}
 	crd.Spec.Versions[0].Storage, crd.Spec.Versions[0].Served = true, true
 	v1.SetDefaults_CustomResourceDefinition(crd)
 	v1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
