@@ -98,7 +98,10 @@ func roleOf(u user.Info) access.Role {
 }
 
 // readOnly reports whether only the appliance may write a resource.
-func readOnly(group, resource string) bool { return group == "apps" && resource == "deployments" }
+func readOnly(group, name string) bool {
+	return group == "apps" && name == "deployments" || slices.ContainsFunc(emptyResources(),
+		func(r resource) bool { return r.kind.Group == group && r.plural == name })
+}
 
 // ofAdministrators reports whether only administrators may write a resource: the definitions of
 // resources, the releases that may be installed, and the settings of the service.
@@ -144,7 +147,7 @@ func mayDo(a authorizer.Attributes) (bool, string) {
 		return false, "accounts, tokens and certificates for only some clusters cannot use the Kubernetes API"
 	case role == access.None:
 		return false, "this operation requires an account or a token"
-	case readOnly(group, resource) && !a.IsReadOnly():
+	case !a.IsReadOnly() && readOnly(group, resource):
 		return false, "only the appliance writes these objects; clients can only read them"
 	case role == access.Administrator:
 		return true, ""

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
 
+	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -54,6 +55,63 @@ func TestAPI_discovery(t *testing.T) {
 		return strings.Contains(getText(t, url+"/openapi/v3", "application/json"), "apis/hive.openshift.io/v1")
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Contains(t, getText(t, url+"/readyz", "text/plain"), "ok")
+}
+
+// TestAPI_emptyResources reads and writes resources of which the API has no objects.
+func TestAPI_emptyResources(t *testing.T) {
+	url := overHTTP(t, newSite(t))
+	for _, path := range []string{
+		"/api/v1/nodes", "/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims",
+		"/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/replicationcontrollers",
+		"/api/v1/namespaces/default/services", "/apis/apps/v1/namespaces/default/daemonsets",
+		"/apis/apps/v1/namespaces/default/replicasets", "/apis/apps/v1/namespaces/default/statefulsets",
+	} {
+		t.Run(path, func(t *testing.T) {
+			var list struct {
+				Kind  string `json:"kind"`
+				Items []any  `json:"items"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(getText(t, url+path, "application/json")), &list))
+			require.NotNil(t, list.Items)
+			require.Empty(t, list.Items)
+			var table metav1.Table
+			require.NoError(t, json.Unmarshal([]byte(getText(t, url+path,
+				"application/json;as=Table;v=v1;g=meta.k8s.io")), &table))
+			require.Empty(t, table.Rows)
+			version := "v1"
+			if strings.HasPrefix(path, "/apis/apps") {
+				version = "apps/v1"
+			}
+			require.Equal(t, http.StatusNotFound, statusOf(t, http.MethodGet, url+path+"/none", "", nil))
+			require.Equal(t, http.StatusForbidden, statusOf(t, http.MethodPost, url+path, `{"kind":"`+
+				strings.TrimSuffix(list.Kind, "List")+`","apiVersion":"`+version+`","metadata":{"name":"a"}}`, nil))
+		})
+	}
+	getText(t, url+"/api/v1/pods?fieldSelector=status.phase%21%3DRunning%2Cspec.nodeName%3Da", "application/json")
+}
+
+// TestAPI_wrongTypeNamesField writes values of other types than those of the schema.
+func TestAPI_wrongTypeNamesField(t *testing.T) {
+	s := newSite(t, func(o *kube.Options) { o.Admission = []admission.Interface{clusters.Admission{}} })
+	for name, c := range map[string]struct{ spec, field string }{
+		"text for a number": {`"provisionRequirements":{"controlPlaneAgents":"three"}`,
+			"spec.provisionRequirements.controlPlaneAgents"},
+		"number for a text": {`"provisionRequirements":{"controlPlaneAgents":3},"sshPublicKey":5`, "spec.sshPublicKey"},
+		"text for a list": {`"provisionRequirements":{"controlPlaneAgents":3},"apiVIPs":"192.0.2.1"`,
+			"spec.apiVIPs"},
+		"object for a truth value": {`"provisionRequirements":{"controlPlaneAgents":3},"holdInstallation":{}`,
+			"spec.holdInstallation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.of(objects.AgentClusterInstalls, "default").Create(t.Context(), object(t,
+				objects.AgentClusterInstalls, "default", "one",
+				`"spec":{"clusterDeploymentRef":{"name":"one"},"networking":{},`+c.spec+`}`), metav1.CreateOptions{})
+			require.True(t, apierrors.IsInvalid(err), err)
+			var status *apierrors.StatusError
+			require.ErrorAs(t, err, &status)
+			require.Equal(t, c.field, status.ErrStatus.Details.Causes[0].Field)
+		})
+	}
 }
 
 func TestAPI_tables(t *testing.T) {

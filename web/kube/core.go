@@ -22,11 +22,40 @@ import (
 // dataLimit is the size limit of the data of a Secret or ConfigMap in bytes, as in a cluster.
 const dataLimit = corev1.MaxSecretSize
 
+// emptyResources returns resources of which the API has no objects. Scripts list them as they do in
+// clusters, and go on with an empty list.
+func emptyResources() []resource {
+	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	all := []resource{
+		{kind: core.WithKind("Node"), plural: "nodes", singular: "node", short: []string{"no"}},
+		{kind: core.WithKind("PersistentVolume"), plural: "persistentvolumes", singular: "persistentvolume",
+			short: []string{"pv"}},
+		{kind: core.WithKind("PersistentVolumeClaim"), plural: "persistentvolumeclaims",
+			singular: "persistentvolumeclaim", short: []string{"pvc"}, namespaced: true},
+		{kind: core.WithKind("Pod"), plural: "pods", singular: "pod", short: []string{"po"},
+			categories: []string{"all"}, namespaced: true},
+		{kind: core.WithKind("ReplicationController"), plural: "replicationcontrollers",
+			singular: "replicationcontroller", short: []string{"rc"}, categories: []string{"all"}, namespaced: true},
+		{kind: core.WithKind("Service"), plural: "services", singular: "service", short: []string{"svc"},
+			categories: []string{"all"}, namespaced: true},
+		{kind: apps.WithKind("DaemonSet"), plural: "daemonsets", singular: "daemonset", short: []string{"ds"},
+			categories: []string{"all"}, namespaced: true},
+		{kind: apps.WithKind("ReplicaSet"), plural: "replicasets", singular: "replicaset", short: []string{"rs"},
+			categories: []string{"all"}, namespaced: true},
+		{kind: apps.WithKind("StatefulSet"), plural: "statefulsets", singular: "statefulset", short: []string{"sts"},
+			categories: []string{"all"}, namespaced: true},
+	}
+	for i := range all {
+		all[i].columns = ageOnly()
+	}
+	return all
+}
+
 // resources returns the built-in resources except Namespaces.
 func resources(eventSeconds uint64) []resource {
 	core := corev1.SchemeGroupVersion
 	rbac := rbacv1.SchemeGroupVersion
-	return []resource{
+	return append([]resource{
 		{
 			kind: core.WithKind("Secret"), plural: "secrets", singular: "secret", namespaced: true,
 			prepare: prepareSecret, validate: validateSecret, columns: secretColumns(),
@@ -66,7 +95,7 @@ func resources(eventSeconds uint64) []resource {
 			columns: ageOnly()},
 		{kind: rbac.WithKind("ClusterRoleBinding"), plural: "clusterrolebindings", singular: "clusterrolebinding",
 			validName: pathSegment, columns: ageOnly()},
-	}
+	}, emptyResources()...)
 }
 
 // pathSegment validates the names of RBAC objects. Unlike other names, they may contain colons, as

@@ -70,6 +70,11 @@ func TestKubectl(t *testing.T) {
 	k := newKubectl(t, s)
 	require.Contains(t, k.run(t, "", "api-resources"), "agentclusterinstalls")
 	require.Equal(t, "yes\n", k.run(t, "", "auth", "can-i", "create", "clusterdeployments"))
+	require.Contains(t, k.run(t, "", "auth", "whoami"), "kube:admin")
+	require.Contains(t, k.run(t, "", "cluster-info"), "Kubernetes control plane")
+	require.Contains(t, k.run(t, "", "cluster-info", "dump"), `"kind": "PodList"`)
+	require.Empty(t, k.run(t, "", "get", "pods,nodes,svc,pvc", "-A"))
+	require.Empty(t, k.run(t, "", "get", "all"))
 	require.Contains(t, k.run(t, "", "explain", "clusterdeployment.spec.baseDomain"), "FIELD: baseDomain <string>")
 	require.Contains(t, k.run(t, "", "explain", "secret.data"), "base64")
 

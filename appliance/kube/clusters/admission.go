@@ -49,7 +49,7 @@ func (Admission) Admit(_ context.Context, request admission.Attributes, _ admiss
 	}
 	aci := &hiveext.AgentClusterInstall{}
 	if err := objects.Into(fresh, aci); err != nil {
-		return apierrors.NewBadRequest(err.Error())
+		return nil // a value of another type; the check of the schema names its field
 	}
 	if aci.Spec.Networking.UserManagedNetworking != nil || aci.DeletionTimestamp != nil || installStarted(aci) {
 		return nil
