@@ -182,7 +182,7 @@ func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
 	require.Contains(t, d.events(cluster), "host_installer_args_applied")
 
 	for name, wrong := range map[string]struct{ arg, contains string }{
-		"not on the list":     {"--insecure", `"--insecure" is not allowed; there are --append-karg`},
+		"not on the list":     {"--insecure", "unexpected flag --insecure for installer; allowed are --append-karg"},
 		"joined to its value": {"--append-karg=quiet", "each value an argument of its own"},
 		"a shell's pipe":      {"a|b", "'|'"},
 		"an ampersand":        {"a&b", "'&'"},

@@ -76,7 +76,8 @@ func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage},
 		"the release of one architecture comes first")
 	_, err = b.imageFor(own.ID, "arm64", "")
-	b.requireRejected(err, fault.Invalid, "The infra-env has the architecture arm64, but its cluster bench has x86_64.")
+	b.requireRejected(err, fault.Invalid, "Specified CPU architecture (arm64) doesn't "+
+		"match the cluster (x86_64); give the infra-env the architecture of cluster bench.")
 	_, err = b.imageFor(cluster.ID, "mips", "")
 	b.requireRejected(err, fault.Invalid, `There is no architecture "mips"`)
 }

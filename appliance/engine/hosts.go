@@ -442,9 +442,8 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 		return err
 	}
 	if arch := cluster.API.CPUArchitecture; !description.Serves(arch, env.API.CPUArchitecture) {
-		return invalid("Hosts of infra-env %s (%s) can't be bound to cluster %s (%s), because the architectures "+
-			"differ.", *env.API.Name,
-			env.API.CPUArchitecture, cluster.API.Name, arch)
+		return invalid("InfraEnv's CPU architecture (%s) doesn't match the cluster (%s): hosts of infra-env %s can't "+
+			"be bound to cluster %s.", env.API.CPUArchitecture, arch, *env.API.Name, cluster.API.Name)
 	}
 	if err := description.CheckHostArchitecture(&cluster.API, env.API.CPUArchitecture); err != nil {
 		return err

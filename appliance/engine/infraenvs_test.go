@@ -631,7 +631,7 @@ func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 	_, err = b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) {
 		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
 	}))
-	b.requireRejected(err, fault.Invalid, "The infra-env has the architecture arm64")
+	b.requireRejected(err, fault.Invalid, "Specified CPU architecture (arm64) doesn't match")
 	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: "arm64",
 		URL:             "quay.io/release:4.20.8-arm"})

@@ -194,7 +194,7 @@ func NewCluster(site *Site, params *models.ClusterCreateParams,
 	}
 	setClusterDefaults(site, &d.API)
 	requested := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
-		params.UserManagedNetworking}
+		params.UserManagedNetworking, false}
 	return d, FirstOf(completeNetworks(&d.API), requested.check(&d.API), checkDualStack(&d.API))
 }
 
@@ -236,7 +236,7 @@ func (d *Cluster) Update(params *models.V2ClusterUpdateParams) error {
 		return err
 	}
 	requested := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
-		params.UserManagedNetworking}
+		params.UserManagedNetworking, true}
 	return FirstOf(requested.check(&d.API), checkDualStack(&d.API))
 }
 

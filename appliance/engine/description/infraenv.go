@@ -145,8 +145,8 @@ func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID
 			cpu = cluster.CPUArchitecture
 		}
 		if !Serves(cluster.CPUArchitecture, cmp.Or(cpu, x86)) {
-			return nil, invalid("The infra-env has the architecture %s, but its cluster %s has %s.", cpu, cluster.Name,
-				cluster.CPUArchitecture)
+			return nil, invalid("Specified CPU architecture (%s) doesn't match the cluster (%s); give the infra-env "+
+				"the architecture of cluster %s.", cmp.Or(cpu, x86), cluster.CPUArchitecture, cluster.Name)
 		}
 	}
 	release, err := site.FindRelease(version, cpu, "")

@@ -109,6 +109,7 @@ type requestedNetworking struct {
 	ingressVips []*models.IngressVip
 	machine     []*models.MachineNetwork
 	userManaged *bool
+	update      bool // of an existing cluster
 }
 
 // check rejects requested addresses that the cluster does not support. The request has already been
@@ -120,8 +121,7 @@ func (r requestedNetworking) check(cluster *models.Cluster) error {
 		return invalid("The cluster gets its VIPs from a DHCP server (vip_dhcp_allocation); leave api_vips and " +
 			"ingress_vips out or set it to false.")
 	case given && conv.Value(r.userManaged):
-		return invalid("A cluster with user-managed networking has no VIPs; leave api_vips and ingress_vips " +
-			"out, or set user_managed_networking to false.")
+		return r.vipsWithoutUse()
 	case conv.Value(r.userManaged) && conv.Value(cluster.VipDhcpAllocation):
 		return invalid("A cluster with user-managed networking gets no VIPs from a DHCP server; leave " +
 			"vip_dhcp_allocation out, or set user_managed_networking to false.")
@@ -135,6 +135,21 @@ func (r requestedNetworking) check(cluster *models.Cluster) error {
 		}
 	}
 	return checkVIPs(cluster, machines)
+}
+
+// vipsWithoutUse returns the error for VIPs with user-managed networking. It begins with the text
+// of the Assisted Installer, because scripts search for it in conditions. An update names the
+// change first.
+func (r requestedNetworking) vipsWithoutUse() error {
+	first, second := "API VIPs", "User Managed Networking"
+	if len(r.apiVips) == 0 {
+		first = "Ingress VIPs"
+	}
+	if r.update {
+		first, second = second, first
+	}
+	return invalid("%s cannot be set with %s; leave api_vips and ingress_vips out, or set user_managed_networking "+
+		"to false.", first, second)
 }
 
 // checkVIPs rejects inconsistent VIPs and VIPs outside the requested machine networks. Without

@@ -18,8 +18,9 @@ func CheckInstallerArgs(args []string) error {
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "-") {
 			if !slices.Contains(installerFlags(), arg) {
-				return invalid("The installer argument %q is not allowed; there are %s, each value an argument of "+
-					"its own.", arg, strings.Join(installerFlags(), ", "))
+				// The text contains that of the Assisted Installer, because scripts search for it.
+				return invalid("The installer arguments are invalid: found unexpected flag %s for installer; allowed "+
+					"are %s, each value an argument of its own.", arg, strings.Join(installerFlags(), ", "))
 			}
 			continue
 		}

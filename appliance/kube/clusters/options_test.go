@@ -44,11 +44,12 @@ func (b *testSite) applyInstall(install string, alter func(*hiveext.AgentCluster
 func TestPullSecret_invalid(t *testing.T) {
 	b := newSite(t)
 	b.Apply(imageSetManifest, deploymentManifest, threeNodesManifest)
-	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no Secret site/pull")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+		"failed to find secret pull: there is no Secret site/pull")
 	b.requireCondition(hiveext.ClusterRequirementsMetCondition, "Unknown", "NotAvailable", "Information not available")
 	b.Apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {.dockerconfigjson: nonsense}")
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
-		"the pull secret in Secret site/pull can't be used")
+		"invalid pull secret data in secret pull: the pull secret is not JSON")
 	b.Apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {other: a}")
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "pull secret")
 	require.Nil(t, b.cluster())
@@ -163,7 +164,7 @@ func TestNetworks(t *testing.T) {
 			}},
 		{"user-managed networking with virtual addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true)
-		}, "VIP", nil},
+		}, "API VIPs cannot be set with User Managed Networking", nil},
 		{"deprecated single addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.APIVIP, aci.Spec.APIVIPs, aci.Spec.IngressVIP, aci.Spec.IngressVIPs = "192.168.10.6", nil,
 				"192.168.10.7", nil
@@ -194,7 +195,8 @@ func TestUserManagedNetworking_laterChange(t *testing.T) {
 		aci.Spec.Networking.UserManagedNetworking = conv.Pointer(
 			true)
 	})
-	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"User Managed Networking cannot be set with API VIP")
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = nil })
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 }
@@ -515,7 +517,9 @@ func TestMirrorRegistryRef(t *testing.T) {
 		aci.Spec.MirrorRegistryRef = &hiveext.MirrorRegistryConfigMapReference{Namespace: "site", Name: "mirror"}
 	})
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
-		"Failed to get referenced ConfigMap site/mirror")
+		"")
+	require.Equal(t, "The Spec could not be synced due to an input error: Failed to get referenced ConfigMap: "+
+		`ConfigMap "mirror" not found`, installConditionOf(b.aci(), hiveext.ClusterSpecSyncedCondition).Message)
 	b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata: {other: a}")
 	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
 		"ConfigMap site/mirror does not contain registries.conf key")

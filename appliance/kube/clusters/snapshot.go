@@ -202,10 +202,10 @@ func (c Projector) readPullSecret(tx *store.Tx, s *snapshot) (string, error) {
 	}
 	data, err := c.secretKey(tx, s.namespace, ref.Name, corev1.DockerConfigJsonKey)
 	if err != nil {
-		return "", fmt.Errorf("the pull secret can't be used: %w", err)
+		return "", fmt.Errorf("the pull secret can't be read: %w", err)
 	}
 	if _, err := mirror.ParsePullSecret(data); err != nil {
-		return "", fmt.Errorf("the pull secret in Secret %s/%s can't be used: %w", s.namespace, ref.Name, err)
+		return "", fmt.Errorf("invalid pull secret data in secret %s: %w", ref.Name, err)
 	}
 	return data, nil
 }
@@ -215,7 +215,7 @@ func (c Projector) secretKey(tx *store.Tx, namespace, name, key string) (string,
 	secret := &corev1.Secret{}
 	err := c.Objects.Get(tx, objects.Secrets, namespace, name, secret)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", fmt.Errorf("there is no Secret %s/%s", namespace, name)
+		return "", fmt.Errorf("failed to find secret %s: there is no Secret %s/%s", name, namespace, name)
 	}
 	if err != nil {
 		return "", err
@@ -225,7 +225,7 @@ func (c Projector) secretKey(tx *store.Tx, namespace, name, key string) (string,
 	}
 	data, ok := secret.Data[key]
 	if !ok {
-		return "", fmt.Errorf("secret %s/%s has no key %s", namespace, name, key)
+		return "", fmt.Errorf("secret %s did not contain key %s", name, key)
 	}
 	return string(data), nil
 }
@@ -256,7 +256,7 @@ func (c Projector) readMirror(tx *store.Tx, namespace, name string) (*mirror.Imp
 	config := &corev1.ConfigMap{}
 	if err := c.Objects.Get(tx, objects.ConfigMaps, namespace, name, config); err != nil {
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, "", inputError("Failed to get referenced ConfigMap %s/%s: there is none", namespace, name)
+			return nil, "", inputError("%s", mirrorconfig.Missing(name))
 		}
 		return nil, "", err
 	}
@@ -276,7 +276,7 @@ func (c Projector) readMirror(tx *store.Tx, namespace, name string) (*mirror.Imp
 func (c Projector) readEndpointCA(tx *store.Tx, ref *hiveext.CaCertificateReference) (string, error) {
 	ca, err := c.secretKey(tx, ref.Namespace, ref.Name, corev1.TLSCertKey)
 	if err != nil {
-		if strings.HasSuffix(err.Error(), "has no key "+corev1.TLSCertKey) {
+		if strings.HasSuffix(err.Error(), "did not contain key "+corev1.TLSCertKey) {
 			return "", inputError("CA Secret is missing tls.crt key")
 		}
 		return "", inputError("the CA of spec.ignitionEndpoint can't be read: %w", err)

@@ -115,11 +115,11 @@ func TestAgent_specErrors(t *testing.T) {
 	}{
 		"invalid ignition override": {
 			func(s *agentinstall.AgentSpec) { s.IgnitionConfigOverrides = "bad" }, "InputError",
-			"The Spec could not be synced due to an input error: "},
+			"The Spec could not be synced due to an input error: error parsing ignition: config is not valid"},
 		"installer arguments not a list": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = "--bad" },
-			"InputError", "installerArgs is not a JSON list"},
+			"InputError", "an input error: Fail to unmarshal installer args for host"},
 		"unknown installer argument": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = `["--rm-rf"]` },
-			"InputError", "not allowed"},
+			"InputError", "found unexpected flag --rm-rf"},
 		"unknown disk": {
 			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/not-found-by-hints" }, "InputError",
 			"has no disk"},

@@ -23,7 +23,7 @@ func (r agents) apply(ctx context.Context, s *agentSnapshot) error {
 	env, id := host.InfraEnvID.String(), host.ID.String()
 	wanted, err := installerArguments(spec.InstallerArgs)
 	if err != nil {
-		return err
+		return invalid("Fail to unmarshal installer args for host %s in infraEnv %s: %v", id, env, err)
 	}
 	if !sameArguments(spec.InstallerArgs, host.InstallerArgs) {
 		if _, err := r.Engine.SetInstallerArgs(ctx, env, id, wanted); err != nil {
@@ -32,7 +32,7 @@ func (r agents) apply(ctx context.Context, s *agentSnapshot) error {
 	}
 	if spec.IgnitionConfigOverrides != host.IgnitionConfigOverrides {
 		if err := r.Engine.SetHostIgnition(ctx, env, id, spec.IgnitionConfigOverrides); err != nil {
-			return err
+			return withKnownText(err)
 		}
 	}
 	params, needed := hostParams(spec, host, s)

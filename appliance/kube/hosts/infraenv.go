@@ -25,6 +25,7 @@ import (
 	"landfall/appliance/kube/controller"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/mirror"
 	"landfall/store"
 )
 
@@ -234,6 +235,9 @@ func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.Loc
 		return "", invalid("secret %s/%s did not contain key %s", namespace, ref.Name, corev1.DockerConfigJsonKey)
 	}
 	return string(secret), nil
+	if _, err := mirror.ParsePullSecret(string(secret)); err != nil {
+		return "", invalid("invalid pull secret data in secret %s: %v", ref.Name, err)
+	}
 }
 
 // secretData reads a Secret that an object refers to.
@@ -290,6 +294,7 @@ func (r infraEnvs) sync(ctx context.Context, s *infraEnvSnapshot) error {
 // NMStateConfigs.
 func (r infraEnvs) named(s *infraEnvSnapshot, err error) error {
 	var refused *fault.Error
+	err = withKnownText(err)
 	if !errors.As(err, &refused) || len(s.inputs.from) == 0 {
 		return err
 	}

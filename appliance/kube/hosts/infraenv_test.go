@@ -138,13 +138,15 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 	b.RegisterCluster("one")
 	b.Apply("kind: ConfigMap\nmetadata: {namespace: site, name: empty}\ndata: {}\n---\n" +
 		"kind: ConfigMap\nmetadata: {namespace: site, name: broken}\ndata: {registries.conf: '[[registry'}\n---\n" +
-		"kind: Secret\nmetadata: {namespace: site, name: other}\nstringData: {password: x}")
+		"kind: Secret\nmetadata: {namespace: site, name: other}\nstringData: {password: x}\n---\n" +
+		"kind: Secret\nmetadata: {namespace: site, name: nonsense}\nstringData: {.dockerconfigjson: x}")
 	for name, c := range map[string]struct {
 		lines []string
 		says  string
 	}{
 		"invalid ignition override": {
-			[]string{`ignitionConfigOverride: '{"ignition":{"version":"9.9.9"}}'`}, "Failed to create image: "},
+			[]string{`ignitionConfigOverride: '{"ignition":{"version":"9.9.9"}}'`},
+			"Failed to create image: error parsing ignition: config is not valid"},
 		"a kernel argument without a value": {[]string{"kernelArguments: [{operation: replace, value: quiet}]"},
 			"is not a replacement"},
 		"unknown operation": {[]string{"kernelArguments: [{operation: prepend, value: quiet}]"},
@@ -153,12 +155,13 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 		"a version without an image": {[]string{"osImageVersion: \"9.99\""},
 			"Specified OSImageVersion is missing from AgentServiceConfig"},
 		"architecture differs from the cluster's": {[]string{"cpuArchitecture: arm64",
-			"clusterRef: {namespace: site, name: one}"}, "has the architecture arm64"},
+			"clusterRef: {namespace: site, name: one}"},
+			"Failed to create image: Specified CPU architecture (arm64) doesn't match the cluster (x86_64)"},
 		"invalid selector": {
 			[]string{"nmStateConfigLabelSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}"},
 			"nmStateConfigLabelSelector"},
 		"missing ConfigMap of a mirror": {[]string{"mirrorRegistryRef: {namespace: site, name: absent}"},
-			"Failed to get referenced ConfigMap site/absent"},
+			`Failed to get referenced ConfigMap: ConfigMap "absent" not found`},
 		"ConfigMap of a mirror without rules": {[]string{"mirrorRegistryRef: {namespace: site, name: empty}"},
 			"ConfigMap site/empty does not contain registries.conf key"},
 		"invalid mirror rules": {[]string{"mirrorRegistryRef: {namespace: site, name: broken}"},
@@ -174,6 +177,8 @@ func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 			manifest := kubetest.InfraEnvManifest(env)
 			for _, line := range c.lines {
 				if field, _, _ := strings.Cut(line, ":"); field == "pullSecretRef" {
+		"invalid pull secret": {[]string{"pullSecretRef: {name: nonsense}"},
+			"Failed to create image: invalid pull secret data in secret nonsense: the pull secret is not JSON"},
 					manifest = strings.ReplaceAll(manifest, "pullSecretRef: {name: pull}", line)
 				} else {
 					manifest += "  " + line + "\n"
@@ -236,7 +241,8 @@ func TestInfraEnv_laterSecretOrMirror(t *testing.T) {
 		"mirrorRegistryRef: {namespace: mirrors, name: m}}")
 	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError", "failed to find secret site/pull")
 	b.Apply(kubetest.PullSecretManifest)
-	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError", "Failed to get referenced ConfigMap mirrors/m")
+	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError",
+		`Failed to get referenced ConfigMap: ConfigMap "m" not found`)
 	b.Apply("kind: ConfigMap\nmetadata: {namespace: mirrors, name: m}\ndata: {registries.conf: " +
 		"\"[[registry]]\\nlocation = 'quay.io'\\n[[registry.mirror]]\\nlocation = 'mirror.site.test:5000'\\n\"}")
 	b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
@@ -302,7 +308,8 @@ func TestNMStateConfigs_orderAndErrors(t *testing.T) {
 	b.Apply(nmStateManifest("m3", "52:54:00:00:00:03", "192.0.2.2"))
 	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError", "NMStateConfig site/m3")
 	b.Apply(nmStateManifest("m3", "52:54:00:00:00:03", "not an address"))
-	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError", "NMStateConfig site/m3")
+	require.Contains(t, b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError",
+		"Failed to create image: Invalid YAML: ").Status.Conditions[0].Message, "NMStateConfig site/m3")
 	b.Apply(strings.ReplaceAll(nmStateManifest("m3", "52:54:00:00:00:03", "192.0.2.2"), "net: pool", "net: other"))
 	b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
 }

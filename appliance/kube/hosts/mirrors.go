@@ -37,7 +37,7 @@ func (h *Controllers) readMirrorConfig(tx *store.Tx, ref *agentinstall.MirrorReg
 		return nil, err
 	}
 	if object == nil {
-		return nil, invalid("Failed to get referenced ConfigMap %s/%s", ref.Namespace, ref.Name)
+		return nil, invalid("%s", mirrorconfig.Missing(ref.Name))
 	}
 	registriesConf, caBundle := object.Data[mirrorconfig.RegistriesConf], object.Data[mirrorconfig.CABundle]
 	if strings.TrimSpace(registriesConf) == "" {

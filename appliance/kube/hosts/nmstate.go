@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -12,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/kube/objects"
+	"landfall/ignition"
 	"landfall/store"
 
 	"landfall/appliance/kube/objects/agentinstall"
@@ -33,6 +36,20 @@ func (e *invalidError) Error() string { return e.reason }
 
 func invalid(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
+}
+
+// withKnownText puts the Assisted Installer's text before an error in an Ignition config or in a
+// network description. Scripts search for it in conditions.
+func withKnownText(err error) error {
+	text := ""
+	if _, ok := errors.AsType[*ignition.ConfigError](err); ok {
+		text = "error parsing ignition: config is not valid, error report: "
+	} else if f, ok := errors.AsType[*ignition.NetworkFault](err); ok && f.Line > 0 {
+		text = "Invalid YAML: "
+	} else {
+		return err
+	}
+	return &fault.Error{Kind: fault.KindOf(err), Reason: text + err.Error(), Err: err}
 }
 
 // selectsNetworks returns the selector of an InfraEnv's NMStateConfigs. An empty selector selects

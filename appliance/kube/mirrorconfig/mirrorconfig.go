@@ -2,7 +2,11 @@
 // AgentClusterInstalls, InfraEnvs and the AgentServiceConfig have the same keys.
 package mirrorconfig
 
-import "landfall/appliance/mirror"
+import (
+	"fmt"
+
+	"landfall/appliance/mirror"
+)
 
 // The keys of a mirror registry's ConfigMap.
 const (
@@ -21,6 +25,12 @@ func Parse(source, registriesConf, caBundle string) (*mirror.Import, error) {
 	}
 	_, err := mirror.Parse(rules.Sources(source))
 	return rules, err
+}
+
+// Missing returns the message about a ConfigMap that does not exist. It is that of the Assisted
+// Installer, with which tests of hubs compare the whole message of the condition.
+func Missing(name string) string {
+	return fmt.Sprintf("Failed to get referenced ConfigMap: ConfigMap %q not found", name)
 }
 
 // CABundleFile returns CA certificates (PEM) as a file to import.
